@@ -1,0 +1,34 @@
+# make demo   the main job on real data: prepare, train, evaluate, maps, report
+# make test   format, lint, types, tests
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test clean
+
+demo: .venv/installed
+	$(BIN)/sstcast prepare configs/demo.yaml
+	$(BIN)/sstcast train configs/demo.yaml
+	$(BIN)/sstcast evaluate runs/demo > /dev/null
+	$(BIN)/sstcast map runs/demo > /dev/null
+	$(BIN)/sstcast report runs/demo
+
+test: .venv/installed-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	@echo "installing into .venv: this takes minutes the first time"
+	$(INSTALL) --editable .
+	touch $@
+
+.venv/installed-dev: .venv/installed
+	$(INSTALL) --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf .venv data/prepared runs
