@@ -1,0 +1,238 @@
+"""The YAML in `configs/`, as objects that validate themselves.
+
+One file describes one run. Unknown keys are refused, `--set a.b=value` overrides any key, and the resolved
+configuration is saved with the run.
+"""
+
+import datetime as dt
+import difflib
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from sstcast.errors import SSTCastError
+from sstcast.files import packaged
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Strict(BaseModel):
+    """A frozen model that refuses keys it does not know."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _span(value: Any) -> Any:
+    """Read `[first, last]`, years or ISO dates, both inclusive, as two dates."""
+    if not isinstance(value, (list, tuple)) or len(value) != 2:
+        raise ValueError("give [first, last], years or ISO dates")
+
+    def day(item: Any, month_day: str) -> Any:
+        return f"{item:04d}-{month_day}" if isinstance(item, int) else item
+
+    return day(value[0], "01-01"), day(value[1], "12-31")
+
+
+Span = Annotated[tuple[dt.date, dt.date], BeforeValidator(_span)]
+
+
+class Splits(Strict):
+    """Which days train, validate and test: inclusive spans in this order, without overlap."""
+
+    train: Span
+    validation: Span
+    test: Span
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "Splits":
+        days = [*self.train, *self.validation, *self.test]
+        if days != sorted(days) or self.train[1] >= self.validation[0] or self.validation[1] >= self.test[0]:
+            raise ValueError("train, validation and test must follow one another without overlap")
+        return self
+
+
+class Region(Strict):
+    """A box of the ocean and how it is cut into tiles.
+
+    `lon` and `lat` are cell edges in degrees (longitudes of any convention, west first, so a box may span
+    the date line or Greenwich). `coarsen` cells of the source a side become one node, if at least
+    `min_ocean` of them are ocean. `tile` is (rows, columns) of nodes; tiles are counted row by row from
+    the south-west, and those in `skip` are left out.
+    """
+
+    lon: tuple[float, float]
+    lat: tuple[float, float]
+    coarsen: int = Field(default=1, ge=1)
+    min_ocean: float = Field(default=0.5, gt=0, le=1)
+    tile: tuple[int, int] = (30, 30)
+    skip: tuple[int, ...] = ()
+
+    @model_validator(mode="after")
+    def _box(self) -> "Region":
+        if not -90 <= self.lat[0] < self.lat[1] <= 90:
+            raise ValueError("lat must be [south, north] within -90..90")
+        if self.lon[0] == self.lon[1] or min(self.tile) < 1:
+            raise ValueError("lon must be [west, east] and tile [rows, columns], none of them empty")
+        return self
+
+
+class DataConfig(Strict):
+    """Where the temperatures come from and what becomes of them.
+
+    `source` is `sample` (the ocean that ships with sstcast), or a NetCDF file, a folder of NetCDF files or
+    a Zarr store. `region` is a name in `configs/regions.yaml` or a `Region`. Prepared stores go to
+    `directory`. `history` and `horizon` are in days.
+    """
+
+    source: str = "sample"
+    region: str | Region = "tasman"
+    protocol: Literal["physical", "paper"] = "physical"
+    directory: Path = Path("data/prepared")
+    history: int = Field(default=42, ge=1)
+    horizon: int = Field(default=28, ge=1)
+    splits: Splits
+
+    @property
+    def box(self) -> Region:
+        """The region itself, looked up when given by name."""
+        return self.region if isinstance(self.region, Region) else load_region(self.region)
+
+
+class TrainingConfig(Strict):
+    """How a model is fitted.
+
+    An epoch draws `windows_per_epoch` training windows without replacement (all of them by default).
+    Training stops after `patience` epochs without a better validation error, if given. `device` is
+    `auto`, `cpu` or `cuda`.
+    """
+
+    epochs: int = Field(default=100, ge=1)
+    batch_size: int = Field(default=20, ge=1)
+    learning_rate: float = Field(default=1e-3, gt=0)
+    windows_per_epoch: int | None = Field(default=None, ge=1)
+    patience: int | None = Field(default=None, ge=1)
+    seed: int = Field(default=0, ge=0)
+    device: str = "auto"
+
+
+class ModelConfig(BaseModel):
+    """A model's name and its options, which are the arguments of its class (see `sstcast.models`)."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    name: str
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Everything but the name."""
+        return dict(self.model_extra or {})
+
+
+class RunConfig(Strict):
+    """One run: what `sstcast train` reads."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    runs: Path = Path("runs")
+    data: DataConfig
+    model: ModelConfig
+    training: TrainingConfig = TrainingConfig()
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder, `runs/NAME`."""
+        return self.runs / self.name
+
+
+def load_config(path: Path, overrides: list[str] | None = None) -> RunConfig:
+    """Read a run's YAML and apply `key.sub=value` overrides.
+
+    A relative path that is not there is looked up among the files that ship with sstcast, so that
+    `configs/demo.yaml` works outside a checkout too.
+
+    Raises SSTCastError, naming the file and the key, if the file is absent or anything in it is wrong.
+    """
+    shipped = packaged(str(path))
+    raw = _read_yaml(shipped if not path.exists() and shipped.exists() else path)
+    for override in overrides or []:
+        key, equals, value = override.partition("=")
+        if not equals or not key:
+            raise SSTCastError(f"--set {override}: write --set key=value, for instance --set training.epochs=3")
+        _assign(raw, key.split("."), _parse(value, f"--set {override}"), override)
+    raw.setdefault("name", path.stem)
+    return validate(RunConfig, raw, str(path))
+
+
+def load_region(name: str) -> Region:
+    """Look a region up in `configs/regions.yaml`."""
+    path = packaged("configs/regions.yaml")
+    regions = _read_yaml(path)
+    if name not in regions:
+        raise SSTCastError(f"data.region: no region {name!r}{suggest(name, regions)}; known: {', '.join(regions)}")
+    return validate(Region, regions[name], f"{path.name}: {name}")
+
+
+def save_config(config: RunConfig, path: Path) -> None:
+    """Write the resolved configuration, every default spelled out."""
+    path.write_text(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
+
+
+def validate(model: type[Model], raw: Any, where: str) -> Model:
+    """Build `model` from plain data; raise SSTCastError with one line on the first thing that is wrong."""
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        raise SSTCastError(f"{where}: {_first_error(error, model)}") from None
+
+
+def suggest(name: str, known: Any) -> str:
+    """Return `; did you mean 'x'?` for the nearest known name, or nothing."""
+    near = difflib.get_close_matches(name, [str(k) for k in known], n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _first_error(error: ValidationError, model: type[BaseModel]) -> str:
+    first = error.errors(include_url=False)[0]
+    key = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return f"{key}: unknown key{suggest(str(first['loc'][-1]), _keys(model, first['loc'][:-1]))}"
+    message = first["msg"].removeprefix("Value error, ").replace("Field required", "is missing")
+    return f"{key}: {message}" if key else message
+
+
+def _keys(model: Any, path: tuple[Any, ...]) -> list[str]:
+    for part in path:
+        field = model.model_fields.get(part)
+        if field is None or not (isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)):
+            return []
+        model = field.annotation
+    return list(model.model_fields)
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        raw = _parse(path.read_text(), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not a text file"
+        raise SSTCastError(
+            f"{path}: cannot read it ({reason}); name a YAML file such as configs/demo.yaml"
+        ) from None
+    if not isinstance(raw, dict):
+        raise SSTCastError(f"{path}: expected 'key: value' lines")
+    return raw
+
+
+def _parse(text: str, where: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        detail = " ".join(str(error).split())
+        raise SSTCastError(f"{where}: not valid YAML ({detail})") from None
+
+
+def _assign(raw: dict[str, Any], keys: list[str], value: Any, override: str) -> None:
+    for key in keys[:-1]:
+        raw = raw.setdefault(key, {})
+        if not isinstance(raw, dict):
+            raise SSTCastError(f"--set {override}: {key} holds a value, not further keys")
+    raw[keys[-1]] = value

@@ -1,0 +1,59 @@
+"""Files that ship with sstcast, and writes that are whole or absent."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+PACKAGE = Path(__file__).parent
+
+
+def packaged(relative: str) -> Path:
+    """Return the path of a file that ships with sstcast, for instance ``data/map/ne_50m_land.geojson.gz``.
+
+    An installed wheel carries `data` and `configs` inside the package; in a checkout they lie beside it.
+    """
+    inside = PACKAGE / relative
+    return inside if inside.exists() else PACKAGE.parent / relative
+
+
+@contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path` to write a file or a folder to; rename it into place on success.
+
+    After an error the temporary is removed and `path` is what it was. A temporary left by a killed process
+    is removed by the next write of the same path.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial, previous = path.with_name(f".{path.name}.partial"), path.with_name(f".{path.name}.previous")
+    remove(partial)
+    try:
+        yield partial
+        if path.is_dir():  # a folder cannot be renamed over another one
+            remove(previous)
+            path.rename(previous)
+        partial.replace(path)
+    finally:
+        remove(partial)
+        remove(previous)
+
+
+def remove(path: Path) -> None:
+    """Delete a file or a folder; absence is fine."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def write_zarr(dataset: "xr.Dataset", path: Path, chunks: dict[str, int]) -> None:
+    """Write `dataset` as a Zarr store that plain `xr.open_zarr` opens; dimensions not in `chunks` stay whole.
+
+    Format 2, because consolidated metadata, which makes a store open in one read, is not yet part of 3.
+    """
+    sizes = {str(d): chunks.get(str(d), n) for d, n in dataset.sizes.items()}
+    dataset.drop_encoding().chunk(sizes).to_zarr(path, zarr_format=2, consolidated=True)

@@ -1,0 +1,66 @@
+from datetime import date
+from pathlib import Path
+
+import pytest
+import yaml
+
+from sstcast.config import load_config, load_region, save_config
+from sstcast.errors import SSTCastError
+from sstcast.files import packaged
+
+DEMO = packaged("configs/demo.yaml")
+
+
+def test_what_is_saved_loads_to_the_same(tmp_path: Path) -> None:
+    config = load_config(DEMO, ["model.width=32", "data.region={lon: [0, 10], lat: [0, 10], tile: [5, 5]}"])
+    save_config(config, tmp_path / "config.yaml")
+    assert load_config(tmp_path / "config.yaml") == config
+    assert config.model.options["width"] == 32
+
+
+def test_years_and_dates_are_inclusive_spans() -> None:
+    config = load_config(DEMO, ["data.splits.validation=[2014-02-01, 2014-12-30]"])
+    assert config.data.splits.train == (date(1982, 1, 1), date(2013, 12, 31))
+    assert config.data.splits.validation == (date(2014, 2, 1), date(2014, 12, 30))
+
+
+@pytest.mark.parametrize("path", sorted(packaged("configs").glob("*.yaml")))
+def test_every_shipped_configuration_is_valid(path: Path) -> None:
+    if path.name == "regions.yaml":
+        for name in yaml.safe_load(path.read_text()):
+            load_region(name)
+    else:
+        load_config(path)
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("training.epoch=3", ["demo.yaml", "training.epoch", "did you mean 'epochs'"]),
+        ("training.epochs=many", ["training.epochs", "integer"]),
+        ("training.epochs=0", ["training.epochs", "greater"]),
+        ("data.region=pacifik", ["data.region", "did you mean 'pacific'"]),
+        ("data.splits.test=[2013, 2014]", ["data.splits", "overlap"]),
+        ("data.splits.test=2015", ["data.splits.test", "[first, last]"]),
+        ("data.splits.test=[2015, soon]", ["data.splits.test"]),
+        ("data.protocol=papers", ["data.protocol", "paper"]),
+        ("name=../elsewhere", ["name"]),
+        ("epochs", ["--set epochs", "key=value"]),
+        ("name.x.y=1", ["--set name.x.y=1"]),
+        ("training.epochs=[1", ["--set training.epochs", "YAML"]),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(override: str, words: list[str]) -> None:
+    with pytest.raises(SSTCastError) as error:
+        load_config(DEMO, [override]).data.box  # noqa: B018
+    assert "\n" not in str(error.value)
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_a_file_that_is_no_configuration(tmp_path: Path) -> None:
+    (tmp_path / "list.yaml").write_text("- 1\n- 2\n")
+    (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
+    for name in ("absent.yaml", "list.yaml", "bytes.yaml"):
+        with pytest.raises(SSTCastError, match=name):
+            load_config(tmp_path / name)
