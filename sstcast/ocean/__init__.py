@@ -1,0 +1,1 @@
+"""From files of sea surface temperature to tensors."""

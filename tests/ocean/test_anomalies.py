@@ -1,0 +1,92 @@
+"""Both protocols against plain NumPy on a small box."""
+
+from datetime import date
+
+import numpy as np
+import pytest
+import xarray as xr
+from conftest import make_sst
+
+from sstcast.config import DataConfig, Region, Splits
+from sstcast.ocean.anomalies import harmonic_climatology, on_days, standardise
+from sstcast.ocean.cube import coarsen, ocean_fraction
+
+SPLITS = Splits(train=(2001, 2002), validation=(2003, 2003), test=(2004, 2004))
+REGION = Region(lon=(170, 173), lat=(-12, -10), coarsen=2, tile=(4, 6), min_ocean=0.5)
+
+
+def prepared(protocol: str, sst: xr.DataArray) -> tuple[xr.Dataset, xr.DataArray]:
+    data = DataConfig(region=REGION, protocol=protocol, splits=SPLITS)
+    fraction = ocean_fraction(sst, REGION)
+    coarse = coarsen(sst, fraction, REGION)
+    return standardise(sst, coarse, fraction, data), coarse
+
+
+def small() -> xr.DataArray:
+    sst = make_sst()["sst"].copy()
+    sst[:, 2, 2] = np.nan  # one land cell in an otherwise wet block
+    return sst
+
+
+def pool(values: np.ndarray) -> np.ndarray:
+    return values.reshape(*values.shape[:-2], 4, 2, 6, 2).mean((-3, -1))
+
+
+def test_paper_protocol() -> None:
+    sst = small()
+    result, _ = prepared("paper", sst)
+    day = sst["time"].dt.dayofyear.values
+    values, train = sst.values, sst["time"].dt.year.values <= 2002
+    standard = np.empty_like(values)
+    for number in set(day):
+        chosen = values[train & (day == min(number, 365))]  # two years without a 29 February
+        standard[day == number] = (values[day == number] - chosen.mean(0)) / np.maximum(chosen.std(0), 0.01)
+    expected = pool(np.where(np.isnan(standard), 0, standard))
+    ocean = pool((~np.isnan(values[0])).astype(float)) >= 0.5
+    assert not ocean.all()
+    np.testing.assert_allclose(result["anomaly"].values[:, ocean], expected[:, ocean], atol=1e-4)
+    assert np.isnan(result["anomaly"].values[:, ~ocean]).all()
+
+
+def test_physical_protocol() -> None:
+    sst = small()
+    result, coarse = prepared("physical", sst)
+    day = sst["time"].dt.dayofyear.values
+    train = sst["time"].dt.year.values <= 2002
+    angle = 2 * np.pi * np.outer(day, [1, 2, 3]) / 365.2425
+    design = np.hstack([np.ones((len(day), 1)), np.cos(angle), np.sin(angle)])
+    values = coarse.values.reshape(len(day), -1)
+    ocean = ~np.isnan(values[0])
+    fit, *_ = np.linalg.lstsq(design[train], values[train][:, ocean], rcond=None)
+    anomaly = values[:, ocean] - design @ fit
+    expected = anomaly / anomaly[train].std()
+    np.testing.assert_allclose(result["anomaly"].values.reshape(len(day), -1)[:, ocean], expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("protocol", ["physical", "paper"])
+def test_statistics_see_the_training_years_only(protocol: str) -> None:
+    sst = small()
+    later = sst.where(sst["time"].dt.year <= 2002, sst + 7)
+    for name in ("climatology", "scale"):
+        a, b = (prepared(protocol, s)[0][name] for s in (sst, later))
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("protocol", ["physical", "paper"])
+def test_degrees_come_back(protocol: str) -> None:
+    sst = small()
+    fine = REGION.model_copy(update={"coarsen": 1, "tile": (8, 6)})
+    fraction = ocean_fraction(sst, fine)
+    data = DataConfig(region=fine, protocol=protocol, splits=SPLITS)
+    result = standardise(sst, coarsen(sst, fraction, fine), fraction, data)
+    back = on_days(result["climatology"], sst["time"]) + on_days(result["scale"], sst["time"]) * result["anomaly"]
+    np.testing.assert_allclose(back, sst, atol=1e-4)
+
+
+def test_climatology_finds_the_season_it_was_given() -> None:
+    time = xr.date_range(str(date(2001, 1, 1)), "2008-12-31", use_cftime=False)
+    angle = 2 * np.pi * time.day_of_year.values / 365.2425
+    season = 15 + 3 * np.cos(angle - 1) + 0.5 * np.sin(2 * angle)
+    sst = xr.DataArray(season[:, None, None], dims=("time", "lat", "lon"), coords={"time": time})
+    climatology = harmonic_climatology(sst)
+    np.testing.assert_allclose(on_days(climatology, sst["time"]), sst, atol=1e-8)

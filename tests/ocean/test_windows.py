@@ -1,0 +1,70 @@
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import xarray as xr
+
+from sstcast.config import DataConfig, Region, Splits, load_region
+from sstcast.ocean.tiles import tile_index
+from sstcast.ocean.windows import Windows, cut_windows
+
+SPLITS = Splits(train=(1982, 2018), validation=(2019, 2019), test=(2020, 2021))
+# Cai et al. (2023), Table 9.
+TABLE_9 = {28: (147_884, 3_245, 7_271), 14: (148_038, 3_399, 7_425), 7: (148_115, 3_476, 7_502)}
+
+
+def ocean_of_days(shape: tuple[int, int]) -> xr.Dataset:
+    """Every cell holds the number of its day, plus a sixteenth of its position."""
+    time = pd.date_range("1982-01-01", "2021-12-31")
+    cells = np.arange(shape[0] * shape[1]).reshape(shape) / 16  # exact in float32
+    field = np.arange(len(time), dtype=np.float32)[:, None, None] + cells.astype(np.float32)
+    return xr.Dataset(
+        {"anomaly": (("time", "lat", "lon"), field), "ocean_mask": (("lat", "lon"), np.ones(shape, bool))},
+        {"time": time},
+    )
+
+
+@pytest.mark.parametrize("horizon", TABLE_9)
+def test_window_counts_are_the_papers(horizon: int) -> None:
+    tiles = len(tile_index(load_region("pacific"), (60, 180)))
+    tiny = Region(lon=(0, tiles), lat=(0, 1), tile=(1, 1))
+    data = DataConfig(region=tiny, splits=SPLITS, horizon=horizon)
+    anomalies = ocean_of_days((1, tiles))
+    windows = [cut_windows(anomalies, data, split) for split in ("train", "validation", "test")]
+    assert tuple(map(len, windows)) == TABLE_9[horizon]
+
+
+def test_windows_hold_consecutive_days_of_one_tile_and_never_cross_a_split() -> None:
+    region = Region(lon=(0, 4), lat=(0, 2), tile=(2, 2))
+    data = DataConfig(region=region, splits=SPLITS, horizon=28)
+    anomalies = ocean_of_days((2, 4))
+    outputs, inputs = set(), set()
+    for split in ("train", "validation", "test"):
+        windows = cut_windows(anomalies, data, split)
+        batch = windows.batch(torch.arange(len(windows)))
+        days = torch.cat([batch.history, batch.target], dim=-1)
+        assert (days.diff(dim=-1) == 1).all()
+        position = (days[:, :, 0] % 1 * 16).round().long()
+        expected = torch.tensor([[0, 1, 4, 5], [2, 3, 6, 7]])
+        assert (position == expected[torch.arange(len(windows)) % 2]).all()
+        first = np.searchsorted(anomalies["time"].values, windows.init_times[0])
+        assert int(batch.history[0, 0, -1]) == first
+        used = set(days.long().unique().tolist())
+        if split == "train":
+            outputs = set(batch.target.long().unique().tolist())
+        else:
+            inputs |= used
+    assert outputs
+    assert not outputs & inputs
+
+
+def test_land_is_zero_and_marked() -> None:
+    region = Region(lon=(0, 2), lat=(0, 2), tile=(2, 2))
+    anomalies = ocean_of_days((2, 2))
+    anomalies["ocean_mask"][0, 0] = False
+    anomalies["anomaly"] = anomalies["anomaly"].where(anomalies["ocean_mask"])
+    windows: Windows = cut_windows(anomalies, DataConfig(region=region, splits=SPLITS), "test")
+    batch = windows.batch(torch.tensor([0, 5]))
+    assert batch.ocean.tolist() == [[False, True, True, True]] * 2
+    assert (batch.history[:, 0] == 0).all()
+    assert (batch.target[:, 0] == 0).all()
