@@ -1,0 +1,1 @@
+"""Graphs as the layers see them: `graph.Graph`, `grid.GridGraph`, `sparse.SparseGraph`."""

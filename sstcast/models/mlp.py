@@ -1,0 +1,41 @@
+"""The two perceptrons: over a whole tile, and over each node alone."""
+
+from torch import Tensor, nn
+
+from sstcast.graphs.graph import Graph
+from sstcast.models.base import Backbone, ForecastModel
+
+
+class TileMLP(ForecastModel):
+    """A tile's history as one vector -> `hidden` -> its future as one vector (Cai et al. 2023, D.4).
+
+    Its weights belong to places, so it knows neither permutations nor other tile sizes.
+    """
+
+    def __init__(self, history: int, horizon: int, nodes: int, hidden: int = 512) -> None:
+        super().__init__()
+        self.nodes, self.horizon = nodes, horizon
+        self.net = nn.Sequential(nn.Linear(nodes * history, hidden), nn.ReLU(), nn.Linear(hidden, nodes * horizon))
+
+    def forward(self, history: Tensor, graph: Graph) -> Tensor:
+        """Forecast the coming days."""
+        x, _ = graph.dense(history)
+        return graph.sparse(self.net(x.flatten(1)).reshape(-1, self.nodes, self.horizon))
+
+
+class PointwiseMLP(Backbone):
+    """Residual perceptron layers on each node alone: what can be known without neighbours."""
+
+    def __init__(self, width: int = 256, layers: int = 2, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.width = width
+        self.layers = nn.ModuleList(
+            nn.Sequential(nn.Linear(width, width), nn.LayerNorm(width), nn.ReLU(), nn.Dropout(dropout))
+            for _ in range(layers)
+        )
+
+    def forward(self, x: Tensor, graph: Graph) -> Tensor:
+        """Map node features to node features of the same shape."""
+        for layer in self.layers:
+            x = x + layer(x)
+        return x

@@ -1,0 +1,81 @@
+import pytest
+import torch
+from torch import nn
+
+from sstcast.errors import SSTCastError
+from sstcast.graphs.grid import GridGraph
+from sstcast.models import build_forecaster, build_model
+from sstcast.models.mpnn import MPNN, MessagePassing
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("mpn", {}, ["model.name", "did you mean 'mpnn'"]),
+        ("mpnn", {"widht": 8}, ["widht", "did you mean 'width'"]),
+        ("mpnn", {"width": "wide"}, ["width", "integer"]),
+    ],
+)
+def test_wrong_names_and_options(name: str, options: dict[str, object], words: list[str]) -> None:
+    with pytest.raises(SSTCastError) as error:
+        build_model(name, **options)
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_message_passing_by_its_equation() -> None:
+    torch.manual_seed(0)
+    layer, graph = MessagePassing(4), GridGraph(3, 4)
+    x = torch.randn(1, 12, 4)
+    out = layer(x, graph)
+    for i in range(12):
+        messages = []
+        for j in range(12):
+            dy, dx = j // 4 - i // 4, j % 4 - i % 4
+            if i != j and max(abs(dy), abs(dx)) == 1:
+                e = layer.edge.weight @ torch.tensor([float(dx), float(dy)])
+                messages.append((layer.neighbor(x[0, j]) + e).relu())
+        expected = layer.root(x[0, i]) + torch.stack(messages).mean(0)
+        torch.testing.assert_close(out[0, i], expected)
+
+
+def test_directions_matter() -> None:
+    torch.manual_seed(0)
+    layer, graph = MessagePassing(4), GridGraph(3, 3)
+    x = torch.randn(1, 9, 4)
+    mirrored = x.reshape(1, 3, 3, 4).flip(2).reshape(1, 9, 4)
+    assert not torch.allclose(layer(x, graph)[0, 4], layer(mirrored, graph)[0, 4])
+
+
+def test_the_virtual_node_is_the_only_difference() -> None:
+    torch.manual_seed(0)
+    plain, virtual = MPNN(8, 3), MPNN(8, 3, virtual_node=True)
+    shared = dict(plain.named_parameters()).keys()
+    assert all(name.startswith("virtual_nodes") for name, _ in virtual.named_parameters() if name not in shared)
+    virtual.load_state_dict(plain.state_dict(), strict=False)
+    for layer in virtual.virtual_nodes:
+        nn.init.zeros_(layer.mlp[2].weight)
+        nn.init.zeros_(layer.mlp[2].bias)
+    x, graph = torch.randn(2, 20, 8), GridGraph(4, 5)
+    assert torch.equal(plain(x, graph), virtual(x, graph))
+
+
+def test_the_virtual_node_reaches_the_far_end() -> None:
+    torch.manual_seed(0)
+    x, graph = torch.randn(1, 100, 8), GridGraph(1, 100)
+    changed = x.clone()
+    changed[0, 0] += 10
+    for virtual_node, reaches in ((False, False), (True, True)):
+        model = MPNN(8, 3, virtual_node=virtual_node)
+        far = (model(x, graph) - model(changed, graph))[0, 99].abs().max()
+        assert (far > 1e-6) == reaches
+
+
+def test_sizes_of_the_paper() -> None:
+    """Cai et al. (2023), D.4: 512 hidden neurons over a tile's 900 x 42 values; 256 wide, head of 512."""
+    sizes = {"history": 42, "horizon": 28, "nodes": 900}
+    mlp = build_forecaster("mlp", **sizes)
+    assert sum(p.numel() for p in mlp.parameters()) == 37_800 * 512 + 512 + 512 * 25_200 + 25_200
+    mpnn = build_forecaster("mpnn", **sizes)
+    assert mpnn.head[0].weight.shape == (512, 256)
+    assert len(mpnn.backbone.convs) == 3
