@@ -1,0 +1,124 @@
+"""A run's folder: where everything about one training lies.
+
+runs/NAME/
+  config.yaml       the resolved configuration
+  provenance.json   versions, machine, time, and the command
+  history.csv       one row an epoch: loss, validation error, learning rate, seconds
+  checkpoints/      best.pt (lowest validation error) and last.pt (to continue from)
+  forecasts.zarr    sst(init_time, lead, lat, lon) in degC for the test days
+  metrics.json      scores of the model and of the baselines
+  maps/             PNG files
+  report.html       all of it on one page
+"""
+
+import datetime as dt
+import importlib.metadata
+import json
+import platform
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from sstcast import __version__
+from sstcast.config import RunConfig, load_config, save_config
+from sstcast.errors import SSTCastError
+from sstcast.files import atomic
+
+
+@dataclass(frozen=True)
+class Run:
+    """The paths of a run; reading and writing them is left to the rooms."""
+
+    folder: Path
+
+    @property
+    def config_file(self) -> Path:
+        """The resolved configuration."""
+        return self.folder / "config.yaml"
+
+    @property
+    def history(self) -> Path:
+        """Training history."""
+        return self.folder / "history.csv"
+
+    @property
+    def best(self) -> Path:
+        """Checkpoint of the lowest validation error."""
+        return self.folder / "checkpoints" / "best.pt"
+
+    @property
+    def last(self) -> Path:
+        """Checkpoint to continue from."""
+        return self.folder / "checkpoints" / "last.pt"
+
+    @property
+    def forecasts(self) -> Path:
+        """Forecasts of the test days."""
+        return self.folder / "forecasts.zarr"
+
+    @property
+    def metrics(self) -> Path:
+        """Scores."""
+        return self.folder / "metrics.json"
+
+    @property
+    def maps(self) -> Path:
+        """Folder of PNG files."""
+        return self.folder / "maps"
+
+    @property
+    def report(self) -> Path:
+        """The page that shows it all."""
+        return self.folder / "report.html"
+
+    @property
+    def config(self) -> RunConfig:
+        """The configuration the run was made with."""
+        return load_config(self.config_file)
+
+    @classmethod
+    def open(cls, folder: Path) -> "Run":
+        """Open a run that has been trained, however briefly.
+
+        Raises SSTCastError if the folder is no run, or has no checkpoint yet.
+        """
+        run = cls(folder)
+        if not run.config_file.exists():
+            raise SSTCastError(f"{folder}: not a run (no config.yaml); name a folder that `sstcast train` made")
+        if not run.best.exists():
+            raise SSTCastError(f"{run.best}: no checkpoint yet; run `sstcast train` first")
+        return run
+
+    @classmethod
+    def create(cls, config: RunConfig) -> "Run":
+        """Make the run's folder, or open it if it holds the same configuration.
+
+        Raises SSTCastError if the folder holds a run of another configuration.
+        """
+        run = cls(config.folder)
+        if run.config_file.exists():
+            if run.config != config:
+                raise SSTCastError(
+                    f"{run.config_file}: a run of this name has another configuration; "
+                    "choose another with --set name=..., or delete the folder"
+                )
+            return run
+        run.best.parent.mkdir(parents=True, exist_ok=True)
+        with atomic(run.folder / "provenance.json") as temporary:
+            temporary.write_text(json.dumps(provenance(), indent=2) + "\n")
+        with atomic(run.config_file) as temporary:  # last: a folder with a configuration is a run
+            save_config(config, temporary)
+        return run
+
+
+def provenance() -> dict[str, object]:
+    """Return what made this: versions, platform, time and command line."""
+    packages = ("torch", "torch-geometric", "numpy", "xarray", "dask", "zarr", "scikit-learn")
+    return {
+        "sstcast": __version__,
+        "time": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": {name: importlib.metadata.version(name) for name in packages},
+    }

@@ -1,0 +1,24 @@
+"""Ctrl-C and SIGTERM as a request to stop after the step at hand."""
+
+import signal
+from types import FrameType, TracebackType
+
+
+class StopRequest:
+    """Within the `with` block the first signal only sets `signal`; a second Ctrl-C interrupts at once."""
+
+    def __enter__(self) -> "StopRequest":
+        self.signal: int | None = None
+        self._previous = {s: signal.signal(s, self._on_signal) for s in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self.signal is not None:
+            raise KeyboardInterrupt
+        self.signal = number
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)

@@ -1,0 +1,182 @@
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from sstcast.config import RunConfig, load_config
+from sstcast.errors import SSTCastError
+from sstcast.ocean.prepare import prepare
+from sstcast.ocean.windows import Windows, cut_windows
+from sstcast.runs import Run
+from sstcast.training import train as room
+from sstcast.training.checkpoint import load_checkpoint, load_weights, save_checkpoint
+from sstcast.training.train import Interrupted, forecaster, train, validation_mse
+
+
+def setup(path: Path, *overrides: str) -> tuple[RunConfig, dict[str, Windows]]:
+    config = load_config(path, list(overrides))
+    _, anomalies = prepare(config.data, say=lambda line: None).open()
+    return config, {split: cut_windows(anomalies, config.data, split) for split in ("train", "validation")}
+
+
+def interrupt_after(monkeypatch: pytest.MonkeyPatch, steps: int, number: signal.Signals) -> None:
+    """Send this process a signal once so many batches have been drawn."""
+    drawn = 0
+    draw = Windows.batch
+
+    def counting(self: Windows, index: torch.Tensor) -> object:
+        nonlocal drawn
+        drawn += 1
+        if drawn == steps:
+            os.kill(os.getpid(), number)
+        return draw(self, index)
+
+    monkeypatch.setattr(Windows, "batch", counting)
+
+
+def weights(run: Run) -> dict[str, torch.Tensor]:
+    return load_checkpoint(run.last)["model"]
+
+
+def test_it_learns_and_leaves_the_documented_files(run_yaml: Path) -> None:
+    config, windows = setup(run_yaml, "training.epochs=5")
+    untrained = validation_mse(forecaster(config, windows["train"]), windows["validation"], 32)
+    run, new = train(config, windows)
+    assert new
+    history = pd.read_csv(run.history)
+    assert list(history["epoch"]) == [0, 1, 2, 3, 4]
+    model = forecaster(config, windows["train"])
+    best = load_checkpoint(run.best)
+    load_weights(model, best, run.best)
+    error = validation_mse(model, windows["validation"], 32)
+    assert error == pytest.approx(history["validation_mse"].min(), rel=1e-5)
+    assert best["epoch"] == history["validation_mse"].argmin()
+    assert error < 0.7 * untrained
+    assert run.config == config
+    assert train(config, windows) == (run, False)
+
+
+def test_validation_is_a_mean_over_elements_not_over_batches(run_yaml: Path) -> None:
+    config, windows = setup(run_yaml)
+    model, split = forecaster(config, windows["train"]).eval(), windows["validation"]
+    batch = split.batch(torch.arange(len(split)))
+    with torch.no_grad():
+        error = ((model(batch.history, batch.graph) - batch.target) ** 2)[batch.ocean].mean()
+    assert batch.ocean.sum(1).unique().numel() > 1  # tiles with unlike amounts of ocean
+    for batch_size in (7, 64, 10_000):
+        assert validation_mse(model, split, batch_size) == pytest.approx(float(error), rel=1e-5)
+
+
+@pytest.mark.parametrize(("steps", "number"), [(3, signal.SIGINT), (10, signal.SIGINT), (30, signal.SIGTERM)])
+def test_an_interrupted_run_ends_with_the_same_weights(
+    run_yaml: Path, monkeypatch: pytest.MonkeyPatch, steps: int, number: signal.Signals
+) -> None:
+    options = ["model.dropout=0.1", "training.epochs=3"]
+    config, windows = setup(run_yaml, *options)
+    undisturbed, _ = train(config, windows)
+    config, windows = setup(run_yaml, *options, "name=disturbed")
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, steps, number)
+        with pytest.raises(Interrupted) as stop:
+            train(config, windows)
+    assert stop.value.signal == number
+    Run.open(config.folder)  # has a usable checkpoint
+    disturbed, new = train(config, windows)
+    assert new
+    for name, value in weights(undisturbed).items():
+        assert torch.equal(value, weights(disturbed)[name]), name
+    ours, theirs = (pd.read_csv(run.history).drop(columns="seconds") for run in (undisturbed, disturbed))
+    pd.testing.assert_frame_equal(ours, theirs)
+
+
+def test_every_epoch_trains_with_dropout_on(run_yaml: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config, windows = setup(run_yaml, "training.epochs=3")
+    modes = []
+    build = room.forecaster
+
+    def watched(*args: object) -> torch.nn.Module:
+        model = build(*args)
+        model.register_forward_hook(lambda module, *_: modes.append((module.training, torch.is_grad_enabled())))
+        return model
+
+    monkeypatch.setattr(room, "forecaster", watched)
+    train(config, windows)
+    assert modes.count((True, True)) == 3 * 10
+    assert all(training == grad for training, grad in modes)
+
+
+def test_patience_stops_early(run_yaml: Path) -> None:
+    config, windows = setup(run_yaml, "training.epochs=50", "training.patience=2", "training.learning_rate=0.3")
+    run, _ = train(config, windows)
+    error = pd.read_csv(run.history)["validation_mse"]
+    assert len(error) < 50
+    assert len(error) == error.argmin() + 1 + 2
+    assert not train(config, windows)[1]
+
+
+def test_epochs_draw_without_replacement_and_differ(run_yaml: Path) -> None:
+    config, windows = setup(run_yaml)
+    trainer = room.Trainer(Run(config.folder), config, forecaster(config, windows["train"]), windows)
+    first, again = trainer._order(), trainer._order()
+    trainer.state.epoch = 1
+    assert len(first.unique()) == 200
+    assert torch.equal(first, again)
+    assert not torch.equal(first, trainer._order())
+
+
+def test_one_name_one_configuration(run_yaml: Path) -> None:
+    train(*setup(run_yaml, "training.epochs=1"))
+    with pytest.raises(SSTCastError, match=r"another configuration.*--set name"):
+        train(*setup(run_yaml, "training.epochs=1", "model.width=8"))
+
+
+def test_a_checkpoint_of_another_model(run_yaml: Path) -> None:
+    run, _ = train(*setup(run_yaml, "training.epochs=1"))
+    config, windows = setup(run_yaml, "model.width=8")
+    with pytest.raises(SSTCastError, match=r"best.pt: its weights \(mpnn-vn\) do not fit"):
+        load_weights(forecaster(config, windows["train"]), load_checkpoint(run.best), run.best)
+
+
+class Malicious:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.system, ("touch /tmp/sstcast-was-here",)
+
+
+@pytest.mark.parametrize("content", ["absent", "empty", "cut", "text", "pickle", "format"])
+def test_damaged_and_hostile_checkpoints_are_refused(tmp_path: Path, run_yaml: Path, content: str) -> None:
+    path = tmp_path / "best.pt"
+    if content == "cut":
+        save_checkpoint(path, load_config(run_yaml), model={"w": torch.zeros(1000)})
+        path.write_bytes(path.read_bytes()[:900])
+    elif content == "pickle":
+        torch.save({"format": 1, "model": Malicious()}, path)
+    elif content == "format":
+        torch.save({"format": 99, "model": {}}, path)
+    elif content != "absent":
+        path.write_text({"empty": "", "text": "not a checkpoint"}[content])
+    with pytest.raises(SSTCastError, match=r"best\.pt"):
+        load_checkpoint(path)
+    assert not Path("/tmp/sstcast-was-here").exists()
+
+
+def test_no_such_device(run_yaml: Path) -> None:
+    with pytest.raises(SSTCastError, match=r"training.device: 'tpu9' is not available"):
+        train(*setup(run_yaml, "training.device=tpu9"))
+
+
+def test_checkpoints_hold_tensors_and_plain_values(run_yaml: Path) -> None:
+    run, _ = train(*setup(run_yaml, "training.epochs=1"))
+    plain = (dict, list, tuple, str, int, float, bool, type(None), torch.Tensor)
+
+    def walk(value: object) -> None:
+        assert isinstance(value, plain), type(value)
+        assert not isinstance(value, np.generic)
+        children = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else []
+        for child in children:
+            walk(child)
+
+    walk(load_checkpoint(run.last))
