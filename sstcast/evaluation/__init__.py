@@ -1,0 +1,1 @@
+"""How good the forecasts are, beside honest baselines, and where."""

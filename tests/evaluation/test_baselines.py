@@ -1,0 +1,80 @@
+"""The reference table of the shipped data, and each baseline against plain NumPy."""
+
+import numpy as np
+import pytest
+import torch
+
+from sstcast.config import DataConfig, Splits
+from sstcast.evaluation.baselines import DampedPersistence, climatology, fit_baselines, persistence, truth
+from sstcast.ocean.prepare import Prepared, prepare
+from sstcast.ocean.windows import Windows, cut_windows
+
+# Standardised MSE over ocean cells, paper protocol, train 1982-2013, test 2015-2016, computed independently.
+REFERENCE = {
+    28: {"persistence": 1.2399, "damped persistence": 1.1712, "ridge": 1.0567, "climatology": 2.8155},
+    14: {"persistence": 0.8392, "damped persistence": 0.8132, "ridge": 0.7450, "climatology": 2.7912},
+    7: {"persistence": 0.5384, "damped persistence": 0.5316, "ridge": 0.4955, "climatology": 2.7829},
+}
+SPLITS = Splits(train=(1982, 2013), validation=(2014, 2014), test=(2015, 2016))
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[DataConfig, Prepared]:
+    data = DataConfig(protocol="paper", splits=SPLITS, directory=tmp_path_factory.mktemp("prepared"))
+    return data, prepare(data, say=lambda line: None)
+
+
+@pytest.mark.parametrize("horizon", REFERENCE)
+def test_reference_table_of_the_shipped_data(prepared: tuple[DataConfig, Prepared], horizon: int) -> None:
+    data = prepared[0].model_copy(update={"horizon": horizon})
+    _, anomalies = prepared[1].open()
+    train, test = (cut_windows(anomalies, data, split) for split in ("train", "test"))
+    came, ocean = truth(test), test.ocean.numpy()
+    for name, method in fit_baselines(train).items():
+        error = ((method(test) - came)[..., ocean] ** 2).mean(dtype=np.float64)
+        assert error == pytest.approx(REFERENCE[horizon][name], rel=0.005), name
+
+
+def random_windows(days: int = 60, history: int = 5, horizon: int = 3) -> Windows:
+    random = np.random.default_rng(0)
+    values = random.normal(size=(days, 2, 4)).cumsum(0).astype(np.float32)
+    ocean = np.array([[True] * 4, [False, True, True, True]])
+    values[:, ~ocean] = 0
+    dates = np.datetime64("2001-01-01") + np.arange(days)
+    return Windows(torch.from_numpy(values), torch.from_numpy(ocean), dates, (2, 2), history, horizon)
+
+
+def test_methods_and_truth_line_up_with_the_windows() -> None:
+    windows = random_windows()
+    values = windows.values.numpy()
+    for start in (0, 17, windows.starts - 1):
+        last = start + windows.history - 1
+        assert windows.init_times[start] == windows.days[last]
+        np.testing.assert_array_equal(truth(windows)[start], values[last + 1 : last + 4])
+        np.testing.assert_array_equal(persistence(windows)[start], values[[last] * 3])
+    assert not climatology(windows).any()
+    batch = windows.batch(torch.tensor([2 * 17 + 1]))
+    np.testing.assert_array_equal(batch.target[0].T, truth(windows)[17, :, 1])
+
+
+def test_damping_is_least_squares() -> None:
+    windows = random_windows()
+    values = windows.values.numpy()[:, windows.ocean.numpy()]
+    for lead, coefficient in enumerate(DampedPersistence(windows).coefficients, start=1):
+        x, y = values[:-lead].reshape(-1, 1), values[lead:].ravel()
+        np.testing.assert_allclose(coefficient, np.linalg.lstsq(x, y, rcond=None)[0][0], rtol=1e-4)
+
+
+def test_ridge_is_the_closed_form_pooled_over_ocean_cells() -> None:
+    windows = random_windows(days=200)
+    values, history = windows.values.numpy().astype(float), windows.history
+    columns = values[:, windows.ocean.numpy()]
+    starts = range(0, windows.starts, 7)
+    x = np.stack([columns[s : s + history, c] for s in starts for c in range(columns.shape[1])])
+    y = np.stack([columns[s + history : s + history + 3, c] for s in starts for c in range(columns.shape[1])])
+    centred = x - x.mean(0)
+    weights = np.linalg.solve(centred.T @ centred + 10 * np.eye(history), centred.T @ (y - y.mean(0)))
+    forecast = fit_baselines(windows)["ridge"](windows)
+    for start, tile, node in ((0, 0, 0), (50, 1, 2), (100, 0, 3)):
+        expected = (values[start : start + history, tile, node] - x.mean(0)) @ weights + y.mean(0)
+        np.testing.assert_allclose(forecast[start, :, tile, node], expected, rtol=1e-3, atol=1e-4)

@@ -1,0 +1,58 @@
+import numpy as np
+import pytest
+import xarray as xr
+from sklearn import metrics as sk
+
+from sstcast.evaluation.metrics import METRICS, acc, bias, mae, mse, rmse, skill
+
+DIMS = ("init_time", "lead", "cell")
+
+
+def pair(seed: int = 0) -> tuple[xr.DataArray, xr.DataArray]:
+    random = np.random.default_rng(seed)
+    forecast, truth = (xr.DataArray(random.normal(size=(7, 3, 5)), dims=DIMS) for _ in range(2))
+    truth[:, :, 2] = np.nan  # land
+    return forecast.where(truth.notnull()), truth
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_against_scikit_learn(lazy: bool) -> None:
+    forecast, truth = pair()
+    f, t = (a.values[~np.isnan(a.values)] for a in (forecast, truth))
+    if lazy:
+        forecast, truth = forecast.chunk(init_time=2), truth.chunk(init_time=3)
+    assert float(mse(forecast, truth)) == pytest.approx(sk.mean_squared_error(t, f))
+    assert float(rmse(forecast, truth)) == pytest.approx(sk.root_mean_squared_error(t, f))
+    assert float(mae(forecast, truth)) == pytest.approx(sk.mean_absolute_error(t, f))
+    assert float(bias(forecast, truth)) == pytest.approx((f - t).mean())
+    assert float(acc(forecast, truth)) == pytest.approx(sk.pairwise.cosine_similarity([f], [t])[0, 0])
+    if lazy:
+        assert all(metric(forecast, truth).chunks is not None for metric in METRICS.values())
+
+
+def test_over_some_dimensions() -> None:
+    forecast, truth = pair()
+    by_lead = mse(forecast, truth, ["init_time", "cell"])
+    for lead in range(3):
+        error = (forecast - truth).values[:, lead]
+        assert float(by_lead[lead]) == pytest.approx(np.nanmean(error**2))
+    assert float(mse(forecast, truth)) == pytest.approx(float(by_lead.mean()))
+
+
+def test_perfect_opposite_and_constant_forecasts() -> None:
+    _, truth = pair()
+    for metric, value in {"mse": 0, "rmse": 0, "mae": 0, "bias": 0, "acc": 1}.items():
+        assert float(METRICS[metric](truth, truth)) == pytest.approx(value)
+    assert float(acc(-truth, truth)) == pytest.approx(-1)
+    assert float(bias(truth + 0.3, truth)) == pytest.approx(0.3)
+    assert float(mse(truth + 0.3, truth)) == pytest.approx(0.09)
+    assert np.isnan(acc(0 * truth, truth))
+
+
+def test_skill() -> None:
+    forecast, truth = pair()
+    reference = mse(forecast, truth)
+    assert float(skill(reference, reference)) == 0
+    assert float(skill(0 * reference, reference)) == 1
+    assert float(skill(2 * reference, reference)) == -1
+    assert np.isnan(skill(reference, 0 * reference))
