@@ -1,0 +1,124 @@
+"""The command line: a verb parses its arguments, calls one function of a room, and prints.
+
+Rooms are imported inside the verbs, so that `--help` answers at once.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sstcast import __version__
+from sstcast.errors import SSTCastError
+
+app = typer.Typer(
+    help="Forecast sea surface temperature with graph networks.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Config = Annotated[Path, typer.Argument(help="The run's YAML, for instance configs/demo.yaml.")]
+Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key; repeatable.")]
+Runs = Annotated[list[Path], typer.Argument(help="Run folders, for instance runs/demo.", metavar="RUN...")]
+OneRun = Annotated[Path, typer.Argument(help="A run folder, for instance runs/demo.", metavar="RUN")]
+
+INTERRUPTED = 130
+
+
+def main() -> None:
+    """Run `sstcast`; errors a user can mend take one line and exit with 2."""
+    debug = "--debug" in sys.argv
+    try:
+        app(args=[argument for argument in sys.argv[1:] if argument != "--debug"])
+    except (SSTCastError, OSError) as error:
+        if debug:
+            raise
+        sys.exit(_fail(f"{error}"))
+
+
+def _fail(message: str) -> int:
+    print(f"sstcast: {' '.join(message.split())}", file=sys.stderr)
+    return 2
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+) -> None:
+    """Forecast sea surface temperature with graph networks."""
+    if version:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.command()
+def prepare(config: Config, set_: Set = None) -> None:
+    """Cut a region out of the temperatures: one cube in degC and its standardised anomalies."""
+    from sstcast.config import load_config
+    from sstcast.ocean.prepare import prepare
+
+    prepare(load_config(config, set_).data)
+
+
+@app.command()
+def train(config: Config, set_: Set = None) -> None:
+    """Fit a model; continue if the run was interrupted."""
+    from sstcast.config import load_config
+    from sstcast.ocean.prepare import Prepared
+    from sstcast.ocean.windows import cut_windows
+    from sstcast.training.train import Interrupted, train
+
+    run_config = load_config(config, set_)
+    _, anomalies = Prepared.of(run_config.data).open()
+    windows = {split: cut_windows(anomalies, run_config.data, split) for split in ("train", "validation")}
+    try:
+        run, trained = train(run_config, windows)
+    except Interrupted as stop:
+        print(f"{run_config.folder}: interrupted and saved; the same command continues", file=sys.stderr)
+        raise typer.Exit(128 + stop.signal) from None
+    print(f"{run.folder}: {'trained' if trained else 'nothing to do'}; best checkpoint {run.best}")
+
+
+@app.command()
+def evaluate(runs: Runs) -> None:
+    """Score runs on their test days beside the baselines."""
+    from sstcast.evaluation.evaluate import evaluate
+    from sstcast.evaluation.table import print_metrics
+    from sstcast.runs import Run
+
+    for run in [Run.open(folder) for folder in runs]:
+        metrics, new = evaluate(run)
+        print_metrics(metrics, run.folder.name)
+        print(f"{run.metrics}: {'written' if new else 'nothing to do'}")
+
+
+@app.command("map")
+def map_(runs: Runs) -> None:
+    """Draw where the errors are, and one forecast beside what came true."""
+    from sstcast.evaluation.atlas import draw_run
+    from sstcast.runs import Run
+
+    for run in [Run.open(folder) for folder in runs]:
+        draw_run(run)
+
+
+@app.command()
+def report(run: OneRun) -> None:
+    """Put scores, maps and configuration on one page."""
+    from sstcast.evaluation.evaluate import evaluate
+    from sstcast.evaluation.report import write_report
+    from sstcast.evaluation.table import print_metrics
+    from sstcast.runs import Run
+
+    opened = Run.open(run)
+    page = write_report(opened)
+    print_metrics(evaluate(opened)[0], run.name)
+    print(f"maps:   {opened.maps}{os.sep}\nreport: {page}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""The command line as a user meets it: what it prints, and how it ends."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from conftest import make_sst
+
+from sstcast import cli
+
+Sstcast = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def sstcast(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Sstcast:
+    """Run a command line in this process; return exit code, stdout and stderr."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["sstcast", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        out = capsys.readouterr()
+        return int(end.value.code or 0), out.out, out.err
+
+    return run
+
+
+def files(folder: Path) -> set[Path]:
+    return set(folder.rglob("*"))
+
+
+def test_help_does_not_wait_for_torch() -> None:
+    code = "import sys; sys.argv = ['sstcast', '--help']\nfrom sstcast.cli import main\n"
+    check = (
+        "import atexit; atexit.register(lambda: print('HEAVY', {'torch', 'xarray', 'numpy'} & set(sys.modules)))\n"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{check}{code}main()"], capture_output=True, text=True
+    )
+    assert out.returncode == 0
+    for verb in ("prepare", "train", "evaluate", "map", "report"):
+        assert verb in out.stdout
+    assert "HEAVY set()" in out.stdout
+
+
+def test_the_whole_way_and_nothing_to_do_twice(sstcast: Sstcast, run_yaml: Path) -> None:
+    run = run_yaml.parent / "runs/small"
+    for verb, target in (("prepare", run_yaml), ("train", run_yaml), ("evaluate", run), ("map", run)):
+        code, out, _ = sstcast(verb, target)
+        assert code == 0
+        assert "nothing to do" not in out
+        code, out, _ = sstcast(verb, target)
+        assert code == 0
+        assert "nothing to do" in out
+    code, out, _ = sstcast("report", run)
+    assert code == 0
+    assert "persistence" in out
+    assert str(run / "report.html") in out
+
+
+def bad_inputs(tmp: Path, ocean: xr.Dataset) -> dict[str, tuple[xr.Dataset | None, list[str], list[str]]]:
+    """Name -> (what the source holds, overrides, words of the message)."""
+    days = ocean.sizes["time"]
+    land = ocean.copy(deep=True)
+    land["sst"][:, :, :6] = np.nan
+    hole = ocean.copy(deep=True)
+    hole["sst"][100, 5, 5] = np.nan
+    return {
+        "missing file": (None, [], ["bad.nc", "no such file", "data.source"]),
+        "no sst": (ocean.rename(sst="analysed"), [], ["bad.nc", "no variable 'sst'", "analysed"]),
+        "gap in time": (
+            ocean.isel(time=[*range(50), *range(53, days)]),
+            [],
+            ["bad.nc", "3 missing", "2001-02-20"],
+        ),
+        "day twice": (ocean.isel(time=[*range(60), 59, *range(60, days)]), [], ["bad.nc", "2001-03-01 twice"]),
+        "tile all land": (land, [], ["tile 0", "all land"]),
+        "hole in the ocean": (hole, [], ["lack values", "2001-04-11"]),
+        "unit": (ocean.assign(sst=ocean.sst.assign_attrs(units="furlong")), [], ["bad.nc", "'furlong'"]),
+        "split without days": (ocean, ["data.splits.test=[2030, 2031]"], ["data.splits.test", "outside the data"]),
+        "split too short": (ocean, ["data.splits.test=[2004-01-01, 2004-01-15]"], ["data.splits.test", "16"]),
+        "region elsewhere": (ocean, ["data.region.lon=[10, 13]"], ["data.region", "bad.nc"]),
+        "tiles do not fit": (ocean, ["data.region.tile=[5, 5]"], ["data.region", "5 x 5"]),
+        "unknown key": (ocean, ["data.horizonn=5"], ["small.yaml", "data.horizonn", "'horizon'"]),
+        "unknown region": (ocean, ["data.region=atlantis"], ["data.region", "atlantis"]),
+    }
+
+
+@pytest.mark.parametrize("case", bad_inputs(Path(), make_sst()))
+def test_bad_input_to_prepare(sstcast: Sstcast, run_yaml: Path, tmp_path: Path, case: str) -> None:
+    source = tmp_path / "bad.nc"
+    data, overrides, words = bad_inputs(tmp_path, make_sst())[case]
+    if data is not None:
+        data.to_netcdf(source, engine="h5netcdf")
+    before = files(tmp_path)
+    sets = [argument for override in (f"data.source={source}", *overrides) for argument in ("--set", override)]
+    code, _, err = sstcast("prepare", run_yaml, *sets)
+    assert code == 2
+    assert err.count("\n") == 1
+    for word in words:
+        assert word in err
+    stores = {path for path in files(tmp_path) - before if path.suffix == ".zarr" or "partial" in path.name}
+    assert {path.name for path in stores} <= ({"cube.zarr"} if case == "never" else set())
+
+
+@pytest.mark.parametrize("content", [b"", b"<html>down for maintenance</html>", b"\x89HDF\r\n\x1a\n" + b"\0" * 50])
+def test_a_source_that_is_no_netcdf(sstcast: Sstcast, run_yaml: Path, tmp_path: Path, content: bytes) -> None:
+    source = tmp_path / "broken.nc"
+    source.write_bytes(content)
+    code, _, err = sstcast("prepare", run_yaml, "--set", f"data.source={source}")
+    assert code == 2
+    assert err.count("\n") == 1
+    assert "broken.nc" in err
+
+
+def test_bad_input_to_the_other_verbs(sstcast: Sstcast, run_yaml: Path, tmp_path: Path) -> None:
+    run = tmp_path / "runs/small"
+
+    def fails(words: list[str], *arguments: object) -> None:
+        code, _, err = sstcast(*arguments)
+        assert code == 2
+        assert err.count("\n") == 1
+        for word in words:
+            assert word in err
+
+    fails(["cube.zarr", "sstcast prepare"], "train", run_yaml)
+    fails(["absent.yaml"], "train", tmp_path / "absent.yaml")
+    fails(["runs/small", "not a run"], "evaluate", run)
+    sstcast("prepare", run_yaml)
+    fails(["model.name", "'mpnn'"], "train", run_yaml, "--set", "model.name=mpn")
+    assert not run.exists()
+    fails(["widht", "'width'"], "train", run_yaml, "--set", "model.widht=8")
+    assert not run.exists()
+    sstcast("train", run_yaml)
+    fails(["small", "another configuration"], "train", run_yaml, "--set", "training.seed=7")
+    fails(["forecasts.zarr", "sstcast evaluate"], "map", run)
+    checkpoint = torch.load(run / "checkpoints/best.pt", weights_only=True)
+    checkpoint["model"] = {"other": torch.zeros(3)}
+    torch.save(checkpoint, run / "checkpoints/best.pt")
+    fails(["best.pt", "do not fit"], "evaluate", run)
+    assert not (run / "metrics.json").exists()
+    (run / "checkpoints/best.pt").write_bytes(b"cut")
+    fails(["best.pt", "damaged"], "evaluate", run)
+
+
+def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "argv", ["sstcast", "train", str(tmp_path / "absent.yaml"), "--debug"])
+    with pytest.raises(cli.SSTCastError):
+        cli.main()
+
+
+def test_interrupted_training_says_how_to_continue(run_yaml: Path) -> None:
+    """A real Ctrl-C on a real process."""
+    command = [sys.executable, "-m", "sstcast.cli"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    subprocess.run([*command, "prepare", run_yaml], check=True, capture_output=True)
+    long = [*command, "train", run_yaml, "--set", "training.epochs=100000"]
+    process = subprocess.Popen(long, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    history = run_yaml.parent / "runs/small/history.csv"
+    while not history.exists() and process.poll() is None:
+        pass
+    process.send_signal(2)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command continues" in err
+    assert "Traceback" not in err
+    assert (history.parent / "checkpoints/best.pt").exists()
+    assert (history.parent / "checkpoints/last.pt").exists()
