@@ -5,8 +5,9 @@ Rooms are imported inside the verbs, so that `--help` answers at once.
 
 import os
 import sys
+from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -25,7 +26,12 @@ Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", hel
 Runs = Annotated[list[Path], typer.Argument(help="Run folders, for instance runs/demo.", metavar="RUN...")]
 OneRun = Annotated[Path, typer.Argument(help="A run folder, for instance runs/demo.", metavar="RUN")]
 
-INTERRUPTED = 130
+INCOMPLETE = 3
+
+
+def day_option(text: str) -> Any:
+    """Return an option that is a date."""
+    return typer.Option(formats=["%Y-%m-%d"], help=text, metavar="YYYY-MM-DD")
 
 
 def main() -> None:
@@ -53,6 +59,47 @@ def options(
     if version:
         print(__version__)
         raise typer.Exit
+
+
+@app.command()
+def fetch(
+    source: Annotated[str, typer.Option(help="aws, ncei, psl, erddap, sample, simulator, a URL or a folder.")] = "aws",
+    start: Annotated[datetime | None, day_option("First day; 1982-01-01 by default.")] = None,
+    end: Annotated[datetime | None, day_option("Last day; by default yesterday, or the sample's last.")] = None,
+    region: Annotated[str | None, typer.Option(help="A name in regions.yaml, W,E,S,N or global.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The store to write; by default one in data/.")] = None,
+    keep_raw: Annotated[bool, typer.Option("--keep-raw", help="Keep the files as downloaded.")] = False,
+    concurrency: Annotated[int, typer.Option(help="Downloads at once.")] = 16,
+    seed: Annotated[int, typer.Option(help="Which ocean the simulator makes.")] = 0,
+) -> None:
+    """Get the days that are missing; exit with 3 if some could not be had."""
+    from sstcast.ocean.fetch import fetch
+    from sstcast.ocean.request import FetchRequest
+
+    last = date(2016, 12, 31) if source == "sample" else date.today() - timedelta(days=1)
+    request = FetchRequest(
+        start=start.date() if start else date(1982, 1, 1),
+        end=end.date() if end else last,
+        source=source,
+        region=region,
+        out=out,
+        keep_raw=keep_raw,
+        concurrency=concurrency,
+        seed=seed,
+    )
+    if not fetch(request).complete:
+        raise typer.Exit(INCOMPLETE)
+
+
+@app.command()
+def status(
+    folder: Annotated[Path, typer.Argument(help="A store, or a folder that holds stores.")] = Path("data"),
+) -> None:
+    """Say which days are on disk: source, years, gaps, preliminary days, size."""
+    from sstcast.ocean.status import status
+
+    for store in status(folder):
+        print("\n".join(store.lines()))
 
 
 @app.command()

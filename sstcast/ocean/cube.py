@@ -10,8 +10,9 @@ import xarray as xr
 from sstcast.config import Region
 from sstcast.errors import SSTCastError
 from sstcast.files import packaged
+from sstcast.ocean.sources import SAMPLE
+from sstcast.ocean.store import is_raw_store, open_days
 
-SAMPLE = "data/sample/tasman_oisst_daily_1982_2016.nc"
 DAYS_PER_CHUNK = 365
 
 
@@ -126,6 +127,8 @@ def _open(path: Path) -> xr.Dataset:
     if not path.exists():
         raise SSTCastError(f"{path}: no such file or folder; set data.source to 'sample' or to a path that exists")
     try:
+        if is_raw_store(path):
+            return open_days(path)
         if path.is_dir() and ((path / "zarr.json").exists() or (path / ".zgroup").exists()):
             return xr.open_zarr(path)
         if path.is_dir():

@@ -1,0 +1,44 @@
+"""The progress bar of a download: days, MB/s, time left."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+
+
+class Progress:
+    """Counts days and bytes; may be told of them from many threads."""
+
+    def __init__(self, bars: Bars, label: str, days: int) -> None:
+        self._bars, self._task, self._lock = bars, bars.add_task(label, total=days, rate=""), threading.Lock()
+        self._bytes = 0
+
+    def downloaded(self, size: int) -> None:
+        """Count `size` bytes."""
+        with self._lock:
+            self._bytes += size
+            elapsed = self._bars.tasks[0].elapsed or 1e-3
+            self._bars.update(self._task, rate=f"{self._bytes / 1e6 / elapsed:.1f} MB/s")
+
+    def settled(self, days: int) -> None:
+        """Count days that have been had, or have not."""
+        self._bars.advance(self._task, days)
+
+
+@contextmanager
+def days_progress(label: str, days: int) -> Iterator[Progress]:
+    """Show a bar on standard error while it is a terminal."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("days"),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    with Bars(*columns, console=console, disable=not console.is_terminal) as bars:
+        yield Progress(bars, label, days)

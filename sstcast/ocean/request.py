@@ -1,0 +1,94 @@
+"""What `sstcast fetch` is asked, and what it answers."""
+
+import datetime as dt
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sstcast.errors import SSTCastError
+from sstcast.ocean.days import day_ranges
+from sstcast.ocean.download import Patience
+from sstcast.ocean.grid import Grid, parse_grid
+from sstcast.ocean.sources import FIRST_DAY, Sample
+
+
+@dataclass(frozen=True)
+class FetchRequest:
+    """What to fetch: every day from `start` to `end`, both included.
+
+    `source` is aws, ncei, psl, erddap, sample, simulator, a URL or a folder; `region` is `global`, a name in
+    `configs/regions.yaml` or `W,E,S,N` (by default the Pacific, or all of the sample); `out` is the Zarr
+    store. `keep_raw` keeps the files as downloaded in a folder beside it. `seed` chooses the simulated ocean.
+    """
+
+    start: dt.date
+    end: dt.date
+    source: str = "aws"
+    region: str | None = None
+    out: Path | None = None
+    keep_raw: bool = False
+    concurrency: int = 16
+    seed: int = 0
+    patience: Patience = field(default_factory=Patience)
+
+    def __post_init__(self) -> None:
+        if self.end < self.start:
+            raise SSTCastError(f"--end {self.end}: before --start {self.start}; swap them")
+        if self.start < FIRST_DAY:
+            raise SSTCastError(f"--start {self.start}: OISST begins on {FIRST_DAY}; start there or later")
+        if self.concurrency < 1:
+            raise SSTCastError(f"--concurrency {self.concurrency}: give 1 or more")
+
+    @property
+    def days(self) -> list[dt.date]:
+        """Every day wanted."""
+        return [self.start + dt.timedelta(i) for i in range((self.end - self.start).days + 1)]
+
+    @property
+    def grid(self) -> Grid:
+        """The cells wanted."""
+        if self.region is None:
+            return Sample.grid if self.source == "sample" else parse_grid("pacific")
+        return parse_grid(self.region)
+
+    @property
+    def path(self) -> Path:
+        """The store: `out`, or a name made of source and region in `data`."""
+        if self.out:
+            return self.out
+        kind = self.source if self.source in ("sample", "simulator") else "oisst"
+        region = self.region or ("tasman" if self.source == "sample" else "pacific")
+        return Path("data") / f"{kind}-{region.replace(',', '_')}.zarr"
+
+
+@dataclass(frozen=True)
+class FetchReport:
+    """What a fetch did: how many days were `fetched`, and how many `present` before.
+
+    `missing` gives each day that could not be had its reason; `preliminary` are the days asked for that
+    NOAA will still replace.
+    """
+
+    path: Path
+    fetched: int
+    present: int
+    preliminary: tuple[dt.date, ...]
+    missing: dict[dt.date, str]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every day asked for is there."""
+        return not self.missing
+
+    def lines(self) -> list[str]:
+        """Say it in words; days in a row that are missing for one reason share a line."""
+        lines = [f"{self.path}: {self.fetched} days fetched, {self.present} were there"]
+        if not self.fetched and self.complete:
+            lines = [f"{self.path}: nothing to do, all {self.present} days are there"]
+        if self.preliminary:
+            lines.append(
+                f"{len(self.preliminary)} days are preliminary; fetch again when NOAA has made them final"
+            )
+        for first, last, reason in day_ranges(self.missing):
+            days = str(first) if first == last else f"{first}..{last} ({(last - first).days + 1} days)"
+            lines.append(f"missing {days}: {reason}")
+        return lines

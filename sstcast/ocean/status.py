@@ -1,0 +1,88 @@
+"""The verb `status`: what days are on disk."""
+
+import datetime as dt
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+
+from sstcast.errors import SSTCastError
+from sstcast.ocean.days import STATUS, day_ranges, is_final
+from sstcast.ocean.sources import FIRST_DAY
+from sstcast.ocean.store import is_raw_store
+
+
+@dataclass(frozen=True)
+class StoreStatus:
+    """What a raw store holds: the `origin` of each day, ascending, in the words of `days.STATUS`.
+
+    `title` says whether it is observed or simulated, `size` is in bytes.
+    """
+
+    path: Path
+    title: str
+    origin: dict[dt.date, str]
+    size: int
+
+    @property
+    def sources(self) -> dict[str, int]:
+        """Days by source, preliminary ones included."""
+        return dict(Counter(origin.removesuffix("_preliminary") for origin in self.origin.values()))
+
+    @property
+    def years(self) -> dict[int, int]:
+        """Days by year."""
+        return dict(Counter(day.year for day in self.origin))
+
+    @property
+    def preliminary(self) -> list[dt.date]:
+        """Days that NOAA will still replace."""
+        return [day for day, origin in self.origin.items() if not is_final(STATUS.index(origin))]
+
+    @property
+    def gaps(self) -> list[tuple[dt.date, dt.date]]:
+        """First and last day of each gap between days."""
+        runs = day_ranges(dict.fromkeys(self.origin, ""))
+        return [(a[1] + _DAY, b[0] - _DAY) for a, b in pairwise(runs)]
+
+    def lines(self) -> list[str]:
+        """Say it in words."""
+        if not self.origin:
+            return [f"{self.path}: no days"]
+        first, *_, last = [*self.origin, *self.origin]
+        lines = [
+            f"{self.path}: {len(self.origin)} days, {first}..{last}, {self.size / 1e6:.1f} MB",
+            f"  {self.title}",
+            "  source: " + ", ".join(f"{name} {count}" for name, count in self.sources.items()),
+            "  year: " + ", ".join(f"{year} {count}" for year, count in self.years.items()),
+        ]
+        lines += [f"  gap: {a}..{b} ({(b - a).days + 1} days)" for a, b in self.gaps]
+        for a, b, _ in day_ranges(dict.fromkeys(self.preliminary, "")):
+            lines.append(f"  preliminary: {a}..{b} ({(b - a).days + 1} days)")
+        return lines
+
+
+_DAY = dt.timedelta(days=1)
+
+
+def status(directory: Path) -> list[StoreStatus]:
+    """Describe `directory`, if it is a raw store, or all raw stores right inside it, by name.
+
+    Raises SSTCastError if there is no such folder.
+    """
+    if not directory.is_dir():
+        raise SSTCastError(f"{directory}: no such folder; name the one that `sstcast fetch` wrote to")
+    candidates = [directory, *sorted(directory.glob("*/"))]
+    return [_describe(path) for path in candidates if is_raw_store(path) and not path.name.startswith(".")]
+
+
+def _describe(path: Path) -> StoreStatus:
+    group: Any = zarr.open_consolidated(path, mode="r", zarr_format=2)
+    codes = np.asarray(group["status"][:])
+    origin = {FIRST_DAY + int(i) * _DAY: STATUS[codes[i]] for i in np.flatnonzero(codes)}
+    size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    return StoreStatus(path, str(group.attrs["title"]), origin, size)

@@ -1,0 +1,218 @@
+"""The raw store: days of 0.25 degree SST on disk, as fetched, in one Zarr store (format 2).
+
+    sst(time, lat, lon)   int16 hundredths of degC, chunks of BLOCK days counted from 1981-09-01
+    status(time)          where each day came from; 0 is missing, even numbers are preliminary (`days.STATUS`)
+
+The time axis is the whole calendar from 1981-09-01 to the last day ever asked for, so a day's place never
+moves. Two rules make any instant a good one to be killed at: every file is written under a temporary name
+and renamed, and `status`, a single chunk, is renamed last. What it calls present is whole.
+"""
+
+import datetime as dt
+import errno
+import fcntl
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+import xarray as xr
+import zarr
+from numcodecs import Shuffle, Zstd
+from numpy.typing import NDArray
+
+from sstcast.errors import SSTCastError
+from sstcast.files import atomic
+from sstcast.ocean.days import BLOCK, STATUS, Day, block_of
+from sstcast.ocean.granule import FILL
+from sstcast.ocean.grid import Grid
+from sstcast.ocean.sources import FIRST_DAY
+
+CALENDAR = 1 << 15  # days a chunk of time and status: till 2071 in one file
+TITLE = "NOAA Daily OISST (AVHRR), 0.25 degrees"
+
+
+class RawStore:
+    """A raw store to write to; nothing is made on disk before the first day is put."""
+
+    def __init__(self, path: Path, grid: Grid) -> None:
+        """Raise SSTCastError if `path` holds something else, or other cells."""
+        self.path, self.grid = path, grid
+        self._status: NDArray[np.uint8] = np.zeros(0, np.uint8)
+        self._group: Any = None
+        if path.exists():
+            self._open()
+
+    def status(self, days: Sequence[dt.date]) -> NDArray[np.uint8]:
+        """Return each day's number in `days.STATUS`."""
+        index = np.array([(day - FIRST_DAY).days for day in days], int)
+        known = index < self._status.size
+        return np.where(known, self._status[np.where(known, index, 0)] if self._status.size else 0, 0).astype(
+            np.uint8
+        )
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Be the only one to write; raise SSTCastError if another process does, or nothing can be written."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with (self.path.parent / f".{self.path.name}.lock").open("w") as lock:
+                self._lock(lock)
+                beside = self.path.parent.glob(f".{self.path.name}.*.nc*")
+                for leftover in [*self.path.rglob("*.partial"), *beside]:  # of a killed process
+                    leftover.unlink()
+                if self.path.exists():
+                    self._open()  # the last writer may have finished only now
+                yield
+        except OSError as error:
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+            reason = "no space left on the disk; free some" if full else f"cannot write: {error}; mend it"
+            raise SSTCastError(
+                f"{self.path}: {reason} and run the same command again, what is there is kept"
+            ) from error
+
+    def _lock(self, file: TextIO) -> None:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SSTCastError(f"{self.path}: another fetch is writing to it; wait for its end") from None
+
+    def put(self, days: Mapping[dt.date, Day], last: dt.date) -> None:
+        """Keep `days`, block by block, on a calendar that reaches at least `last`.
+
+        Raises SSTCastError if simulated and observed days would mix.
+        """
+        if not days:
+            return
+        self._reach(last, next(iter(days.values())).notice)
+        for day in days.values():
+            if day.notice != self._notice:
+                raise SSTCastError(
+                    f"{self.path}: holds {self._notice or 'observations'}, the source gives "
+                    f"{day.notice or 'observations'}; choose another --out"
+                )
+        for block, members in groupby(sorted(days), block_of):
+            self._put_block(block * BLOCK, {(day - FIRST_DAY).days: days[day] for day in members})
+
+    def _put_block(self, start: int, days: dict[int, Day]) -> None:
+        status = self._status.copy()
+        span = slice(start, min(start + BLOCK, status.size))
+        fields = np.full((span.stop - start, *self.grid.shape), FILL, np.int16)
+        if present := np.flatnonzero(status[span]).tolist():
+            fields[present] = self._group["sst"][span][present]
+        for index, day in days.items():
+            fields[index - start] = day.field
+            status[index] = day.status
+        self._group["sst"][span] = fields
+        self._group["status"][:] = status
+        self._status = status
+
+    def _reach(self, last: dt.date, notice: str) -> None:
+        """Make the store if there is none; lengthen its calendar to `last`."""
+        size = (last - FIRST_DAY).days + 1
+        if not self.path.exists():
+            with atomic(self.path) as partial:
+                _create(partial, size, self.grid, notice)
+            self._open()
+        elif size > self._size:
+            group = self._group
+            for name in ("sst", "status", "time"):
+                group[name].resize((size, *group[name].shape[1:]))
+            group["time"][:] = np.arange(size)
+            zarr.consolidate_metadata(group.store, zarr_format=2)
+            self._open()
+
+    def _open(self) -> None:
+        if not is_raw_store(self.path):
+            raise SSTCastError(f"{self.path}: exists and is not a store of fetched days; choose another --out")
+        stored: Any = zarr.open_consolidated(self.path, mode="r", zarr_format=2)
+        lat, lon = (np.asarray(stored[axis][:]) for axis in ("lat", "lon"))
+        if not (np.array_equal(lat, self.grid.lat) and np.array_equal(lon, self.grid.lon)):
+            held = f"lat {lat[0]:g}..{lat[-1]:g}, lon {lon[0]:g}..{lon[-1]:g}"
+            raise SSTCastError(f"{self.path}: holds {held}, not {self.grid}; choose another --out or --region")
+        self._notice = str(stored.attrs["simulated"])
+        self._size = int(stored["status"].shape[0])
+        # Consolidated metadata is written last, so it may be behind the arrays' own after a kill.
+        self._group = zarr.open_group(self.path, mode="r+", zarr_format=2, use_consolidated=False)
+        self._status = np.asarray(self._group["status"][:])
+
+
+def is_raw_store(path: Path) -> bool:
+    """Return whether `path` was made by `sstcast fetch`."""
+    return (path / "status" / ".zarray").exists() and (path / "sst" / ".zarray").exists()
+
+
+def open_days(path: Path) -> xr.Dataset:
+    """Open a raw store lazily, only the days it holds: `sst(time, lat, lon)` in degC and `status(time)`."""
+    dataset: xr.Dataset = xr.open_zarr(path)
+    return dataset.isel(time=_as_slice(np.flatnonzero(dataset["status"].values)))
+
+
+def _as_slice(index: NDArray[np.intp]) -> slice | NDArray[np.intp]:
+    """A run of days as a slice, which dask serves without regrouping chunks."""
+    if index.size and index[-1] - index[0] + 1 == index.size:
+        return slice(int(index[0]), int(index[-1]) + 1)
+    return index
+
+
+def _create(path: Path, size: int, grid: Grid, notice: str) -> None:
+    group = zarr.open_group(path, mode="w", zarr_format=2)
+    group.attrs.put(
+        {
+            "Conventions": "CF-1.11",
+            "title": notice or TITLE,
+            "simulated": notice,
+            "references": "Huang et al. (2021), doi:10.1175/JCLI-D-20-0166.1",
+        }
+    )
+    # Zstd after byte shuffling: as small as Blosc, whose threads do not always give the same bytes.
+    group.create_array(
+        "sst",
+        shape=(size, *grid.shape),
+        chunks=(BLOCK, *grid.shape),
+        dtype="<i2",
+        fill_value=FILL,
+        filters=[Shuffle(2)],
+        compressors=Zstd(1),
+        attributes=_SST | {"_ARRAY_DIMENSIONS": ["time", "lat", "lon"]},
+    )
+    axes: dict[str, tuple[str, NDArray[Any], dict[str, Any]]] = {
+        "status": ("time", np.zeros(size, np.uint8), _STATUS),
+        "time": ("time", np.arange(size, dtype="<i4"), _TIME),
+        "lat": ("lat", grid.lat, {"standard_name": "latitude", "units": "degrees_north"}),
+        "lon": ("lon", grid.lon, {"standard_name": "longitude", "units": "degrees_east"}),
+    }
+    for name, (dimension, values, attributes) in axes.items():
+        group.create_array(
+            name,
+            shape=values.shape,
+            chunks=(CALENDAR if dimension == "time" else values.size,),
+            dtype=values.dtype,
+            fill_value=None,
+            filters=None,
+            compressors=Zstd(1),
+            attributes=attributes | {"_ARRAY_DIMENSIONS": [dimension]},
+        )[:] = values
+    zarr.consolidate_metadata(group.store, zarr_format=2)
+
+
+_SST: dict[str, Any] = {
+    "standard_name": "sea_surface_temperature",
+    "long_name": "daily sea surface temperature",
+    "units": "degree_Celsius",
+    "scale_factor": 0.01,
+    "ancillary_variables": "status",
+}
+_STATUS = {
+    "long_name": "origin of the day",
+    "flag_values": list(range(len(STATUS))),
+    "flag_meanings": " ".join(STATUS),
+    "comment": "days with status 0 hold no values",
+}
+_TIME = {
+    "standard_name": "time",
+    "units": f"days since {FIRST_DAY}",
+    "calendar": "proleptic_gregorian",
+}

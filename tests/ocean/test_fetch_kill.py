@@ -1,0 +1,96 @@
+"""kill -9 and a full disk, for real: what is there stays whole, and the next run ends with the same bytes."""
+
+import datetime as dt
+import multiprocessing
+import random
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from oisst_server import REGION, OisstServer, calendar, daily_files, hundredths
+
+from sstcast.errors import SSTCastError
+from sstcast.ocean.days import BLOCK
+from sstcast.ocean.download import Patience
+from sstcast.ocean.fetch import FetchRequest, fetch
+from sstcast.ocean.store import open_days
+
+DAYS = calendar("1990-03-03", 40 * BLOCK)
+KILLS = 20
+
+
+def request(url: str, path: Path, days: list[dt.date] = DAYS) -> FetchRequest:
+    patience = Patience(attempts=3, backoff=0.01)
+    return FetchRequest(days[0], days[-1], url, REGION, path, concurrency=4, patience=patience)
+
+
+def tree(path: Path) -> dict[str, bytes]:
+    """Return every file of a folder by its path."""
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+def whole_days(path: Path) -> int:
+    """Count the days; each must have its values, and plain xarray must open the store."""
+    xr.open_zarr(path)
+    held = open_days(path)
+    days = held["time"].values.astype("datetime64[D]").tolist()
+    expected = np.array([hundredths(day) for day in days], float).reshape(held["sst"].shape)
+    np.testing.assert_allclose(held["sst"].values * 100, np.where(expected == -999, np.nan, expected), atol=1e-6)
+    return len(days)
+
+
+def test_kill_at_any_moment(tmp_path: Path) -> None:
+    processes = multiprocessing.get_context("forkserver")
+    processes.set_forkserver_preload(["sstcast.ocean.fetch", "sstcast.ocean.obtain"])
+    moments = random.Random(0)
+    path, counts = tmp_path / "killed.zarr", []
+    with OisstServer(daily_files(DAYS)) as server:
+        fetch(request(server.url, tmp_path / "whole.zarr"), str)
+        server.delay = 0.03
+        for _ in range(KILLS):
+            process = processes.Process(target=fetch, args=(request(server.url, path), str))
+            server.seen.clear()
+            process.start()
+            while not server.seen:
+                time.sleep(0.005)
+            process.join(moments.uniform(0, 0.8))
+            process.kill()
+            process.join()
+            assert process.exitcode == -9  # it was still at work
+            counts.append(whole_days(path) if path.exists() else 0)
+        server.delay = 0.0
+        assert counts == sorted(counts)
+        assert 0 < counts[-1] < len(DAYS)
+        assert fetch(request(server.url, path), str).complete
+    assert whole_days(path) == len(DAYS)
+    assert tree(path) == tree(tmp_path / "whole.zarr")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 160 kB, where mounting one is allowed."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=160k", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("not allowed to mount a file system")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_small_disk_fills_up(small_disk: Path, tmp_path: Path) -> None:
+    path = small_disk / "a.zarr"
+    with OisstServer(daily_files(DAYS)) as server:
+        with pytest.raises(SSTCastError, match=r"a\.zarr: no space left on the disk; free some"):
+            fetch(request(server.url, path), str)
+        held = whole_days(path)
+        assert 0 < held < len(DAYS)
+        subprocess.run(["mount", "-o", "remount,size=4m", str(small_disk)], check=True)
+        report = fetch(request(server.url, path), str)
+        assert (report.present, report.fetched) == (held, len(DAYS) - held)
+        fetch(request(server.url, tmp_path / "whole.zarr"), str)
+    assert tree(path) == tree(tmp_path / "whole.zarr")
