@@ -1,11 +1,12 @@
 # make demo   the main job on real data: prepare, train, evaluate, maps, report
 # make test   format, lint, types, tests
+# make bench-data, make bench-vn   the measurements quoted in docs/
 
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test clean
+.PHONY: demo test clean bench-data bench-vn
 
 demo: .venv/installed
 	$(BIN)/sstcast prepare configs/demo.yaml
@@ -29,6 +30,13 @@ test: .venv/installed-dev
 .venv/installed-dev: .venv/installed
 	$(INSTALL) --editable '.[dev]'
 	touch $@
+
+bench-data: .venv/installed
+	$(BIN)/python benchmarks/fetch.py
+	$(BIN)/python benchmarks/prepare.py
+
+bench-vn: .venv/installed
+	$(BIN)/python benchmarks/virtual_node.py
 
 clean:
 	rm -rf .venv data/prepared runs

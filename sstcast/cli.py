@@ -63,7 +63,9 @@ def options(
 
 @app.command()
 def fetch(
-    source: Annotated[str, typer.Option(help="aws, ncei, psl, erddap, sample, simulator, a URL or a folder.")] = "aws",
+    source: Annotated[
+        str, typer.Option(help="aws, ncei, psl, erddap, sample, simulator, a URL or a folder.")
+    ] = "aws",
     start: Annotated[datetime | None, day_option("First day; 1982-01-01 by default.")] = None,
     end: Annotated[datetime | None, day_option("Last day; by default yesterday, or the sample's last.")] = None,
     region: Annotated[str | None, typer.Option(help="A name in regions.yaml, W,E,S,N or global.")] = None,
@@ -103,12 +105,20 @@ def status(
 
 
 @app.command()
-def prepare(config: Config, set_: Set = None) -> None:
+def prepare(
+    config: Config,
+    set_: Set = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="A dask cluster that sees the same files, for instance tcp://host:8786.")
+    ] = None,
+) -> None:
     """Cut a region out of the temperatures: one cube in degC and its standardised anomalies."""
     from sstcast.config import load_config
+    from sstcast.ocean.cluster import cluster
     from sstcast.ocean.prepare import prepare
 
-    prepare(load_config(config, set_).data)
+    with cluster(scheduler):
+        prepare(load_config(config, set_).data)
 
 
 @app.command()

@@ -59,7 +59,8 @@ class Region(Strict):
     `lon` and `lat` are cell edges in degrees (longitudes of any convention, west first, so a box may span
     the date line or Greenwich). `coarsen` cells of the source a side become one node, if at least
     `min_ocean` of them are ocean. `tile` is (rows, columns) of nodes; tiles are counted row by row from
-    the south-west, and those in `skip` are left out.
+    the south-west, and those in `skip` are left out; a tile that is all land is refused unless `land_tiles`
+    is `keep`.
     """
 
     lon: tuple[float, float]
@@ -68,6 +69,7 @@ class Region(Strict):
     min_ocean: float = Field(default=0.5, gt=0, le=1)
     tile: tuple[int, int] = (30, 30)
     skip: tuple[int, ...] = ()
+    land_tiles: Literal["refuse", "keep"] = "refuse"
 
     @model_validator(mode="after")
     def _box(self) -> "Region":

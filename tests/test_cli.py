@@ -85,6 +85,11 @@ def bad_inputs(tmp: Path, ocean: xr.Dataset) -> dict[str, tuple[xr.Dataset | Non
         "unit": (ocean.assign(sst=ocean.sst.assign_attrs(units="furlong")), [], ["bad.nc", "'furlong'"]),
         "split without days": (ocean, ["data.splits.test=[2030, 2031]"], ["data.splits.test", "outside the data"]),
         "split too short": (ocean, ["data.splits.test=[2004-01-01, 2004-01-15]"], ["data.splits.test", "16"]),
+        "less than a year": (
+            ocean,
+            ["data.splits.train=[2001-03-01, 2001-12-31]"],
+            ["data.splits.train", "whole year"],
+        ),
         "region elsewhere": (ocean, ["data.region.lon=[10, 13]"], ["data.region", "bad.nc"]),
         "tiles do not fit": (ocean, ["data.region.tile=[5, 5]"], ["data.region", "5 x 5"]),
         "unknown key": (ocean, ["data.horizonn=5"], ["small.yaml", "data.horizonn", "'horizon'"]),

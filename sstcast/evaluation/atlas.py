@@ -13,8 +13,6 @@ from sstcast.evaluation.maps import by_week, draw_forecast, draw_weeks
 from sstcast.evaluation.metrics import bias, mse, skill
 from sstcast.runs import Run
 
-CREDIT = "Data: NOAA Daily OISST. Land: Natural Earth."
-
 
 def draw_run(run: Run, say: Callable[[str], object] = print) -> list[Path]:
     """Draw `maps/*.png` of a run from its `forecasts.zarr`; `say` gets a line for each file made.
@@ -32,6 +30,7 @@ def draw_run(run: Run, say: Callable[[str], object] = print) -> list[Path]:
         return list(files.values())
 
     data = Verification.of(run)
+    credit = f"Data: {data.cube.attrs['source']}. Land: Natural Earth."
     forecast = xr.open_zarr(run.forecasts)["sst"].load()
     truth = data.truth()["sst"]
     reference = mse(data.fields(persistence)["sst"], truth, ["init_time"])
@@ -47,7 +46,7 @@ def draw_run(run: Run, say: Callable[[str], object] = print) -> list[Path]:
         title=f"RMSE of {name}, {period}",
         label="RMSE (°C)",
         kind="error",
-        credit=CREDIT,
+        credit=credit,
     )
     draw_weeks(
         by_week(bias(forecast, truth, ["init_time"])),
@@ -55,7 +54,7 @@ def draw_run(run: Run, say: Callable[[str], object] = print) -> list[Path]:
         title=f"Bias of {name}, {period}",
         label="forecast − observed (°C)",
         kind="difference",
-        credit=CREDIT,
+        credit=credit,
     )
     draw_weeks(
         skill(by_week(error), by_week(reference)),
@@ -63,12 +62,12 @@ def draw_run(run: Run, say: Callable[[str], object] = print) -> list[Path]:
         title=f"Skill of {name} over persistence, {period}",
         label="1 − MSE / MSE of persistence (above 0: better)",
         kind="skill",
-        credit=CREDIT,
+        credit=credit,
     )
     day = _median_day(forecast, truth)
     one = {"init_time": day}
     title = f"Forecast of {name} from {np.datetime_as_string(forecast['init_time'].values[day], unit='D')}"
-    draw_forecast(forecast.isel(one), truth.isel(one), files["forecast"], title=title, credit=CREDIT)
+    draw_forecast(forecast.isel(one), truth.isel(one), files["forecast"], title=title, credit=credit)
     for file in files.values():
         say(str(file))
     return list(files.values())

@@ -33,7 +33,7 @@ def evaluate(run: Run) -> tuple[dict[str, Any], bool]:
     data = Verification.of(run)
     truth = data.truth()
     fields = data.fields(ModelMethod(run, data.windows))
-    save_forecasts(fields, run)
+    save_forecasts(fields, run, data.cube.attrs["source"])
     scores = {MODEL: _scores(fields, truth)}
     del fields
     for name, method in fit_baselines(data.train).items():
@@ -43,6 +43,7 @@ def evaluate(run: Run) -> tuple[dict[str, Any], bool]:
     metrics = {
         "checkpoint": checkpoint,
         "model": run.config.model.name,
+        "source": data.cube.attrs["source"],
         "protocol": run.config.data.protocol,
         "test": [str(first), str(last)],
         "forecasts": data.windows.starts,

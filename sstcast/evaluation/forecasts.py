@@ -99,8 +99,8 @@ class Verification:
         return xr.Dataset({"anomaly": anomaly, "anomaly_degC": degrees, "sst": sst})
 
 
-def save_forecasts(fields: xr.Dataset, run: Run) -> None:
-    """Write `forecasts.zarr`: `sst(init_time, lead, lat, lon)` in degC, as CF as a forecast can be."""
+def save_forecasts(fields: xr.Dataset, run: Run, source: str) -> None:
+    """Write `forecasts.zarr`: `sst(init_time, lead, lat, lon)` in degC; `source` is what the model learnt from."""
     dataset = fields[["sst"]].astype("float32")
     dataset["sst"].attrs = {
         "standard_name": "sea_surface_temperature",
@@ -117,7 +117,7 @@ def save_forecasts(fields: xr.Dataset, run: Run) -> None:
     dataset.attrs = {
         "Conventions": "CF-1.11",
         "title": f"SST forecasts of run {run.folder.name}",
-        "source": f"sstcast {__version__}, model {run.config.model.name}, trained on NOAA Daily OISST",
+        "source": f"sstcast {__version__}, model {run.config.model.name}, trained on {source}",
     }
     with atomic(run.forecasts) as temporary:
         write_zarr(dataset, temporary, {"init_time": INIT_TIMES_PER_CHUNK})

@@ -49,7 +49,7 @@ PAGE = """<!doctype html>
 {figures}
 <h2>Configuration</h2>
 <pre tabindex="0">{config}</pre>
-<p>Data: NOAA Daily OISST. Land: Natural Earth.</p>
+<p>Data: {source}. Land: Natural Earth.</p>
 </body>
 </html>
 """
@@ -65,6 +65,7 @@ def write_report(run: Run) -> Path:
     page = PAGE.format(
         name=escape(run.folder.name),
         style=STYLE,
+        source=escape(metrics["source"]),
         summary=f"{escape(metrics['model'])}, {metrics['protocol']} protocol: {metrics['forecasts']} forecasts of "
         f"{metrics['ocean_cells']} ocean cells, {first} to {last}.",
         tables="".join(_table(sheet(metrics, run.folder.name)) for sheet in (overall, by_lead)),

@@ -11,47 +11,58 @@ Both end in one affine form, the same for every model and metric downstream:
   Where a coarse cell holds some land the average shrinks by its ocean fraction, and `scale` undoes that.
   Averaging pixels of different deviation has no exact inverse: with `coarsen` above 1, degC are recovered
   with the mean deviation of the cell's ocean pixels.
+
+`fit` looks at the training days and is done once; `standardise` is done for every day.
 """
 
 import numpy as np
 import xarray as xr
 
-from sstcast.config import DataConfig, Region, Span
-from sstcast.errors import SSTCastError
-from sstcast.ocean.cube import coarsen, describe_axes
+from sstcast.config import DataConfig
+from sstcast.ocean.cube import coarsen, describe_axes, ocean_fraction
 
 HARMONICS = 3
 YEAR = 365.2425
 SMALLEST_STD = 0.01  # degC, the resolution of OISST: a pixel that never changes must not divide by zero
 DAYS_OF_YEAR = np.arange(1, 367)
+DAYS_AT_ONCE = 32
+
+
+def fit(native: xr.DataArray, coarse: xr.DataArray, data: DataConfig) -> xr.Dataset:
+    """Return `climatology` and `scale(dayofyear, lat, lon)` of the training days, in degC.
+
+    `native` is the cropped source, `coarse` the cube made from it. The statistics are the coarse field's
+    under the `physical` protocol and the native field's under the `paper` protocol.
+    """
+    train = slice(*map(str, data.splits.train))
+    if data.protocol == "paper":
+        climatology, scale = daily_statistics(native.sel(time=train))
+    else:
+        training = coarse.sel(time=train)
+        climatology = harmonic_climatology(training)
+        scale = xr.ones_like(climatology)
+        deviation = _standard(training, climatology, scale)
+        scale = scale * max(float((deviation**2).mean().compute()) ** 0.5, SMALLEST_STD)
+    return describe(xr.Dataset({"climatology": climatology, "scale": scale}).astype("float32"))
 
 
 def standardise(
-    native: xr.DataArray, coarse: xr.DataArray, fraction: xr.DataArray, data: DataConfig
+    native: xr.DataArray, coarse: xr.DataArray, ocean: xr.DataArray, statistics: xr.Dataset, data: DataConfig
 ) -> xr.Dataset:
     """Return `anomaly(time, lat, lon)`, `climatology` and `scale(dayofyear, lat, lon)`, `ocean_mask(lat, lon)`.
 
-    `native` is the cropped source, `coarse` the cube made from it (both degC), `fraction` its ocean
-    fraction. Statistics see the training days only. The anomaly is NaN on land.
-
-    Raises SSTCastError if no training day is in the data.
+    `statistics` are those of `fit`, `ocean` is the native mask of ocean cells. The anomaly is NaN on land.
     """
-    if data.protocol == "physical":
-        result = _physical(coarse, data.splits.train)
+    climatology, scale = statistics["climatology"], statistics["scale"]
+    fraction = ocean_fraction(ocean, data.box)
+    if data.protocol == "paper":
+        anomaly = coarsen(_standard(native, climatology, scale), ocean, data.box) * fraction
+        climatology = coarsen(climatology, ocean, data.box)
+        scale = coarsen(scale, ocean, data.box) / fraction
     else:
-        result = _paper(native, coarse, fraction, data.splits.train, data.box)
-    ocean = (fraction >= data.box.min_ocean).rename("ocean_mask")
-    result = result.where(ocean).astype("float32").assign(ocean_mask=ocean)
-    describe_axes(result)
-    result["anomaly"].attrs = {"long_name": f"standardised anomaly, {data.protocol} protocol", "units": "1"}
-    result["climatology"].attrs = {
-        "long_name": "climatology of the training years",
-        "units": "degree_Celsius",
-    }
-    result["scale"].attrs = {"long_name": "degC of one standardised unit", "units": "degree_Celsius"}
-    result["dayofyear"].attrs = {"long_name": "day of the year, 1..366", "units": "1"}
-    result["ocean_mask"].attrs = {"long_name": "cell is ocean", "flag_meanings": "land ocean"}
-    return result
+        anomaly = _standard(coarse, climatology, scale)
+    result = xr.Dataset({"anomaly": anomaly, "climatology": climatology, "scale": scale}).astype("float32")
+    return describe(result.assign(ocean_mask=fraction >= data.box.min_ocean))
 
 
 def on_days(statistic: xr.DataArray, time: xr.DataArray) -> xr.DataArray:
@@ -59,12 +70,33 @@ def on_days(statistic: xr.DataArray, time: xr.DataArray) -> xr.DataArray:
     return statistic.sel(dayofyear=time.dt.dayofyear).drop_vars("dayofyear")
 
 
+def _standard(field: xr.DataArray, climatology: xr.DataArray, scale: xr.DataArray) -> xr.DataArray:
+    """Standardise `field(time, lat, lon)` chunk by chunk: statistics spread over all days would not fit memory."""
+
+    def block(values: np.ndarray, day: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+        return (values - mean[day - 1]) / deviation[day - 1]
+
+    cells, daily = ["lat", "lon"], ["dayofyear", "lat", "lon"]
+    days = field["time"].dt.dayofyear.drop_vars("time")
+    return xr.apply_ufunc(
+        block,
+        field,
+        days.chunk(time=field.chunksizes["time"]) if field.chunks else days,
+        climatology,
+        scale,
+        input_core_dims=[cells, [], daily, daily],
+        output_core_dims=[cells],
+        dask="parallelized",
+        output_dtypes=[np.float32],
+    )
+
+
 def harmonic_climatology(sst: xr.DataArray) -> xr.DataArray:
     """Fit mean and `HARMONICS` annual harmonics per cell by least squares; return it for days 1..366."""
     design = _harmonics(sst["time"].dt.dayofyear.values)
     # One small matrix does the fit, so the field itself is read once, whatever its size.
     solve = xr.DataArray(np.linalg.pinv(design), dims=("term", "time"), coords={"time": sst["time"]})
-    terms = xr.dot(solve, sst.fillna(0.0), dim="time")
+    terms = xr.dot(solve, sst, dim="time")
     days = xr.DataArray(_harmonics(DAYS_OF_YEAR), dims=("dayofyear", "term"), coords={"dayofyear": DAYS_OF_YEAR})
     return xr.dot(days, terms, dim="term").compute()
 
@@ -74,40 +106,33 @@ def daily_statistics(sst: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
 
     A day of year the data never reach (29 February leaves day 366 to leap years) takes the day before's.
     """
-    groups = sst.groupby(sst["time"].dt.dayofyear)
-    mean, std = xr.broadcast(groups.mean("time"), groups.std("time", ddof=0))
-    mean, std = (s.reindex(dayofyear=DAYS_OF_YEAR).compute() for s in (mean, std))
-    missing = set(DAYS_OF_YEAR) - set(sst["time"].dt.dayofyear.values)
-    for day in sorted(missing):
+    day = sst["time"].dt.dayofyear.values
+    parts = []
+    for start in range(1, 367, DAYS_AT_ONCE):  # of all years: memory holds a season's weeks, never the record
+        part = sst.isel(time=(start <= day) & (day < start + DAYS_AT_ONCE)).load()
+        groups = part.groupby(part["time"].dt.dayofyear)
+        parts.append((groups.mean("time"), groups.std("time", ddof=0)))
+    mean, std = (xr.concat(part, "dayofyear").reindex(dayofyear=DAYS_OF_YEAR) for part in zip(*parts, strict=True))
+    missing = set(DAYS_OF_YEAR) - set(day)
+    for absent in sorted(missing):
         for statistic in (mean, std):
-            statistic.loc[{"dayofyear": day}] = statistic.sel(dayofyear=max(day - 1, 1))
+            statistic.loc[{"dayofyear": absent}] = statistic.sel(dayofyear=max(absent - 1, 1))
     return mean, std.clip(min=SMALLEST_STD)
 
 
-def _physical(coarse: xr.DataArray, train: Span) -> xr.Dataset:
-    training = _training_days(coarse, train)
-    climatology = harmonic_climatology(training)
-    std = float(np.sqrt(((training - on_days(climatology, training["time"])) ** 2).mean().compute()))
-    scale = max(std, SMALLEST_STD)
-    anomaly = (coarse - on_days(climatology, coarse["time"])) / scale
-    return xr.Dataset({"anomaly": anomaly, "climatology": climatology, "scale": xr.full_like(climatology, scale)})
-
-
-def _paper(
-    native: xr.DataArray, coarse: xr.DataArray, fraction: xr.DataArray, train: Span, region: Region
-) -> xr.Dataset:
-    mean, std = daily_statistics(_training_days(native, train))
-    standard = (native - on_days(mean, native["time"])) / on_days(std, native["time"])
-    pooled = coarsen(standard.fillna(0.0), fraction, region)
-    climatology, scale = coarsen(mean, fraction, region), coarsen(std, fraction, region) / fraction
-    return xr.Dataset({"anomaly": pooled, "climatology": climatology, "scale": scale})
-
-
-def _training_days(sst: xr.DataArray, train: Span) -> xr.DataArray:
-    days = sst.sel(time=slice(*map(str, train)))
-    if not days.sizes["time"]:
-        raise SSTCastError(f"data.splits.train: no day of {train[0]}..{train[1]} is in the data")
-    return days
+def describe(dataset: xr.Dataset) -> xr.Dataset:
+    """Give the variables their CF attributes."""
+    describe_axes(dataset)
+    names = {
+        "anomaly": ("standardised anomaly", "1"),
+        "climatology": ("climatology of the training years", "degree_Celsius"),
+        "scale": ("degC of one standardised unit", "degree_Celsius"),
+        "dayofyear": ("day of the year, 1..366", "1"),
+        "ocean_mask": ("cell is ocean", "1"),
+    }
+    for name in names.keys() & set(dataset.variables):
+        dataset[name].attrs = {"long_name": names[name][0], "units": names[name][1]}
+    return dataset
 
 
 def _harmonics(day: np.ndarray) -> np.ndarray:

@@ -6,14 +6,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import NDArray
 
 from sstcast.config import Region
 from sstcast.errors import SSTCastError
 from sstcast.files import packaged
 from sstcast.ocean.sources import SAMPLE
 from sstcast.ocean.store import is_raw_store, open_days
-
-DAYS_PER_CHUNK = 365
 
 
 def source_path(source: str) -> Path:
@@ -25,7 +24,8 @@ def open_sst(path: Path) -> xr.DataArray:
     """Open daily temperatures lazily (dask).
 
     `path` is a NetCDF file, a folder of NetCDF files (one a day or one a year) or a Zarr store. Returns
-    `sst(time, lat, lon)` in degC, NaN on land, latitude ascending, one value a day stamped 00:00.
+    `sst(time, lat, lon)` in degC, NaN on land, latitude ascending, one value a day stamped 00:00; its
+    attribute `title` says what they are.
 
     Raises SSTCastError if the path is absent, cannot be read, has no `sst`, or if days are missing or
     appear twice.
@@ -42,9 +42,20 @@ def open_sst(path: Path) -> xr.DataArray:
     sst = _celsius(sst.transpose("time", "lat", "lon"), path)
     days = pd.DatetimeIndex(sst.indexes["time"]).normalize()
     _check_days(days, path)
-    return (
-        sst.assign_coords(time=days).sortby(["time", "lat"]).chunk({"time": DAYS_PER_CHUNK, "lat": -1, "lon": -1})
-    )
+    sst = _ascending(_ascending(sst.assign_coords(time=days), "time"), "lat").chunk({"lat": -1, "lon": -1})
+    observed = "NOAA Daily OISST" if path == packaged(SAMPLE) else path.name
+    return sst.assign_attrs(title=dataset.attrs.get("title", observed))
+
+
+def states_of_days(path: Path, sst: xr.DataArray) -> NDArray[np.int64]:
+    """Return a number a day of `sst`, opened from `path`, that changes when the day's values do.
+
+    A store of fetched days knows where each came from and whether it is final; of other sources only the
+    time of their last change is known.
+    """
+    if is_raw_store(path):
+        return open_days(path)["status"].values.astype(np.int64)
+    return np.full(sst.sizes["time"], path.stat().st_mtime_ns)
 
 
 def crop(sst: xr.DataArray, region: Region, path: Path) -> xr.DataArray:
@@ -55,7 +66,7 @@ def crop(sst: xr.DataArray, region: Region, path: Path) -> xr.DataArray:
     """
     west, east = region.lon
     width = (east - west) % 360 or 360.0
-    sst = sst.assign_coords(lon=west + (sst["lon"] - west) % 360).sortby("lon")
+    sst = _ascending(sst.assign_coords(lon=west + (sst["lon"] - west) % 360), "lon")
     box = sst.sel(lat=slice(*region.lat), lon=slice(west, west + width))
     rows, cols = region.tile[0] * region.coarsen, region.tile[1] * region.coarsen
     if not box.sizes["lat"] or not box.sizes["lon"] or box.sizes["lat"] % rows or box.sizes["lon"] % cols:
@@ -70,27 +81,48 @@ def crop(sst: xr.DataArray, region: Region, path: Path) -> xr.DataArray:
     return box
 
 
-def ocean_fraction(sst: xr.DataArray, region: Region) -> xr.DataArray:
-    """Return the share `(lat, lon)` of each coarse cell's source cells that are ocean.
+def ocean_cells(sst: xr.DataArray) -> xr.DataArray:
+    """Return the `(lat, lon)` mask of cells that hold a value on any day of the first year."""
+    return sst.isel(time=slice(366)).notnull().any("time").compute()
 
-    A source cell is ocean if it holds a value on any day of the first year.
+
+def ocean_fraction(ocean: xr.DataArray, region: Region) -> xr.DataArray:
+    """Return the share `(lat, lon)` of each coarse cell's source cells that are ocean."""
+    blocks: Any = ocean.astype("float32").coarsen({"lat": region.coarsen, "lon": region.coarsen})
+    return blocks.mean()
+
+
+def coarsen(field: xr.DataArray, ocean: xr.DataArray, region: Region) -> xr.DataArray:
+    """Average `coarsen` x `coarsen` cells of `field(..., lat, lon)`, those of the mask `ocean` only.
+
+    Land never enters a mean, so a coast keeps its temperature. The result is NaN where less than
+    `min_ocean` of the cells are ocean, and where an ocean cell holds no value.
     """
-    ocean = sst.isel(time=slice(DAYS_PER_CHUNK)).notnull().any("time").astype("float32")
-    return _blocks(ocean, region).mean().compute()
+    fraction, n = ocean_fraction(ocean, region), region.coarsen
+    wet, share = ocean.values, fraction.where(fraction >= region.min_ocean).values
+
+    def pool(block: NDArray[Any]) -> NDArray[Any]:
+        block = np.where(wet, block, np.float32(0))
+        total = sum(block[..., i::n, j::n] for i in range(n) for j in range(n))
+        return total / (n * n * share)
+
+    cells = ["lat", "lon"]
+    coarse = xr.apply_ufunc(
+        pool,
+        field,
+        input_core_dims=[cells],
+        output_core_dims=[cells],
+        exclude_dims=set(cells),
+        dask="parallelized",
+        dask_gufunc_kwargs={"output_sizes": dict(fraction.sizes)},
+        output_dtypes=[field.dtype],
+    )
+    return coarse.assign_coords(fraction.coords)
 
 
-def coarsen(field: xr.DataArray, fraction: xr.DataArray, region: Region) -> xr.DataArray:
-    """Average `coarsen` x `coarsen` cells of `field(..., lat, lon)`, ocean cells only.
-
-    The result is NaN where less than `min_ocean` of the cells are ocean. Land never enters a mean, so a
-    coast keeps its temperature.
-    """
-    return _blocks(field, region).mean().where(fraction >= region.min_ocean)
-
-
-def cube_dataset(sst: xr.DataArray, fraction: xr.DataArray, provenance: dict[str, Any]) -> xr.Dataset:
-    """Dress the coarse field as a CF dataset: `sst(time, lat, lon)` in degC and `ocean_fraction(lat, lon)`."""
-    cube = xr.Dataset({"sst": sst.astype("float32"), "ocean_fraction": fraction})
+def cube_dataset(sst: xr.DataArray, fraction: xr.DataArray, ocean: xr.DataArray) -> xr.Dataset:
+    """Dress the coarse field as a CF dataset: `sst(time, lat, lon)` in degC, `ocean_fraction`, `ocean_mask`."""
+    cube = xr.Dataset({"sst": sst.astype("float32"), "ocean_fraction": fraction, "ocean_mask": ocean})
     cube["sst"].attrs = {
         "standard_name": "sea_surface_temperature",
         "long_name": "sea surface temperature",
@@ -102,7 +134,7 @@ def cube_dataset(sst: xr.DataArray, fraction: xr.DataArray, provenance: dict[str
         "units": "1",
     }
     describe_axes(cube)
-    cube.attrs = {"Conventions": "CF-1.11", "title": "Daily sea surface temperature", **provenance}
+    cube.attrs = {"Conventions": "CF-1.11", "title": "Daily sea surface temperature"}
     return cube
 
 
@@ -113,10 +145,6 @@ def describe_axes(dataset: xr.Dataset) -> None:
         dataset[axis].attrs = {"standard_name": name, "long_name": name, "units": units, "axis": letter}
     if "time" in dataset.coords:
         dataset["time"].attrs = {"standard_name": "time", "long_name": "day", "axis": "T"}
-
-
-def _blocks(field: xr.DataArray, region: Region) -> Any:
-    return field.coarsen({"lat": region.coarsen, "lon": region.coarsen})
 
 
 _SHORT = {"latitude": "lat", "longitude": "lon"}
@@ -144,10 +172,15 @@ def _open(path: Path) -> xr.Dataset:
                 compat="override",
                 join="outer",
             )
-        return xr.open_dataset(path, engine="h5netcdf", chunks={})
+        return xr.open_dataset(path, engine="h5netcdf", chunks="auto")
     except (OSError, ValueError, KeyError) as error:
         detail = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise SSTCastError(f"{path}: cannot be read as NetCDF or Zarr ({detail}); get the file again") from error
+
+
+def _ascending(sst: xr.DataArray, axis: str) -> xr.DataArray:
+    """Sort along `axis` if need be: sorting what is sorted would copy every chunk."""
+    return sst if sst.indexes[axis].is_monotonic_increasing else sst.sortby(axis)
 
 
 def _celsius(sst: xr.DataArray, path: Path) -> xr.DataArray:

@@ -1,9 +1,11 @@
-"""The progress bar of a download: days, MB/s, time left."""
+"""Progress bars: of a download in days and MB/s, of dask in tasks; both with the time left."""
 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
+from dask.callbacks import Callback
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
@@ -42,3 +44,18 @@ def days_progress(label: str, days: int) -> Iterator[Progress]:
     )
     with Bars(*columns, console=console, disable=not console.is_terminal) as bars:
         yield Progress(bars, label, days)
+
+
+@contextmanager
+def dask_progress(label: str) -> Iterator[None]:
+    """Show a bar over the tasks of dask's local schedulers, on standard error while it is a terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Bars(*columns, console=console, disable=not console.is_terminal, transient=True) as bars:
+        task = bars.add_task(label, total=None)
+
+        def start(graph: Any, state: dict[str, Any]) -> None:
+            bars.reset(task, total=sum(len(state[kind]) for kind in ("ready", "waiting", "running")))
+
+        with Callback(start_state=start, posttask=lambda *_: bars.advance(task)):
+            yield

@@ -8,8 +8,8 @@ import xarray as xr
 from conftest import make_sst
 
 from sstcast.config import DataConfig, Region, Splits
-from sstcast.ocean.anomalies import harmonic_climatology, on_days, standardise
-from sstcast.ocean.cube import coarsen, ocean_fraction
+from sstcast.ocean.anomalies import fit, harmonic_climatology, on_days, standardise
+from sstcast.ocean.cube import coarsen, ocean_cells
 
 SPLITS = Splits(train=(2001, 2002), validation=(2003, 2003), test=(2004, 2004))
 REGION = Region(lon=(170, 173), lat=(-12, -10), coarsen=2, tile=(4, 6), min_ocean=0.5)
@@ -17,9 +17,13 @@ REGION = Region(lon=(170, 173), lat=(-12, -10), coarsen=2, tile=(4, 6), min_ocea
 
 def prepared(protocol: str, sst: xr.DataArray) -> tuple[xr.Dataset, xr.DataArray]:
     data = DataConfig(region=REGION, protocol=protocol, splits=SPLITS)
-    fraction = ocean_fraction(sst, REGION)
-    coarse = coarsen(sst, fraction, REGION)
-    return standardise(sst, coarse, fraction, data), coarse
+    return standard(sst, data)
+
+
+def standard(sst: xr.DataArray, data: DataConfig) -> tuple[xr.Dataset, xr.DataArray]:
+    ocean = ocean_cells(sst)
+    coarse = coarsen(sst, ocean, data.box)
+    return standardise(sst, coarse, ocean, fit(sst, coarse, data), data), coarse
 
 
 def small() -> xr.DataArray:
@@ -76,9 +80,7 @@ def test_statistics_see_the_training_years_only(protocol: str) -> None:
 def test_degrees_come_back(protocol: str) -> None:
     sst = small()
     fine = REGION.model_copy(update={"coarsen": 1, "tile": (8, 6)})
-    fraction = ocean_fraction(sst, fine)
-    data = DataConfig(region=fine, protocol=protocol, splits=SPLITS)
-    result = standardise(sst, coarsen(sst, fraction, fine), fraction, data)
+    result, _ = standard(sst, DataConfig(region=fine, protocol=protocol, splits=SPLITS))
     back = on_days(result["climatology"], sst["time"]) + on_days(result["scale"], sst["time"]) * result["anomaly"]
     np.testing.assert_allclose(back, sst, atol=1e-4)
 

@@ -6,7 +6,7 @@ import xarray as xr
 from conftest import make_sst
 
 from sstcast.config import Region
-from sstcast.ocean.cube import coarsen, crop, ocean_fraction, open_sst
+from sstcast.ocean.cube import coarsen, crop, ocean_cells, ocean_fraction, open_sst
 
 SHARED = Path(__file__).parents[2].parent / "shared/data/ocean"
 
@@ -59,8 +59,8 @@ def test_coarsening_averages_ocean_cells_only() -> None:
     values[:, land] = np.nan
     sst = xr.DataArray(values, dims=("time", "lat", "lon"), coords={"lat": np.arange(6.0), "lon": np.arange(8.0)})
     region = Region(lon=(0, 8), lat=(0, 6), coarsen=2, tile=(3, 4), min_ocean=0.5)
-    fraction = ocean_fraction(sst, region)
-    coarse = coarsen(sst, fraction, region)
+    fraction = ocean_fraction(ocean_cells(sst), region)
+    coarse = coarsen(sst, ocean_cells(sst), region)
     assert 0 < int(coarse[0].isnull().sum()) < 12
     for row in range(3):
         for col in range(4):

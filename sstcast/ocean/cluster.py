@@ -1,0 +1,29 @@
+"""Running dask's work on a cluster."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sstcast.errors import SSTCastError
+
+
+@contextmanager
+def cluster(address: str | None) -> Iterator[None]:
+    """Run what dask computes within the block on the scheduler at `address`; on threads here if it is None.
+
+    Raises SSTCastError if dask.distributed is not installed or nothing answers at `address`.
+    """
+    if address is None:
+        yield
+        return
+    try:
+        from distributed import Client
+    except ImportError:
+        raise SSTCastError("--scheduler: needs dask.distributed; pip install 'sstcast[cluster]'") from None
+    try:
+        client = Client(address, timeout="10s")
+    except (OSError, ValueError) as error:
+        raise SSTCastError(
+            f"--scheduler {address}: no dask scheduler answers there; start one or leave it out"
+        ) from error
+    with client:
+        yield

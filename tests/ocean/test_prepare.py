@@ -1,0 +1,204 @@
+"""Prepare on stores of fetched days: what is kept, what is made anew, and what a kill leaves behind."""
+
+import datetime as dt
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+import yaml
+
+from sstcast.config import RunConfig, load_config, load_region
+from sstcast.errors import SSTCastError
+from sstcast.ocean.cube import coarsen, crop, ocean_cells, ocean_fraction, open_sst
+from sstcast.ocean.fetch import fetch
+from sstcast.ocean.prepare import Prepared, prepare
+from sstcast.ocean.request import FetchRequest
+from sstcast.ocean.store import RawStore
+from sstcast.ocean.tiles import tile_index, to_tiles
+
+SHARED = Path(__file__).parents[2].parent / "shared/data/ocean"
+REGION = {"lon": [200, 206], "lat": [-3, 3], "coarsen": 2, "tile": [6, 6]}
+
+
+def fetched(path: Path, end: dt.date) -> Path:
+    request = FetchRequest(dt.date(2001, 1, 1), end, "simulator", "200,206,-3,3", path)
+    assert fetch(request, say=lambda line: None).complete
+    return path
+
+
+def config(folder: Path, store: Path, protocol: str = "physical") -> RunConfig:
+    raw = {
+        "data": {
+            "source": str(store),
+            "region": REGION,
+            "protocol": protocol,
+            "directory": str(folder / "prepared"),
+            "history": 10,
+            "horizon": 5,
+            "splits": {"train": [2001, 2001], "validation": ["2002-01-01", "2002-02-28"], "test": [2002, 2002]},
+        },
+        "model": {"name": "mpnn"},
+    }
+    raw["data"]["splits"]["test"] = ["2002-03-01", "2002-04-30"]
+    folder.mkdir(exist_ok=True)
+    (folder / "run.yaml").write_text(yaml.safe_dump(raw))
+    return load_config(folder / "run.yaml")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(f.relative_to(folder)): f.read_bytes() for f in sorted(folder.rglob("*")) if f.is_file()}
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The same ocean until May 2002, and until September."""
+    folder = tmp_path_factory.mktemp("stores")
+    (folder / "long").mkdir()
+    return (
+        fetched(folder / "sim.zarr", dt.date(2002, 5, 10)),
+        fetched(folder / "long/sim.zarr", dt.date(2002, 9, 20)),
+    )
+
+
+@pytest.mark.parametrize("protocol", ["physical", "paper"])
+def test_new_days_are_appended_and_end_in_the_same_bytes(
+    tmp_path: Path, stores: tuple[Path, Path], protocol: str
+) -> None:
+    short, long = stores
+    lines: list[str] = []
+    prepare(config(tmp_path / "twice", short, protocol).data, say=lines.append)
+    made = Prepared.of(config(tmp_path / "twice", short, protocol).data)
+    before = made.statistics.stat().st_ino
+    prepare(config(tmp_path / "twice", long, protocol).data, say=lines.append)
+    assert [line.split(": ")[1] for line in lines] == [
+        "495 days written",
+        "statistics of 2001-01-01..2001-12-31",
+        "495 days written",
+        "133 days appended",
+        "133 days appended",
+    ]
+    assert made.statistics.stat().st_ino == before  # the training days are the same
+    prepare(config(tmp_path / "once", long, protocol).data, say=lambda line: None)
+    assert contents(tmp_path / "twice/prepared") == contents(tmp_path / "once/prepared")
+
+
+def test_a_day_that_became_final_is_not_missed(tmp_path: Path) -> None:
+    store = fetched(tmp_path / "sim.zarr", dt.date(2002, 5, 10))
+    run = config(tmp_path, store)
+    prepare(run.data, say=lambda line: None)
+    raw = RawStore(store, FetchRequest(dt.date(2001, 1, 1), dt.date(2001, 1, 1), region="200,206,-3,3").grid)
+    raw._group["sst"][7440:7460] += 100  # days of early 2002, one degree warmer
+    raw._group["status"][7440:7460] = 2
+    lines: list[str] = []
+    prepare(run.data, say=lines.append)
+    assert lines[0].endswith("495 days written")
+    cube, _ = Prepared.of(run.data).open()
+    prepare(config(tmp_path / "fresh", store).data, say=lambda line: None)
+    fresh, _ = Prepared.of(config(tmp_path / "fresh", store).data).open()
+    xr.testing.assert_equal(cube["sst"], fresh["sst"])
+
+
+def test_a_gap_is_named(tmp_path: Path) -> None:
+    store = fetched(tmp_path / "sim.zarr", dt.date(2001, 6, 1))
+    request = FetchRequest(dt.date(2001, 6, 11), dt.date(2002, 5, 10), "simulator", "200,206,-3,3", store)
+    fetch(request, say=lambda line: None)
+    with pytest.raises(SSTCastError, match=r"sim.zarr: 9 missing day\(s\) in time, the first 2001-06-02"):
+        prepare(config(tmp_path, store).data)
+
+
+def test_simulated_days_say_so_to_the_end(tmp_path: Path, stores: tuple[Path, Path]) -> None:
+    run = config(tmp_path, stores[0])
+    prepare(run.data, say=lambda line: None)
+    for dataset in Prepared.of(run.data).open():
+        assert "SIMULATED" in dataset.attrs["source"]
+
+
+def test_a_real_day_of_noaa_through_fetch_and_prepare(tmp_path: Path) -> None:
+    """The original of 2022-02-18: eleven tiles of at least 99.9 % ocean, and the values NOAA gives."""
+    original = SHARED / "oisst-avhrr-v02r01.20220218.nc"
+    if not original.exists():
+        pytest.skip(f"{original.name} is not at hand")
+    mirror, store = tmp_path / "mirror/202202", tmp_path / "real.zarr"
+    mirror.mkdir(parents=True)
+    (mirror / original.name).symlink_to(original)
+    day = dt.date(2022, 2, 18)
+    assert fetch(FetchRequest(day, day, str(mirror.parent), "pacific", store), say=lambda line: None).complete
+    region = load_region("pacific12")
+    native = crop(open_sst(store), region, store)
+    assert float(native.min()) == pytest.approx(22.69, abs=0.001)
+    assert float(native.max()) == pytest.approx(30.14, abs=0.001)
+    ocean = ocean_cells(native)
+    share = to_tiles(ocean_fraction(ocean, region).values, tile_index(region, (60, 180))).mean(1)
+    assert (share[:11] >= 0.999).all()
+    assert 0.98 < share[11] < 0.999
+    coarse = coarsen(native, ocean, region)
+    source = xr.open_dataset(original, engine="h5netcdf")["sst"][0, 0].sel(lat=slice(-15, 15), lon=slice(180, 270))
+    wet = ocean_fraction(ocean, region).values >= 0.5
+    np.testing.assert_allclose(coarse.values[0, wet], source.coarsen(lat=2, lon=2).mean().values[wet], atol=1e-4)
+    assert np.isnan(coarse.values[0, ~wet]).all()
+
+
+def test_a_kill_at_any_moment_loses_nothing(tmp_path: Path, stores: tuple[Path, Path]) -> None:
+    """SIGKILL at 20 random moments of preparing and of appending; then the stores of an undisturbed run."""
+    short, long = stores
+    undisturbed = tmp_path / "undisturbed"
+    started = time.monotonic()
+    command = [sys.executable, "-m", "sstcast.cli", "prepare", "run.yaml"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    config(undisturbed, long, "paper")
+    subprocess.run(command, cwd=undisturbed, check=True, capture_output=True, env=environment)
+    whole = time.monotonic() - started
+    moments = random.Random(0)
+    folder = tmp_path / "killed"
+    killed = 0
+    for attempt in range(20):
+        config(folder, short if attempt < 10 else long, "paper")
+        process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, env=environment)
+        try:
+            process.wait(moments.uniform(0.3, 1) * whole)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            killed += 1
+        assert process.wait() in (0, -signal.SIGKILL)
+        for store in (folder / "prepared").glob("*/[!.]*.zarr"):
+            xr.open_zarr(store).load()  # whatever is there is whole
+    assert killed
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, env=environment)
+    assert contents(folder / "prepared") == contents(undisturbed / "prepared")
+
+
+def test_on_a_cluster_of_two_workers(
+    tmp_path: Path, stores: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distributed = pytest.importorskip("distributed")
+    from sstcast import cli
+
+    config(tmp_path / "threads", stores[0], "paper")
+    config(tmp_path / "cluster", stores[0], "paper")
+    prepare(load_config(tmp_path / "threads/run.yaml").data, say=lambda line: None)
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+    ) as cluster:
+        arguments = [
+            "sstcast",
+            "prepare",
+            str(tmp_path / "cluster/run.yaml"),
+            "--scheduler",
+            cluster.scheduler_address,
+        ]
+        monkeypatch.setattr(sys, "argv", arguments)
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        assert not end.value.code
+        with distributed.Client(cluster) as client:
+            # A worker that computed something has been seen by the scheduler's accounting of task durations.
+            ran = client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.task_prefixes))
+        assert ran
+    assert contents(tmp_path / "cluster/prepared") == contents(tmp_path / "threads/prepared")
