@@ -21,7 +21,7 @@ class Sheet:
 
 def overall(metrics: dict[str, Any], label: str) -> Sheet:
     """Scores over all leads: degC, then standardised units, and the model's skill against each baseline."""
-    header = ["RMSE °C", "MAE °C", "bias °C", "ACC", "MSE std", "MAE std", "skill"]
+    header = ["RMSE", "MAE", "bias", "ACC", "MSE*", "MAE*", "skill"]
 
     def cells(method: str, score: dict[str, Any]) -> list[str]:
         degrees, standardised = score["degC"], score["standardised"]
@@ -33,7 +33,11 @@ def overall(metrics: dict[str, Any], label: str) -> Sheet:
         saved = "" if method == MODEL else f"{metrics['skill']['degC'][method]['overall']:+.1%}"
         return [*map(_text, values), saved]
 
-    return Sheet("All leads (skill: MSE the model saves)", header, _rows(metrics, label, cells))
+    return Sheet(
+        "All leads, °C (* in standardised units; skill: share of MSE the model saves)",
+        header,
+        _rows(metrics, label, cells),
+    )
 
 
 def by_lead(metrics: dict[str, Any], label: str) -> Sheet:
@@ -53,10 +57,11 @@ def print_metrics(metrics: dict[str, Any], label: str) -> None:
     console = Console(highlight=False)
     console.print(
         f"{label}: {metrics['model']}, {metrics['protocol']} protocol, {metrics['forecasts']} forecasts of "
-        f"{metrics['ocean_cells']} ocean cells, {first} to {last}"
+        f"{metrics['ocean_cells']} ocean cells, {first} to {last}",
+        soft_wrap=True,
     )
     for sheet in (overall(metrics, label), by_lead(metrics, label)):
-        table = Table(title=sheet.title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        table = Table(title=sheet.title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
         table.add_column("", no_wrap=True)
         for name in sheet.header:
             table.add_column(name, justify="right", no_wrap=True)
