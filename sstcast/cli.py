@@ -35,30 +35,36 @@ def day_option(text: str) -> Any:
 
 
 def main() -> None:
-    """Run `sstcast`; errors a user can mend take one line and exit with 2."""
+    """Run `sstcast`; errors a user can mend take one line on stderr and exit with 2."""
     debug = "--debug" in sys.argv
     try:
-        app(args=[argument for argument in sys.argv[1:] if argument != "--debug"])
-    except (SSTCastError, OSError) as error:
-        if debug:
+        code = app(args=[argument for argument in sys.argv[1:] if argument != "--debug"], standalone_mode=False)
+    except Exception as error:
+        usage = getattr(error, "format_message", None)  # wrong arguments, in Typer's own words
+        if debug or not (usage or isinstance(error, (SSTCastError, OSError))):
             raise
-        sys.exit(_fail(f"{error}"))
+        message = " ".join((usage() if usage else str(error)).split())
+        if message:  # without any argument the help has been printed already
+            print(f"sstcast: {message}{'; see sstcast --help' if usage else ''}", file=sys.stderr)
+        code = 2
+    sys.exit(code)
 
 
-def _fail(message: str) -> int:
-    print(f"sstcast: {' '.join(message.split())}", file=sys.stderr)
-    return 2
+def show_version(wanted: bool) -> None:
+    """Print the version and leave, if so wanted."""
+    if wanted:
+        print(__version__)
+        raise typer.Exit
 
 
 @app.callback()
 def options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=show_version)
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:
     """Forecast sea surface temperature with graph networks."""
-    if version:
-        print(__version__)
-        raise typer.Exit
 
 
 @app.command()

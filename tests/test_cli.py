@@ -12,7 +12,7 @@ import torch
 import xarray as xr
 from conftest import make_sst
 
-from sstcast import cli
+from sstcast import __version__, cli
 
 Sstcast = Callable[..., tuple[int, str, str]]
 
@@ -152,6 +152,39 @@ def test_bad_input_to_the_other_verbs(sstcast: Sstcast, run_yaml: Path, tmp_path
     assert not (run / "metrics.json").exists()
     (run / "checkpoints/best.pt").write_bytes(b"cut")
     fails(["best.pt", "damaged"], "evaluate", run)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["trian"], "'train'"),
+        (["prepare"], "config"),
+        (["fetch", "--start", "soon"], "--start"),
+        (["map", "--x"], "--x"),
+    ],
+)
+def test_wrong_arguments(sstcast: Sstcast, arguments: list[str], word: str) -> None:
+    code, _, err = sstcast(*arguments)
+    assert code == 2
+    assert err.count("\n") == 1
+    assert word in err
+
+
+def test_version(sstcast: Sstcast) -> None:
+    assert sstcast("--version") == (0, f"{__version__}\n", "")
+
+
+def test_fetch_and_status(sstcast: Sstcast, tmp_path: Path) -> None:
+    store = tmp_path / "sample.zarr"
+    fetch = ("fetch", "--source", "sample", "--start", "1982-01-01", "--end", "1982-02-15", "--out", store)
+    assert sstcast(*fetch)[0] == 0
+    code, out, _ = sstcast(*fetch)
+    assert code == 0
+    assert "nothing to do" in out
+    assert "46 days, 1982-01-01..1982-02-15" in sstcast("status", tmp_path)[1]
+    code, out, _ = sstcast(*fetch[:6], "2017-01-02", *fetch[7:])  # beyond the sample's last day
+    assert code == 3
+    assert "2017-01-02" in out
 
 
 def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

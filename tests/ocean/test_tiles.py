@@ -21,6 +21,7 @@ def test_tiles_of_the_pacific_lie_where_the_paper_puts_them() -> None:
     np.testing.assert_allclose(corners, np.array(TABLE_10) + inward)
     assert len(tile_index(load_region("pacific12"), (60, 180))) == 12
     assert tile_index(load_region("pacific-whole"), (60, 180)).shape == (1, 10_800)
+    assert tile_index(load_region("global"), (360, 720)).shape == (288, 900)
 
 
 def test_there_and_back() -> None:
