@@ -13,13 +13,16 @@ Layers compute plane by plane, `[f(xj) for xj in graph.source(x)]`. Shapes, with
 | `pool(x)`                               | `[B, d]`                     | `[graphs, d]`                     |
 | `spread(g)`, broadcasts against `x`     | `[B, 1, d]`                  | `[nodes, d]`                      |
 | `dense(x)`: features, mask              | `[B, H*W, d]`, `[B, H*W]`    | `[graphs, N, d]`, `[graphs, N]`   |
+| `laplacian(k)`: vectors, values         | `[1, H*W, k]`, `[1, k]`      | `[nodes, k]`, `[graphs, k]`       |
+| `random_walk(steps)`                    | `[1, H*W, steps]`            | `[nodes, steps]`                  |
 
 A plane of one direction fits a CPU's cache where all eight together do not, and a compiler fuses a sum over
 planes where it cannot fuse a stack of them: on two CPU cores a layer with edge features ran 4 to 8 times
 faster as planes than stacked.
 
 Masked nodes of a grid (land) send no messages and enter no pool and no attention, so nothing on them ever
-reaches the ocean. Values there must only be finite.
+reaches the ocean. Values there must only be finite. Positions, `laplacian` and `random_walk`, are those of the
+whole grid, so that all tiles of one shape share them.
 """
 
 from collections.abc import Sequence
@@ -64,3 +67,9 @@ class Graph(Protocol):
 
     def sparse(self, x: Tensor) -> Tensor:
         """Undo `dense`."""
+
+    def laplacian(self, k: int) -> tuple[Tensor, Tensor]:
+        """Return each graph's `k` smallest non-trivial Laplacian eigenpairs, see `positional.laplacian_basis`."""
+
+    def random_walk(self, steps: int) -> Tensor:
+        """Return `positional.landing_probabilities`."""

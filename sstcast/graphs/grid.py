@@ -1,10 +1,13 @@
 """`GridGraph`: a regular grid, whose edges are shifted planes."""
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from sstcast.graphs.graph import Planes, Reduce
+from sstcast.graphs.positional import landing_probabilities, laplacian_basis
 
 
 class GridGraph:
@@ -28,7 +31,7 @@ class GridGraph:
 
     def source(self, x: Tensor) -> Planes:
         """Return node features at each edge's source, 0 beyond the border."""
-        grid = x.reshape(x.shape[0], self.height, self.width, -1)
+        grid = x.reshape(x.shape[0], self.height, self.width, x.shape[-1])
         if self.wrap:
             grid = torch.cat([grid[:, :, -1:], grid, grid[:, :, :1]], dim=2)
         grid = F.pad(grid, (0, 0, 0 if self.wrap else 1, 0 if self.wrap else 1, 1, 1))
@@ -88,3 +91,26 @@ class GridGraph:
             torch.stack([s, t])[:, s > 0] for s, t in zip(self.source(nodes), self.target(nodes), strict=True)
         ]
         return torch.cat(pairs, dim=1) - 1
+
+    def laplacian(self, k: int) -> tuple[Tensor, Tensor]:
+        """Return eigenpairs of the whole grid, land included."""
+        return _laplacian(self.height, self.width, self.wrap, k, self.mask.device)
+
+    def random_walk(self, steps: int) -> Tensor:
+        """Return landing probabilities on the whole grid, land included."""
+        return _random_walk(self.height, self.width, self.wrap, steps, self.mask.device)
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+@lru_cache
+def _laplacian(height: int, width: int, wrap: bool, k: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    one_graph = torch.zeros(height * width, dtype=torch.long)
+    vectors, values = laplacian_basis(GridGraph(height, width, wrap=wrap).edge_index(), one_graph, 1, k)
+    return vectors.unsqueeze(0).to(device), values.to(device)
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+@lru_cache
+def _random_walk(height: int, width: int, wrap: bool, steps: int, device: torch.device) -> Tensor:
+    edges = GridGraph(height, width, wrap=wrap).edge_index()
+    return landing_probabilities(edges, height * width, steps).unsqueeze(0).to(device)

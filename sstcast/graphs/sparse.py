@@ -1,28 +1,46 @@
 """`SparseGraph`: any graphs, stored as an edge list."""
 
+import torch
 from torch import Tensor
 from torch_geometric import utils as pyg
 from torch_geometric.data import Data
 
 from sstcast.graphs.graph import Planes, Reduce
+from sstcast.graphs.positional import landing_probabilities, laplacian_basis
 
 
 class SparseGraph:
     """Any graphs, stored as PyTorch Geometric stores a batch.
 
     `edge_index` is `[2, edges]` of (source, target) nodes, `edge_attr` `[edges, f]` or None, `batch`
-    `[nodes]` the graph each node belongs to, in order.
+    `[nodes]` the graph each node belongs to, in order. Positions are computed when first asked for, unless given:
+    `basis`, the eigenvectors `[nodes, k]` and eigenvalues `[graphs, k]`, and `walk`, `[nodes, steps]`.
     """
 
-    def __init__(self, edge_index: Tensor, batch: Tensor, graphs: int, edge_attr: Tensor | None = None) -> None:
+    def __init__(
+        self,
+        edge_index: Tensor,
+        batch: Tensor,
+        graphs: int,
+        edge_attr: Tensor | None = None,
+        basis: tuple[Tensor, Tensor] | None = None,
+        walk: Tensor | None = None,
+    ) -> None:
         self.edge_index, self.batch, self.graphs = edge_index, batch, graphs
         self.edge_attr = None if edge_attr is None else [edge_attr]
+        self.basis, self.walk = basis, walk
 
     @classmethod
     def from_pyg(cls, data: Data) -> "SparseGraph":
-        """Wrap a PyTorch Geometric `Data` or `Batch`."""
+        """Wrap a PyTorch Geometric `Data` or `Batch`.
+
+        Positions computed beforehand are taken from `laplacian_vectors` `[nodes, k]`, `laplacian_values`
+        `[1, k]` of each graph, and `random_walk` `[nodes, steps]`, where the data has them.
+        """
         batch = data.edge_index.new_zeros(data.num_nodes) if data.batch is None else data.batch
-        return cls(data.edge_index, batch, getattr(data, "num_graphs", 1), data.edge_attr)
+        basis = (data.laplacian_vectors, data.laplacian_values) if "laplacian_vectors" in data else None
+        graphs, walk = getattr(data, "num_graphs", 1), getattr(data, "random_walk", None)
+        return cls(data.edge_index, batch, graphs, data.edge_attr, basis, walk)
 
     def source(self, x: Tensor) -> Planes:
         """Return `x` at each edge's source."""
@@ -54,6 +72,8 @@ class SparseGraph:
 
     def dense(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Pad every graph to the largest."""
+        if not len(x):  # PyG cannot pad a batch without any node
+            return x.new_zeros(self.graphs, 1, x.shape[-1]), self.batch.new_zeros(self.graphs, 1, dtype=torch.bool)
         features, mask = pyg.to_dense_batch(x, self.batch, batch_size=self.graphs)
         return features, mask
 
@@ -61,3 +81,16 @@ class SparseGraph:
         """Drop the padding."""
         _, mask = self.dense(x.new_zeros(len(self.batch), 1))
         return x[mask]
+
+    def laplacian(self, k: int) -> tuple[Tensor, Tensor]:
+        """Return each graph's eigenpairs."""
+        if self.basis is None or self.basis[0].shape[1] < k:
+            self.basis = laplacian_basis(self.edge_index, self.batch, self.graphs, k)
+        vectors, values = self.basis
+        return vectors[:, :k], values[:, :k]
+
+    def random_walk(self, steps: int) -> Tensor:
+        """Return each node's landing probabilities."""
+        if self.walk is None or self.walk.shape[1] < steps:
+            self.walk = landing_probabilities(self.edge_index, len(self.batch), steps)
+        return self.walk[:, :steps]

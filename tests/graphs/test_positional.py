@@ -40,8 +40,8 @@ def test_a_path_in_closed_form() -> None:
     j, i = np.arange(1, 6), np.arange(12)[:, None]
     np.testing.assert_allclose(values, 1 - np.cos(np.pi * j / 11), atol=1e-6)
     expected = np.cos(np.pi * j * i / 11) * np.where((i == 0) | (i == 11), 1, np.sqrt(2))
-    expected /= np.linalg.norm(expected, axis=0)
-    np.testing.assert_allclose(np.abs((expected * vectors.numpy()).sum(0)), 1, atol=1e-6)
+    expected *= np.sqrt(12) / np.linalg.norm(expected, axis=0)
+    np.testing.assert_allclose(np.abs((expected * vectors.numpy()).mean(0)), 1, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def test_large_graphs_get_what_a_dense_solver_gives(graph: nx.Graph, k: int) -> 
     laplacian = dense_laplacian(edge_index, nodes).double()
     expected = torch.linalg.eigvalsh(laplacian)
     torch.testing.assert_close(values.double(), expected[1 : k + 1], atol=2e-7, rtol=1e-6)
-    torch.testing.assert_close(vectors.T @ vectors, torch.eye(k), atol=1e-5, rtol=0)
+    torch.testing.assert_close(vectors.T @ vectors / nodes, torch.eye(k), atol=1e-5, rtol=0)
     residual = laplacian @ vectors.double() - vectors.double() * values.double()
-    assert residual.abs().max() < 1e-6
+    assert residual.abs().max() < 1e-5
 
 
 def test_a_pair_that_the_solver_misses_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,6 +94,7 @@ def test_every_component_has_its_own_trivial_pair() -> None:
     in_second = vectors[5:].abs().sum(0)[:5] > 0
     assert (in_first ^ in_second).all()
     assert in_first.sum() == 3
+    np.testing.assert_allclose(vectors.square().sum(0), np.where(in_first, 4, 3).tolist() + [0] * 3, atol=1e-5)
 
 
 def test_small_graphs_are_padded() -> None:

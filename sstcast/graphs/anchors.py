@@ -1,0 +1,141 @@
+"""Hop distances: from anchors that dominate a graph (Wu et al. 2023, KDLGT, section 4.3), and between all nodes.
+
+Paths run over nodes that take part: on a grid around the land, never across it. What was computed for a graph
+is kept, so that a training run over few tiles pays once for each.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra, shortest_path
+from torch import Tensor
+
+from sstcast.errors import SSTCastError
+from sstcast.graphs.graph import Graph
+from sstcast.graphs.grid import GridGraph
+from sstcast.graphs.sparse import SparseGraph
+
+LIMIT = 8 * 2**30
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def anchor_distances(graph: Graph, radius: int) -> Tensor:
+    """Return the hops from every node to every anchor of its graph, `[graphs, N, anchors]`.
+
+    Infinite where there is no path, and on padding: nodes, anchors and land.
+    """
+    return _padded([_to_anchors(one, radius) for one in _graphs(graph)])
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def path_distances(graph: Graph) -> Tensor:
+    """Return the hops between all nodes of a graph, `[graphs, N, N]`, infinite as in `anchor_distances`."""
+    return _padded([_between_all(one) for one in _graphs(graph)])
+
+
+@dataclass(frozen=True)
+class _OneGraph:
+    """Nodes that take part `[n]` and edges `[2, e]` between them, compared by their digest."""
+
+    digest: bytes
+    real: NDArray[np.bool_] = field(compare=False)
+    edges: NDArray[np.int64] = field(compare=False)
+
+    def adjacency(self) -> csr_array:
+        source, target = np.concatenate([self.edges, self.edges[::-1]], axis=1)  # edges have no direction
+        return csr_array((np.ones(len(source), np.float32), (source, target)), shape=(len(self.real),) * 2)
+
+
+@lru_cache(maxsize=4096)
+def _to_anchors(graph: _OneGraph, radius: int) -> Tensor:
+    adjacency = graph.adjacency()
+    anchors = dominating_set(adjacency, graph.real, radius)
+    check_memory(f"{len(graph.real)} nodes x {len(anchors)} anchors", len(graph.real) * len(anchors))
+    hops = dijkstra(adjacency, unweighted=True, indices=anchors).T if anchors else np.empty((len(graph.real), 0))
+    return torch.tensor(hops, dtype=torch.float32)
+
+
+@lru_cache(maxsize=64)
+def _between_all(graph: _OneGraph) -> Tensor:
+    check_memory(f"hops between all of {len(graph.real)} nodes", len(graph.real) ** 2)
+    hops = shortest_path(graph.adjacency(), method="D", unweighted=True)
+    hops[~graph.real] = np.inf
+    return torch.tensor(hops, dtype=torch.float32)
+
+
+def dominating_set(adjacency: csr_array, real: NDArray[np.bool_], radius: int) -> list[int]:
+    """Return nodes such that each node of `real` has one of them within `radius` hops.
+
+    Greedy: of the nodes by falling degree, each that is not yet near one is taken. Equal degrees go by colour, so
+    that the numbering of nodes decides only between nodes of the same colour, such as the corners of a square.
+    """
+    near, degree = np.split(adjacency.indices, adjacency.indptr[1:-1]), np.diff(adjacency.indptr)
+    left, anchors = real.copy(), []
+    for node in np.lexsort((colours(adjacency), -degree)):
+        if left[node]:
+            anchors.append(int(node))
+            ring = ball = {int(node)}
+            for _ in range(radius):
+                ring = {int(j) for i in ring for j in near[i]} - ball
+                ball = ball | ring
+            left[list(ball)] = False
+    return anchors
+
+
+def colours(adjacency: csr_array, rounds: int = 16) -> NDArray[np.uint64]:
+    """Return Weisfeiler-Leman colours: each round hashes a node's colour with those of its neighbours.
+
+    Only integers, whose sums do not depend on the order of nodes.
+    """
+    joined = (adjacency != 0).astype(np.uint64)
+    colour = joined @ np.ones(len(joined.indptr) - 1, np.uint64)
+    for _ in range(rounds):
+        mixed = colour * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
+        mixed ^= mixed >> np.uint64(32)
+        colour = np.uint64(3) * mixed + joined @ mixed
+    return colour
+
+
+def check_memory(what: str, numbers: int) -> None:
+    """Raise SSTCastError if `numbers` of single precision are more than `LIMIT` bytes, before they are there."""
+    if 4 * numbers > LIMIT:
+        raise SSTCastError(
+            f"{what}: {4 * numbers / 2**30:.1f} GiB, more than the limit of {LIMIT / 2**30:g}; "
+            "choose a model of linear cost, smaller batches or smaller graphs"
+        )
+
+
+def _graphs(graph: Graph) -> Iterator[_OneGraph]:
+    if isinstance(graph, GridGraph):
+        index = graph.edge_index().numpy()
+        for real in graph.mask.cpu().numpy():
+            yield _one(real, index[:, real[index].all(axis=0)])
+    elif isinstance(graph, SparseGraph):
+        index, batch = graph.edge_index.cpu().numpy(), graph.batch.cpu().numpy()
+        starts = np.searchsorted(batch, np.arange(graph.graphs + 1))
+        index = index[:, np.argsort(batch[index[0]], kind="stable")]
+        ends = np.searchsorted(batch[index[0]], np.arange(graph.graphs + 1))
+        for g, start in enumerate(starts[:-1]):
+            yield _one(np.ones(starts[g + 1] - start, bool), index[:, ends[g] : ends[g + 1]] - start)
+
+
+def _one(real: NDArray[np.bool_], edges: NDArray[np.int64]) -> _OneGraph:
+    content = real.tobytes() + b"|" + np.ascontiguousarray(edges).tobytes()
+    return _OneGraph(hashlib.sha256(content).digest(), real, edges)
+
+
+def _padded(blocks: list[Tensor]) -> Tensor:
+    """Stack blocks `[n, m]` of different sizes."""
+    rows, columns = max(len(b) for b in blocks), max(1, *(b.shape[1] for b in blocks))
+    check_memory(f"hops of {len(blocks)} x {rows} x {columns}", len(blocks) * rows * columns)
+    out = torch.full((len(blocks), rows, columns), torch.inf)
+    for target, block in zip(out, blocks, strict=True):
+        target[: block.shape[0], : block.shape[1]] = block
+    return out

@@ -1,0 +1,164 @@
+"""Where a node is in its graph: Laplacian eigenvectors, random-walk landing probabilities, node identifiers.
+
+Edges count once and both ways, loops not at all.
+"""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import csc_array, csr_array, diags_array, eye_array
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh, splu
+from torch import Tensor
+from torch.nn import functional as F
+
+Array = NDArray[np.float64]
+DENSE = 1000  # nodes of a component up to which all its eigenpairs are computed
+SPARE = 8  # further pairs that the iterative solver computes, so that few degenerate groups are cut
+SAME = 1e-10  # eigenvalues closer than this are one, as far as a solver can tell
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def laplacian_basis(edge_index: Tensor, batch: Tensor, graphs: int, k: int) -> tuple[Tensor, Tensor]:
+    """Return each graph's `k` smallest non-trivial eigenpairs of I - D^(-1/2) A D^(-1/2).
+
+    Vectors are `[nodes, k]`, values `[graphs, k]`, ascending. Every connected component, even an isolated node,
+    has one trivial pair, of eigenvalue 0; none of these is returned. In a disconnected graph the pairs of all
+    components compete, and a vector is 0 outside of its component. There its mean square is 1, not its length,
+    or nodes of large graphs would get next to nothing. A graph with fewer than `k` pairs is padded with zeros;
+    no other eigenvalue is 0.
+
+    An eigenvector's sign is free and, where eigenvalues coincide (those of a square grid often do), so is a
+    rotation among theirs. Both are settled by a reference in the order of nodes: a graph has the same basis
+    on every machine, but may have another one with its nodes in another order. A group of coinciding
+    eigenvalues that does not fit into `k` is cut.
+    """
+    adjacency = _adjacency(edge_index, len(batch))
+    starts = np.searchsorted(batch.cpu().numpy(), np.arange(graphs + 1))
+    vectors, values = np.zeros((len(batch), k), np.float32), np.zeros((graphs, k), np.float32)
+    for graph, (start, end) in enumerate(pairwise(starts)):
+        pairs = _smallest_pairs(adjacency[start:end, start:end], k)
+        for column, (value, members, vector) in enumerate(pairs):
+            values[graph, column] = value
+            vectors[start + members, column] = vector
+    return torch.from_numpy(vectors).to(batch.device), torch.from_numpy(values).to(batch.device)
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def landing_probabilities(edge_index: Tensor, nodes: int, steps: int) -> Tensor:
+    """Return the probability that a random walk of 1, 2 .. `steps` steps ends where it began, `[nodes, steps]`.
+
+    Source: Dwivedi et al. 2022, arXiv:2110.07875.
+    """
+    adjacency = _adjacency(edge_index, nodes)
+    walk = power = diags_array(1 / np.maximum(adjacency.sum(axis=1), 1)) @ adjacency
+    returns = [power.diagonal()]
+    for _ in range(steps - 1):
+        power = power @ walk
+        returns.append(power.diagonal())
+    return torch.from_numpy(np.stack(returns, axis=1).astype(np.float32)).to(edge_index.device)
+
+
+def node_identifiers(mask: Tensor, width: int, seed: int | None = None) -> Tensor:
+    """Draw orthogonal random features for each graph's nodes: `[graphs, N, width]`, 0 off `mask [graphs, N]`.
+
+    A graph of n nodes gets the rows of a random orthogonal n x n matrix, cut to `width` columns and scaled
+    back to length 1 (Kim et al. 2022, arXiv:2207.02505); up to n = `width` they are orthonormal. With a `seed`
+    the draw depends on it and the places of the nodes, not on batch-mates or padding.
+    """
+    graphs, nodes = mask.shape
+    if seed is None:
+        normal = torch.randn(graphs, nodes, width, device=mask.device)
+    else:  # NumPy fills row by row, so a small graph's rows are the first of a large one's
+        rows = np.random.default_rng(seed).standard_normal((nodes, width), np.float32)
+        normal = torch.from_numpy(rows).to(mask.device).expand(graphs, -1, -1)
+    real = mask.unsqueeze(-1)
+    q, r = torch.linalg.qr(normal.masked_fill(~real, 0))  # the first columns of the n x n matrix, if signed so
+    q = q * torch.where(r.diagonal(dim1=1, dim2=2) < 0, -1.0, 1.0).unsqueeze(1)
+    identifiers = F.normalize(q.masked_fill(~real, 0), dim=-1)
+    return F.pad(identifiers, (0, width - identifiers.shape[-1]))
+
+
+def _adjacency(edge_index: Tensor, nodes: int) -> csr_array:
+    source, target = edge_index[:, edge_index[0] != edge_index[1]].cpu().numpy()
+    ends = np.concatenate([source, target]), np.concatenate([target, source])
+    adjacency = csr_array((np.ones(len(ends[0])), ends), shape=(nodes, nodes))
+    adjacency.sum_duplicates()
+    adjacency.data[:] = 1
+    return adjacency
+
+
+def _smallest_pairs(adjacency: csr_array, k: int) -> list[tuple[float, NDArray[np.intp], Array]]:
+    """Return at most `k` of (eigenvalue, nodes of its component, vector on these)."""
+    _, component = connected_components(adjacency, directed=False)
+    pairs = []
+    for members in np.split(np.argsort(component, kind="stable"), np.cumsum(np.bincount(component))[:-1]):
+        if len(members) > 1:
+            values, vectors = _component_pairs(adjacency[members][:, members], k)
+            vectors *= np.sqrt(len(members))
+            pairs += [(value, members, vector) for value, vector in zip(values, vectors.T, strict=True)]
+    return sorted(pairs, key=lambda pair: round(pair[0], 9))[:k]  # equal components in their order
+
+
+def _component_pairs(adjacency: csr_array, k: int) -> tuple[Array, Array]:
+    """Return the non-trivial eigenpairs of a connected graph, at least the `k` smallest where it has so many."""
+    nodes = adjacency.shape[0]
+    root = np.sqrt(adjacency.sum(axis=1))
+    laplacian = eye_array(nodes, format="csr") - diags_array(1 / root) @ adjacency @ diags_array(1 / root)
+    if nodes <= max(DENSE, 4 * (k + SPARE)):
+        values, vectors = np.linalg.eigh(laplacian.toarray())
+        values, vectors = values[1:], vectors[:, 1:]
+    else:
+        values, vectors = _iterate(laplacian, root / np.linalg.norm(root), k + SPARE)
+    return values, _settle(values, vectors)
+
+
+def _iterate(laplacian: csr_array, trivial: Array, k: int) -> tuple[Array, Array]:
+    """Return the `k` smallest non-trivial eigenpairs of a large Laplacian.
+
+    Lanczos needs no factorisation, which would fill the memory on graphs without small cuts. Where it does
+    not converge the eigenvalues are tiny, the graph has small cuts, and a factorisation is cheap.
+    """
+    try:
+        vectors = _largest(lambda x: 2 * x - laplacian @ x, trivial, k)
+    except ArpackNoConvergence:
+        vectors = _largest(splu(csc_array(laplacian + 1e-6 * eye_array(len(trivial)))).solve, trivial, k)
+    values = np.einsum("nk,nk->k", vectors, laplacian @ vectors)
+    order = np.argsort(values)
+    return values[order], vectors[:, order]
+
+
+def _largest(apply: Callable[[Array], Array], trivial: Array, k: int) -> Array:
+    """Return the eigenvectors of the `k` largest eigenvalues of a symmetric map, `trivial` aside.
+
+    One Krylov space may miss copies of a multiple eigenvalue, so the search goes on beside what was found until
+    nothing larger is left.
+    """
+    nodes = len(trivial)
+    start = np.sin(np.arange(1.0, nodes + 1))
+    known, values = trivial[:, None], np.empty(0)
+
+    def beside(x: Array) -> Array:
+        return x - known @ (known.T @ x)
+
+    operator = LinearOperator((nodes, nodes), matvec=lambda x: beside(apply(beside(x.ravel()))), dtype=np.float64)
+    while True:
+        missing = k if len(values) < k else 1
+        found, vectors = eigsh(operator, missing, which="LA", v0=beside(start), ncv=2 * k + 1, maxiter=500)
+        if len(values) and found.max() <= np.sort(values)[-k] + SAME:
+            return known[:, 1:][:, np.argsort(values)[-k:]]
+        known, values = np.concatenate([known, vectors], axis=1), np.concatenate([values, found])
+
+
+def _settle(values: Array, vectors: Array) -> Array:
+    """Turn the basis of each eigenspace so that a fixed reference is upper triangular in it, its diagonal > 0."""
+    places = np.arange(1.0, len(vectors) + 1)[:, None]
+    groups = np.split(np.arange(len(values)), np.flatnonzero(np.diff(values) > SAME) + 1)
+    for group in groups:
+        reference = np.sin(places * np.arange(1, len(group) + 1))
+        q, r = np.linalg.qr(vectors[:, group].T @ reference)
+        vectors[:, group] = vectors[:, group] @ (q * np.where(np.diagonal(r) < 0, -1, 1))
+    return vectors
