@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from sstcast.graphs.graph import Graph
+from sstcast.models.encodings import Positional, build_encoding
 
 
 class Backbone(nn.Module):
@@ -43,19 +44,24 @@ class Forecaster(ForecastModel):
     The network need not learn to repeat what it was given: on the shipped data the first day's error falls
     by a third against a head that forecasts the anomaly itself, and later days' do not grow.
     The encoder and the head act on each node alone, so the whole is as equivariant
-    as its backbone. The head has one hidden layer of twice the width (Cai et al. 2023, D.4: 256 and 512).
+    as its backbone; with `positional` a node also knows where it is in the graph (see `encodings`). The head
+    has one hidden layer of twice the width (Cai et al. 2023, D.4: 256 and 512).
     """
 
-    def __init__(self, backbone: Backbone, history: int, horizon: int) -> None:
+    def __init__(self, backbone: Backbone, history: int, horizon: int, positional: Positional = "none") -> None:
         super().__init__()
         width = backbone.width
         self.encoder = nn.Linear(history, width)
+        self.position = build_encoding(positional, width)
         self.backbone = backbone
         self.head = nn.Sequential(nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, horizon))
 
     def forward(self, history: Tensor, graph: Graph) -> Tensor:
         """Forecast the coming days."""
-        return history[..., -1:] + self.head(self.backbone(self.encoder(history), graph))
+        x = self.encoder(history)
+        if self.position is not None:
+            x = x + self.position(graph)
+        return history[..., -1:] + self.head(self.backbone(x, graph))
 
     def auxiliary_loss(self) -> Tensor:
         """Return the backbone's."""

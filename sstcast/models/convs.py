@@ -1,0 +1,191 @@
+"""Local layers: `forward(x, graph, edges) -> (x, edges)`, with node features and the edge state.
+
+| name       | new node features                                                              | source            |
+|------------|--------------------------------------------------------------------------------|-------------------|
+| `mean`     | W_root x_i + mean_j ReLU(W x_j + E e_ij)                                       |                   |
+| `gin`      | MLP((1 + eps) x_i + sum_j x_j)                                                 | arXiv:1810.00826  |
+| `gine`     | MLP((1 + eps) x_i + sum_j ReLU(x_j + E e_ij))                                  | arXiv:1905.12265  |
+| `gcn`      | sum_(j, i) W x_j / sqrt(d_i d_j) + b, d counting the node itself               | arXiv:1609.02907  |
+| `gat`      | sum_(j, i) softmax_j(LeakyReLU(s W x_j + t W x_i + u E e_ij)) W x_j + b        | arXiv:1710.10903  |
+| `gatedgcn` | x_i + ReLU(norm(U x_i + sum_j gate_ij * V x_j / (sum_j gate_ij + 1e-6))), with | arXiv:1711.07553, |
+|            | e_ij <- e_ij + ReLU(norm(A x_i + B x_j + C e_ij)), gate_ij = sigmoid(e_ij)     | arXiv:2003.00982  |
+
+`edges` are planes of `edge_dim` channels, such as `graph.edge_attr`, or None; every layer then leaves out its term
+in e_ij. Only `gatedgcn` changes them, and so needs them as wide as the nodes; the others hand them back.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from sstcast.errors import SSTCastError
+from sstcast.graphs.graph import Graph, Planes
+
+
+class Conv(nn.Module):
+    """A local layer; one that is `residual` adds its input, others leave that, norm and dropout to the caller."""
+
+    residual = False
+
+    def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
+        """Return new node features and the new edge state."""
+        raise NotImplementedError
+
+
+class MessagePassing(Conv):
+    """`mean`. On a grid `e_ij` is the offset (dx, dy): a mean over neighbours alone cannot see a current's way."""
+
+    def __init__(self, width: int, edge_dim: int = 2) -> None:
+        super().__init__()
+        self.root = nn.Linear(width, width)
+        self.neighbor = nn.Linear(width, width)
+        self.edge = edge_linear(edge_dim, width)
+
+    def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
+        """Return new node features and the edges as they were."""
+        messages = add_edges(graph.source(self.neighbor(x)), self.edge, edges)
+        return self.root(x) + graph.aggregate([m.relu() for m in messages], "mean"), edges
+
+
+class GIN(Conv):
+    """`gin`, blind to edge features; `gine` with `edge_dim`."""
+
+    def __init__(self, width: int, edge_dim: int = 0) -> None:
+        super().__init__()
+        self.mlp = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
+        self.eps = nn.Parameter(torch.zeros(()))
+        self.edge = edge_linear(edge_dim, width)
+
+    def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
+        """Return new node features and the edges as they were."""
+        messages = graph.source(x)
+        if self.edge is not None:
+            messages = [m.relu() for m in add_edges(messages, self.edge, edges)]
+        return self.mlp((1 + self.eps) * x + graph.aggregate(messages)), edges
+
+
+class GCN(Conv):
+    """`gcn`, blind to edge features."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, width, bias=False)
+        self.bias = nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
+        """Return new node features and the edges as they were."""
+        x = self.linear(x)
+        scale = (graph.neighbors(torch.ones_like(x[..., :1])) + 1).rsqrt()
+        x = x * scale
+        return scale * (graph.neighbors(x) + x) + self.bias, edges
+
+
+class GAT(Conv):
+    """`gat` with `heads` side by side; the edge from a node to itself has features 0.
+
+    Raises SSTCastError if the heads do not share the width evenly.
+    """
+
+    def __init__(self, width: int, edge_dim: int = 0, heads: int = 4, bias: bool = True) -> None:
+        super().__init__()
+        if width % heads:
+            raise SSTCastError(f"width: {width} does not divide into {heads} heads; choose a multiple of {heads}")
+        self.heads = heads
+        self.linear = nn.Linear(width, width, bias=False)
+        self.edge = edge_linear(edge_dim, width)
+        self.bias = nn.Parameter(torch.zeros(width)) if bias else None
+        self.attend_source = nn.Parameter(nn.init.xavier_uniform_(torch.empty(heads, width // heads)))
+        self.attend_target = nn.Parameter(nn.init.xavier_uniform_(torch.empty(heads, width // heads)))
+        if self.edge is not None:
+            self.attend_edge = nn.Parameter(nn.init.xavier_uniform_(torch.empty(heads, width // heads)))
+
+    def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
+        """Return new node features and the edges as they were."""
+        x = self.linear(x)
+        source, target = self._score(x, self.attend_source), self._score(x, self.attend_target)
+        scores = [s + t for s, t in zip(graph.source(source), graph.target(target), strict=True)]
+        if self.edge is not None and edges is not None:
+            by_edge = [self._score(self.edge(e), self.attend_edge) for e in edges]
+            scores = [s + e for s, e in zip(scores, by_edge, strict=True)]
+        own = F.leaky_relu(source + target, 0.2)
+        weights, own_weight = softmax_with_self(graph, [F.leaky_relu(s, 0.2) for s in scores], own)
+        messages = [self._weigh(w, m) for w, m in zip(weights, graph.source(x), strict=True)]
+        x = self._weigh(own_weight, x) + graph.aggregate(messages)
+        return x if self.bias is None else x + self.bias, edges
+
+    def _score(self, x: Tensor, attend: Tensor) -> Tensor:
+        return (x.unflatten(-1, (self.heads, -1)) * attend).sum(-1)
+
+    def _weigh(self, weight: Tensor, x: Tensor) -> Tensor:
+        return (weight.unsqueeze(-1) * x.unflatten(-1, (self.heads, -1))).flatten(-2)
+
+
+class GatedGCN(Conv):
+    """`gatedgcn`, with dropout on what it adds to nodes and edges; without edges the gates see the nodes alone."""
+
+    residual = True
+
+    def __init__(self, width: int, edge_dim: int = 0, dropout: float = 0.0) -> None:
+        super().__init__()
+        if edge_dim not in (0, width):
+            raise ValueError(f"gatedgcn updates its edges, so they must have {width} channels, not {edge_dim}")
+        self.own = nn.Linear(width, width)
+        self.neighbor = nn.Linear(width, width)
+        self.gate_target = nn.Linear(width, width)
+        self.gate_source = nn.Linear(width, width, bias=False)
+        self.gate_edge = edge_linear(edge_dim, width)
+        self.node_norm, self.edge_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
+        """Return new node features and new edges, None if there were none."""
+        pairs = zip(graph.target(self.gate_target(x)), graph.source(self.gate_source(x)), strict=True)
+        scores = add_edges([t + s for t, s in pairs], self.gate_edge, edges)
+        state = [self.dropout(self.edge_norm(s).relu()) for s in scores]
+        if edges is not None:
+            edges = state = [e + s for e, s in zip(edges, state, strict=True)]
+        gates = [s.sigmoid() for s in state]
+        messages = [g * m for g, m in zip(gates, graph.source(self.neighbor(x)), strict=True)]
+        mean = graph.aggregate(messages) / (graph.aggregate(gates) + 1e-6)
+        return x + self.dropout(self.node_norm(self.own(x) + mean).relu()), edges
+
+
+def build_conv(name: str, width: int, edge_dim: int, dropout: float = 0.0) -> Conv:
+    """Build the local layer called `name` for edges of `edge_dim` channels, 0 for none.
+
+    `dropout` is for the layers that are their own residual.
+    """
+    layers = {
+        "mean": lambda: MessagePassing(width, edge_dim),
+        "gin": lambda: GIN(width),
+        "gine": lambda: GIN(width, edge_dim),
+        "gcn": lambda: GCN(width),
+        "gat": lambda: GAT(width, edge_dim),
+        "gatedgcn": lambda: GatedGCN(width, edge_dim, dropout),
+    }
+    return layers[name]()
+
+
+def edge_linear(edge_dim: int, width: int) -> nn.Linear | None:
+    """Return the projection of edge features, which the layers' other terms give a bias."""
+    return nn.Linear(edge_dim, width, bias=False) if edge_dim else None
+
+
+def add_edges(messages: Planes, linear: nn.Linear | None, edges: Planes | None) -> Planes:
+    """Add the projected edges to the messages, where there are both."""
+    if linear is None or edges is None:
+        return messages
+    return [m + linear(e) for m, e in zip(messages, edges, strict=True)]
+
+
+def softmax_with_self(graph: Graph, scores: Planes, own: Tensor) -> tuple[Planes, Tensor]:
+    """Normalise scores over each node's incoming edges and the node itself; return their weights and its own.
+
+    Scores are taken relative to the node's own, whose weight is then exp(0): no node is without a largest score.
+    """
+    relative = [s - o for s, o in zip(scores, graph.target(own), strict=True)]
+    highest = graph.aggregate(relative, "max").clamp(min=0).detach()
+    # The clamp is for edges that the graph masks: they may exceed the highest, and inf has no gradient.
+    weights = [(r - h).clamp(max=0).exp() for r, h in zip(relative, graph.target(highest), strict=True)]
+    total = graph.aggregate(weights) + (-highest).exp()
+    return [w / t for w, t in zip(weights, graph.target(total), strict=True)], (-highest).exp() / total

@@ -1,0 +1,144 @@
+"""TF-Net: a U-net on a flow and its turbulence (Wang et al. 2020, arXiv:1911.08655)."""
+
+from itertools import pairwise
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from sstcast.errors import SSTCastError
+from sstcast.graphs.graph import Graph
+from sstcast.models.base import ForecastModel
+
+
+class TFNet(ForecastModel):
+    """A tile of `rows` x `cols` nodes -> its next `horizon` days. Land is 0 on every day that the network sees.
+
+    `direct` decoding gives all days in one pass; `rollout` gives one, drops the oldest day for it and goes on.
+    `filter_days` is the length of the temporal filter and `width` the number of channels of the first stage.
+    Weights belong to places in a tile, so the model knows neither permutations nor graphs of another shape.
+
+    Raises SSTCastError if the filter is longer than the history.
+    """
+
+    def __init__(
+        self,
+        history: int,
+        horizon: int,
+        rows: int,
+        cols: int,
+        width: int = 64,
+        filter_days: int = 6,
+        decoding: Literal["direct", "rollout"] = "direct",
+    ) -> None:
+        super().__init__()
+        if filter_days > history:
+            raise SSTCastError(f"filter_days: {filter_days} days do not fit into a history of {history}")
+        self.rows, self.cols = rows, cols
+        self.passes = 1 if decoding == "direct" else horizon
+        self.split = FlowSplit(filter_days)
+        self.net = FlowNet(history - filter_days + 1, horizon // self.passes, width)
+
+    def forward(self, history: Tensor, graph: Graph) -> Tensor:
+        """Forecast the coming days. Raises SSTCastError if the graph is not the size of a tile."""
+        nodes, mask = graph.dense(history)
+        if nodes.shape[1] != self.rows * self.cols:
+            raise SSTCastError(
+                f"tfnet is built for tiles of {self.rows} x {self.cols} nodes and got {nodes.shape[1]} nodes"
+            )
+        days = nodes.transpose(1, 2).unflatten(2, (self.rows, self.cols))
+        land = ~mask.unflatten(1, (1, self.rows, self.cols))
+        forecast = []
+        for _ in range(self.passes):
+            forecast.append(self._step(days))
+            days = torch.cat([days[:, 1:], forecast[-1][:, :1].masked_fill(land, 0)], dim=1)
+        return graph.sparse(torch.cat(forecast, dim=1).flatten(2).transpose(1, 2))
+
+    def _step(self, days: Tensor) -> Tensor:
+        """Map `[B, history, rows, cols]` to `[B, days of one pass, rows, cols]`."""
+        top, bottom = halves(self.rows)
+        left, right = halves(self.cols)
+        padded = F.pad(days, (left, right, top, bottom), mode="replicate")
+        return self.net(self.split(padded))[:, :, top : top + self.rows, left : left + self.cols]
+
+
+class FlowSplit(nn.Module):
+    """Days u -> mean flow, spatial and temporal fluctuation, `[B, 3, days, rows, cols]`, whose sum is u again.
+
+    A filter over 3 x 3 nodes smooths each day, and one over `days` of these gives the mean flow of the last;
+    u less smoothed u, and smoothed u less mean flow, fluctuate. Both filters start as averages and are learned.
+    """
+
+    def __init__(self, days: int) -> None:
+        super().__init__()
+        self.spatial = nn.Parameter(torch.full((1, 1, 1, 3, 3), 1 / 9))
+        self.temporal = nn.Parameter(torch.full((1, 1, days, 1, 1), 1 / days))
+
+    def forward(self, days: Tensor) -> Tensor:
+        """Split `[B, history, rows, cols]`; the first days, which the temporal filter lacks, are left out."""
+        flow = days.unsqueeze(1)
+        smooth = F.conv3d(F.pad(flow, (1, 1, 1, 1, 0, 0), mode="replicate"), self.spatial)
+        mean = F.conv3d(smooth, self.temporal)
+        flow, smooth = flow[:, :, -mean.shape[2] :], smooth[:, :, -mean.shape[2] :]
+        return torch.cat([mean, flow - smooth, smooth - mean], dim=1)
+
+
+class FlowNet(nn.Module):
+    """An encoder for each part of the flow, and one decoder, which gets the sum of theirs at every stage."""
+
+    def __init__(self, days: int, out: int, width: int) -> None:
+        super().__init__()
+        self.encoders = nn.ModuleList(Encoder(days, width) for _ in range(3))
+        channels = [8 * width, 4 * width, 2 * width, width, width // 2]
+        self.decoder = nn.ModuleList(up(*pair) for pair in pairwise(channels))
+        self.out = nn.Conv2d(width // 2 + days, out, 3, padding=1)
+
+    def forward(self, parts: Tensor) -> Tensor:
+        """Map `[B, 3, days, rows, cols]`, rows and columns multiples of 16, to `[B, out, rows, cols]`."""
+        stages = [encoder(part) for encoder, part in zip(self.encoders, parts.unbind(1), strict=True)]
+        *skips, x = [a + b + c for a, b, c in zip(*stages, strict=True)]
+        for layer in self.decoder:
+            x = layer(x)
+            if skips:
+                x = x + skips.pop()
+        return self.out(torch.cat([x, parts.sum(1)], dim=1))
+
+
+class Encoder(nn.Module):
+    """Four stages, `width` to 8 `width` channels wide, each half as long and broad as the one before."""
+
+    def __init__(self, days: int, width: int) -> None:
+        super().__init__()
+        self.stages = nn.ModuleList(
+            down(*pair) for pair in pairwise([days, width, 2 * width, 4 * width, 8 * width])
+        )
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        """Return what each stage gives."""
+        outputs = []
+        for stage in self.stages:
+            x = stage(x)
+            outputs.append(x)
+        return outputs
+
+
+def down(channels: int, out: int) -> nn.Sequential:
+    """Return a stage of an encoder, which halves rows and columns."""
+    return nn.Sequential(
+        nn.Conv2d(channels, out, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(out), nn.LeakyReLU(0.1)
+    )
+
+
+def up(channels: int, out: int) -> nn.Sequential:
+    """Return a stage of the decoder, which doubles rows and columns."""
+    return nn.Sequential(nn.ConvTranspose2d(channels, out, 4, stride=2, padding=1), nn.LeakyReLU(0.1))
+
+
+def halves(size: int) -> tuple[int, int]:
+    """Return the padding on both sides of `size` up to a multiple of 16, at least 32.
+
+    The last stage of an encoder is 16 times smaller, and a batch norm cannot train on a single node.
+    """
+    missing = max(32, -(-size // 16) * 16) - size
+    return missing // 2, missing - missing // 2

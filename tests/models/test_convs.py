@@ -1,0 +1,193 @@
+"""Local layers against PyTorch Geometric's with the same weights, or plain loops, on grids and edge lists."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch_geometric import nn as pyg
+from torch_geometric.data import Batch, Data
+from torch_geometric.utils import subgraph
+
+from sstcast.errors import SSTCastError
+from sstcast.graphs.grid import GridGraph
+from sstcast.graphs.sparse import SparseGraph
+from sstcast.models.convs import GAT, GCN, GIN, GatedGCN, build_conv
+from sstcast.models.mpnn import MPNN
+
+NAMES = ["mean", "gin", "gine", "gcn", "gat", "gatedgcn"]
+BLIND = {"gin", "gcn"}
+H, W, D = 4, 5, 8
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+def one_graph(edge_dim: int = D) -> SparseGraph:
+    """A directed graph with a node that hears nobody and one that is alone."""
+    edge_index = torch.tensor([[0, 1, 2, 0, 3, 4, 4], [1, 0, 1, 2, 2, 0, 3]])
+    attributes = torch.randn(7, edge_dim) if edge_dim else None
+    return SparseGraph(edge_index, torch.zeros(6, dtype=torch.long), 1, attributes)
+
+
+def land_grid() -> tuple[GridGraph, SparseGraph]:
+    """Two samples with different land, and their ocean as a sparse graph."""
+    mask = torch.rand(2, H * W) < 0.7
+    grid = GridGraph(H, W, mask)
+    index = grid.edge_index()
+    offsets = torch.stack([index[0] % W - index[1] % W, index[0] // W - index[1] // W], dim=1).float()
+    graphs = []
+    for keep in mask:
+        edges, attributes = subgraph(keep, index, offsets, relabel_nodes=True, num_nodes=H * W)
+        graphs.append(Data(edge_index=edges, edge_attr=attributes, num_nodes=int(keep.sum())))
+    return grid, SparseGraph.from_pyg(Batch.from_data_list(graphs))
+
+
+def disturb(module: nn.Module) -> None:
+    """Move every parameter away from the zeros and ones that some start from."""
+    for parameter in module.parameters():
+        nn.init.normal_(parameter, std=0.5)
+
+
+def share(*pairs: tuple[Tensor, Tensor]) -> None:
+    for theirs, ours in pairs:
+        theirs.data.copy_(ours.reshape(theirs.shape))
+
+
+@pytest.mark.parametrize("edge_dim", [0, 3])
+def test_gin_is_pygs(edge_dim: int) -> None:
+    graph, x, ours = one_graph(edge_dim), torch.randn(6, D), GIN(D, edge_dim)
+    disturb(ours)
+    if edge_dim:
+        theirs = pyg.GINEConv(ours.mlp, train_eps=True, edge_dim=edge_dim)
+        share((theirs.lin.weight, ours.edge.weight), (theirs.eps, ours.eps))
+        nn.init.zeros_(theirs.lin.bias)
+        expected = theirs(x, graph.edge_index, graph.edge_attr[0])
+    else:
+        theirs = pyg.GINConv(ours.mlp, train_eps=True)
+        share((theirs.eps, ours.eps))
+        expected = theirs(x, graph.edge_index)
+    torch.testing.assert_close(ours(x, graph, graph.edge_attr)[0], expected)
+
+
+def test_gcn_is_pygs() -> None:
+    graph, x, ours, theirs = one_graph(), torch.randn(6, D), GCN(D), pyg.GCNConv(D, D)
+    disturb(ours)
+    share((theirs.lin.weight, ours.linear.weight), (theirs.bias, ours.bias))
+    torch.testing.assert_close(ours(x, graph, graph.edge_attr)[0], theirs(x, graph.edge_index))
+
+
+@pytest.mark.parametrize("edge_dim", [0, 3])
+@pytest.mark.parametrize("heads", [1, 4])
+def test_gat_is_pygs(heads: int, edge_dim: int) -> None:
+    graph, x, ours = one_graph(edge_dim), torch.randn(6, D), GAT(D, edge_dim, heads)
+    disturb(ours)
+    theirs = pyg.GATConv(D, D // heads, heads, edge_dim=edge_dim or None, fill_value=0.0)
+    share(
+        (theirs.lin.weight, ours.linear.weight),
+        (theirs.bias, ours.bias),
+        (theirs.att_src, ours.attend_source),
+        (theirs.att_dst, ours.attend_target),
+    )
+    attributes = None
+    if edge_dim:
+        share((theirs.lin_edge.weight, ours.edge.weight), (theirs.att_edge, ours.attend_edge))
+        attributes = graph.edge_attr[0]
+    torch.testing.assert_close(ours(x, graph, graph.edge_attr)[0], theirs(x, graph.edge_index, attributes))
+
+
+@pytest.mark.parametrize("edge_dim", [0, D])
+def test_gatedgcn_by_its_equations(edge_dim: int) -> None:
+    graph, x, layer = one_graph(edge_dim), torch.randn(6, D), GatedGCN(D, edge_dim)
+    disturb(layer)
+    new_x, new_edges = layer(x, graph, graph.edge_attr)
+    weighted, total = torch.zeros(6, D), torch.zeros(6, D)
+    for number, (source, target) in enumerate(graph.edge_index.T.tolist()):
+        score, e = layer.gate_target(x[target]) + layer.gate_source(x[source]), torch.zeros(D)
+        if edge_dim:
+            e = graph.edge_attr[0][number]
+            score = score + layer.gate_edge(e)
+        e = e + layer.edge_norm(score).relu()
+        weighted[target] += e.sigmoid() * layer.neighbor(x[source])
+        total[target] += e.sigmoid()
+        if edge_dim:
+            torch.testing.assert_close(new_edges[0][number], e)
+    expected = x + layer.node_norm(layer.own(x) + weighted / (total + 1e-6)).relu()
+    torch.testing.assert_close(new_x, expected)
+    assert (new_edges is None) == (edge_dim == 0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_grid_and_sparse_give_the_same(name: str) -> None:
+    """Two layers, so that the edge state of the first reaches the second."""
+    grid, sparse = land_grid()
+    encoder = nn.Linear(2, D)
+    layers = [build_conv(name, D, D) for _ in range(2)]
+    x = torch.randn(2, H * W, D)
+
+    def run(x: Tensor, graph: GridGraph | SparseGraph) -> Tensor:
+        edges = [encoder(e) for e in graph.edge_attr]
+        for layer in layers:
+            x, edges = layer(x, graph, edges)
+        return x
+
+    torch.testing.assert_close(run(x, grid)[grid.mask], run(x[grid.mask], sparse), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_edge_state_is_seen_or_handed_back(name: str) -> None:
+    graph, x, layer = one_graph(), torch.randn(6, D), build_conv(name, D, D)
+    out, edges = layer(x, graph, graph.edge_attr)
+    without, none = layer(x, graph, None)
+    assert none is None
+    assert torch.equal(out, without) == (name in BLIND)
+    assert (edges is graph.edge_attr) == (name != "gatedgcn")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("virtual_node", [False, True])
+def test_mpnn_with_each(name: str, virtual_node: bool) -> None:
+    model, (grid, sparse) = MPNN(D, 3, virtual_node, conv=name), land_grid()
+    x = torch.randn(2, H * W, D)
+    out = model(x, grid)
+    torch.testing.assert_close(out[grid.mask], model(x[grid.mask], sparse), rtol=1e-5, atol=1e-5)
+    out[grid.mask].square().sum().backward()
+    for parameter, value in model.named_parameters():
+        assert value.grad is not None, parameter
+        assert value.grad.abs().sum() > 0, parameter
+    changed = x.masked_fill(~grid.mask.unsqueeze(-1), 1e4).requires_grad_()
+    again = model(changed, grid)[grid.mask]
+    torch.testing.assert_close(again, out[grid.mask])
+    again.square().sum().backward()
+    assert torch.isfinite(changed.grad).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("edge_dim", [0, 2])
+def test_mpnn_on_graphs_with_little_in_them(name: str, edge_dim: int) -> None:
+    """No edges, a single node, isolated nodes; with and without edge features."""
+    model = MPNN(D, 2, True, edge_dim=edge_dim, conv=name)
+    none = torch.zeros(2, 0, dtype=torch.long)
+    isolated = torch.tensor([[0, 1], [1, 0]])
+    for edge_index, nodes in ((none, 4), (none, 1), (isolated, 5)):
+        attributes = torch.randn(edge_index.shape[1], 2) if edge_dim else None
+        graph = SparseGraph(edge_index, torch.zeros(nodes, dtype=torch.long), 1, attributes)
+        x = torch.randn(nodes, D, requires_grad=True)
+        out = model(x, graph)
+        out.square().sum().backward()
+        assert torch.isfinite(out).all()
+        assert torch.isfinite(x.grad).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_mpnn_in_bf16(name: str) -> None:
+    model, (grid, _) = MPNN(D, 3, True, conv=name), land_grid()
+    x = 3 * torch.randn(2, H * W, D)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = model(x, grid)
+    torch.testing.assert_close(out.float(), model(x, grid), rtol=0.1, atol=0.3)
+
+
+def test_heads_that_do_not_fit() -> None:
+    with pytest.raises(SSTCastError, match="10 does not divide into 4 heads"):
+        MPNN(10, conv="gat")

@@ -1,0 +1,172 @@
+"""Polynormer's degree (Theorem 3.3), its layers by their equations, and what masks and sizes must not do."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch_geometric import nn as pyg
+from torch_geometric.data import Batch, Data
+from torch_geometric.utils import add_self_loops, subgraph
+
+from sstcast.errors import SSTCastError
+from sstcast.graphs.grid import GridGraph
+from sstcast.graphs.sparse import SparseGraph
+from sstcast.models.polynormer import GlobalLayer, LocalLayer, Polynormer
+
+H, W, D = 3, 4, 8
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+def land_grid() -> tuple[GridGraph, SparseGraph]:
+    """Two samples with different land, and their ocean as a sparse graph without edge features."""
+    mask = torch.rand(2, H * W) < 0.7
+    grid = GridGraph(H, W, mask)
+    index = grid.edge_index()
+    offsets = torch.stack([index[0] % W - index[1] % W, index[0] // W - index[1] // W], dim=1).float()
+    graphs = []
+    for keep in mask:
+        edges, attributes = subgraph(keep, index, offsets, relabel_nodes=True, num_nodes=H * W)
+        graphs.append(Data(edge_index=edges, edge_attr=attributes, num_nodes=int(keep.sum())))
+    return grid, SparseGraph.from_pyg(Batch.from_data_list(graphs))
+
+
+def base_model(local_layers: int, global_layers: int) -> Polynormer:
+    """Norms and activations off; attention that sees edges and places, but not features."""
+    model = Polynormer(D, local_layers, global_layers, heads=2, relu=False).double()
+    model.norm = nn.Identity()
+    for layer in (*model.local_layers, *model.global_layers):
+        layer.norm = nn.Identity()
+    for layer in model.local_layers:
+        nn.init.zeros_(layer.conv.attend_source)
+        nn.init.zeros_(layer.conv.attend_target)
+    for layer in model.global_layers:
+        nn.init.zeros_(layer.key.weight)
+    model.global_attention = global_layers > 0
+    return model
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("local_layers", "global_layers"), [(1, 0), (2, 0), (3, 0), (1, 1), (1, 2), (2, 1)])
+def test_layers_double_the_degree(local_layers: int, global_layers: int) -> None:
+    """Theorem 3.3: along a line the output is a polynomial of degree 2^L.
+
+    Of such, differences of order 2^L in steps of s are constant, 2^L! s^(2^L) times the leading coefficient,
+    and those of the next order are 0.
+    """
+    model, degree = base_model(local_layers, global_layers), 2 ** (local_layers + global_layers)
+    graph, (start, way) = GridGraph(H, W), torch.randn(2, 1, H * W, D).double()
+    graph.edge_attr = [e.double() for e in graph.edge_attr]
+    steps = torch.linspace(-4, 4, degree + 3, dtype=torch.float64)
+    values = torch.cat([model(start + t * way, graph) for t in steps])
+    differences = values
+    for _ in range(degree):
+        differences = differences.diff(dim=0)
+    scale = differences.abs().amax()
+    leading = differences[0] / math.factorial(degree) / float(steps[1] - steps[0]) ** degree
+    assert leading.abs().amax() > 1e-9 * values.abs().amax()
+    torch.testing.assert_close(
+        differences, differences[:1].expand_as(differences), atol=float(1e-7 * scale), rtol=0
+    )
+    far = model(start + 1e4 * way, graph)[0]
+    torch.testing.assert_close(far / 1e4**degree, leading, atol=float(1e-2 * leading.abs().amax()), rtol=0)
+
+
+@pytest.mark.parametrize("relu", [False, True])
+def test_local_layer_by_its_equation(relu: bool) -> None:
+    graph = SparseGraph(torch.tensor([[0, 1, 2, 3, 0], [1, 0, 1, 2, 3]]), torch.zeros(5, dtype=torch.long), 1)
+    act = nn.ReLU() if relu else nn.Identity()
+    layer, x = LocalLayer(D, 2, act, None, 0.0, False, 0), torch.randn(5, D)
+    nn.init.normal_(layer.beta.value)
+    attention = pyg.GATConv(D, D // 2, 2, bias=False, add_self_loops=False)
+    attention.lin.weight.data.copy_(layer.conv.linear.weight)
+    attention.att_src.data.copy_(layer.conv.attend_source[None])
+    attention.att_dst.data.copy_(layer.conv.attend_target[None])
+    y = act(attention(x, add_self_loops(graph.edge_index, num_nodes=5)[0]) + layer.root(x))
+    beta = layer.beta.value.sigmoid()
+    expected = (1 - beta) * layer.norm(act(layer.gate(x)) * y) + beta * y
+    torch.testing.assert_close(layer(x, graph), expected)
+
+
+@pytest.mark.parametrize("heads", [1, 4])
+def test_global_layer_by_its_equation(heads: int) -> None:
+    """Each head weighs all nodes by q_i k_j, explicitly, over the nodes that take part."""
+    layer, (grid, _) = GlobalLayer(D, heads, 0.7), land_grid()
+    x, size = torch.randn(2, H * W, D), D // heads
+    out = layer(x, grid)
+    for sample, mask in zip(range(2), grid.mask, strict=True):
+        q, v = layer.key(x[sample, mask]).sigmoid(), layer.value(x[sample, mask])
+        mixed = []
+        for head in range(heads):
+            part = slice(head * size, (head + 1) * size)
+            weights = q[:, part] @ q[:, part].T
+            mixed.append(weights / weights.sum(1, keepdim=True) @ v[:, part])
+        expected = layer.norm(torch.cat(mixed, dim=1)) * (layer.gate(x[sample, mask]) + 0.7)
+        torch.testing.assert_close(out[sample, mask], expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("edge_dim", [0, 2])
+@pytest.mark.parametrize("beta", [None, 0.9])
+@pytest.mark.parametrize("relu", [False, True])
+def test_grid_and_sparse_give_the_same(relu: bool, beta: float | None, edge_dim: int) -> None:
+    model, (grid, sparse) = Polynormer(D, 2, 2, 4, relu, beta, edge_dim=edge_dim), land_grid()
+    x = torch.randn(2, H * W, D)
+    changed = x.masked_fill(~grid.mask.unsqueeze(-1), 1e3)
+    out = model(x, grid)[grid.mask]
+    torch.testing.assert_close(out, model(x[grid.mask], sparse), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(out, model(changed, grid)[grid.mask], rtol=1e-5, atol=1e-5)
+
+
+def test_batch_mates_change_nothing() -> None:
+    model, (_, sparse) = Polynormer(D, 2, 2, 4), land_grid()
+    x, first = torch.randn(len(sparse.batch), D), sparse.batch == 0
+    other = x.clone()
+    other[~first] = 10 * torch.randn(int((~first).sum()), D)
+    torch.testing.assert_close(model(x, sparse)[first], model(other, sparse)[first], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("pre_norm", [False, True])
+def test_gradient_reaches_every_parameter(pre_norm: bool) -> None:
+    model, (grid, _) = Polynormer(D, 2, 2, 4, dropout=0.1, global_dropout=0.1, pre_norm=pre_norm), land_grid()
+    model(torch.randn(2, H * W, D), grid)[grid.mask].square().sum().backward()
+    for parameter, value in model.named_parameters():
+        assert value.grad is not None, parameter
+        assert value.grad.abs().sum() > 0, parameter
+
+
+def test_warm_up_trains_the_local_layers_alone() -> None:
+    model, (grid, _) = Polynormer(D, 2, 2, 4), land_grid()
+    x = torch.randn(2, H * W, D)
+    model.global_attention = False
+    local: list[Tensor] = [model.local_layers[0](x, grid)]
+    local.append(model.local_layers[1](local[0], grid))
+    torch.testing.assert_close(model(x, grid), local[0] + local[1])
+    model(x, grid).sum().backward()
+    assert {name.split(".")[0] for name, p in model.named_parameters() if p.grad is not None} == {"local_layers"}
+
+
+def test_bf16_is_finite() -> None:
+    model, (grid, _) = Polynormer(D, 3, 2, 4), land_grid()
+    x = 3 * torch.randn(2, H * W, D)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = model(x, grid)
+    torch.testing.assert_close(out.float(), model(x, grid), rtol=0.1, atol=0.3)
+
+
+@pytest.mark.parametrize("nodes", [1, 4])
+def test_graphs_without_edges(nodes: int) -> None:
+    model, x = Polynormer(D, 2, 2, 4), torch.randn(nodes, D, requires_grad=True)
+    graph = SparseGraph(torch.zeros(2, 0, dtype=torch.long), torch.zeros(nodes, dtype=torch.long), 1)
+    out = model(x, graph)
+    out.square().sum().backward()
+    assert torch.isfinite(out).all()
+    assert torch.isfinite(x.grad).all()
+
+
+def test_heads_that_do_not_fit() -> None:
+    with pytest.raises(SSTCastError, match="3 heads cannot share a width of 8"):
+        Polynormer(8, heads=3)
