@@ -1,0 +1,165 @@
+"""Global attention on padded nodes: `forward(x [B, N, width], mask [B, N]) -> [B, N, width]`.
+
+A node that `mask` leaves out is neither a key nor a value, and no denominator or mean counts it; what comes back
+there is finite and means nothing. With n nodes, width d, m features and blocks of b nodes:
+
+| class                                 | time and memory    | source                                            |
+|---------------------------------------|--------------------|---------------------------------------------------|
+| `SoftmaxAttention`                    | n^2 d (memory n d) | Vaswani et al. 2017                               |
+| `LinearAttention`                     | n d^2              | Katharopoulos et al. 2020, arXiv:2006.16236       |
+| `PerformerAttention`                  | n m d              | Choromanski et al. 2021, arXiv:2009.14794         |
+| `DeepSets`                            | n d^2              | Cai et al. 2023, arXiv:2301.11956, section 7.2    |
+| `bigbird.BigBirdAttention`   | n b d              | Zaheer et al. 2020, arXiv:2007.14062              |
+| `exphormer.ExphormerAttention` | (n + edges) d      | Shirzad et al. 2023, arXiv:2303.06147             |
+| `primphormer.PrimalAttention`         | n d^2              | Chen et al. 2023, arXiv:2305.19798                |
+| `primphormer.PrimphormerAttention`    | n d^2              | Primphormer, section 2.2                          |
+"""
+
+import inspect
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from pydantic import ConfigDict, PositiveInt, create_model
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from sstcast.config import validate
+from sstcast.errors import SSTCastError
+from sstcast.models.kernels import elu_features, favor_features, kernel_attention, orthogonal_directions, widen
+
+
+class Attention(nn.Module):
+    """Queries, keys and values of `heads` heads, `attend` on each, and a projection of all together.
+
+    Raises SSTCastError if the heads do not share the width evenly.
+    """
+
+    def __init__(self, width: int, heads: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        check_heads(width, heads)
+        self.heads, self.dropout = heads, dropout
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Attend over each row's nodes."""
+        q, k, v = (split_heads(part, self.heads) for part in self.qkv(x).chunk(3, dim=-1))
+        return self.out(self.attend(q, k, v, mask).transpose(1, 2).flatten(2))
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        """Return `[B, heads, N, d]` from three of them and the mask `[B, N]`."""
+        raise NotImplementedError
+
+
+class SoftmaxAttention(Attention):
+    """`softmax(q k^T / sqrt(d)) v`; dropout acts on the weights."""
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        """Attend by torch's kernels, which never store the n^2 weights."""
+        return softmax_attention(q, k, v, mask, self.dropout if self.training else 0.0)
+
+
+class LinearAttention(Attention):
+    """`phi(q) (phi(k)^T v) / phi(q) (phi(k)^T 1)` with `phi(x) = elu(x) + 1`; dropout acts on the result."""
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        """Attend through the d x d summary of keys and values."""
+        with torch.autocast(q.device.type, enabled=False):
+            phi_q, phi_k = elu_features(widen(q)), elu_features(widen(k))
+            phi_k = phi_k.masked_fill(~mask[:, None, :, None], 0)
+            y = kernel_attention(phi_q, phi_k, widen(v)).to(v.dtype)
+        return F.dropout(y, self.dropout, self.training)
+
+
+class PerformerAttention(Attention):
+    """Softmax attention by FAVOR+: positive orthogonal random features, unbiased; dropout acts on the result.
+
+    `features` is their number, d ln d if None. With `redraw`, each forward pass in training draws new ones;
+    evaluation uses the last drawn, which are part of the weights.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        dropout: float = 0.0,
+        features: PositiveInt | None = None,
+        redraw: bool = False,
+    ) -> None:
+        super().__init__(width, heads, dropout)
+        size = width // heads
+        self.redraw = redraw
+        self.directions: Tensor
+        self.register_buffer(
+            "directions", orthogonal_directions(features or math.ceil(size * math.log(size + 1)), size)
+        )
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        """Attend through the m x d summary of keys and values."""
+        if self.redraw and self.training:
+            self.directions = orthogonal_directions(*self.directions.shape).to(self.directions)
+        with torch.autocast(q.device.type, enabled=False):
+            phi_q, phi_k = favor_features(widen(q), widen(k), mask, self.directions)
+            y = kernel_attention(phi_q, phi_k, widen(v)).to(v.dtype)
+        return F.dropout(y, self.dropout, self.training)
+
+
+class DeepSets(nn.Module):
+    """`ReLU(norm(x A + mean(x) B + c))`: a virtual node in place of attention."""
+
+    def __init__(self, width: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.each = nn.Linear(width, width)
+        self.mean = nn.Linear(width, width, bias=False)
+        self.norm = nn.LayerNorm(width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Mix each node with the mean of all."""
+        real = mask.unsqueeze(-1)
+        mean = x.masked_fill(~real, 0).sum(1, keepdim=True) / real.sum(1, keepdim=True).clamp(min=1)
+        return self.dropout(self.norm(self.each(x) + self.mean(mean)).relu())
+
+
+def softmax_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, dropout: float = 0.0) -> Tensor:
+    """Return `[B, heads, N, d]`; a row without any key attends to all of them, for want of NaN."""
+    keys = mask | ~mask.any(-1, keepdim=True)
+    return F.scaled_dot_product_attention(q, k, v, keys[:, None, None], dropout_p=dropout)
+
+
+def check_heads(width: int, heads: int) -> None:
+    """Raise SSTCastError if the heads do not share the width evenly."""
+    if heads < 1 or width % heads:
+        raise SSTCastError(f"heads: {heads} heads cannot share a width of {width}; choose a divisor of it")
+
+
+def split_heads(x: Tensor, heads: int) -> Tensor:
+    """Return `[B, heads, N, d]` from `[B, N, heads * d]`."""
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+def feed_forward(width: int, dropout: float) -> nn.Sequential:
+    """Return the perceptron that follows attention, twice as wide inside."""
+    return nn.Sequential(
+        nn.Linear(width, 2 * width),
+        nn.ReLU(),
+        nn.Dropout(dropout),
+        nn.Linear(2 * width, width),
+        nn.Dropout(dropout),
+    )
+
+
+def build_attention(
+    kinds: Mapping[str, type[nn.Module]], name: str, options: Mapping[str, Any] | None, **sizes: Any
+) -> Any:
+    """Build `kinds[name]` with the `sizes` it takes; `options` are its further arguments.
+
+    Raises SSTCastError, naming the option, if there is no such one or its value is of the wrong type.
+    """
+    arguments = inspect.signature(kinds[name]).parameters
+    fields: dict[str, Any] = {p.name: (p.annotation, p.default) for p in arguments.values() if p.name not in sizes}
+    schema = create_model("Options", __config__=ConfigDict(extra="forbid"), **fields)
+    checked = validate(schema, dict(options or {}), f"attention_options of {name}").model_dump()
+    return kinds[name](**{key: sizes[key] for key in arguments if key in sizes}, **checked)

@@ -1,0 +1,71 @@
+"""The Linear Transformer and its kin: a transformer encoder on the nodes, blind to edges."""
+
+from typing import Any, Literal
+
+from torch import Tensor, nn
+
+from sstcast.graphs.graph import Graph
+from sstcast.models.attention import (
+    LinearAttention,
+    PerformerAttention,
+    SoftmaxAttention,
+    build_attention,
+    feed_forward,
+)
+from sstcast.models.base import Backbone
+
+ATTENTIONS: dict[str, type[nn.Module]] = {
+    "linear": LinearAttention,
+    "performer": PerformerAttention,
+    "softmax": SoftmaxAttention,
+}
+
+
+class EncoderLayer(nn.Module):
+    """Attention, then feed-forward, each on the norm of its input and around a residual."""
+
+    def __init__(self, width: int, attention: nn.Module, dropout: float) -> None:
+        super().__init__()
+        self.attention, self.attention_norm = attention, nn.LayerNorm(width)
+        self.feed_forward, self.feed_forward_norm = feed_forward(width, dropout), nn.LayerNorm(width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Map `[B, N, width]` to the same."""
+        x = x + self.dropout(self.attention(self.attention_norm(x), mask))
+        return x + self.feed_forward(self.feed_forward_norm(x))
+
+
+class LinearTransformer(Backbone):
+    """Linear attention (Katharopoulos et al. 2020, arXiv:2006.16236), or `performer`, or `softmax`.
+
+    Nodes know their place only through positional encodings in `x`. `attention_options` are further arguments of
+    the attention's class in `sstcast.models.attention`, such as `features` and `redraw` of `performer`.
+
+    Raises SSTCastError for options that the attention does not have and heads that do not divide the width.
+    """
+
+    def __init__(
+        self,
+        width: int = 256,
+        layers: int = 2,
+        heads: int = 4,
+        attention: Literal["linear", "performer", "softmax"] = "linear",
+        dropout: float = 0.0,
+        attention_options: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self.width = width
+        sizes = {"width": width, "heads": heads, "dropout": dropout}
+        self.layers = nn.ModuleList(
+            EncoderLayer(width, build_attention(ATTENTIONS, attention, attention_options, **sizes), dropout)
+            for _ in range(layers)
+        )
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, x: Tensor, graph: Graph) -> Tensor:
+        """Map node features to node features of the same shape."""
+        y, mask = graph.dense(x)
+        for layer in self.layers:
+            y = layer(y, mask)
+        return graph.sparse(self.norm(y))

@@ -1,0 +1,144 @@
+"""Attention in its primal representation: linear, without pairs of nodes, by an asymmetric kernel trick.
+
+Both kinds compute, from queries and keys of length 1, the projection scores `e_i = f(X) W_e phi(q_i)` and
+`r_j = f(X) W_r phi(k_j)`, and map both together to the output. Where kernel singular value decomposition is at
+its optimum, these are attention outputs `e_i = sum_j h~_j <phi(q_i), phi(k_j)>` and the objective
+
+    J = mean_i ||Lambda e_i||^2 / 2 + mean_j ||Lambda r_j||^2 / 2 - Tr(W_e^T W_r)
+
+is 0, so that `eta J^2` joins the loss (Primphormer, eqs. 2.5 to 2.8 and 3.1; J is a mean over heads).
+"""
+
+from typing import Any
+
+import torch
+from pydantic import PositiveInt
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from sstcast.graphs.graph import Graph, Planes
+from sstcast.models.attention import check_heads
+from sstcast.models.order import pack
+
+
+class KSVDAttention(nn.Module):
+    """What both kinds share: features of queries and keys, the map from scores to outputs, and the objective."""
+
+    def __init__(self, width: int, heads: int, dropout: float, rank: int, eta: float) -> None:
+        super().__init__()
+        check_heads(width, heads)
+        self.heads, self.eta = heads, eta
+        self.qk = nn.Linear(width, 2 * width)
+        self.scale = nn.Parameter(torch.rand(heads, rank))  # Lambda's square root in eq. 2.5
+        self.dropout = nn.Dropout(dropout)
+        self.compose = nn.Linear(2 * rank, width // heads)
+        self.objective = torch.zeros(())  # J of the last forward pass
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the last forward pass behind: torch copies no tensor with a history."""
+        return self.__dict__ | {"objective": torch.zeros(())}
+
+    def penalty(self) -> Tensor:
+        """Return `eta J^2` of the last forward pass."""
+        return self.eta * self.objective.square()
+
+    def features(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return `phi(q)` and `phi(k)`, `[..., heads, d]`, of length 1."""
+        phi_q, phi_k = self.qk(x).unflatten(-1, (2, self.heads, -1)).unbind(-3)
+        return F.normalize(phi_q, dim=-1), F.normalize(phi_k, dim=-1)
+
+    def outputs(self, e: Tensor, r: Tensor) -> Tensor:
+        """Return node features from both scores `[..., heads, rank]`."""
+        return self.compose(self.dropout(torch.cat([e, r], dim=-1))).flatten(-2)
+
+    def energy(self, e: Tensor, r: Tensor) -> Tensor:
+        """Return each node's part of J, a mean over heads, `[..., 1]`."""
+        squares = (self.scale * e).square().sum(-1) + (self.scale * r).square().sum(-1)
+        return squares.mean(-1, keepdim=True) / 2
+
+    def coupling(self, w_e: Tensor, w_r: Tensor) -> Tensor:
+        """Return `Tr(W_e^T W_r)`, a mean over heads."""
+        return (w_e * w_r).sum() / self.heads
+
+
+class PrimphormerAttention(KSVDAttention):
+    """Primal attention on graphs: `f(X) = F + v 1^T`, with v a virtual node.
+
+    F, `[rank, projections]`, is learned; v is a projection of the nodes' mean, added up from layer to layer.
+    Since `f(X) W = F W + v (1^T W)`, no graph needs a matrix of its own. `rank` and `projections` are the paper's
+    s and N_s. Dropout acts on the scores.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        dropout: float = 0.0,
+        rank: PositiveInt = 30,
+        projections: PositiveInt = 30,
+        eta: float = 0.1,
+    ) -> None:
+        super().__init__(width, heads, dropout, rank, eta)
+        self.virtual = nn.Linear(width, rank)
+        self.basis = nn.Parameter(nn.init.orthogonal_(torch.empty(rank, projections)))
+        self.w_e = nn.Parameter(nn.init.orthogonal_(torch.empty(projections, heads, width // heads)))
+        self.w_r = nn.Parameter(nn.init.orthogonal_(torch.empty(projections, heads, width // heads)))
+
+    def forward(
+        self, x: Tensor, graph: Graph, edges: Planes | None, memory: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return node features, and v, `[B, rank]`, as the next layer's `memory`."""
+        v = self.virtual(graph.pool(x, "mean"))
+        v = v if memory is None else memory + v
+        phi_q, phi_k = self.features(x)
+        e, r = self._scores(phi_q, self.w_e, v, graph), self._scores(phi_k, self.w_r, v, graph)
+        energy = self.energy(e, r)
+        count = graph.pool(torch.ones_like(energy), "sum").sum().clamp(min=1)
+        self.objective = graph.pool(energy, "sum").sum() / count - self.coupling(self.w_e, self.w_r)
+        return self.outputs(e, r), v
+
+    def _scores(self, phi: Tensor, w: Tensor, v: Tensor, graph: Graph) -> Tensor:
+        """Return `f(X) W phi`, `[..., heads, rank]`."""
+        learned = torch.einsum("...hd,shd->...hs", phi, torch.einsum("sn,nhd->shd", self.basis, w))
+        return learned + (phi * w.sum(0)).sum(-1, keepdim=True) * graph.spread(v).unsqueeze(-2)
+
+
+class PrimalAttention(KSVDAttention):
+    """Primal attention on sequences: `f(X)` holds `samples` nodes at equal steps in the order of storage.
+
+    Their features take the place of F and v, head by head, so that `e_i = (X'^T W_e)^T phi(q_i)`
+    (Chen et al. 2023, arXiv:2305.19798). Dropout acts on the scores.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        dropout: float = 0.0,
+        rank: PositiveInt = 30,
+        samples: PositiveInt = 60,
+        eta: float = 0.1,
+    ) -> None:
+        super().__init__(width, heads, dropout, rank, eta)
+        self.w_e = nn.Parameter(nn.init.orthogonal_(torch.empty(heads, samples, rank)))
+        self.w_r = nn.Parameter(nn.init.orthogonal_(torch.empty(heads, samples, rank)))
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Attend over each row's nodes."""
+        sampled = self._sample(x, mask).unflatten(-1, (self.heads, -1))
+        phi_q, phi_k = self.features(x)
+        e, r = self._scores(phi_q, self.w_e, sampled), self._scores(phi_k, self.w_r, sampled)
+        energy = self.energy(e, r).masked_fill(~mask.unsqueeze(-1), 0)
+        self.objective = energy.sum() / mask.sum().clamp(min=1) - self.coupling(self.w_e, self.w_r)
+        return self.outputs(e, r)
+
+    def _sample(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Return `[B, samples, width]`: from the first node to the last, with repetitions if there are fewer."""
+        packed, _, _ = pack(x, mask)
+        steps = torch.linspace(0, 1, self.w_e.shape[1], device=x.device)
+        index = (steps * (mask.sum(1, keepdim=True) - 1).clamp(min=0)).round().long()
+        return packed.gather(1, index.unsqueeze(-1).expand(-1, -1, x.shape[-1]))
+
+    def _scores(self, phi: Tensor, w: Tensor, sampled: Tensor) -> Tensor:
+        """Return `(X'^T W)^T phi`, `[B, N, heads, rank]`."""
+        return torch.einsum("bnhd,bhds->bnhs", phi, torch.einsum("bmhd,hms->bhds", sampled, w))

@@ -1,0 +1,78 @@
+"""GPS by its equations."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from sstcast.errors import SSTCastError
+from sstcast.graphs.grid import GridGraph
+from sstcast.graphs.sparse import SparseGraph
+from sstcast.models.gps import GPS, ON_DENSE, ON_GRAPH
+
+D = 16
+
+
+def make_grid() -> tuple[Tensor, GridGraph]:
+    generator = torch.Generator().manual_seed(3)
+    mask = torch.rand(2, 42, generator=generator) < 0.8
+    return torch.randn(2, 42, D, generator=generator), GridGraph(6, 7, mask)
+
+
+@pytest.mark.parametrize("conv", ["gatedgcn", "mean"])
+def test_layer_by_its_equations(conv: str) -> None:
+    torch.manual_seed(0)
+    model, (x, graph) = GPS(D, 1, conv, "softmax", heads=2).eval(), make_grid()
+    layer = model.layers[0]
+    for norm in (layer.conv_norm, layer.attention_norm, layer.norm):
+        nn.init.normal_(norm.weight)
+    edges = [model.edge_encoder(e) for e in graph.edge_attr] if conv == "gatedgcn" else graph.edge_attr
+    local, _ = layer.conv(x, graph, edges)
+    attended = layer.attention.attention(*graph.dense(x))
+    y = layer.conv_norm(local if conv == "gatedgcn" else local + x) + layer.attention_norm(attended + x)
+    torch.testing.assert_close(model(x, graph), layer.norm(y + layer.feed_forward(y)))
+
+
+def test_edges_matter_to_exphormer() -> None:
+    torch.manual_seed(0)
+    model = GPS(D, 1, "gcn", "exphormer", heads=2)  # gcn itself is blind to them
+    x, ring, batch = torch.randn(9, D), torch.arange(9), torch.zeros(9, dtype=torch.long)
+    edges, features = torch.stack([ring, ring.roll(1)]), torch.randn(9, 2)
+    plain, turned = (SparseGraph(edges, batch, 1, attr) for attr in (features, -features))
+    assert not torch.allclose(model(x, plain), model(x, turned), atol=1e-3)
+
+
+def test_attention_reaches_where_convolutions_do_not() -> None:
+    torch.manual_seed(0)
+    x, graph = torch.randn(1, 100, D), GridGraph(1, 100)
+    changed = x.clone()
+    changed[0, 0] += 10
+    for name in ("none", "softmax", "deepsets", "exphormer", "primphormer"):
+        model = GPS(D, 2, attention=name, heads=2).eval()
+        far = (model(x, graph) - model(changed, graph))[0, 99].abs().max()
+        assert (far > 1e-6) == (name != "none"), name
+
+
+def test_dropout_acts_in_training_only() -> None:
+    x, graph = make_grid()
+    for name in (*ON_DENSE, *ON_GRAPH, "none"):
+        model = GPS(D, 2, attention=name, heads=2, attention_dropout=0.5)
+        drops = not torch.equal(model(x, graph), model(x, graph))
+        assert drops == (name != "none"), name
+        assert torch.equal(model.eval()(x, graph), model(x, graph)), name
+
+
+@pytest.mark.parametrize(
+    ("attention", "heads", "options", "words"),
+    [
+        ("softmax", 3, {}, ["3 heads", "16"]),
+        ("performer", 2, {"featurs": 8}, ["performer", "featurs", "did you mean 'features'"]),
+        ("performer", 2, {"features": -1}, ["performer", "features", "greater than 0"]),
+        ("exphormer", 2, {"cycles": "many"}, ["exphormer", "cycles", "integer"]),
+        ("primphormer", 2, {"heads": 4}, ["primphormer", "heads"]),
+    ],
+)
+def test_wrong_options(attention: str, heads: int, options: dict[str, object], words: list[str]) -> None:
+    with pytest.raises(SSTCastError) as error:
+        GPS(D, 1, attention=attention, heads=heads, attention_options=options)
+    for word in words:
+        assert word in str(error.value)

@@ -1,0 +1,199 @@
+"""Primal attention against its equations and its dual (Primphormer, section 2.2)."""
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from sstcast.graphs.grid import GridGraph
+from sstcast.graphs.sparse import SparseGraph
+from sstcast.models.gps import GPS
+from sstcast.models.primphormer import PrimalAttention, PrimphormerAttention
+
+D, RANK, PROJECTIONS, NODES = 12, 4, 6, 15
+
+
+def one_graph(nodes: int = NODES) -> SparseGraph:
+    return SparseGraph(torch.empty(2, 0, dtype=torch.long), torch.zeros(nodes, dtype=torch.long), 1)
+
+
+def make(heads: int) -> tuple[PrimphormerAttention, Tensor]:
+    torch.manual_seed(0)
+    attention = PrimphormerAttention(D, heads, rank=RANK, projections=PROJECTIONS).double()
+    return attention, torch.randn(NODES, D, dtype=torch.double)
+
+
+def projection(attention: PrimphormerAttention, x: Tensor) -> Tensor:
+    """f(X) = F + v 1^T, `[s, N_s]`, with v from the mean of the nodes."""
+    return attention.basis + attention.virtual(x.mean(0)).unsqueeze(1)
+
+
+def by_pairs(h: Tensor, f: Tensor, kernel: Tensor) -> Tensor:
+    """The dual form of eq. 2.8: sum_j F_X h_j kernel_ij, `[N, heads, s]`."""
+    return torch.einsum("hij,jhs->ihs", kernel, h @ f @ f.T)
+
+
+def scores(attention: PrimphormerAttention, x: Tensor) -> Tensor:
+    """The scores that reach the output map, e and r side by side, `[N, heads, 2 s]`."""
+    caught = []
+    handle = attention.compose.register_forward_pre_hook(lambda _, args: caught.append(args[0]))
+    attention(x, one_graph(len(x)), None, None)
+    handle.remove()
+    return caught[0]
+
+
+def test_scores_by_equation_2_5() -> None:
+    attention, x = make(3)
+    f = projection(attention, x)
+    q, k = attention.qk(x).chunk(2, dim=-1)
+    for h in range(3):
+        part = slice(4 * h, 4 * h + 4)
+        for i in range(NODES):
+            e = f @ attention.w_e[:, h] @ (q[i, part] / q[i, part].norm())
+            r = f @ attention.w_r[:, h] @ (k[i, part] / k[i, part].norm())
+            torch.testing.assert_close(scores(attention, x)[i, h], torch.cat([e, r]))
+
+
+def test_primal_and_dual_agree_for_the_weights_of_equation_2_7() -> None:
+    """Whatever the dual variables, W = sum_j f(X)^T h_j phi(x_j)^T turns projections into attention over pairs."""
+    heads = 3
+    attention, x = make(heads)
+    phi_q, phi_k = attention.features(x)
+    f = projection(attention, x)
+    h_e, h_r = torch.randn(2, NODES, heads, RANK, dtype=torch.double)
+    with torch.no_grad():
+        attention.w_e.copy_(torch.einsum("sn,jhs,jhd->nhd", f, h_r, phi_k))
+        attention.w_r.copy_(torch.einsum("sn,ihs,ihd->nhd", f, h_e, phi_q))
+    kernel = torch.einsum("ihd,jhd->hij", phi_q, phi_k)
+    dual = torch.cat([by_pairs(h_r, f, kernel), by_pairs(h_e, f, kernel.transpose(1, 2))], dim=-1)
+    torch.testing.assert_close(scores(attention, x), dual, rtol=1e-10, atol=1e-10)
+
+
+def stationary(attention: PrimphormerAttention, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Set the weights of one head to a solution of eq. 2.6 and return its H_e and H_r.
+
+    With the singular value decomposition K = U S V^T, any orthogonal O and any diagonal Sigma,
+
+        H_e = U O Sigma^-1/2,  H_r = V O Sigma^-1/2,  F_X = Sigma^1/2 O^T S^-1 O Sigma^1/2
+
+    satisfy K H_r F_X = H_e Sigma and K^T H_e F_X = H_r Sigma. F is chosen so that f(X) f(X)^T is this F_X, and
+    Lambda = Sigma^-1 so that the layer's mean over nodes is the paper's sum.
+    """
+    phi_q, phi_k = (phi[:, 0] for phi in attention.features(x))
+    u, s, vt = torch.linalg.svd(phi_q @ phi_k.T)
+    u, s, v = u[:, :RANK], s[:RANK], vt[:RANK].T
+    sigma = torch.rand(RANK, dtype=torch.double) + 0.5
+    turn = torch.linalg.qr(torch.randn(RANK, RANK, dtype=torch.double)).Q
+    h_e, h_r = u @ turn / sigma.sqrt(), v @ turn / sigma.sqrt()
+    f = torch.zeros(RANK, PROJECTIONS, dtype=torch.double)
+    f[:, :RANK] = sigma.sqrt().unsqueeze(1) * turn.T / s.sqrt()
+    f = f @ torch.linalg.qr(torch.randn(PROJECTIONS, PROJECTIONS, dtype=torch.double)).Q
+    attention.basis.copy_(f - attention.virtual(x.mean(0)).unsqueeze(1))
+    attention.w_e[:, 0] = f.T @ h_r.T @ phi_k
+    attention.w_r[:, 0] = f.T @ h_e.T @ phi_q
+    attention.scale[0] = (len(x) / sigma).sqrt()
+    return h_e, h_r
+
+
+@torch.no_grad()
+def test_the_objective_is_0_where_the_dual_problem_is_solved() -> None:
+    """Theorem 2; and there the scores are the dual variables: Lambda e_i = h_ei, Lambda r_j = h_rj (C2)."""
+    attention, x = make(1)
+    h_e, h_r = stationary(attention, x)
+    e, r = scores(attention, x)[:, 0].chunk(2, dim=-1)
+    capital_lambda = attention.scale[0].square() / NODES
+    torch.testing.assert_close(capital_lambda * e, h_e, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(capital_lambda * r, h_r, rtol=1e-9, atol=1e-9)
+    coupling = attention.coupling(attention.w_e, attention.w_r)
+    assert abs(coupling) > 0.1  # 0 is not 0 - 0
+    assert abs(attention.objective) < 1e-10 * abs(coupling)
+    attention.w_r *= 1.1
+    attention(x, one_graph(), None, None)
+    assert abs(attention.objective) > 1e-3 * abs(coupling)
+
+
+def test_the_objective_by_its_equation() -> None:
+    attention, x = make(2)
+    e, r = scores(attention, x).chunk(2, dim=-1)
+    terms = []
+    for h in range(2):
+        lengths = [(attention.scale[h] * z[:, h]).norm(dim=1).square().mean() / 2 for z in (e, r)]
+        terms.append(sum(lengths) - torch.trace(attention.w_e[:, h].T @ attention.w_r[:, h]))
+    torch.testing.assert_close(attention.objective, sum(terms) / 2)
+    torch.testing.assert_close(attention.penalty(), 0.1 * (sum(terms) / 2) ** 2)
+
+
+def test_each_node_counts_once_in_the_objective() -> None:
+    """Also between graphs of different sizes, and on a grid with land."""
+    torch.manual_seed(0)
+    attention = PrimphormerAttention(D, 2, rank=RANK, projections=PROJECTIONS)
+    mask = torch.rand(2, NODES) < torch.tensor([[0.9], [0.3]])
+    x = torch.randn(2, NODES, D)
+    batch = torch.arange(2).unsqueeze(1).expand(2, NODES)[mask]
+    attention(x, GridGraph(3, 5, mask), None, None)
+    on_grid = attention.objective
+    attention(x[mask], SparseGraph(torch.empty(2, 0, dtype=torch.long), batch, 2), None, None)
+    torch.testing.assert_close(attention.objective, on_grid)
+
+
+def test_one_basis_and_an_ever_growing_virtual_node() -> None:
+    torch.manual_seed(0)
+    options = {"rank": RANK, "projections": PROJECTIONS}
+    model = GPS(D, 3, attention="primphormer", heads=2, attention_options=options).eval()
+    layers = [layer.attention for layer in model.layers]
+    assert all(layer.basis is layers[0].basis for layer in layers)
+    assert sum("basis" in name for name, _ in model.named_parameters()) == 1
+    seen = []
+    for layer in layers:
+        layer.register_forward_hook(lambda layer, args, out: seen.append((layer.virtual(args[0].mean(1)), out[1])))
+    model(torch.randn(2, 20, D), GridGraph(4, 5))
+    total = torch.zeros(2, RANK)
+    for own, carried in seen:
+        total = total + own
+        torch.testing.assert_close(carried, total)
+    expected = sum(layer.eta * layer.objective.square() for layer in layers)
+    torch.testing.assert_close(model.auxiliary_loss(), expected)
+    assert expected > 0
+
+
+@pytest.mark.parametrize("samples", [5, 40])
+def test_primal_attention_on_sequences_by_its_equation(samples: int) -> None:
+    """Its samples are nodes at equal steps, ends included, and repeat where nodes are fewer."""
+    torch.manual_seed(0)
+    attention = PrimalAttention(D, 3, rank=RANK, samples=samples).double()
+    x = torch.randn(1, 9, D, dtype=torch.double)
+    out = attention(x, torch.ones(1, 9, dtype=torch.bool))
+    index = [round(8 * m / (samples - 1)) for m in range(samples)]
+    q, k = attention.qk(x[0]).chunk(2, dim=-1)
+    for i in range(9):
+        expected = []
+        for h in range(3):
+            part = slice(4 * h, 4 * h + 4)
+            sampled = x[0, index][:, part]
+            e = (sampled.T @ attention.w_e[h]).T @ F.normalize(q[i, part], dim=0)
+            r = (sampled.T @ attention.w_r[h]).T @ F.normalize(k[i, part], dim=0)
+            expected.append(attention.compose(torch.cat([e, r])))
+        torch.testing.assert_close(out[0, i], torch.cat(expected))
+
+
+def test_a_copy_after_training_is_the_same() -> None:
+    attention, x = make(2)
+    out, _ = attention(x, one_graph(), None, None)
+    copied = copy.deepcopy(attention)
+    assert torch.equal(copied(x, one_graph(), None, None)[0], out)
+    assert attention.objective.requires_grad
+
+
+def test_training_the_penalty_drives_the_objective_to_0() -> None:
+    attention, x = make(2)
+    optimizer = torch.optim.Adam(attention.parameters(), lr=1e-2)
+    values = []
+    for _ in range(60):
+        attention(x, one_graph(), None, None)
+        values.append(attention.penalty().item())
+        optimizer.zero_grad()
+        attention.penalty().backward()
+        optimizer.step()
+    assert values[-1] < 1e-3 * values[0]
