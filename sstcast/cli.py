@@ -128,6 +128,15 @@ def prepare(
 
 
 @app.command()
+def models() -> None:
+    """List the models that `model.name` may be."""
+    from sstcast.models import MODELS
+
+    for name, entry in MODELS.items():
+        print(f"{name:20}{entry.about}")
+
+
+@app.command()
 def train(config: Config, set_: Set = None) -> None:
     """Fit a model; continue if the run was interrupted."""
     from sstcast.config import load_config

@@ -6,7 +6,7 @@ what it is given against them, so the class is the one place where an option is 
 
 import inspect
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ConfigDict, create_model
 from torch import nn
@@ -15,14 +15,35 @@ from sstcast.config import suggest, validate
 from sstcast.errors import SSTCastError
 from sstcast.models.base import Backbone, Forecaster, ForecastModel
 
-# name -> (class, options that make the name what it is)
-MODELS: dict[str, tuple[str, dict[str, Any]]] = {
-    "mlp": ("mlp.TileMLP", {}),
-    "mlp-pointwise": ("mlp.PointwiseMLP", {}),
-    "mpnn": ("mpnn.MPNN", {}),
-    "mpnn-vn": ("mpnn.MPNN", {"virtual_node": True}),
+
+class Entry(NamedTuple):
+    """A model's class (module.Class), the options that make the name what it is, and what to say of it."""
+
+    path: str
+    fixed: dict[str, Any]
+    about: str
+
+
+MODELS = {
+    "mlp": Entry("mlp.TileMLP", {}, "perceptron over a whole tile"),
+    "mlp-pointwise": Entry("mlp.PointwiseMLP", {}, "perceptron on each node alone"),
+    "tfnet": Entry("tfnet.TFNet", {}, "TF-Net, turbulent flow by convolutions (arXiv:1911.08655)"),
+    "mpnn": Entry("mpnn.MPNN", {}, "message passing (arXiv:2301.11956)"),
+    "mpnn-vn": Entry(
+        "mpnn.MPNN", {"virtual_node": True}, "message passing with a virtual node (arXiv:2301.11956)"
+    ),
+    "linear-transformer": Entry(
+        "linear_transformer.LinearTransformer", {}, "linear, performer or softmax attention (arXiv:2006.16236)"
+    ),
+    "gps": Entry("gps.GPS", {}, "message passing beside global attention (arXiv:2205.12454)"),
+    "primphormer": Entry("gps.GPS", {"attention": "primphormer"}, "GPS with primal graph attention and KSVD loss"),
+    "polynormer": Entry("polynormer.Polynormer", {}, "local-to-global polynomial attention (arXiv:2403.01232)"),
+    "tokengt": Entry("tokengt.TokenGT", {}, "nodes and edges as tokens (arXiv:2207.02505)"),
+    "lsat": Entry("kdlgt.StructureAware", {}, "structure-aware attention, kernelised (KDLGT)"),
+    "sat": Entry("kdlgt.StructureAware", {"linear": False}, "its quadratic original"),
+    "sapdgt": Entry("kdlgt.AnchorDistance", {}, "shortest anchor path distance as a bias, kernelised (KDLGT)"),
+    "spdgt": Entry("kdlgt.PathDistance", {}, "shortest path distance as a bias, its quadratic original"),
 }
-FORECASTERS = {"mlp"}  # not backbones: they encode the history of a tile themselves
 
 
 def build_model(name: str, **options: Any) -> Any:
@@ -30,30 +51,46 @@ def build_model(name: str, **options: Any) -> Any:
 
     Raises SSTCastError for a name or an option that does not exist, or a value of the wrong type.
     """
+    cls, fixed = _class(name)
+    return cls(**_checked(name, _parameters(cls), fixed | options))
+
+
+def build_forecaster(
+    name: str, *, history: int, horizon: int, shape: tuple[int, int], **options: Any
+) -> ForecastModel:
+    """Build a forecaster `(history [B, nodes, history], graph) -> [B, nodes, horizon]` for tiles of `shape`.
+
+    A backbone gets an encoder and a head (`Forecaster`), whose further arguments are options too; a model that
+    is a forecaster by itself is told the sizes it asks for.
+    """
+    cls, fixed = _class(name)
+    rows, cols = shape
+    sizes = {"history": history, "horizon": horizon, "nodes": rows * cols, "rows": rows, "cols": cols}
+    if not issubclass(cls, Backbone):
+        return build_model(name, **options, **{key: sizes[key] for key in sizes.keys() & _parameters(cls).keys()})
+    around = {
+        key: p for key, p in _parameters(Forecaster).items() if key not in {"backbone", "history", "horizon"}
+    }
+    checked = _checked(name, _parameters(cls) | around, fixed | options)
+    forecaster = {key: checked.pop(key) for key in around}
+    return Forecaster(cls(**checked), history, horizon, **forecaster)
+
+
+def _class(name: str) -> tuple[type[nn.Module], dict[str, Any]]:
     if name not in MODELS:
         raise SSTCastError(f"model.name: no model {name!r}{suggest(name, MODELS)}; known: {', '.join(MODELS)}")
-    path, fixed = MODELS[name]
-    module, _, class_name = path.partition(".")
-    cls = getattr(import_module(f"sstcast.models.{module}"), class_name)
-    return cls(**_checked(name, cls, fixed | options))
+    entry = MODELS[name]
+    module, _, class_name = entry.path.partition(".")
+    return getattr(import_module(f"sstcast.models.{module}"), class_name), entry.fixed
 
 
-def build_forecaster(name: str, *, history: int, horizon: int, nodes: int, **options: Any) -> ForecastModel:
-    """Build a forecaster `(history [B, nodes, history], graph) -> [B, nodes, horizon]`.
-
-    A backbone gets an encoder and a head (`Forecaster`); a model that is a forecaster by itself is told
-    the sizes.
-    """
-    if name in FORECASTERS:
-        options |= {"history": history, "horizon": horizon, "nodes": nodes}
-    model = build_model(name, **options)
-    return Forecaster(model, history, horizon) if isinstance(model, Backbone) else model
+def _parameters(cls: type[nn.Module]) -> dict[str, inspect.Parameter]:
+    return dict(inspect.signature(cls).parameters)
 
 
-def _checked(name: str, cls: type[nn.Module], options: dict[str, Any]) -> dict[str, Any]:
+def _checked(name: str, parameters: dict[str, inspect.Parameter], options: dict[str, Any]) -> dict[str, Any]:
     fields: dict[str, Any] = {
-        p.name: (p.annotation, ... if p.default is p.empty else p.default)
-        for p in inspect.signature(cls).parameters.values()
+        p.name: (p.annotation, ... if p.default is p.empty else p.default) for p in parameters.values()
     }
-    schema = create_model(f"{cls.__name__}Options", __config__=ConfigDict(extra="forbid"), **fields)
+    schema = create_model("Options", __config__=ConfigDict(extra="forbid"), **fields)
     return validate(schema, options, f"model {name}").model_dump()

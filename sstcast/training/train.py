@@ -66,12 +66,11 @@ def train(config: RunConfig, windows: dict[str, Windows]) -> tuple[Run, bool]:
 
 def forecaster(config: RunConfig, windows: Windows) -> ForecastModel:
     """Build the configured forecaster for tiles like those of `windows`."""
-    rows, cols = windows.shape
     return build_forecaster(
         config.model.name,
         history=windows.history,
         horizon=windows.horizon,
-        nodes=rows * cols,
+        shape=windows.shape,
         **config.model.options,
     )
 

@@ -11,14 +11,22 @@ from sstcast.graphs.sparse import SparseGraph
 from sstcast.models import MODELS, build_forecaster
 
 H, W, HISTORY, HORIZON = 5, 6, 7, 3
-SMALL = {"mlp": {"hidden": 16}}
-EQUIVARIANT = [name for name in MODELS if name != "mlp"]
+SMALL = {
+    "mlp": {"hidden": 16},
+    "tfnet": {"width": 4},
+    "polynormer": {"width": 16, "heads": 4},
+    "primphormer": {"width": 16, "layers": 2, "attention_options": {"rank": 5, "projections": 6}},
+    "sapdgt": {"width": 16, "radius": 2},
+}
+EQUIVARIANT = [name for name in MODELS if name not in {"mlp", "tfnet"}]
+# The signs and rotations of Laplacian identifiers are settled by the order of nodes: tested in test_tokengt.py.
+UNORDERED = [name for name in EQUIVARIANT if name != "tokengt"]
 
 
 def make(name: str, seed: int = 0) -> nn.Module:
     torch.manual_seed(seed)
     options = SMALL.get(name, {"width": 16})
-    return build_forecaster(name, history=HISTORY, horizon=HORIZON, nodes=H * W, **options).eval()
+    return build_forecaster(name, history=HISTORY, horizon=HORIZON, shape=(H, W), **options).eval()
 
 
 def make_grid(batch: int = 2) -> tuple[Tensor, GridGraph]:
@@ -55,14 +63,14 @@ def test_batch_mates_change_nothing(name: str) -> None:
     torch.testing.assert_close(model(x, graph)[:1], model(x[:1], alone), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", EQUIVARIANT)
+@pytest.mark.parametrize("name", UNORDERED)
 def test_grid_and_sparse_give_the_same(name: str) -> None:
     model, (x, graph) = make(name), make_grid()
     ours, theirs = model(x, graph)[graph.mask], model(x[graph.mask], as_sparse(graph))
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", EQUIVARIANT)
+@pytest.mark.parametrize("name", UNORDERED)
 def test_permuting_nodes_permutes_outputs(name: str) -> None:
     model, (x, grid) = make(name), make_grid(1)
     graph, x = as_sparse(grid), x[grid.mask]
@@ -98,7 +106,7 @@ def test_seeds_decide_the_weights(name: str) -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_gradient_reaches_every_parameter(name: str) -> None:
     model, (x, graph) = make(name).train(), make_grid()
-    model(x, graph)[graph.mask].square().sum().backward()
+    (model(x, graph)[graph.mask].square().sum() + model.auxiliary_loss()).backward()
     for parameter, value in model.named_parameters():
         assert value.grad is not None, parameter
         assert value.grad.abs().sum() > 0, parameter

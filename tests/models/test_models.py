@@ -5,7 +5,8 @@ from torch import nn
 from sstcast.errors import SSTCastError
 from sstcast.graphs.grid import GridGraph
 from sstcast.models import build_forecaster, build_model
-from sstcast.models.mpnn import MPNN, MessagePassing
+from sstcast.models.convs import MessagePassing
+from sstcast.models.mpnn import MPNN
 
 
 @pytest.mark.parametrize(
@@ -23,11 +24,21 @@ def test_wrong_names_and_options(name: str, options: dict[str, object], words: l
         assert word in str(error.value)
 
 
+def test_options_of_the_forecaster() -> None:
+    sizes = {"history": 7, "horizon": 3, "shape": (4, 5)}
+    assert build_forecaster("mpnn", **sizes, width=8).position is None
+    assert build_forecaster("mpnn", **sizes, width=8, positional="rwse").position is not None
+    with pytest.raises(SSTCastError, match="positional"):
+        build_forecaster("mpnn", **sizes, positional="rwsee")
+    with pytest.raises(SSTCastError, match="positional: unknown key"):
+        build_forecaster("tfnet", **sizes, positional="lap")
+
+
 def test_message_passing_by_its_equation() -> None:
     torch.manual_seed(0)
     layer, graph = MessagePassing(4), GridGraph(3, 4)
     x = torch.randn(1, 12, 4)
-    out = layer(x, graph)
+    out, _ = layer(x, graph, graph.edge_attr)
     for i in range(12):
         messages = []
         for j in range(12):
@@ -44,7 +55,8 @@ def test_directions_matter() -> None:
     layer, graph = MessagePassing(4), GridGraph(3, 3)
     x = torch.randn(1, 9, 4)
     mirrored = x.reshape(1, 3, 3, 4).flip(2).reshape(1, 9, 4)
-    assert not torch.allclose(layer(x, graph)[0, 4], layer(mirrored, graph)[0, 4])
+    out, other = (layer(h, graph, graph.edge_attr)[0] for h in (x, mirrored))
+    assert not torch.allclose(out[0, 4], other[0, 4])
 
 
 def test_the_virtual_node_is_the_only_difference() -> None:
@@ -73,7 +85,7 @@ def test_the_virtual_node_reaches_the_far_end() -> None:
 
 def test_sizes_of_the_paper() -> None:
     """Cai et al. (2023), D.4: 512 hidden neurons over a tile's 900 x 42 values; 256 wide, head of 512."""
-    sizes = {"history": 42, "horizon": 28, "nodes": 900}
+    sizes = {"history": 42, "horizon": 28, "shape": (30, 30)}
     mlp = build_forecaster("mlp", **sizes)
     assert sum(p.numel() for p in mlp.parameters()) == 37_800 * 512 + 512 + 512 * 25_200 + 25_200
     mpnn = build_forecaster("mpnn", **sizes)

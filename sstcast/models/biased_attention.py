@@ -1,0 +1,139 @@
+"""Attention with a bias by structure, by anchors or by distance: the layers of `kdlgt`.
+
+All map node features and a graph to node features of the same shape; `hops` are the graph's distances, if any.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from sstcast.errors import SSTCastError
+from sstcast.graphs.anchors import check_memory
+from sstcast.graphs.graph import Graph
+from sstcast.models.attention import softmax_attention, split_heads
+from sstcast.models.convs import MessagePassing
+from sstcast.models.kernels import favor_features, kernel_attention, orthogonal_directions, widen
+
+
+class StructureAwareAttention(nn.Module):
+    """`lsat`, or `sat` if `features` is 0: queries and keys hold content beside structure.
+
+    The structure extractor is a GNN of `hops` layers on the input of the layer: SAT's k-subtree extractor.
+    """
+
+    def __init__(self, width: int, heads: int, hops: int, edge_dim: int, features: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.convs = nn.ModuleList(MessagePassing(width, edge_dim) for _ in range(hops))
+        self.norm = nn.LayerNorm(width)
+        self.content = nn.Linear(width, 3 * width)
+        self.structure = nn.Linear(width, 2 * width, bias=False)
+        self.out = nn.Linear(width, width)
+        size = 2 * head_size(width, heads)
+        self.directions: Tensor | None
+        self.register_buffer("directions", orthogonal_directions(features, size) if features else None)
+
+    def forward(self, x: Tensor, graph: Graph, hops: None) -> Tensor:
+        """Map node features to node features of the same shape."""
+        s = x
+        for conv in self.convs:
+            s = conv(s, graph, graph.edge_attr)[0].relu()
+        projected, mask = graph.dense(torch.cat([self.content(x), self.structure(self.norm(s))], dim=-1))
+        q, k, v, s_q, s_k = (split_heads(part, self.heads) for part in projected.chunk(5, dim=-1))
+        # The kernels divide by the root of the whole width, 2 d; the equation by that of d.
+        q, k = torch.cat([q, s_q], dim=-1) * 2**0.25, torch.cat([k, s_k], dim=-1) * 2**0.25
+        return self.out(graph.sparse(merge_heads(self.attend(q, k, v, mask))))
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        """Return `[B, heads, N, d]` from queries and keys of 2 d, values of d and the mask `[B, N]`."""
+        if self.directions is None:
+            # Only with values as wide as the keys does torch do without the N x N matrix.
+            return softmax_attention(q, k, F.pad(v, (0, v.shape[-1])), mask)[..., : v.shape[-1]]
+        with torch.autocast(q.device.type, enabled=False):
+            phi_q, phi_k = favor_features(widen(q), widen(k), mask, self.directions)
+            return kernel_attention(phi_q, phi_k, widen(v))
+
+
+class AnchorAttention(nn.Module):
+    """`sapdgt`: for every anchor, keys lose weight with their distance from it; nodes average over anchors.
+
+    A node averages over the anchors to which it has a path. `slope` is the inverse softplus of -c, one a head.
+    """
+
+    def __init__(self, width: int, heads: int, features: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.content = nn.Linear(width, 3 * width)
+        self.slope = nn.Parameter(torch.full((heads, 1, 1), math.log(math.expm1(0.1))))
+        self.out = nn.Linear(width, width)
+        self.directions: Tensor
+        self.register_buffer("directions", orthogonal_directions(features, head_size(width, heads)))
+
+    def forward(self, x: Tensor, graph: Graph, hops: Tensor) -> Tensor:
+        """Map node features to node features of the same shape; `hops` are `anchor_distances(graph)`."""
+        projected, mask = graph.dense(self.content(x))
+        q, k, v = (split_heads(part, self.heads) for part in projected.chunk(3, dim=-1))
+        check_memory(f"attention to {mask.numel()} nodes by {hops.shape[-1]} anchors", v.numel() * hops.shape[-1])
+        reached = hops.isfinite().unsqueeze(1)  # [graphs, 1, N, anchors]
+        # Out of reach means no weight; inf * 0 would be NaN in the gradient of the slope.
+        near = hops.unsqueeze(1).masked_fill(~reached, 0)
+        with torch.autocast(q.device.type, enabled=False):
+            phi_q, phi_k = favor_features(widen(q), widen(k), mask, self.directions)
+            weights = (-F.softplus(self.slope) * near / 2).exp() * reached
+            y = anchored_attention(phi_q, phi_k, widen(v), weights) * reached.unsqueeze(-1)
+        y = y.sum(3) / reached.sum(3).unsqueeze(-1).clamp(min=1)
+        return self.out(graph.sparse(merge_heads(y)))
+
+
+class PathAttention(nn.Module):
+    """`spdgt`: softmax attention with a learned bias for each number of hops, as in Graphormer.
+
+    Beyond `max_hops` all distances share a bias; pairs of nodes without a path have their own.
+    """
+
+    def __init__(self, width: int, heads: int, max_hops: int) -> None:
+        super().__init__()
+        head_size(width, heads)
+        self.heads, self.max_hops = heads, max_hops
+        self.content = nn.Linear(width, 3 * width)
+        self.bias = nn.Parameter(0.02 * torch.randn(heads, max_hops + 2))
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x: Tensor, graph: Graph, hops: Tensor) -> Tensor:
+        """Map node features to node features of the same shape; `hops` are `path_distances(graph)`."""
+        projected, mask = graph.dense(self.content(x))
+        q, k, v = (split_heads(part, self.heads) for part in projected.chunk(3, dim=-1))
+        batch, heads, nodes, _ = q.shape
+        check_memory(f"attention with {batch} x {heads} x {nodes} x {nodes} scores", batch * heads * nodes**2)
+        steps = hops.clamp(max=self.max_hops).masked_fill(hops.isinf(), self.max_hops + 1).long()
+        keys = mask | ~mask.any(-1, keepdim=True)  # a sample without any node must not become NaN
+        bias = self.bias[:, steps].transpose(0, 1).masked_fill(~keys[:, None, None], -torch.inf)
+        y = F.scaled_dot_product_attention(q, k, v, bias.to(q.dtype))
+        return self.out(graph.sparse(merge_heads(y)))
+
+
+def anchored_attention(phi_q: Tensor, phi_k: Tensor, v: Tensor, weights: Tensor) -> Tensor:
+    """Return `[B, heads, N, anchors, d]`: values averaged by phi_q phi_k^T times an anchor's weights.
+
+    `phi_q`, `phi_k` `[B, heads, N, features]`, `v` `[B, heads, N, d]`, `weights` `[B, heads, N, anchors]`. The
+    paper's bias c (hops(i, a) + hops(j, a)) / 2 has a part that is the same for a whole row; normalising divides
+    it out. The key's part is a factor of phi_k, which here moves on to the values, since N x anchors x d numbers
+    are fewer than N x anchors x features; ones beside the values add up what normalises them.
+    """
+    values = weights.unsqueeze(-1) * F.pad(v, (0, 1), value=1.0).unsqueeze(-2)
+    sums = (phi_q @ (phi_k.transpose(-1, -2) @ values.flatten(-2))).unflatten(-1, values.shape[-2:])
+    return sums[..., :-1] / sums[..., -1:].clamp(min=torch.finfo(sums.dtype).tiny)
+
+
+def merge_heads(x: Tensor) -> Tensor:
+    """Undo `split_heads`."""
+    return x.transpose(1, 2).flatten(2)
+
+
+def head_size(width: int, heads: int) -> int:
+    """Return the width of a head; raise SSTCastError if the heads do not share the width evenly."""
+    if width % heads:
+        raise SSTCastError(f"heads: {heads} heads cannot share a width of {width}; choose a divisor of it")
+    return width // heads

@@ -1,0 +1,109 @@
+"""Nodes and edges as the tokens of a plain Transformer (Kim et al. 2022, TokenGT, arXiv:2207.02505)."""
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from sstcast.graphs.graph import Graph
+from sstcast.graphs.positional import node_identifiers
+from sstcast.graphs.undirected import undirected_edges
+from sstcast.models.attention import build_attention
+from sstcast.models.base import Backbone
+from sstcast.models.linear_transformer import ATTENTIONS, EncoderLayer
+
+
+class TokenGT(Backbone):
+    """Tokens for the graph, its nodes and its undirected edges, through `layers` of a pre-norm Transformer.
+
+    With the node identifiers P, a node's token is `x_v + W (P_v, P_v) + type` and an edge's
+    `E e_uv + W (P_u, P_v) + type`: their products show which edge meets which node. Identifiers of
+    `identifier_size` numbers are either
+
+    - `laplacian`: eigenvectors of the smallest eigenvalues, the trivial one first; training flips the sign of
+      each at random, graph by graph;
+    - `orf`: rows of a random orthogonal matrix, cut and brought back to length 1. Training draws them anew for
+      each graph and pass, evaluation from `seed`. They are orthonormal if a graph has at most `identifier_size`
+      nodes.
+
+    `linear` attention is the default because a grid has 5 tokens a node; `attention_options` are further arguments
+    of its class in `sstcast.models.attention`. The paper has 12 layers of width 768 with 32 heads, and softmax.
+
+    Raises SSTCastError for options that the attention does not have and heads that do not divide the width.
+    """
+
+    def __init__(
+        self,
+        width: int = 64,
+        layers: int = 3,
+        heads: int = 4,
+        attention: Literal["softmax", "linear", "performer"] = "linear",
+        identifiers: Literal["laplacian", "orf"] = "laplacian",
+        identifier_size: int = 16,
+        dropout: float = 0.0,
+        edge_dim: int = 2,
+        seed: int = 0,
+        attention_options: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self.width, self.identifiers, self.size, self.seed = width, identifiers, identifier_size, seed
+        self.identify = nn.Linear(2 * identifier_size, width, bias=False)
+        self.types = nn.Parameter(0.02 * torch.randn(2, width))
+        self.graph_token = nn.Parameter(0.02 * torch.randn(1, 1, width))
+        self.edge_encoder = nn.Linear(edge_dim, width, bias=False) if edge_dim else None
+        sizes = {"width": width, "heads": heads, "dropout": dropout}
+        self.layers = nn.ModuleList(
+            EncoderLayer(width, build_attention(ATTENTIONS, attention, attention_options, **sizes), dropout)
+            for _ in range(layers)
+        )
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, x: Tensor, graph: Graph) -> Tensor:
+        """Map node features to node features of the same shape: the last tokens of the nodes."""
+        return self.encode(x, graph)[0]
+
+    def encode(self, x: Tensor, graph: Graph) -> tuple[Tensor, Tensor]:
+        """Return the last tokens of the nodes, stored as `x` is, and of the graphs, `[graphs, width]`."""
+        p = self.draw_identifiers(x, graph)
+        nodes, node_mask = graph.dense(x + self.identify(torch.cat([p, p], dim=-1)) + self.types[0])
+        ends = undirected_edges(graph, p)
+        edges = self.identify(torch.cat([ends.first, ends.second], dim=-1)) + self.types[1]
+        if self.edge_encoder is not None and ends.attr is not None:
+            edges = edges + self.edge_encoder(ends.attr)
+        tokens = torch.cat([self.graph_token.expand(len(nodes), -1, -1), nodes, edges], dim=1)
+        mask = torch.cat([node_mask.new_ones(len(nodes), 1), node_mask, ends.mask], dim=1)
+        for layer in self.layers:
+            tokens = layer(tokens, mask)
+        tokens = self.norm(tokens)
+        return graph.sparse(tokens[:, 1 : 1 + nodes.shape[1]]), tokens[:, 0]
+
+    def draw_identifiers(self, x: Tensor, graph: Graph) -> Tensor:
+        """Return P, stored as `x` is, with `identifier_size` channels."""
+        if self.identifiers == "orf":
+            return orthogonal_identifiers(x, graph, self.size, None if self.training else self.seed)
+        p = laplacian_identifiers(x, graph, self.size)
+        if self.training:
+            graphs = len(graph.pool(x[..., :1]))
+            p = p * graph.spread(torch.randint(0, 2, (graphs, self.size), device=x.device) * 2 - 1)
+        return p
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def orthogonal_identifiers(x: Tensor, graph: Graph, size: int, seed: int | None) -> Tensor:
+    """Return orthogonal random features, stored as `x` is; land gets 0, and has no part in the draw."""
+    _, mask = graph.dense(x[..., :1])
+    packed, seat = mask.sort(dim=1, descending=True).values, mask.cumsum(1) - mask.long()
+    rows = node_identifiers(packed, size, seed).gather(1, seat.unsqueeze(-1).expand(-1, -1, size))
+    return graph.sparse(rows.masked_fill(~mask.unsqueeze(-1), 0)).to(x)
+
+
+def laplacian_identifiers(x: Tensor, graph: Graph, size: int) -> Tensor:
+    """Return the first `size` eigenvectors, stored as `x` is.
+
+    The trivial one is the root of the degree, that of isolated nodes taken as 1. All have a mean square of 1 over
+    a graph; of length 1, as in the paper, they would vanish beside `x` on hundreds of nodes.
+    """
+    ones = torch.ones_like(x[..., :1])
+    degree = graph.neighbors(ones).clamp(min=1)
+    trivial = (degree / graph.spread(graph.pool(degree).clamp(min=1))).sqrt()
+    return torch.cat([trivial, graph.laplacian(size - 1)[0].expand(*x.shape[:-1], -1).to(x)], dim=-1)

@@ -1,0 +1,138 @@
+"""The layers of `lsat`, `sapdgt`, `sat` and `spdgt` against explicit softmax over all pairs of nodes."""
+
+import networkx as nx
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch_geometric.utils import from_networkx
+
+from sstcast.graphs.anchors import anchor_distances, path_distances
+from sstcast.graphs.sparse import SparseGraph
+from sstcast.models.biased_attention import (
+    AnchorAttention,
+    PathAttention,
+    StructureAwareAttention,
+    anchored_attention,
+)
+
+WIDTH, HEADS, SIZE = 16, 2, 8
+
+
+def random_graph() -> nx.Graph:
+    return nx.gnm_random_graph(14, 20, seed=0)
+
+
+def as_sparse(graph: nx.Graph) -> SparseGraph:
+    return SparseGraph(from_networkx(graph).edge_index, torch.zeros(len(graph), dtype=torch.long), 1)
+
+
+def heads_of(x: Tensor) -> Tensor:
+    """`[N, width]` to `[heads, N, SIZE]`."""
+    return x.reshape(len(x), HEADS, SIZE).transpose(0, 1)
+
+
+def explicit(layer: nn.Module, x: Tensor, bias: Tensor) -> Tensor:
+    """Softmax over all pairs of the layer's content and `bias [heads, N, N]`."""
+    q, k, v = (heads_of(part) for part in layer.content(x).chunk(3, dim=-1))
+    weights = (q @ k.transpose(1, 2) / SIZE**0.5 + bias).softmax(-1)
+    return layer.out((weights @ v).transpose(0, 1).reshape(len(x), WIDTH))
+
+
+def structure_bias(layer: StructureAwareAttention, x: Tensor, graph: SparseGraph) -> Tensor:
+    """(S W_q) (S W_k)^T / sqrt(d), equation 12."""
+    s = x
+    for conv in layer.convs:
+        s = conv(s, graph, None)[0].relu()
+    w_q, w_k = layer.structure.weight.chunk(2)
+    s = layer.norm(s)
+    return heads_of(s @ w_q.T) @ heads_of(s @ w_k.T).transpose(1, 2) / SIZE**0.5
+
+
+def test_sat_by_its_equation() -> None:
+    torch.manual_seed(0)
+    graph, x = as_sparse(random_graph()), torch.randn(14, WIDTH)
+    layer = StructureAwareAttention(WIDTH, HEADS, hops=2, edge_dim=0, features=0)
+    expected = explicit(layer, x, structure_bias(layer, x, graph))
+    torch.testing.assert_close(layer(x, graph, None), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_lsat_approaches_softmax_with_more_features() -> None:
+    torch.manual_seed(0)
+    graph, x = as_sparse(random_graph()), torch.randn(14, WIDTH)
+    errors = []
+    for features in (16, 256, 4096):
+        runs = []
+        for seed in range(8):
+            torch.manual_seed(seed)
+            layer = StructureAwareAttention(WIDTH, HEADS, hops=2, edge_dim=0, features=features)
+            with torch.no_grad():  # the variance of the features grows as exp(|q + k|^2)
+                layer.content.weight *= 0.6
+                layer.structure.weight *= 0.6
+            exact = explicit(layer, x, structure_bias(layer, x, graph))
+            runs.append((layer(x, graph, None) - exact).square().mean() / exact.square().mean())
+        errors.append(torch.stack(runs).mean().sqrt())
+    assert errors[0] > 2 * errors[1] > 4 * errors[2]  # as 1 / sqrt(features): by 4 each
+    assert errors[2] < 0.02
+
+
+def test_sapdgt_approaches_softmax_with_more_features() -> None:
+    """The explicit form has both terms of the bias, c hops(i, a) / 2 and c hops(j, a) / 2, and a softmax each."""
+    torch.manual_seed(0)
+    graph, x = as_sparse(nx.path_graph(14)), torch.randn(14, WIDTH)
+    hops = anchor_distances(graph, 2)
+    assert hops.shape[2] > 2
+    layer = AnchorAttention(WIDTH, HEADS, features=2**14)
+    nn.init.uniform_(layer.slope, -2, 0)
+    c = -F.softplus(layer.slope)
+    outputs = [explicit(layer, x, c * (b[:, None] + b) / 2) for b in hops[0].T]
+    torch.testing.assert_close(layer(x, graph, hops), torch.stack(outputs).mean(0), rtol=0, atol=0.01)
+
+
+def test_bias_in_the_features_is_exact() -> None:
+    """For features that are the kernel: exp(b_i + b_j) phi_q phi_k^T normalised, as a softmax of its logarithm."""
+    torch.manual_seed(0)
+    phi_q, phi_k, v = torch.rand(2, HEADS, 9, 5), torch.rand(2, HEADS, 9, 5), torch.randn(2, HEADS, 9, SIZE)
+    b = -3 * torch.rand(2, HEADS, 9, 4)
+    ours = anchored_attention(phi_q, phi_k, v, b.exp())
+    scores = (phi_q @ phi_k.transpose(-1, -2)).log()
+    for a in range(4):
+        bias = b[..., a]
+        weights = (scores + bias.unsqueeze(-1) + bias.unsqueeze(-2)).softmax(-1)
+        torch.testing.assert_close(ours[..., a, :], weights @ v, rtol=1e-4, atol=1e-5)
+
+
+def test_spdgt_by_its_equation() -> None:
+    torch.manual_seed(0)
+    pieces = nx.disjoint_union(nx.path_graph(9), nx.cycle_graph(5))
+    layer, x = PathAttention(WIDTH, HEADS, max_hops=4), torch.randn(14, WIDTH)
+    nn.init.normal_(layer.bias)
+    bias = layer.bias[:, -1:, None].expand(HEADS, 14, 14).clone()  # no path
+    for i, lengths in nx.all_pairs_shortest_path_length(pieces):
+        for j, length in lengths.items():
+            bias[:, i, j] = layer.bias[:, min(length, 4)]
+    graph = as_sparse(pieces)
+    ours = layer(x, graph, path_distances(graph))
+    torch.testing.assert_close(ours, explicit(layer, x, bias), rtol=1e-5, atol=1e-6)
+
+
+def test_a_single_node_attends_to_itself() -> None:
+    torch.manual_seed(0)
+    graph, x = as_sparse(nx.empty_graph(1)), torch.randn(1, WIDTH)
+    for layer, hops in (
+        (AnchorAttention(WIDTH, HEADS, 16), anchor_distances(graph, 2)),
+        (PathAttention(WIDTH, HEADS, 3), path_distances(graph)),
+        (StructureAwareAttention(WIDTH, HEADS, 1, 0, 16), None),
+        (StructureAwareAttention(WIDTH, HEADS, 1, 0, 0), None),
+    ):
+        torch.testing.assert_close(layer(x, graph, hops), layer.out(layer.content(x)[:, 2 * WIDTH :]))
+
+
+def test_a_steep_slope_stays_finite() -> None:
+    torch.manual_seed(0)
+    graph, x = as_sparse(nx.path_graph(200)), torch.randn(200, WIDTH)
+    layer = AnchorAttention(WIDTH, HEADS, 16)
+    nn.init.constant_(layer.slope, 50.0)
+    out = layer(x, graph, anchor_distances(graph, 20))
+    out.sum().backward()
+    assert out.isfinite().all()
+    assert layer.slope.grad.isfinite().all()

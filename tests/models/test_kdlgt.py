@@ -1,0 +1,92 @@
+"""`lsat`, `sapdgt`, `sat` and `spdgt` on graphs small, empty, in pieces and too large."""
+
+import networkx as nx
+import pytest
+import torch
+from torch_geometric.data import Batch, Data
+from torch_geometric.utils import from_networkx
+
+from sstcast.errors import SSTCastError
+from sstcast.graphs import anchors
+from sstcast.graphs.grid import GridGraph
+from sstcast.graphs.sparse import SparseGraph
+from sstcast.models.kdlgt import AnchorDistance, PathDistance, StructureAware
+
+WIDTH, HEADS = 16, 2
+MODELS = {
+    "lsat": lambda **kw: StructureAware(WIDTH, 2, HEADS, **kw),
+    "sat": lambda **kw: StructureAware(WIDTH, 2, HEADS, linear=False, **kw),
+    "sapdgt": lambda **kw: AnchorDistance(WIDTH, 2, HEADS, radius=2, **kw),
+    "spdgt": lambda **kw: PathDistance(WIDTH, 2, HEADS, max_hops=5, **kw),
+}
+
+
+def random_graph() -> nx.Graph:
+    return nx.gnm_random_graph(14, 20, seed=0)
+
+
+def as_sparse(*graphs: nx.Graph) -> SparseGraph:
+    data = [Data(edge_index=from_networkx(g).edge_index, num_nodes=len(g)) for g in graphs]
+    return SparseGraph.from_pyg(Batch.from_data_list(data))
+
+
+def test_nodes_average_over_anchors_within_reach() -> None:
+    """Two pieces in one graph get what they get apart."""
+    torch.manual_seed(0)
+    one, two = nx.path_graph(9), nx.cycle_graph(5)
+    model, x = MODELS["sapdgt"]().eval(), torch.randn(14, WIDTH)
+    whole = model(x, as_sparse(nx.disjoint_union(one, two)))
+    torch.testing.assert_close(whole, model(x, as_sparse(one, two)), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_small_and_empty_graphs(name: str) -> None:
+    """No edges, a single node, isolated nodes and no node at all, alone or beside others."""
+    torch.manual_seed(0)
+    model = MODELS[name]().train()
+    graphs = [
+        random_graph(),
+        nx.empty_graph(5),
+        nx.empty_graph(1),
+        nx.Graph(),
+        nx.disjoint_union(nx.path_graph(3), nx.empty_graph(2)),
+    ]
+    xs = [torch.randn(len(g), WIDTH) for g in graphs]
+    together = model(torch.cat(xs), as_sparse(*graphs))
+    together.sum().backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+    for graph, x, ours in zip(graphs, xs, together.split([len(x) for x in xs]), strict=True):
+        if len(graph):
+            torch.testing.assert_close(ours, model(x, as_sparse(graph)), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_tile_without_ocean_stays_finite(name: str) -> None:
+    torch.manual_seed(0)
+    mask = torch.tensor([[False] * 12, [True] * 12])
+    model, x = MODELS[name]().train(), torch.randn(2, 12, WIDTH, requires_grad=True)
+    out = model(x, GridGraph(3, 4, mask))
+    assert out.isfinite().all()
+    out[1].square().sum().backward()
+    assert x.grad.isfinite().all()
+    torch.testing.assert_close(out[1:], model(x[1:], GridGraph(3, 4)), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_dropout_and_wrong_heads(name: str) -> None:
+    graph, x = as_sparse(random_graph()), torch.randn(14, WIDTH)
+    model = MODELS[name](dropout=0.5)
+    assert not torch.equal(model.train()(x, graph), model(x, graph))
+    assert torch.equal(model.eval()(x, graph), model(x, graph))
+    with pytest.raises(SSTCastError, match="heads: 3 heads cannot share a width of 16"):
+        type(model)(width=16, heads=3)
+
+
+@pytest.mark.parametrize("name", ["spdgt", "sapdgt"])
+def test_too_large_is_refused_with_the_number(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 2 heads the scores of 500 isolated nodes take 1.9 MiB, and the values of as many anchors 15 MiB."""
+    model, graph, x = MODELS[name](), as_sparse(nx.empty_graph(500)), torch.randn(500, WIDTH)
+    assert model(x, graph).isfinite().all()
+    monkeypatch.setattr(anchors, "LIMIT", 1.5 * 2**20)
+    with pytest.raises(SSTCastError, match=r"500 .*GiB"):
+        model(x, graph)
