@@ -217,3 +217,6 @@ def erddap(final_until: dt.date) -> Callable[[str], bytes | int]:
         return bytes(cut.to_netcdf(engine="scipy", format="NETCDF3_CLASSIC"))
 
     return answer
+
+
+DAYS = calendar("2020-02-25", 40)

@@ -1,0 +1,23 @@
+"""Servers for the tests of fetching."""
+
+from collections.abc import Iterator
+
+import pytest
+from oisst_server import DAYS, OisstServer, daily_files
+
+from sstcast.ocean import sources
+
+
+@pytest.fixture
+def server() -> Iterator[OisstServer]:
+    with OisstServer() as running:
+        yield running
+
+
+@pytest.fixture
+def aws(server: OisstServer, monkeypatch) -> OisstServer:
+    """A server that stands for AWS alone; nothing listens where NCEI should be."""
+    monkeypatch.setattr(sources, "AWS", server.url)
+    monkeypatch.setattr(sources, "NCEI", "http://127.0.0.1:1")
+    server.files = daily_files(DAYS)
+    return server
