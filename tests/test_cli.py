@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
-from conftest import make_sst
+from small_ocean import make_sst
 
 from sstcast import __version__, cli
 

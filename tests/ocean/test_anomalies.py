@@ -5,7 +5,7 @@ from datetime import date
 import numpy as np
 import pytest
 import xarray as xr
-from conftest import make_sst
+from small_ocean import make_sst
 
 from sstcast.config import DataConfig, Region, Splits
 from sstcast.ocean.anomalies import fit, harmonic_climatology, on_days, standardise

@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
-from conftest import make_sst
+from small_ocean import make_sst
 
 from sstcast.config import Region
 from sstcast.ocean.cube import coarsen, crop, ocean_cells, ocean_fraction, open_sst
