@@ -41,11 +41,10 @@ class ForecastModel(nn.Module):
 class Forecaster(ForecastModel):
     """History encoder -> backbone -> MLP head, which forecasts the change since the last day of history.
 
-    The network need not learn to repeat what it was given: on the shipped data the first day's error falls
-    by a third against a head that forecasts the anomaly itself, and later days' do not grow.
-    The encoder and the head act on each node alone, so the whole is as equivariant
-    as its backbone; with `positional` a node also knows where it is in the graph (see `encodings`). The head
-    has one hidden layer of twice the width (Cai et al. 2023, D.4: 256 and 512).
+    So the network need not learn to repeat what it was given. The encoder and the head act on each node
+    alone, and the whole is as equivariant as its backbone; with `positional` a node also knows where it is
+    in the graph (see `encodings`). The head has one hidden layer of twice the width (Cai et al. 2023, D.4:
+    256 and 512).
     """
 
     def __init__(self, backbone: Backbone, history: int, horizon: int, positional: Positional = "none") -> None:

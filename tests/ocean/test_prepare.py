@@ -1,10 +1,10 @@
 """Prepare on stores of fetched days: what is kept, what is made anew, and what a kill leaves behind."""
 
 import datetime as dt
-import os
+import multiprocessing
 import random
+import shutil
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -145,33 +145,37 @@ def test_a_real_day_of_noaa_through_fetch_and_prepare(tmp_path: Path) -> None:
     assert np.isnan(coarse.values[0, ~wet]).all()
 
 
-def test_a_kill_at_any_moment_loses_nothing(tmp_path: Path, stores: tuple[Path, Path]) -> None:
-    """SIGKILL at 20 random moments of preparing and of appending; then the stores of an undisturbed run."""
+@pytest.mark.parametrize("grows", [False, True], ids=["from nothing", "appending"])
+def test_a_kill_at_any_moment_loses_nothing(tmp_path: Path, stores: tuple[Path, Path], grows: bool) -> None:
+    """SIGKILL while it works, ten times each way; every time the next run ends in the undisturbed bytes."""
     short, long = stores
-    undisturbed = tmp_path / "undisturbed"
-    started = time.monotonic()
-    command = [sys.executable, "-m", "sstcast.cli", "prepare", "run.yaml"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    config(undisturbed, long, "paper")
-    subprocess.run(command, cwd=undisturbed, check=True, capture_output=True, env=environment)
-    whole = time.monotonic() - started
-    moments = random.Random(0)
-    folder = tmp_path / "killed"
-    killed = 0
-    for attempt in range(20):
-        config(folder, short if attempt < 10 else long, "paper")
-        process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, env=environment)
-        try:
-            process.wait(moments.uniform(0.3, 1) * whole)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            killed += 1
-        assert process.wait() in (0, -signal.SIGKILL)
+    processes = multiprocessing.get_context("forkserver")
+    processes.set_forkserver_preload(["sstcast.ocean.prepare"])
+    prepare(config(tmp_path / "before", short, "paper").data, say=str)
+    prepare(config(tmp_path / "undisturbed", long, "paper").data, say=str)
+    expected, moments, duration, kills = contents(tmp_path / "undisturbed/prepared"), random.Random(0), 0.0, 0
+
+    for attempt in range(60):
+        folder = tmp_path / f"attempt{attempt}"
+        data = config(folder, long, "paper").data
+        if grows:
+            shutil.copytree(tmp_path / "before/prepared", folder / "prepared")
+        process = processes.Process(target=prepare, args=(data, str))
+        started = time.monotonic()
+        process.start()
+        process.join(moments.uniform(0, duration) if attempt else None)  # the first only shows how long it takes
+        if process.is_alive():
+            process.kill()
+        process.join()
+        duration = duration or time.monotonic() - started
+        kills += process.exitcode == -signal.SIGKILL
         for store in (folder / "prepared").glob("*/[!.]*.zarr"):
             xr.open_zarr(store).load()  # whatever is there is whole
-    assert killed
-    subprocess.run(command, cwd=folder, check=True, capture_output=True, env=environment)
-    assert contents(folder / "prepared") == contents(undisturbed / "prepared")
+        prepare(data, say=str)
+        assert contents(folder / "prepared") == expected
+        if kills == 10:
+            break
+    assert kills == 10
 
 
 def test_on_a_cluster_of_two_workers(
