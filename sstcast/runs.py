@@ -9,6 +9,9 @@ runs/NAME/
   metrics.json      scores of the model and of the baselines
   maps/             PNG files
   report.html       all of it on one page
+
+An ensemble's folder holds its members, `seed-0/`, `seed-1/`, ..., each a run with a configuration, history and
+checkpoints of its own, in place of the last two; all else is the ensemble's.
 """
 
 import datetime as dt
@@ -52,6 +55,12 @@ class Run:
         return self.folder / "checkpoints" / "last.pt"
 
     @property
+    def members(self) -> list["Run"]:
+        """The runs of an ensemble by seed; a single run is its own only member."""
+        seeds = sorted(self.folder.glob("seed-*/config.yaml"), key=lambda file: (len(file.parent.name), file))
+        return [Run(file.parent) for file in seeds] or [self]
+
+    @property
     def forecasts(self) -> Path:
         """Forecasts of the test days."""
         return self.folder / "forecasts.zarr"
@@ -78,15 +87,16 @@ class Run:
 
     @classmethod
     def open(cls, folder: Path) -> "Run":
-        """Open a run that has been trained, however briefly.
+        """Open a run, or an ensemble all of whose members have been trained, however briefly.
 
-        Raises SSTCastError if the folder is no run, or has no checkpoint yet.
+        Raises SSTCastError if the folder is no run, or a checkpoint is not there yet.
         """
         run = cls(folder)
         if not run.config_file.exists():
             raise SSTCastError(f"{folder}: not a run (no config.yaml); name a folder that `sstcast train` made")
-        if not run.best.exists():
-            raise SSTCastError(f"{run.best}: no checkpoint yet; run `sstcast train` first")
+        for member in run.members:
+            if not member.best.exists():
+                raise SSTCastError(f"{member.best}: no checkpoint yet; run `sstcast train` first")
         return run
 
     @classmethod
