@@ -142,7 +142,8 @@ def train(config: Config, set_: Set = None) -> None:
     from sstcast.config import load_config
     from sstcast.ocean.prepare import Prepared
     from sstcast.ocean.windows import cut_windows
-    from sstcast.training.train import Interrupted, train
+    from sstcast.training.interrupt import Interrupted
+    from sstcast.training.train import train
 
     run_config = load_config(config, set_)
     _, anomalies = Prepared.of(run_config.data).open()

@@ -105,18 +105,52 @@ class DataConfig(Strict):
 class TrainingConfig(Strict):
     """How a model is fitted.
 
-    An epoch draws `windows_per_epoch` training windows without replacement (all of them by default).
-    Training stops after `patience` epochs without a better validation error, if given. `device` is
-    `auto`, `cpu` or `cuda`.
+    - An epoch draws `windows_per_epoch` training windows without replacement (all of them by default) and takes a
+      step for each `batch_size` of them, on however many `devices`; each device works through its part in
+      `accumulate` pieces. Training stops after `patience` epochs without a better validation score, if given.
+    - The learning rate rises over `warmup` steps, then stays (`constant`) or falls to 0 (`cosine`); `one-cycle` is
+      Smith's, with a rise of its own. `clip` bounds the gradient's norm. With `ema`, a running mean of the weights
+      with this decay is what is validated and kept.
+    - `device` is auto, cpu or cuda; `devices`, `strategy` (auto, ddp) and `precision` (auto, 32-true, bf16-mixed)
+      are Lightning Fabric's. `compile` auto compiles on a GPU, and on a CPU runs of at least 2,000 steps.
+    - A checkpoint is written every `checkpoint_minutes`, or `checkpoint_steps` if given, and the last `keep` stay.
+      Up to `skip_nonfinite` steps whose loss is not finite are left out; one more stops the run.
     """
 
     epochs: int = Field(default=100, ge=1)
     batch_size: int = Field(default=20, ge=1)
-    learning_rate: float = Field(default=1e-3, gt=0)
     windows_per_epoch: int | None = Field(default=None, ge=1)
     patience: int | None = Field(default=None, ge=1)
     seed: int = Field(default=0, ge=0)
+    optimizer: Literal["adam", "adamw"] = "adam"
+    learning_rate: float = Field(default=1e-3, gt=0)
+    weight_decay: float = Field(default=0.0, ge=0)
+    schedule: Literal["constant", "cosine", "one-cycle"] = "constant"
+    warmup: int = Field(default=0, ge=0)
+    clip: float | None = Field(default=None, gt=0)
+    ema: float | None = Field(default=None, gt=0, lt=1)
+    accumulate: int = Field(default=1, ge=1)
+    precision: Literal["auto", "32-true", "bf16-mixed"] = "auto"
+    compile: bool | Literal["auto"] = "auto"
+    skip_nonfinite: int = Field(default=0, ge=0)
     device: str = "auto"
+    devices: int = Field(default=1, ge=1)
+    strategy: Literal["auto", "ddp"] = "auto"
+    checkpoint_minutes: float = Field(default=1.0, gt=0)
+    checkpoint_steps: int | None = Field(default=None, ge=1)
+    keep: int = Field(default=2, ge=1)
+
+    @model_validator(mode="after")
+    def _parts(self) -> "TrainingConfig":
+        if self.batch_size < self.devices * self.accumulate:
+            raise ValueError("batch_size: must be at least devices x accumulate")
+        if self.schedule == "one-cycle" and self.warmup:
+            raise ValueError("warmup: one-cycle has a rise of its own; leave it at 0")
+        return self
+
+
+WHERE = {"device", "devices", "strategy", "checkpoint_minutes", "checkpoint_steps", "keep"}
+"""Training keys that say where and how safely a run is made, not what it is: they may differ when it goes on."""
 
 
 class ModelConfig(BaseModel):
@@ -145,17 +179,23 @@ class RunConfig(Strict):
         """The run's folder, `runs/NAME`."""
         return self.runs / self.name
 
+    def same_experiment(self, other: "RunConfig") -> bool:
+        """Whether both describe one run, wherever it is computed."""
+        ours, theirs = (c.model_dump(exclude={"training": WHERE}) for c in (self, other))
+        return ours == theirs
+
 
 def load_config(path: Path, overrides: list[str] | None = None) -> RunConfig:
     """Read a run's YAML and apply `key.sub=value` overrides.
 
     A relative path that is not there is looked up among the files that ship with sstcast, so that
-    `configs/demo.yaml` works outside a checkout too.
+    `configs/demo.yaml` works outside a checkout too. A file may name another as its `base`, relative to itself:
+    it then says only which keys of a section differ.
 
     Raises SSTCastError, naming the file and the key, if the file is absent or anything in it is wrong.
     """
     shipped = packaged(str(path))
-    raw = _read_yaml(shipped if not path.exists() and shipped.exists() else path)
+    raw = _read_run(shipped if not path.exists() and shipped.exists() else path)
     for override in overrides or []:
         key, equals, value = override.partition("=")
         if not equals or not key:
@@ -209,6 +249,18 @@ def _keys(model: Any, path: tuple[Any, ...]) -> list[str]:
             return []
         model = field.annotation
     return list(model.model_fields)
+
+
+def _read_run(path: Path) -> dict[str, Any]:
+    raw = _read_yaml(path)
+    if (base := raw.pop("base", None)) is None:
+        return raw
+    if not isinstance(base, str):
+        raise SSTCastError(f"{path}: base: give the path of a YAML file, relative to this one")
+    for section, keys in _read_yaml(path.parent / base).items():
+        both = isinstance(keys, dict) and isinstance(raw.get(section), dict)
+        raw[section] = keys | raw[section] if both else raw.get(section, keys)
+    return raw
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 runs/NAME/
   config.yaml       the resolved configuration
   provenance.json   versions, machine, time, and the command
-  history.csv       one row an epoch: loss, validation error, learning rate, seconds
-  checkpoints/      best.pt (lowest validation error) and last.pt (to continue from)
+  history.csv       one row an epoch: loss, learning rate, validation scores, seconds since the start
+  checkpoints/      best.pt (best validation score) and step-N.pt (to continue from)
   forecasts.zarr    sst(init_time, lead, lat, lon) in degC for the test days
   metrics.json      scores of the model and of the baselines
   maps/             PNG files
@@ -47,12 +47,12 @@ class Run:
     @property
     def best(self) -> Path:
         """Checkpoint of the lowest validation error."""
-        return self.folder / "checkpoints" / "best.pt"
+        return self.checkpoints / "best.pt"
 
     @property
-    def last(self) -> Path:
-        """Checkpoint to continue from."""
-        return self.folder / "checkpoints" / "last.pt"
+    def checkpoints(self) -> Path:
+        """Folder of the best checkpoint and of those to continue from."""
+        return self.folder / "checkpoints"
 
     @property
     def members(self) -> list["Run"]:
@@ -100,18 +100,20 @@ class Run:
         return run
 
     @classmethod
-    def create(cls, config: RunConfig) -> "Run":
-        """Make the run's folder, or open it if it holds the same configuration.
+    def create(cls, config: RunConfig, write: bool = True) -> "Run":
+        """Make the run's folder, or open it if it holds the same configuration; only look unless `write`.
 
         Raises SSTCastError if the folder holds a run of another configuration.
         """
         run = cls(config.folder)
         if run.config_file.exists():
-            if run.config != config:
+            if not run.config.same_experiment(config):
                 raise SSTCastError(
                     f"{run.config_file}: a run of this name has another configuration; "
                     "choose another with --set name=..., or delete the folder"
                 )
+            return run
+        if not write:
             return run
         run.best.parent.mkdir(parents=True, exist_ok=True)
         with atomic(run.folder / "provenance.json") as temporary:
@@ -123,7 +125,7 @@ class Run:
 
 def provenance() -> dict[str, object]:
     """Return what made this: versions, platform, time and command line."""
-    packages = ("torch", "torch-geometric", "numpy", "xarray", "dask", "zarr", "scikit-learn")
+    packages = ("torch", "torch-geometric", "lightning-fabric", "numpy", "xarray", "dask", "zarr", "scikit-learn")
     return {
         "sstcast": __version__,
         "time": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),

@@ -56,13 +56,15 @@ class Windows:
         """Move the tensors."""
         return replace(self, values=self.values.to(device), ocean=self.ocean.to(device))
 
-    def batch(self, index: Tensor) -> Batch:
-        """Return the windows numbered `index [B]`."""
+    def batch(self, index: Tensor, device: torch.device | None = None) -> Batch:
+        """Return the windows numbered `index [B]`, on another `device` if one is given."""
         tiles = self.values.shape[1]
         tile = index % tiles
         day = (index // tiles)[:, None] + torch.arange(self.history + self.horizon, device=index.device)
         window = self.values[day, tile[:, None]].transpose(1, 2)
         ocean = self.ocean[tile]
+        if device is not None and device != window.device:
+            window, ocean = (part.pin_memory().to(device, non_blocking=True) for part in (window, ocean))
         return Batch(
             window[..., : self.history], window[..., self.history :], ocean, GridGraph(*self.shape, ocean)
         )
@@ -71,7 +73,12 @@ class Windows:
 def cut_windows(anomalies: xr.Dataset, data: DataConfig, split: str) -> Windows:
     """Cut the windows of `split` (`train`, `validation` or `test`) out of the prepared anomalies."""
     first, last = getattr(data.splits, split)
-    anomaly = anomalies["anomaly"].sel(time=slice(str(first), str(last)))
+    return windows_of(anomalies.sel(time=slice(str(first), str(last))), data)
+
+
+def windows_of(anomalies: xr.Dataset, data: DataConfig) -> Windows:
+    """Return the windows of all days of `anomalies`: `anomaly(time, lat, lon)` and `ocean_mask(lat, lon)`."""
+    anomaly = anomalies["anomaly"]
     index = tile_index(data.box, anomaly.shape)
     values = to_tiles(np.nan_to_num(anomaly.values), index)
     ocean = to_tiles(anomalies["ocean_mask"].values, index)

@@ -5,22 +5,28 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import BaseModel
 
-from sstcast.config import RunConfig
+from sstcast import __version__
 from sstcast.errors import SSTCastError
 from sstcast.files import atomic
 
-FORMAT = 1
+FORMAT = 2
 
 
-def save_checkpoint(path: Path, config: RunConfig, **state: Any) -> None:
-    """Write `state` and the configuration, whole or not at all."""
+def save_checkpoint(path: Path, config: BaseModel, **state: Any) -> None:
+    """Write `state`, the configuration and the versions, whole or not at all."""
+    header = {
+        "format": FORMAT,
+        "config": config.model_dump(mode="json"),
+        "versions": {"sstcast": __version__, "torch": str(torch.__version__)},
+    }
     with atomic(path) as temporary:
-        torch.save({"format": FORMAT, "config": config.model_dump(mode="json"), **state}, temporary)
+        torch.save(header | state, temporary)
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Read a checkpoint onto the CPU with `weights_only=True`.
+    """Read a checkpoint onto the CPU with `weights_only=True`; one of an older format is brought up to date.
 
     Raises SSTCastError if it is damaged, no checkpoint of sstcast, or of a format this version cannot read.
     """
@@ -29,10 +35,34 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     except (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:
         reason = "is not there" if isinstance(error, FileNotFoundError) else "is damaged or no sstcast checkpoint"
         raise SSTCastError(f"{path}: {reason}; train again or name another run") from error
-    if not isinstance(state, dict) or state.get("format") != FORMAT:
-        found = state.get("format") if isinstance(state, dict) else None
-        raise SSTCastError(f"{path}: checkpoint format {found}, this version reads {FORMAT}; train again")
+    found = state.get("format") if isinstance(state, dict) else None
+    if found == 1:
+        state = _from_format_1(state)
+    elif found != FORMAT:
+        raise SSTCastError(f"{path}: checkpoint format {found}, this version reads up to {FORMAT}; train again")
     return state
+
+
+def newest_checkpoint(folder: Path) -> tuple[Path, dict[str, Any]] | None:
+    """Return the newest checkpoint to continue from that can be read, and say which ones cannot.
+
+    None if there is none yet. Raises SSTCastError if there are some, all of them damaged.
+    """
+    older = [path for path in (folder / "last.pt",) if path.exists()]  # the one file that format 1 had
+    candidates = [*step_checkpoints(folder)[::-1], *older]
+    for path in candidates:
+        try:
+            return path, load_checkpoint(path)
+        except SSTCastError as error:
+            print(f"{str(error).partition(';')[0]}; trying the one before", flush=True)
+    if candidates:
+        raise SSTCastError(f"{folder}: no checkpoint in it can be read; delete the folder to train anew")
+    return None
+
+
+def step_checkpoints(folder: Path) -> list[Path]:
+    """Return the checkpoints to continue from, oldest first."""
+    return sorted(folder.glob("step-*.pt"))
 
 
 def load_weights(model: torch.nn.Module, state: dict[str, Any], path: Path) -> None:
@@ -44,3 +74,19 @@ def load_weights(model: torch.nn.Module, state: dict[str, Any], path: Path) -> N
         raise SSTCastError(
             f"{path}: its weights ({made_by}) do not fit the model in config.yaml; restore one of the two"
         ) from error
+
+
+def _from_format_1(state: dict[str, Any]) -> dict[str, Any]:
+    """Bring 0.1's first format up to date: it knew one metric by another name, and no samples' weights."""
+    state = {key: value for key, value in state.items() if key != "rng"} | {"format": FORMAT, "versions": {}}
+    if "state" in state:
+        old = dict(state["state"])
+        rows = [{("train_loss" if k == "train_mse" else k): v for k, v in row.items()} for row in old["history"]]
+        # The part of an epoch that was done is not known in samples: it begins anew.
+        state["state"] = {
+            "epoch": old["epoch"],
+            "best": old["best"],
+            "best_epoch": old["best_epoch"],
+            "history": rows,
+        }
+    return state

@@ -4,6 +4,14 @@ import signal
 from types import FrameType, TracebackType
 
 
+class Interrupted(Exception):
+    """Training stopped on a signal after saving; `signal` is its number."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.signal = number
+
+
 class StopRequest:
     """Within the `with` block the first signal only sets `signal`; a second Ctrl-C interrupts at once."""
 

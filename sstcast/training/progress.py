@@ -5,11 +5,13 @@ from typing import Any
 
 from rich import progress as bar
 
+QUICK = 0.5  # seconds
+
 
 class Progress:
-    """A progress bar over all steps of a training; use it as a context manager."""
+    """A progress bar over all steps of a training, if `shown`; use it as a context manager."""
 
-    def __init__(self, steps: int) -> None:
+    def __init__(self, steps: int, shown: bool = True) -> None:
         self.bar = bar.Progress(
             bar.BarColumn(bar_width=None),
             bar.TextColumn("{task.completed:.0f}/{task.total:.0f} "),
@@ -18,6 +20,7 @@ class Progress:
             bar.TextColumn("left"),
             bar.TimeRemainingColumn(),
             expand=True,
+            disable=not shown,
         )
         self.task = self.bar.add_task("training", total=steps, loss="-", validation="-")
 
@@ -34,11 +37,15 @@ class Progress:
         """Move to `done` steps; `loss` is the epoch's mean so far."""
         self.bar.update(self.task, completed=done, loss=f"{loss:.4f}")
 
-    def epoch(self, row: dict[str, Any]) -> None:
-        """Print a line for a finished epoch."""
-        self.bar.update(self.task, validation=f"{row['validation_mse']:.4f}")
+    def epoch(self, row: dict[str, Any], better: bool) -> None:
+        """Print a line for a finished epoch; where epochs are quick, only for one `better` than all before."""
+        name, score = next((key, value) for key, value in row.items() if key.startswith("validation_"))
+        self.bar.update(self.task, validation=f"{score:.4f}")
+        quick = row["seconds"] < QUICK * row["epoch"]
+        if self.bar.disable or (quick and not better):
+            return
         self.bar.console.print(
-            f"epoch {row['epoch'] + 1}: train {row['train_mse']:.4f}  validation {row['validation_mse']:.4f}  "
+            f"epoch {row['epoch'] + 1}: train {row['train_loss']:.4f}  {name.replace('_', ' ')} {score:.4f}  "
             f"({row['seconds']:.0f} s)",
             highlight=False,
         )

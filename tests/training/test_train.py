@@ -13,8 +13,11 @@ from sstcast.ocean.prepare import prepare
 from sstcast.ocean.windows import Windows, cut_windows
 from sstcast.runs import Run
 from sstcast.training import train as room
-from sstcast.training.checkpoint import load_checkpoint, load_weights, save_checkpoint
-from sstcast.training.train import Interrupted, forecaster, train, validation_mse
+from sstcast.training.checkpoint import load_checkpoint, load_weights, save_checkpoint, step_checkpoints
+from sstcast.training.devices import start
+from sstcast.training.forecasting import ForecastTask
+from sstcast.training.interrupt import Interrupted
+from sstcast.training.train import forecaster, train
 
 
 def setup(path: Path, *overrides: str) -> tuple[RunConfig, dict[str, Windows]]:
@@ -28,23 +31,28 @@ def interrupt_after(monkeypatch: pytest.MonkeyPatch, steps: int, number: signal.
     drawn = 0
     draw = Windows.batch
 
-    def counting(self: Windows, index: torch.Tensor) -> object:
+    def counting(self: Windows, index: torch.Tensor, device: object = None) -> object:
         nonlocal drawn
         drawn += 1
         if drawn == steps:
             os.kill(os.getpid(), number)
-        return draw(self, index)
+        return draw(self, index, device)
 
     monkeypatch.setattr(Windows, "batch", counting)
 
 
+def validation_mse(model: torch.nn.Module, config: RunConfig, windows: dict[str, Windows]) -> float:
+    task = ForecastTask(windows, config.training, start(config.training))
+    return task.validate(model.eval())["mse"]
+
+
 def weights(run: Run) -> dict[str, torch.Tensor]:
-    return load_checkpoint(run.last)["model"]
+    return load_checkpoint(step_checkpoints(run.checkpoints)[-1])["model"]
 
 
 def test_it_learns_and_leaves_the_documented_files(run_yaml: Path) -> None:
     config, windows = setup(run_yaml, "training.epochs=5")
-    untrained = validation_mse(forecaster(config, windows["train"]), windows["validation"], 32)
+    untrained = validation_mse(forecaster(config, windows["train"]), config, windows)
     run, new = train(config, windows)
     assert new
     history = pd.read_csv(run.history)
@@ -52,7 +60,7 @@ def test_it_learns_and_leaves_the_documented_files(run_yaml: Path) -> None:
     model = forecaster(config, windows["train"])
     best = load_checkpoint(run.best)
     load_weights(model, best, run.best)
-    error = validation_mse(model, windows["validation"], 32)
+    error = validation_mse(model, config, windows)
     assert error == pytest.approx(history["validation_mse"].min(), rel=1e-5)
     assert best["epoch"] == history["validation_mse"].argmin()
     assert error < 0.7 * untrained
@@ -67,8 +75,9 @@ def test_validation_is_a_mean_over_elements_not_over_batches(run_yaml: Path) -> 
     with torch.no_grad():
         error = ((model(batch.history, batch.graph) - batch.target) ** 2)[batch.ocean].mean()
     assert batch.ocean.sum(1).unique().numel() > 1  # tiles with unlike amounts of ocean
-    for batch_size in (7, 64, 10_000):
-        assert validation_mse(model, split, batch_size) == pytest.approx(float(error), rel=1e-5)
+    for batch_size in (2, 16, 2500):
+        config, _ = setup(run_yaml, f"training.batch_size={batch_size}")
+        assert validation_mse(model, config, windows) == pytest.approx(float(error), rel=1e-5)
 
 
 @pytest.mark.parametrize(("steps", "number"), [(3, signal.SIGINT), (10, signal.SIGINT), (30, signal.SIGTERM)])
@@ -120,12 +129,11 @@ def test_patience_stops_early(run_yaml: Path) -> None:
 
 def test_epochs_draw_without_replacement_and_differ(run_yaml: Path) -> None:
     config, windows = setup(run_yaml)
-    trainer = room.Trainer(Run(config.folder), config, forecaster(config, windows["train"]), windows)
-    first, again = trainer._order(), trainer._order()
-    trainer.state.epoch = 1
+    task = ForecastTask(windows, config.training, start(config.training))
+    first, again, other = (torch.cat(task.order(0, epoch)) for epoch in (0, 0, 1))
     assert len(first.unique()) == 200
     assert torch.equal(first, again)
-    assert not torch.equal(first, trainer._order())
+    assert not torch.equal(first, other)
 
 
 def test_one_name_one_configuration(run_yaml: Path) -> None:
@@ -179,4 +187,4 @@ def test_checkpoints_hold_tensors_and_plain_values(run_yaml: Path) -> None:
         for child in children:
             walk(child)
 
-    walk(load_checkpoint(run.last))
+    walk(load_checkpoint(step_checkpoints(run.checkpoints)[-1]))

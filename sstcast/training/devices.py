@@ -1,0 +1,36 @@
+"""Where a model is trained and run, and in which precision."""
+
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+
+from sstcast.config import TrainingConfig
+from sstcast.errors import SSTCastError
+
+
+def start(options: TrainingConfig) -> Fabric:
+    """Start Lightning Fabric on the devices asked for, with matrix products in TF32 where a GPU has it.
+
+    Raises SSTCastError if the device is not there.
+    """
+    device = choose_device(options.device)
+    precision: Any = options.precision
+    if precision == "auto":
+        precision = "bf16-mixed" if device.type == "cuda" else "32-true"
+    torch.set_float32_matmul_precision("high" if device.type == "cuda" else "highest")
+    fabric = Fabric(
+        accelerator=device.type, strategy=options.strategy, devices=options.devices, precision=precision
+    )
+    fabric.launch()
+    return fabric
+
+
+def choose_device(name: str) -> torch.device:
+    """Return the device called `name`; `auto` is the GPU where there is one."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        raise SSTCastError(f"training.device: {name!r} is not available here; use auto or cpu") from error

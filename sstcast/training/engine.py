@@ -1,0 +1,248 @@
+"""The loop over epochs and steps, and what it takes to leave and re-enter it."""
+
+import math
+import signal
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from pydantic import BaseModel
+from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from sstcast.config import TrainingConfig
+from sstcast.errors import SSTCastError
+from sstcast.runs import Run
+from sstcast.training.checkpoint import load_weights, newest_checkpoint, save_checkpoint, step_checkpoints
+from sstcast.training.compiling import compile_model
+from sstcast.training.interrupt import Interrupted, StopRequest
+from sstcast.training.optimization import build_optimizer, learning_rate
+from sstcast.training.progress import Progress
+from sstcast.training.state import State
+from sstcast.training.task import Task
+
+STEPS_BETWEEN_READS = {"cuda": 32}  # reading a loss waits for the device
+
+
+class Trainer:
+    """Fits `model` to `task` and leaves `history.csv` and `checkpoints/` in the run's folder.
+
+    Order, dropout and whatever else is random are functions of seed, epoch, step and device, so there is no state
+    of a generator to keep: an interrupted run goes on, on a CPU, to the same weights bit by bit.
+
+    `config` is what the checkpoints carry. Raises SSTCastError if the checkpoints in the run's folder are damaged
+    or belong to another model.
+    """
+
+    def __init__(
+        self, run: Run, config: BaseModel, options: TrainingConfig, model: nn.Module, task: Task, fabric: Fabric
+    ) -> None:
+        self.run, self.config, self.options, self.task, self.fabric = run, config, options, task, fabric
+        self.alone = fabric.world_size == 1
+        self.auxiliary_loss: Callable[[], Tensor] = model.auxiliary_loss  # type: ignore[assignment]
+        self.model = model.to(fabric.device)
+        self.ema = None
+        if options.ema is not None:
+            self.ema = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(options.ema))
+        self.optimizer = build_optimizer(model.parameters(), options)
+        self.state = State()
+        self.steps = len(task.order(options.seed, 0))
+        self.saved_at = time.monotonic()
+        self._load()
+
+    @property
+    def finished(self) -> bool:
+        """Whether all epochs are done, or patience ran out."""
+        waited = self.state.epoch - 1 - self.state.best_epoch
+        out_of_patience = self.options.patience is not None and waited >= self.options.patience
+        return self.state.epoch >= self.options.epochs or (self.state.epoch > 0 and out_of_patience)
+
+    def fit(self) -> None:
+        """Train until finished.
+
+        Raises Interrupted after Ctrl-C or SIGTERM, once all is saved, and SSTCastError if the loss is not finite.
+        """
+        total = self.steps * self.options.epochs
+        module = compile_model(self.model, self.options.compile, self.fabric.device, total, self._attempt)
+        # DistributedDataParallel goes around the model, and the compiler around both.
+        self.module, self.stepper = self.fabric.setup(module, self.optimizer, _reapply_compile=not self.alone)
+        with StopRequest() as stop, Progress(total, shown=self.fabric.is_global_zero) as progress:
+            while not self.finished:
+                self._epoch(stop, progress)
+                self._close_epoch()
+                progress.epoch(self.state.history[-1], self.state.best_epoch == self.state.epoch - 1)
+        self._save()
+
+    def _attempt(self, module: nn.Module) -> None:
+        self._seed(step=0)
+        batch = self.task.batch(self._parts(self.task.order(self.options.seed, 0)[0])[0])
+        module.train()
+        with self.fabric.autocast():
+            loss = self.task.loss(module, batch)
+        loss.backward()
+
+    def _epoch(self, stop: StopRequest, progress: Progress) -> None:
+        self.model.train()
+        pending: list[tuple[Tensor, Tensor]] = []
+        every = 1 if self.options.skip_nonfinite else STEPS_BETWEEN_READS.get(self.fabric.device.type, 1)
+        batches = self.task.order(self.options.seed, self.state.epoch)
+        started = time.monotonic()
+        for index in batches[self.state.step :]:
+            pending.append((index, self._step(index)))
+            self.state.step += 1
+            due = len(pending) >= every or self.state.step == len(batches)
+            if not due and not (self.alone and (stop.signal or self._checkpoint_due())):
+                continue  # several devices read together, or one would wait for the others forever
+            self._read(pending)
+            self.state.seconds += time.monotonic() - started
+            started = time.monotonic()
+            progress.step(self._done, self._mean_loss)
+            number = self._signal(stop)
+            if number or self._checkpoint_due():
+                self._save()
+            if number:
+                if not self.run.best.exists():  # stopped in the first epoch: better these weights than none
+                    self._save_best()
+                raise Interrupted(number)
+
+    def _step(self, index: Tensor) -> Tensor:
+        """Do one step; return its summed loss and how many elements that counts, still on the device."""
+        self._seed(self.state.step)
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(self._done, self.steps * self.options.epochs, self.options)
+        batches = [self.task.batch(part) for part in self._parts(index)]
+        weights = [torch.as_tensor(self.task.weight(b), device=self.fabric.device).double() for b in batches]
+        whole = self._sum(torch.stack(weights).sum())
+        total = torch.zeros_like(whole)
+        for i, (batch, weight) in enumerate(zip(batches, weights, strict=True)):
+            with self.fabric.no_backward_sync(self.module, enabled=i + 1 < len(batches)):
+                loss = self.task.loss(self.module, batch)
+                # Devices' gradients are averaged, and each is to count its own share of the whole step's weight.
+                share = (self.fabric.world_size / whole.clamp(min=1)).to(loss.dtype)
+                auxiliary = self.auxiliary_loss() * weight.to(loss.dtype)
+                self.fabric.backward((loss + auxiliary) * share)
+            total += loss.detach().double()
+        return torch.stack([self._update(self._sum(total)), whole])
+
+    def _update(self, loss: Tensor) -> Tensor:
+        """Move the weights; return the loss, NaN if the gradient was found not to be finite."""
+        if self.options.clip is not None:
+            loss = loss + 0 * nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip)
+        elif self.options.skip_nonfinite:
+            gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+            loss = loss + 0 * nn.utils.get_total_norm(gradients)
+        if not self.options.skip_nonfinite or bool(torch.isfinite(loss)):
+            self.stepper.step()
+            if self.ema is not None:
+                self.ema.update_parameters(self.model)
+        self.stepper.zero_grad()
+        return loss
+
+    def _read(self, pending: list[tuple[Tensor, Tensor]]) -> None:
+        """Take the last steps' losses off the device and look whether they are finite."""
+        rows = torch.stack([row for _, row in pending]).tolist()
+        for step, ((index, _), (loss, weight)) in enumerate(
+            zip(pending, rows, strict=True), self.state.step - len(pending)
+        ):
+            if math.isfinite(loss):
+                self.state.loss += loss
+                self.state.weight += weight
+                continue
+            self.state.skipped += 1
+            if self.state.skipped > self.options.skip_nonfinite:
+                raise SSTCastError(self._not_finite(step, index))
+        pending.clear()
+
+    def _signal(self, stop: StopRequest) -> int | None:
+        """Return the signal that any of the processes got."""
+        if self.alone:
+            return stop.signal
+        signals = (signal.SIGINT, signal.SIGTERM)
+        got = self._sum(torch.tensor([float(stop.signal == s) for s in signals], device=self.fabric.device))
+        return next((int(s) for s, count in zip(signals, got.tolist(), strict=True) if count), None)
+
+    def _not_finite(self, step: int, index: Tensor) -> str:
+        kept = step_checkpoints(self.run.checkpoints)
+        return (
+            f"{self.run.folder}: the loss is not finite at epoch {self.state.epoch + 1}, step {step + 1}: "
+            f"{self.task.describe(index)}; last good checkpoint: {kept[-1].name if kept else 'none'}; lower "
+            "training.learning_rate, set training.clip, or let --set training.skip_nonfinite=N steps go"
+        )
+
+    def _close_epoch(self) -> None:
+        state, started = self.state, time.monotonic()
+        model = self.model if self.ema is None else self.ema.module
+        model.eval()
+        scores = self.task.validate(model)
+        state.seconds += time.monotonic() - started
+        score = next(iter(scores.values())) * (1 if self.task.lower_is_better else -1)
+        rate = self.optimizer.param_groups[0]["lr"]
+        row = {"epoch": state.epoch, "train_loss": self._mean_loss, "learning_rate": rate}
+        row |= {f"validation_{name}": value for name, value in scores.items()} | {"seconds": state.seconds}
+        state.history.append(row)
+        if score < state.best:
+            state.best, state.best_epoch = score, state.epoch
+            self._save_best()
+        state.epoch, state.step, state.loss, state.weight = state.epoch + 1, 0, 0.0, 0.0
+
+    @property
+    def _done(self) -> int:
+        return self.state.epoch * self.steps + self.state.step
+
+    @property
+    def _mean_loss(self) -> float:
+        return self.state.loss / max(self.state.weight, 1.0)
+
+    def _parts(self, index: Tensor) -> list[Tensor]:
+        """Deal a step's samples to the devices; return this one's, in as many parts as are to be accumulated."""
+        mine = index[self.fabric.global_rank :: self.fabric.world_size]
+        return [part for part in mine.tensor_split(self.options.accumulate) if len(part)]
+
+    def _seed(self, step: int) -> None:
+        where = [self.options.seed, self.state.epoch, step, self.fabric.global_rank]
+        torch.manual_seed(int(np.random.SeedSequence(where).generate_state(1, np.uint64)[0] >> np.uint64(1)))
+
+    def _sum(self, value: Tensor) -> Tensor:
+        if not self.alone:
+            torch.distributed.all_reduce(value)
+        return value
+
+    def _checkpoint_due(self) -> bool:
+        if self.options.checkpoint_steps is not None:
+            return self._done % self.options.checkpoint_steps == 0
+        return time.monotonic() - self.saved_at >= 60 * self.options.checkpoint_minutes
+
+    def _load(self) -> None:
+        found = newest_checkpoint(self.run.checkpoints)
+        if found is None:
+            return
+        path, saved = found
+        load_weights(self.model, saved, path)
+        self.optimizer.load_state_dict(saved["optimizer"])
+        if self.ema is not None:
+            self.ema.load_state_dict(saved["ema"])
+        self.state = State(**saved["state"])
+
+    def _save(self) -> None:
+        """Write a checkpoint to continue from, let go of the oldest, and bring `history.csv` up to date."""
+        self.saved_at = time.monotonic()
+        if not self.fabric.is_global_zero:
+            return
+        save_checkpoint(
+            self.run.checkpoints / f"step-{self._done:09d}.pt",
+            self.config,
+            model=self.model.state_dict(),
+            optimizer=self.optimizer.state_dict(),
+            ema=None if self.ema is None else self.ema.state_dict(),
+            state=vars(self.state),
+        )
+        for old in step_checkpoints(self.run.checkpoints)[: -self.options.keep]:
+            old.unlink()
+        self.state.write_history(self.run.history)
+
+    def _save_best(self) -> None:
+        if self.fabric.is_global_zero:
+            model = self.model if self.ema is None else self.ema.module
+            save_checkpoint(self.run.best, self.config, model=model.state_dict(), epoch=self.state.epoch)

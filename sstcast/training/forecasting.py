@@ -1,0 +1,83 @@
+"""The task of forecasting a region's windows."""
+
+import numpy as np
+import pandas as pd
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+
+from sstcast.config import TrainingConfig
+from sstcast.ocean.windows import Batch, Windows
+
+NAMED = 3  # windows spelled out when a batch is described
+SHARE_OF_MEMORY = 0.5
+
+
+class ForecastTask:
+    """Mean squared error over ocean nodes and leads, for training and for selection alike.
+
+    Windows live on the device if they fit into half of its free memory. Else they stay on the host, where batches
+    are then cut and pinned. Every device holds them all, since they are small (the paper's are 0.5 GB), and takes
+    its part of every step: shards by tile would be of unequal length.
+    """
+
+    lower_is_better = True
+
+    def __init__(self, windows: dict[str, Windows], options: TrainingConfig, fabric: Fabric) -> None:
+        self.fabric, self.batch_size = fabric, options.batch_size
+        self.train, self.validation = (place(windows[name], fabric.device) for name in ("train", "validation"))
+        self.drawn = min(options.windows_per_epoch or len(self.train), len(self.train))
+
+    def order(self, seed: int, epoch: int) -> list[Tensor]:
+        """Draw without replacement; all steps are of one size, unless there is but a part of one."""
+        generator = torch.Generator().manual_seed(hash((seed, epoch)) % 2**63)
+        drawn = torch.randperm(len(self.train), generator=generator)[: self.drawn]
+        full = len(drawn) // self.batch_size * self.batch_size
+        return list(drawn[: full or None].split(self.batch_size))
+
+    def batch(self, index: Tensor) -> Batch:
+        """Return these training windows on the device."""
+        return self._cut(self.train, index)
+
+    def weight(self, batch: Batch) -> Tensor:
+        """Count ocean nodes times leads."""
+        return batch.ocean.sum() * batch.target.shape[-1]
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Sum the squared errors."""
+        error = (model(batch.history, batch.graph) - batch.target).masked_fill(~batch.ocean.unsqueeze(-1), 0)
+        return error.square().sum()
+
+    @torch.no_grad()
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        """Return the mean squared error over all windows, ocean nodes and leads: each element counts once."""
+        mine = torch.arange(self.fabric.global_rank, len(self.validation), self.fabric.world_size)
+        total = torch.zeros(2, dtype=torch.float64, device=self.fabric.device)
+        for index in mine.split(4 * self.batch_size):
+            batch = self._cut(self.validation, index)
+            with self.fabric.autocast():
+                loss = self.loss(model, batch)
+            total += torch.stack([loss.double(), self.weight(batch).double()])
+        if self.fabric.world_size > 1:
+            torch.distributed.all_reduce(total)
+        return {"mse": float(total[0] / total[1])}
+
+    def describe(self, index: Tensor) -> str:
+        """Name the windows' tiles and days."""
+        tiles = self.train.values.shape[1]
+        days = pd.DatetimeIndex(self.train.days[(index // tiles).numpy()])
+        pairs = zip(index, days, strict=True)
+        length = np.timedelta64(self.train.history + self.train.horizon - 1, "D")
+        each = [f"tile {int(i) % tiles}, {d:%Y-%m-%d} to {d + length:%Y-%m-%d}" for i, d in pairs]
+        more = f"; and {len(each) - NAMED} more" if len(each) > NAMED else ""
+        return "windows " + "; ".join(each[:NAMED]) + more
+
+    def _cut(self, windows: Windows, index: Tensor) -> Batch:
+        return windows.batch(index.to(windows.values.device), self.fabric.device)
+
+
+def place(windows: Windows, device: torch.device) -> Windows:
+    """Move windows to the device, unless they would take more than half of its free memory."""
+    if device.type == "cuda" and windows.values.nbytes > SHARE_OF_MEMORY * torch.cuda.mem_get_info(device)[0]:
+        return windows
+    return windows.to(device)

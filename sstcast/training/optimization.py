@@ -1,0 +1,35 @@
+"""Optimisers, and learning rates as functions of the step."""
+
+import math
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+
+from sstcast.config import TrainingConfig
+
+RISE, START, END = 0.3, 1 / 25, 1 / 25e4  # one-cycle: share of steps that rise, first and last rate, as in torch
+
+
+def build_optimizer(parameters: Iterable[nn.Parameter], options: TrainingConfig) -> torch.optim.Optimizer:
+    """Return Adam, whose weight decay is a part of the gradient, or AdamW, which decays the weights themselves."""
+    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[options.optimizer]
+    return kind(parameters, lr=options.learning_rate, weight_decay=options.weight_decay, fused=True)
+
+
+def learning_rate(step: int, steps: int, options: TrainingConfig) -> float:
+    """Return the rate of step 0, 1, ..., `steps - 1`; it holds no state, so a run goes on where it stopped."""
+    if options.schedule == "one-cycle":
+        top = RISE * steps - 1
+        if step <= top:
+            return options.learning_rate * _anneal(START, 1.0, step / top)
+        return options.learning_rate * _anneal(1.0, END, (step - top) / (steps - 1 - top))
+    if step < options.warmup:
+        return options.learning_rate * (step + 1) / options.warmup
+    if options.schedule == "constant":
+        return options.learning_rate
+    return options.learning_rate * _anneal(1.0, 0.0, (step - options.warmup) / max(steps - options.warmup, 1))
+
+
+def _anneal(start: float, end: float, done: float) -> float:
+    return end + (start - end) * (1 + math.cos(math.pi * done)) / 2
