@@ -195,14 +195,31 @@ def load_config(path: Path, overrides: list[str] | None = None) -> RunConfig:
     Raises SSTCastError, naming the file and the key, if the file is absent or anything in it is wrong.
     """
     shipped = packaged(str(path))
-    raw = _read_run(shipped if not path.exists() and shipped.exists() else path)
+    raw = read_config(shipped if not path.exists() and shipped.exists() else path)
+    apply_overrides(raw, overrides)
+    raw.setdefault("name", path.stem)
+    return validate(RunConfig, raw, str(path))
+
+
+def apply_overrides(raw: dict[str, Any], overrides: list[str] | None) -> None:
+    """Write each `key.sub=value` into the nested `raw`; raise SSTCastError for what is not of this form."""
     for override in overrides or []:
         key, equals, value = override.partition("=")
         if not equals or not key:
             raise SSTCastError(f"--set {override}: write --set key=value, for instance --set training.epochs=3")
         _assign(raw, key.split("."), _parse(value, f"--set {override}"), override)
-    raw.setdefault("name", path.stem)
-    return validate(RunConfig, raw, str(path))
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Return the seeds of `0..4` (both inclusive), `7` or `0,2,5`; raise SSTCastError for anything else."""
+    first, dots, last = text.partition("..")
+    try:
+        seeds = list(range(int(first), int(last) + 1)) if dots else [int(seed) for seed in text.split(",")]
+    except ValueError:
+        seeds = []
+    if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
+        raise SSTCastError(f"--seeds {text}: write 0..4, 7 or 0,2,5")
+    return seeds
 
 
 def load_region(name: str) -> Region:
@@ -214,7 +231,7 @@ def load_region(name: str) -> Region:
     return validate(Region, regions[name], f"{path.name}: {name}")
 
 
-def save_config(config: RunConfig, path: Path) -> None:
+def save_config(config: BaseModel, path: Path) -> None:
     """Write the resolved configuration, every default spelled out."""
     path.write_text(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
 
@@ -251,7 +268,8 @@ def _keys(model: Any, path: tuple[Any, ...]) -> list[str]:
     return list(model.model_fields)
 
 
-def _read_run(path: Path) -> dict[str, Any]:
+def read_config(path: Path) -> dict[str, Any]:
+    """Read a YAML file of sections, on top of the one it names as its `base`."""
     raw = _read_yaml(path)
     if (base := raw.pop("base", None)) is None:
         return raw

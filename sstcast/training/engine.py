@@ -72,7 +72,7 @@ class Trainer:
             while not self.finished:
                 self._epoch(stop, progress)
                 self._close_epoch()
-                progress.epoch(self.state.history[-1], self.state.best_epoch == self.state.epoch - 1)
+                progress.epoch(self.state.history[-1])
         self._save()
 
     def _attempt(self, module: nn.Module) -> None:
@@ -178,13 +178,14 @@ class Trainer:
         scores = self.task.validate(model)
         state.seconds += time.monotonic() - started
         score = next(iter(scores.values())) * (1 if self.task.lower_is_better else -1)
-        rate = self.optimizer.param_groups[0]["lr"]
-        row = {"epoch": state.epoch, "train_loss": self._mean_loss, "learning_rate": rate}
-        row |= {f"validation_{name}": value for name, value in scores.items()} | {"seconds": state.seconds}
-        state.history.append(row)
-        if score < state.best:
+        better = score < state.best
+        if better:
             state.best, state.best_epoch = score, state.epoch
             self._save_best()
+        row = {"epoch": state.epoch, "train_loss": self._mean_loss}
+        row |= {"learning_rate": self.optimizer.param_groups[0]["lr"]}
+        row |= {f"validation_{name}": value for name, value in scores.items()}
+        state.history.append(row | {"best": better, "seconds": state.seconds})
         state.epoch, state.step, state.loss, state.weight = state.epoch + 1, 0, 0.0, 0.0
 
     @property

@@ -37,12 +37,12 @@ class Progress:
         """Move to `done` steps; `loss` is the epoch's mean so far."""
         self.bar.update(self.task, completed=done, loss=f"{loss:.4f}")
 
-    def epoch(self, row: dict[str, Any], better: bool) -> None:
-        """Print a line for a finished epoch; where epochs are quick, only for one `better` than all before."""
+    def epoch(self, row: dict[str, Any]) -> None:
+        """Print a line for a finished epoch; where epochs are quick, only for one better than all before."""
         name, score = next((key, value) for key, value in row.items() if key.startswith("validation_"))
         self.bar.update(self.task, validation=f"{score:.4f}")
         quick = row["seconds"] < QUICK * row["epoch"]
-        if self.bar.disable or (quick and not better):
+        if self.bar.disable or (quick and not row["best"]):
             return
         self.bar.console.print(
             f"epoch {row['epoch'] + 1}: train {row['train_loss']:.4f}  {name.replace('_', ' ')} {score:.4f}  "

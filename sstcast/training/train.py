@@ -1,11 +1,15 @@
 """The verb `train`: fit a forecaster to the windows of a prepared ocean."""
 
+from pathlib import Path
+
 import torch
 
-from sstcast.config import RunConfig
+from sstcast.config import RunConfig, load_config, parse_seeds
+from sstcast.errors import SSTCastError
 from sstcast.models import build_forecaster
 from sstcast.models.base import ForecastModel
-from sstcast.ocean.windows import Windows
+from sstcast.ocean.prepare import Prepared
+from sstcast.ocean.windows import Windows, cut_windows
 from sstcast.runs import Run
 from sstcast.training.devices import start
 from sstcast.training.engine import Trainer
@@ -22,6 +26,8 @@ def train(config: RunConfig, windows: dict[str, Windows]) -> tuple[Run, bool]:
     not finite, and Interrupted after Ctrl-C or SIGTERM, when `checkpoints/` holds all that was learnt.
     """
     fabric = start(config.training)
+    if Run(config.folder).members[0].folder != config.folder:
+        raise SSTCastError(f"{config.folder}: is an ensemble; continue it with --resume {config.folder}")
     torch.manual_seed(config.training.seed)
     model = forecaster(config, windows["train"])
     run = Run.create(config, write=fabric.is_global_zero)
@@ -31,6 +37,45 @@ def train(config: RunConfig, windows: dict[str, Windows]) -> tuple[Run, bool]:
         return run, False
     trainer.fit()
     return run, True
+
+
+def plan(path: Path | None, resume: Path | None, seeds: str | None, overrides: list[str]) -> list[RunConfig]:
+    """Return the configurations to train: of the YAML at `path`, its ensemble with `seeds`, or a run to `resume`.
+
+    Raises SSTCastError if the arguments do not fit each other, or a run of that name is something else.
+    """
+    if (path is None) == (resume is None):
+        raise SSTCastError("train: give either a YAML, for instance configs/demo.yaml, or --resume RUN")
+    if resume is not None:
+        run = Run(resume)
+        if seeds is not None or not run.config_file.exists():
+            problem = "seeds are those it began with" if run.config_file.exists() else "not a run (no config.yaml)"
+            raise SSTCastError(f"--resume {resume}: {problem}")
+        return [load_config(member.config_file, overrides) for member in run.members]
+    assert path is not None
+    config = load_config(path, overrides)
+    if seeds is None:
+        return [config]
+    members = [
+        config.model_copy(
+            update={
+                "name": f"seed-{seed}",
+                "runs": config.folder,
+                "training": config.training.model_copy(update={"seed": seed}),
+            }
+        )
+        for seed in parse_seeds(seeds)
+    ]
+    run = Run.create(config)
+    if run.best.exists():
+        raise SSTCastError(f"{run.folder}: is a single run; choose another name with --set name=...")
+    return members
+
+
+def training_windows(config: RunConfig) -> dict[str, Windows]:
+    """Return the windows that a run learns from and is selected by; `prepare` must have been there."""
+    _, anomalies = Prepared.of(config.data).open()
+    return {split: cut_windows(anomalies, config.data, split) for split in ("train", "validation")}
 
 
 def forecaster(config: RunConfig, windows: Windows) -> ForecastModel:

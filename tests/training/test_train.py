@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from runs_of_training import setup, weights
 
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
-from sstcast.ocean.prepare import prepare
-from sstcast.ocean.windows import Windows, cut_windows
+from sstcast.ocean.windows import Windows
 from sstcast.runs import Run
 from sstcast.training import train as room
 from sstcast.training.checkpoint import load_checkpoint, load_weights, save_checkpoint, step_checkpoints
@@ -18,12 +18,6 @@ from sstcast.training.devices import start
 from sstcast.training.forecasting import ForecastTask
 from sstcast.training.interrupt import Interrupted
 from sstcast.training.train import forecaster, train
-
-
-def setup(path: Path, *overrides: str) -> tuple[RunConfig, dict[str, Windows]]:
-    config = load_config(path, list(overrides))
-    _, anomalies = prepare(config.data, say=lambda line: None).open()
-    return config, {split: cut_windows(anomalies, config.data, split) for split in ("train", "validation")}
 
 
 def interrupt_after(monkeypatch: pytest.MonkeyPatch, steps: int, number: signal.Signals) -> None:
@@ -44,10 +38,6 @@ def interrupt_after(monkeypatch: pytest.MonkeyPatch, steps: int, number: signal.
 def validation_mse(model: torch.nn.Module, config: RunConfig, windows: dict[str, Windows]) -> float:
     task = ForecastTask(windows, config.training, start(config.training))
     return task.validate(model.eval())["mse"]
-
-
-def weights(run: Run) -> dict[str, torch.Tensor]:
-    return load_checkpoint(step_checkpoints(run.checkpoints)[-1])["model"]
 
 
 def test_it_learns_and_leaves_the_documented_files(run_yaml: Path) -> None:

@@ -1,0 +1,47 @@
+"""The verb `runs`: what there is and how far it is."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from sstcast.errors import SSTCastError
+from sstcast.runs import Run
+
+
+def list_runs(folder: Path) -> None:
+    """Print a row for every run below `folder`; raise SSTCastError if there is none."""
+    runs = [Run(file.parent) for file in sorted(folder.rglob("config.yaml"))]
+    rows = [describe(run) for run in runs if run.members == [run]]  # of an ensemble, its members
+    if not rows:
+        raise SSTCastError(f"{folder}: no runs; make one with sstcast train configs/demo.yaml")
+    table = Table(box=SIMPLE_HEAD)
+    for name in rows[0]:
+        table.add_column(name, no_wrap=True)
+    for row in rows:
+        table.add_row(*row.values())
+    Console(highlight=False).print(table)
+
+
+def describe(run: Run) -> dict[str, str]:
+    """Return a run's model, state, best validation score and training time, from `history.csv`."""
+    config: dict[str, Any] = yaml.safe_load(run.config_file.read_text())
+    epochs, patience = config["training"]["epochs"], config["training"]["patience"]
+    row = {"run": str(run.folder), "model": config["model"]["name"], "state": f"epoch 0 of {epochs}"}
+    if not run.history.exists():
+        return row | {"best validation": "-", "time": "-"}
+    history = pd.read_csv(run.history)
+    best = history[history["best"]].iloc[-1]
+    done = len(history)
+    finished = done >= epochs or (patience is not None and done - 1 - best["epoch"] >= patience)
+    name = next(column for column in history if column.startswith("validation_"))
+    seconds = int(history["seconds"].iloc[-1])
+    return row | {
+        "state": "finished" if finished else f"epoch {done} of {epochs}",
+        "best validation": f"{best[name]:.4f} ({name.removeprefix('validation_')})",
+        "time": f"{seconds // 3600}:{seconds % 3600 // 60:02d}:{seconds % 60:02d}",
+    }

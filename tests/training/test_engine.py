@@ -1,0 +1,125 @@
+"""The engine against plain PyTorch, against torch's schedulers, and against itself on two processes."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from runs_of_training import setup, weights
+from torch.optim import SGD, lr_scheduler
+
+from sstcast.config import TrainingConfig, load_config
+from sstcast.errors import SSTCastError
+from sstcast.runs import Run
+from sstcast.training.checkpoint import load_checkpoint
+from sstcast.training.compiling import compile_model
+from sstcast.training.optimization import learning_rate
+from sstcast.training.train import forecaster, train
+
+
+def rates(scheduler: object, optimizer: torch.optim.Optimizer, steps: int) -> list[float]:
+    out = []
+    for _ in range(steps):
+        out.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scheduler.step()
+    return out
+
+
+def test_learning_rates_are_those_of_torch() -> None:
+    optimizer = SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+    theirs = rates(lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=40), optimizer, 39)
+    options = TrainingConfig(learning_rate=0.1, schedule="one-cycle")
+    assert [learning_rate(step, 40, options) for step in range(39)] == pytest.approx(theirs, rel=1e-6)
+
+    optimizer = SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+    rise = lr_scheduler.LinearLR(optimizer, 1 / 5, 1.0, total_iters=4)
+    fall = lr_scheduler.CosineAnnealingLR(optimizer, 35)
+    theirs = rates(lr_scheduler.SequentialLR(optimizer, [rise, fall], [5]), optimizer, 40)
+    options = TrainingConfig(learning_rate=0.1, schedule="cosine", warmup=5)
+    assert [learning_rate(step, 40, options) for step in range(40)] == pytest.approx(theirs, rel=1e-6)
+    assert {learning_rate(step, 9, TrainingConfig()) for step in range(9)} == {1e-3}
+
+
+def test_training_is_plain_adam_on_the_mean_over_elements(run_yaml: Path) -> None:
+    options = ["training.epochs=1", "training.clip=0.5", "training.weight_decay=0.01", "training.ema=0.8"]
+    config, windows = setup(run_yaml, *options, "training.accumulate=3")
+    run, _ = train(config, windows)
+
+    torch.manual_seed(0)
+    model = forecaster(config, windows["train"])
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, weight_decay=0.01)
+    mean = {name: value.clone() for name, value in model.state_dict().items()}
+    generator = torch.Generator().manual_seed(hash((0, 0)) % 2**63)
+    losses = []
+    for step, index in enumerate(torch.randperm(len(windows["train"]), generator=generator)[:200].split(20)):
+        batch = windows["train"].batch(index)
+        loss = (model(batch.history, batch.graph) - batch.target)[batch.ocean].square().mean()
+        losses.append((float(loss.detach()), int(batch.ocean.sum())))
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        optimizer.step()
+        for name, value in model.state_dict().items():
+            mean[name] = value.clone() if step == 0 else 0.8 * mean[name] + 0.2 * value
+    for name, value in weights(run).items():
+        torch.testing.assert_close(value, model.state_dict()[name], rtol=1e-3, atol=1e-5)
+    for name, value in load_checkpoint(run.best)["model"].items():
+        torch.testing.assert_close(value, mean[name], rtol=1e-3, atol=1e-5)
+    total = sum(loss * count for loss, count in losses) / sum(count for _, count in losses)
+    assert pd.read_csv(run.history)["train_loss"][0] == pytest.approx(total, rel=1e-4)
+
+
+def test_two_processes_train_like_one(run_yaml: Path) -> None:
+    options = ["--set", "training.epochs=2", "--set", "training.accumulate=2"]
+    command = [sys.executable, "-m", "sstcast.cli", "train", str(run_yaml), *options]
+    two = ["--devices", "2", "--strategy", "ddp", "--set", "name=two"]
+    setup(run_yaml)
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    for extra in ([], two):
+        done = subprocess.run([*command, *extra], env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert done.stdout.count("two: trained") == 1  # one process speaks
+    alone, together = (Run(load_config(run_yaml).runs / name) for name in ("small", "two"))
+    for column in ("train_loss", "validation_mse"):
+        ours, theirs = (pd.read_csv(run.history)[column] for run in (alone, together))
+        assert list(ours) == pytest.approx(list(theirs), rel=1e-4)
+    for name, value in weights(alone).items():
+        torch.testing.assert_close(value, weights(together)[name], rtol=1e-3, atol=1e-4)
+
+
+def test_compilation_that_fails_is_said_and_done_without(capsys: pytest.CaptureFixture[str]) -> None:
+    model = torch.nn.BatchNorm1d(3)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+
+    def attempt(module: torch.nn.Module) -> None:
+        model.running_mean += 1
+        model.weight.grad = torch.ones(3)
+        raise RuntimeError("no such luck\nat all")
+
+    assert compile_model(model, True, torch.device("cpu"), 1, attempt) is model
+    assert "not compiled: RuntimeError: no such luck; training goes on without" in capsys.readouterr().out
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert model.weight.grad is None
+
+
+def test_short_runs_on_a_cpu_are_not_compiled() -> None:
+    model = torch.nn.Linear(2, 2)
+    for wanted, steps in ((False, 10**6), ("auto", 10)):
+        assert compile_model(model, wanted, torch.device("cpu"), steps, lambda module: None) is model
+
+
+def test_a_compiled_run_gives_the_same(run_yaml: Path) -> None:
+    options = ["training.epochs=1", "model.name=mlp-pointwise", "model.layers=1"]
+    plain, _ = train(*setup(run_yaml, *options[:2], "training.compile=false"))
+    compiled, _ = train(*setup(run_yaml, *options[:2], "training.compile=true", "name=compiled"))
+    for name, value in weights(plain).items():
+        torch.testing.assert_close(value, weights(compiled)[name], rtol=1e-3, atol=1e-5)
+
+
+def test_batch_too_small_to_share(run_yaml: Path) -> None:
+    with pytest.raises(SSTCastError, match=r"batch_size: must be at least devices x accumulate"):
+        load_config(run_yaml, ["training.batch_size=3", "training.accumulate=4"])

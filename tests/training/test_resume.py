@@ -1,0 +1,108 @@
+"""Nothing is lost: kills, damage, old formats, losses that are not finite."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from runs_of_training import setup, weights
+
+from sstcast.config import load_config
+from sstcast.errors import SSTCastError
+from sstcast.runs import Run
+from sstcast.training.checkpoint import load_checkpoint, newest_checkpoint, step_checkpoints
+from sstcast.training.train import train
+
+SCRIPT = Path(__file__).parent / "runs_of_training.py"
+
+
+def test_ten_kills_change_no_bit(run_yaml: Path) -> None:
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}  # a fork must not inherit threads
+    out = subprocess.run(
+        [sys.executable, SCRIPT, run_yaml, "10"], env=environment, capture_output=True, text=True, check=True
+    )
+    assert out.stdout.splitlines()[-1] == "kills 10"
+    calm, disturbed = (Run(load_config(run_yaml).runs / name) for name in ("small", "disturbed"))
+    ours, theirs = (load_checkpoint(step_checkpoints(run.checkpoints)[-1]) for run in (calm, disturbed))
+    for part in ("model", "ema"):
+        for name, value in ours[part].items():
+            assert torch.equal(value, theirs[part][name]), name
+    best = [load_checkpoint(run.best) for run in (calm, disturbed)]
+    assert best[0]["epoch"] == best[1]["epoch"]
+    histories = [pd.read_csv(run.history).drop(columns="seconds") for run in (calm, disturbed)]
+    pd.testing.assert_frame_equal(*histories)
+
+
+def test_a_damaged_checkpoint_falls_back_to_the_one_before(
+    run_yaml: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["training.checkpoint_steps=4"]
+    config, windows = setup(run_yaml, *options)
+    run, _ = train(config, windows)
+    end = weights(run)
+    newest = step_checkpoints(run.checkpoints)
+    assert len(newest) == config.training.keep
+    newest[-1].write_bytes(newest[-1].read_bytes()[:500])
+    capsys.readouterr()
+    again, new = train(config, windows)
+    assert new
+    assert f"{newest[-1].name}: is damaged" in capsys.readouterr().out
+    assert all(torch.equal(value, weights(again)[name]) for name, value in end.items())
+    for path in step_checkpoints(run.checkpoints):
+        path.write_bytes(b"")
+    with pytest.raises(SSTCastError, match=r"checkpoints: no checkpoint in it can be read; delete"):
+        train(config, windows)
+
+
+def test_a_loss_that_is_not_finite(run_yaml: Path) -> None:
+    config, windows = setup(run_yaml, "training.checkpoint_steps=1")
+    poisoned = windows["train"].values.clone()
+    poisoned[400, 1] = np.inf
+    windows["train"] = type(windows["train"])(**{**vars(windows["train"]), "values": poisoned})
+    with pytest.raises(SSTCastError) as stop:
+        train(config, windows)
+    message = str(stop.value)
+    assert "the loss is not finite at epoch" in message
+    assert "\n" not in message
+    assert "tile 1, 2002-01-" in message or "tile 1, 2002-02-" in message, message
+    kept = newest_checkpoint(config.folder / "checkpoints")
+    assert kept is not None
+    assert f"last good checkpoint: {kept[0].name}" in message
+    assert all(torch.isfinite(value).all() for value in kept[1]["model"].values())
+
+    config, windows = setup(run_yaml, "name=skips", "training.skip_nonfinite=50", "training.epochs=1")
+    windows["train"] = type(windows["train"])(**{**vars(windows["train"]), "values": poisoned})
+    run, _ = train(config, windows)
+    state = newest_checkpoint(run.checkpoints)[1]["state"]
+    assert 0 < state["skipped"] <= 10
+    assert all(torch.isfinite(value).all() for value in weights(run).values())
+    assert np.isfinite(pd.read_csv(run.history)["train_loss"]).all()
+
+
+def test_a_checkpoint_of_the_first_format_is_brought_up_to_date(run_yaml: Path) -> None:
+    config, windows = setup(run_yaml, "training.epochs=1")
+    run, _ = train(config, windows)
+    path = step_checkpoints(run.checkpoints)[-1]
+    saved = torch.load(path, weights_only=True)
+    state = saved["state"]
+    row = {key: state["history"][0][key] for key in ("epoch", "validation_mse", "seconds")}
+    state = {
+        "epoch": 1,
+        "step": 0,
+        "loss": 0.0,
+        "best": state["best"],
+        "best_epoch": 0,
+        "history": [row | {"train_mse": 0.5}],
+    }
+    old = {"format": 1, "config": saved["config"], "model": saved["model"], "optimizer": saved["optimizer"]}
+    torch.save(old | {"state": state, "rng": torch.get_rng_state()}, run.checkpoints / "last.pt")
+    path.unlink()
+    shutil.rmtree(run.folder / "tensorboard", ignore_errors=True)
+    _, new = train(config, windows)
+    assert not new  # its one epoch was done
+    assert newest_checkpoint(run.checkpoints)[1]["state"]["history"][0]["train_loss"] == 0.5
