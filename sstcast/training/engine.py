@@ -19,7 +19,7 @@ from sstcast.training.checkpoint import load_weights, newest_checkpoint, save_ch
 from sstcast.training.compiling import compile_model
 from sstcast.training.interrupt import Interrupted, StopRequest
 from sstcast.training.optimization import build_optimizer, learning_rate
-from sstcast.training.progress import Progress
+from sstcast.training.progress import Progress, open_board
 from sstcast.training.state import State
 from sstcast.training.task import Task
 
@@ -68,7 +68,9 @@ class Trainer:
         module = compile_model(self.model, self.options.compile, self.fabric.device, total, self._attempt)
         # DistributedDataParallel goes around the model, and the compiler around both.
         self.module, self.stepper = self.fabric.setup(module, self.optimizer, _reapply_compile=not self.alone)
-        with StopRequest() as stop, Progress(total, shown=self.fabric.is_global_zero) as progress:
+        first = self.fabric.is_global_zero
+        board = open_board(self.run.folder / "tensorboard", self.state.epoch) if first else None
+        with StopRequest() as stop, Progress(total, first, board) as progress:
             while not self.finished:
                 self._epoch(stop, progress)
                 self._close_epoch()

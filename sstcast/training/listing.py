@@ -16,12 +16,16 @@ from sstcast.runs import Run
 def list_runs(folder: Path) -> None:
     """Print a row for every run below `folder`; raise SSTCastError if there is none."""
     runs = [Run(file.parent) for file in sorted(folder.rglob("config.yaml"))]
-    rows = [describe(run) for run in runs if run.members == [run]]  # of an ensemble, its members
+    rows = [
+        {"run": str(run.folder.relative_to(folder))} | describe(run)
+        for run in runs
+        if run.members == [run]  # of an ensemble, its members
+    ]
     if not rows:
         raise SSTCastError(f"{folder}: no runs; make one with sstcast train configs/demo.yaml")
     table = Table(box=SIMPLE_HEAD)
     for name in rows[0]:
-        table.add_column(name, no_wrap=True)
+        table.add_column(name, overflow="fold")
     for row in rows:
         table.add_row(*row.values())
     Console(highlight=False).print(table)
@@ -31,7 +35,7 @@ def describe(run: Run) -> dict[str, str]:
     """Return a run's model, state, best validation score and training time, from `history.csv`."""
     config: dict[str, Any] = yaml.safe_load(run.config_file.read_text())
     epochs, patience = config["training"]["epochs"], config["training"]["patience"]
-    row = {"run": str(run.folder), "model": config["model"]["name"], "state": f"epoch 0 of {epochs}"}
+    row = {"model": config["model"]["name"], "state": f"epoch 0 of {epochs}"}
     if not run.history.exists():
         return row | {"best validation": "-", "time": "-"}
     history = pd.read_csv(run.history)

@@ -1,5 +1,6 @@
-"""The bar: epoch by epoch what was learnt, and how long it will still take."""
+"""The bar: epoch by epoch what was learnt, and how long it will still take; and TensorBoard, if installed."""
 
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -9,9 +10,13 @@ QUICK = 0.5  # seconds
 
 
 class Progress:
-    """A progress bar over all steps of a training, if `shown`; use it as a context manager."""
+    """A progress bar over all steps of a training, if `shown`; use it as a context manager.
 
-    def __init__(self, steps: int, shown: bool = True) -> None:
+    What is said of an epoch also goes to `board`, TensorBoard's writer.
+    """
+
+    def __init__(self, steps: int, shown: bool = True, board: Any = None) -> None:
+        self.board = board
         self.bar = bar.Progress(
             bar.BarColumn(bar_width=None),
             bar.TextColumn("{task.completed:.0f}/{task.total:.0f} "),
@@ -32,6 +37,8 @@ class Progress:
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
         self.bar.stop()
+        if self.board is not None:
+            self.board.close()
 
     def step(self, done: int, loss: float) -> None:
         """Move to `done` steps; `loss` is the epoch's mean so far."""
@@ -39,6 +46,8 @@ class Progress:
 
     def epoch(self, row: dict[str, Any]) -> None:
         """Print a line for a finished epoch; where epochs are quick, only for one better than all before."""
+        for key, value in row.items() if self.board is not None else ():
+            self.board.add_scalar(key, value, row["epoch"])
         name, score = next((key, value) for key, value in row.items() if key.startswith("validation_"))
         self.bar.update(self.task, validation=f"{score:.4f}")
         quick = row["seconds"] < QUICK * row["epoch"]
@@ -49,3 +58,12 @@ class Progress:
             f"({row['seconds']:.0f} s)",
             highlight=False,
         )
+
+
+def open_board(folder: Path, epoch: int) -> Any:
+    """Return TensorBoard's writer, cleared of what it had from `epoch` on; None if it is not installed."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(folder, purge_step=epoch)

@@ -1,0 +1,69 @@
+from pathlib import Path
+
+import pytest
+from runs_of_training import setup
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from sstcast.config import load_config, parse_seeds
+from sstcast.errors import SSTCastError
+from sstcast.runs import Run
+from sstcast.training.listing import describe, list_runs
+from sstcast.training.train import plan, train
+
+
+def test_ensembles_resume_and_are_listed(run_yaml: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, windows = setup(run_yaml)
+    members = plan(run_yaml, None, "0..1", ["training.epochs=1"])
+    assert [(c.name, c.training.seed) for c in members] == [("seed-0", 0), ("seed-1", 1)]
+    run, _ = train(members[0], windows)
+    ensemble = Run(run.folder.parent)
+    train(members[1], windows)
+    best = ensemble.members[1].best
+    content = best.read_bytes()
+    best.unlink()
+    with pytest.raises(SSTCastError, match=r"seed-1.*no checkpoint yet"):
+        Run.open(ensemble.folder)
+    best.write_bytes(content)
+    assert Run.open(ensemble.folder).members == ensemble.members
+    assert plan(None, ensemble.folder, None, []) == members
+    assert [describe(member)["state"] for member in ensemble.members] == ["finished"] * 2
+    capsys.readouterr()
+    list_runs(ensemble.folder.parent)
+    listed = capsys.readouterr().out
+    assert "seed-0" in listed
+    assert "mpnn-vn" in listed
+    with pytest.raises(SSTCastError, match=r"is an ensemble; continue it with --resume"):
+        train(load_config(run_yaml, ["training.epochs=1"]), windows)
+
+
+def test_tensorboard_holds_the_history(run_yaml: Path) -> None:
+    config, windows = setup(run_yaml)
+    run, _ = train(config, windows)
+    events = EventAccumulator(str(run.folder / "tensorboard")).Reload()
+    assert [event.step for event in events.Scalars("validation_mse")] == [0, 1]
+    best = min(event.value for event in events.Scalars("validation_mse"))
+    assert describe(run)["best validation"] == f"{best:.4f} (mse)"
+
+
+@pytest.mark.parametrize("text", ["", "x", "3..1", "-1", "1,1"])
+def test_seeds_that_are_none(text: str) -> None:
+    with pytest.raises(SSTCastError, match=r"write 0\.\.4"):
+        parse_seeds(text)
+
+
+def test_seeds() -> None:
+    assert parse_seeds("0..3") == [0, 1, 2, 3]
+    assert parse_seeds("7") == [7]
+    assert parse_seeds("0,2,5") == [0, 2, 5]
+
+
+def test_arguments_that_do_not_fit(run_yaml: Path, tmp_path: Path) -> None:
+    for path, resume, seeds, message in (
+        (None, None, None, "give either a YAML"),
+        (run_yaml, tmp_path, None, "give either a YAML"),
+        (None, tmp_path, None, "not a run"),
+    ):
+        with pytest.raises(SSTCastError, match=message):
+            plan(path, resume, seeds, [])
+    with pytest.raises(SSTCastError, match="no runs; make one"):
+        list_runs(tmp_path)
