@@ -1,12 +1,12 @@
 # make demo   the main job on real data: prepare, train, evaluate, maps, report
 # make test   format, lint, types, tests
-# make bench-data, make bench-vn   the measurements quoted in docs/
+# make bench-data, make bench-vn, make bench-zoo, make bench-models   the measurements quoted in docs/
 
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test clean bench-data bench-vn
+.PHONY: demo test clean bench-data bench-vn bench-zoo bench-models
 
 demo: .venv/installed
 	$(BIN)/sstcast prepare configs/demo.yaml
@@ -37,6 +37,12 @@ bench-data: .venv/installed
 
 bench-vn: .venv/installed
 	$(BIN)/python benchmarks/virtual_node.py
+
+bench-zoo: .venv/installed
+	$(BIN)/python benchmarks/zoo.py
+
+bench-models: .venv/installed
+	$(BIN)/python benchmarks/models.py
 
 clean:
 	rm -rf .venv data/prepared runs

@@ -14,7 +14,8 @@ import torch
 
 from sstcast import __version__
 from sstcast.config import load_config
-from sstcast.evaluation.evaluate import MODEL, evaluate
+from sstcast.evaluation.evaluate import evaluate
+from sstcast.evaluation.tables import MODEL
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.windows import cut_windows
 from sstcast.training.train import train

@@ -33,6 +33,35 @@ def test_every_shipped_configuration_is_valid(path: Path) -> None:
         load_config(path)
 
 
+def test_a_base_says_what_a_file_leaves_out(tmp_path: Path) -> None:
+    (tmp_path / "base.yaml").write_text(
+        "runs: elsewhere\n"
+        "data: {horizon: 7, splits: {train: [1982, 2013], validation: [2014, 2014], test: [2015, 2016]}}\n"
+        "training: {epochs: 3, batch_size: 5}\n"
+    )
+    (tmp_path / "inner").mkdir()
+    path = tmp_path / "inner" / "run.yaml"
+    path.write_text("base: ../base.yaml\nmodel: {name: mpnn, width: 8}\ntraining: {batch_size: 6}\n")
+    config = load_config(path, ["training.epochs=4"])
+    assert config.folder == Path("elsewhere/run")
+    assert config.data.horizon == 7
+    assert config.model.options == {"width": 8}
+    assert (config.training.epochs, config.training.batch_size) == (4, 6)
+
+
+@pytest.mark.parametrize(("base", "words"), [("absent.yaml", "absent.yaml"), ("[1]", "run.yaml: base:")])
+def test_a_base_that_is_none(tmp_path: Path, base: str, words: str) -> None:
+    (tmp_path / "run.yaml").write_text(f"base: {base}\nmodel: {{name: mpnn}}\n")
+    with pytest.raises(SSTCastError, match=words):
+        load_config(tmp_path / "run.yaml")
+
+
+def test_a_base_has_no_base_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text("base: run.yaml\n" + DEMO.read_text())
+    with pytest.raises(SSTCastError, match=r"base: unknown key"):
+        load_config(tmp_path / "run.yaml")
+
+
 @pytest.mark.parametrize(
     ("override", "words"),
     [

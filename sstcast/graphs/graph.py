@@ -15,6 +15,7 @@ Layers compute plane by plane, `[f(xj) for xj in graph.source(x)]`. Shapes, with
 | `dense(x)`: features, mask              | `[B, H*W, d]`, `[B, H*W]`    | `[graphs, N, d]`, `[graphs, N]`   |
 | `laplacian(k)`: vectors, values         | `[1, H*W, k]`, `[1, k]`      | `[nodes, k]`, `[graphs, k]`       |
 | `random_walk(steps)`                    | `[1, H*W, steps]`            | `[nodes, steps]`                  |
+| `geography`, or None                    | `[B, H*W, 5]`                | `[nodes, 5]`                      |
 
 A plane of one direction fits a CPU's cache where all eight together do not, and a compiler fuses a sum over
 planes where it cannot fuse a stack of them: `benchmarks/planes.py` compares the two.
@@ -31,10 +32,14 @@ from torch import Tensor
 
 Reduce = Literal["sum", "mean", "max"]
 Planes = Sequence[Tensor]
+GEOGRAPHY = 5  # channels of `geography`
 
 
 class Graph(Protocol):
     """What a layer may ask; see the module's table for shapes."""
+
+    geography: Tensor | None
+    """Where and when: the unit vector of a node's place on the globe, sine and cosine of the time of year."""
 
     @property
     def edge_attr(self) -> Planes | None:

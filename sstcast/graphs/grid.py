@@ -20,8 +20,15 @@ class GridGraph:
 
     OFFSETS = tuple((dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1) if (dy, dx) != (0, 0))
 
-    def __init__(self, height: int, width: int, mask: Tensor | None = None, wrap: bool = False) -> None:
-        self.height, self.width, self.wrap = height, width, wrap
+    def __init__(
+        self,
+        height: int,
+        width: int,
+        mask: Tensor | None = None,
+        wrap: bool = False,
+        geography: Tensor | None = None,
+    ) -> None:
+        self.height, self.width, self.wrap, self.geography = height, width, wrap, geography
         self.mask = torch.ones(1, height * width, dtype=torch.bool) if mask is None else mask
         # [B, H*W, 1] a direction: True where the source lies off the grid or takes no part.
         self.no_edge = [~plane for plane in self.source(self.mask.unsqueeze(-1))]

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 Array = NDArray[np.float64]
+ENTRIES = 2**26  # of powers of a walk held at once: long walks on a small world reach everything
 DENSE = 1000  # nodes of a component up to which all its eigenpairs are computed
 SPARE = 8  # further pairs that the iterative solver computes, so that few degenerate groups are cut
 SAME = 1e-10  # eigenvalues closer than this are one, as far as a solver can tell
@@ -54,12 +55,16 @@ def landing_probabilities(edge_index: Tensor, nodes: int, steps: int) -> Tensor:
     Source: Dwivedi et al. 2022, arXiv:2110.07875.
     """
     adjacency = _adjacency(edge_index, nodes)
-    walk = power = diags_array(1 / np.maximum(adjacency.sum(axis=1), 1)) @ adjacency
-    returns = [power.diagonal()]
-    for _ in range(steps - 1):
-        power = power @ walk
-        returns.append(power.diagonal())
-    return torch.from_numpy(np.stack(returns, axis=1).astype(np.float32)).to(edge_index.device)
+    walk = csr_array(diags_array(1 / np.maximum(adjacency.sum(axis=1), 1)) @ adjacency)
+    returns = np.zeros((nodes, steps), np.float32)
+    ends = max(1, ENTRIES // max(nodes, 1))
+    for start in range(0, nodes, ends):  # walks that end on some nodes at a time
+        some = slice(start, start + ends)
+        power = eye_array(nodes, format="csc")[:, some]
+        for step in range(steps):
+            power = walk @ power
+            returns[some, step] = power[some].diagonal()
+    return torch.from_numpy(returns).to(edge_index.device)
 
 
 def node_identifiers(mask: Tensor, width: int, seed: int | None = None) -> Tensor:

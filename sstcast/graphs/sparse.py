@@ -25,22 +25,24 @@ class SparseGraph:
         edge_attr: Tensor | None = None,
         basis: tuple[Tensor, Tensor] | None = None,
         walk: Tensor | None = None,
+        geography: Tensor | None = None,
     ) -> None:
         self.edge_index, self.batch, self.graphs = edge_index, batch, graphs
         self.edge_attr = None if edge_attr is None else [edge_attr]
-        self.basis, self.walk = basis, walk
+        self.basis, self.walk, self.geography = basis, walk, geography
 
     @classmethod
     def from_pyg(cls, data: Data) -> "SparseGraph":
         """Wrap a PyTorch Geometric `Data` or `Batch`.
 
         Positions computed beforehand are taken from `laplacian_vectors` `[nodes, k]`, `laplacian_values`
-        `[1, k]` of each graph, and `random_walk` `[nodes, steps]`, where the data has them.
+        `[1, k]` of each graph, and `random_walk` `[nodes, steps]`, where the data has them; so is `geography`.
         """
         batch = data.edge_index.new_zeros(data.num_nodes) if data.batch is None else data.batch
         basis = (data.laplacian_vectors, data.laplacian_values) if "laplacian_vectors" in data else None
-        graphs, walk = getattr(data, "num_graphs", 1), getattr(data, "random_walk", None)
-        return cls(data.edge_index, batch, graphs, data.edge_attr, basis, walk)
+        graphs = getattr(data, "num_graphs", 1)
+        known = (getattr(data, name, None) for name in ("random_walk", "geography"))
+        return cls(data.edge_index, batch, graphs, data.edge_attr, basis, *known)
 
     def source(self, x: Tensor) -> Planes:
         """Return `x` at each edge's source."""

@@ -63,8 +63,11 @@ def _of_sparse(graph: SparseGraph, x: Tensor) -> UndirectedEdges:
     first, second = torch.where(swap, mean, first), torch.where(swap, mean, second)
     batch = graph.batch[source[chosen]]
 
-    def dense(values: Tensor) -> Tensor:
-        return to_dense_batch(values, batch, batch_size=graph.graphs)[0]
+    most = int(batch.bincount(minlength=1).max())  # 0 even if there is no graph
 
-    mask = to_dense_batch(first, batch, batch_size=graph.graphs)[1]
-    return UndirectedEdges(dense(first), dense(second), None if attr is None else dense(attr[chosen]), mask)
+    def dense(values: Tensor) -> tuple[Tensor, Tensor]:
+        padded, mask = to_dense_batch(values, batch, max_num_nodes=most, batch_size=graph.graphs)
+        return padded, mask
+
+    (first, mask), (second, _) = dense(first), dense(second)
+    return UndirectedEdges(first, second, None if attr is None else dense(attr[chosen])[0], mask)

@@ -8,12 +8,12 @@ import inspect
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from pydantic import ConfigDict, create_model
 from torch import nn
 
-from sstcast.config import suggest, validate
+from sstcast.config import suggest
 from sstcast.errors import SSTCastError
 from sstcast.models.base import Backbone, Forecaster, ForecastModel
+from sstcast.models.options import check_options
 
 
 class Entry(NamedTuple):
@@ -52,7 +52,16 @@ def build_model(name: str, **options: Any) -> Any:
     Raises SSTCastError for a name or an option that does not exist, or a value of the wrong type.
     """
     cls, fixed = _class(name)
-    return cls(**_checked(name, _parameters(cls), fixed | options))
+    return cls(**check_options(_parameters(cls).values(), fixed | options, f"model {name}"))
+
+
+def default_options(name: str) -> dict[str, Any]:
+    """Return the options of the model called `name`, those without a default left out.
+
+    Raises SSTCastError for a name that does not exist.
+    """
+    cls, fixed = _class(name)
+    return {k: p.default for k, p in _parameters(cls).items() if p.default is not p.empty} | fixed
 
 
 def build_forecaster(
@@ -71,7 +80,7 @@ def build_forecaster(
     around = {
         key: p for key, p in _parameters(Forecaster).items() if key not in {"backbone", "history", "horizon"}
     }
-    checked = _checked(name, _parameters(cls) | around, fixed | options)
+    checked = check_options([*_parameters(cls).values(), *around.values()], fixed | options, f"model {name}")
     forecaster = {key: checked.pop(key) for key in around}
     return Forecaster(cls(**checked), history, horizon, **forecaster)
 
@@ -86,11 +95,3 @@ def _class(name: str) -> tuple[type[nn.Module], dict[str, Any]]:
 
 def _parameters(cls: type[nn.Module]) -> dict[str, inspect.Parameter]:
     return dict(inspect.signature(cls).parameters)
-
-
-def _checked(name: str, parameters: dict[str, inspect.Parameter], options: dict[str, Any]) -> dict[str, Any]:
-    fields: dict[str, Any] = {
-        p.name: (p.annotation, ... if p.default is p.empty else p.default) for p in parameters.values()
-    }
-    schema = create_model("Options", __config__=ConfigDict(extra="forbid"), **fields)
-    return validate(schema, options, f"model {name}").model_dump()

@@ -9,8 +9,8 @@ there is finite and means nothing. With n nodes, width d, m features and blocks 
 | `LinearAttention`                     | n d^2              | Katharopoulos et al. 2020, arXiv:2006.16236       |
 | `PerformerAttention`                  | n m d              | Choromanski et al. 2021, arXiv:2009.14794         |
 | `DeepSets`                            | n d^2              | Cai et al. 2023, arXiv:2301.11956, section 7.2    |
-| `bigbird.BigBirdAttention`   | n b d              | Zaheer et al. 2020, arXiv:2007.14062              |
-| `exphormer.ExphormerAttention` | (n + edges) d      | Shirzad et al. 2023, arXiv:2303.06147             |
+| `bigbird.BigBirdAttention`            | n b d              | Zaheer et al. 2020, arXiv:2007.14062              |
+| `exphormer.ExphormerAttention`        | (n + edges) d      | Shirzad et al. 2023, arXiv:2303.06147             |
 | `primphormer.PrimalAttention`         | n d^2              | Chen et al. 2023, arXiv:2305.19798                |
 | `primphormer.PrimphormerAttention`    | n d^2              | Primphormer, section 2.2                          |
 """
@@ -21,13 +21,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from pydantic import ConfigDict, PositiveInt, create_model
+from pydantic import PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sstcast.config import validate
 from sstcast.errors import SSTCastError
+from sstcast.graphs.anchors import check_memory
 from sstcast.models.kernels import elu_features, favor_features, kernel_attention, orthogonal_directions, widen
+from sstcast.models.options import check_options
 
 
 class Attention(nn.Module):
@@ -124,7 +125,13 @@ class DeepSets(nn.Module):
 
 
 def softmax_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, dropout: float = 0.0) -> Tensor:
-    """Return `[B, heads, N, d]`; a row without any key attends to all of them, for want of NaN."""
+    """Return `[B, heads, N, d]`; a row without any key attends to all of them, for want of NaN.
+
+    Raises SSTCastError if there is no memory for the weights, which dropout on a CPU, and only that, keeps.
+    """
+    if dropout and q.device.type == "cpu":
+        size = (*q.shape[:-1], k.shape[-2])
+        check_memory(f"softmax attention with dropout, {' x '.join(map(str, size))} scores", 4 * math.prod(size))
     keys = mask | ~mask.any(-1, keepdim=True)
     return F.scaled_dot_product_attention(q, k, v, keys[:, None, None], dropout_p=dropout)
 
@@ -159,7 +166,6 @@ def build_attention(
     Raises SSTCastError, naming the option, if there is no such one or its value is of the wrong type.
     """
     arguments = inspect.signature(kinds[name]).parameters
-    fields: dict[str, Any] = {p.name: (p.annotation, p.default) for p in arguments.values() if p.name not in sizes}
-    schema = create_model("Options", __config__=ConfigDict(extra="forbid"), **fields)
-    checked = validate(schema, dict(options or {}), f"attention_options of {name}").model_dump()
+    further = [p for p in arguments.values() if p.name not in sizes]
+    checked = check_options(further, options or {}, f"attention_options of {name}")
     return kinds[name](**{key: sizes[key] for key in arguments if key in sizes}, **checked)

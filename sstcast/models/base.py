@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from sstcast.graphs.graph import Graph
+from sstcast.errors import SSTCastError
+from sstcast.graphs.graph import GEOGRAPHY, Graph
 from sstcast.models.encodings import Positional, build_encoding
 
 
@@ -20,6 +21,10 @@ class Backbone(nn.Module):
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
         """Map `x` to features of the same shape."""
         raise NotImplementedError
+
+    def encode(self, x: Tensor, graph: Graph) -> tuple[Tensor, Tensor | None]:
+        """Return `forward`'s node features and, of a model that keeps one, each graph's own row `[graphs, width]`."""
+        return self(x, graph), None
 
     def auxiliary_loss(self) -> Tensor:
         """Return what is to be added to the loss: nothing, unless a model says otherwise."""
@@ -43,23 +48,35 @@ class Forecaster(ForecastModel):
 
     So the network need not learn to repeat what it was given. The encoder and the head act on each node
     alone, and the whole is as equivariant as its backbone; with `positional` a node also knows where it is
-    in the graph (see `encodings`). The head has one hidden layer of twice the width (Cai et al. 2023, D.4:
-    256 and 512).
+    in the graph (see `encodings`), and with `geography` where on the globe it is and when in the year. The
+    head has one hidden layer of twice the width (Cai et al. 2023, D.4: 256 and 512).
     """
 
-    def __init__(self, backbone: Backbone, history: int, horizon: int, positional: Positional = "none") -> None:
+    def __init__(
+        self,
+        backbone: Backbone,
+        history: int,
+        horizon: int,
+        positional: Positional = "none",
+        geography: bool = False,
+    ) -> None:
         super().__init__()
         width = backbone.width
         self.encoder = nn.Linear(history, width)
         self.position = build_encoding(positional, width)
+        self.geography = nn.Linear(GEOGRAPHY, width, bias=False) if geography else None
         self.backbone = backbone
         self.head = nn.Sequential(nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, horizon))
 
     def forward(self, history: Tensor, graph: Graph) -> Tensor:
-        """Forecast the coming days."""
+        """Forecast the coming days. Raises SSTCastError if the graph lacks the geography asked for."""
         x = self.encoder(history)
         if self.position is not None:
             x = x + self.position(graph)
+        if self.geography is not None:
+            if graph.geography is None:
+                raise SSTCastError("geography: these graphs do not say where they lie; set model.geography=false")
+            x = x + self.geography(graph.geography)
         return history[..., -1:] + self.head(self.backbone(x, graph))
 
     def auxiliary_loss(self) -> Tensor:

@@ -55,6 +55,8 @@ class BiasedTransformer(Backbone):
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
         """Map node features to node features of the same shape."""
+        if not x.numel():
+            return self.norm(x)  # no node, no distance
         hops = self.distances(graph)
         hops = None if hops is None else hops.to(x.device)
         for block in self.blocks:

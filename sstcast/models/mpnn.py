@@ -53,6 +53,10 @@ class MPNN(Backbone):
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
         """Map node features to node features of the same shape."""
+        return self.encode(x, graph)[0]
+
+    def encode(self, x: Tensor, graph: Graph) -> tuple[Tensor, Tensor | None]:
+        """Return the nodes and the virtual node, as it was before the last layer; None without."""
         vn, edges = None, graph.edge_attr
         if self.edge_encoder is not None and edges is not None:
             edges = [self.edge_encoder(e) for e in edges]
@@ -63,4 +67,4 @@ class MPNN(Backbone):
             x = update if conv.residual else x + self.dropout(norm(update).relu())
             if layer < len(self.virtual_nodes):
                 vn = self.virtual_nodes[layer](x, vn, graph)
-        return x
+        return x, vn

@@ -1,6 +1,7 @@
 """Windows of history and future, cut from one tensor that stays on the device."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from sstcast.config import DataConfig
 from sstcast.graphs.grid import GridGraph
+from sstcast.ocean.anomalies import YEAR
 from sstcast.ocean.tiles import tile_index, to_tiles
 
 
@@ -27,7 +29,8 @@ class Windows:
     """All windows of one split.
 
     `values [T, tile, N]` holds the split's standardised anomalies, 0 on land; `ocean [tile, N]` is True on
-    ocean; `days [T]` are its dates; `shape` is the tiles' (rows, columns). Window `i` of the
+    ocean; `days [T]` are its dates; `shape` is the tiles' (rows, columns); `place [tile, N, 3]` are unit vectors
+    from the centre of the globe. Window `i` of the
     `tiles * (T - history - horizon)` starts on day `i // tiles` of tile `i % tiles`. A split is cut out
     first and windows are made of it alone, so none crosses a split; their number is the paper's (Table 9).
     """
@@ -38,6 +41,7 @@ class Windows:
     shape: tuple[int, int]
     history: int
     horizon: int
+    place: Tensor
 
     def __len__(self) -> int:
         return self.starts * self.values.shape[1]
@@ -54,7 +58,15 @@ class Windows:
 
     def to(self, device: torch.device | str) -> "Windows":
         """Move the tensors."""
-        return replace(self, values=self.values.to(device), ocean=self.ocean.to(device))
+        moved = {name: getattr(self, name).to(device) for name in ("values", "ocean", "place")}
+        return replace(self, **moved)
+
+    @cached_property
+    def season(self) -> Tensor:
+        """Sine and cosine of each day's time of year, `[T, 2]`."""
+        days = (self.days - self.days.astype("datetime64[Y]")) / np.timedelta64(1, "D")
+        angle = torch.from_numpy(2 * np.pi / YEAR * days)
+        return torch.stack([angle.sin(), angle.cos()], dim=1).to(self.values)
 
     def batch(self, index: Tensor, device: torch.device | None = None) -> Batch:
         """Return the windows numbered `index [B]`, on another `device` if one is given."""
@@ -62,12 +74,14 @@ class Windows:
         tile = index % tiles
         day = (index // tiles)[:, None] + torch.arange(self.history + self.horizon, device=index.device)
         window = self.values[day, tile[:, None]].transpose(1, 2)
-        ocean = self.ocean[tile]
+        ocean, place = self.ocean[tile], self.place[tile]
+        season = self.season[day[:, self.history - 1], None].expand(-1, place.shape[1], -1)
+        geography = torch.cat([place, season], dim=-1)
         if device is not None and device != window.device:
-            window, ocean = (part.pin_memory().to(device, non_blocking=True) for part in (window, ocean))
-        return Batch(
-            window[..., : self.history], window[..., self.history :], ocean, GridGraph(*self.shape, ocean)
-        )
+            parts = (window, ocean, geography)
+            window, ocean, geography = (part.pin_memory().to(device, non_blocking=True) for part in parts)
+        graph = GridGraph(*self.shape, ocean, geography=geography)
+        return Batch(window[..., : self.history], window[..., self.history :], ocean, graph)
 
 
 def cut_windows(anomalies: xr.Dataset, data: DataConfig, split: str) -> Windows:
@@ -89,4 +103,12 @@ def windows_of(anomalies: xr.Dataset, data: DataConfig) -> Windows:
         shape=data.box.tile,
         history=data.history,
         horizon=data.horizon,
+        place=unit_vectors(anomaly, index),
     )
+
+
+def unit_vectors(field: xr.DataArray, index: np.ndarray) -> Tensor:
+    """Return the places of a `field(..., lat, lon)` in degrees on a globe of radius 1, `[tile, N, 3]`."""
+    lat, lon = np.meshgrid(np.deg2rad(field["lat"]), np.deg2rad(field["lon"]), indexing="ij")
+    vectors = np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
+    return torch.from_numpy(to_tiles(vectors.astype(np.float32), index)).permute(1, 2, 0)

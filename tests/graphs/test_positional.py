@@ -159,7 +159,10 @@ def test_positions_computed_beforehand_are_taken() -> None:
     assert graph.laplacian(6)[0].shape == (8, 6)
 
 
-def test_landing_probabilities_are_pygs() -> None:
+@pytest.mark.parametrize("entries", [positional.ENTRIES, 5 * 32, 1])
+def test_landing_probabilities_are_pygs(monkeypatch: pytest.MonkeyPatch, entries: int) -> None:
+    """In one piece, in pieces of five nodes, and node by node."""
+    monkeypatch.setattr(positional, "ENTRIES", entries)
     edge_index = to_undirected(torch.randint(0, 30, (2, 60), generator=torch.Generator().manual_seed(0)))
     edge_index = edge_index[:, edge_index[0] != edge_index[1]]
     expected = AddRandomWalkPE(7, "walk")(Data(edge_index=edge_index, num_nodes=32)).walk

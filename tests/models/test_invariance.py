@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._dynamo.testing import CompileCounterWithBackend
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import subgraph
 
@@ -14,7 +15,8 @@ H, W, HISTORY, HORIZON = 5, 6, 7, 3
 SMALL = {
     "mlp": {"hidden": 16},
     "tfnet": {"width": 4},
-    "polynormer": {"width": 16, "heads": 4},
+    "gps": {"width": 16, "layers": 2},
+    "polynormer": {"width": 16, "heads": 4, "local_layers": 2, "global_layers": 1},
     "primphormer": {"width": 16, "layers": 2, "attention_options": {"rank": 5, "projections": 6}},
     "sapdgt": {"width": 16, "radius": 2},
 }
@@ -127,3 +129,19 @@ def test_state_dict_round_trip(name: str) -> None:
     other = make(name, seed=1)
     other.load_state_dict(make(name).state_dict())
     assert torch.equal(other(x, graph), make(name)(x, graph))
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # Dynamo's own, where it resumes after a break
+@pytest.mark.parametrize("name", MODELS)
+def test_compiled_gives_the_same(name: str) -> None:
+    """Dynamo's graphs, run op by op: generating code for them would take minutes."""
+    torch._dynamo.reset()
+    model, (x, graph) = make(name), make_grid()
+    traced = CompileCounterWithBackend("eager")
+    results = []
+    for call in (model, torch.compile(model, backend=traced)):
+        out = call(x, graph)[graph.mask]
+        loss = out.square().sum() + model.auxiliary_loss()
+        results.append((out, *torch.autograd.grad(loss, list(model.parameters()))))
+    assert traced.op_count > 5
+    torch.testing.assert_close(*results, rtol=1e-6, atol=1e-6)

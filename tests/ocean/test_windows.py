@@ -68,3 +68,20 @@ def test_land_is_zero_and_marked() -> None:
     assert batch.ocean.tolist() == [[False, True, True, True]] * 2
     assert (batch.history[:, 0] == 0).all()
     assert (batch.target[:, 0] == 0).all()
+
+
+def test_geography_of_another_region_and_season() -> None:
+    """Against angles: of places to a pole and to a meridian, and of days to midwinter."""
+    region = Region(lon=(178, 182), lat=(-1, 1), tile=(2, 2))
+    anomalies = ocean_of_days((2, 4)).assign_coords(lat=[-0.5, 0.5], lon=[178.5, 179.5, -179.5, -178.5])
+    windows = cut_windows(anomalies, DataConfig(region=region, splits=SPLITS, history=42), "test")
+    index = torch.tensor([0, 1, 2 * 182 + 1])
+    geography = windows.batch(index).graph.geography
+    assert geography is not None
+    assert geography.shape == (3, 4, 5)
+    x, y, z, sine, cosine = np.moveaxis(geography.double().numpy(), -1, 0)
+    np.testing.assert_allclose(np.degrees(np.arcsin(z)), [[-0.5, -0.5, 0.5, 0.5]] * 3, atol=1e-5)
+    west, east = [178.5, 179.5] * 2, [180.5, 181.5] * 2
+    np.testing.assert_allclose(np.degrees(np.arctan2(y, x)) % 360, [west, east, east], atol=1e-4)
+    day_of_year = np.degrees(np.arctan2(sine, cosine)) % 360 / 360 * 365.2425
+    np.testing.assert_allclose(day_of_year, np.array([[41], [41], [223]]) * np.ones(4), atol=1e-3)

@@ -1,0 +1,85 @@
+"""What a forecaster knows of where on the globe its nodes are, and when in the year."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from sstcast.errors import SSTCastError
+from sstcast.graphs.grid import GridGraph
+from sstcast.graphs.sparse import SparseGraph
+from sstcast.models import MODELS, build_forecaster
+from sstcast.models.base import Forecaster
+
+H, W, HISTORY, HORIZON = 4, 5, 7, 2
+BACKBONES = [name for name in MODELS if name not in {"mlp", "tfnet"}]
+
+
+def make(name: str = "mpnn") -> Forecaster:
+    torch.manual_seed(0)
+    options = {"width": 16, "geography": True} | ({"radius": 2} if name == "sapdgt" else {})
+    if name == "polynormer":
+        options["heads"] = 4
+    model = build_forecaster(name, history=HISTORY, horizon=HORIZON, shape=(H, W), **options)
+    assert isinstance(model, Forecaster)
+    return model.eval()
+
+
+def geography(latitude: Tensor, day: float) -> Tensor:
+    """Features of nodes on the meridian of Greenwich, at latitudes `[B, N]` in degrees."""
+    angle, time = torch.deg2rad(latitude), torch.full_like(latitude, day / 365 * 2 * torch.pi)
+    return torch.stack([angle.cos(), torch.zeros_like(angle), angle.sin(), time.sin(), time.cos()], dim=-1)
+
+
+def grid(day: float, mask: Tensor | None = None, south: float = -30) -> GridGraph:
+    latitude = (south + torch.arange(H).repeat_interleave(W)).expand(2, -1)
+    return GridGraph(H, W, mask, geography=geography(latitude, day))
+
+
+@pytest.mark.parametrize("name", BACKBONES)
+def test_season_and_place_change_the_output(name: str) -> None:
+    model, x = make(name), torch.randn(2, H * W, HISTORY)
+    summer = model(x, grid(0))
+    assert not torch.allclose(model(x, grid(180)), summer, atol=1e-4)
+    assert not torch.allclose(model(x, grid(0, south=30)), summer, atol=1e-4)
+
+
+def test_land_and_storage_change_nothing() -> None:
+    model, x = make(), torch.randn(2, H * W, HISTORY)
+    mask = torch.rand(2, H * W) < 0.7
+    graph = grid(0, mask)
+    expected = model(x, graph)[mask]
+    where = graph.geography
+    assert where is not None
+    changed = GridGraph(H, W, mask, geography=torch.where(mask.unsqueeze(-1), where, 100.0))
+    torch.testing.assert_close(model(x, changed)[mask], expected)
+    whole = grid(0)
+    index = whole.edge_index()
+    attr = torch.stack([index[0] % W - index[1] % W, index[0] // W - index[1] // W], dim=1).float()
+    batch = torch.zeros(H * W, dtype=torch.long)
+    sparse = SparseGraph(index, batch, 1, attr, geography=where[0])
+    torch.testing.assert_close(model(x[0], sparse), model(x, whole)[0], rtol=1e-5, atol=1e-5)
+
+
+def test_it_learns_what_depends_on_latitude_alone() -> None:
+    """Noise for a history: only the place tells the target, also at latitudes between those of the training."""
+    model = make("mlp-pointwise").train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+
+    def error(latitude: Tensor) -> Tensor:
+        x = torch.randn(*latitude.shape, HISTORY)
+        target = torch.deg2rad(2 * latitude).sin().unsqueeze(-1)
+        graph = GridGraph(H, W, geography=geography(latitude, day=0))
+        return (model(x, graph) - target).square().mean()
+
+    for _ in range(300):
+        optimizer.zero_grad()
+        error(20 * torch.randint(-4, 5, (16, H * W)).float()).backward()
+        optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        assert error(160 * torch.rand(200, H * W) - 80) < 0.05  # 0.5 is the variance of the target
+
+
+def test_graphs_without_it_are_refused() -> None:
+    with pytest.raises(SSTCastError, match="geography"):
+        make()(torch.randn(1, H * W, HISTORY), GridGraph(H, W))
