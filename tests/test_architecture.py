@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "sstcast"
-UPPER = {"training", "evaluation", "benchmarks", "cli"}
+UPPER = {"training", "evaluation", "forecasting", "benchmarks", "studies", "cli"}
 FORBIDDEN = {"ocean": UPPER, "graphs": UPPER, "models": UPPER | {"ocean"}}
 
 

@@ -23,7 +23,7 @@ class Backbone(nn.Module):
         raise NotImplementedError
 
     def encode(self, x: Tensor, graph: Graph) -> tuple[Tensor, Tensor | None]:
-        """Return `forward`'s node features and, of a model that keeps one, each graph's own row `[graphs, width]`."""
+        """Return the node features and, of a model that keeps one, each graph's own row `[graphs, width]`."""
         return self(x, graph), None
 
     def auxiliary_loss(self) -> Tensor:
