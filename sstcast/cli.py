@@ -4,6 +4,7 @@ Rooms are imported inside the verbs, so that `--help` answers at once.
 """
 
 import os
+import signal
 import sys
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -24,9 +25,11 @@ app = typer.Typer(
 Config = Annotated[Path, typer.Argument(help="The run's YAML, for instance configs/demo.yaml.")]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key; repeatable.")]
 Runs = Annotated[list[Path], typer.Argument(help="Run folders, for instance runs/demo.", metavar="RUN...")]
+Root = Annotated[Path | None, typer.Option(help="Folder of raw files; data/graphs by default.", metavar="FOLDER")]
 OneRun = Annotated[Path, typer.Argument(help="A run folder, for instance runs/demo.", metavar="RUN")]
 
 INCOMPLETE = 3
+FIRST_PROCESS = os.environ.get("LOCAL_RANK", "0") == "0"  # the others, of training on several devices, are silent
 
 
 def day_option(text: str) -> Any:
@@ -44,7 +47,7 @@ def main() -> None:
         if debug or not (usage or isinstance(error, (SSTCastError, OSError))):
             raise
         message = " ".join((usage() if usage else str(error)).split())
-        if message:  # without any argument the help has been printed already
+        if message and FIRST_PROCESS:  # without any argument the help has been printed already
             print(f"sstcast: {message}{'; see sstcast --help' if usage else ''}", file=sys.stderr)
         code = 2
     sys.exit(code)
@@ -137,60 +140,170 @@ def models() -> None:
 
 
 @app.command()
-def train(config: Config, set_: Set = None) -> None:
-    """Fit a model; continue if the run was interrupted."""
-    from sstcast.config import load_config
-    from sstcast.ocean.prepare import Prepared
-    from sstcast.ocean.windows import cut_windows
+def train(
+    config: Annotated[Path | None, typer.Argument(help="The run's YAML, for instance configs/demo.yaml.")] = None,
+    set_: Set = None,
+    resume: Annotated[Path | None, typer.Option(help="Go on with this run instead.", metavar="RUN")] = None,
+    seeds: Annotated[str | None, typer.Option(help="Train an ensemble, for instance 0..4.")] = None,
+    devices: Annotated[int | None, typer.Option(help="How many to train on; training.devices.")] = None,
+    strategy: Annotated[str | None, typer.Option(help="auto or ddp; training.strategy.")] = None,
+    precision: Annotated[str | None, typer.Option(help="auto, 32-true or bf16-mixed.")] = None,
+) -> None:
+    """Fit a model or an ensemble; continue if it was interrupted."""
     from sstcast.training.interrupt import Interrupted
-    from sstcast.training.train import train
+    from sstcast.training.train import plan, train, training_windows
 
-    run_config = load_config(config, set_)
-    _, anomalies = Prepared.of(run_config.data).open()
-    windows = {split: cut_windows(anomalies, run_config.data, split) for split in ("train", "validation")}
-    try:
-        run, trained = train(run_config, windows)
-    except Interrupted as stop:
-        print(f"{run_config.folder}: interrupted and saved; the same command continues", file=sys.stderr)
-        raise typer.Exit(128 + stop.signal) from None
-    print(f"{run.folder}: {'trained' if trained else 'nothing to do'}; best checkpoint {run.best}")
+    flags = {"devices": devices, "strategy": strategy, "precision": precision}
+    chosen = [f"training.{key}={value}" for key, value in flags.items() if value is not None]
+    configs = plan(config, resume, seeds, [*(set_ or []), *chosen])
+    windows = training_windows(configs[0])
+    for each in configs:
+        try:
+            run, trained = train(each, windows)
+        except Interrupted as stop:
+            if FIRST_PROCESS:
+                print(f"{each.folder}: interrupted and saved; the same command continues", file=sys.stderr)
+            raise typer.Exit(128 + stop.signal) from None
+        if FIRST_PROCESS:
+            print(f"{run.folder}: {'trained' if trained else 'nothing to do'}; best checkpoint {run.best}")
 
 
 @app.command()
-def evaluate(runs: Runs) -> None:
+def datasets(root: Root = None) -> None:
+    """List the graph data sets of `benchmark`, and whether their raw files are there."""
+    from sstcast.benchmarks.table import dataset_lines
+
+    print("\n".join(dataset_lines(root or Path("data/graphs"))))
+
+
+@app.command()
+def benchmark(
+    dataset: Annotated[str, typer.Argument(help="A name of `sstcast datasets`, or a YAML of your own data.")],
+    model: Annotated[str, typer.Option(help="A model, a preset or a local layer: gps, gcn-vn, ...")],
+    root: Root = None,
+    seeds: Annotated[str, typer.Option(help="For instance 0..3, or 0.")] = "0",
+    set_: Set = None,
+) -> None:
+    """Fit a model to a graph data set, and score it on its test split."""
+    from sstcast.benchmarks.config import load_benchmark
+    from sstcast.benchmarks.run import run_benchmark
+    from sstcast.benchmarks.table import result_lines
+    from sstcast.config import parse_seeds
+    from sstcast.training.interrupt import Interrupted
+
+    config = load_benchmark(dataset, model, root, set_)
+    try:
+        results = run_benchmark(config, parse_seeds(seeds))
+    except Interrupted as stop:
+        print(f"{config.folder}: interrupted and saved; the same command continues", file=sys.stderr)
+        raise typer.Exit(128 + stop.signal) from None
+    print("\n".join(result_lines(config, results)))
+
+
+@app.command()
+def study(
+    name: Annotated[
+        str,
+        typer.Argument(help="attention-cost, kernel-speedup, equivariant-basis, vn-approximates-attention or wl."),
+    ],
+    out: Annotated[Path, typer.Option(help="The folder of studies.", metavar="FOLDER")] = Path("runs/studies"),
+) -> None:
+    """Repeat an experiment of the papers: a table and a figure."""
+    from sstcast.studies import build_study
+    from sstcast.studies.study import run_study
+
+    folder = out / name
+    try:
+        page, new = run_study(build_study(name), folder)
+    except KeyboardInterrupt:
+        print(f"{folder}: interrupted; the same command continues", file=sys.stderr)
+        raise typer.Exit(128 + signal.SIGINT) from None
+    print(page)
+    print(f"{folder}: {'written' if new else 'nothing to do'}")
+
+
+@app.command()
+def runs(folder: Annotated[Path, typer.Argument(help="A folder of runs.")] = Path("runs")) -> None:
+    """List runs: model, how far, best validation score, time."""
+    from sstcast.training.listing import list_runs
+
+    list_runs(folder)
+
+
+@app.command()
+def evaluate(
+    runs: Runs,
+    against: Annotated[
+        str, typer.Option(help="The reference: persistence, damped, climatology, ridge, or another run's folder.")
+    ] = "persistence",
+) -> None:
     """Score runs on their test days beside the baselines."""
-    from sstcast.evaluation.evaluate import evaluate
+    from sstcast.evaluation.evaluate import compare, evaluate, reference
     from sstcast.evaluation.table import print_metrics
     from sstcast.runs import Run
 
+    other = reference(against)
     for run in [Run.open(folder) for folder in runs]:
+        comparison = compare(run, other) if isinstance(other, Run) else None
         metrics, new = evaluate(run)
-        print_metrics(metrics, run.folder.name)
+        print_metrics(metrics, run.folder.name, other.folder.name if isinstance(other, Run) else other, comparison)
         print(f"{run.metrics}: {'written' if new else 'nothing to do'}")
 
 
+@app.command()
+def leaderboard(
+    folder: Annotated[Path, typer.Argument(help="A folder of runs; the table is kept there too.")] = Path("runs"),
+) -> None:
+    """Put all evaluated runs side by side, best first."""
+    from sstcast.evaluation.leaderboard import leaderboard
+    from sstcast.evaluation.leaderboard_files import print_leaderboard, write_leaderboard
+
+    contests = leaderboard(folder)
+    print_leaderboard(contests)
+    for file in write_leaderboard(contests, folder):
+        print(file)
+
+
+@app.command()
+def forecast(
+    run: OneRun,
+    date: Annotated[str, typer.Option(help="Last day of history, or latest.", metavar="YYYY-MM-DD")] = "latest",
+    out: Annotated[Path | None, typer.Option(help="A .nc or .zarr; by default a .nc in the run's folder.")] = None,
+    region: Annotated[str | None, typer.Option(help="Another than the run's: a name or W,E,S,N.")] = None,
+) -> None:
+    """Forecast from the last days, which are fetched where they are missing."""
+    from sstcast.forecasting.forecast import forecast
+
+    path, new = forecast(run, date, out, region)
+    print(f"{path}: {'written' if new else 'nothing to do'}")
+
+
 @app.command("map")
-def map_(runs: Runs) -> None:
+def map_(
+    runs: Runs,
+    projection: Annotated[str, typer.Option(help="A cartopy projection, for instance Robinson.")] = "PlateCarree",
+    region: Annotated[str | None, typer.Option(help="A part: a name in regions.yaml or W,E,S,N.")] = None,
+) -> None:
     """Draw where the errors are, and one forecast beside what came true."""
     from sstcast.evaluation.atlas import draw_run
     from sstcast.runs import Run
 
     for run in [Run.open(folder) for folder in runs]:
-        draw_run(run)
+        draw_run(run, projection, region)
 
 
 @app.command()
 def report(run: OneRun) -> None:
-    """Put scores, maps and configuration on one page."""
+    """Put all that is known of a run on one page."""
     from sstcast.evaluation.evaluate import evaluate
     from sstcast.evaluation.report import write_report
     from sstcast.evaluation.table import print_metrics
     from sstcast.runs import Run
 
     opened = Run.open(run)
-    page = write_report(opened)
+    page, new = write_report(opened)
     print_metrics(evaluate(opened)[0], run.name)
-    print(f"maps:   {opened.maps}{os.sep}\nreport: {page}")
+    print(f"{page}: {'written' if new else 'nothing to do'}")
 
 
 if __name__ == "__main__":

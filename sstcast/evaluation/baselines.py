@@ -23,7 +23,7 @@ class Method(Protocol):
 
 def truth(windows: Windows) -> Array:
     """Return what came true, `[starts, horizon, tile, N]`."""
-    return _spans(windows, windows.history, windows.horizon)
+    return spans(windows.values.cpu().numpy(), windows.history, windows.horizon, windows.starts)
 
 
 def climatology(windows: Windows) -> Array:
@@ -34,17 +34,18 @@ def climatology(windows: Windows) -> Array:
 
 def persistence(windows: Windows) -> Array:
     """Repeat the anomaly of the last day of history."""
-    return np.repeat(_spans(windows, windows.history - 1, 1), windows.horizon, axis=1)
+    last = spans(windows.values.cpu().numpy(), windows.history - 1, 1, windows.starts)
+    return np.repeat(last, windows.horizon, axis=1)
 
 
 class DampedPersistence:
     """The last anomaly times one coefficient a lead: least squares without intercept over all training days."""
 
     def __init__(self, train: Windows) -> None:
-        values = _ocean_values(train)
+        values = train.values.cpu().numpy().reshape(len(train.values), -1)  # land, being 0, adds nothing
         ahead = range(1, train.horizon + 1)
         pairs = [(values[:-lead], values[lead:]) for lead in ahead]
-        self.coefficients = np.array([np.vdot(x, y) / np.vdot(x, x) for x, y in pairs], np.float32)
+        self.coefficients = np.array([_dot(x, y) / _dot(x, x) for x, y in pairs], np.float32)
 
     def __call__(self, windows: Windows) -> Array:
         """Damp the last anomaly."""
@@ -60,22 +61,35 @@ class Ridge:
     PENALTY = 10.0
     STRIDE = 7
     MOST_ROWS = 2_000_000
+    STARTS_AT_ONCE = 16
 
     def __init__(self, train: Windows) -> None:
-        from sklearn.linear_model import Ridge as LinearRidge  # two seconds that most verbs need not wait
-
-        values = _ocean_values(train)
-        stride = max(self.STRIDE, -(-train.starts * values.shape[1] // self.MOST_ROWS))
-        starts = np.arange(0, train.starts, stride)[:, None]
-        days = starts + np.arange(train.history + train.horizon)
-        rows = values[days].transpose(0, 2, 1).reshape(-1, days.shape[1])
-        self.map = LinearRidge(alpha=self.PENALTY).fit(rows[:, : train.history], rows[:, train.history :])
+        values, ocean = (
+            train.values.cpu().numpy().reshape(len(train.values), -1),
+            train.ocean.cpu().numpy().ravel(),
+        )
+        stride = max(self.STRIDE, -(-train.starts * int(ocean.sum()) // self.MOST_ROWS))
+        starts = np.arange(0, train.starts, stride)
+        length = train.history + train.horizon
+        # The normal equations need sums over rows only, so memory holds a few windows of the record. Land is
+        # 0 and adds nothing to them.
+        gram, total = np.zeros((length, length)), np.zeros(length)
+        for part in np.array_split(starts, -(-len(starts) // self.STARTS_AT_ONCE)):
+            rows = values[part[:, None] + np.arange(length)].swapaxes(0, 1).reshape(length, -1)
+            gram += rows @ rows.T
+            total += rows.sum(1)
+        count = len(starts) * int(ocean.sum())
+        gram -= np.outer(total, total) / count  # of deviations from the mean: the constant is not penalised
+        past, ahead = slice(None, train.history), slice(train.history, None)
+        penalised = gram[past, past] + self.PENALTY * np.eye(train.history)
+        self.weights = np.linalg.solve(penalised, gram[past, ahead]).astype(np.float32)
+        self.constant = ((total[ahead] - total[past] @ self.weights) / count).astype(np.float32)
 
     def __call__(self, windows: Windows) -> Array:
         """Apply the map to every cell."""
-        history = np.moveaxis(_spans(windows, 0, windows.history), 1, -1)
-        forecast = self.map.predict(history.reshape(-1, windows.history))
-        return np.moveaxis(forecast.reshape(*history.shape[:-1], windows.horizon), -1, 1).astype(np.float32)
+        history = spans(windows.values.cpu().numpy(), 0, windows.history, windows.starts)
+        forecast = np.einsum("shtn,hl->sltn", history, self.weights, optimize=True)
+        return np.ascontiguousarray(forecast) + self.constant[:, None, None]
 
 
 def fit_baselines(train: Windows) -> dict[str, Method]:
@@ -88,13 +102,15 @@ def fit_baselines(train: Windows) -> dict[str, Method]:
     }
 
 
-def _spans(windows: Windows, offset: int, length: int) -> Array:
-    """Days `offset .. offset + length` after each start, `[starts, length, tile, N]`, without a copy."""
-    values = windows.values.cpu().numpy()[offset : offset + windows.starts + length - 1]
-    return np.moveaxis(np.lib.stride_tricks.sliding_window_view(values, length, axis=0), -1, 1)
+def spans(values: Array, offset: int, length: int, starts: int) -> Array:
+    """Return days `offset .. offset + length` after each of `starts` days of `values [T, ...]`, without a copy.
+
+    The result is `[starts, length, ...]`.
+    """
+    days = values[offset : offset + starts + length - 1]
+    return np.moveaxis(np.lib.stride_tricks.sliding_window_view(days, length, axis=0), -1, 1)
 
 
-def _ocean_values(windows: Windows) -> Array:
-    """All days at ocean nodes only, `[T, ocean nodes of all tiles]`."""
-    values: Array = windows.values.cpu().numpy()[:, windows.ocean.cpu().numpy()]
-    return values
+def _dot(x: Array, y: Array) -> float:
+    """Return the sum of the products of `[T, n]`, by day first: in one go, single precision would not do."""
+    return float(np.einsum("tn,tn->t", x, y).sum(dtype=float))

@@ -2,86 +2,95 @@
 
 import hashlib
 import json
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
-from sstcast.evaluation.baselines import fit_baselines
-from sstcast.evaluation.forecasts import ModelMethod, Verification, save_forecasts
-from sstcast.evaluation.metrics import METRICS, skill
+from sstcast.config import suggest
+from sstcast.errors import SSTCastError
+from sstcast.evaluation.comparison import check_comparable, compare_tables
+from sstcast.evaluation.forecasts import Verification
+from sstcast.evaluation.measure import measure
+from sstcast.evaluation.significance import block_length
+from sstcast.evaluation.summary import summarise
 from sstcast.files import atomic
 from sstcast.runs import Run
 
-MODEL = "model"  # the run's own key in metrics.json, whatever its name
-UNITS = {"standardised": ("anomaly", "anomaly"), "degC": ("sst", "anomaly_degC")}  # errors of, correlation of
+LAYOUT = 2  # of metrics.json and scores.nc
+BASELINES = {name: name for name in ("persistence", "climatology", "ridge")} | {"damped": "damped persistence"}
+
+
+def scores_file(run: Run) -> Path:
+    """Return the path of the tables that scores and figures follow from."""
+    return run.folder / "scores.nc"
 
 
 def evaluate(run: Run) -> tuple[dict[str, Any], bool]:
-    """Forecast the test split, write `forecasts.zarr` and `metrics.json`, and return the metrics.
+    """Forecast the test split, write `forecasts.zarr`, `scores.nc` and `metrics.json`, and return the metrics.
 
-    The second value is False if they were there already for the run's best checkpoint. Layout of
-    metrics: `scores[method][units]` holds each metric overall and `by_lead`, `skill[units][baseline]`
-    the model's mean-squared-error skill score against each baseline, overall and `by_lead`.
+    The second value is False if they were there already for the best checkpoints of the run's members.
+    `docs/evaluation.md` says what the files hold.
+
+    Raises SSTCastError if the test split holds too few dates or no ocean.
     """
-    checkpoint = hashlib.sha256(run.best.read_bytes()).hexdigest()
-    if run.metrics.exists() and run.forecasts.exists():
+    digest = hashlib.sha256(b"".join(member.best.read_bytes() for member in run.members)).hexdigest()
+    if run.metrics.exists() and run.forecasts.exists() and scores_file(run).exists():
         metrics: dict[str, Any] = json.loads(run.metrics.read_text())
-        if metrics["checkpoint"] == checkpoint:
+        if (metrics["checkpoint"], metrics.get("layout")) == (digest, LAYOUT):
             return metrics, False
 
-    data = Verification.of(run)
-    truth = data.truth()
-    fields = data.fields(ModelMethod(run, data.windows))
-    save_forecasts(fields, run, data.cube.attrs["source"])
-    scores = {MODEL: _scores(fields, truth)}
-    del fields
-    for name, method in fit_baselines(data.train).items():
-        scores[name] = _scores(data.fields(method), truth)
-
-    first, last = run.config.data.splits.test
+    config, data = run.config.data, Verification.of(run)
+    block = block_length(config.horizon, data.windows.starts)
+    tables = measure(run, data)
+    with atomic(scores_file(run)) as temporary:
+        packed = {"zlib": True, "complevel": 1, "shuffle": True}
+        tables.to_netcdf(temporary, engine="h5netcdf", encoding=dict.fromkeys(tables.data_vars, packed))
     metrics = {
-        "checkpoint": checkpoint,
+        "layout": LAYOUT,
+        "checkpoint": digest,
         "model": run.config.model.name,
+        "members": len(run.members),
         "source": data.cube.attrs["source"],
-        "protocol": run.config.data.protocol,
-        "test": [str(first), str(last)],
+        "protocol": config.protocol,
+        "test": [str(day) for day in config.splits.test],
         "forecasts": data.windows.starts,
-        "ocean_cells": int(data.windows.ocean.sum()),
-        "scores": scores,
-        "skill": {units: _skill(scores, units) for units in UNITS},
+        "block": block,
+        "ocean_cells": int(data.ocean.sum()),
+        **summarise(tables, len(run.members)),
     }
     with atomic(run.metrics) as temporary:
         temporary.write_text(json.dumps(metrics, indent=2) + "\n")
     return metrics, True
 
 
-def _scores(forecast: xr.Dataset, truth: xr.Dataset) -> dict[str, Any]:
-    def of(metric: str, units: str, dims: tuple[str, ...] | None) -> Any:
-        variable = UNITS[units][metric == "acc"]
-        return _plain(METRICS[metric](forecast[variable], truth[variable], dims))
+def reference(name: str) -> str | Run:
+    """Return the baseline called `name`, for which `damped` will do too, or the run in that folder.
 
-    return {
-        units: {name: of(name, units, None) for name in METRICS}
-        | {"by_lead": {name: of(name, units, ("init_time", "lat", "lon")) for name in METRICS}}
-        for units in UNITS
-    }
-
-
-def _skill(scores: dict[str, Any], units: str) -> dict[str, Any]:
-    def against(name: str) -> dict[str, Any]:
-        model, reference = scores[MODEL][units], scores[name][units]
-        by_lead = skill(*(xr.DataArray(s["by_lead"]["mse"]) for s in (model, reference)))
-        return {
-            "overall": _plain(skill(xr.DataArray(model["mse"]), xr.DataArray(reference["mse"]))),
-            "by_lead": _plain(by_lead),
-        }
-
-    return {name: against(name) for name in scores if name != MODEL}
+    Raises SSTCastError if it is neither.
+    """
+    if baseline := BASELINES.get(name):
+        return baseline
+    if not Path(name).exists():
+        known = ", ".join(BASELINES)
+        raise SSTCastError(
+            f"--against {name}: neither a run's folder nor a baseline ({known}){suggest(name, BASELINES)}"
+        )
+    return Run.open(Path(name))
 
 
-def _plain(values: xr.DataArray) -> Any:
-    """Return numbers JSON knows: float or list of floats, None where undefined."""
-    if values.ndim:
-        return [_plain(value) for value in values]
-    return round(float(values), 6) if np.isfinite(values) else None
+def compare(run: Run, other: Run) -> dict[str, Any]:
+    """Compare the forecasts of two runs in degC, date by date, both evaluated first if need be.
+
+    Returns what `metrics["skill"]["degC"]` holds of a baseline, for `other` in its place.
+
+    Raises SSTCastError if they forecast other days, or another ocean.
+    """
+    check_comparable(run, other)
+    for one in (run, other):
+        evaluate(one)
+    with (
+        xr.open_dataset(scores_file(run), engine="h5netcdf") as tables,
+        xr.open_dataset(scores_file(other), engine="h5netcdf") as reference,
+    ):
+        return compare_tables(tables, reference)

@@ -1,112 +1,226 @@
 """Forecasts on the map: from a method's standardised anomalies to labelled fields in degC."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
 
+import dask.array as da
 import numpy as np
-import pandas as pd
 import torch
 import xarray as xr
-from torch import nn
+from numpy.typing import NDArray
 
 from sstcast import __version__
-from sstcast.evaluation.baselines import Array, Method, truth
-from sstcast.files import atomic, write_zarr
+from sstcast.config import DataConfig
+from sstcast.errors import SSTCastError
+from sstcast.evaluation.baselines import Array, Method, spans, truth
+from sstcast.files import atomic
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.cube import describe_axes
 from sstcast.ocean.prepare import Prepared
-from sstcast.ocean.tiles import from_tiles, tile_index
+from sstcast.ocean.tiles import from_tiles, tile_index, to_tiles
 from sstcast.ocean.windows import Windows, cut_windows
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint, load_weights
-from sstcast.training.train import choose_device, forecaster
+from sstcast.training.devices import choose_device
+from sstcast.training.train import forecaster
 
-INIT_TIMES_PER_CHUNK = 64
+BLOCK_ELEMENTS = 2**21  # of one field in memory: 8 MiB
+DAYS_AT_ONCE = 512
+ALL = slice(None)
+FIELD = ("init_time", "lead", "lat", "lon")
+
+Write = Callable[[slice, dict[str, Array]], None]
 
 
 class ModelMethod:
-    """A trained model as a method: its best checkpoint, in evaluation mode."""
+    """A trained model as a method: its best checkpoint, in evaluation mode; of an ensemble, the mean."""
 
     def __init__(self, run: Run, windows: Windows) -> None:
-        config = run.config
-        self.device = choose_device(config.training.device)
-        self.model: nn.Module = forecaster(config, windows)
-        load_weights(self.model, load_checkpoint(run.best), run.best)
-        self.model.eval().to(self.device)
+        self.device = choose_device(run.config.training.device)
+        self.models = [self._load(member, windows) for member in run.members]
 
-    @torch.no_grad()
+    def _load(self, run: Run, windows: Windows) -> torch.nn.Module:
+        model = forecaster(run.config, windows)
+        load_weights(model, load_checkpoint(run.best), run.best)
+        return model.eval().to(self.device)
+
     def __call__(self, windows: Windows) -> Array:
         """Return the standardised anomaly `[starts, horizon, tile, N]`."""
+        members = self.members(windows)
+        return members[0] if len(members) == 1 else members.mean(0)
+
+    @torch.no_grad()
+    def members(self, windows: Windows) -> Array:
+        """Return every member's standardised anomaly, `[member, starts, horizon, tile, N]`."""
         windows = windows.to(self.device)
         tiles, nodes = windows.values.shape[1:]
-        batches = [windows.batch(index) for index in torch.arange(len(windows), device=self.device).split(64)]
-        out = torch.cat([self.model(b.history, b.graph).cpu() for b in batches])
-        forecast: Array = out.reshape(windows.starts, tiles, nodes, -1).permute(0, 3, 1, 2).numpy()
-        return forecast
+        batches = torch.arange(len(windows), device=self.device).split(64)
+        shape = (len(self.models), windows.starts, windows.horizon, tiles, nodes)
+        members = np.empty(shape, np.float32)
+        for member, model in zip(members, self.models, strict=True):
+            out = torch.cat([model(b.history, b.graph).cpu() for b in map(windows.batch, batches)])
+            member[:] = out.reshape(windows.starts, tiles, nodes, -1).permute(0, 3, 1, 2).numpy()
+        return members
 
 
 @dataclass(frozen=True)
 class Verification:
-    """The test split of a run, with all that brings a forecast back to degC."""
+    """The test split of a run, with all that brings a forecast back to degC.
 
-    train: Windows
+    Whole fields of the split may not fit memory: every method takes a slice of initial dates, by position.
+    """
+
+    data: DataConfig
     windows: Windows
     anomalies: xr.Dataset
     cube: xr.Dataset
-    index: np.ndarray
+    index: NDArray[np.int64]
 
     @classmethod
     def of(cls, run: Run) -> "Verification":
-        """Open what `prepare` made for the run."""
+        """Open what `prepare` made for the run; raise SSTCastError if there is no ocean in it."""
         data = run.config.data
         cube, anomalies = Prepared.of(data).open()
-        train, test = (cut_windows(anomalies, data, split) for split in ("train", "test"))
+        windows = cut_windows(anomalies, data, "test")
+        if not windows.ocean.any():
+            raise SSTCastError(
+                f"data.region: no ocean in {data.region}; there is nothing to score, choose another"
+            )
         shape = (anomalies.sizes["lat"], anomalies.sizes["lon"])
-        return cls(train, test, anomalies, cube, tile_index(data.box, shape))
+        return cls(data, windows, anomalies, cube, tile_index(data.box, shape))
 
-    def fields(self, method: Method) -> xr.Dataset:
+    @property
+    def train(self) -> Windows:
+        """The training split, read anew each time: it is large and needed once."""
+        anomaly = self.training(self.anomalies["anomaly"])
+        return replace(self.windows, values=torch.from_numpy(anomaly.values), days=anomaly["time"].values)
+
+    def training(self, field: xr.DataArray) -> xr.DataArray:
+        """Read `field(time, lat, lon)` on the training days as `(time, tile, node)`, 0 on land, part by part."""
+        first, last = self.data.splits.train
+        field = field.sel(time=slice(str(first), str(last)))
+        tiles = np.empty((field.sizes["time"], *self.ocean.shape), np.float32)
+        for start in range(0, len(tiles), DAYS_AT_ONCE):
+            days = slice(start, start + DAYS_AT_ONCE)
+            tiles[days] = self.on_tiles(field.isel(time=days))
+        return xr.DataArray(tiles, {"time": field["time"]}, ("time", "tile", "node"))
+
+    @cached_property
+    def ocean(self) -> NDArray[np.bool_]:
+        """The ocean nodes, `[tile, N]`."""
+        return self.windows.ocean.cpu().numpy()
+
+    @property
+    def days(self) -> xr.DataArray:
+        """The days of the split, `time`."""
+        return xr.DataArray(self.windows.days, dims="time", coords={"time": self.windows.days})
+
+    @property
+    def tiled(self) -> xr.DataArray:
+        """The cells `(lat, lon)` that lie in a tile, land or ocean."""
+        shape = (self.anomalies.sizes["lat"], self.anomalies.sizes["lon"])
+        cells = np.zeros(shape, bool)
+        cells.flat[self.index] = True
+        return xr.DataArray(cells, {"lat": self.anomalies["lat"], "lon": self.anomalies["lon"]}, ("lat", "lon"))
+
+    @cached_property
+    def climatology(self) -> Array:
+        """Of each day of the split in degC, `[T, tile, N]`, 0 on land."""
+        return self.on_tiles(on_days(self.anomalies["climatology"].load(), self.days))
+
+    @cached_property
+    def scale(self) -> Array:
+        """The degC of one standardised unit on each day of the split, `[T, tile, N]`, 0 on land."""
+        return self.on_tiles(on_days(self.anomalies["scale"].load(), self.days))
+
+    @cached_property
+    def sst(self) -> Array:
+        """The cube's own temperature on each day of the split in degC, `[T, tile, N]`, 0 on land."""
+        return self.on_tiles(self.cube["sst"].sel(time=self.days))
+
+    def part(self, dates: slice) -> Windows:
+        """Return the windows of the initial dates `dates` only."""
+        first, stop, _ = dates.indices(self.windows.starts)
+        days = slice(first, stop + self.windows.history + self.windows.horizon)
+        return replace(self.windows, values=self.windows.values[days], days=self.windows.days[days])
+
+    def ahead(self, daily: Array, dates: slice = ALL) -> Array:
+        """Return `daily [T, ...]` on the days forecast, `[starts, horizon, ...]`, without a copy."""
+        first, stop, _ = dates.indices(self.windows.starts)
+        return spans(daily[first:], self.windows.history, self.windows.horizon, stop - first)
+
+    def fields(self, method: Method, dates: slice = ALL) -> xr.Dataset:
         """Run `method` and put its tiles on the map.
 
         Returns, over `(init_time, lead, lat, lon)`, the `anomaly` in standardised units, the same
         `anomaly_degC` in degC, and `sst` in degC; NaN on land and outside the tiles.
         """
-        return self._labelled(method(self.windows))
+        anomaly = method(self.part(dates))
+        degrees = anomaly * self.ahead(self.scale, dates)
+        return self.labelled(anomaly, degrees, degrees + self.ahead(self.climatology, dates), dates)
 
-    def truth(self) -> xr.Dataset:
+    def truth(self, dates: slice = ALL) -> xr.Dataset:
         """Return what came true, laid out like `fields`; its degC are the cube's own."""
-        result = self._labelled(truth(self.windows))
-        sst = self.cube["sst"].load().sel(time=result["valid_time"]).drop_vars("time")
-        sst = sst.where(result["anomaly"].notnull())
-        climatology = on_days(self.anomalies["climatology"].load(), result["valid_time"])
-        return result.assign(sst=sst, anomaly_degC=sst - climatology)
+        sst = self.ahead(self.sst, dates)
+        degrees = sst - self.ahead(self.climatology, dates)
+        return self.labelled(truth(self.part(dates)), degrees, sst, dates)
 
-    def _labelled(self, tiles: Array) -> xr.Dataset:
-        shape = (self.anomalies.sizes["lat"], self.anomalies.sizes["lon"])
-        ocean = self.anomalies["ocean_mask"].load()
-        anomaly = xr.DataArray(
-            from_tiles(tiles, self.index, shape),
-            dims=("init_time", "lead", "lat", "lon"),
+    def labelled(self, anomaly: Array, degrees: Array, sst: Array, dates: slice) -> xr.Dataset:
+        """Put tiles of the three variables of `fields` on the map."""
+        tiles = {"anomaly": anomaly, "anomaly_degC": degrees, "sst": sst}
+        return self.axes(dates).assign({name: (FIELD, self.on_map(values)) for name, values in tiles.items()})
+
+    def axes(self, dates: slice = ALL) -> xr.Dataset:
+        """Return the coordinates of the forecasts of `dates`: those of `FIELD` and `valid_time`."""
+        axes = xr.Dataset(
             coords={
-                "init_time": self.windows.init_times,
-                "lead": np.arange(1, tiles.shape[1] + 1),
+                "init_time": self.windows.init_times[dates],
+                "lead": np.arange(1, self.windows.horizon + 1),
                 "lat": self.anomalies["lat"],
                 "lon": self.anomalies["lon"],
-            },
-        ).where(ocean)
-        days = anomaly["init_time"] + anomaly["lead"] * pd.Timedelta(days=1)
-        anomaly = anomaly.assign_coords(valid_time=days)
-        degrees = anomaly * on_days(self.anomalies["scale"].load(), days)
-        sst = degrees + on_days(self.anomalies["climatology"].load(), days)
-        return xr.Dataset({"anomaly": anomaly, "anomaly_degC": degrees, "sst": sst})
+            }
+        )
+        return axes.assign_coords(valid_time=axes["init_time"] + axes["lead"] * np.timedelta64(1, "D"))
+
+    def on_map(self, tiles: Array) -> Array:
+        """Put `[..., tile, N]` on `[..., lat, lon]`; NaN on land and outside the tiles."""
+        shape = (self.anomalies.sizes["lat"], self.anomalies.sizes["lon"])
+        return from_tiles(np.where(self.ocean, tiles, np.float32(np.nan)), self.index, shape)
+
+    def on_tiles(self, field: xr.DataArray) -> Array:
+        """Cut `field(..., lat, lon)` into `[..., tile, N]`, 0 on land."""
+        tiles = to_tiles(field.transpose(..., "lat", "lon").values, self.index)
+        return np.where(self.ocean, tiles, 0).astype(np.float32)
 
 
-def save_forecasts(fields: xr.Dataset, run: Run, source: str) -> None:
-    """Write `forecasts.zarr`: `sst(init_time, lead, lat, lon)` in degC; `source` is what the model learnt from."""
-    dataset = fields[["sst"]].astype("float32")
-    dataset["sst"].attrs = {
-        "standard_name": "sea_surface_temperature",
-        "long_name": "forecast sea surface temperature",
-        "units": "degree_Celsius",
+def blocks(windows: Windows, members: int = 1) -> list[slice]:
+    """Divide the initial dates into slices whose forecasts, of all members, fit memory."""
+    _, tiles, nodes = windows.values.shape
+    step = max(1, min(64, BLOCK_ELEMENTS // (members * windows.horizon * tiles * nodes)))
+    return [slice(i, min(i + step, windows.starts)) for i in range(0, windows.starts, step)]
+
+
+@contextmanager
+def forecast_file(run: Run, data: Verification, dates_per_chunk: int) -> Iterator[Write]:
+    """Yield a function that adds the forecasts of some dates to `forecasts.zarr`: `write(dates, variables)`.
+
+    The variables are `sst [starts, horizon, tile, N]` in degC and, of an ensemble, `sst_spread`. The file is
+    there when all has been written, or not at all.
+    """
+    described = {
+        "sst": {
+            "standard_name": "sea_surface_temperature",
+            "long_name": "forecast sea surface temperature",
+            "units": "degree_Celsius",
+        },
+        "sst_spread": {"long_name": "standard deviation of the members", "units": "degree_Celsius"},
     }
+    axes = data.axes()
+    empty = da.empty([axes.sizes[d] for d in FIELD], dtype=np.float32, chunks=(dates_per_chunk, -1, -1, -1))
+    names = ["sst"] + ["sst_spread"] * (len(run.members) > 1)
+    dataset = axes.assign({name: (FIELD, empty, described[name]) for name in names})
     describe_axes(dataset)
     dataset["init_time"].attrs = {
         "standard_name": "forecast_reference_time",
@@ -117,7 +231,13 @@ def save_forecasts(fields: xr.Dataset, run: Run, source: str) -> None:
     dataset.attrs = {
         "Conventions": "CF-1.11",
         "title": f"SST forecasts of run {run.folder.name}",
-        "source": f"sstcast {__version__}, model {run.config.model.name}, trained on {source}",
+        "source": f"sstcast {__version__}, model {run.config.model.name}, trained on {data.cube.attrs['source']}",
     }
     with atomic(run.forecasts) as temporary:
-        write_zarr(dataset, temporary, {"init_time": INIT_TIMES_PER_CHUNK})
+        dataset.to_zarr(temporary, zarr_format=2, consolidated=True, compute=False)
+
+        def write(dates: slice, variables: dict[str, Array]) -> None:
+            part = xr.Dataset({name: (FIELD, data.on_map(tiles)) for name, tiles in variables.items()})
+            part.to_zarr(temporary, region={"init_time": dates, **dict.fromkeys(FIELD[1:], ALL)})
+
+        yield write

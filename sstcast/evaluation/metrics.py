@@ -1,44 +1,62 @@
 """Scores of forecasts, one function a metric, over any dimensions of labelled arrays.
 
-Every function takes `forecast` and `truth` of the same units, averages over `dims` (all if None), ignores
-NaN (land) and works lazily on dask arrays. Each element counts once: nothing is a mean of means.
+Every function takes `forecast` and `truth` of the same units, averages over `dims` (all if None) with
+`weights` (equal if None), ignores NaN (land) and works lazily on dask arrays. Each element counts once, with
+its weight: nothing is a mean of means.
 """
 
 from collections.abc import Hashable, Sequence
+from typing import Any
 
+import numpy as np
 import xarray as xr
 
 Dims = Sequence[Hashable] | None
+Weights = xr.DataArray | None
 
 
-def mse(forecast: xr.DataArray, truth: xr.DataArray, dims: Dims = None) -> xr.DataArray:
+def area_weights(lat: xr.DataArray) -> xr.DataArray:
+    """Return what cells of a regular grid cover, up to a factor: the cosine of their latitude in degrees."""
+    return xr.ufuncs.cos(xr.ufuncs.deg2rad(lat)).rename("area")
+
+
+def mse(forecast: xr.DataArray, truth: xr.DataArray, dims: Dims = None, weights: Weights = None) -> xr.DataArray:
     """Mean squared error."""
-    return ((forecast - truth) ** 2).mean(dims)
+    return _mean((forecast - truth) ** 2, dims, weights)
 
 
-def rmse(forecast: xr.DataArray, truth: xr.DataArray, dims: Dims = None) -> xr.DataArray:
+def rmse(forecast: xr.DataArray, truth: xr.DataArray, dims: Dims = None, weights: Weights = None) -> xr.DataArray:
     """Root of the mean squared error."""
-    return mse(forecast, truth, dims) ** 0.5
+    return mse(forecast, truth, dims, weights) ** 0.5
 
 
-def mae(forecast: xr.DataArray, truth: xr.DataArray, dims: Dims = None) -> xr.DataArray:
+def mae(forecast: xr.DataArray, truth: xr.DataArray, dims: Dims = None, weights: Weights = None) -> xr.DataArray:
     """Mean absolute error."""
-    return abs(forecast - truth).mean(dims)
+    return _mean(abs(forecast - truth), dims, weights)
 
 
-def bias(forecast: xr.DataArray, truth: xr.DataArray, dims: Dims = None) -> xr.DataArray:
+def bias(forecast: xr.DataArray, truth: xr.DataArray, dims: Dims = None, weights: Weights = None) -> xr.DataArray:
     """Mean of forecast minus truth."""
-    return (forecast - truth).mean(dims)
+    return _mean(forecast - truth, dims, weights)
 
 
-def acc(forecast: xr.DataArray, truth: xr.DataArray, dims: Dims = None) -> xr.DataArray:
+def acc(forecast: xr.DataArray, truth: xr.DataArray, dims: Dims = None, weights: Weights = None) -> xr.DataArray:
     """Anomaly correlation, uncentred: both arguments are anomalies from the same climatology.
 
     NaN where either has no variance about it, as the climatology itself has none.
     """
-    truth = truth.where(forecast.notnull())
-    norms = (forecast**2).sum(dims) * (truth**2).sum(dims)
-    return (forecast * truth).sum(dims) / norms.where(norms > 0) ** 0.5
+    known = forecast.notnull() & truth.notnull()
+    squares = (_mean(field.where(known) ** 2, dims, weights) for field in (forecast, truth))
+    return correlation(_mean(forecast * truth, dims, weights), *squares)
+
+
+def correlation(product: Any, *squares: Any) -> Any:
+    """Return the mean `product` of two fields over the root of their two mean `squares`; NaN where one is 0.
+
+    Of NumPy or labelled arrays alike.
+    """
+    norms = squares[0] * squares[1]
+    return product / (norms * xr.where(norms > 0, 1.0, np.nan)) ** 0.5
 
 
 def skill(error: xr.DataArray, reference: xr.DataArray) -> xr.DataArray:
@@ -47,3 +65,7 @@ def skill(error: xr.DataArray, reference: xr.DataArray) -> xr.DataArray:
 
 
 METRICS = {"mse": mse, "rmse": rmse, "mae": mae, "bias": bias, "acc": acc}
+
+
+def _mean(field: xr.DataArray, dims: Dims, weights: Weights) -> xr.DataArray:
+    return field.mean(dims) if weights is None else field.weighted(weights).mean(dims)

@@ -1,97 +1,115 @@
-"""The verb `report`: a run on one self-contained page."""
+"""The verb `report`: all that is known of a run on one page that needs nothing else."""
 
-import base64
-from html import escape
+import datetime as dt
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import yaml
+import xarray as xr
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from rich.console import Console
+from rich.progress import track
 
-from sstcast.errors import SSTCastError
-from sstcast.evaluation.evaluate import evaluate
-from sstcast.evaluation.table import Sheet, by_lead, overall
+from sstcast.evaluation import sections
+from sstcast.evaluation.atlas import REFERENCE, Atlas, checkpoint_stamp, credit
+from sstcast.evaluation.evaluate import evaluate, scores_file
+from sstcast.evaluation.sections import Section
+from sstcast.evaluation.tables import DEGREES, MODEL
 from sstcast.files import atomic
 from sstcast.runs import Run
 
-CAPTIONS = {
-    "rmse": "Root mean squared error by lead week.",
-    "bias": "Mean of forecast minus observation by lead week.",
-    "skill": "Mean-squared-error skill over persistence by lead week; above 0 the model is better.",
-    "forecast": "The forecast of median error, what came true, and the difference.",
-}
-
-STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; }
-body { margin: 2rem auto; max-width: 70rem; padding: 0 1rem; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; margin: 1rem 0; }
-caption { text-align: left; font-weight: bold; }
-th, td { padding: .3rem .8rem; text-align: right; border-bottom: 1px solid #ccc; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; }
-tbody tr:first-child { font-weight: bold; }
-figure { margin: 2rem 0; }
-img { max-width: 100%; height: auto; }
-pre { background: #f4f4f4; padding: 1rem; overflow-x: auto; }
-"""
-
-PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{name} - sstcast report</title>
-<style>{style}</style>
-</head>
-<body>
-<h1>{name}</h1>
-<p>{summary}</p>
-<h2>Scores</h2>
-{tables}
-<h2>Maps</h2>
-{figures}
-<h2>Configuration</h2>
-<pre tabindex="0">{config}</pre>
-<p>Data: {source}. Land: Natural Earth.</p>
-</body>
-</html>
-"""
+HEAD = 1000  # characters of the page in which its stamp lies
 
 
-def write_report(run: Run) -> Path:
-    """Write `report.html`: scores, maps and configuration, images included.
+def write_report(run: Run) -> tuple[Path, bool]:
+    """Write `report.html`, images included, evaluating the run first if need be.
 
-    Raises SSTCastError if the maps have not been drawn.
+    Returns its path and whether there was anything to do: a page of the same checkpoints is kept.
     """
     metrics, _ = evaluate(run)
-    first, last = metrics["test"]
-    page = PAGE.format(
-        name=escape(run.folder.name),
-        style=STYLE,
-        source=escape(metrics["source"]),
-        summary=f"{escape(metrics['model'])}, {metrics['protocol']} protocol: {metrics['forecasts']} forecasts of "
-        f"{metrics['ocean_cells']} ocean cells, {first} to {last}.",
-        tables="".join(_table(sheet(metrics, run.folder.name)) for sheet in (overall, by_lead)),
-        figures="".join(_figure(run, name, caption) for name, caption in CAPTIONS.items()),
-        config=escape(yaml.safe_dump(run.config.model_dump(mode="json"), sort_keys=False)),
+    stamp = checkpoint_stamp(metrics)
+    if run.report.exists():
+        with run.report.open(encoding="utf-8") as file:
+            if stamp in file.read(HEAD):
+                return run.report, False
+    page = Environment(
+        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined
+    ).get_template("page.html")
+    html = page.render(
+        run=run.folder.name,
+        stamp=stamp,
+        written=dt.datetime.now(dt.UTC).isoformat(timespec="minutes"),
+        credit=credit(metrics),
+        summary=_summary(metrics),
+        verdict=_verdict(metrics),
+        key=_key_figures(metrics),
+        sections=_sections(run, metrics),
     )
     with atomic(run.report) as temporary:
-        temporary.write_text(page, encoding="utf-8")
-    return run.report
+        temporary.write_text(html, encoding="utf-8")
+    return run.report, True
 
 
-def _table(sheet: Sheet) -> str:
-    def row(cells: list[str], tag: str) -> str:
-        return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
+def _sections(run: Run, metrics: dict[str, Any]) -> list[Section]:
+    """Return the parts of the page in order."""
+    with xr.open_dataset(scores_file(run), engine="h5netcdf") as file:
+        tables = file[["mse_by_date", "index"]].load()
+    atlas = Atlas(run)
+    parts: list[Callable[[], Section]] = [
+        lambda: sections.data(run, metrics),
+        lambda: sections.training(run),
+        lambda: sections.scores(run, metrics),
+        lambda: sections.errors(metrics, tables),
+        lambda: sections.maps(atlas, metrics),
+        lambda: sections.indices(run, metrics, tables),
+        lambda: sections.heatwaves(run, metrics),
+        *([lambda: sections.ensemble(metrics)] if metrics["ensemble"] else []),
+        lambda: sections.cases(atlas),
+        lambda: sections.configuration(run),
+        lambda: sections.provenance(run),
+    ]
+    console = Console(stderr=True)
+    shown = console.is_terminal
+    return [make() for make in track(parts, "report", console=console, disable=not shown, transient=True)]
 
-    head = row(["", *sheet.header], "th")
-    body = "".join(row([name, *cells], "td") for name, cells in sheet.rows)
-    table = f"<table><caption>{escape(sheet.title)}</caption><thead>{head}</thead><tbody>{body}</tbody></table>"
-    return f'<div class="wide" tabindex="0">{table}</div>'
+
+def _summary(metrics: dict[str, Any]) -> str:
+    first, last = metrics["test"]
+    members = f" (ensemble of {metrics['members']})" if metrics["members"] > 1 else ""
+    return (
+        f"{metrics['model']}{members}, {metrics['protocol']} protocol: {metrics['forecasts']} forecasts of "
+        f"{metrics['ocean_cells']} ocean cells, {first} to {last}. Data: {metrics['source']}."
+    )
 
 
-def _figure(run: Run, name: str, caption: str) -> str:
-    path = run.maps / f"{name}.png"
-    if not path.exists():
-        raise SSTCastError(f"{path}: no map yet; run `sstcast map {run.folder}` first")
-    image = base64.b64encode(path.read_bytes()).decode()
-    caption = escape(caption)
-    picture = f'<img alt="{caption}" src="data:image/png;base64,{image}">'
-    return f"<figure>{picture}<figcaption>{caption}</figcaption></figure>"
+def _verdict(metrics: dict[str, Any]) -> str:
+    """Say in a sentence how the model compares with persistence."""
+    compared = metrics["skill"][DEGREES][REFERENCE]
+    saved, (low, high) = compared["overall"], compared["interval"]
+    if None in (saved, low, high):
+        return f"Its error cannot be compared with that of {REFERENCE}."
+    told = "is better than" if low > 0 else "is worse than" if high < 0 else "cannot be told from"
+    return (
+        f"Over all leads the model {told} {REFERENCE}: it saves {saved:.1%} of the mean squared error "
+        f"(95 % interval {low:.1%} to {high:.1%})."
+    )
+
+
+def _key_figures(metrics: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Return name, value and note of the figures on top."""
+    model, reference = (metrics["scores"][name][DEGREES] for name in (MODEL, REFERENCE))
+    last = len(model["by_lead"]["rmse"])
+
+    def number(value: float | None, unit: str = " °C") -> str:
+        return "-" if value is None else f"{value:.3f}{unit}"
+
+    return [
+        ("RMSE, all leads", number(model["rmse"]), f"{REFERENCE} {number(reference['rmse'])}"),
+        (
+            f"RMSE, day {last}",
+            number(model["by_lead"]["rmse"][-1]),
+            f"{REFERENCE} {number(reference['by_lead']['rmse'][-1])}",
+        ),
+        ("Bias", number(model["bias"]), "forecast − observed"),
+        ("Anomaly correlation", number(model["acc"], ""), f"{REFERENCE} {number(reference['acc'], '')}"),
+    ]

@@ -41,7 +41,8 @@ def random_windows(days: int = 60, history: int = 5, horizon: int = 3) -> Window
     ocean = np.array([[True] * 4, [False, True, True, True]])
     values[:, ~ocean] = 0
     dates = np.datetime64("2001-01-01") + np.arange(days)
-    return Windows(torch.from_numpy(values), torch.from_numpy(ocean), dates, (2, 2), history, horizon)
+    place = torch.zeros(2, 4, 3)
+    return Windows(torch.from_numpy(values), torch.from_numpy(ocean), dates, (2, 2), history, horizon, place)
 
 
 def test_methods_and_truth_line_up_with_the_windows() -> None:

@@ -1,41 +1,68 @@
-"""The verbs after training, on the small ocean: what they write, and that it is what it claims."""
+"""The verb on the small ocean: what it writes is what whole labelled fields give, whatever the blocks."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import xarray as xr
+from scored_runs import configure, make_run
+from scores.probability import crps_for_ensemble, rank_histogram
 
-from sstcast.config import load_config
 from sstcast.errors import SSTCastError
-from sstcast.evaluation.atlas import draw_run
-from sstcast.evaluation.evaluate import evaluate
+from sstcast.evaluation import evaluate as evaluate_module
+from sstcast.evaluation import forecasts as forecasts_module
+from sstcast.evaluation.baselines import persistence
+from sstcast.evaluation.evaluate import compare, evaluate, reference, scores_file
 from sstcast.evaluation.forecasts import ModelMethod, Verification
-from sstcast.evaluation.report import write_report
-from sstcast.ocean.prepare import prepare
-from sstcast.ocean.windows import cut_windows
+from sstcast.evaluation.heatwaves import threshold
+from sstcast.evaluation.indices import box_mean
+from sstcast.evaluation.metrics import METRICS, area_weights
+from sstcast.evaluation.significance import adjust, diebold_mariano, memory
+from sstcast.evaluation.table import print_metrics
 from sstcast.runs import Run
-from sstcast.training.train import train
 
-PROTOCOLS = ("physical", "paper")
+SEEDS = (0, 1, 2)
 
 
-@pytest.fixture(params=PROTOCOLS)
-def run(request: pytest.FixtureRequest, run_yaml: Path) -> Run:
-    config = load_config(run_yaml, [f"data.protocol={request.param}", "training.epochs=3"])
-    _, anomalies = prepare(config.data, say=lambda line: None).open()
-    windows = {split: cut_windows(anomalies, config.data, split) for split in ("train", "validation")}
-    return train(config, windows)[0]
+@pytest.fixture(scope="module", params=["physical", "paper"])
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
+    run = make_run(configure(tmp_path_factory.mktemp("runs"), sst_file, protocol=request.param))
+    evaluate(run)
+    return run
+
+
+@pytest.fixture(scope="module")
+def ensemble(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
+    run = make_run(configure(tmp_path_factory.mktemp("ensemble"), sst_file), SEEDS)
+    evaluate(run)
+    return run
+
+
+def metrics_of(run: Run) -> dict:
+    return json.loads(run.metrics.read_text())
+
+
+def tables_of(run: Run) -> xr.Dataset:
+    return xr.open_dataset(scores_file(run), engine="h5netcdf")
+
+
+def fields_of(run: Run, units: str, method: str = "model") -> tuple[xr.DataArray, xr.DataArray]:
+    """Return forecast and truth of the whole test split, as anomalies."""
+    data = Verification.of(run)
+    fields = data.fields(persistence if method == "persistence" else ModelMethod(run, data.windows))
+    name = {"standardised": "anomaly", "degC": "anomaly_degC"}[units]
+    return fields[name].astype(float), data.truth()[name].astype(float)
 
 
 def test_forecasts_open_without_help_and_line_up_with_the_source(run: Run) -> None:
-    evaluate(run)
     forecasts = xr.open_zarr(run.forecasts)
     sst = forecasts["sst"]
     assert sst.dims == ("init_time", "lead", "lat", "lon")
     assert sst.attrs["units"] == "degree_Celsius"
+    assert "sst_spread" not in forecasts
     lead = (forecasts["valid_time"] - forecasts["init_time"]) / np.timedelta64(1, "D")
     np.testing.assert_array_equal(lead, forecasts["lead"].broadcast_like(lead))
     source = xr.open_dataset(run.config.data.source, engine="h5netcdf")["sst"]
@@ -44,62 +71,214 @@ def test_forecasts_open_without_help_and_line_up_with_the_source(run: Run) -> No
     land = np.isnan(source[0].values)
     assert np.isnan(sst.values[..., land]).all()
     assert np.isfinite(sst.values[..., ~land]).all()
-    # Trained for seconds, it still must know the season: far nearer to the truth than a year's spread.
-    # (Not so under the paper's protocol, which here divides by the deviation of two values.)
-    came = source.sel(time=forecasts["valid_time"].values.ravel()).values.reshape(sst.shape)
-    if run.config.data.protocol == "physical":
-        assert np.nanstd(sst.values - came) < 0.5 * np.nanstd(source)
-
-
-def test_metrics_by_hand(run: Run) -> None:
-    metrics, new = evaluate(run)
-    assert new
-    assert json.loads(run.metrics.read_text()) == metrics
-    sst = xr.open_zarr(run.forecasts)["sst"].values.astype(float)
     data = Verification.of(run)
-    source = xr.open_dataset(run.config.data.source, engine="h5netcdf")["sst"]
-    came = source.sel(time=data.truth()["valid_time"].values.ravel()).values.reshape(sst.shape)
-    error = (sst - came)[~np.isnan(came)].reshape(len(sst), 5, -1)
-    degrees = metrics["scores"]["model"]["degC"]
-    assert degrees["rmse"] == pytest.approx(np.sqrt((error**2).mean()), rel=1e-4)
-    assert degrees["mae"] == pytest.approx(np.abs(error).mean(), rel=1e-4)
-    assert degrees["bias"] == pytest.approx(error.mean(), abs=1e-4)
-    np.testing.assert_allclose(degrees["by_lead"]["mse"], (error**2).mean((0, 2)), rtol=1e-3)
-    tiles = ModelMethod(run, data.windows)(data.windows)
-    batch = data.windows.batch(index := torch.arange(len(data.windows)))
-    mask = batch.ocean.numpy()
-    standard = tiles.transpose(0, 2, 3, 1).reshape(len(index), -1, 5)[mask] - batch.target.numpy()[mask]
-    assert metrics["scores"]["model"]["standardised"]["mse"] == pytest.approx((standard**2).mean(), rel=1e-4)
-    for baseline in ("persistence", "damped persistence", "climatology", "ridge"):
+    np.testing.assert_allclose(sst, data.fields(ModelMethod(run, data.windows))["sst"], atol=1e-4)
+    came = source.sel(time=forecasts["valid_time"].values.ravel()).values.reshape(sst.shape)
+    np.testing.assert_allclose(data.truth()["sst"], came, atol=1e-4)
+
+
+@pytest.mark.parametrize("units", ["standardised", "degC"])
+@pytest.mark.parametrize("method", ["model", "persistence"])
+def test_streamed_scores_are_those_of_whole_fields(run: Run, units: str, method: str) -> None:
+    forecast, truth = fields_of(run, units, method)
+    weights = area_weights(truth["lat"]) if units == "degC" else None
+    scores = metrics_of(run)["scores"][method][units]
+    season = truth["valid_time"].dt.season
+    tiles = [{"lon": slice(0, 6)}, {"lon": slice(6, 12)}]
+    cells = ["init_time", "lead", "lat", "lon"]
+    for name, metric in METRICS.items():
+        close = {"rel": 1e-4, "abs": 2e-6}
+        assert scores[name] == pytest.approx(float(metric(forecast, truth, None, weights)), **close)
+        by_lead = metric(forecast, truth, ["init_time", "lat", "lon"], weights)
+        assert scores["by_lead"][name] == pytest.approx(by_lead.values.tolist(), **close)
+        by_tile = [float(metric(forecast.isel(t), truth.isel(t), cells, weights)) for t in tiles]
+        assert scores["by_tile"][name] == pytest.approx(by_tile, **close)
+        summer = metric(forecast.where(season == "DJF"), truth.where(season == "DJF"), None, weights)
+        assert scores["by_season"][name]["DJF"] == pytest.approx(float(summer), **close)
+        if name == "rmse":
+            continue
+        table = tables_of(run)[f"{name}_by_cell"].sel(units=units, forecast=method)
+        for week, leads in ((1, slice(1, 7)), (2, slice(8, 8))):
+            part = (field.sel(lead=leads) for field in (forecast, truth))
+            expected = metric(*part, ["init_time", "lead"])
+            np.testing.assert_allclose(table.sel(week=week), expected, rtol=1e-3, atol=2e-5)
+
+
+def test_skill_is_of_the_scores_and_none_where_undefined(run: Run) -> None:
+    metrics = metrics_of(run)
+    for name in ("persistence", "damped persistence", "climatology", "ridge"):
         for units in ("standardised", "degC"):
-            ratio = metrics["scores"]["model"][units]["mse"] / metrics["scores"][baseline][units]["mse"]
-            assert metrics["skill"][units][baseline]["overall"] == pytest.approx(1 - ratio, abs=1e-4)
+            compared = metrics["skill"][units][name]
+            ratio = metrics["scores"]["model"][units]["mse"] / metrics["scores"][name][units]["mse"]
+            assert compared["overall"] == pytest.approx(1 - ratio, abs=1e-4)
+            low, high = compared["interval"]
+            assert low < compared["overall"] < high
+            assert len(compared["by_lead_interval"]) == len(compared["by_lead_p_value"]) == 8
     assert metrics["scores"]["climatology"]["degC"]["acc"] is None
-    assert evaluate(run) == (metrics, False)
+    assert metrics["ensemble"] is None
 
 
-def test_a_run_that_goes_on_is_evaluated_again(run: Run) -> None:
-    evaluate(run)
-    state = torch.load(run.best, weights_only=True)
+def test_blocks_change_nothing(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = Run(Path(shutil.copytree(run.folder, tmp_path / "copy")))
+    copy.metrics.unlink()
+    monkeypatch.setattr(forecasts_module, "BLOCK_ELEMENTS", 8 * 96 * 50)
+    metrics, new = evaluate(copy)
+    assert new
+    for units in ("standardised", "degC"):
+        for name in METRICS:
+            ours, theirs = (m["scores"]["model"][units][name] for m in (metrics, metrics_of(run)))
+            assert ours == pytest.approx(theirs, rel=1e-5, abs=2e-6)
+    sst = xr.open_zarr(copy.forecasts)["sst"]
+    assert sst.chunks[0][0] == 50
+    np.testing.assert_allclose(sst, xr.open_zarr(run.forecasts)["sst"], atol=1e-4)
+
+
+def test_nothing_to_do_until_the_run_goes_on(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert evaluate(run) == (metrics_of(run), False)
+    copy = Run(Path(shutil.copytree(run.folder, tmp_path / "copy")))
+    state = torch.load(copy.best, weights_only=True)
     for value in state["model"].values():
         value.mul_(0.5)
-    torch.save(state, run.best)
-    assert evaluate(run)[1]
+    torch.save(state, copy.best)
+
+    def stop(run: Run, data: Verification) -> None:
+        raise InterruptedError(run.folder)
+
+    monkeypatch.setattr(evaluate_module, "measure", stop)
+    with pytest.raises(InterruptedError, match="copy"):
+        evaluate(copy)
 
 
-def test_maps_and_report(run: Run) -> None:
-    with pytest.raises(SSTCastError, match=r"forecasts.zarr: no forecasts yet; run `sstcast evaluate"):
-        draw_run(run, say=lambda line: None)
-    evaluate(run)
-    with pytest.raises(SSTCastError, match=r"rmse.png: no map yet; run `sstcast map"):
-        write_report(run)
-    lines: list[str] = []
-    files = draw_run(run, say=lines.append)
-    assert {f.name for f in files} == {"rmse.png", "bias.png", "skill.png", "forecast.png"}
-    assert all(f.read_bytes().startswith(b"\x89PNG") for f in files)
-    draw_run(run, say=lines.append)
-    assert lines[-1].endswith("nothing to do")
-    page = write_report(run).read_text()
-    assert page.count("data:image/png;base64,") == 4
-    assert "http" not in page
-    assert f"{json.loads(run.metrics.read_text())['scores']['model']['degC']['rmse']:.3f}" in page
+def test_p_values_are_of_the_cell_and_adjusted_within_the_week(run: Run) -> None:
+    tables = tables_of(run).sel(reference="persistence")
+    forecast, truth = fields_of(run, "degC")
+    other, _ = fields_of(run, "degC", "persistence")
+    difference = (forecast - truth) ** 2 - (other - truth) ** 2
+    cell = difference.sel(lead=slice(1, 7)).mean("lead")[:, 5, 7].values
+    assert float(tables["p_value"][0, 5, 7]) == pytest.approx(float(diebold_mariano(cell, memory(8))), rel=1e-2)
+    np.testing.assert_allclose(tables["p_fdr"][1], adjust(tables["p_value"][1].values), rtol=1e-5)
+    squares = ((forecast - truth) ** 2).sel(lead=8)
+    np.testing.assert_allclose(tables["squared_error_by_week"].sel(week=2), squares, rtol=1e-3, atol=1e-5)
+    shares = metrics_of(run)["skill"]["degC"]["persistence"]
+    told = (tables["p_fdr"] <= 0.1).sum(["lat", "lon"]) / 90
+    np.testing.assert_allclose(np.add(shares["better"], shares["worse"]), told, atol=1e-5)
+
+
+def test_heatwaves_are_those_of_the_training_years_percentile(run: Run) -> None:
+    data = Verification.of(run)
+    sst, truth = data.fields(persistence)["sst"], data.truth()["sst"]
+    limit = threshold(data.cube["sst"].sel(time=slice("2001", "2002")).load())
+    np.testing.assert_allclose(tables_of(run)["heatwave_threshold"], limit, atol=1e-5)
+    limit = limit.sel(dayofyear=truth["valid_time"].dt.dayofyear)
+    ocean, weights = truth.notnull(), area_weights(truth["lat"])
+    warned, observed = ((field > limit).where(ocean).astype(float).weighted(weights) for field in (sst, truth))
+    hit = ((sst > limit) & (truth > limit)).where(ocean).astype(float).weighted(weights).mean()
+    scores = metrics_of(run)["heatwaves"]
+    assert scores["persistence"]["observed"] == pytest.approx(float(observed.mean()), abs=1e-5)
+    assert scores["persistence"]["hit_rate"] == pytest.approx(float(hit / observed.mean()), abs=1e-4)
+    assert scores["persistence"]["false_alarm_ratio"] == pytest.approx(float(1 - hit / warned.mean()), abs=1e-4)
+    wrong = float(observed.mean() + warned.mean() - 2 * hit)  # what the Brier score of yes or no comes to
+    assert scores["persistence"]["brier"] == pytest.approx(wrong, abs=1e-5)
+
+
+def test_box_means_are_of_the_fields(run: Run) -> None:
+    forecast, truth = fields_of(run, "degC")
+    tables = tables_of(run)
+    assert list(tables["box"].values) == ["region"]
+    everywhere = (170, 173, -12, -10)
+    for series, field in (("model", forecast), ("truth", truth)):
+        found = tables["index"].sel(series=series, box="region")
+        np.testing.assert_allclose(found, box_mean(field, everywhere), atol=1e-5)
+    index, came = (box_mean(field, everywhere) for field in (forecast, truth))
+    scores = metrics_of(run)["indices"]["region"]["model"]
+    assert scores["rmse"] == pytest.approx(float(((index - came) ** 2).mean() ** 0.5), rel=1e-4)
+    assert scores["by_lead"]["correlation"][7] == pytest.approx(
+        np.corrcoef(index[:, 7], came[:, 7])[0, 1], abs=1e-4
+    )
+
+
+def test_an_ensemble_is_scored_by_its_mean_and_as_one(ensemble: Run) -> None:
+    data = Verification.of(ensemble)
+    members = [data.fields(ModelMethod(member, data.windows))["sst"] for member in ensemble.members]
+    stacked = xr.concat(members, "member").astype(float)
+    forecasts = xr.open_zarr(ensemble.forecasts)
+    np.testing.assert_allclose(forecasts["sst"], stacked.mean("member"), atol=1e-4)
+    np.testing.assert_allclose(forecasts["sst_spread"], stacked.std("member", ddof=1), atol=1e-4)
+
+    truth = data.truth()["sst"].astype(float)
+    weights = area_weights(truth["lat"])
+    metrics = metrics_of(ensemble)
+    assert metrics["members"] == 3
+    scores = metrics["ensemble"]
+    for name, method in (("crps", "ecdf"), ("crps_fair", "fair")):
+        whole = crps_for_ensemble(stacked, truth, "member", method=method, preserve_dims="all")
+        whole = whole.where(truth.notnull()).weighted(weights)
+        assert scores[name] == pytest.approx(float(whole.mean()), rel=1e-3)
+        by_lead = whole.mean(["init_time", "lat", "lon"]).values
+        assert scores["by_lead"][name] == pytest.approx(by_lead.tolist(), rel=1e-3)
+    variance = float(stacked.var("member", ddof=1).weighted(weights).mean())
+    assert scores["spread"] == pytest.approx(variance**0.5, rel=1e-3)
+    assert scores["rmse"] == metrics["scores"]["model"]["degC"]["rmse"]
+    assert scores["spread_skill"] == pytest.approx((4 / 3 * variance) ** 0.5 / scores["rmse"], rel=1e-3)
+    ocean = truth.notnull().values
+    ranks = rank_histogram(
+        xr.DataArray(stacked.values[:, ocean], dims=("member", "case")),
+        xr.DataArray(truth.values[ocean], dims="case"),
+        "member",
+    )
+    assert scores["rank_histogram"] == pytest.approx(ranks.values.tolist(), abs=0.002)  # by area, theirs by cell
+    assert sum(share for share in scores["reliability"]["share"]) == pytest.approx(1, abs=1e-5)
+    assert len(scores["reliability"]["share"]) == 4
+
+
+def test_comparing_two_runs(ensemble: Run) -> None:
+    member = ensemble.members[1]
+    compared = compare(ensemble, member)
+    ratio = (
+        metrics_of(ensemble)["scores"]["model"]["degC"]["mse"]
+        / metrics_of(member)["scores"]["model"]["degC"]["mse"]
+    )
+    assert compared["overall"] == pytest.approx(1 - ratio, abs=1e-4)
+    assert compared["overall"] > 0  # the mean of three errs less
+    assert len(compared["better"]) == 2
+    same = compare(member, member)
+    assert same["overall"] == 0
+    assert same["interval"] == [0, 0]
+    assert same["p_value"] is None
+
+
+def test_runs_of_other_days_are_refused(ensemble: Run, tmp_path: Path, sst_file: Path) -> None:
+    splits = {
+        "train": [2001, 2002],
+        "validation": ["2003-01-01", "2003-06-30"],
+        "test": ["2003-07-01", "2004-06-30"],
+    }
+    other = Run.create(configure(tmp_path, sst_file, "other", splits=splits))
+    with pytest.raises(
+        SSTCastError, match=r"other: its data.splits.test is 2003-07-01..2004-06-30, but .* same days"
+    ):
+        compare(ensemble, other)
+    assert reference("damped") == "damped persistence"
+    assert reference(str(ensemble.folder)) == Run(ensemble.folder)
+    with pytest.raises(SSTCastError, match=r"--against persistance: neither .* did you mean 'persistence'"):
+        reference("persistance")
+
+
+def test_an_empty_season_is_a_dash(tmp_path: Path, sst_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    splits = {"train": [2001, 2002], "validation": [2003, 2003], "test": ["2004-01-01", "2004-05-31"]}
+    run = make_run(configure(tmp_path, sst_file, splits=splits))
+    metrics, _ = evaluate(run)
+    seasons = metrics["scores"]["model"]["degC"]["by_season"]["rmse"]
+    assert [season for season, value in seasons.items() if value is None] == ["JJA", "SON"]
+    assert metrics["skill"]["degC"]["ridge"]["by_season"]["JJA"] is None
+    print_metrics(metrics, "small")
+    table = capsys.readouterr().out.split("RMSE °C by season")[1]
+    assert table.split("small")[1].split()[2:4] == ["-", "-"]
+
+
+def test_too_few_dates(tmp_path: Path, sst_file: Path) -> None:
+    splits = {"train": [2001, 2002], "validation": [2003, 2003], "test": ["2004-01-01", "2004-03-31"]}
+    run = make_run(configure(tmp_path, sst_file, splits=splits))
+    with pytest.raises(SSTCastError, match=r"data.splits.test: 73 initial dates.*lengthen it"):
+        evaluate(run)
+    assert not run.forecasts.exists()

@@ -1,3 +1,5 @@
+"""Maps of synthetic fields: what is drawn, where, and with which colours."""
+
 import itertools
 import socket
 
@@ -9,11 +11,14 @@ import xarray as xr
 from cartopy.crs import PlateCarree
 from cartopy.mpl.feature_artist import FeatureArtist
 from cartopy.mpl.geoaxes import GeoAxes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
 from sstcast.errors import SSTCastError
-from sstcast.evaluation.maps import by_week, draw_forecast, draw_weeks
+from sstcast.evaluation.images import read_stamp, write_png
+from sstcast.evaluation.maps import PHONE, draw_forecast, draw_weeks
+from sstcast.evaluation.views import Box, View, projections
 
 # west, south, rows, columns, degrees a cell; and a place on land and one at sea
 REGIONS = {
@@ -22,34 +27,27 @@ REGIONS = {
     "date line": ((160.0, 55.0, 36, 80, 0.5), (180.0, 71.3), (180.0, 60.0)),  # Wrangel, cut in the source
     "Greenwich": ((350.0, 35.0, 40, 40, 0.5), (360.0, 48.0), (351.0, 48.0)),  # Normandy
     "west of Greenwich": ((-10.0, 35.0, 40, 40, 0.5), (0.0, 48.0), (-9.0, 48.0)),
+    "globe": ((0.0, -90.0, 30, 60, 6.0), (24.0, 0.0), (200.0, 0.0)),
 }
+OPEN_OCEAN = (165.0, 29.0, 8, 12, 2.5)  # across the date line, without an island
+
+
+def grid(west, south, rows, columns, cell, steps, seed=0):
+    values = np.random.default_rng(seed).normal(size=(len(steps), rows, columns))
+    lat, lon = south + cell * (np.arange(rows) + 0.5), west + cell * (np.arange(columns) + 0.5)
+    return xr.DataArray(values, {"lead": list(steps), "lat": lat, "lon": lon}, ("lead", "lat", "lon"))
 
 
 def field(region, name, steps, seed=0):
     """Random values `(name, lat, lon)` on a region's grid, with a corner left out."""
-    west, south, rows, columns, cell = REGIONS[region][0]
-    values = np.random.default_rng(seed).normal(size=(len(steps), rows, columns))
+    values = grid(*REGIONS[region][0], steps, seed).rename(lead=name)
     values[:, :3, :4] = np.nan
-    lat, lon = south + cell * (np.arange(rows) + 0.5), west + cell * (np.arange(columns) + 0.5)
-    return xr.DataArray(values, {name: list(steps), "lat": lat, "lon": lon}, (name, "lat", "lon"))
+    return values
 
 
 def forecast(region, horizon, seed=0):
     days = np.datetime64("2015-12-20", "ns") + np.arange(1, horizon + 1).astype("timedelta64[D]")
     return (20 + field(region, "lead", range(1, horizon + 1), seed)).assign_coords(valid_time=("lead", days))
-
-
-@pytest.fixture
-def figures(monkeypatch):
-    """The figures written during a test."""
-    written, savefig = [], Figure.savefig
-
-    def record(self, *args, **kwargs):
-        written.append(self)
-        savefig(self, *args, **kwargs)
-
-    monkeypatch.setattr(Figure, "savefig", record)
-    return written
 
 
 def maps(figure):
@@ -64,7 +62,8 @@ def mesh(ax):
 def land(ax):
     """The land drawn on `ax`, in the coordinates of its projection."""
     artist = next(child for child in ax.get_children() if isinstance(child, FeatureArtist))
-    return shapely.union_all(list(artist._feature.geometries()))
+    (geometry,) = artist._feature.geometries()
+    return geometry
 
 
 def drawn_at(ax, lon, lat):
@@ -76,10 +75,10 @@ def drawn_at(ax, lon, lat):
 
 
 @pytest.mark.parametrize("region", REGIONS)
-def test_values_and_land_lie_where_they_belong(region, figures, tmp_path):
+def test_values_and_land_lie_where_they_belong(region):
     given = field(region, "week", (1, 2, 3))
-    draw_weeks(given, tmp_path / "map.png", title="T", label="°C", kind="difference")
-    for week, ax in zip((1, 2, 3), maps(figures[0]), strict=True):
+    figure = draw_weeks(given, title="T", label="°C", kind="difference")
+    for week, ax in zip((1, 2, 3), maps(figure), strict=True):
         assert ax.get_title() == f"Week {week}"
         np.testing.assert_array_equal(np.ma.filled(mesh(ax).get_array(), np.nan), given.sel(week=week).values)
         for row, column in [(4, 0), (7, 1), (20, 15), (-1, -1), (-2, 3)]:
@@ -92,22 +91,27 @@ def test_values_and_land_lie_where_they_belong(region, figures, tmp_path):
             assert shapely.contains_xy(land(ax), x, y) == expected
 
 
-def test_the_map_ends_where_the_cells_end(figures, tmp_path):
-    draw_weeks(field("pacific", "week", [1]), tmp_path / "map.png", title="T", label="°C", kind="error")
-    (ax,) = maps(figures[0])
+def test_the_map_ends_where_the_cells_end():
+    figure = draw_weeks(field("pacific", "week", [1]), title="T", label="°C", kind="error")
+    (ax,) = maps(figure)
     west, east, south, north = ax.get_extent(PlateCarree())
     np.testing.assert_allclose([west % 360, east % 360, south, north], [180, 270, -15, 15])
-    assert [text.get_text() for text in ax.get_xticklabels()] == ["180°", "160°W", "140°W", "120°W", "100°W"]
-    assert [text.get_text() for text in ax.get_yticklabels()] == ["10°S", "0°", "10°N"]
+    FigureCanvasAgg(figure).draw()
+    (lines,) = ax.artists
+    shown = [text for text in lines.label_artists if text.get_visible()]
+    labels = {text.get_text(): text.get_position() for text in shown}
+    assert {"10°S", "0°", "10°N", "160°W", "140°W", "120°W", "100°W"} <= set(labels) <= {*labels, "180°"}
+    assert labels["160°W"][0] == pytest.approx(200 - 225)  # degrees east of the centre
+    assert labels["10°S"][1] == pytest.approx(-10)
 
 
 @pytest.mark.parametrize("kind", ["difference", "skill"])
 @pytest.mark.parametrize("outlier", [0.0, 50.0, -50.0])
-def test_diverging_colours_are_symmetric_about_zero(kind, outlier, figures, tmp_path):
+def test_diverging_colours_are_symmetric_about_zero(kind, outlier):
     given = abs(field("tasman", "week", (1, 2)))
     given[0, 10, 10] += outlier
-    draw_weeks(given, tmp_path / "map.png", title="T", label="°C", kind=kind)
-    norm = mesh(maps(figures[0])[0]).norm
+    figure = draw_weeks(given, title="T", label="°C", kind=kind)
+    norm = mesh(maps(figure)[0]).norm
     np.testing.assert_array_equal(norm.boundaries, -norm.boundaries[::-1])
     assert 0 in norm.boundaries
     assert norm.boundaries[-1] < (5 if kind == "difference" else 1.001)
@@ -117,23 +121,22 @@ def test_diverging_colours_are_symmetric_about_zero(kind, outlier, figures, tmp_
     assert norm.extend == ("both" if outside else "neither")
 
 
-def test_errors_start_at_zero_and_weeks_share_their_colours(figures, tmp_path):
+def test_errors_start_at_zero_and_weeks_share_their_colours():
     given = abs(field("tasman", "week", (1, 2, 3, 4))) * xr.DataArray([1, 2, 3, 4.0], dims="week")
     given[0, 10, 10] = 1e6
-    draw_weeks(given, tmp_path / "map.png", title="T", label="RMSE (°C)", kind="error", credit="Data: NOAA")
-    meshes = [mesh(ax) for ax in maps(figures[0])]
+    figure = draw_weeks(given, title="T", label="RMSE (°C)", kind="error", credit="Data: NOAA")
+    meshes = [mesh(ax) for ax in maps(figure)]
     assert len({id(m.norm) for m in meshes}) == 1
     assert meshes[0].norm.boundaries[0] == 0
     assert np.nanpercentile(given, 98) <= meshes[0].norm.boundaries[-1] < 20
     assert meshes[0].norm.extend == "max"
-    assert "RMSE (°C)" in [ax.get_xlabel() for ax in figures[0].axes]
-    assert [text.get_text() for text in figures[0].texts] == ["T", "Data: NOAA"]
+    assert "RMSE (°C)" in [ax.get_xlabel() for ax in figure.axes]
+    assert [text.get_text() for text in figure.texts] == ["T", "Data: NOAA"]
 
 
-def test_a_perfect_forecast_can_be_drawn(figures, tmp_path):
+def test_a_perfect_forecast_can_be_drawn():
     truth = forecast("tasman", 7)
-    draw_forecast(truth, truth, tmp_path / "map.png", title="T")
-    norm = mesh(maps(figures[0])[2]).norm
+    norm = mesh(maps(draw_forecast(truth, truth, title="T"))[2]).norm
     assert 0 < norm.boundaries[-1] < 0.05
 
 
@@ -145,12 +148,12 @@ def test_a_perfect_forecast_can_be_drawn(figures, tmp_path):
         (14, ["Day 7\n2015-12-27", "Day 14\n2016-01-03"]),
     ],
 )
-def test_forecast_beside_truth(horizon, titles, figures, tmp_path):
+def test_forecast_beside_truth(horizon, titles):
     given, truth = forecast("date line", horizon), forecast("date line", horizon, seed=1)
-    draw_forecast(given, truth, tmp_path / "map.png", title="T")
-    rows = np.array(maps(figures[0])).reshape(3, len(titles))
+    figure = draw_forecast(given, truth, title="T")
+    rows = np.array(maps(figure)).reshape(3, len(titles))
     assert [ax.get_title() for ax in rows[0]] == titles
-    assert [ax.get_ylabel() for ax in rows[:, 0]] == ["Forecast", "Observed", "Difference"]
+    assert [ax.texts[0].get_text() for ax in rows[:, 0]] == ["Forecast", "Observed", "Difference"]
     for column, title in enumerate(titles):
         day = int(title.split()[1])
         above, middle, below = (np.ma.filled(mesh(ax).get_array(), np.nan) for ax in rows[:, column])
@@ -160,30 +163,106 @@ def test_forecast_beside_truth(horizon, titles, figures, tmp_path):
     assert mesh(rows[0, 0]).norm is mesh(rows[1, -1]).norm
     difference = mesh(rows[2, 0]).norm.boundaries
     np.testing.assert_array_equal(difference, -difference[::-1])
-    labels = [ax.get_ylabel() for ax in figures[0].axes if not isinstance(ax, GeoAxes)]
+    labels = [ax.get_ylabel() for ax in figure.axes if not isinstance(ax, GeoAxes)]
     assert labels == ["Sea surface temperature (°C)", "Forecast −\nobserved (°C)"]
 
 
-@pytest.mark.parametrize("region", ["tasman", "pacific"])
-def test_no_text_runs_into_another_panel(region, figures, tmp_path):
-    weeks = field(region, "week", (1, 2, 3, 4, 5))
-    draw_weeks(weeks, tmp_path / "weeks.png", title="Title", label="Bias (°C)", kind="difference", credit="Data")
-    truth = forecast(region, 28)
-    draw_forecast(truth + 0.1, truth, tmp_path / "forecast.png", title="Title", credit="Data")
-    for figure in figures:
+@pytest.mark.parametrize(
+    ("region", "projection"),
+    [("tasman", "PlateCarree"), ("tasman", "LambertConformal"), ("pacific", "PlateCarree")],
+)
+def test_no_text_runs_into_another_panel(region, projection):
+    weeks, truth = field(region, "week", (1, 2, 3)), forecast(region, 14)
+    weeks, truth = (values[:, ::2, ::2] for values in (weeks, truth))
+    options = {"title": "Title", "credit": "Data", "projection": projection}
+    hatched = {"hatched": weeks > 1, "hatch_label": "not significant"}
+    for figure in (
+        draw_weeks(weeks, label="Bias (°C)", kind="difference", **hatched, **options),
+        draw_weeks(weeks, label="Bias (°C)", kind="difference", room=PHONE, **hatched, **options),
+        draw_forecast(truth + 0.1, truth, **options),
+        draw_forecast(truth + 0.1, truth, room=PHONE, **options),
+    ):
+        figure.dpi = 50
+        FigureCanvasAgg(figure).draw()
         boxes = [artist.get_tightbbox() for artist in figure.axes]
         boxes += [text.get_window_extent() for text in figure.texts]
+        boxes += [legend.get_window_extent() for legend in figure.legends]
         assert not [1 for a, b in itertools.combinations(boxes, 2) if a.overlaps(b)]
 
 
-def test_png_is_written_offline(monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    "projection",
+    ["PlateCarree", "Mercator", "Robinson", "LambertConformal", "Orthographic", "NorthPolarStereo", "RotatedPole"],
+)
+def test_pixels_have_the_colour_of_the_value_there(projection):
+    """End to end: the pixel at which the projection puts a cell's centre, in a region across the date line."""
+    given = grid(*OPEN_OCEAN, [1]).rename(lead="week")
+    figure = draw_weeks(given, title="", label="°C", kind="difference", projection=projection)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    pixels = np.asarray(canvas.buffer_rgba())
+    (ax,) = maps(figure)
+    drawn = mesh(ax)
+    for row, column in np.ndindex(given.shape[1:]):
+        value = given[0, row, column]
+        place = ax.projection.transform_point(float(value.lon), float(value.lat), PlateCarree())
+        x, y = ax.transData.transform(place)
+        expected = drawn.cmap(drawn.norm(float(value)), bytes=True)[:3]
+        near = pixels[len(pixels) - 1 - int(y) - 4 :, int(x) - 4 :][:9, :9, :3].reshape(-1, 3).astype(int)
+        same = (abs(near - expected) <= 1).all(1)
+        assert same.mean() > 0.6, (row, column)  # but for grid lines, which are thin
+
+
+@pytest.mark.parametrize("region", ["date line", "globe"])
+def test_hatching_covers_its_cells_and_no_others(region):
+    given = field(region, "week", [1])
+    hatched = given > 0
+    figure = draw_weeks(given, title="T", label="", kind="skill", hatched=hatched, hatch_label="not significant")
+    (ax,) = maps(figure)
+    (artist,) = [child for child in ax.get_children() if isinstance(child, FeatureArtist) and child.get_hatch()]
+    (area,) = artist._feature.geometries()
+    centre = (float(given.lon[0]) + float(given.lon[-1])) / 2
+    lon, lat = np.meshgrid(given.lon - centre, given.lat)
+    np.testing.assert_array_equal(shapely.contains_xy(area, lon, lat), hatched[0].values)
+    (legend,) = figure.legends
+    assert legend.get_texts()[0].get_text() == "not significant"
+
+
+FEW = {"OSGB", "OSNI", "EuroPP", "LambertZoneII"}  # show a country or a continent
+NEW = {"Spilhaus"}  # PROJ may be too old for it
+
+
+@pytest.mark.parametrize("name", sorted({*projections()} - FEW - NEW))
+@pytest.mark.parametrize("region", REGIONS)
+def test_every_projection_shows_every_region(region, name):
+    assert 0 < View(Box.of(field(region, "week", [1])), name).shape < np.inf
+
+
+@pytest.mark.parametrize("name", sorted(FEW))
+def test_a_projection_that_shows_nothing_of_the_region_says_so(name):
+    with pytest.raises(SSTCastError, match=f"--projection {name}: shows nothing of this region"):
+        draw_weeks(field("pacific", "week", [1]), title="", label="", kind="error", projection=name)
+
+
+def test_an_unknown_projection_is_refused_with_the_nearest():
+    with pytest.raises(SSTCastError, match=r"--projection Robinsen: .*did you mean 'Robinson'\?"):
+        draw_weeks(field("tasman", "week", [1]), title="", label="", kind="error", projection="Robinsen")
+
+
+@pytest.mark.parametrize("projection", ["PlateCarree", "Robinson"])
+def test_png_is_written_offline(projection, monkeypatch, tmp_path):
     def refuse(*_args, **_kwargs):
         raise AssertionError("maps must not use the network")
 
     monkeypatch.setattr(socket, "socket", refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
     path = tmp_path / "new" / "map.png"
-    draw_weeks(field("Greenwich", "week", (1, 2)), path, title="T", label="°C", kind="skill")
+    figure = draw_weeks(
+        field("Greenwich", "week", (1, 2)), title="T", label="", kind="skill", projection=projection
+    )
+    assert read_stamp(path) is None
+    write_png(figure, path, "of this, 1 °C")
+    assert read_stamp(path) == "of this, 1 °C"
     height, width, _ = matplotlib.image.imread(path).shape
     assert width > 1000
     assert height > 500
@@ -199,33 +278,18 @@ def test_nothing_is_half_written(monkeypatch, tmp_path):
 
     monkeypatch.setattr(Figure, "savefig", fail)
     with pytest.raises(OSError, match="disk full"):
-        draw_weeks(field("tasman", "week", [1]), path, title="T", label="°C", kind="error")
+        write_png(Figure(), path, "stamp")
     assert path.read_bytes() == b"the last one"
     assert list(tmp_path.iterdir()) == [path]
+    assert read_stamp(path) is None
 
 
-def test_fields_without_values_are_refused(tmp_path):
+def test_fields_without_values_are_refused():
     empty = field("tasman", "week", [1]) * np.nan
-    with pytest.raises(SSTCastError, match=r"map\.png: nothing to draw"):
-        draw_weeks(empty, tmp_path / "map.png", title="T", label="°C", kind="error")
-    assert not list(tmp_path.iterdir())
+    with pytest.raises(SSTCastError, match="nothing to draw"):
+        draw_weeks(empty, title="T", label="°C", kind="error")
 
 
-def test_grids_that_differ_are_refused(tmp_path):
+def test_grids_that_differ_are_refused():
     with pytest.raises(ValueError, match="align"):
-        draw_forecast(forecast("tasman", 7), forecast("Greenwich", 7), tmp_path / "map.png", title="T")
-
-
-@pytest.mark.parametrize("horizon", [3, 7, 10, 28])
-def test_by_week_is_the_mean_of_the_days(horizon):
-    days = forecast("tasman", horizon)
-    weeks = by_week(days)
-    expected = [days.values[start : start + 7].mean(axis=0) for start in range(0, horizon, 7)]
-    assert weeks.dims == ("week", "lat", "lon")
-    assert weeks["week"].values.tolist() == list(range(1, len(expected) + 1))
-    np.testing.assert_allclose(weeks.values, expected, rtol=1e-12)
-
-
-def test_by_week_hides_no_missing_day():
-    days = xr.DataArray([1.0, np.nan, 3, 4, 5, 6, 7, 8], {"lead": range(1, 9)}, "lead")
-    np.testing.assert_array_equal(by_week(days).values, [np.nan, 8])
+        draw_forecast(forecast("tasman", 7), forecast("Greenwich", 7), title="T")

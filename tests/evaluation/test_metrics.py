@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import xarray as xr
+from scores import continuous
 from sklearn import metrics as sk
 
 from sstcast.evaluation.metrics import METRICS, acc, bias, mae, mse, rmse, skill
@@ -28,6 +29,35 @@ def test_against_scikit_learn(lazy: bool) -> None:
     assert float(acc(forecast, truth)) == pytest.approx(sk.pairwise.cosine_similarity([f], [t])[0, 0])
     if lazy:
         assert all(metric(forecast, truth).chunks is not None for metric in METRICS.values())
+
+
+def test_weights_against_scikit_learn_and_scores() -> None:
+    forecast, truth = pair()
+    weights = xr.DataArray([0.2, 1, 3, 0, 0.7], dims="cell")
+    known = truth.notnull()
+    f, t, w = (a.values[known.values] for a in (forecast, truth, weights.broadcast_like(truth).transpose(*DIMS)))
+    for name, theirs in (("mse", sk.mean_squared_error), ("rmse", sk.root_mean_squared_error)):
+        assert float(METRICS[name](forecast, truth, None, weights)) == pytest.approx(theirs(t, f, sample_weight=w))
+    assert float(mae(forecast, truth, None, weights)) == pytest.approx(
+        sk.mean_absolute_error(t, f, sample_weight=w)
+    )
+    dims = ("init_time", "cell")
+    theirs_by_lead = continuous.mse(forecast, truth, reduce_dims=dims, weights=weights)
+    np.testing.assert_allclose(mse(forecast, truth, dims, weights), theirs_by_lead)
+    additive = continuous.additive_bias(forecast, truth, reduce_dims=dims, weights=weights)
+    np.testing.assert_allclose(bias(forecast, truth, dims, weights), additive)
+    expected = sk.pairwise.cosine_similarity([f * np.sqrt(w)], [t * np.sqrt(w)])[0, 0]
+    assert float(acc(forecast, truth, None, weights)) == pytest.approx(expected)
+
+
+def test_shuffled_forecasts_know_nothing() -> None:
+    random = np.random.default_rng(1)
+    truth = xr.DataArray(random.normal(size=200_000), dims="case")
+    shuffled = truth.copy(data=random.permutation(truth.values))
+    assert float(acc(shuffled, truth)) == pytest.approx(0, abs=0.01)
+    assert float(mse(shuffled, truth)) == pytest.approx(2 * float(truth.var()), rel=0.02)
+    assert float(bias(shuffled, truth)) == pytest.approx(0, abs=1e-9)
+    assert float(mae(shuffled, truth)) == pytest.approx(2 / np.sqrt(np.pi), rel=0.02)
 
 
 def test_over_some_dimensions() -> None:

@@ -1,0 +1,41 @@
+"""One forecast, day by day, as an animated WebP."""
+
+import io
+
+import numpy as np
+import xarray as xr
+from PIL import Image
+
+from sstcast.evaluation.images import PAD, data_uri, render
+from sstcast.evaluation.maps import Room, draw_pair
+
+ROOM = Room(5.2, 4.0)
+DAY, LAST_DAY = 350, 1800  # milliseconds
+COLOURS = 64  # of a frame: more only blur the edges of letters, and take four times the space
+
+
+def animate(forecast: xr.DataArray, truth: xr.DataArray, label: str) -> tuple[str, str]:
+    """Draw anomalies `(lead, lat, lon)` in degC, forecast and observed, with `valid_time(lead)`.
+
+    Returns two `data:` addresses: the animation, a frame a day, and its last frame as a still.
+    """
+    figure, meshes = draw_pair(forecast, truth, label=label, room=ROOM)
+    title = figure.text(0.5, 1 + 0.45 / figure.get_size_inches()[1], _day(forecast, -1), ha="center", va="bottom")
+    box = figure.get_tightbbox().padded(PAD)
+    frames = []
+    for position in range(forecast.sizes["lead"]):
+        for mesh, field in zip(meshes, (forecast, truth), strict=True):
+            mesh.set_array(field.isel(lead=position).transpose("lat", "lon").values)
+        title.set_text(_day(forecast, position))
+        frames.append(render(figure, box).quantize(COLOURS, dither=Image.Dither.NONE).convert("RGB"))
+    moving, still = io.BytesIO(), io.BytesIO()
+    times = [DAY] * (len(frames) - 1) + [LAST_DAY]
+    how = {"lossless": True, "quality": 60, "method": 5}
+    frames[0].save(moving, "WEBP", save_all=True, append_images=frames[1:], duration=times, loop=0, **how)
+    frames[-1].save(still, "WEBP", **how)
+    return data_uri(moving.getvalue(), "image/webp"), data_uri(still.getvalue(), "image/webp")
+
+
+def _day(forecast: xr.DataArray, position: int) -> str:
+    one = forecast.isel(lead=position)
+    return f"Day {int(one['lead'])}: {np.datetime_as_string(one['valid_time'].values, unit='D')}"

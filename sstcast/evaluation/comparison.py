@@ -1,0 +1,103 @@
+"""Two forecasts of the same days: how much error one saves, and whether that may be chance."""
+
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from sstcast.errors import SSTCastError
+from sstcast.evaluation.significance import (
+    FDR,
+    adjust,
+    block_length,
+    diebold_mariano,
+    memory,
+    skill_interval,
+)
+from sstcast.evaluation.tables import DEGREES, MODEL
+from sstcast.runs import Run
+
+SEASONS = ("DJF", "MAM", "JJA", "SON")  # of the day forecast
+DATES = "init_time"
+
+
+def plain(values: Any) -> Any:
+    """Return numbers JSON knows: floats of six decimals in nested lists, None where undefined."""
+    if np.ndim(values):
+        return [plain(value) for value in values]
+    return round(float(values), 6) if np.isfinite(values) else None
+
+
+def compare_errors(error: xr.DataArray, reference: xr.DataArray) -> dict[str, Any]:
+    """Compare two squared errors `(init_time, lead)` that carry `season(init_time, lead)`.
+
+    Returns the `overall` skill, `by_lead` and `by_season` (None for one without days), each with its
+    `interval` of 95 %, and the Diebold-Mariano `p_value` overall and by lead.
+
+    Raises SSTCastError if the dates are too few for intervals.
+    """
+    dates, horizon = error.sizes[DATES], error.sizes["lead"]
+    block, lags = block_length(horizon, dates), memory(horizon)
+
+    def scores(error: xr.DataArray, reference: xr.DataArray) -> tuple[Any, Any]:
+        ours, theirs = (part.transpose(DATES, ...).values.astype(float) for part in (error, reference))
+        total = theirs.sum(0)
+        skill = 1 - ours.sum(0) / np.where(total > 0, total, np.nan)
+        return plain(skill), plain(np.stack(skill_interval(ours, theirs, block), axis=-1))
+
+    overall, interval = scores(error.mean("lead"), reference.mean("lead"))
+    by_lead, by_lead_interval = scores(error, reference)
+    in_season = {s: (error["season"] == s) for s in SEASONS}
+    by_season = {s: scores(*(e.where(m, 0).sum("lead") for e in (error, reference))) for s, m in in_season.items()}
+    difference = (error - reference).transpose(DATES, "lead").values.astype(float)
+    return {
+        "overall": overall,
+        "interval": interval,
+        "p_value": plain(diebold_mariano(difference.mean(1), lags)),
+        "by_lead": by_lead,
+        "by_lead_interval": by_lead_interval,
+        "by_lead_p_value": plain(diebold_mariano(difference, lags)),
+        "by_season": {s: skill for s, (skill, _) in by_season.items()},
+        "by_season_interval": {s: interval for s, (_, interval) in by_season.items()},
+    }
+
+
+def shares(p_fdr: xr.DataArray, difference: xr.DataArray) -> dict[str, Any]:
+    """Return the shares of ocean cells, by week, where the model is significantly `better` and `worse`.
+
+    `difference` is the model's mean squared error less the reference's, `p_fdr` its adjusted p-value, both
+    `(week, lat, lon)`.
+    """
+    cells, ocean = ["lat", "lon"], difference.notnull().sum(["lat", "lon"])
+    told = p_fdr <= FDR
+    return {
+        "better": plain(((told & (difference < 0)).sum(cells) / ocean).values),
+        "worse": plain(((told & (difference > 0)).sum(cells) / ocean).values),
+    }
+
+
+def compare_tables(tables: xr.Dataset, other: xr.Dataset) -> dict[str, Any]:
+    """Compare the models of two tables in degC over the dates both have, like a baseline in `metrics.json`."""
+    errors = (t["mse_by_date"].sel(units=DEGREES, forecast=MODEL) for t in (tables, other))
+    error, reference = xr.align(*errors, join="inner", exclude={"lead"})
+    weekly = tables["squared_error_by_week"] - other["squared_error_by_week"]  # over the dates both have, too
+    mean = weekly.mean(DATES)
+    p_values = np.stack([adjust(row) for row in diebold_mariano(weekly.values, memory(error.sizes["lead"]))])
+    return compare_errors(error, reference) | shares(mean.copy(data=p_values), mean)
+
+
+def check_comparable(run: Run, other: Run) -> None:
+    """Raise SSTCastError unless two runs forecast the same days of the same ocean."""
+    ours, theirs = ((run.folder, run.config.data), (other.folder, other.config.data))
+    for key in ("source", "region", "horizon", "splits.test"):
+        here, there = (_text(attrgetter(key)(data)) for _, data in (ours, theirs))
+        if here != there:
+            raise SSTCastError(
+                f"{theirs[0]}: its data.{key} is {there}, but {ours[0]} has {here}; "
+                "compare runs that forecast the same days of the same ocean"
+            )
+
+
+def _text(value: Any) -> str:
+    return "..".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,169 @@
+"""The verb `leaderboard`: many evaluated runs side by side, best first.
+
+Runs meet in a contest: the same ocean, protocol, horizon and test period. Runs whose configurations differ in
+nothing but the seed are one entry, shown with mean and standard deviation.
+"""
+
+import json
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from sstcast.config import DataConfig
+from sstcast.errors import SSTCastError
+from sstcast.evaluation.comparison import DATES
+from sstcast.evaluation.evaluate import LAYOUT, scores_file
+from sstcast.evaluation.significance import adjust, diebold_mariano, memory
+from sstcast.evaluation.tables import DEGREES, MODEL, STANDARDISED
+from sstcast.runs import Run
+
+# What is shown of an entry: heading, units, metric.
+COLUMNS = (
+    ("RMSE", DEGREES, "rmse"),
+    ("MAE", DEGREES, "mae"),
+    ("bias", DEGREES, "bias"),
+    ("ACC", DEGREES, "acc"),
+    ("MSE*", STANDARDISED, "mse"),
+)
+SIGNIFICANT = 0.05
+
+
+@dataclass(frozen=True)
+class Score:
+    """A number and how far it spreads over seeds, None for a single run."""
+
+    mean: float | None
+    spread: float | None = None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of a contest: a baseline, or runs that differ by their seed."""
+
+    name: str
+    runs: int  # 0 for a baseline
+    members: int  # of each run
+    scores: dict[tuple[str, str], Score]
+    losses: xr.DataArray  # mean squared error by date, of the contest's units
+    p_value: float = np.nan  # that it is as good as the best entry, which has none itself
+
+    @property
+    def worse(self) -> bool:
+        """Whether it is significantly worse than the best."""
+        return self.p_value < SIGNIFICANT
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Entries that may be compared, best first."""
+
+    title: str
+    entries: list[Entry]
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """A run, its configuration and its metrics."""
+
+    run: Run
+    name: str
+
+    @cached_property
+    def metrics(self) -> dict[str, Any]:
+        """What `evaluate` wrote; raises SSTCastError if an older version did."""
+        metrics: dict[str, Any] = json.loads(self.run.metrics.read_text())
+        if metrics.get("layout") != LAYOUT:
+            raise SSTCastError(f"{self.run.metrics}: of another version; run `sstcast evaluate {self.run.folder}`")
+        return metrics
+
+    @cached_property
+    def data(self) -> DataConfig:
+        """What it learnt from."""
+        return self.run.config.data
+
+    @property
+    def contest(self) -> str:
+        """What it forecast, in words."""
+        data, (first, last) = self.data, self.data.splits.test
+        ocean = f"{data.source}, {data.region}"
+        return f"{ocean}: {data.protocol} protocol, {data.horizon} days ahead, {first} to {last}"
+
+    @property
+    def recipe(self) -> str:
+        """All that distinguishes it from runs with another seed."""
+        config = self.run.config.model_dump(
+            mode="json", exclude={"name": True, "runs": True, "training": {"seed"}}
+        )
+        return json.dumps([config, self.metrics["members"]], sort_keys=True)
+
+    def losses(self, method: str) -> xr.DataArray:
+        """Return the mean squared error by date in the units that this contest is decided in."""
+        units = STANDARDISED if self.data.protocol == "paper" else DEGREES
+        with xr.open_dataset(scores_file(self.run), engine="h5netcdf") as tables:
+            return tables["mse_by_date"].sel(units=units, forecast=method).mean("lead").load()
+
+
+def leaderboard(folder: Path) -> list[Contest]:
+    """Return the contests of all evaluated runs below `folder`, the largest first.
+
+    Raises SSTCastError if there are none.
+    """
+    found = sorted(file.parent for file in folder.glob("**/scores.nc") if Run(file.parent).metrics.exists())
+    if not found:
+        raise SSTCastError(f"{folder}: no evaluated runs; run `sstcast evaluate RUN...` first")
+    runs = [Evaluated(Run(path), str(path.relative_to(folder))) for path in found]
+    contests = [Contest(title, _entries(some)) for title, some in _group(runs, "contest").items()]
+    return sorted(contests, key=lambda contest: -len(contest.entries))
+
+
+def _group(runs: list[Evaluated], key: str) -> dict[str, list[Evaluated]]:
+    groups: dict[str, list[Evaluated]] = {}
+    for run in runs:
+        groups.setdefault(getattr(run, key), []).append(run)
+    return groups
+
+
+def _entries(runs: list[Evaluated]) -> list[Entry]:
+    """Return the entries of a contest in order, and the baselines as its first run has them."""
+    entries = [_entry(_common_name(group), group, MODEL) for group in _group(runs, "recipe").values()]
+    entries += [_entry(name, runs[:1], name) for name in runs[0].metrics["scores"] if name != MODEL]
+    entries.sort(key=lambda entry: float(entry.losses.mean()))
+    return [entries[0], *_tested(entries[0], entries[1:], memory(runs[0].data.horizon))]
+
+
+def _entry(name: str, runs: list[Evaluated], method: str) -> Entry:
+    def score(units: str, metric: str) -> Score:
+        values = [run.metrics["scores"][method][units][metric] for run in runs]
+        if None in values:
+            return Score(None)
+        return Score(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None)
+
+    scores = {(units, metric): score(units, metric) for _, units, metric in COLUMNS}
+    losses = xr.concat([run.losses(method) for run in runs], "run", join="inner").mean("run")
+    own = method == MODEL
+    return Entry(name, len(runs) if own else 0, runs[0].metrics["members"] if own else 1, scores, losses)
+
+
+def _tested(best: Entry, others: list[Entry], lags: int) -> list[Entry]:
+    """Test each entry against the best: Diebold-Mariano by date, p-values adjusted for their number."""
+
+    def p_value(entry: Entry) -> float:
+        losses, least = xr.align(entry.losses, best.losses, join="inner")
+        return float(diebold_mariano((losses - least).transpose(DATES).values.astype(float), lags))
+
+    adjusted = adjust(np.array([p_value(entry) for entry in others]))
+    return [replace(entry, p_value=float(p)) for entry, p in zip(others, adjusted, strict=True)]
+
+
+def _common_name(runs: list[Evaluated]) -> str:
+    """Name runs after what their names begin with: `mpnn/seed-0` and `mpnn/seed-1` are `mpnn`."""
+    if len(runs) == 1:
+        return runs[0].name
+    letters = zip(*(run.name for run in runs), strict=False)
+    shared = "".join(some[0] for some in takewhile(lambda some: len(set(some)) == 1, letters))
+    return shared.rstrip("-_./").removesuffix("seed").rstrip("-_./") or ", ".join(run.name for run in runs)

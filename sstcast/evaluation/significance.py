@@ -1,0 +1,106 @@
+"""What of a difference between two forecasts is more than chance.
+
+Forecasts from neighbouring days share most of the days they are verified on, so their errors are anything but
+independent. All functions take errors by initial date, `[dates, ...]`, dates in order, a day apart.
+"""
+
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import false_discovery_control, t
+
+from sstcast.errors import SSTCastError
+
+CONFIDENCE = 0.95
+FDR = 0.10  # keeps the global level near 0.05 where neighbours are correlated (Wilks 2016, BAMS 97)
+REPLICATES = 1000
+
+Array = NDArray[np.floating]
+
+
+def memory(horizon: int) -> int:
+    """Return for how many days errors count as correlated: the horizon, or a fortnight if that is longer.
+
+    The same for all leads: errors of forecasts that are not the best possible stay alike beyond their lead.
+    """
+    return max(horizon, 14)
+
+
+def block_length(horizon: int, dates: int) -> int:
+    """Return the length in days of a bootstrap block: three times the `memory`, so that few blocks cut through it.
+
+    Raises SSTCastError if `dates` initial dates are not two blocks.
+    """
+    block = 3 * memory(horizon)
+    if dates < 2 * block:
+        raise SSTCastError(
+            f"data.splits.test: {dates} initial dates, but intervals need two blocks of {block}; lengthen it"
+        )
+    return block
+
+
+@cache
+def block_counts(dates: int, block: int, replicates: int = REPLICATES, seed: int = 0) -> Array:
+    """Return how often each date is drawn in each replicate of a moving-block bootstrap, `[replicates, dates]`.
+
+    Overlapping blocks are drawn with replacement, and the last is cut, until a replicate holds `dates`
+    (Kunsch 1989, Ann. Statist. 17). As counts, any mean of all replicates is one matrix product.
+    """
+    random = np.random.default_rng(seed)
+    first = random.integers(0, dates - block + 1, (replicates, -(-dates // block), 1))
+    drawn = (first + np.arange(block)).reshape(replicates, -1)[:, :dates]
+    counts = np.zeros((replicates, dates))
+    np.add.at(counts, (np.arange(replicates)[:, None], drawn), 1)
+    return counts
+
+
+def skill_interval(error: Array, reference: Array, block: int) -> tuple[Array, Array]:
+    """Return the ends, each `[...]`, of a 95 % interval of the skill `1 - sum(error) / sum(reference)`.
+
+    The bootstrap gives the standard error of the logarithm of the ratio, to first order, whose distribution is
+    closer to normal than the ratio's. As `k = dates / block` is small, the variance is multiplied by
+    `k / (k - 1)`, as a sample's is, and the quantile is Student's with `k - 1` degrees of freedom: percentiles
+    of replicates would be too narrow. NaN where a sum is 0.
+    """
+    dates = len(error)
+    k = dates / block
+    totals = error.sum(0), reference.sum(0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        replicates = np.tensordot(block_counts(dates, block), error / totals[0] - reference / totals[1], 1)
+        width = t.ppf((1 + CONFIDENCE) / 2, k - 1) * replicates.std(0) * np.sqrt(k / (k - 1))
+        ratio = totals[0] / totals[1]
+    return 1 - ratio * np.exp(width), 1 - ratio * np.exp(-width)
+
+
+def diebold_mariano(difference: Array, lags: int) -> Array:
+    """Return the two-sided p-value `[...]` that the mean of `difference [dates, ...]` of two losses is 0.
+
+    Diebold and Mariano (1995) with the correction and Student's distribution of Harvey, Leybourne and
+    Newbold (1997, Int. J. Forecasting 13), for losses correlated over fewer than `lags` days.
+    Where the sum of autocovariances is not positive they are weighted after Bartlett, which makes it so. NaN
+    where the difference never varies.
+    """
+    dates = len(difference)
+    mean = difference.mean(0)
+    deviation = difference - mean
+    plain = np.mean(deviation**2, axis=0)
+    bartlett = plain.copy()
+    for lag in range(1, lags):
+        covariance = np.einsum("d...,d...->...", deviation[lag:], deviation[:-lag]) / dates
+        plain += 2 * covariance
+        bartlett += 2 * (1 - lag / lags) * covariance
+    variance = np.where(plain > 0, plain, bartlett)
+    correction = (dates + 1 - 2 * lags + lags * (lags - 1) / dates) / dates
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic = mean / np.sqrt(np.where(variance > 0, variance, np.nan) / dates) * np.sqrt(correction)
+    p_value: Array = 2 * t.sf(np.abs(statistic), dates - 1)
+    return p_value
+
+
+def adjust(p_values: Array) -> Array:
+    """Return p-values adjusted for their number (Benjamini and Hochberg 1995); NaN is not counted and stays."""
+    adjusted, known = np.full(p_values.shape, np.nan), ~np.isnan(p_values)
+    if known.any():
+        adjusted[known] = false_discovery_control(p_values[known])
+    return adjusted

@@ -1,0 +1,278 @@
+"""Where a map is drawn: a box of the globe in one of cartopy's projections, with land and degrees.
+
+All places are degrees east of the box's central longitude and degrees north, so that a box may span the date
+line or Greenwich. Land is Natural Earth 1:50m as it ships with sstcast: nothing is downloaded.
+"""
+
+import gzip
+import inspect
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any, NamedTuple
+
+import cartopy.crs as ccrs
+import numpy as np
+import shapely
+import xarray as xr
+from cartopy.mpl.path import shapely_to_path
+from matplotlib.ticker import FixedLocator, FuncFormatter
+from numpy.typing import NDArray
+from pyproj.exceptions import CRSError
+
+from sstcast.config import suggest
+from sstcast.errors import SSTCastError
+from sstcast.files import packaged
+
+DEFAULT_PROJECTION = "PlateCarree"
+LAND, COAST = "0.62", "0.15"  # greys
+REGIONAL = 180  # degrees of longitude up to which a map is cut along its box; a wider one shows the globe
+OUTLINE_STEP = 0.5  # degrees between points of the outline, so that it bends with the projection
+INCHES_PER_LABEL = 0.65
+SEAM = 180 - 1e-6  # degrees from the centre at which a view of the globe ends, lest both its sides be one
+
+
+class Box(NamedTuple):
+    """The outer cell edges of a field, in degrees; longitudes run eastward and may exceed 360."""
+
+    west: float
+    east: float
+    south: float
+    north: float
+
+    @classmethod
+    def of(cls, field: xr.DataArray) -> "Box":
+        """Return the box of `field(..., lat, lon)`."""
+        lon, lat = edges(field["lon"].values), edges(field["lat"].values)
+        return cls(float(lon[0]), float(lon[-1]), float(lat[0]), float(lat[-1]))
+
+    @property
+    def centre(self) -> float:
+        """The central longitude."""
+        return (self.west + self.east) / 2
+
+    @property
+    def middle(self) -> float:
+        """The central latitude."""
+        return (self.south + self.north) / 2
+
+    @property
+    def degrees(self) -> ccrs.PlateCarree:
+        """The coordinates of all that is drawn: degrees east of the centre and north."""
+        return _degrees(_signed(self.centre))
+
+
+@dataclass(frozen=True)
+class View:
+    """A `box` in the projection of cartopy called `name`, centred on the box where it can be.
+
+    An equirectangular view (`PlateCarree`) is stretched to be true to scale at its middle latitude.
+    """
+
+    box: Box
+    name: str = DEFAULT_PROJECTION
+
+    @cached_property
+    def projection(self) -> Any:
+        """The projection, made for this box.
+
+        Raises SSTCastError if cartopy has none of that name, or PROJ is too old for it.
+        """
+        known = projections()
+        if self.name not in known:
+            nearest = suggest(self.name, known)
+            raise SSTCastError(f"--projection {self.name}: cartopy has none of that name{nearest or _examples()}")
+        try:
+            return _projection(self.name, self.box)
+        except CRSError as error:
+            reason = " ".join(str(error).split())
+            raise SSTCastError(
+                f"--projection {self.name}: cannot be made here ({reason}); choose another"
+            ) from None
+
+    @cached_property
+    def outline(self) -> Any:
+        """What the map shows, in the projection's coordinates: the box, or a rectangle about a wide one.
+
+        Raises SSTCastError if that is nothing.
+        """
+        box, projection = self.box, self.projection
+        half = (box.east - box.west) / 2
+        if 2 * half > REGIONAL:
+            return _visible(projection, box)
+        sides = shapely.segmentize(shapely.box(-half, box.south, half, box.north), OUTLINE_STEP)
+        outline = projection.project_geometry(sides, box.degrees)
+        if outline.is_empty:
+            raise SSTCastError(
+                f"--projection {self.name}: shows nothing of this region; choose another{_examples()}"
+            )
+        return outline
+
+    @property
+    def stretch(self) -> float:
+        """Length of a unit upwards over that of a unit to the right."""
+        if not isinstance(self.projection, ccrs.PlateCarree):
+            return 1.0
+        return float(1 / np.cos(np.radians(self.box.middle)))
+
+    @property
+    def bounds(self) -> tuple[float, float, float, float]:
+        """Left, right, bottom and top, in the projection's coordinates."""
+        left, bottom, right, top = self.outline.bounds
+        return left, right, bottom, top
+
+    @property
+    def shape(self) -> float:
+        """Height of the map over its width."""
+        left, right, bottom, top = self.bounds
+        return self.stretch * (top - bottom) / (right - left)
+
+    def x(self, lon: NDArray[Any]) -> NDArray[Any]:
+        """Return longitudes of the box in degrees east of its centre."""
+        return np.clip(lon - self.box.centre, -SEAM, SEAM)
+
+    def prepare(self, ax: Any) -> None:
+        """Frame `ax` and draw land, and the coast above all fields."""
+        left, right, bottom, top = self.bounds
+        ax.set_xlim(left, right)
+        ax.set_ylim(bottom, top)
+        ax.set_aspect(self.stretch)
+        if self.box.east - self.box.west <= REGIONAL:
+            ax.set_boundary(shapely_to_path(self.outline))
+        land, degrees = [_land(self.box)], self.box.degrees
+        ax.add_geometries(land, crs=degrees, facecolor=LAND, edgecolor="none", zorder=0.5)
+        ax.add_geometries(land, crs=degrees, facecolor="none", edgecolor=COAST, linewidth=0.8, zorder=2)
+
+    def is_land(self, field: xr.DataArray) -> NDArray[np.bool_]:
+        """Return which cells `[lat, lon]` of `field` have their centre on land."""
+        lon, lat = np.meshgrid(field["lon"].values - self.box.centre, field["lat"].values)
+        return np.asarray(shapely.contains_xy(_land(self.box), lon, lat))
+
+    def label(self, ax: Any, *, left: bool, bottom: bool, width: float) -> None:
+        """Draw parallels and meridians, and their degrees on the sides asked for of a map `width` inches wide."""
+        box = self.box
+        most = max(3, min(5, int(width / INCHES_PER_LABEL)))
+        style = {"size": "small", "color": "0.1"}
+        ax.gridlines(
+            crs=box.degrees,
+            xlocs=FixedLocator([lon - box.centre for lon in ticks(box.west, box.east, most)]),
+            ylocs=FixedLocator(ticks(box.south, box.north, most)),
+            xformatter=FuncFormatter(lambda x, _: east_west(x + box.centre)),
+            yformatter=FuncFormatter(lambda y, _: north_south(y)),
+            auto_inline=False,
+            rotate_labels=False,
+            draw_labels=["left"] * left + ["bottom"] * bottom,
+            color=COAST,
+            linewidth=0.5,
+            alpha=0.5,
+            linestyle=":",
+            zorder=3,
+            xlabel_style=style,
+            ylabel_style=style,
+        )
+
+
+@cache
+def projections() -> dict[str, Any]:
+    """Return cartopy's projections by name."""
+    found = {name: value for name, value in vars(ccrs).items() if inspect.isclass(value)}
+    return {
+        name: value
+        for name, value in found.items()
+        if issubclass(value, ccrs.Projection) and value is not ccrs.Projection and not name.startswith("_")
+    }
+
+
+def edges(centres: NDArray[Any]) -> NDArray[Any]:
+    """Return the n + 1 edges of n >= 2 evenly spaced cells."""
+    half = (centres[-1] - centres[0]) / (len(centres) - 1) / 2
+    return np.append(centres - half, centres[-1] + half)
+
+
+def ticks(start: float, stop: float, most: int) -> list[float]:
+    """Return at most about `most` round degrees from `start` to `stop`."""
+    steps = (0.25, 0.5, 1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 180)
+    step = next(s for s in steps if (stop - start) / s <= most)
+    return [number * step for number in range(int(np.ceil(start / step)), int(np.floor(stop / step)) + 1)]
+
+
+def east_west(lon: float) -> str:
+    """Return a longitude of any convention as text."""
+    signed = _signed(lon)
+    if abs(signed) in (0, 180):
+        return f"{abs(signed):.0f}°"
+    return f"{abs(signed):g}°{'E' if signed > 0 else 'W'}"
+
+
+def north_south(lat: float) -> str:
+    """Return a latitude as text."""
+    return f"{abs(lat):g}°{'N' if lat > 0 else 'S' if lat < 0 else ''}"
+
+
+def _signed(lon: float) -> float:
+    return (lon + 180) % 360 - 180
+
+
+def _examples() -> str:
+    return f"; for instance {DEFAULT_PROJECTION}, Robinson or LambertAzimuthalEqualArea"
+
+
+@cache  # cartopy keeps what it knows of every projection object it ever met
+def _degrees(centre: float) -> ccrs.PlateCarree:
+    return ccrs.PlateCarree(central_longitude=centre)
+
+
+@cache
+def _projection(name: str, box: Box) -> Any:
+    """Make a projection with whatever of these arguments it takes."""
+    lon, lat, sixth = _signed(box.centre), box.middle, (box.north - box.south) / 6
+    about_equator = abs(lat) < 1  # where parallels as far north as south would make no cone
+    given = {
+        "central_longitude": lon,
+        "central_latitude": lat,
+        "standard_parallels": (box.south + sixth, min(box.north - sixth * (not about_equator), 80)),
+        "cutoff": -80 if lat >= 0 else 80,
+        "zone": int((lon + 180) // 6) + 1,
+        "southern_hemisphere": lat < 0,
+        "pole_longitude": _signed(lon + 180 * (lat >= 0)),
+        "pole_latitude": 90 - abs(lat),
+        "central_rotated_longitude": 0 if lat >= 0 else 180,
+    }
+    cls = projections()[name]
+    if cls is ccrs.PlateCarree:
+        return box.degrees
+    return cls(**{key: value for key, value in given.items() if key in inspect.signature(cls).parameters})
+
+
+def _visible(projection: Any, box: Box) -> Any:
+    """Return the rectangle that holds what `projection` shows of `box`; empty if that is nothing."""
+    half = min((box.east - box.west) / 2, SEAM)
+    lon, lat = np.meshgrid(np.linspace(-half, half, 361), np.linspace(box.south, box.north, 181))
+    points = projection.transform_points(box.degrees, lon, lat)[..., :2].reshape(-1, 2)
+    shown = shapely.MultiPoint(points[np.isfinite(points).all(-1)])
+    return shapely.box(*shown.bounds).intersection(projection.domain.envelope) if not shown.is_empty else shown
+
+
+@cache
+def _world() -> NDArray[Any]:
+    """Read the land polygons of the world, longitudes -180..180."""
+    with gzip.open(packaged("data/map/ne_50m_land.geojson.gz")) as file:
+        features = shapely.from_geojson(file.read())
+    return np.asarray(shapely.get_parts(shapely.get_parts(features)))
+
+
+@cache
+def _land(box: Box) -> Any:
+    """Return the land within a degree of `box`, in degrees east of its centre and degrees north.
+
+    The union, on a grid of 0.005 degrees, joins what Natural Earth cuts at the date line; the degree keeps
+    the edges cut here out of sight. No land goes round the globe twice.
+    """
+    half = min((box.east - box.west) / 2 + 1, SEAM)
+    window = shapely.box(-half, max(box.south - 1, -90), half, min(box.north + 1, 90))
+    pieces = []
+    for turn in range(round(box.west / 360) - 1, round(box.east / 360) + 2):
+        shift = np.array([360 * turn - box.centre, 0])
+        pieces.append(shapely.intersection(shapely.transform(_world(), lambda xy, s=shift: xy + s), window))
+    land = shapely.union_all(pieces, grid_size=0.005)
+    shapely.prepare(land)
+    return land

@@ -1,0 +1,28 @@
+"""An ensemble of two, evaluated once for all tests of maps and reports."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from scored_runs import configure, make_run
+
+from sstcast.evaluation.evaluate import evaluate
+from sstcast.runs import Run
+
+
+@pytest.fixture(scope="session")
+def evaluated(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
+    """Seeds 0 and 1, with three epochs of history each. Tests that write to it leave it as it was."""
+    run = make_run(configure(tmp_path_factory.mktemp("evaluated"), sst_file), seeds=(0, 1))
+    for seed, member in enumerate(run.members):
+        epochs = {
+            "epoch": [0, 1, 2],
+            "train_loss": [0.9, 0.8, 0.7],
+            "learning_rate": 0.001,
+            "validation_mse": [0.8 + seed, 0.625 + seed, 0.75 + seed],
+            "best": [True, True, False],
+            "seconds": [10.0, 20.0, 30.0],
+        }
+        pd.DataFrame(epochs).to_csv(member.history, index=False)
+    evaluate(run)
+    return run

@@ -1,0 +1,53 @@
+"""Runs on the small ocean whose models nobody trained: they forecast badly, which is all that scoring needs."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sstcast.config import RunConfig, validate
+from sstcast.ocean.prepare import prepare
+from sstcast.runs import Run
+from sstcast.training.checkpoint import save_checkpoint
+from sstcast.training.train import forecaster, training_windows
+
+
+def configure(folder: Path, sst_file: Path, name: str = "small", **data: Any) -> RunConfig:
+    """Describe a run on two tiles of 8 x 6 cells, ten days of history, eight ahead."""
+    raw = {
+        "name": name,
+        "runs": folder / "runs",
+        "data": {
+            "source": str(sst_file),
+            "region": {"lon": [170, 173], "lat": [-12, -10], "tile": [8, 6]},
+            "directory": folder / "prepared",
+            "history": 10,
+            "horizon": 8,
+            "splits": {"train": [2001, 2002], "validation": [2003, 2003], "test": [2004, 2004]},
+            **data,
+        },
+        "model": {"name": "mpnn-vn", "width": 8, "layers": 1},
+        "training": {"device": "cpu"},
+    }
+    return validate(RunConfig, raw, "test")
+
+
+def make_run(config: RunConfig, seeds: tuple[int, ...] = (0,)) -> Run:
+    """Prepare the data and make the run, an ensemble if there are several seeds."""
+    prepare(config.data, say=lambda line: None)
+    windows = training_windows(config)["validation"]
+    run = Run.create(config)
+    for seed in seeds:
+        training = config.training.model_copy(update={"seed": seed})
+        own = config.model_copy(update={"training": training})
+        if len(seeds) > 1:
+            own = own.model_copy(update={"name": f"seed-{seed}", "runs": run.folder})
+        torch.manual_seed(seed)
+        model = forecaster(own, windows)
+        with torch.no_grad():  # apart from persistence, and from each other
+            for parameter in model.parameters():
+                parameter.add_(0.2 * torch.randn_like(parameter))
+        save_checkpoint(
+            Run.create(own).best if len(seeds) > 1 else run.best, own, model=model.state_dict(), epoch=0
+        )
+    return run

@@ -1,0 +1,121 @@
+"""What the verb `map` takes from an evaluated run, and what it leaves on disk."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from sstcast.errors import SSTCastError
+from sstcast.evaluation.atlas import Atlas, crop, draw_run
+from sstcast.evaluation.evaluate import scores_file
+from sstcast.evaluation.forecasts import Verification
+from sstcast.runs import Run
+
+
+def quiet(_line: str) -> None:
+    """Say nothing."""
+
+
+@pytest.fixture
+def run(evaluated: Run, tmp_path: Path) -> Run:
+    """A copy to write to."""
+    return Run(Path(shutil.copytree(evaluated.folder, tmp_path / "small")))
+
+
+def globe(step: float = 10.0) -> xr.Dataset:
+    lat, lon = np.arange(-90 + step / 2, 90, step), np.arange(step / 2, 360, step)
+    value = np.arange(lat.size * lon.size, dtype=float).reshape(lat.size, lon.size)
+    return xr.Dataset({"value": (("lat", "lon"), value)}, {"lat": lat, "lon": lon})
+
+
+def test_weekly_fields_against_the_forecasts_themselves(evaluated: Run) -> None:
+    forecast = xr.open_zarr(evaluated.forecasts)["sst"].values.astype(float)
+    truth = Verification.of(evaluated).truth()["sst"].values.astype(float)
+    error = forecast - truth
+    weekly = Atlas(evaluated).weekly
+    for week, days in enumerate((slice(0, 7), slice(7, 8))):
+        rmse = np.sqrt((error[:, days] ** 2).mean((0, 1)))
+        np.testing.assert_allclose(weekly["rmse"][week], rmse, rtol=1e-4)
+        np.testing.assert_allclose(weekly["bias"][week], error[:, days].mean((0, 1)), atol=1e-4)
+    with xr.open_dataset(scores_file(evaluated), engine="h5netcdf") as scores:
+        p_value = scores["p_fdr"].sel(reference="persistence").values
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(weekly["hatched"], p_value > 0.1)
+    assert not weekly["hatched"].values[:, :2, :3].any()  # land is not hatched
+
+
+def test_cases_are_the_extremes_of_the_error(evaluated: Run) -> None:
+    atlas = Atlas(evaluated)
+    with xr.open_dataset(scores_file(evaluated), engine="h5netcdf") as scores:
+        rmse = scores["mse_by_date"].sel(units="degC", forecast="model").mean("lead").values ** 0.5
+    assert rmse[atlas.case("best")] == rmse.min()
+    assert rmse[atlas.case("worst")] == rmse.max()
+    assert np.median(rmse) == pytest.approx(rmse[atlas.case("median")], rel=0.01)
+
+
+def test_a_case_is_the_forecast_of_its_day(evaluated: Run) -> None:
+    forecast, truth = Atlas(evaluated).fields(17)
+    stored = xr.open_zarr(evaluated.forecasts).isel(init_time=17)
+    np.testing.assert_array_equal(forecast["sst"], stored["sst"])
+    assert forecast["init_time"] == truth["init_time"] == stored["init_time"]
+    source = xr.open_dataset(evaluated.config.data.source, engine="h5netcdf")["sst"]
+    came = source.sel(time=truth["valid_time"].values).values
+    np.testing.assert_allclose(truth["sst"], came, atol=1e-4)
+    # Both anomalies are from one climatology.
+    difference = forecast["sst"] - truth["sst"] - (forecast["anomaly"] - truth["anomaly"])
+    np.testing.assert_allclose(difference.fillna(0), 0, atol=1e-4)
+
+
+@pytest.mark.parametrize("west", [-180, 180])
+def test_crop_across_the_date_line_of_a_map_that_begins_there(west: int) -> None:
+    fields = globe()
+    fields = fields.assign_coords(lon=(fields["lon"] + 180) % 360 - 180).sortby("lon")  # -175..175
+    cut = crop(fields, f"{west - 20},{west + 20},0,20")
+    np.testing.assert_array_equal(cut["lon"] % 360, [165, 175, 185, 195])
+    assert (np.diff(cut["lon"]) == 10).all()
+    for lon in (165, 195):
+        there = cut["value"].isel(lon=np.flatnonzero(cut["lon"] % 360 == lon)[0])
+        given = fields["value"].sel(lon=(lon + 180) % 360 - 180, lat=[5, 15])
+        np.testing.assert_array_equal(there, given)
+
+
+def test_a_gap_in_the_middle_of_the_part_stays_a_gap() -> None:
+    fields = globe().isel(lon=slice(0, 35))  # 5..345
+    cut = crop(fields, "330,20,-90,90")
+    np.testing.assert_array_equal(cut["lon"], [335, 345, 355, 365, 375])
+    np.testing.assert_array_equal(np.isnan(cut["value"]).all("lat"), [False, False, True, False, False])
+
+
+def test_a_region_is_known_by_name() -> None:
+    cut = crop(globe(1.0), "pacific")
+    assert (cut["lon"][0], cut["lon"][-1], cut["lat"][0], cut["lat"][-1]) == (180.5, 269.5, -14.5, 14.5)
+
+
+@pytest.mark.parametrize(
+    ("region", "message"),
+    [("0,10,-12,-10", "--region 0,10,-12,-10: less than two"), ("atlantis", "atlantis"), ("1,2", "W,E,S,N")],
+)
+def test_regions_that_are_none(evaluated: Run, region: str, message: str) -> None:
+    with pytest.raises(SSTCastError, match=message):
+        draw_run(evaluated, region=region, say=quiet)
+
+
+def test_maps_are_drawn_once_a_way(run: Run) -> None:
+    lines: list[str] = []
+    files = draw_run(run, say=lines.append)
+    assert {file.name for file in files} == {"rmse.png", "bias.png", "skill.png", "forecast.png"}
+    assert lines == [str(file) for file in files]
+    before = {file: file.read_bytes() for file in files}
+    draw_run(run, say=lines.append)
+    assert lines[-1] == f"{run.maps}: nothing to do"
+    draw_run(run, "Mollweide", "170,172,-12,-10", say=lines.append)
+    assert lines[-1] == str(run.maps / "forecast.png")
+    assert all(file.read_bytes() != before[file] for file in files)
+
+
+def test_a_run_without_forecasts(run: Run) -> None:
+    shutil.rmtree(run.forecasts)
+    with pytest.raises(SSTCastError, match=r"forecasts.zarr: no forecasts yet; run `sstcast evaluate"):
+        draw_run(run, say=quiet)

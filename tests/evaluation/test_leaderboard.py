@@ -1,0 +1,139 @@
+"""A leaderboard of copies of one evaluated run, altered by hand so that the order is known."""
+
+import csv
+import json
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+import yaml
+from scored_runs import configure, make_run
+
+from sstcast.errors import SSTCastError
+from sstcast.evaluation.evaluate import evaluate, scores_file
+from sstcast.evaluation.leaderboard import leaderboard
+from sstcast.evaluation.leaderboard_files import print_leaderboard, write_leaderboard
+from sstcast.runs import Run
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
+    run = make_run(configure(tmp_path_factory.mktemp("runs"), sst_file))
+    evaluate(run)
+    return run
+
+
+def copy(run: Run, folder: Path, error: float = 1, **changes: Any) -> Run:
+    """Copy a run; its model's RMSE is `error` times what it was, and `changes` are made to its configuration."""
+    copied = Run(Path(shutil.copytree(run.folder, folder)))
+    config = yaml.safe_load(copied.config_file.read_text())
+    for key, value in changes.items():
+        section, _, name = key.partition("__")
+        config[section][name] = value
+    copied.config_file.write_text(yaml.safe_dump(config | {"name": folder.name}))
+    metrics = json.loads(copied.metrics.read_text())
+    metrics["scores"]["model"]["degC"]["rmse"] *= error
+    copied.metrics.write_text(json.dumps(metrics))
+    with xr.open_dataset(scores_file(run), engine="h5netcdf") as tables:
+        altered = tables.load()
+    altered["mse_by_date"].loc[{"forecast": "model"}] *= error**2
+    altered.to_netcdf(scores_file(copied), engine="h5netcdf")
+    return copied
+
+
+@pytest.fixture
+def runs(evaluated: Run, tmp_path: Path) -> Path:
+    for seed, error in ((0, 0.1), (1, 0.12)):
+        copy(evaluated, tmp_path / "good" / f"seed-{seed}", error, training__seed=seed)
+    copy(evaluated, tmp_path / "bad", 10, model__width=16)
+    splits = {
+        "train": [2001, 2002],
+        "validation": ["2003-01-01", "2003-06-30"],
+        "test": ["2003-07-01", "2004-06-30"],
+    }
+    copy(evaluated, tmp_path / "elsewhere", 1, data__splits=splits)
+    return tmp_path
+
+
+def test_seeds_are_one_entry_and_other_test_periods_another_table(runs: Path, evaluated: Run) -> None:
+    contests = leaderboard(runs)
+    assert [contest.title[-24:] for contest in contests] == [
+        "2004-01-01 to 2004-12-31",
+        "2003-07-01 to 2004-06-30",
+    ]
+    entries = contests[0].entries
+    assert entries[0].name == "good"
+    assert entries[-1].name == "bad"
+    assert {entry.name for entry in entries[1:-1]} == {"persistence", "damped persistence", "climatology", "ridge"}
+    assert [entry.runs for entry in entries] == [2, 0, 0, 0, 0, 1]
+    rmse = json.loads(evaluated.metrics.read_text())["scores"]["model"]["degC"]["rmse"]
+    score = entries[0].scores["degC", "rmse"]
+    assert score.mean == pytest.approx(0.11 * rmse)
+    assert score.spread == pytest.approx(np.std([0.1 * rmse, 0.12 * rmse], ddof=1))
+    assert entries[-1].scores["degC", "rmse"].spread is None
+    assert [entry.worse for entry in entries][:: len(entries) - 1] == [False, True]
+    losses = [float(entry.losses.mean()) for entry in entries]
+    assert losses == sorted(losses)
+
+
+def test_an_equal_entry_is_not_marked(evaluated: Run, tmp_path: Path) -> None:
+    copy(evaluated, tmp_path / "one", 0.1)
+    copy(evaluated, tmp_path / "same", 0.1, model__width=16)
+    first, second, *_ = leaderboard(tmp_path)[0].entries
+    assert {first.name, second.name} == {"one", "same"}
+    assert not first.worse
+    assert not second.worse
+
+
+def test_terminal_csv_and_page_say_the_same(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    contests = leaderboard(runs)
+    print_leaderboard(contests)
+    shown = capsys.readouterr().out
+    table, page = write_leaderboard(contests, runs)
+    with table.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    best = contests[0].entries[0]
+    assert (rows[0]["name"], rows[0]["runs"], rows[0]["p_value"]) == ("good", "2", "")
+    assert float(rows[0]["degC_rmse"]) == best.scores["degC", "rmse"].mean
+    assert len(rows) == 6 + 5
+    text = f"{best.scores['degC', 'rmse'].mean:.3f} ± {best.scores['degC', 'rmse'].spread:.3f}"
+    html = page.read_text(encoding="utf-8")
+    assert text in html
+    assert text in shown
+    assert "2 tables: runs of other data or test periods cannot be compared" in shown
+    parser = Elements()
+    parser.feed(html)
+    assert parser.open == []
+    assert parser.count["table"] == parser.count["caption"] == 2
+    assert parser.count["tr"] == 2 + len(rows)
+    assert "http" not in html
+
+
+class Elements(HTMLParser):
+    """Count elements, and keep those left open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.count: dict[str, int] = {}
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.count[tag] = self.count.get(tag, 0) + 1
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_nothing_to_show(tmp_path: Path, evaluated: Run) -> None:
+    with pytest.raises(SSTCastError, match="no evaluated runs; run `sstcast evaluate"):
+        leaderboard(tmp_path)
+    old = copy(evaluated, tmp_path / "old")
+    old.metrics.write_text(json.dumps(json.loads(old.metrics.read_text()) | {"layout": 1}))
+    with pytest.raises(SSTCastError, match=r"old/metrics.json: of another version; run `sstcast evaluate"):
+        leaderboard(tmp_path)

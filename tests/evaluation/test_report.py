@@ -1,0 +1,160 @@
+"""The page as text: what it holds, that it needs nothing else, and that it can be read by ear."""
+
+import base64
+import io
+import itertools
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from sstcast.evaluation import report
+from sstcast.evaluation.atlas import Atlas
+from sstcast.evaluation.report import write_report
+from sstcast.files import PACKAGE
+from sstcast.runs import Run
+
+
+class Page(HTMLParser):
+    """Elements with their attributes, and the text."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, Any]]] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def all(self, tag: str) -> list[dict[str, Any]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+@pytest.fixture(scope="module")
+def html(evaluated: Run) -> str:
+    path, new = write_report(evaluated)
+    assert new
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def page(html: str) -> Page:
+    return Page(html)
+
+
+def test_every_part_is_there(page: Page) -> None:
+    sections = {"data", "training", "scores", "errors", "maps", "indices", "heatwaves", "ensemble", "cases"}
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert sections | {"configuration", "provenance"} <= set(ids)
+    assert len(ids) == len(set(ids))
+    links = {link["href"] for link in page.all("a")}
+    assert {f"#{name}" for name in sections} <= links <= {f"#{name}" for name in ids}
+
+
+def test_numbers_are_those_of_the_metrics(page: Page, evaluated: Run) -> None:
+    metrics = json.loads(evaluated.metrics.read_text())
+    for scores in metrics["scores"].values():
+        assert f"{scores['degC']['rmse']:.3f}" in page.text
+    assert f"{metrics['ensemble']['crps']:.3f}" in page.text
+    assert f"it saves {metrics['skill']['degC']['persistence']['overall']:.1%}" in page.text
+    assert "widths" not in page.text
+    assert "windows_per_epoch" in page.text  # the configuration, with its defaults
+    assert torch.__version__ in page.text
+    charts = [image["alt"] for image in page.all("img")]
+    assert any("seed-1: training loss from 0.900 to 0.700 in 3 epochs" in alt for alt in charts)
+
+
+def test_it_needs_nothing_else(html: str, page: Page) -> None:
+    for _, attributes in page.elements:
+        for name in ("src", "srcset"):
+            assert attributes.get(name, "data:").startswith("data:")
+        assert attributes.get("href", "#").startswith("#")
+    assert not re.search(r"https?:|@import|url\(|<script|<link", html)
+    assert len(html) < 5_000_000
+
+
+def test_it_can_be_read_by_ear(page: Page) -> None:
+    assert page.all("html")[0]["lang"] == "en"
+    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+    for image in page.all("img"):
+        assert len(image["alt"]) > 40
+        assert re.search(r"\d", image["alt"])  # says what is seen, not only what it is
+    assert len(page.all("table")) == len(page.all("caption")) > 5
+    assert all(cell.get("scope") in ("row", "col") for cell in page.all("th"))
+    regions = [attributes for _, attributes in page.elements if attributes.get("role") == "region"]
+    assert all(region["aria-label"] and region["tabindex"] == "0" for region in regions)
+
+
+def test_images_are_whole_and_animations_last_as_long_as_the_forecast(page: Page, evaluated: Run) -> None:
+    kinds: dict[str, int] = {}
+    sources = [image["src"] for image in page.all("img")] + [one["srcset"] for one in page.all("source")]
+    for source in sources:
+        kind, content = source.removeprefix("data:").split(";base64,")
+        kinds[kind] = kinds.get(kind, 0) + 1
+        if kind == "image/svg+xml":
+            continue
+        image = Image.open(io.BytesIO(base64.b64decode(content)))
+        image.load()
+        if getattr(image, "is_animated", False):
+            assert image.n_frames == evaluated.config.data.horizon
+    assert kinds["image/png"] == 2 * 3 + 2 * 2  # maps and cases, for desks and phones
+    assert kinds["image/webp"] == 2
+    (moving,) = [image for image in page.all("img") if "image/webp" in image["src"]]
+    still = next(one for one in page.all("source") if "image/webp" in one["srcset"])
+    assert "prefers-reduced-motion" in still["media"]
+    assert np.datetime_as_string(Atlas(evaluated).error["init_time"].values[0], unit="Y") in moving["alt"]
+
+
+def test_a_page_of_the_same_checkpoints_is_kept(
+    evaluated: Run, html: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert write_report(evaluated) == (evaluated.report, False)
+    run = Run(Path(shutil.copytree(evaluated.folder, tmp_path / "small")))
+    metrics = json.loads(run.metrics.read_text())
+    monkeypatch.setattr(report, "evaluate", lambda run: (metrics | {"checkpoint": "another"}, True))
+    monkeypatch.setattr(report, "_sections", lambda run, metrics: [])
+    assert write_report(run) == (run.report, True)
+    assert "checkpoint another" in run.report.read_text(encoding="utf-8")
+    assert write_report(run) == (run.report, False)
+
+
+def test_a_page_is_whole_or_the_last_one(evaluated: Run, html: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(run: Run, metrics: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(report, "checkpoint_stamp", lambda metrics: "other")
+    monkeypatch.setattr(report, "_sections", fail)
+    with pytest.raises(KeyboardInterrupt):
+        write_report(evaluated)
+    assert evaluated.report.read_text(encoding="utf-8") == html
+
+
+def test_names_of_sources_are_text_not_markup(
+    evaluated: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metrics = json.loads(evaluated.metrics.read_text())
+    run = Run(Path(shutil.copytree(evaluated.folder, tmp_path / "small")))
+    source = {"source": "<b>bold</b>", "checkpoint": "third"}
+    monkeypatch.setattr(report, "evaluate", lambda run: (metrics | source, True))
+    monkeypatch.setattr(report, "_sections", lambda run, metrics: [])
+    page = Page(write_report(run)[0].read_text(encoding="utf-8"))
+    assert "<b>bold</b>" in page.text
+    assert not page.all("b")
+
+
+def test_the_page_travels_with_the_package() -> None:
+    assert (PACKAGE / "evaluation" / "page.html").exists()

@@ -1,0 +1,120 @@
+"""The page in a real browser, without a screen."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from chrome import Chrome, find_chrome
+
+from sstcast.evaluation.report import write_report
+from sstcast.runs import Run
+
+executable = find_chrome()
+pytestmark = pytest.mark.skipif(
+    executable is None, reason="no Chromium or Chrome on PATH to look at the page with"
+)
+
+DESK, PHONE = (1280, 900), (390, 844)
+
+
+@pytest.fixture(scope="module")
+def page(evaluated: Run) -> Path:
+    return write_report(evaluated)[0]
+
+
+@pytest.fixture(scope="module")
+def chrome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    assert executable is not None
+    with Chrome(executable, tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE])
+def test_all_images_load_and_nothing_is_complained_of(chrome: Chrome, page: Path, size: tuple[int, int]) -> None:
+    chrome.screen(*size, mobile=size == PHONE)
+    chrome.open(page)
+    assert chrome.run("document.images.length") > 10
+    assert chrome.run("[...document.images].filter(image => !image.complete || !image.naturalWidth).length") == 0
+    methods = {event["method"] for event in chrome.events}
+    assert not methods & {"Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown"}
+    asked = [e["params"]["request"]["url"] for e in chrome.events if e["method"] == "Network.requestWillBeSent"]
+    assert [url for url in asked if not url.startswith("data:")] == [page.resolve().as_uri()]
+    assert chrome.run("document.compatMode") == "CSS1Compat"
+
+
+def test_a_phone_scrolls_tables_and_not_the_page(chrome: Chrome, page: Path) -> None:
+    chrome.screen(*PHONE, mobile=True)
+    chrome.open(page)
+    assert chrome.run("document.documentElement.scrollWidth") == PHONE[0]
+    boxes = "[...document.querySelectorAll('.scroll')]"
+    assert chrome.run(f"{boxes}.filter(box => box.scrollWidth > box.clientWidth).length") > 0
+    assert chrome.run(f"{boxes}.every(box => box.getBoundingClientRect().right <= innerWidth)")
+    wide = "[...document.images].filter(image => image.getBoundingClientRect().right > innerWidth).length"
+    assert chrome.run(wide) == 0
+    # Maps come in a version made for it.
+    narrow = "[...document.querySelectorAll('.map img')].every(image => image.currentSrc != image.src)"
+    assert chrome.run(narrow)
+
+
+def test_keys_reach_everything_in_order(chrome: Chrome, page: Path) -> None:
+    chrome.screen(*DESK)
+    chrome.open(page)
+    chrome.press("Tab")
+    assert chrome.run("document.activeElement.className") == "skip"
+    assert chrome.run("document.activeElement.getBoundingClientRect().left") >= 0  # it shows itself
+    assert chrome.run("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    chrome.press("Enter")
+    assert chrome.run("location.hash") == "#content"
+
+    chrome.open(page)
+    wanted = chrome.run("document.querySelectorAll('a, [tabindex=\"0\"], summary').length")
+    chrome.run("window.seen = []; 0")
+    for _ in range(wanted):
+        chrome.press("Tab")
+        chrome.run("seen.push(document.activeElement); 0")
+    in_order = (
+        "seen.every((e, i) => !i || seen[i - 1].compareDocumentPosition(e) & Node.DOCUMENT_POSITION_FOLLOWING)"
+    )
+    assert chrome.run(in_order)
+    assert chrome.run("new Set(seen).size") == wanted
+    assert chrome.run("seen.filter(e => e.tagName == 'SUMMARY').length") == 1
+
+    assert not chrome.run("document.querySelector('details').open")
+    chrome.run("document.querySelector('summary').focus()")
+    chrome.press("Enter")
+    assert chrome.run("document.querySelector('details').open")
+
+
+def test_text_stands_out_from_its_ground(chrome: Chrome, page: Path) -> None:
+    """Contrast of at least 4.5 (WCAG 2.2, 1.4.3) wherever there is text, all on white or near it."""
+    chrome.screen(*DESK)
+    chrome.open(page)
+    colours = chrome.run(
+        "[...new Set([...document.querySelectorAll('body *')].filter(e => e.textContent.trim())"
+        ".map(e => getComputedStyle(e).color))]"
+    )
+
+    def luminance(rgb: list[float]) -> float:
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (v / 255 for v in rgb)]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    assert len(colours) >= 3
+    for colour in colours:
+        rgb = [float(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(",")]
+        assert (luminance([244, 244, 244]) + 0.05) / (luminance(rgb) + 0.05) >= 4.5, colour
+
+
+def test_it_prints(chrome: Chrome, page: Path) -> None:
+    chrome.screen(*DESK)
+    chrome.open(page)
+    pdf = chrome.pdf()
+    assert pdf.startswith(b"%PDF")
+    assert pdf.count(b"/Type /Page\n") > 3
+    chrome.call("Emulation.setEmulatedMedia", media="print")
+    try:
+        assert chrome.run("getComputedStyle(document.querySelector('nav')).display") == "none"
+        chrome.screen(794 - 113, 1123)  # A4 less its margins, in CSS pixels
+        boxes = "[...document.querySelectorAll('.scroll')]"
+        assert chrome.run(f"{boxes}.every(box => box.querySelector('table').offsetWidth <= innerWidth)")
+    finally:
+        chrome.call("Emulation.setEmulatedMedia", media="")

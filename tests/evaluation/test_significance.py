@@ -1,0 +1,128 @@
+"""Intervals and tests: coverage in a simulation, `scores` and SciPy as second opinions, closed forms."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from scipy import stats
+from scores.stats.statistical_tests import diebold_mariano as scores_diebold_mariano
+
+from sstcast.errors import SSTCastError
+from sstcast.evaluation.significance import (
+    adjust,
+    block_counts,
+    block_length,
+    diebold_mariano,
+    memory,
+    skill_interval,
+)
+
+
+def errors(
+    random: np.random.Generator, dates: int, horizon: int, simulations: int, cells: int = 4
+) -> tuple[np.ndarray, np.ndarray]:
+    """Squared errors `[dates, simulation]` of a model and a reference, correlated over `horizon` days.
+
+    Both err by the same noise and by one of their own; the expected squares are 1 + 0.36 and 1.21 + 0.81.
+    They are means over independent `cells`, as a real ocean's are over its patches.
+    """
+    steps = random.normal(size=(3, dates + horizon, simulations, cells)).cumsum(1)
+    common, model, reference = (steps[:, horizon:] - steps[:, :-horizon]) / np.sqrt(horizon)
+    squares = (common + 0.6 * model) ** 2, (1.1 * common + 0.9 * reference) ** 2
+    return squares[0].mean(-1), squares[1].mean(-1)
+
+
+@pytest.mark.parametrize(("dates", "horizon"), [(661, 28), (675, 14)])
+def test_the_interval_covers_the_true_skill_about_95_times_in_100(dates: int, horizon: int) -> None:
+    model, reference = errors(np.random.default_rng(1), dates, horizon, 1000)
+    low, high = skill_interval(model, reference, block_length(horizon, dates))
+    true = 1 - 1.36 / 2.02
+    covered = np.mean((low < true) & (true < high))
+    assert 0.92 < covered < 0.97
+    # Not because intervals are wide: most of them tell this skill from none.
+    assert np.mean(low > 0) > 0.5
+
+
+def test_an_interval_lies_about_the_skill_and_is_the_same_each_time() -> None:
+    model, reference = errors(np.random.default_rng(0), 400, 7, 3)
+    low, high = skill_interval(model, reference, 28)
+    skill = 1 - model.mean(0) / reference.mean(0)
+    assert ((low < skill) & (skill < high) & (high < 1)).all()
+    np.testing.assert_array_equal(skill_interval(model, reference, 28), (low, high))
+    np.testing.assert_allclose(skill_interval(100 * model, 100 * reference, 28), (low, high))
+    np.testing.assert_allclose(skill_interval(reference, reference, 28), 0, atol=1e-12)
+    assert np.isnan(skill_interval(0 * model, reference, 28)).all()
+
+
+def test_blocks_are_runs_of_days() -> None:
+    counts = block_counts(dates=50, block=10, replicates=4000)
+    np.testing.assert_array_equal(counts.sum(1), 50)
+    # Day d lies in min(d + 1, 10, 50 - d) of the 41 blocks, and five of them are drawn.
+    day = np.arange(50)
+    expected = 5 * np.minimum(np.minimum(day + 1, 10), 50 - day) / 41
+    np.testing.assert_allclose(counts.mean(0), expected, atol=0.06)
+    assert np.corrcoef(counts[:, 20], counts[:, 21])[0, 1] > 0.8
+
+
+def test_standard_error_against_block_bootstrap_of_scores() -> None:
+    from scores.processing import block_bootstrap
+
+    model, reference = (e[:, 0] for e in errors(np.random.default_rng(3), 300, 7, 1))
+    pair = [xr.DataArray(e, dims="date") for e in (model, reference)]
+    np.random.seed(0)  # noqa: NPY002 (scores draws from this state)
+    drawn = block_bootstrap(pair, blocks={"date": 30}, n_iteration=2000, circular=False)
+    theirs = np.log(drawn[0].mean("date") / drawn[1].mean("date")).std().item()
+    low, high = skill_interval(model, reference, 30)
+    ours = (np.log(1 - low) - np.log(1 - high)) / 2 / stats.t.ppf(0.975, 9) / np.sqrt(10 / 9)
+    assert ours == pytest.approx(theirs, rel=0.08)
+
+
+def test_too_few_dates_for_a_block() -> None:
+    assert block_length(28, 168) == 84
+    assert block_length(7, 84) == 42
+    with pytest.raises(SSTCastError, match=r"data.splits.test: 167 initial dates.*two blocks of 84"):
+        block_length(28, 167)
+
+
+@pytest.mark.parametrize("lags", [1, 3, 7])
+def test_diebold_mariano_against_scores(lags: int) -> None:
+    model, reference = errors(np.random.default_rng(2), 300, 7, 6)
+    difference = model - reference
+    series = xr.DataArray(difference.T, {"h": ("series", [lags] * 6)}, ("series", "date"))
+    series = series.assign_coords(series=range(6))
+    theirs = scores_diebold_mariano(series, "series", "h", method="HLN", statistic_distribution="t")
+    confidence = theirs["confidence_gt_0"].values
+    np.testing.assert_allclose(
+        diebold_mariano(difference, lags), 2 * np.minimum(confidence, 1 - confidence), rtol=1e-6
+    )
+
+
+def test_diebold_mariano_by_hand() -> None:
+    difference = np.array([1.0, 2, 0, 3, 1, 2, 4, 0])
+    one_sample = stats.ttest_1samp(difference, 0).pvalue  # what it is when nothing is correlated
+    assert diebold_mariano(difference, 1) == pytest.approx(one_sample)
+    # One that alternates has negative autocovariances, whose plain sum is no variance.
+    alternating = np.tile([1.0, -0.9], 20)
+    assert 0 < diebold_mariano(alternating, 2) <= 1
+    assert np.isnan(diebold_mariano(np.zeros(20), 3))
+    assert diebold_mariano(-difference, 3) == pytest.approx(diebold_mariano(difference, 3))
+
+
+def test_equal_forecasts_are_told_apart_about_as_often_as_promised() -> None:
+    random = np.random.default_rng(4)
+    _, one = errors(random, 661, 28, 1500)
+    _, other = errors(random, 661, 28, 1500)
+    assert 0.03 < np.mean(diebold_mariano(one - other, memory(28)) < 0.05) < 0.09
+
+
+def test_adjusted_p_values_by_hand() -> None:
+    p_values = np.array([[0.01, np.nan, 0.04], [0.03, 0.005, 0.5]])
+    # Sorted: 0.005, 0.01, 0.03, 0.04, 0.5, times 5 / rank, made monotone from the end.
+    expected = np.array([[0.025, np.nan, 0.05], [0.05, 0.025, 0.5]])
+    np.testing.assert_allclose(adjust(p_values), expected)
+    assert np.isnan(adjust(np.full(3, np.nan))).all()
+
+
+def test_false_discoveries_stay_few() -> None:
+    random = np.random.default_rng(5)
+    pure = random.uniform(size=(200, 100))
+    assert np.mean([(adjust(p) <= 0.1).any() for p in pure]) == pytest.approx(0.1, abs=0.06)
