@@ -1,0 +1,1 @@
+"""From the last days of SST to a forecast on the map."""

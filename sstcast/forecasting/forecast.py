@@ -1,0 +1,55 @@
+"""The verb `forecast`: from the last days of a run's source to a CF file."""
+
+import datetime as dt
+from collections.abc import Callable
+from pathlib import Path
+
+from sstcast.errors import SSTCastError
+from sstcast.forecasting.cf import check_out, recipe_of, write
+from sstcast.forecasting.loaded import LoadedRun
+from sstcast.forecasting.source import last_days
+from sstcast.ocean.prepare import Prepared, prepare
+
+LATEST = "latest"
+
+
+def forecast(
+    folder: Path,
+    date: str = LATEST,
+    out: Path | None = None,
+    region: str | None = None,
+    say: Callable[[str], object] = print,
+) -> tuple[Path, bool]:
+    """Forecast from `date` (YYYY-MM-DD, or `latest`) with the run or ensemble in `folder`.
+
+    `out` is a .nc file or a .zarr store, by default `forecast-DATE.nc` in the run's folder; `region` is another
+    one than the run's, whose statistics are prepared if they are not there. `say` gets a line for what is
+    fetched or prepared. Returns the file, and False if it held this very forecast already.
+
+    Raises SSTCastError if run, date, region or file are unusable, or the source lacks days of the history.
+    """
+    day = _read_date(date)
+    if out is not None:
+        check_out(out)
+    loaded = LoadedRun(folder, region)
+    history = last_days(loaded.data, day, dt.date.today(), say)
+    stores = Prepared.of(loaded.data)
+    if not (stores.cube.exists() and stores.statistics.exists()):
+        prepare(loaded.data, say)
+    if out is None:
+        place = f"-{region.replace(',', '_')}" if region else ""
+        out = loaded.run.folder / f"forecast{place}-{history.indexes['time'][-1]:%Y-%m-%d}.nc"
+        check_out(out)
+    if recipe_of(out) == loaded.recipe(history):
+        return out, False
+    write(loaded.forecast(history), out)
+    return out, True
+
+
+def _read_date(text: str) -> dt.date | None:
+    if text == LATEST:
+        return None
+    try:
+        return dt.datetime.strptime(text, "%Y-%m-%d").date()
+    except ValueError:
+        raise SSTCastError(f"--date {text}: write YYYY-MM-DD or {LATEST}") from None

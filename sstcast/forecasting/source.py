@@ -1,0 +1,86 @@
+"""The last days of a run's source, which is brought up to date where that can be done."""
+
+import datetime as dt
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from sstcast.config import DataConfig
+from sstcast.errors import SSTCastError
+from sstcast.ocean.cube import crop, open_sst, source_path, states_of_days
+from sstcast.ocean.days import is_final
+from sstcast.ocean.fetch import fetch
+from sstcast.ocean.grid import CELLS_PER_DEGREE
+from sstcast.ocean.request import FetchRequest
+from sstcast.ocean.status import status
+from sstcast.ocean.store import is_raw_store
+
+GROWING = ("aws", "ncei", "psl", "erddap")  # origins that have new days, at an address known from their name
+DAY = dt.timedelta(days=1)
+
+
+def last_days(
+    data: DataConfig, date: dt.date | None, today: dt.date, say: Callable[[str], object] = print
+) -> xr.DataArray:
+    """Return the `data.history` days of the region up to `date`, or to the last that can be had before `today`.
+
+    Days that a fetched store lacks are fetched, and its preliminary ones among them replaced if NOAA has made
+    them final; `say` gets the lines to print. Returns `sst(time, lat, lon)` in degC on the source's own cells;
+    of a fetched store the coordinate `preliminary(time)` tells which days NOAA will still replace.
+
+    Raises SSTCastError if the source is not there, does not hold these days and they cannot be fetched, or the
+    region is outside its cells or all land.
+    """
+    path = source_path(data.source)
+    if is_raw_store(path):
+        _extend(path, date, data.history, today, say)
+    sst = open_sst(path)
+    if is_raw_store(path):
+        preliminary = [not is_final(state) for state in states_of_days(path, sst).tolist()]
+        sst = sst.assign_coords(preliminary=("time", preliminary))
+    held = [day.astype("datetime64[D]").item() for day in sst["time"].values[[0, -1]]]
+    date = date or held[1]
+    first = date - (data.history - 1) * DAY
+    if first < held[0] or date > held[1]:
+        raise SSTCastError(
+            f"{path}: a forecast from {date} needs {first}..{date}, it holds {held[0]}..{held[1]}; "
+            "choose another --date or fetch them"
+        )
+    days = crop(sst, data.box, path).sel(time=slice(np.datetime64(first), np.datetime64(date))).load()
+    if not days.notnull().any():
+        raise SSTCastError(f"{path}: the region is all land; choose another")
+    return days
+
+
+def _extend(path: Path, date: dt.date | None, history: int, today: dt.date, say: Callable[[str], object]) -> None:
+    """Fetch what the store lacks of the days up to `date`, and those between its end and them: it has no gaps."""
+    held = status(path)[0].origin
+    if not held:
+        raise SSTCastError(f"{path}: holds no days; run `sstcast fetch` first")
+    last = max(held)
+    origin = held[last].removesuffix("_preliminary")
+    if date is None:
+        if origin not in GROWING:
+            return
+        date = max(last, today - DAY)
+    first = date - (history - 1) * DAY
+    if first < min(held) or all(date - n * DAY in held for n in range(history)):
+        return
+    if date > today:
+        raise SSTCastError(f"--date {date}: has not come yet; {path} holds days up to {last}")
+    if origin not in GROWING:
+        raise SSTCastError(
+            f"{path}: ends on {last}, its days are from {origin!r}; "
+            f"run `sstcast fetch --source ... --end {date} --out {path}` first"
+        )
+    fetch(FetchRequest(min(first, last + DAY), date, origin, _box(path), out=path), say)
+
+
+def _box(path: Path) -> str:
+    """Return the region of a store as `fetch` takes it, `W,E,S,N`."""
+    store = xr.open_zarr(path)
+    half = 0.5 / CELLS_PER_DEGREE
+    edges = [(float(store[axis][0]) - half, float(store[axis][-1]) + half) for axis in ("lon", "lat")]
+    return ",".join(f"{edge:g}" for pair in edges for edge in pair)

@@ -1,0 +1,253 @@
+"""The verb forecast on the small ocean: its numbers, its file, and what it refuses."""
+
+import datetime as dt
+import shutil
+from pathlib import Path
+
+import netCDF4
+import numpy as np
+import pytest
+import xarray as xr
+from small_ocean import make_sst
+from untrained import make_run
+
+import sstcast
+from sstcast import cli
+from sstcast.config import load_config
+from sstcast.errors import SSTCastError
+from sstcast.evaluation.evaluate import evaluate
+from sstcast.forecasting.forecast import forecast
+from sstcast.ocean.prepare import Prepared, prepare
+from sstcast.runs import Run
+
+WEST_TILE = "170,171.5,-12,-10"
+
+
+def quiet(line: str) -> None:
+    """Say nothing."""
+
+
+def prepared_run(shared_yaml: Path, overrides: tuple[str, ...] = (), seeds: tuple[int, ...] = (0,)) -> Run:
+    config = load_config(shared_yaml, list(overrides))
+    prepare(config.data, say=quiet)
+    return make_run(config, seeds)
+
+
+@pytest.fixture
+def run(shared_yaml: Path) -> Run:
+    return prepared_run(shared_yaml)
+
+
+def read(run: Run, *options: object) -> xr.Dataset:
+    path, _ = forecast(run.folder, *options, say=quiet)
+    return xr.load_dataset(path, engine="h5netcdf")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "seeds"),
+    [
+        ((), (0, 1)),
+        (("data.protocol=paper", "data.region.coarsen=2", "data.region.tile=[4, 3]"), (0,)),
+    ],
+    ids=["ensemble", "paper"],
+)
+def test_it_forecasts_what_evaluate_does(
+    shared_yaml: Path, overrides: tuple[str, ...], seeds: tuple[int, ...]
+) -> None:
+    run = prepared_run(shared_yaml, (*overrides, "data.splits.test=[2004-06-01, 2004-09-15]"), seeds)
+    evaluate(run)
+    expected = xr.load_dataset(run.forecasts, engine="zarr", chunks=None).sel(init_time=["2004-07-01"])
+    got = read(run, "2004-07-01")
+    np.testing.assert_array_equal(got["valid_time"], expected["valid_time"])
+    assert ("sst_spread" in got) == (len(seeds) > 1)
+    for name in expected.data_vars:
+        assert expected[name].notnull().any()
+        xr.testing.assert_allclose(
+            got[name].drop_attrs(), expected[name].drop_attrs(), rtol=1e-5, atol=1e-4, check_dim_order=True
+        )
+
+
+def test_anomaly_and_spread_by_hand(shared_yaml: Path) -> None:
+    ensemble = prepared_run(shared_yaml, seeds=(3, 4))
+    got = read(ensemble, "2004-02-27")  # the days ahead cross 29 February
+    members = xr.concat([read(member, "2004-02-27") for member in ensemble.members], "member")
+    np.testing.assert_allclose(got["sst"], members["sst"].mean("member"), atol=1e-4)
+    apart = abs(members["sst"][0] - members["sst"][1]) / np.sqrt(2)  # the sample deviation of two
+    np.testing.assert_allclose(got["sst_spread"], apart, atol=1e-4)
+    assert float(apart.max()) > 0.01
+    statistics = xr.open_zarr(Prepared.of(ensemble.config.data).statistics, chunks=None)
+    climatology = statistics["climatology"].sel(dayofyear=got["valid_time"].dt.dayofyear[0].values)
+    departure = (got["sst"] - got["sst_anomaly"]).values[0]
+    ocean = ~np.isnan(departure)
+    np.testing.assert_allclose(departure[ocean], climatology.values[ocean], atol=1e-4)
+
+
+def test_land_is_nan_and_the_coast_is_kept(run: Run) -> None:
+    land = make_sst()["sst"][0].isnull().values  # two rows and three columns of one tile
+    assert 0 < land.sum() < land.size
+    for name, field in read(run).data_vars.items():
+        np.testing.assert_array_equal(field.isnull(), np.broadcast_to(land, field.shape), err_msg=str(name))
+
+
+def test_tiles_are_where_their_cells_are(shared_yaml: Path) -> None:
+    """For a model that sees one cell at a time tiles make no difference, and a change stays in its cell."""
+    pointwise = ("model={name: mlp-pointwise, width: 16, layers: 2}",)
+    stitched = prepared_run(shared_yaml, pointwise)
+    whole = prepared_run(shared_yaml, (*pointwise, "name=whole", "data.region.tile=[8, 12]"))
+    history = make_sst()["sst"][-20:]
+    one, other = (sstcast.load(run.folder).forecast(history) for run in (stitched, whole))
+    xr.testing.assert_allclose(one[["sst"]].drop_attrs(), other[["sst"]].drop_attrs(), atol=1e-5)
+    history[-3, 6, 8] += 1
+    changed = abs(sstcast.load(stitched.folder).forecast(history)["sst"] - one["sst"]).max(("init_time", "lead"))
+    assert np.argwhere(changed.values > 1e-6).tolist() == [[6, 8]]
+
+
+def test_the_file_passes_a_cf_checker(shared_yaml: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    suite = pytest.importorskip("compliance_checker.suite", reason="compliance-checker is not installed")
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("the checker must do without a network")
+
+    monkeypatch.setattr("socket.socket.connect", refuse)
+    path, _ = forecast(prepared_run(shared_yaml, seeds=(0, 1)).folder, say=quiet)
+    suite.CheckSuite.load_all_available_checkers()
+    with netCDF4.Dataset(path) as file:
+        groups, errors = suite.CheckSuite().run_all(file, ["cf:1.11"])["cf:1.11"]
+    assert not errors
+    assert len(groups) > 10
+    assert not [(group.name, group.msgs) for group in groups if group.value[0] < group.value[1]]
+
+
+def test_both_formats_hold_what_python_returns(shared_yaml: Path, tmp_path: Path) -> None:
+    run = prepared_run(shared_yaml, seeds=(0, 1))
+    got = sstcast.load(run.folder).forecast(xr.open_dataset(run.config.data.source, engine="h5netcdf")["sst"])
+    for name in ("a.nc", "a.zarr"):
+        path, new = forecast(run.folder, out=tmp_path / name, say=quiet)
+        assert new
+        assert path == tmp_path / name
+        held = xr.load_dataset(path, engine="zarr" if name == "a.zarr" else "h5netcdf")
+        xr.testing.assert_allclose(held, got, rtol=0, atol=0)
+        assert held["lead"].values.tolist() == [1, 2, 3, 4, 5]
+        for variable in got.variables:
+            assert got[variable].attrs.items() <= held[variable].attrs.items()
+        for key in got.attrs.keys() - {"title", "history", "data", "forecast_recipe"}:
+            assert held.attrs[key] == got.attrs[key]
+        assert "small.nc" in held.attrs["data"]
+        assert "2004-12-22..2004-12-31 (10 days)" in held.attrs["data"]
+        assert sstcast.__version__ in held.attrs["code_version"]
+        assert "mpnn-vn" in held.attrs["source"]
+        assert "institution" not in held.attrs
+
+
+def test_nothing_to_do_until_something_changes(run: Run) -> None:
+    path, new = forecast(run.folder, say=quiet)
+    assert (path.name, new) == ("forecast-2004-12-31.nc", True)
+    before = path.read_bytes()
+    assert forecast(run.folder, say=quiet) == (path, False)
+    assert path.read_bytes() == before
+    shutil.copy(make_run(run.config.model_copy(update={"name": "other"}), (7,)).best, run.best)
+    assert forecast(run.folder, say=quiet) == (path, True)
+    assert path.read_bytes() != before
+
+
+def test_what_is_prepared_stays_as_it_is(run: Run, stores: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in stores.rglob("*")}
+    forecast(run.folder, "2004-05-05", say=quiet)
+    assert {path: path.stat().st_mtime_ns for path in stores.rglob("*")} == before
+
+
+def test_a_graph_model_forecasts_another_region(shared_yaml: Path) -> None:
+    """Statistics of the paper's protocol are a cell's own: half of the region gives half of the forecast."""
+    run = prepared_run(shared_yaml, ("data.protocol=paper",))
+    west = read(run, "2004-03-03", None, WEST_TILE)
+    assert (run.folder / "forecast-170,171.5,-12,-10-2004-03-03.nc".replace(",", "_")).exists()
+    assert west.sizes["lon"] == 6
+    whole = read(run, "2004-03-03")
+    np.testing.assert_allclose(west["sst"], whole["sst"][..., :6], rtol=1e-5)
+    assert west.attrs["region"] == WEST_TILE
+
+
+@pytest.mark.parametrize("model", ["{name: mlp, hidden: 4}", "{name: tfnet, width: 4}"])
+def test_other_models_stay_in_their_tiles(shared_yaml: Path, model: str) -> None:
+    run = make_run(load_config(shared_yaml, [f"model={model}"]))
+    with pytest.raises(
+        SSTCastError, match=r"model (mlp|tfnet) knows tiles of 8 x 6 only, the region's are 30 x 30"
+    ):
+        forecast(run.folder, region="tasman", say=quiet)
+
+
+def test_a_region_of_the_same_tiles_suits_every_model(shared_yaml: Path) -> None:
+    run = prepared_run(shared_yaml, ("model={name: mlp, hidden: 4}",))
+    assert read(run, "latest", None, WEST_TILE).sizes["lon"] == 6
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"date": "yesterday"}, ["--date yesterday", "YYYY-MM-DD"]),
+        ({"date": "2001-01-09"}, ["small.nc", "2000-12-31..2001-01-09", "2001-01-01..2004-12-31"]),
+        ({"date": "1871-01-01"}, ["small.nc", "2001-01-01..2004-12-31"]),
+        ({"date": "2135-01-01"}, ["small.nc", "2134-12-23..2135-01-01"]),
+        ({"out": Path("a.csv")}, ["--out a.csv", ".nc or .zarr"]),
+        ({"region": "atlantis"}, ["atlantis", "tasman"]),
+        ({"region": "1,2"}, ["--region 1,2", "W,E,S,N"]),
+        ({"region": "10,11.5,-12,-10"}, ["small.nc", "lat -11.875..-10.125"]),
+        ({"region": "170,171,-12,-10"}, ["small.nc", "8 x 6"]),
+    ],
+)
+def test_bad_options(run: Run, options: dict[str, object], words: list[str]) -> None:
+    with pytest.raises(SSTCastError) as error:
+        forecast(run.folder, **options, say=quiet)
+    assert "\n" not in str(error.value)
+    for word in words:
+        assert word in str(error.value)
+    assert not list(run.folder.glob("forecast*"))
+
+
+def test_it_writes_over_nothing_but_forecasts(run: Run, tmp_path: Path) -> None:
+    for out in (Path(run.config.data.source), tmp_path / "prepared/small-box.zarr", tmp_path / "empty.nc"):
+        if out.suffix == ".zarr":
+            xr.Dataset({"precious": ("x", [1])}).to_zarr(out, zarr_format=2)
+        elif not out.exists():
+            out.touch()
+        with pytest.raises(SSTCastError, match="exists and is no forecast"):
+            forecast(run.folder, out=out, say=quiet)
+        assert out.exists()
+
+
+def test_a_run_or_its_source_is_not_there(run: Run, shared_yaml: Path, tmp_path: Path) -> None:
+    with pytest.raises(SSTCastError, match="nowhere: not a run"):
+        forecast(tmp_path / "nowhere", say=quiet)
+    moved = make_run(load_config(shared_yaml, ["name=moved", f"data.source={tmp_path / 'gone.nc'}"]))
+    with pytest.raises(SSTCastError, match=r"gone\.nc: no such file"):
+        forecast(moved.folder, say=quiet)
+    run.best.unlink()
+    with pytest.raises(SSTCastError, match=r"best\.pt: no checkpoint"):
+        forecast(run.folder, say=quiet)
+
+
+def test_a_region_of_land(run_yaml: Path, tmp_path: Path) -> None:
+    ocean = make_sst()
+    ocean["sst"][:, :, :6] = np.nan
+    ocean.to_netcdf(tmp_path / "half.nc", engine="h5netcdf")
+    run = make_run(load_config(run_yaml, [f"data.source={tmp_path / 'half.nc'}"]))
+    with pytest.raises(SSTCastError, match="all land"):
+        forecast(run.folder, region=WEST_TILE, say=quiet)
+
+
+def test_a_date_is_a_date(run: Run) -> None:
+    assert read(run, "2004-03-10")["init_time"].dt.date.values.tolist() == [dt.date(2004, 3, 10)]
+
+
+def test_the_command_line(run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def sstcast_says(*options: str) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["sstcast", "forecast", str(run.folder), *options])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        return int(end.value.code or 0), *capsys.readouterr()
+
+    assert sstcast_says("--date", "2004-08-08") == (0, f"{run.folder / 'forecast-2004-08-08.nc'}: written\n", "")
+    assert sstcast_says("--date", "2004-08-08")[1].endswith(": nothing to do\n")
+    code, out, err = sstcast_says("--date", "2003-02-30")
+    assert (code, out) == (2, "")
+    assert err == "sstcast: --date 2003-02-30: write YYYY-MM-DD or latest\n"

@@ -1,0 +1,156 @@
+"""`sstcast.load(run).forecast(history)`: the histories it takes, and those it refuses."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from small_ocean import make_sst
+from untrained import make_run
+
+import sstcast
+from sstcast.config import load_config
+from sstcast.errors import SSTCastError
+from sstcast.ocean.prepare import Prepared, prepare
+
+Change = Callable[[xr.DataArray], xr.DataArray]
+
+
+@pytest.fixture
+def folder(shared_yaml: Path) -> Path:
+    config = load_config(shared_yaml)
+    prepare(config.data, say=lambda line: None)
+    return make_run(config).folder
+
+
+@pytest.fixture
+def history() -> xr.DataArray:
+    return make_sst()["sst"][-30:]
+
+
+def same(one: xr.Dataset, other: xr.Dataset) -> None:
+    xr.testing.assert_allclose(one.drop_attrs(), other.drop_attrs(), rtol=0, atol=1e-5)
+
+
+WELCOME: dict[str, Change] = {
+    "the last ten days only": lambda h: h[-10:],
+    "dask": lambda h: h.chunk(time=7),
+    "float32": lambda h: h.astype("float32"),
+    "west of Greenwich": lambda h: h.assign_coords(lon=h["lon"] - 360),
+    "north first": lambda h: h[:, ::-1],
+    "other order": lambda h: h.transpose("lon", "time", "lat"),
+    "noon": lambda h: h.assign_coords(time=h["time"] + np.timedelta64(12, "h")),
+    "larger": lambda h: h.pad(lat=(0, 2), lon=(3, 3), mode="wrap").assign_coords(
+        lat=-11.875 + 0.25 * np.arange(10), lon=169.375 + 0.25 * np.arange(18)
+    ),
+    "a scalar more": lambda h: h.assign_coords(zlev=0.0),
+}
+
+
+@pytest.mark.parametrize("case", WELCOME)
+def test_histories_of_all_kinds_give_one_forecast(folder: Path, history: xr.DataArray, case: str) -> None:
+    run = sstcast.load(folder)
+    same(run.forecast(WELCOME[case](history)), run.forecast(history))
+
+
+def test_only_the_last_days_count(folder: Path, history: xr.DataArray) -> None:
+    run = sstcast.load(str(folder))
+    expected, older = run.forecast(history), history.copy()
+    older[:-10] += 3
+    same(run.forecast(older), expected)
+    older[-10] += 3
+    assert float(abs(run.forecast(older)["sst"] - expected["sst"]).max()) > 1e-3
+
+
+def without(history: xr.DataArray, *cell: int | slice) -> xr.DataArray:
+    holed = history.copy()
+    holed[cell] = np.nan
+    return holed
+
+
+REFUSED: dict[str, tuple[Change, str]] = {
+    "nine days": (lambda h: h[-9:], "history: 9 days; the run needs the last 10"),
+    "a gap": (lambda h: h.isel(time=[*range(20), *range(22, 30)]), "2004-12-23 is missing"),
+    "disorder": (lambda h: h.isel(time=[*range(28), 29, 28]), "must follow one another"),
+    "an hole in one day": (
+        lambda h: without(h, -4, 5, 5),
+        "1 day(s) lack values at ocean cells, the first 2004-12-28",
+    ),
+    "a hole in all days": (lambda h: without(h, slice(None), 5, 5), "1 cells hold values where the run has land"),
+    "values on land": (lambda h: h.fillna(0), "6 cells hold values where the run has land"),
+    "kelvin": (lambda h: h + 273.15, "no sea surface temperatures in degC"),
+    "nothing": (lambda h: h * np.nan, "values from nan"),
+    "half the region": (lambda h: h[:, :, :6], "does not hold the run's cells"),
+    "other cells": (lambda h: h.assign_coords(lat=h["lat"] + 0.1), "lat -11.875..-10.125 (8)"),
+    "no longitude": (lambda h: h.drop_vars("lon"), "no coordinate 'lon'"),
+    "a depth": (lambda h: h.expand_dims("depth"), "'depth'"),
+    "numbers for days": (lambda h: h.assign_coords(time=range(30)), "not dates"),
+    "a dataset": (lambda h: h.to_dataset(name="sst"), "is a Dataset"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_histories_it_refuses(folder: Path, history: xr.DataArray, case: str) -> None:
+    change, words = REFUSED[case]
+    with pytest.raises(SSTCastError) as error:
+        sstcast.load(folder).forecast(change(history))
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("protocol", ["physical", "paper"])
+def test_cells_before_and_after_averaging(shared_yaml: Path, history: xr.DataArray, protocol: str) -> None:
+    coarse = ["data.region.coarsen=2", "data.region.tile=[4, 3]", f"data.protocol={protocol}"]
+    config = load_config(shared_yaml, coarse)
+    prepare(config.data, say=lambda line: None)
+    run = sstcast.load(make_run(config).folder)
+    native = run.forecast(history)
+    assert (native.sizes["lat"], native.sizes["lon"]) == (4, 6)
+    cube = xr.open_zarr(Prepared.of(config.data).cube)["sst"]
+    if protocol == "physical":
+        same(run.forecast(cube), native)
+    else:
+        with pytest.raises(SSTCastError, match="give the cells of the source"):
+            run.forecast(cube)
+
+
+def test_preliminary_days_are_named(folder: Path, history: xr.DataArray) -> None:
+    run = sstcast.load(folder)
+    assert run.forecast(history).attrs["data"].endswith("not known which days are preliminary")
+    marks = np.isin(np.arange(30), [3, 25, 26, 29])
+    marked = history.assign_coords(preliminary=("time", marks))
+    expected = "preliminary days: 2004-12-27..2004-12-28, 2004-12-31"
+    assert run.forecast(marked).attrs["data"].endswith(expected)
+    final = history.assign_coords(preliminary=("time", np.zeros(30, bool)))
+    assert run.forecast(final).attrs["data"].endswith("preliminary days: none")
+
+
+def test_what_prepare_made_must_be_there(run_yaml: Path, history: xr.DataArray) -> None:
+    with pytest.raises(SSTCastError, match=r"cube\.zarr: not prepared yet"):
+        sstcast.load(make_run(load_config(run_yaml)).folder).forecast(history)
+
+
+def test_geography_reaches_the_model(shared_yaml: Path, history: xr.DataArray) -> None:
+    """A model that knows the time of year forecasts another change from the same anomalies half a year on."""
+    config = load_config(shared_yaml, ["model.geography=true"])
+    prepare(config.data, say=lambda line: None)
+    run = sstcast.load(make_run(config).folder)
+    climatology = xr.open_zarr(Prepared.of(config.data).statistics)["climatology"].load()
+
+    def normal(day: str) -> xr.DataArray:
+        days = pd.date_range(end=day, periods=10)
+        values = climatology.sel(dayofyear=days.day_of_year).values
+        return history[-10:].copy(data=values).assign_coords(time=days)
+
+    winter, summer = (run.forecast(normal(day))["sst_anomaly"].values for day in ("2004-12-31", "2004-06-30"))
+    assert np.nanmax(abs(winter - summer)) > 1e-3
+
+
+def test_importing_sstcast_waits_for_nothing() -> None:
+    code = "import sstcast, sys; print(sorted({'torch', 'xarray', 'numpy', 'pydantic'} & set(sys.modules)))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"

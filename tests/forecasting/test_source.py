@@ -1,0 +1,152 @@
+"""The last days of a source: what is fetched, what is marked as preliminary, what cannot be had."""
+
+import datetime as dt
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import xarray as xr
+from untrained import make_run
+
+from sstcast.config import DataConfig, load_config
+from sstcast.errors import SSTCastError
+from sstcast.forecasting.forecast import forecast
+from sstcast.forecasting.source import last_days
+from sstcast.ocean import sources
+from sstcast.ocean.daily_file import canonical_name, write_day
+from sstcast.ocean.days import Day
+from sstcast.ocean.grid import parse_grid
+from sstcast.ocean.prepare import prepare
+from sstcast.ocean.simulator import Simulator
+from sstcast.ocean.status import status
+from sstcast.ocean.store import RawStore
+
+REGION = "170,173,-12,-10"
+FIRST, LAST = dt.date(2003, 1, 1), dt.date(2003, 3, 10)
+DAY = dt.timedelta(days=1)
+SIMULATOR = Simulator(3)
+ROWS, COLS = slice(308, 324), slice(676, 696)  # of the global grid, around the region
+
+
+def quiet(line: str) -> None:
+    """Say nothing."""
+
+
+def put(path: Path, first: dt.date, preliminary: int = 2, origin: str = "aws", notice: str = "") -> Path:
+    """Put the days from `first` to LAST into a store; the last ones are preliminary."""
+    grid = parse_grid(REGION)
+    store = RawStore(path, grid)
+    days = [first + n * DAY for n in range((LAST - first).days + 1)]
+    fields = np.round(SIMULATOR.field(days, grid.lat, grid.lon) * 100).astype(np.int16)
+    with store.writing():
+        dressed = zip(days, fields, strict=True)
+        store.put(
+            {day: Day(field, origin, day > LAST - preliminary * DAY, notice) for day, field in dressed}, LAST
+        )
+    return path
+
+
+@pytest.fixture
+def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that stands for AWS: ten days from two before LAST on, the last three of them preliminary."""
+    folder = tmp_path / "aws"
+    days = [LAST + n * DAY for n in range(-1, 9)]
+    for n, day in enumerate(days):
+        (folder / f"{day:%Y%m}").mkdir(parents=True, exist_ok=True)
+        preliminary = n >= 7
+        path = folder / f"{day:%Y%m}" / canonical_name(day, preliminary)
+        write_day(path, day, SIMULATOR, preliminary, (ROWS, COLS))
+        with h5py.File(path, "r+") as file:  # as if it were observed: those that are not are never mixed
+            file.attrs["title"] = "a test"
+    monkeypatch.setattr(sources, "AWS", str(folder))
+    monkeypatch.setattr(sources, "NCEI", str(folder))
+    return folder
+
+
+def config_of(run_yaml: Path, store: Path) -> DataConfig:
+    splits = "{train: [2001, 2001], validation: [2002-01-01, 2002-06-30], test: [2002-07-01, 2002-12-31]}"
+    return load_config(run_yaml, [f"data.source={store}", f"data.splits={splits}"]).data
+
+
+def marked(history: xr.DataArray) -> list[dt.date]:
+    return history["time"].values[history["preliminary"].values].astype("datetime64[D]").tolist()
+
+
+def test_what_is_there_is_not_fetched(run_yaml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "AWS", str(tmp_path / "nothing"))
+    data = config_of(run_yaml, put(tmp_path / "a.zarr", FIRST))
+    history = last_days(data, LAST, LAST + 100 * DAY, pytest.fail)
+    assert history["time"].values.astype("datetime64[D]").tolist() == [LAST - n * DAY for n in range(9, -1, -1)]
+    assert marked(history) == [LAST - DAY, LAST]
+    expected = SIMULATOR.field([LAST], history["lat"].values, history["lon"].values)[0]
+    np.testing.assert_allclose(history[-1], expected, atol=0.0051)
+
+
+@pytest.mark.parametrize("latest", [True, False])
+def test_missing_days_are_fetched_and_preliminary_ones_replaced(
+    run_yaml: Path, tmp_path: Path, aws: Path, latest: bool
+) -> None:
+    data = config_of(run_yaml, put(tmp_path / "a.zarr", FIRST))
+    end, lines = LAST + 8 * DAY, []
+    history = last_days(data, None if latest else end, end + DAY, lines.append)
+    assert history["time"].values[-1] == np.datetime64(end)
+    assert marked(history) == [end - 2 * DAY, end - DAY, end]
+    assert "10 days fetched" in lines[0]
+    expected = SIMULATOR.field([end - 3 * DAY], history["lat"].values, history["lon"].values)[0]
+    np.testing.assert_allclose(history[-4], expected, atol=0.0051)
+    assert status(tmp_path)[0].gaps == []
+
+
+def test_latest_is_what_can_be_had(run_yaml: Path, tmp_path: Path, aws: Path) -> None:
+    data = config_of(run_yaml, put(tmp_path / "a.zarr", FIRST))
+    history = last_days(data, None, LAST + 12 * DAY, quiet)
+    assert history["time"].values[-1] == np.datetime64(LAST + 8 * DAY)
+    with pytest.raises(SSTCastError, match=rf"needs .*\.\.{LAST + 10 * DAY}, it holds .*\.\.{LAST + 8 * DAY}"):
+        last_days(data, LAST + 10 * DAY, LAST + 12 * DAY, quiet)
+
+
+def test_days_between_are_fetched_too(run_yaml: Path, tmp_path: Path, aws: Path) -> None:
+    """History of three days that begins after the store's end: no gap is left."""
+    data = config_of(run_yaml, put(tmp_path / "a.zarr", FIRST)).model_copy(update={"history": 3})
+    assert last_days(data, LAST + 6 * DAY, LAST + 7 * DAY, quiet).sizes["time"] == 3
+    assert status(tmp_path)[0].gaps == []
+
+
+@pytest.mark.parametrize(
+    ("origin", "date", "words"),
+    [
+        ("aws", dt.date(2003, 6, 1), "--date 2003-06-01: has not come yet"),
+        ("simulator", dt.date(2003, 3, 14), "its days are from 'simulator'; run `sstcast fetch --source"),
+        ("mirror", dt.date(2003, 3, 14), "its days are from 'mirror'"),
+        ("aws", dt.date(2003, 1, 9), "from 2003-01-09 needs 2002-12-31..2003-01-09, it holds 2003-01-01"),
+    ],
+)
+def test_days_that_cannot_be_had(run_yaml: Path, tmp_path: Path, origin: str, date: dt.date, words: str) -> None:
+    data = config_of(run_yaml, put(tmp_path / "a.zarr", FIRST, origin=origin))
+    with pytest.raises(SSTCastError) as error:
+        last_days(data, date, dt.date(2003, 4, 1), pytest.fail)
+    assert words in str(error.value)
+
+
+def test_latest_of_a_source_that_does_not_grow(run_yaml: Path, tmp_path: Path) -> None:
+    data = config_of(run_yaml, put(tmp_path / "a.zarr", FIRST, origin="mirror"))
+    assert last_days(data, None, LAST + 50 * DAY, pytest.fail)["time"].values[-1] == np.datetime64(LAST)
+
+
+def test_the_file_names_them_and_is_made_anew_when_they_are_final(run_yaml: Path, tmp_path: Path) -> None:
+    simulated = {"origin": "simulator", "notice": SIMULATOR.notice}
+    store = put(tmp_path / "a.zarr", dt.date(2001, 1, 1), **simulated)
+    config = load_config(run_yaml).model_copy(update={"data": config_of(run_yaml, store)})
+    prepare(config.data, say=quiet)
+    run = make_run(config)
+    path, _ = forecast(run.folder, str(LAST), say=quiet)
+    assert forecast(run.folder, str(LAST), say=quiet) == (path, False)
+    with xr.open_dataset(path, engine="h5netcdf") as held:
+        assert held.attrs["data"].startswith("SIMULATED")
+        assert held.attrs["data"].endswith(f"preliminary days: {LAST - DAY}..{LAST}")
+        assert "SIMULATED" in held.attrs["title"]
+    put(store, LAST - DAY, 0, **simulated)
+    assert forecast(run.folder, str(LAST), say=quiet) == (path, True)
+    with xr.open_dataset(path, engine="h5netcdf") as held:
+        assert held.attrs["data"].endswith("preliminary days: none")

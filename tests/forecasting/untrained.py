@@ -1,0 +1,24 @@
+"""Runs whose models have random weights: enough to forecast with, and made at once."""
+
+import torch
+
+from sstcast.config import RunConfig
+from sstcast.models import build_forecaster
+from sstcast.runs import Run
+from sstcast.training.checkpoint import save_checkpoint
+
+
+def make_run(config: RunConfig, seeds: tuple[int, ...] = (0,)) -> Run:
+    """Make a run's folder, or an ensemble's if there are several seeds."""
+    run = Run.create(config)
+    data, options = config.data, config.model.options
+    for seed in seeds:
+        member, own = run, config
+        if len(seeds) > 1:
+            own = config.model_copy(update={"name": f"seed-{seed}", "runs": run.folder})
+            member = Run.create(own)
+        torch.manual_seed(seed)
+        sizes = {"history": data.history, "horizon": data.horizon, "shape": data.box.tile}
+        model = build_forecaster(config.model.name, **sizes, **options)
+        save_checkpoint(member.best, own, model=model.state_dict(), epoch=0)
+    return run
