@@ -1,0 +1,128 @@
+"""What a benchmark run is: a data set, a model, what goes around it, and how it is trained."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from sstcast.benchmarks.encoders import ReadoutName
+from sstcast.benchmarks.own import OwnData
+from sstcast.benchmarks.registry import Dataset, find_dataset
+from sstcast.config import (
+    WHERE,
+    ModelConfig,
+    Strict,
+    TrainingConfig,
+    apply_overrides,
+    read_config,
+    suggest,
+    validate,
+)
+from sstcast.errors import SSTCastError
+from sstcast.files import packaged
+from sstcast.models import MODELS
+from sstcast.models.encodings import Positional
+
+PRESETS = "configs/benchmarks"
+MESSAGE_PASSING = ("mean", "gin", "gine", "gcn", "gat", "gatedgcn")
+# Batches of graphs are of every size, and sums over many edges want single precision.
+TRAINING = {"batch_size": 128, "compile": False, "precision": "32-true"}
+
+
+class PredictorConfig(Strict):
+    """What goes around the backbone.
+
+    `positional` is `none`, `lap` (with `pairs` eigenpairs) or `rwse` (walks of up to `steps` steps); `degree`
+    embeds the number of neighbours. `readout` makes a graph's vector from its nodes'. The head has `head_layers`
+    hidden layers. `input_dropout` acts on real-valued features.
+    """
+
+    positional: Positional = "none"
+    pairs: int = Field(default=16, ge=1)
+    steps: int = Field(default=16, ge=1)
+    degree: bool = False
+    readout: ReadoutName = "mean"
+    head_layers: int = Field(default=1, ge=0)
+    input_dropout: float = Field(default=0.0, ge=0, lt=1)
+
+
+class BenchmarkConfig(Strict):
+    """One model on one data set, for one or more seeds.
+
+    With `local_epochs`, Polynormer's local layers train first, and the best of them go on with global attention.
+    `part` is the number of nodes of a random part of a graph that does not fit as a whole. Raw files are below
+    `root`; what was read is kept in `cache`.
+    """
+
+    dataset: str
+    data: OwnData | None = None
+    label: str
+    model: ModelConfig
+    predictor: PredictorConfig = PredictorConfig()
+    training: TrainingConfig = TrainingConfig()
+    local_epochs: int = Field(default=0, ge=0)
+    part: int | None = Field(default=None, ge=1)
+    root: Path = Path("data/graphs")
+    cache: Path = Path("data/prepared/graphs")
+    runs: Path = Path("runs/benchmarks")
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder; those of its seeds are in it."""
+        return self.runs / self.dataset / self.label
+
+    @property
+    def declaration(self) -> Dataset:
+        """The data set's declaration."""
+        return self.data.declare(self.dataset) if self.data is not None else find_dataset(self.dataset)
+
+    def same_experiment(self, other: "BenchmarkConfig") -> bool:
+        """Whether both describe one run, wherever it is computed and its files lie."""
+        ours, theirs = (c.model_dump(exclude={"root", "cache", "runs"}) for c in (self, other))
+        for values in (ours, theirs):
+            values["training"] = {k: v for k, v in values["training"].items() if k not in WHERE}
+        return ours == theirs
+
+
+def load_benchmark(dataset: str, model: str, root: Path | None, overrides: list[str] | None) -> BenchmarkConfig:
+    """Put together what to run: a preset of this model, or its defaults.
+
+    `dataset` is a name, or the path of a YAML that describes a user's own data. `model` is looked for as
+    `configs/benchmarks/DATASET/MODEL.yaml`, then in `default/` there; else it is a model's name, or that of a
+    local layer (`gcn`, `gatedgcn-vn`), which stands for `mpnn` with it. Raises SSTCastError for unknown names, and
+    for keys that are wrong.
+    """
+    own: dict[str, Any] = {}
+    if dataset.endswith((".yaml", ".yml")):
+        path = Path(dataset)
+        data = read_config(path)
+        data["path"] = str(path.parent / str(data.get("path", "")))
+        name = str(data.pop("name", path.stem))
+        own = {"data": data, "root": "."}
+    else:
+        name = find_dataset(dataset).name
+    places = [packaged(f"{PRESETS}/{folder}/{model}.yaml") for folder in (name.lower(), "default")]
+    preset = next((path for path in places if path.exists()), None)
+    raw = (read_config(preset) if preset else {"model": _model(model, places[0].parent)}) | own
+    raw |= {"dataset": name, "label": model}
+    raw["training"] = TRAINING | (raw.get("training") or {})
+    if root is not None:
+        raw["root"] = str(root)
+    apply_overrides(raw, overrides)
+    return validate(BenchmarkConfig, raw, str(preset or f"{name}, {model}"))
+
+
+def published(dataset: str, model: str) -> tuple[float, str] | None:
+    """Return a paper's number for this model on this data set and its source, None if none is known."""
+    found = read_config(packaged(f"{PRESETS}/published.yaml")).get(dataset, {}).get(model)
+    return None if found is None else (float(found[0]), str(found[1]))
+
+
+def _model(name: str, presets: Path) -> dict[str, Any]:
+    if name in MODELS:
+        return {"name": name}
+    conv = name.removesuffix("-vn")
+    if conv in MESSAGE_PASSING:
+        return {"name": "mpnn", "conv": conv, "virtual_node": name.endswith("-vn")}
+    known = [*MODELS, *MESSAGE_PASSING, *(path.stem for path in presets.glob("*.yaml"))]
+    raise SSTCastError(f"--model: no model {name!r}{suggest(name, known)}; see `sstcast models`")

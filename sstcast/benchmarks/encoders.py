@@ -1,0 +1,93 @@
+"""Raw features of nodes and edges to vectors, and vectors of nodes to one of a graph."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from sstcast.benchmarks.registry import Categories
+from sstcast.errors import SSTCastError
+from sstcast.graphs.graph import Graph
+from sstcast.graphs.sparse import SparseGraph
+from sstcast.models.base import Backbone
+from sstcast.models.mpnn import MPNN, VirtualNode
+from sstcast.models.tokengt import TokenGT
+
+HIGHEST_DEGREE = 255  # what is above counts as this
+
+ReadoutName = Literal["mean", "sum", "max", "virtual-node", "token"]
+
+
+class CategoricalEncoder(nn.Module):
+    """The sum of an embedding for each column; with OGB's sizes, its atom and bond encoders."""
+
+    def __init__(self, sizes: Categories, width: int) -> None:
+        super().__init__()
+        tables = [nn.Embedding(size, width) for size in sizes]
+        for table in tables:
+            nn.init.xavier_uniform_(table.weight)
+        self.embeddings = nn.ModuleList(tables)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map whole numbers `[rows, columns]` to `[rows, width]`."""
+        return torch.stack([embed(x[:, i]) for i, embed in enumerate(self.embeddings)]).sum(0)
+
+
+class LinearEncoder(nn.Module):
+    """A linear map of real features, after dropout on these."""
+
+    def __init__(self, features: int, width: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.dropout, self.linear = nn.Dropout(dropout), nn.Linear(features, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map `[rows, features]` to `[rows, width]`."""
+        return self.linear(self.dropout(x.float()))
+
+
+class DegreeEncoder(nn.Module):
+    """An embedding of the number of incoming edges (Ying et al. 2021, arXiv:2106.05234)."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(HIGHEST_DEGREE + 1, width)
+
+    def forward(self, graph: SparseGraph) -> Tensor:
+        """Return `[nodes, width]`."""
+        ones = torch.ones(len(graph.batch), 1, device=graph.batch.device)
+        return self.embedding(graph.neighbors(ones).long().clamp(max=HIGHEST_DEGREE).squeeze(1))
+
+
+def build_encoder(kind: Categories | str, features: int, width: int, dropout: float = 0.0) -> nn.Module | None:
+    """Build the encoder of `features` columns declared as `kind`, None for `none`."""
+    if isinstance(kind, tuple):
+        return CategoricalEncoder(kind, width)
+    return LinearEncoder(features, width, dropout) if kind == "linear" else None
+
+
+class Readout(nn.Module):
+    """Mean, sum or maximum of the nodes, or the row that the backbone itself keeps of a graph.
+
+    `virtual-node` is that of message passing, updated once more from the last layer's nodes; `token` is TokenGT's.
+    Raises SSTCastError if the backbone has no such row.
+    """
+
+    def __init__(self, kind: ReadoutName, backbone: Backbone) -> None:
+        super().__init__()
+        self.kind = kind
+        self.update = VirtualNode(backbone.width) if kind == "virtual-node" else None
+        has_virtual_node = isinstance(backbone, MPNN) and len(backbone.virtual_nodes) > 0
+        if kind == "virtual-node" and not has_virtual_node:
+            raise SSTCastError("predictor.readout: virtual-node needs mpnn-vn of two layers or more; choose mean")
+        if kind == "token" and not isinstance(backbone, TokenGT):
+            raise SSTCastError("predictor.readout: only tokengt has a [graph] token; choose mean")
+
+    def forward(self, x: Tensor, own: Tensor | None, graph: Graph) -> Tensor:
+        """Reduce `x [nodes, width]` to `[graphs, width]`; `own` is what the backbone keeps."""
+        if self.update is not None:
+            return self.update(x, own, graph)
+        if self.kind == "token":
+            assert own is not None
+            return own
+        assert self.kind in ("mean", "sum", "max")
+        return graph.pool(x, self.kind)

@@ -1,0 +1,111 @@
+"""The Open Graph Benchmark's CSV files (Hu et al. 2020, arXiv:2005.00687), for graphs and for the nodes of one
+graph.
+
+`options`: `inverse` adds each edge's inverse right after it; `syntax` is for ogbg-code2, whose syntax trees get
+the edges between successive tokens that its authors' baselines use, and whose labels are words.
+"""
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from sstcast.benchmarks.formats.arrays import read_numbers, undirected
+from sstcast.benchmarks.graphs import Graphs, Loaded, Split, compact
+from sstcast.benchmarks.words import WORDS
+
+if TYPE_CHECKING:
+    from sstcast.benchmarks.registry import Dataset
+
+DEEPEST = 20  # deeper nodes of a syntax tree count as this deep
+
+
+def read(folder: Path, dataset: "Dataset") -> Loaded:
+    """Read the graphs and the official split."""
+    nodes = _read(folder, "raw/num-node-list").ravel()
+    edges = _read(folder, "raw/num-edge-list").ravel()
+    index, attr = _read(folder, "raw/edge").T, _optional(folder, "raw/edge-feat")
+    x = _optional(folder, "raw/node-feat")
+    if dataset.options.get("inverse"):
+        index = np.stack([index, index[::-1]], axis=2).reshape(2, -1)
+        edges, attr = 2 * edges, None if attr is None else attr.repeat(2, axis=0)
+    if dataset.options.get("syntax"):
+        depth = np.minimum(_read(folder, "raw/node_depth"), DEEPEST)
+        x = np.concatenate([x, depth], axis=1) if x is not None else depth
+        index, attr, edges = _syntax(folder, index, nodes, edges)
+    if dataset.task.startswith("node"):
+        index = undirected(index, int(nodes[0])).numpy()
+        edges = np.array([index.shape[1]])
+
+    (split,) = sorted({(folder / name).parent for name in dataset.files if "/train." in name})
+    parts = (read_numbers(split / f"{part}.csv.gz").ravel() for part in ("train", "valid", "test"))
+    official = Split(*(torch.from_numpy(part.astype(np.int64)) for part in parts))
+    graphs = Graphs(
+        level="node" if dataset.task.startswith("node") else "graph",
+        nodes=torch.tensor(nodes),
+        edges=torch.tensor(edges),
+        edge_index=compact(torch.from_numpy(np.ascontiguousarray(index))),
+        y=_labels(folder, dataset, official),
+        x=None if x is None else compact(torch.tensor(x)),
+        edge_attr=None if attr is None else compact(torch.tensor(attr)),
+    )
+    return Loaded(graphs, [official])
+
+
+def _labels(folder: Path, dataset: "Dataset", split: Split) -> torch.Tensor:
+    if dataset.options.get("syntax"):
+        path = folder / "raw/graph-label.csv.gz"
+        lines = pd.read_csv(path, header=None, keep_default_na=False, dtype=str)[0].str.split(" ").tolist()
+        return compact(number_words(lines, [lines[i] for i in split.train.tolist()]))
+    kind = "node" if dataset.task.startswith("node") else "graph"
+    labels = torch.tensor(_read(folder, f"raw/{kind}-label"))
+    return labels.squeeze(1) if dataset.classes else labels.float()
+
+
+def number_words(lines: list[list[str]], training: list[list[str]]) -> torch.Tensor:
+    """Number the words `[lines, longest]`, -1 after the end: the `WORDS` most frequent ones in training come
+    first.
+
+    Words that are to be understood as unknown have numbers from `WORDS` on, so that a reference keeps them apart.
+    """
+    frequent = [word for word, _ in Counter(w for line in training for w in line).most_common(WORDS)]
+    number = {word: i for i, word in enumerate(frequent)}
+    for line in lines:
+        for word in line:
+            number.setdefault(word, WORDS + len(number))
+    numbered = torch.full((len(lines), max(map(len, lines))), -1)
+    for row, line in zip(numbered, lines, strict=True):
+        row[: len(line)] = torch.tensor([number[word] for word in line])
+    return numbered
+
+
+def _syntax(
+    folder: Path, index: NDArray[Any], nodes: NDArray[Any], edges: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return edges, features (successive tokens?, inverse?) and counts: tree edges, then tokens, both ways."""
+    owner = np.arange(len(nodes)).repeat(edges)
+    token = _read(folder, "raw/node_is_attributed").ravel().astype(bool)
+    graph_of, first = np.arange(len(nodes)).repeat(nodes), nodes.cumsum() - nodes
+    where = np.flatnonzero(token)  # nodes are in the order of a depth-first search
+    follows = graph_of[where[1:]] == graph_of[where[:-1]]
+    token_owner = graph_of[where[:-1]][follows]
+    tokens = np.stack([where[:-1][follows], where[1:][follows]]) - first[token_owner]
+    whole = np.concatenate([index, index[::-1], tokens, tokens[::-1]], axis=1)
+    kinds = [(0, 0), (0, 1), (1, 0), (1, 1)]
+    sizes = [index.shape[1]] * 2 + [tokens.shape[1]] * 2
+    attr = np.array(kinds, np.int64).repeat(sizes, axis=0)
+    graph = np.concatenate([owner, owner, token_owner, token_owner])
+    order = np.argsort(graph, kind="stable")
+    return whole[:, order], attr[order], np.bincount(graph, minlength=len(nodes))
+
+
+def _read(folder: Path, name: str) -> NDArray[Any]:
+    return read_numbers(folder / f"{name}.csv.gz")
+
+
+def _optional(folder: Path, name: str) -> NDArray[Any] | None:
+    return _read(folder, name) if (folder / f"{name}.csv.gz").exists() else None

@@ -1,0 +1,45 @@
+"""Citation networks as Yang et al. 2016 (arXiv:1603.08861) released them: `ind.NAME.{x, y, tx, ty, allx, ally,
+graph}`.
+
+The graph maps a node to its neighbours. Nodes after `allx` are the test nodes, in the order that `test.index`
+gives; numbers that are missing from it (CiteSeer has some) are nodes without features, edges or a class.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from sstcast.benchmarks.formats.arrays import undirected
+from sstcast.benchmarks.graphs import Loaded, Split, pack
+from sstcast.benchmarks.pickles import load_pickle
+
+if TYPE_CHECKING:
+    from sstcast.benchmarks.registry import Dataset
+
+VALIDATION = 500  # nodes after the training nodes
+
+
+def read(folder: Path, dataset: "Dataset") -> Loaded:
+    """Read a network and its public split."""
+    parts = {}
+    for name in ("y", "tx", "ty", "allx", "ally", "graph"):
+        (file,) = folder.glob(f"ind.*.{name}")
+        parts[name] = load_pickle(file, "latin1")
+    (file,) = folder.glob("ind.*.test.index")
+    test = np.loadtxt(file, dtype=np.int64, ndmin=1)
+    known = parts["allx"].shape[0]
+    nodes = max(test.max() + 1, known)
+
+    features = np.zeros((nodes, parts["allx"].shape[1]), np.float32)
+    classes = np.zeros((nodes, parts["ally"].shape[1]))
+    features[:known], classes[:known] = parts["allx"].toarray(), parts["ally"]
+    features[test], classes[test] = parts["tx"].toarray(), parts["ty"]
+
+    pairs = [(i, j) for i, neighbours in parts["graph"].items() for j in neighbours]
+    index = undirected(np.array(pairs, np.int64).T, nodes)
+    graph = {"x": features, "edge_index": index, "y": classes.argmax(1)}
+    train = len(parts["y"])
+    split = Split(torch.arange(train), torch.arange(train, train + VALIDATION), torch.from_numpy(np.sort(test)))
+    return Loaded(pack([graph], "node"), [split])

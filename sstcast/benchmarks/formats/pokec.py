@@ -1,0 +1,28 @@
+"""Pokec (Lim et al. 2021, arXiv:2110.14446): a MATLAB file, and splits in a NumPy file of dictionaries."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from scipy.io import loadmat
+
+from sstcast.benchmarks.formats.arrays import splits_of, undirected
+from sstcast.benchmarks.graphs import Loaded, Split, pack
+from sstcast.benchmarks.pickles import load_npz
+
+if TYPE_CHECKING:
+    from sstcast.benchmarks.registry import Dataset
+
+
+def read(folder: Path, dataset: "Dataset") -> Loaded:
+    """Read the friendships, both ways; people of unknown gender (-1) are in no split."""
+    raw = loadmat(folder / dataset.names[0])
+    labels = raw["label"].ravel().astype(np.int64)
+    index = undirected(raw["edge_index"], len(labels))
+    graph = {"x": raw["node_feat"].astype(np.float32), "edge_index": index, "y": labels}
+    splits = []
+    for split in load_npz(folder / dataset.names[1])[""].ravel():
+        (one,) = splits_of(*(np.asarray(split[part]) for part in ("train", "valid", "test")))
+        splits.append(Split(*(part[torch.from_numpy(labels)[part] >= 0] for part in one)))
+    return Loaded(pack([graph], "node"), splits)

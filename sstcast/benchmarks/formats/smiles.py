@@ -1,0 +1,156 @@
+"""Molecules as SMILES in a CSV file, with the features of the Open Graph Benchmark (`ogb.utils.smiles2graph`).
+
+`options`: `smiles` and `targets` name columns; a single target may hold a list, `[0, 1, 0]`, and one without a
+value is not known. `id` names a column that must not repeat itself, `split` one of train, validation and test. A
+second file is the official split: a dictionary of rows.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sstcast.benchmarks.graphs import Loaded, Split, pack
+from sstcast.benchmarks.pickles import load_pickle, load_torch
+from sstcast.errors import SSTCastError
+
+if TYPE_CHECKING:
+    from sstcast.benchmarks.registry import Dataset
+
+HEADER = 2  # the first molecule's line in the file
+HELD_OUT = 150_000  # of PCQM4Mv2's training molecules, for validation: the labels of its test are secret
+
+
+def read(folder: Path, dataset: "Dataset") -> Loaded:
+    """Read the molecules; those that cannot be parsed are left out and named."""
+    path = folder / dataset.names[0]
+    table = read_table(path, dataset)
+    labels = _labels(table, path, dataset)
+    graphs, skipped = featurise(table[dataset.options["smiles"]], path)
+    if not any(graphs):
+        raise SSTCastError(f"{path}: no molecule can be parsed; check the column {dataset.options['smiles']!r}")
+    for graph, label in zip(graphs, labels, strict=True):
+        if graph is not None:
+            graph["y"] = torch.tensor(label)[None]
+    kept = torch.tensor([graph is not None for graph in graphs])
+    splits = [_renumber(split, kept) for split in _splits(folder, table, path, dataset)]
+    return Loaded(pack([g for g in graphs if g is not None], "graph"), splits, tuple(skipped))
+
+
+def read_table(path: Path, dataset: "Dataset") -> pd.DataFrame:
+    """Read the CSV; raise SSTCastError if it is empty, lacks a column or repeats an id."""
+    options = dataset.options
+    try:
+        table = pd.read_csv(path)
+    except pd.errors.EmptyDataError as error:
+        raise SSTCastError(f"{path}: empty; its first line must name the columns") from error
+    except (pd.errors.ParserError, UnicodeDecodeError, OSError, EOFError) as error:
+        raise SSTCastError(f"{path}: {' '.join(str(error).split())}") from error
+    wanted = [options["smiles"], *options["targets"], *(options[k] for k in ("id", "split") if options.get(k))]
+    for name in wanted:
+        if name not in table:
+            raise SSTCastError(f"{path}: no column {name!r}; it has {', '.join(map(str, table.columns))}")
+    if not len(table):
+        raise SSTCastError(f"{path}: no molecules after the first line")
+    if options.get("id"):
+        again = np.flatnonzero(table[options["id"]].duplicated())
+        if len(again):
+            value = table[options["id"]].iloc[again[0]]
+            raise SSTCastError(f"{path}: line {again[0] + HEADER}: the id {value!r} has come before")
+    return table
+
+
+def featurise(smiles: "pd.Series[str]", path: Path) -> tuple[list[dict[str, Any] | None], list[str]]:
+    """Return a graph for each molecule, None for what cannot be parsed, and a line on each of these."""
+    from rich.progress import track
+
+    smiles2graph = _featuriser()
+    graphs: list[dict[str, Any] | None] = []
+    skipped = []
+    quick = len(smiles) < 2000
+    for line, text in enumerate(track(smiles, "reading molecules", disable=quick, transient=True), HEADER):
+        try:
+            raw = smiles2graph(text)
+            if not raw["num_nodes"]:
+                raise ValueError("no atoms")
+        except (AttributeError, TypeError, ValueError):  # what comes of rdkit's None
+            graphs.append(None)
+            skipped.append(f"{path}: line {line}: {text!r} cannot be parsed")
+            continue
+        arrays = {"x": raw["node_feat"], "edge_attr": raw["edge_feat"], "edge_index": raw["edge_index"]}
+        graphs.append({name: torch.from_numpy(array) for name, array in arrays.items()})
+    return graphs, skipped
+
+
+def _featuriser() -> Callable[[str], dict[str, Any]]:
+    """Return ogb's, without rdkit's log of what it cannot parse."""
+    kept = sys.modules.get("outdated")
+    sys.modules["outdated"] = None  # type: ignore[assignment]  # or ogb asks PyPI for a newer version of itself
+    try:
+        from ogb.utils import smiles2graph
+        from rdkit import rdBase
+    except ImportError as error:
+        raise SSTCastError("SMILES need ogb and rdkit; python -m pip install 'sstcast[benchmarks]'") from error
+    finally:
+        if kept is None:
+            del sys.modules["outdated"]
+        else:
+            sys.modules["outdated"] = kept
+
+    def quietly(smiles: str) -> dict[str, Any]:
+        with rdBase.BlockLogs():
+            return smiles2graph(smiles)
+
+    return quietly
+
+
+def _labels(table: pd.DataFrame, path: Path, dataset: "Dataset") -> NDArray[Any]:
+    columns = table[list(dataset.options["targets"])]
+    if columns.shape[1] == 1 and str(columns.iloc[0, 0]).startswith("["):
+        return np.array([_listed(text, path, i) for i, text in enumerate(columns.iloc[:, 0], HEADER)], np.float32)
+    numbers = columns.apply(pd.to_numeric, errors="coerce")
+    bad = np.flatnonzero((numbers.isna() & columns.notna()).any(axis=1))
+    if len(bad):
+        shown = ", ".join(map(str, columns.iloc[bad[0]]))
+        raise SSTCastError(f"{path}: line {bad[0] + HEADER}: {shown!r} is not a number")
+    if dataset.classes:
+        return numbers.iloc[:, 0].fillna(-1).to_numpy(np.int64)
+    return numbers.to_numpy(np.float32)
+
+
+def _listed(text: Any, path: Path, line: int) -> list[float]:
+    try:
+        return [float(value) for value in json.loads(text)]
+    except (TypeError, ValueError) as error:
+        raise SSTCastError(f"{path}: line {line}: {text!r} is not a list of numbers") from error
+
+
+def _splits(folder: Path, table: pd.DataFrame, path: Path, dataset: "Dataset") -> list[Split]:
+    if len(dataset.names) > 1:
+        second = folder / dataset.names[1]
+        raw = load_torch(second) if second.suffix == ".pt" else load_pickle(second)
+        rows = {name: torch.tensor(np.asarray(part), dtype=torch.long) for name, part in raw.items()}
+        if "test" in rows:
+            return [Split(rows["train"], rows["val"], rows["test"])]
+        order = rows["train"][torch.randperm(len(rows["train"]), generator=torch.Generator().manual_seed(0))]
+        held_out = min(HELD_OUT, len(order) // 10)
+        return [Split(order[held_out:], order[:held_out], rows["valid"])]
+    if not dataset.options.get("split"):
+        return []
+    column = table[dataset.options["split"]].replace({"valid": "validation", "val": "validation"})
+    wrong = np.flatnonzero(~column.isin(Split._fields))
+    if len(wrong):
+        raise SSTCastError(f"{path}: line {wrong[0] + HEADER}: {column.iloc[wrong[0]]!r} is no part of a split")
+    return [Split(*(torch.from_numpy(np.flatnonzero(column == part)) for part in Split._fields))]
+
+
+def _renumber(split: Split, kept: Tensor) -> Split:
+    place = kept.cumsum(0) - 1
+    return Split(*(place[part[kept[part]]] for part in split))

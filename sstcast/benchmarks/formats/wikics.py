@@ -1,0 +1,23 @@
+"""WikiCS (Mernyei and Cangea 2020, arXiv:2007.02901): one JSON file with 20 splits and one test set."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sstcast.benchmarks.formats.arrays import splits_of, undirected
+from sstcast.benchmarks.graphs import Loaded, pack
+
+if TYPE_CHECKING:
+    from sstcast.benchmarks.registry import Dataset
+
+
+def read(folder: Path, dataset: "Dataset") -> Loaded:
+    """Read the graph, its links both ways."""
+    raw = json.loads((folder / dataset.names[0]).read_text())
+    pairs = [(i, j) for i, neighbours in enumerate(raw["links"]) for j in neighbours]
+    index = undirected(np.array(pairs, np.int64).T, len(raw["labels"]))
+    graph = {"x": np.array(raw["features"], np.float32), "edge_index": index, "y": np.array(raw["labels"])}
+    masks = (np.array(raw[name], bool) for name in ("train_masks", "val_masks", "test_mask"))
+    return Loaded(pack([graph], "node"), splits_of(*masks))

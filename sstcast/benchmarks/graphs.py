@@ -1,0 +1,202 @@
+"""`Graphs`: many graphs, or a single large one, packed end to end, and cut into batches on the device.
+
+There are no worker processes and no list of objects: a batch is a gather from the packed tensors, wherever they
+are.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from sstcast.errors import SSTCastError
+from sstcast.graphs.sparse import SparseGraph
+
+
+class Split(NamedTuple):
+    """Which graphs (or nodes, of a single graph with labelled nodes) train, validate and test."""
+
+    train: Tensor
+    validation: Tensor
+    test: Tensor
+
+
+class Loaded(NamedTuple):
+    """What a reader found; `skipped` names what it could not use, one line each."""
+
+    graphs: "Graphs"
+    splits: list[Split]  # the official ones
+    skipped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class GraphBatch:
+    """Some graphs as one, with what is to be predicted of them."""
+
+    graph: SparseGraph  # without features on the edges: those below are still to be encoded
+    x: Tensor | None  # [nodes, f], whole numbers are categories
+    edge_attr: Tensor | None  # [edges, f]
+    y: Tensor  # [graphs, ...], or [rows, ...] of nodes, or [pairs]
+    rows: Tensor | None = None  # the nodes that are asked for, if not all
+    pairs: Tensor | None = None  # [2, pairs] nodes whose link is asked for
+
+
+@dataclass(frozen=True)
+class Graphs:
+    """Packed graphs; nodes are numbered within each graph.
+
+    `y` has a row for each graph, each node or each pair of nodes, whichever `level` says: classes are whole
+    numbers with -1 for those not known, everything else is real with NaN. `vectors`, `values` and `walk` are
+    positions as in `SparseGraph`.
+    """
+
+    level: str  # graph, node or pair
+    nodes: Tensor  # [graphs]
+    edges: Tensor  # [graphs]
+    edge_index: Tensor  # [2, edges]
+    y: Tensor
+    x: Tensor | None = None  # [nodes, f]
+    edge_attr: Tensor | None = None  # [edges, f]
+    pair_counts: Tensor | None = None  # [graphs]
+    pairs: Tensor | None = None  # [2, pairs]
+    vectors: Tensor | None = None
+    values: Tensor | None = None
+    walk: Tensor | None = None
+
+    def __len__(self) -> int:
+        """Return the number of graphs."""
+        return len(self.nodes)
+
+    @property
+    def transductive(self) -> bool:
+        """Whether nodes of one graph are the samples, and not graphs."""
+        return self.level == "node" and len(self) == 1
+
+    def to(self, device: torch.device) -> "Graphs":
+        """Move all but the counts, which tell sizes without waiting for the device."""
+        stay = {"nodes", "edges", "pair_counts"}
+        tensors = {k: v if k in stay else v.to(device) for k, v in self.tensors().items()}
+        return Graphs(level=self.level, **tensors)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the fields that are there, without `level`."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+
+    def batch(self, index: Tensor) -> GraphBatch:
+        """Join the graphs `index` (on the CPU), in this order."""
+        device = self.edge_index.device
+        nodes, edges = self.nodes[index], self.edges[index]
+        node_rows = _rows(self.nodes, index).to(device)
+        edge_rows = _rows(self.edges, index).to(device)
+        first = (nodes.cumsum(0) - nodes).to(device)
+        batch = torch.arange(len(index)).repeat_interleave(nodes).to(device)
+
+        def shifted(ends: Tensor, counts: Tensor, rows: Tensor) -> Tensor:
+            owner = torch.arange(len(counts)).repeat_interleave(counts).to(device)
+            return ends[:, rows].long() + first[owner]
+
+        pairs, target = None, {"graph": index.to(device), "node": node_rows}.get(self.level)
+        if self.pairs is not None and self.pair_counts is not None:
+            target = _rows(self.pair_counts, index).to(device)
+            pairs = shifted(self.pairs, self.pair_counts[index], target)
+        assert target is not None
+        basis = None
+        if self.vectors is not None and self.values is not None:
+            basis = self.vectors[node_rows], self.values[index.to(device)]
+        walk = None if self.walk is None else self.walk[node_rows]
+        graph = SparseGraph(shifted(self.edge_index, edges, edge_rows), batch, len(index), basis=basis, walk=walk)
+        return GraphBatch(
+            graph,
+            _take_some(self.x, node_rows),
+            _take_some(self.edge_attr, edge_rows),
+            _take(self.y, target),
+            pairs=pairs,
+        )
+
+    def part(self, kept: Tensor, rows: Tensor) -> GraphBatch:
+        """Return a single graph's nodes `kept` with the edges among them; `rows`, a mask of all nodes, are asked
+        for.
+
+        Both are on the device.
+        """
+        place = torch.full((int(self.nodes[0]),), -1, device=self.edge_index.device)
+        place[kept] = torch.arange(len(kept), device=place.device)
+        ends = place[self.edge_index.long()]
+        inside = (ends >= 0).all(0)
+        walk = None if self.walk is None else self.walk[kept]
+        basis = None
+        if self.vectors is not None and self.values is not None:
+            basis = self.vectors[kept], self.values
+        graph = SparseGraph(ends[:, inside], torch.zeros_like(kept), 1, basis=basis, walk=walk)
+        asked = rows[kept].nonzero().squeeze(1)
+        edge_attr = _take_some(self.edge_attr, inside)
+        return GraphBatch(graph, _take_some(self.x, kept), edge_attr, _take(self.y, kept[asked]), rows=asked)
+
+
+def pack(graphs: list[dict[str, Any]], level: str) -> Graphs:
+    """Pack graphs given as `edge_index [2, edges]`, `x` or `num_nodes`, `y`, and perhaps `edge_attr`, `pairs`."""
+    nodes = torch.tensor([g["num_nodes"] if g.get("x") is None else len(g["x"]) for g in graphs])
+    packed: dict[str, Any] = {}
+    for name in ("x", "edge_attr", "y"):
+        if graphs[0].get(name) is not None:
+            packed[name] = compact(torch.cat([torch.as_tensor(g[name]) for g in graphs]))
+    if "pairs" in graphs[0]:
+        packed["pair_counts"] = torch.tensor([g["pairs"].shape[1] for g in graphs])
+        packed["pairs"] = compact(torch.cat([torch.as_tensor(g["pairs"]) for g in graphs], dim=1))
+    return Graphs(
+        level=level,
+        nodes=nodes,
+        edges=torch.tensor([g["edge_index"].shape[1] for g in graphs]),
+        edge_index=compact(torch.cat([torch.as_tensor(g["edge_index"]) for g in graphs], dim=1)),
+        **packed,
+    )
+
+
+def compact(values: Tensor) -> Tensor:
+    """Return the values as float32, or as the smallest whole numbers that hold them."""
+    if values.is_floating_point() or not len(values):
+        return values.float() if values.is_floating_point() else values
+    low, high = (int(v) for v in values.aminmax()) if values.numel() else (0, 0)
+    for dtype in (torch.uint8, torch.int16, torch.int32):
+        if torch.iinfo(dtype).min <= low and high <= torch.iinfo(dtype).max:
+            return values.to(dtype)
+    return values
+
+
+def check_edges(graphs: Graphs, where: str, keep_edgeless: bool = True) -> None:
+    """Raise SSTCastError, naming the graph and the edge, if an edge points outside of its graph.
+
+    Also if a graph has no nodes or, unless kept, no edges.
+    """
+    owner = torch.arange(len(graphs)).repeat_interleave(graphs.edges)
+    outside = ((graphs.edge_index < 0) | (graphs.edge_index >= graphs.nodes[owner])).any(0).nonzero()
+    if len(outside):
+        row = int(outside[0])
+        source, target = graphs.edge_index[:, row].tolist()
+        inside = int(row - (graphs.edges.cumsum(0) - graphs.edges)[owner[row]])
+        raise SSTCastError(
+            f"{where}: graph {int(owner[row])}, edge {inside}: {source} - {target} points outside; "
+            f"its nodes are 0..{int(graphs.nodes[owner[row]]) - 1}"
+        )
+    for counts, what in ((graphs.nodes, "nodes"), (graphs.edges, "edges")):
+        empty = (counts == 0).nonzero()
+        if len(empty) and (what == "nodes" or not keep_edgeless):
+            raise SSTCastError(f"{where}: graph {int(empty[0])} has no {what}; give it some or leave it out")
+
+
+def _rows(counts: Tensor, index: Tensor) -> Tensor:
+    """Return the rows of the packed blocks `index`, whose sizes are `counts`."""
+    starts, chosen = counts.cumsum(0) - counts, counts[index]
+    offset = starts[index] - (chosen.cumsum(0) - chosen)
+    return torch.arange(int(chosen.sum())) + offset.repeat_interleave(chosen)
+
+
+def _take(values: Tensor, rows: Tensor) -> Tensor:
+    taken = values[rows]
+    return taken if taken.is_floating_point() else taken.long()
+
+
+def _take_some(values: Tensor | None, rows: Tensor) -> Tensor | None:
+    return None if values is None else _take(values, rows)

@@ -1,0 +1,176 @@
+"""What a model is to minimise, and what of its outputs a metric looks at."""
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from sstcast.benchmarks.graphs import GraphBatch, Graphs
+from sstcast.benchmarks.registry import Dataset
+from sstcast.benchmarks.words import END, LENGTH, UNKNOWN, WORDS
+
+
+class Objective(Protocol):
+    """A loss over those labels that are known; models give `outputs` numbers a row."""
+
+    outputs: int
+
+    def weight(self, batch: GraphBatch) -> Tensor:
+        """Return how much the batch's known labels weigh together."""
+
+    def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
+        """Return the sum over them."""
+
+    def judged(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+        """Return predictions and targets for the metric."""
+
+
+class Regression:
+    """Absolute errors of targets that are standardised by what is known of training, `[targets]`."""
+
+    def __init__(self, training: Tensor) -> None:
+        self.outputs = training.shape[1]
+        known = ~training.isnan()
+        count = known.sum(0).clamp(min=1)
+        self.mean = training.nan_to_num().sum(0) / count
+        variance = ((training - self.mean).nan_to_num().square() * known).sum(0) / count
+        self.scale = variance.sqrt().clamp(min=1e-6)
+
+    def weight(self, batch: GraphBatch) -> Tensor:
+        """Count what is known."""
+        return (~batch.y.isnan()).sum()
+
+    def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
+        """Sum absolute errors, in standard deviations."""
+        known = ~batch.y.isnan()
+        target = (batch.y - self.mean.to(out.device)) / self.scale.to(out.device)
+        return (out - target)[known].abs().sum()
+
+    def judged(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+        """Return both in the targets' units."""
+        return out * self.scale.to(out.device) + self.mean.to(out.device), batch.y
+
+
+class Binary:
+    """Cross-entropies of yes-or-no questions, `[rows, questions]`, NaN if not known."""
+
+    def __init__(self, questions: int) -> None:
+        self.outputs = questions
+
+    def weight(self, batch: GraphBatch) -> Tensor:
+        """Count what is known."""
+        return (~batch.y.isnan()).sum()
+
+    def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
+        """Sum the cross-entropies."""
+        known = ~batch.y.isnan()
+        return F.binary_cross_entropy_with_logits(out[known], batch.y[known], reduction="sum")
+
+    def judged(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+        """Return logits and answers."""
+        return out, batch.y
+
+
+class Classes:
+    """Cross-entropies of one class of many, weighted by `weights [classes]`."""
+
+    def __init__(self, weights: Tensor) -> None:
+        self.outputs, self.weights = len(weights), weights
+
+    def weight(self, batch: GraphBatch) -> Tensor:
+        """Sum the weights of the known classes."""
+        return self.weights.to(batch.y.device)[batch.y[batch.y >= 0]].sum()
+
+    def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
+        """Sum the weighted cross-entropies."""
+        weights = self.weights.to(out.device, out.dtype)
+        return F.cross_entropy(out, batch.y, weights, ignore_index=-1, reduction="sum")
+
+    def judged(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+        """Return logits and classes."""
+        return out, batch.y
+
+
+class Links:
+    """Whether two nodes are joined, by the product of their vectors, which are the model's outputs.
+
+    The metric ranks, for each true link, its second node among all nodes of the graph as in Dwivedi et al. 2022;
+    of ties half count as ahead.
+    """
+
+    outputs = 64
+
+    def weight(self, batch: GraphBatch) -> Tensor:
+        """Count the pairs."""
+        return torch.tensor(len(batch.y))
+
+    def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
+        """Sum their cross-entropies."""
+        assert batch.pairs is not None
+        scores = (out[batch.pairs[0]] * out[batch.pairs[1]]).sum(1)
+        return F.binary_cross_entropy_with_logits(scores, batch.y.to(scores.dtype), reduction="sum")
+
+    def judged(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+        """Return the reciprocal rank of each true link, twice."""
+        assert batch.pairs is not None
+        source, target = batch.pairs[:, batch.y > 0]
+        nodes, mask = batch.graph.dense(out)
+        own = batch.graph.batch
+        scores = (nodes[own[source]] @ out[source].unsqueeze(-1)).squeeze(-1)
+        true = (out[source] * out[target]).sum(1, keepdim=True)
+        others = mask[own[source]].scatter(1, self._place(batch)[target].unsqueeze(1), False)
+        ahead = ((scores > true) & others).sum(1)
+        level = ((scores == true) & others).sum(1)
+        ranks = 1 / (1 + ahead + 0.5 * level)
+        return ranks, ranks
+
+    @staticmethod
+    def _place(batch: GraphBatch) -> Tensor:
+        """Return each node's number within its graph."""
+        own = batch.graph.batch
+        sizes = torch.bincount(own, minlength=batch.graph.graphs)
+        return torch.arange(len(own), device=own.device) - (sizes.cumsum(0) - sizes)[own]
+
+
+class Words:
+    """Cross-entropies of the first `LENGTH` words; what is rare is unknown, and after the last comes the end."""
+
+    def __init__(self) -> None:
+        self.outputs = LENGTH * (WORDS + 2)
+
+    def weight(self, batch: GraphBatch) -> Tensor:
+        """Count the words."""
+        return torch.tensor(LENGTH * len(batch.y))
+
+    def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
+        """Sum the cross-entropies."""
+        words = F.pad(batch.y, (0, max(LENGTH - batch.y.shape[1], 0)), value=-1)[:, :LENGTH]
+        words = words.masked_fill(words >= WORDS, UNKNOWN).masked_fill(words < 0, END)
+        return F.cross_entropy(out.view(-1, WORDS + 2), words.flatten(), reduction="sum")
+
+    def judged(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+        """Return the likeliest words and the reference."""
+        return out.view(len(out), LENGTH, WORDS + 2).argmax(-1), batch.y
+
+
+def build_objective(dataset: Dataset, graphs: Graphs, training: Tensor) -> Objective:
+    """Return the objective of the data set's task; `training` are the samples it may learn from."""
+    if dataset.task == "next-tokens":
+        return Words()
+    if dataset.task == "link-ranking":
+        return Links()
+    rows = training
+    if graphs.level == "node" and not graphs.transductive:
+        rows = torch.isin(torch.arange(len(graphs)).repeat_interleave(graphs.nodes), training)
+    y = graphs.y[rows]
+    if dataset.metric == "mae":
+        return Regression(y)
+    if not dataset.classes:
+        return Binary(graphs.y.shape[1])
+    count = dataset.options.get("classes") or int(graphs.y.max()) + 1
+    weights = torch.ones(count)
+    if dataset.balanced:
+        sizes = torch.bincount(y[y >= 0].long(), minlength=count)
+        weights = len(y) / (count * sizes.clamp(min=1))
+    return Classes(weights)

@@ -1,0 +1,146 @@
+"""A user's own data: a CSV of SMILES, an npz, a folder in TUDataset's form, or what PyG saved."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from sstcast.benchmarks.registry import (
+    ALLOWED_METRICS,
+    ATOMS,
+    BONDS,
+    DEFAULT_METRIC,
+    Dataset,
+    Metric,
+    TaskName,
+)
+from sstcast.config import Strict
+from sstcast.errors import SSTCastError
+
+SPLIT = r"^(official|folds:[3-9]\d*|random:[0-9.]+/[0-9.]+/[0-9.]+)$"
+
+
+class _Own(Strict):
+    """What all kinds have in common.
+
+    `path` is relative to the YAML. `metric` is the usual one of the `task` by default. `split` is
+    `random:0.8/0.1/0.1`, `folds:N`, or `official` for one that is in the data. `classes` is how many there are, by
+    default one more than the largest. `edgeless` graphs are refused unless kept.
+    """
+
+    path: Path
+    task: TaskName
+    metric: Metric | None = None
+    split: str = Field(default="random:0.8/0.1/0.1", pattern=SPLIT)
+    classes: int | None = Field(default=None, ge=2)
+    edgeless: Literal["refuse", "keep"] = "refuse"
+
+    @model_validator(mode="after")
+    def _fits(self) -> "_Own":
+        allowed = ALLOWED_METRICS[self.task]
+        if self.metric is not None and self.metric not in allowed:
+            raise ValueError(f"metric: {self.task} is judged by {' or '.join(allowed)}")
+        if self.split.startswith("random"):
+            shares = [float(share) for share in self.split.partition(":")[2].split("/")]
+            if abs(sum(shares) - 1) > 1e-6 or min(shares) <= 0:
+                raise ValueError("split: the three shares must be above 0 and add up to 1")
+        return self
+
+    def _declare(self, name: str, reader: str, file: Path, **rest: Any) -> Dataset:
+        options = {"classes": self.classes, "edgeless": self.edgeless == "keep"} | rest.pop("options", {})
+        return Dataset(
+            name=name,
+            reader=reader,
+            folder=str(file.parent),
+            files={file.name: ""} | dict.fromkeys(rest.pop("extra", ()), ""),
+            task=self.task,
+            metric=self.metric or DEFAULT_METRIC[self.task],
+            split=self.split,
+            size="",
+            options=options,
+            **rest,
+        )
+
+
+class SmilesCSV(_Own):
+    """Molecules, one a row: columns `smiles` and `targets`, and perhaps `id` and `split_column`."""
+
+    kind: Literal["smiles_csv"]
+    task: Literal["graph-regression", "graph-classification", "multi-label"]
+    smiles: str = "smiles"
+    targets: list[str] = Field(min_length=1)
+    id: str | None = None
+    split_column: str | None = None
+
+    def declare(self, name: str) -> Dataset:
+        """Return the declaration."""
+        columns = {
+            "smiles": self.smiles,
+            "targets": tuple(self.targets),
+            "id": self.id,
+            "split": self.split_column,
+        }
+        declared = self._declare(name, "smiles", self.path, node=ATOMS, edge=BONDS, options=columns)
+        if declared.classes and len(self.targets) > 1:
+            raise SSTCastError(f"{name}: targets: {self.task} has one column of classes; several are multi-label")
+        return declared
+
+
+class NPZ(_Own):
+    """One graph whose nodes are labelled; `edges`, `features`, `labels` and the masks name arrays."""
+
+    kind: Literal["npz"]
+    task: Literal["node-regression", "node-classification"]
+    edges: str = "edges"
+    features: str = "features"
+    labels: str = "labels"
+    train: str = "train_mask"
+    validation: str = "val_mask"
+    test: str = "test_mask"
+
+    def declare(self, name: str) -> Dataset:
+        """Return the declaration."""
+        arrays = self.model_dump(include={"edges", "features", "labels", "train", "validation", "test"})
+        return self._declare(name, "npz", self.path, options=arrays)
+
+
+class TU(_Own):
+    """A folder with `NAME_A.txt`, `NAME_graph_indicator.txt`, `NAME_graph_labels.txt` and perhaps features."""
+
+    kind: Literal["tudataset"]
+    task: Literal["graph-regression", "graph-classification", "multi-label"]
+
+    def declare(self, name: str) -> Dataset:
+        """Return the declaration; raise SSTCastError if the folder holds no or several data sets."""
+        found = sorted(self.path.glob("*_A.txt"))
+        if len(found) != 1:
+            raise SSTCastError(f"{self.path}: {len(found)} files NAME_A.txt; give a folder with one")
+        prefix = found[0].name.removesuffix("_A.txt")
+
+        def features(of: str) -> Literal["linear", "none"]:
+            there = (self.path / f"{prefix}_{of}_{kind}.txt" for kind in ("labels", "attributes"))
+            return "linear" if any(path.exists() for path in there) else "none"
+
+        target = "graph_attributes" if self.task == "graph-regression" else "graph_labels"
+        extra = (f"{prefix}_graph_indicator.txt", f"{prefix}_{target}.txt")
+        return self._declare(
+            name, "tudataset", found[0], extra=extra, node=features("node"), edge=features("edge")
+        )
+
+
+class PyG(_Own):
+    """A file that holds a list of `torch_geometric.data.Data`; `node` and `edge` say what their features are."""
+
+    kind: Literal["pyg"]
+    task: Literal[
+        "graph-regression", "graph-classification", "multi-label", "node-regression", "node-classification"
+    ]
+    node: tuple[int, ...] | Literal["linear", "none"] = "linear"
+    edge: tuple[int, ...] | Literal["linear", "none"] = "none"
+
+    def declare(self, name: str) -> Dataset:
+        """Return the declaration."""
+        return self._declare(name, "pyg", self.path, node=self.node, edge=self.edge)
+
+
+OwnData = Annotated[SmilesCSV | NPZ | TU | PyG, Field(discriminator="kind")]

@@ -1,0 +1,114 @@
+"""`GraphPredictor`: features of nodes and edges -> vectors -> a backbone -> graphs, nodes or pairs of nodes."""
+
+import torch
+from torch import Tensor, nn
+
+from sstcast.benchmarks.config import BenchmarkConfig, PredictorConfig
+from sstcast.benchmarks.encoders import DegreeEncoder, Readout, build_encoder
+from sstcast.benchmarks.graphs import GraphBatch, Graphs
+from sstcast.benchmarks.registry import Dataset
+from sstcast.errors import SSTCastError
+from sstcast.graphs.sparse import SparseGraph
+from sstcast.models import build_model, default_options
+from sstcast.models.base import Backbone
+from sstcast.models.encodings import LaplacianEncoding, RandomWalkEncoding
+from sstcast.models.tokengt import TokenGT
+
+BLIND = ("gcn", "gin")  # local layers that do not look at edge features
+
+
+class GraphPredictor(nn.Module):
+    """Encoders, a backbone and a head: `outputs` numbers for each graph, or for each node."""
+
+    def __init__(
+        self,
+        nodes: nn.Module | None,
+        edges: nn.Module | None,
+        backbone: Backbone,
+        outputs: int,
+        graph_level: bool,
+        config: PredictorConfig,
+    ) -> None:
+        super().__init__()
+        width = backbone.width
+        self.nodes, self.edges = nodes, edges
+        self.constant = nn.Parameter(torch.randn(width) / width**0.5) if nodes is None else None
+        self.degree = DegreeEncoder(width) if config.degree else None
+        self.position: nn.Module | None = None
+        if config.positional == "lap":
+            self.position = LaplacianEncoding(width, config.pairs)
+        elif config.positional == "rwse":
+            self.position = RandomWalkEncoding(width, config.steps)
+        self.backbone = backbone
+        self.readout = Readout(config.readout, backbone) if graph_level else None
+        self.head = perceptron(width, outputs, config.head_layers)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Return `[graphs, outputs]`, or `[rows, outputs]` of the nodes that are asked for."""
+        x = self.encode_nodes(batch)
+        edges = None if self.edges is None else self.edges(batch.edge_attr)
+        g = batch.graph
+        graph = SparseGraph(g.edge_index, g.batch, g.graphs, edges, g.basis, g.walk)
+        if self.readout is not None:
+            return self.head(self.readout(*self.backbone.encode(x, graph), graph))
+        x = self.backbone(x, graph)
+        return self.head(x if batch.rows is None else x[batch.rows])
+
+    def encode_nodes(self, batch: GraphBatch) -> Tensor:
+        """Return `[nodes, width]`: features, degrees and positions."""
+        if self.constant is not None:
+            x = self.constant.expand(len(batch.graph.batch), -1)
+        else:
+            assert self.nodes is not None
+            x = self.nodes(batch.x)
+        if self.degree is not None:
+            x = x + self.degree(batch.graph)
+        return x if self.position is None else x + self.position(batch.graph)
+
+    def auxiliary_loss(self) -> Tensor:
+        """Return the backbone's."""
+        return self.backbone.auxiliary_loss()
+
+
+def build_predictor(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs, outputs: int) -> GraphPredictor:
+    """Build the configured predictor for these graphs.
+
+    Raises SSTCastError if the model forecasts tiles of the sea alone, or its options are wrong.
+    """
+    name, options = config.model.name, config.model.options
+    defaults = default_options(name)
+    if "width" not in defaults or name == "tfnet":
+        raise SSTCastError(f"model {name}: it forecasts tiles, not graphs; see `sstcast models`")
+    known = defaults | options
+    sighted = "edge_dim" in defaults and dataset.edge != "none" and known.get("conv") not in BLIND
+    if "edge_dim" in defaults:
+        options["edge_dim"] = known["width"] if sighted else 0
+    backbone = build_model(name, **options)
+    return GraphPredictor(
+        build_encoder(dataset.node, _columns(graphs.x), backbone.width, config.predictor.input_dropout),
+        build_encoder(dataset.edge, _columns(graphs.edge_attr), backbone.width) if sighted else None,
+        backbone,
+        outputs,
+        graphs.level == "graph",
+        config.predictor,
+    )
+
+
+def positions_of(model: GraphPredictor) -> tuple[int, int]:
+    """Return how many eigenpairs and steps of walks the model will ask its graphs for."""
+    pairs = model.position.pairs if isinstance(model.position, LaplacianEncoding) else 0
+    if isinstance(model.backbone, TokenGT) and model.backbone.identifiers == "laplacian":
+        pairs = max(pairs, model.backbone.size - 1)
+    return pairs, model.position.steps if isinstance(model.position, RandomWalkEncoding) else 0
+
+
+def perceptron(width: int, outputs: int, hidden: int) -> nn.Sequential:
+    """Return linear layers with ReLU between them, `hidden` of the nodes' width before the last."""
+    layers: list[nn.Module] = []
+    for _ in range(hidden):
+        layers += [nn.Linear(width, width), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(width, outputs))
+
+
+def _columns(features: Tensor | None) -> int:
+    return 0 if features is None else features.shape[1]

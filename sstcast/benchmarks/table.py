@@ -1,0 +1,41 @@
+"""What the verbs `datasets` and `benchmark` print."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import mean, stdev
+
+from sstcast.benchmarks.config import BenchmarkConfig, published
+from sstcast.benchmarks.run import Result
+
+
+def dataset_lines(root: Path) -> Iterator[str]:
+    """Yield a line for each data set: name, task, metric, split, size, licence, and whether it is below `root`."""
+    from sstcast.benchmarks.declared import DATASETS
+
+    columns = ("name", "task", "metric", "split", "size", "licence", f"below {root}")
+    rows = [columns]
+    for d in DATASETS:
+        missing = d.missing(root)
+        there = "yes" if not missing else "no" if len(missing) == len(d.files) else f"{len(missing)} files missing"
+        rows.append((d.name, d.task, d.metric, d.split, d.size, d.licence, there))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(columns))]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def result_lines(config: BenchmarkConfig, results: list[Result]) -> Iterator[str]:
+    """Yield a line for each seed and one for all of them, beside the paper's number if it is known."""
+    for r in results:
+        yield (
+            f"seed {r['seed']}: test {r['metric']} {r['test']:.4f}, validation {r['validation']:.4f} "
+            f"at epoch {r['best_epoch'] + 1} of {r['epochs']}, {r['seconds']:.0f} s"
+        )
+    scores = [r["test"] for r in results]
+    spread = f" ± {stdev(scores):.4f}" if len(scores) > 1 else ""
+    known = published(config.dataset, config.label)
+    paper = f"; published: {known[0]:g} ({known[1]})" if known is not None else ""
+    first = results[0]
+    yield (
+        f"{first['dataset']}, {first['model']}: test {first['metric']} {mean(scores):.4f}{spread} over "
+        f"{len(scores)} seeds, {first['parameters']:,} parameters{paper}"
+    )

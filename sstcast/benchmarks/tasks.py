@@ -1,0 +1,145 @@
+"""Benchmarks as tasks of the trainer: which samples make a step, and the score of a split."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+
+from sstcast.benchmarks.graphs import GraphBatch, Graphs, Split
+from sstcast.benchmarks.metrics import METRICS
+from sstcast.benchmarks.objectives import Objective
+from sstcast.benchmarks.registry import Dataset
+from sstcast.errors import SSTCastError
+
+NAMED = 5  # samples spelled out when a batch is described
+
+
+class BenchmarkTask:
+    """What is the same for many graphs and for one: loss, and selection by the validation samples."""
+
+    def __init__(
+        self, dataset: Dataset, graphs: Graphs, split: Split, objective: Objective, batch_size: int, fabric: Fabric
+    ) -> None:
+        self.dataset, self.graphs, self.split = dataset, graphs.to(fabric.device), split
+        self.objective, self.batch_size, self.fabric = objective, batch_size, fabric
+        self.lower_is_better = dataset.metric == "mae"
+
+    def order(self, seed: int, epoch: int) -> list[Tensor]:
+        """Return an epoch's steps."""
+        raise NotImplementedError
+
+    def batch(self, index: Tensor) -> GraphBatch:
+        """Return these samples on the device."""
+        raise NotImplementedError
+
+    def batches(self, samples: Tensor) -> list[GraphBatch]:
+        """Cut samples into batches for a score."""
+        raise NotImplementedError
+
+    def weight(self, batch: GraphBatch) -> Tensor:
+        """Return how much the batch's known labels weigh."""
+        return self.objective.weight(batch)
+
+    def loss(self, model: nn.Module, batch: GraphBatch) -> Tensor:
+        """Return the loss summed over them."""
+        return self.objective.loss(model(batch), batch)
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        """Return the score of the validation samples.
+
+        Raises SSTCastError if it is not defined, as a ROC-AUC of one answer only.
+        """
+        score = self.score(model, self.split.validation)
+        if score != score:
+            raise SSTCastError(
+                f"{self.dataset.name}: {self.dataset.metric} of the validation split is not defined: the model's "
+                "outputs are not finite, or the split lacks one of the answers; choose another split or metric"
+            )
+        return {self.dataset.metric: score}
+
+    @torch.no_grad()
+    def score(self, model: nn.Module, samples: Tensor) -> float:
+        """Return the data set's metric over all of `samples`."""
+        judged = []
+        for batch in self.batches(samples):
+            with self.fabric.autocast():
+                out = model(batch)
+            judged.append([part.cpu() for part in self.objective.judged(out.float(), batch)])
+        prediction, target = (torch.cat(parts).numpy() for parts in zip(*judged, strict=True))
+        return METRICS[self.dataset.metric](prediction, target)
+
+    def describe(self, index: Tensor) -> str:
+        """Name the samples."""
+        what = "nodes" if self.graphs.transductive else "graphs"
+        more = f" and {len(index) - NAMED} more" if len(index) > NAMED else ""
+        return f"{what} {', '.join(str(int(i)) for i in index[:NAMED])}{more} of {self.dataset.name}"
+
+
+class ManyGraphs(BenchmarkTask):
+    """Mini-batches of graphs."""
+
+    def order(self, seed: int, epoch: int) -> list[Tensor]:
+        """Shuffle the training graphs."""
+        train = self.split.train
+        return list(train[torch.randperm(len(train), generator=_generator(seed, epoch))].split(self.batch_size))
+
+    def batch(self, index: Tensor) -> GraphBatch:
+        """Return these graphs on the device."""
+        return self.graphs.batch(index)
+
+    def batches(self, samples: Tensor) -> Any:
+        """Cut graphs into batches."""
+        return (self.graphs.batch(index) for index in samples.split(self.batch_size))
+
+
+class OneGraph(BenchmarkTask):
+    """A graph as a whole: an epoch is one step."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.whole = self.graphs.batch(torch.tensor([0]))
+
+    def order(self, seed: int, epoch: int) -> list[Tensor]:
+        """Return all training nodes."""
+        return [self.split.train]
+
+    def batch(self, index: Tensor) -> GraphBatch:
+        """Return the graph, asked about these nodes."""
+        rows = index.to(self.fabric.device)
+        return replace(self.whole, rows=rows, y=self.whole.y[rows])
+
+    def batches(self, samples: Tensor) -> list[GraphBatch]:
+        """Return one batch."""
+        return [self.batch(samples)]
+
+
+class PartsOfOneGraph(OneGraph):
+    """Random parts of a graph that does not fit, the edges between them left out; scores see it whole.
+
+    As Polynormer does for ogbn-products and pokec: each epoch deals the nodes anew into parts of `batch_size`.
+    """
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.training = torch.zeros(int(self.graphs.nodes[0]), dtype=torch.bool, device=self.fabric.device)
+        self.training[self.split.train.to(self.fabric.device)] = True
+
+    def order(self, seed: int, epoch: int) -> list[Tensor]:
+        """Deal all nodes into parts."""
+        return list(torch.randperm(len(self.training), generator=_generator(seed, epoch)).split(self.batch_size))
+
+    def batch(self, index: Tensor) -> GraphBatch:
+        """Return the part, asked about its training nodes."""
+        return self.graphs.part(index.to(self.fabric.device), self.training)
+
+    def batches(self, samples: Tensor) -> list[GraphBatch]:
+        """Return one batch, of the whole graph."""
+        return [OneGraph.batch(self, samples)]
+
+
+def _generator(seed: int, epoch: int) -> torch.Generator:
+    state = np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0] >> np.uint64(1)
+    return torch.Generator().manual_seed(int(state))

@@ -1,0 +1,299 @@
+"""Tiny data sets in every raw format that is declared, written as their authors' files are."""
+
+import json
+import pickle
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy.io import savemat
+from scipy.sparse import coo_matrix, csr_matrix
+
+from sstcast.benchmarks.registry import ATOMS, BONDS, Categories, Dataset
+
+NODES, GRAPHS = 40, 24
+SMILES = [
+    "CCO",
+    "c1ccccc1",
+    "CC(=O)O",
+    "C",
+    "CCN",
+    "OCC(O)CO",
+    "CC#N",
+    "c1ccncc1",
+    "CCS",
+    "C1CCCCC1",
+    "CO",
+    "CC=C",
+]
+
+
+def write(dataset: Dataset, root: Path) -> None:
+    """Write the files that `dataset` names below `root`."""
+    folder = root / dataset.folder
+    for name in dataset.files:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    WRITERS[dataset.reader](dataset, folder, np.random.default_rng(7))
+
+
+def ring(nodes: int) -> np.ndarray:
+    """A ring with a chord, each edge once: `[2, nodes + 1]`."""
+    ends = np.arange(nodes)
+    return np.stack([np.append(ends, 0), np.append((ends + 1) % nodes, nodes // 2)])
+
+
+def both_ways(index: np.ndarray) -> np.ndarray:
+    return np.concatenate([index, index[::-1]], axis=1)
+
+
+def masks(splits: int) -> tuple[np.ndarray, ...]:
+    part = np.stack([np.roll(np.arange(NODES) % 4, s) for s in range(splits)])
+    return part < 2, part == 2, part == 3
+
+
+def categories(sizes: Categories, rows: int, random: np.random.Generator) -> np.ndarray:
+    return np.stack([random.integers(0, size, rows) for size in sizes], axis=1)
+
+
+def planetoid(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
+    """As CiteSeer, one of the test nodes is missing: 600 known nodes, 20 test nodes of 21 numbers."""
+    known, test = 600, np.delete(np.arange(600, 621), 5)
+    random.shuffle(test)
+    x = csr_matrix(random.integers(0, 2, (known + len(test), 12)).astype(np.float32))
+    y = np.eye(3)[random.integers(0, 3, known + len(test))]
+    graph = defaultdict(list)
+    for a, b in both_ways(ring(known + 21)).T:
+        graph[int(a)].append(int(b))
+    parts = {"x": x[:30], "y": y[:30], "allx": x[:known], "ally": y[:known], "tx": x[known:], "ty": y[known:]}
+    stem = f"ind.{dataset.name.lower()}"
+    for name, part in (parts | {"graph": graph}).items():
+        (folder / f"{stem}.{name}").write_bytes(pickle.dumps(part, protocol=2))
+    (folder / f"{stem}.test.index").write_text("".join(f"{i}\n" for i in test))
+
+
+def npz(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
+    names, files = dataset.options, [folder / name for name in dataset.files]
+    labels, features = np.arange(NODES) // 4 % 2, random.random((NODES, 6)).astype(np.float32)
+    train, validation, test = masks(3)
+    if names.get("sparse"):
+        index = ring(NODES)
+        arrays = {"labels": labels}
+        sparse = {
+            "adj": csr_matrix((np.ones(index.shape[1], np.float32), index), shape=(NODES, NODES)),
+            "attr": csr_matrix(np.where(features > 0.5, features, 0)),
+        }
+        for name, matrix in sparse.items():
+            values = {
+                "data": matrix.data,
+                "indices": matrix.indices,
+                "indptr": matrix.indptr,
+                "shape": matrix.shape,
+            }
+            arrays |= {f"{name}_{key}": np.asarray(value) for key, value in values.items()}
+        np.savez(files[0], **arrays)
+        parts = {"train": train, "valid": validation, "test": test}
+        np.savez(files[1], **{name: np.flatnonzero(mask[0]) for name, mask in parts.items()})
+        return
+    arrays = {names["edges"]: ring(NODES).T, names["features"]: features, names["labels"]: labels}
+    if "train" in names:
+        arrays |= {names["train"]: train, names["validation"]: validation, names["test"]: test}
+    np.savez(files[0], **arrays)
+
+
+def wikics(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
+    links: list[list[int]] = [[] for _ in range(NODES)]
+    for a, b in ring(NODES).T.tolist():
+        links[a].append(b)
+    train, validation, test = masks(2)
+    raw = {
+        "features": random.random((NODES, 5)).tolist(),
+        "labels": (np.arange(NODES) % 3).tolist(),
+        "links": links,
+        "train_masks": train.tolist(),
+        "val_masks": validation.tolist(),
+        "stopping_masks": validation.tolist(),
+        "test_mask": test[0].tolist(),
+    }
+    (folder / "data.json").write_text(json.dumps(raw))
+
+
+def tudataset(dataset: Dataset, folder: Path, random: np.random.Generator, graphs: int = 12) -> None:
+    prefix = dataset.names[0].removesuffix("_A.txt")
+    sizes = 4 + np.arange(graphs) % 3
+    first = sizes.cumsum() - sizes
+    index = np.concatenate([both_ways(ring(n)) + f for n, f in zip(sizes, first, strict=True)], axis=1)
+    nodes, edges = int(sizes.sum()), index.shape[1]
+    columns = {
+        "graph_indicator": (np.arange(graphs) + 1).repeat(sizes)[:, None],
+        "graph_labels": np.where(np.arange(graphs) % 2, 1, -1)[:, None],
+        "node_labels": np.arange(nodes)[:, None] % 3,
+        "edge_labels": np.arange(edges)[:, None] % 2,
+        "node_attributes": random.random((nodes, 1)),
+        "edge_attributes": random.random((edges, 2)),
+    }
+    text = "".join(f"{a + 1}, {b + 1}\n" for a, b in index.T)
+    (folder / f"{prefix}_A.txt").write_text(text)
+    for name, values in columns.items():
+        if f"{prefix}_{name}.txt" in dataset.files:
+            lines = (", ".join(f"{v:g}" for v in row) for row in values)
+            (folder / f"{prefix}_{name}.txt").write_text("".join(f"{line}\n" for line in lines))
+
+
+def benchmarking(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
+    files = [folder / name for name in dataset.files]
+    if dataset.options["layout"] == "csl":
+        index = both_ways(ring(8))
+        loops = np.concatenate([index, np.stack([np.arange(8)] * 2)], axis=1)
+        graphs = [coo_matrix((np.ones(loops.shape[1]), loops), shape=(8, 8)) for _ in range(50)]
+        files[0].write_bytes(pickle.dumps(graphs))
+        torch.save(torch.arange(50) % 10, files[1], _use_new_zipfile_serialization=False)
+    elif dataset.options["layout"] == "zinc":
+        for path in files[:3]:
+            molecules = {}
+            for i in range(9):
+                bonds = torch.zeros(6, 6, dtype=torch.long)
+                bonds[tuple(both_ways(ring(6)))] = 1 + i % 3
+                target = torch.tensor([float(i)])
+                molecules[i] = {
+                    "atom_type": torch.arange(6),
+                    "bond_type": bonds,
+                    "logP_SA_cycle_normalized": target,
+                }
+            path.write_bytes(pickle.dumps(molecules))
+            path.with_suffix(".index").write_text("8,1,3,5\n")
+    else:
+        parts = [[_listed(dataset, i, random) for i in range(count)] for count in (8, 4, 4)]
+        torch.save(parts, files[0])
+
+
+def _listed(dataset: Dataset, number: int, random: np.random.Generator) -> dict[str, torch.Tensor]:
+    nodes = 5 + number % 3
+    index = torch.from_numpy(both_ways(ring(nodes)))
+    found = {"x": torch.from_numpy(random.random((nodes, 3)).astype(np.float32)), "edge_index": index}
+    found["edge_attr"] = torch.from_numpy(random.random(index.shape[1]).astype(np.float32))
+    if dataset.task == "graph-classification":
+        return found | {"pos": found["x"][:, :2], "y": torch.tensor([number % 2])}
+    return found | {"y": torch.arange(nodes) % 2}
+
+
+def superpixels(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
+    for path, count in zip((folder / name for name in dataset.files), (8, 4, 4), strict=True):
+        graphs = [_tuple(dataset, i, random) for i in range(count)]
+        torch.save(graphs, path) if path.suffix == ".pt" else path.write_bytes(pickle.dumps(graphs))
+
+
+def _tuple(dataset: Dataset, number: int, random: np.random.Generator) -> tuple[object, ...]:
+    nodes = 6 + number % 3
+    index = torch.from_numpy(both_ways(ring(nodes)))
+    if dataset.task == "link-ranking":
+        x, attr = (
+            torch.from_numpy(categories(s, n, random)) for s, n in ((ATOMS, nodes), (BONDS, index.shape[1]))
+        )
+        pairs = torch.tensor([[0, 1, 2, 3], [3, 4, 5, 0]])
+        return x, attr, index, pairs, torch.tensor([1, 1, 0, 0])
+    x, attr = (
+        torch.from_numpy(random.random((n, f)).astype(np.float32)) for n, f in ((nodes, 14), (len(index.T), 2))
+    )
+    labels = [0, 1, 11, 13, 25, 27, 84, 90] if dataset.options.get("coco") else range(8)
+    return x, attr, index, [labels[i] for i in range(nodes)]
+
+
+def malnet(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
+    for name, count in zip(dataset.files, (6, 3, 3), strict=True):
+        part = Path(name).stem
+        names = [f"{('adware', 'trojan', 'benign')[i % 3]}/some/{part}{i}" for i in range(count)]
+        (folder / name).write_text("".join(f"{n}\n" for n in names))
+        for i, one in enumerate(names):
+            path = folder / "malnet-graphs-tiny" / f"{one}.edgelist"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lines = "".join(f"{a} {b}\n" for a, b in ring(5 + i).T)
+            path.write_text(
+                "# Directed graph\n# a call graph\n# Nodes: ?\n# Edges: ?\n# FromNodeId\tToNodeId\n" + lines
+            )
+
+
+def ogb(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
+    one = dataset.task.startswith("node")
+    sizes = np.array([NODES]) if one else 5 + np.arange(GRAPHS) % 3
+    edges = [ring(n) for n in sizes]
+    counts, index = np.array([e.shape[1] for e in edges]), np.concatenate(edges, axis=1)
+    nodes, samples = int(sizes.sum()), NODES if one else GRAPHS
+    labels = np.arange(samples)[:, None] % 2
+    if dataset.task == "multi-label":
+        labels = np.where(random.random((samples, 3)) < 0.3, np.nan, random.integers(0, 2, (samples, 3)))
+    columns: dict[str, np.ndarray] = {
+        "edge": index.T,
+        "num-node-list": sizes[:, None],
+        "num-edge-list": counts[:, None],
+        "graph-label": labels,
+        "node-label": labels,
+        "node_is_attributed": (np.arange(nodes) % 3 > 0)[:, None].astype(int),
+        "node_depth": np.arange(nodes)[:, None] % 30,
+        "node-feat": random.random((nodes, 4)).round(3),
+        "edge-feat": random.random((index.shape[1], 7)).round(3),
+    }
+    if isinstance(dataset.node, tuple):
+        columns["node-feat"] = categories(
+            dataset.node[:2] if dataset.options.get("syntax") else dataset.node, nodes, random
+        )
+    if isinstance(dataset.edge, tuple):
+        columns["edge-feat"] = categories(dataset.edge, index.shape[1], random)
+    words = np.array(["get name", "set", "get value of all open files", "run test", "null", "get"] * 4)
+    for name in dataset.files:
+        stem = Path(name).name.removesuffix(".csv.gz")
+        part = (
+            np.arange(samples)[{"train": slice(0, -16), "valid": slice(-16, -8), "test": slice(-8, None)}[stem]]
+            if ("split" in name)
+            else columns[stem]
+        )
+        if stem == "graph-label" and dataset.task == "next-tokens":
+            part = words
+        pd.DataFrame(part).to_csv(folder / name, header=False, index=False)
+
+
+def smiles(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
+    targets, files = dataset.options["targets"], [folder / name for name in dataset.files]
+    table = pd.DataFrame({"smiles": SMILES})
+    for name in targets:
+        listed = [str([i % 2] * 10) for i in range(12)]
+        table[name] = listed if dataset.task == "multi-label" else random.random(12).round(4)
+    table.to_csv(files[0])
+    parts = {"train": np.arange(8), "val": np.arange(8, 10), "test": np.arange(10, 12)}
+    if files[1].suffix == ".pt":
+        parts = {
+            "train": np.arange(10),
+            "valid": np.arange(10, 12),
+            "test-dev": np.arange(0),
+            "test-challenge": np.arange(0),
+        }
+        torch.save(parts, files[1])
+    else:
+        files[1].write_bytes(pickle.dumps(parts))
+
+
+def pokec(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
+    labels = np.arange(NODES) % 2
+    labels[0] = -1
+    features = random.random((NODES, 4))
+    raw = {"node_feat": features, "edge_index": ring(NODES), "label": labels[None], "num_nodes": NODES}
+    savemat(folder / dataset.names[0], raw)
+    parts = {"train": np.arange(20), "valid": np.arange(20, 30), "test": np.arange(30, 40)}
+    np.save(folder / dataset.names[1], np.array([parts, parts], dtype=object))
+
+
+Writer = Callable[[Dataset, Path, np.random.Generator], None]
+WRITERS: dict[str, Writer] = {
+    "planetoid": planetoid,
+    "npz": npz,
+    "wikics": wikics,
+    "tudataset": tudataset,
+    "benchmarking": benchmarking,
+    "superpixels": superpixels,
+    "malnet": malnet,
+    "ogb": ogb,
+    "smiles": smiles,
+    "pokec": pokec,
+}

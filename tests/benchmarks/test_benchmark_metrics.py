@@ -1,0 +1,108 @@
+"""Metrics against ogb's evaluators, torchmetrics and plain counting."""
+
+import numpy as np
+import pytest
+import torch
+from ogb.graphproppred import Evaluator
+from ogb.linkproppred import Evaluator as LinkEvaluator
+from ogb.nodeproppred import Evaluator as NodeEvaluator
+from torchmetrics.functional.classification import multiclass_accuracy, multiclass_f1_score
+
+from sstcast.benchmarks.graphs import pack
+from sstcast.benchmarks.metrics import METRICS
+from sstcast.benchmarks.objectives import Links, Words
+from sstcast.benchmarks.words import END, LENGTH, UNKNOWN, WORDS
+
+random = np.random.default_rng(3)
+
+
+@pytest.mark.parametrize(("name", "metric", "tasks"), [("ogbg-molpcba", "ap", 128), ("ogbg-molhiv", "roc-auc", 1)])
+def test_ranks_as_ogb_does(name: str, metric: str, tasks: int) -> None:
+    target = random.integers(0, 2, (60, tasks)).astype(float)
+    prediction = random.normal(size=(60, tasks)) + target
+    if tasks > 1:
+        target[random.random(target.shape) < 0.3] = np.nan
+        target[:, 5], target[:, 6], target[:, 7] = 0, 1, np.nan  # no question
+    (theirs,) = Evaluator(name).eval({"y_true": target, "y_pred": prediction}).values()
+    assert METRICS[metric](prediction, target) == pytest.approx(theirs)
+
+
+def test_roc_auc_leaves_missing_labels_out() -> None:
+    target, prediction = np.array([[0.0], [1], [np.nan], [1]]), np.array([[0.1], [0.2], [0.9], [0.0]])
+    assert METRICS["roc-auc"](prediction, target) == 0.5
+
+
+def test_accuracy_as_ogb_does() -> None:
+    target, prediction = random.integers(0, 4, 50), random.normal(size=(50, 4))
+    theirs = NodeEvaluator("ogbn-arxiv").eval({"y_true": target[:, None], "y_pred": prediction.argmax(1)[:, None]})
+    assert METRICS["accuracy"](prediction, target) == pytest.approx(theirs["acc"])
+    unknown = np.append(target, -1)
+    assert METRICS["accuracy"](np.vstack([prediction, prediction[:1]]), unknown) == pytest.approx(theirs["acc"])
+
+
+def test_macro_f1_and_balanced_accuracy_as_torchmetrics_does() -> None:
+    target, prediction = np.append(random.integers(0, 4, 50), -1), random.normal(size=(51, 4))
+    known, logits = torch.tensor(target[:-1]), torch.tensor(prediction[:-1])
+    theirs = multiclass_f1_score(logits, known, 4, average="macro")
+    assert METRICS["macro-f1"](prediction, target) == pytest.approx(float(theirs))
+    theirs = multiclass_accuracy(logits, known, 4, average="macro")
+    assert METRICS["balanced-accuracy"](prediction, target) == pytest.approx(float(theirs))
+
+
+def test_mean_absolute_error_leaves_missing_targets_out() -> None:
+    assert METRICS["mae"](np.array([[1.0, 9], [2, 2]]), np.array([[0.0, np.nan], [2, 4]])) == 1
+
+
+def test_words_as_ogb_does() -> None:
+    words = [f"w{i}" for i in range(WORDS)] + ["__UNK__", "__EOS__"]
+    guess = random.integers(0, 6, (40, LENGTH))
+    guess[random.random(guess.shape) < 0.2] = END
+    guess[random.random(guess.shape) < 0.2] = UNKNOWN
+    truth = np.full((40, 8), -1)
+    for row in truth:
+        length = random.integers(1, 9)
+        row[:length] = random.integers(0, 6, length)
+    truth[::5, 0] = WORDS + 77  # a word that training does not know
+    predicted = [[words[w] for w in row[: (row == END).argmax() if END in row else None]] for row in guess]
+    reference = [[f"w{w}" for w in row if w >= 0] for row in truth]
+    theirs = Evaluator("ogbg-code2").eval({"seq_ref": reference, "seq_pred": predicted})
+    assert METRICS["f1"](guess, truth) == pytest.approx(theirs["F1"])
+
+
+def test_words_beyond_the_vocabulary_are_unknown_and_the_rest_is_the_end() -> None:
+    graph = {
+        "edge_index": torch.zeros(2, 0, dtype=torch.long),
+        "num_nodes": 1,
+        "y": torch.tensor([[3, WORDS + 9, -1]]),
+    }
+    batch = pack([graph], "graph").batch(torch.tensor([0]))
+    out = torch.randn(1, LENGTH * (WORDS + 2))
+    log = out.view(LENGTH, -1).log_softmax(1)
+    expected = -(log[0, 3] + log[1, UNKNOWN] + log[2:, END].sum())
+    torch.testing.assert_close(Words().loss(out, batch), expected)
+
+
+def test_links_are_ranked_among_all_nodes_of_their_graph() -> None:
+    """Ogb ranks one true tail among given others: here all other nodes of the graph, and of nobody else's."""
+    generator = torch.Generator().manual_seed(1)
+    graphs, pairs = [], []
+    for nodes in (6, 9, 4):
+        pairs.append(torch.randint(nodes, (2, 5), generator=generator))
+        y = torch.tensor([1.0, 0, 1, 0, 1])
+        graphs.append({"num_nodes": nodes, "edge_index": torch.zeros(2, 0).long(), "pairs": pairs[-1], "y": y})
+    batch = pack(graphs, "pair").batch(torch.arange(3))
+    out = torch.randn(19, 4, generator=generator)
+    out[2] = out[1]  # a tie
+    ranks, _ = Links().judged(out, batch)
+
+    theirs = []
+    for part, pair in zip(out.split([6, 9, 4]), pairs, strict=True):
+        for source, target in pair[:, [0, 2, 4]].T:
+            scores = part @ part[source]
+            others = torch.cat([scores[:target], scores[target + 1 :]])
+            evaluated = LinkEvaluator("ogbl-citation2").eval(
+                {"y_pred_pos": scores[target][None], "y_pred_neg": others[None]}
+            )
+            theirs.append(evaluated["mrr_list"])
+    torch.testing.assert_close(ranks, torch.cat(theirs))
+    assert METRICS["mrr"](ranks.numpy(), ranks.numpy()) == pytest.approx(float(torch.cat(theirs).mean()))

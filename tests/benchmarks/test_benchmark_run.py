@@ -1,0 +1,318 @@
+"""The verb `benchmark`: every backbone on every task, resuming, stages, seeds, and what it prints."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from lightning_fabric import Fabric
+from small_raw import write
+
+from sstcast import cli
+from sstcast.benchmarks import run as run_module
+from sstcast.benchmarks.config import BenchmarkConfig, load_benchmark, published
+from sstcast.benchmarks.graphs import pack
+from sstcast.benchmarks.load import choose_split, load
+from sstcast.benchmarks.objectives import Binary, Classes, Regression, build_objective
+from sstcast.benchmarks.registry import find_dataset
+from sstcast.benchmarks.run import build_task, run_benchmark
+from sstcast.benchmarks.tasks import PartsOfOneGraph
+from sstcast.config import TrainingConfig
+from sstcast.errors import SSTCastError
+from sstcast.models import MODELS
+from sstcast.training.checkpoint import load_checkpoint
+from sstcast.training.devices import start
+
+TASKS = {
+    "graph regression": "ZINC",
+    "graph classification": "MUTAG",
+    "multi-label with missing labels": "ogbg-molpcba",
+    "node classification, ROC-AUC": "minesweeper",
+    "node classification in many graphs": "PascalVOC-SP",
+    "link ranking": "PCQM-Contact",
+    "next tokens": "ogbg-code2",
+}
+BACKBONES = [name for name in MODELS if name not in ("mlp", "mlp-pointwise", "tfnet")]
+SMALL = {
+    "polynormer": ["model.heads=2", "model.local_layers=2", "model.global_layers=1", "predictor.head_layers=0"],
+    "tokengt": ["model.layers=2", "model.identifier_size=4"],
+}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("raw")
+    for name in TASKS.values():
+        write(find_dataset(name), folder)
+    return folder
+
+
+@pytest.fixture
+def configure(root: Path, tmp_path: Path) -> Callable[..., BenchmarkConfig]:
+    def make(dataset: str, model: str, *overrides: str) -> BenchmarkConfig:
+        small = ["model.width=8", "training.epochs=2", "training.batch_size=4", "training.device=cpu"]
+        places = [f"runs={tmp_path / 'runs'}", f"cache={root / 'cache'}"]
+        return load_benchmark(
+            dataset, model, root, [*small, *SMALL.get(model, ["model.layers=2"]), *places, *overrides]
+        )
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def fabric() -> Fabric:
+    return start(TrainingConfig(device="cpu"))
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("model", BACKBONES)
+def test_every_backbone_learns_every_task_for_two_epochs(
+    model: str, task: str, configure: Callable[..., BenchmarkConfig], fabric: Fabric
+) -> None:
+    config = configure(TASKS[task], model)
+    bench, predictor = build_task(config, load(config.declaration, config.root, config.cache), fabric)
+    optimizer = torch.optim.Adam(predictor.parameters(), 1e-2)
+    losses = []
+    for epoch in range(2):
+        for index in bench.order(0, epoch):
+            batch = bench.batch(index)
+            loss = bench.loss(predictor.train(), batch) / bench.weight(batch) + predictor.auxiliary_loss()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        score = next(iter(bench.validate(predictor.eval()).values()))
+    assert torch.isfinite(torch.tensor(losses)).all()
+    assert score >= 0
+    assert bench.lower_is_better == (task == "graph regression")
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_verb_scores_every_task(task: str, configure: Callable[..., BenchmarkConfig]) -> None:
+    config = configure(TASKS[task], "mpnn-vn", "predictor.positional=rwse")
+    (result,) = run_benchmark(config, [0])
+    assert result["epochs"] == 2
+    assert result["metric"] == config.declaration.metric
+    assert result["test"] >= 0  # and not NaN
+    assert len((config.folder / "seed-0/history.csv").read_text().splitlines()) == 3
+
+
+def test_a_validation_split_without_a_question_is_named(
+    configure: Callable[..., BenchmarkConfig], fabric: Fabric
+) -> None:
+    config = configure("minesweeper", "mpnn")
+    loaded = load(config.declaration, config.root, config.cache)
+    one_answer = loaded.splits[0]._replace(validation=torch.tensor([2, 10]))
+    task, model = build_task(config, loaded._replace(splits=[one_answer]), fabric)
+    with pytest.raises(SSTCastError, match="minesweeper: roc-auc of the validation split is not defined"):
+        task.validate(model.eval())
+
+
+def test_a_run_says_what_it_was_and_does_nothing_twice(
+    configure: Callable[..., BenchmarkConfig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = configure("MUTAG", "mpnn")
+    results = run_benchmark(config, [0, 3])
+    assert [r["seed"] for r in results] == [0, 3]
+    folder = config.folder / "seed-3"
+    for name in ("config.yaml", "provenance.json", "history.csv", "checkpoints/best.pt", "metrics.json"):
+        assert (folder / name).exists(), name
+    assert "seed: 3" in (folder / "config.yaml").read_text()
+    monkeypatch.setattr(run_module, "load", None)  # would be called otherwise
+    assert run_benchmark(config, [0, 3]) == results
+    with pytest.raises(SSTCastError, match="another configuration"):
+        run_benchmark(configure("MUTAG", "mpnn", "model.width=16"), [0])
+
+
+def test_an_interrupted_run_ends_with_the_same_weights(
+    configure: Callable[..., BenchmarkConfig], tmp_path: Path
+) -> None:
+    whole = configure("MUTAG", "gps", "training.epochs=4")
+    run_benchmark(whole, [1])
+    first = configure("MUTAG", "gps", "training.epochs=2", f"runs={tmp_path / 'parts'}")
+    run_benchmark(first, [1])
+    folder = first.folder / "seed-1"
+    (folder / "metrics.json").unlink()
+    (folder / "config.yaml").write_text((whole.folder / "seed-1/config.yaml").read_text())
+    run_benchmark(configure("MUTAG", "gps", "training.epochs=4", f"runs={tmp_path / 'parts'}"), [1])
+    ours, theirs = (sorted((c.folder / "seed-1/checkpoints").glob("step-*.pt"))[-1] for c in (whole, first))
+    a, b = load_checkpoint(ours)["model"], load_checkpoint(theirs)["model"]
+    assert all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_local_layers_train_first_and_hand_on_their_best(
+    configure: Callable[..., BenchmarkConfig], fabric: Fabric
+) -> None:
+    config = configure("minesweeper", "polynormer", "local_epochs=3")
+    (result,) = run_benchmark(config, [0])
+    folder = config.folder / "seed-0"
+    assert len((folder / "local/history.csv").read_text().splitlines()) == 1 + 3
+    assert result["epochs"] == 2
+    config = config.model_copy(update={"training": config.training.model_copy(update={"seed": 0})})
+    task, model = build_task(config, load(config.declaration, config.root, config.cache), fabric)
+    initial = {name: value.clone() for name, value in model.state_dict().items()}
+    run_module._fit_local(config, run_module.Run(folder / "local"), model, task, fabric)
+    local = load_checkpoint(folder / "local/checkpoints/best.pt")["model"]
+    for name, value in model.state_dict().items():
+        fresh = name.startswith(("head", "backbone.global_layers", "backbone.out", "backbone.norm."))
+        assert torch.equal(value, initial[name] if fresh else local[name]), name
+    assert model.backbone.global_attention
+    with pytest.raises(SSTCastError, match="gps has no local stage"):
+        run_benchmark(configure("minesweeper", "gps", "local_epochs=1"), [0])
+
+
+def test_parts_of_a_graph_cover_all_its_nodes(configure: Callable[..., BenchmarkConfig], fabric: Fabric) -> None:
+    config = configure("minesweeper", "mpnn", "part=15")
+    (result,) = run_benchmark(config, [0])
+    assert result["epochs"] == 2
+    task, _ = build_task(config, load(config.declaration, config.root, config.cache), fabric)
+    assert isinstance(task, PartsOfOneGraph)
+    first, again, other = task.order(0, 0), task.order(0, 0), task.order(0, 1)
+    assert [len(part) for part in first] == [15, 15, 10]
+    assert sorted(torch.cat(first).tolist()) == list(range(40))
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not torch.equal(first[0], other[0])
+    assert sum(int(task.weight(task.batch(part))) for part in first) == len(task.split.train)
+
+
+def test_the_whole_graph_is_one_step_asked_about_training_nodes(
+    configure: Callable[..., BenchmarkConfig], fabric: Fabric
+) -> None:
+    config = configure("minesweeper", "mpnn")
+    task, model = build_task(config, load(config.declaration, config.root, config.cache), fabric)
+    (index,) = task.order(0, 5)
+    batch = task.batch(index)
+    assert torch.equal(index, task.split.train)
+    torch.testing.assert_close(model(batch), model(task.batch(torch.arange(40)))[index])
+    assert task.describe(index).startswith("nodes 0, 1, 4, 5, 8 and 15 more of minesweeper")
+
+
+def test_scores_do_not_depend_on_batches(configure: Callable[..., BenchmarkConfig], fabric: Fabric) -> None:
+    scores = []
+    for size in (1, 3, 100):
+        config = configure("ogbg-molpcba", "gps", f"training.batch_size={size}")
+        task, model = build_task(
+            config, load(config.declaration, config.root, config.cache), start(config.training)
+        )
+        scores.append(task.score(model.eval(), torch.arange(24)))
+    assert scores[0] == pytest.approx(scores[1]) == pytest.approx(scores[2])
+
+
+def one_graph(y: torch.Tensor) -> object:
+    graph = {"num_nodes": len(y), "edge_index": torch.zeros(2, 0).long(), "y": y}
+    return pack([graph], "node").batch(torch.tensor([0]))
+
+
+def test_losses_are_sums_over_what_is_known() -> None:
+    nan = torch.nan
+    answers, logits = torch.tensor([[1.0, nan], [0, 1]]), torch.tensor([[0.3, 5], [-1, 2]])
+    batch = one_graph(answers)
+    expected = -(logits[0, 0].sigmoid().log() + (-logits[1, 0]).sigmoid().log() + logits[1, 1].sigmoid().log())
+    torch.testing.assert_close(Binary(2).loss(logits, batch), expected)
+    assert Binary(2).weight(batch) == 3
+
+    classes, weights = torch.tensor([2, -1, 0]), torch.tensor([1.0, 1, 4])
+    log = torch.randn(3, 3).log_softmax(1)
+    torch.testing.assert_close(Classes(weights).loss(log, one_graph(classes)), -(4 * log[0, 2] + log[2, 0]))
+    assert Classes(weights).weight(one_graph(classes)) == 5
+
+    targets = torch.tensor([[10.0], [nan], [30]])
+    objective = Regression(targets)  # mean 20, standard deviation 10
+    batch = one_graph(targets)
+    assert objective.weight(batch) == 2
+    torch.testing.assert_close(objective.loss(torch.tensor([[0.0], [9], [0.5]]), batch), torch.tensor(1.5))
+    torch.testing.assert_close(objective.judged(torch.tensor([[0.5]]), batch)[0], torch.tensor([[25.0]]))
+
+
+def test_balanced_classes_weigh_the_same_in_training(root: Path) -> None:
+    dataset = find_dataset("PascalVOC-SP")
+    loaded = load(dataset, root, root / "cache")
+    split = choose_split(dataset, loaded, 0)
+    objective = build_objective(dataset, loaded.graphs, split.train)
+    assert isinstance(objective, Classes)
+    y = loaded.graphs.batch(split.train).y
+    shares = torch.bincount(y) * objective.weights[: int(y.max()) + 1]
+    torch.testing.assert_close(shares, torch.full_like(shares, len(y) / len(objective.weights)))
+
+
+def test_the_verb_prints_seeds_mean_and_the_paper_s_number(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sets = [
+        f"runs={tmp_path}",
+        f"cache={tmp_path / 'cache'}",
+        "training.epochs=1",
+        "model.width=8",
+        "training.device=cpu",
+    ]
+    command = ["benchmark", "mutag", "--model", "lsat", "--root", str(root), "--seeds", "0..1"]
+    monkeypatch.setattr(sys, "argv", ["sstcast", *command, *(part for s in sets for part in ("--set", s))])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert not end.value.code
+    last = capsys.readouterr().out.splitlines()[-3:]
+    scores = [json.loads((tmp_path / f"MUTAG/lsat/seed-{s}/metrics.json").read_text())["test"] for s in (0, 1)]
+    assert last[0].startswith(f"seed 0: test accuracy {scores[0]:.4f}")
+    assert f"MUTAG, lsat: test accuracy {sum(scores) / 2:.4f} ± " in last[2]
+    assert "published: 0.9018 (KDLGT Table 2)" in last[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["minesweper", "--model", "gps"], "did you mean 'minesweeper'"),
+        (["minesweeper", "--model", "gatedgnc"], "did you mean 'gatedgcn'"),
+        (["minesweeper", "--model", "mlp"], "it forecasts tiles"),
+        (["minesweeper", "--model", "gps", "--set", "predictor.readuot=sum"], "did you mean 'readout'"),
+        (["minesweeper", "--model", "gps", "--seeds", "many"], "write 0..4"),
+        (["cora", "--model", "gps"], "ind.cora.x is missing; get it from https://github.com/kimiyoung"),
+        (["pascalvoc-sp", "--model", "gps", "--set", "root=nowhere"], "(an archive that holds it)"),
+        (["none.yaml", "--model", "gps"], "none.yaml: cannot read it"),
+    ],
+)
+def test_what_is_wrong_with_the_command_is_one_line(
+    arguments: list[str],
+    words: str,
+    root: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    extra = ["--root", str(root), "--set", f"runs={tmp_path}", "--set", "training.device=cpu"]
+    monkeypatch.setattr(sys, "argv", ["sstcast", "benchmark", *arguments, *extra])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    err = capsys.readouterr().err
+    assert end.value.code == 2
+    assert err.count("\n") == 1
+    assert words in err
+
+
+def test_datasets_are_listed_with_what_is_there(
+    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["sstcast", "datasets", "--root", str(root)])
+    with pytest.raises(SystemExit):
+        cli.main()
+    lines = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines()}
+    assert lines["minesweeper"][-1] == "yes"
+    assert lines["Cora"][-1] == "no"
+    assert lines["peptides-func"][1:4] == ["multi-label", "ap", "official"]
+
+
+def test_presets_are_valid_and_published_numbers_belong_to_data_sets() -> None:
+    folder = Path(run_module.__file__).parents[2] / "configs/benchmarks"
+    files = list(folder.glob("*/*.yaml"))
+    assert len(files) > 50
+    for path in files:
+        dataset = "MUTAG" if path.parent.name == "default" else path.parent.name
+        config = load_benchmark(dataset, path.stem, None, None)
+        assert config.model.name in MODELS
+    assert published("minesweeper", "polynormer") == (0.9746, "Polynormer Table 2")
+    assert published("minesweeper", "unheard-of") is None
+    from sstcast.config import read_config
+
+    for name in read_config(folder / "published.yaml"):
+        assert find_dataset(name).name == name

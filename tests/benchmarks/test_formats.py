@@ -1,0 +1,227 @@
+"""Every declared data set opens from tiny files in its raw format, and is what PyG or ogb read from them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from ogb.io.read_graph_raw import read_csv_graph_raw
+from ogb.utils import smiles2graph
+from small_raw import SMILES, write
+from torch import Tensor
+from torch_geometric import datasets as pyg
+from torch_geometric.data import Data
+
+from sstcast.benchmarks.declared import DATASETS
+from sstcast.benchmarks.formats.ogb import number_words
+from sstcast.benchmarks.graphs import Loaded
+from sstcast.benchmarks.load import choose_split, load
+from sstcast.benchmarks.registry import Dataset, find_dataset
+from sstcast.benchmarks.words import WORDS
+
+
+def open_small(name: str, tmp: Path) -> tuple[Dataset, Loaded]:
+    dataset = find_dataset(name)
+    write(dataset, tmp / "raw")
+    return dataset, load(dataset, tmp / "raw", tmp / "cache")
+
+
+@pytest.mark.parametrize("dataset", DATASETS, ids=lambda d: d.name)
+def test_every_declaration_opens_its_raw_files(dataset: Dataset, tmp_path: Path) -> None:
+    _, loaded = open_small(dataset.name, tmp_path)
+    graphs, split = loaded.graphs, choose_split(dataset, loaded, 0)
+    assert not set(split.train.tolist()) & set(split.test.tolist())
+    assert not set(split.train.tolist()) & set(split.validation.tolist())
+    assert min(len(part) for part in split) > 0
+    assert (graphs.x is None) == (dataset.node == "none")
+    assert dataset.edge == "none" or graphs.edge_attr is not None
+    batch = graphs.batch(torch.arange(len(graphs)))
+    assert len(batch.graph.batch) == graphs.nodes.sum()
+    assert len(batch.y) == {"graph": len(graphs), "node": int(graphs.nodes.sum())}.get(graphs.level, len(batch.y))
+    again = load(dataset, tmp_path / "raw", tmp_path / "cache")  # from the cache
+    for name, tensor in again.graphs.tensors().items():
+        torch.testing.assert_close(tensor, graphs.tensors()[name], rtol=0, atol=0, equal_nan=True)
+    assert [list(map(Tensor.tolist, s)) for s in again.splits] == [
+        list(map(Tensor.tolist, s)) for s in loaded.splits
+    ]
+
+
+def assert_same(ours: Loaded, theirs: list[Data], features: bool = True, attributes: bool = False) -> None:
+    graphs = ours.graphs
+    assert len(graphs) == len(theirs)
+    for i, data in enumerate(theirs):
+        batch = graphs.batch(torch.tensor([i]))
+        assert len(batch.graph.batch) == data.num_nodes
+        keys, order = edge_keys(batch.graph.edge_index, int(data.num_nodes))
+        assert torch.equal(keys, edge_keys(data.edge_index, int(data.num_nodes))[0])
+        if features:
+            torch.testing.assert_close(batch.x, data.x)
+        if attributes:
+            their_order = edge_keys(data.edge_index, int(data.num_nodes))[1]
+            torch.testing.assert_close(batch.edge_attr[order], data.edge_attr.view(len(order), -1)[their_order])
+        torch.testing.assert_close(batch.y.flatten().float(), torch.as_tensor(data.y).flatten().float())
+
+
+def edge_keys(index: Tensor, nodes: int) -> tuple[Tensor, Tensor]:
+    return (index[0] * nodes + index[1]).sort(stable=True)
+
+
+def split_masks(data: Data, column: int) -> list[list[int]]:
+    found = []
+    for name in ("train_mask", "val_mask", "test_mask"):
+        mask = data[name]
+        found.append((mask[:, column] if mask.ndim > 1 else mask).nonzero().flatten().tolist())
+    return found
+
+
+@pytest.mark.filterwarnings("ignore")  # what PyG and its pickles say
+@pytest.mark.parametrize(
+    ("name", "reader", "options"),
+    [
+        ("CiteSeer", pyg.Planetoid, {"root": "Planetoid", "name": "CiteSeer"}),
+        (
+            "minesweeper",
+            pyg.HeterophilousGraphDataset,
+            {"root": "HeterophilousGraphDataset", "name": "minesweeper"},
+        ),
+        ("wikics", pyg.WikiCS, {"root": "WikiCS", "is_undirected": True}),
+    ],
+)
+def test_node_data_is_what_pyg_reads(name: str, reader: Any, options: dict[str, Any], tmp_path: Path) -> None:
+    _, loaded = open_small(name, tmp_path)
+    data = reader(**(options | {"root": str(tmp_path / "raw" / options["root"])}))[0]
+    assert_same(loaded, [data])
+    for i, split in enumerate(loaded.splits):
+        assert [part.tolist() for part in split] == split_masks(data, i)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("name", "reader", "root", "options"),
+    [
+        ("amazon-photo", pyg.Amazon, "Amazon", {"name": "Photo"}),
+        ("coauthor-cs", pyg.Coauthor, "Coauthor", {"name": "CS"}),
+        ("MUTAG", pyg.TUDataset, "TUDataset", {"name": "MUTAG"}),
+        ("CSL", pyg.GNNBenchmarkDataset, "GNNBenchmarkDataset", {"name": "CSL"}),
+    ],
+)
+def test_unsplit_data_is_what_pyg_reads(
+    name: str, reader: Any, root: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    dataset, loaded = open_small(name, tmp_path)
+    theirs = list(reader(root=str(tmp_path / "raw" / root), **options))
+    assert_same(loaded, theirs, features=dataset.node != "none", attributes=dataset.edge != "none")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("name", "reader", "root", "options"),
+    [
+        ("ZINC", pyg.ZINC, "ZINC", {"subset": True}),
+        ("CIFAR10", pyg.GNNBenchmarkDataset, "GNNBenchmarkDataset", {"name": "CIFAR10"}),
+        ("PATTERN", pyg.GNNBenchmarkDataset, "GNNBenchmarkDataset", {"name": "PATTERN"}),
+        ("PascalVOC-SP", pyg.LRGBDataset, "", {"name": "PascalVOC-SP"}),
+        ("COCO-SP", pyg.LRGBDataset, "", {"name": "COCO-SP"}),
+        ("PCQM-Contact", pyg.LRGBDataset, "", {"name": "PCQM-Contact"}),
+        ("MalNet-Tiny", pyg.MalNetTiny, "MalNetTiny", {}),
+    ],
+)
+def test_split_data_is_what_pyg_reads(
+    name: str, reader: Any, root: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    dataset, loaded = open_small(name, tmp_path)
+    folder = str(tmp_path / "raw" / root)
+    parts = [list(reader(root=folder, split=part, **options)) for part in ("train", "val", "test")]
+    (split,) = loaded.splits
+    assert [len(part) for part in split] == [len(part) for part in parts]
+    theirs = [data for part in parts for data in part]
+    if name == "CIFAR10":
+        theirs = [data.update({"x": torch.cat([data.x, data.pos], dim=1)}) for data in theirs]
+    if name == "PCQM-Contact":
+        pairs = loaded.graphs.batch(torch.tensor([5])).pairs
+        assert torch.equal(pairs, theirs[5].edge_label_index)
+        theirs = [data.update({"y": data.edge_label}) for data in theirs]
+    if name == "MalNet-Tiny":  # classes are numbered by name here, by first appearance there
+        names = {label: i for i, label in enumerate(sorted(["adware", "trojan", "benign"]))}
+        order = [names[label] for label in ("adware", "trojan", "benign")]
+        theirs = [data.update({"y": order[int(data.y)]}) for data in theirs]
+    assert_same(loaded, theirs, features=dataset.node != "none", attributes=dataset.edge != "none")
+
+
+@pytest.mark.parametrize("name", ["ogbg-molhiv", "ogbg-ppa"])
+def test_graphs_of_ogb_are_what_ogb_reads(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dataset, loaded = open_small(name, tmp_path)
+    raw = read_csv_graph_raw(str(tmp_path / "raw" / dataset.folder / "raw"), add_inverse_edge=True)
+    capsys.readouterr()
+    for i, theirs in enumerate(raw):
+        batch = loaded.graphs.batch(torch.tensor([i]))
+        assert torch.equal(batch.graph.edge_index, torch.from_numpy(theirs["edge_index"]))
+        torch.testing.assert_close(batch.edge_attr, torch.from_numpy(theirs["edge_feat"]))
+        if theirs["node_feat"] is not None:
+            assert torch.equal(batch.x, torch.from_numpy(theirs["node_feat"]))
+
+
+def test_missing_labels_of_ogb_stay_missing(tmp_path: Path) -> None:
+    _, loaded = open_small("ogbg-molpcba", tmp_path)
+    assert loaded.graphs.y.shape == (24, 3)
+    assert 0 < loaded.graphs.y.isnan().sum() < 72
+
+
+def test_syntax_trees_get_edges_between_tokens(tmp_path: Path) -> None:
+    _, loaded = open_small("ogbg-code2", tmp_path)
+    batch = loaded.graphs.batch(torch.tensor([0]))  # 5 nodes, of which 1, 2 and 4 are tokens; a ring with a chord
+    tokens = batch.edge_attr[:, 0] == 1
+    forward = tokens & (batch.edge_attr[:, 1] == 0)
+    assert batch.graph.edge_index[:, forward].T.tolist() == [[1, 2], [2, 4]]
+    assert batch.graph.edge_index[:, tokens & ~forward].T.tolist() == [[2, 1], [4, 2]]
+    assert (~tokens).sum() == 2 * 6
+    assert loaded.graphs.x[:, 2].max() == 20
+
+
+def test_words_are_numbered_by_frequency_in_training() -> None:
+    lines = [["a", "b"], ["b", "c"], ["b", "a"], ["d", "b", "never"]]
+    numbered = number_words(lines, lines[:3])
+    assert numbered[:3].tolist() == [[1, 0, -1], [0, 2, -1], [0, 1, -1]]
+    assert numbered[3, 1] == 0
+    assert (numbered[3, [0, 2]] >= WORDS).all()
+    assert numbered[3, 0] != numbered[3, 2]
+
+
+def test_molecules_get_the_features_of_ogb(tmp_path: Path) -> None:
+    _, loaded = open_small("peptides-struct", tmp_path)
+    for i, text in enumerate(SMILES):
+        theirs, batch = smiles2graph(text), loaded.graphs.batch(torch.tensor([i]))
+        assert torch.equal(batch.x, torch.from_numpy(theirs["node_feat"]))
+        assert torch.equal(batch.edge_attr, torch.from_numpy(theirs["edge_feat"]))
+        assert torch.equal(batch.graph.edge_index, torch.from_numpy(theirs["edge_index"]))
+
+
+def test_pcqm4mv2_tests_on_the_public_validation_part(tmp_path: Path) -> None:
+    dataset, loaded = open_small("PCQM4Mv2", tmp_path)
+    split = choose_split(dataset, loaded, 0)
+    assert split.test.tolist() == [10, 11]
+    assert sorted([*split.train.tolist(), *split.validation.tolist()]) == list(range(10))
+
+
+def test_people_of_unknown_gender_are_in_no_split(tmp_path: Path) -> None:
+    _, loaded = open_small("pokec", tmp_path)
+    assert len(loaded.splits) == 2
+    assert loaded.splits[0].train.tolist() == list(range(1, 20))
+    assert loaded.graphs.y[0] == -1
+
+
+def test_attributes_come_standardised_before_labels(tmp_path: Path) -> None:
+    _, loaded = open_small("PROTEINS", tmp_path)
+    x = loaded.graphs.x.numpy()
+    assert x.shape[1] == 1 + 3
+    np.testing.assert_allclose([x[:, 0].mean(), x[:, 0].std()], [0, 1], atol=1e-5)
+    assert (x[:, 1:].sum(1) == 1).all()
+
+
+def test_the_raw_folder_may_be_read_only(tmp_path: Path) -> None:
+    dataset = find_dataset("MUTAG")
+    write(dataset, tmp_path / "raw")
+    before = set((tmp_path / "raw").rglob("*"))
+    load(dataset, tmp_path / "raw", tmp_path / "cache")
+    assert set((tmp_path / "raw").rglob("*")) == before

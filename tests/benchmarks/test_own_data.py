@@ -1,0 +1,278 @@
+"""A user's own data: each kind trains, and what is wrong with it is named in one line."""
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from small_raw import NODES, ring
+from torch_geometric.data import Data
+
+from sstcast import cli
+from sstcast.benchmarks.config import load_benchmark
+from sstcast.benchmarks.load import choose_split, load
+
+Make = Callable[[Path], dict[str, Any]]
+MOLECULES = ["CCO", "c1ccccc1", "CC(=O)O", "CC#N", "CCN", "CCS", "CO", "CC=C", "CCCl", "CBr", "C", "CCCC"]
+
+
+def run(folder: Path, raw: dict[str, Any], *extra: str) -> int:
+    """Run the verb on two epochs; return its exit code."""
+    (folder / "mine.yaml").write_text(yaml.safe_dump(raw))
+    settings = (f"runs={folder}/runs", f"cache={folder}/cache", "training.epochs=2", "training.batch_size=4")
+    sets = [part for s in (*settings, "model.width=8", "training.device=cpu") for part in ("--set", s)]
+    sys.argv = ["sstcast", "benchmark", str(folder / "mine.yaml"), "--model", "mpnn", *sets, *extra]
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    return int(end.value.code or 0)
+
+
+def smiles_csv(folder: Path) -> dict[str, Any]:
+    rows = "".join(f"m{i},{text},{len(text)}.5,{i % 2}\n" for i, text in enumerate(MOLECULES))
+    (folder / "mine.csv").write_text("name,smiles,solubility,toxic\n" + rows)
+    return {
+        "kind": "smiles_csv",
+        "path": "mine.csv",
+        "task": "graph-regression",
+        "targets": ["solubility"],
+        "id": "name",
+    }
+
+
+def npz(folder: Path) -> dict[str, Any]:
+    labels = np.arange(NODES) % 3
+    features = np.eye(3)[labels] + np.random.default_rng(0).random((NODES, 3))
+    np.savez(folder / "mine.npz", edges=ring(NODES).T, features=features, labels=labels)
+    return {"kind": "npz", "path": "mine.npz", "task": "node-classification"}
+
+
+def tudataset(folder: Path) -> dict[str, Any]:
+    (folder / "TU").mkdir()
+    edges = [(1, 2), (2, 1), (2, 3), (3, 2)]
+    files: dict[str, list[Any]] = {"A": [], "graph_indicator": [], "graph_labels": [], "node_labels": []}
+    for graph in range(12):
+        files["A"] += [f"{a + 3 * graph}, {b + 3 * graph}" for a, b in edges]
+        files["graph_indicator"] += [graph + 1] * 3
+        files["graph_labels"].append(graph % 2)
+        files["node_labels"] += [graph % 2, 0, 1]
+    for name, lines in files.items():
+        (folder / "TU" / f"MINE_{name}.txt").write_text("".join(f"{line}\n" for line in lines))
+    return {"kind": "tudataset", "path": "TU", "task": "graph-classification"}
+
+
+def pyg(folder: Path) -> dict[str, Any]:
+    index = torch.from_numpy(ring(5))
+    graphs = [Data(x=torch.randn(5, 2), edge_index=index, y=torch.tensor([[float(i), -i]])) for i in range(12)]
+    torch.save(graphs, folder / "mine.pt")
+    return {"kind": "pyg", "path": "mine.pt", "task": "graph-regression"}
+
+
+@pytest.mark.parametrize("make", [smiles_csv, npz, tudataset, pyg])
+def test_every_kind_trains(make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path, make(tmp_path)) == 0
+    out = capsys.readouterr().out
+    assert "mine, mpnn: test" in out
+    assert (tmp_path / "runs/mine/mpnn/seed-0/metrics.json").exists()
+    assert run(tmp_path, yaml.safe_load((tmp_path / "mine.yaml").read_text())) == 0
+    assert "nothing to do" in capsys.readouterr().out
+
+
+def edit(folder: Path, name: str, old: str, new: str) -> None:
+    text = (folder / name).read_text()
+    assert old in text
+    (folder / name).write_text(text.replace(old, new, 1))
+
+
+def bad(make: Make, change: Callable[[Path, dict[str, Any]], Any]) -> Make:
+    def prepare(folder: Path) -> dict[str, Any]:
+        raw = make(folder)
+        change(folder, raw)
+        return raw
+
+    return prepare
+
+
+def rewrite(folder: Path, **arrays: Any) -> None:
+    with np.load(folder / "mine.npz") as file:
+        known = dict(file)
+    np.savez(folder / "mine.npz", **(known | arrays))
+
+
+def lonely(folder: Path) -> None:
+    """Take the last graph's edges away."""
+    lines = (folder / "TU/MINE_A.txt").read_text().splitlines()[:-4]
+    (folder / "TU/MINE_A.txt").write_text("".join(f"{line}\n" for line in lines))
+
+
+BAD: dict[str, tuple[Make, list[str]]] = {
+    "no such column": (
+        bad(smiles_csv, lambda f, raw: raw.update(targets=["logS"])),
+        ["mine.csv", "no column 'logS'", "name, smiles, solubility, toxic"],
+    ),
+    "an empty CSV": (bad(smiles_csv, lambda f, raw: (f / "mine.csv").write_text("")), ["mine.csv", "empty"]),
+    "only a header": (
+        bad(smiles_csv, lambda f, raw: (f / "mine.csv").write_text("name,smiles,solubility,toxic\n")),
+        ["mine.csv", "no molecules"],
+    ),
+    "a duplicate id": (
+        bad(smiles_csv, lambda f, raw: edit(f, "mine.csv", "m4,", "m2,")),
+        ["mine.csv", "line 6", "'m2' has come before"],
+    ),
+    "not a number": (
+        bad(smiles_csv, lambda f, raw: edit(f, "mine.csv", "3.5", "high")),
+        ["mine.csv", "line 2", "'high' is not a number"],
+    ),
+    "a list that is none": (
+        bad(smiles_csv, lambda f, raw: edit(f, "mine.csv", "3.5", "[1 0]") or raw.update(task="multi-label")),
+        ["mine.csv", "line 2", "'[1 0]' is not a list of numbers"],
+    ),
+    "neither yes nor no": (
+        bad(smiles_csv, lambda f, raw: raw.update(task="multi-label", targets=["solubility", "toxic"])),
+        ["mine.csv", "graph 0", "0, 1 or missing"],
+    ),
+    "no molecule at all": (
+        bad(smiles_csv, lambda f, raw: raw.update(smiles="name")),
+        ["mine.csv", "no molecule can be parsed"],
+    ),
+    "labels out of range": (
+        bad(npz, lambda f, raw: raw.update(classes=2)),
+        ["mine.npz", "node 2", "label 2", "0..1"],
+    ),
+    "edges that point outside": (
+        bad(npz, lambda f, raw: rewrite(f, edges=[[0, 1], [3, NODES]])),
+        ["mine.npz", "3 - 40 points outside", "0..39"],
+    ),
+    "no edges": (bad(npz, lambda f, raw: rewrite(f, edges=np.zeros((0, 2), int))), ["mine.npz", "has no edges"]),
+    "a missing array": (bad(npz, lambda f, raw: raw.update(labels="y")), ["mine.npz", "no array 'y'", "labels"]),
+    "too few labels": (bad(npz, lambda f, raw: rewrite(f, labels=[0, 1])), ["mine.npz", "2 labels, 40 rows"]),
+    "an edge between graphs": (
+        bad(tudataset, lambda f, raw: edit(f, "TU/MINE_A.txt", "3, 2", "3, 4")),
+        ["MINE_A.txt", "line 4", "edge 3, 4 points outside"],
+    ),
+    "an edge to nowhere": (
+        bad(tudataset, lambda f, raw: edit(f, "TU/MINE_A.txt", "3, 2", "3, 99")),
+        ["MINE_A.txt", "line 4", "edge 3, 99 points outside"],
+    ),
+    "a graph without edges": (bad(tudataset, lambda f, raw: lonely(f)), ["MINE_A.txt", "graph 12 has no edges"]),
+    "a word among numbers": (
+        bad(tudataset, lambda f, raw: edit(f, "TU/MINE_graph_indicator.txt", "2\n", "two\n")),
+        ["MINE_graph_indicator.txt", "line 4", "'two'"],
+    ),
+    "an empty file": (
+        bad(tudataset, lambda f, raw: (f / "TU/MINE_A.txt").write_text("")),
+        ["MINE_A.txt", "empty"],
+    ),
+    "too many node labels": (
+        bad(tudataset, lambda f, raw: edit(f, "TU/MINE_node_labels.txt", "0\n", "0\n0\n")),
+        ["MINE_node_labels.txt", "37 lines where 36 belong"],
+    ),
+    "no data set in the folder": (
+        bad(tudataset, lambda f, raw: (f / "TU/MINE_A.txt").unlink()),
+        ["TU", "0 files NAME_A.txt"],
+    ),
+    "not PyG's": (bad(pyg, lambda f, raw: torch.save([1, 2], f / "mine.pt")), ["mine.pt", "holds list"]),
+    "no file": (bad(pyg, lambda f, raw: (f / "mine.pt").unlink()), ["mine.pt is missing"]),
+    "a task of another kind": (bad(npz, lambda f, raw: raw.update(task="graph-regression")), ["mine", "task"]),
+    "a metric of another task": (bad(npz, lambda f, raw: raw.update(metric="mae")), ["accuracy or", "roc-auc"]),
+    "shares beyond the whole": (bad(npz, lambda f, raw: raw.update(split="random:0.8/0.3/0.1")), ["add up to 1"]),
+    "an unknown kind": (bad(npz, lambda f, raw: raw.update(kind="hdf5")), ["kind", "smiles_csv"]),
+    "a key that does not exist": (bad(npz, lambda f, raw: raw.update(lables="y")), ["lables", "unknown key"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_is_wrong_is_said_in_one_line(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    prepare, words = BAD[case]
+    assert run(tmp_path, prepare(tmp_path)) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    for word in words:
+        assert word in err
+
+
+@pytest.mark.parametrize("package", ["ogb.utils", "rdkit"])
+def test_without_ogb_or_rdkit_the_command_to_install_them_is_said(
+    package: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    assert run(tmp_path, smiles_csv(tmp_path)) == 2
+    assert "pip install 'sstcast[benchmarks]'" in capsys.readouterr().err
+
+
+def test_edgeless_graphs_may_be_kept(tmp_path: Path) -> None:
+    raw = tudataset(tmp_path)
+    lonely(tmp_path)
+    assert run(tmp_path, raw | {"edgeless": "keep"}) == 0
+
+
+def test_the_documented_example_is_read(tmp_path: Path) -> None:
+    page = (Path(cli.__file__).parents[1] / "docs/benchmarks.md").read_text()
+    table = re.search(r"```text\n(name,smiles.*?)```", page, re.DOTALL)
+    settings = re.search(r"```yaml\n(kind: smiles_csv.*?)```", page, re.DOTALL)
+    assert table
+    assert settings
+    (tmp_path / "solubility.csv").write_text(table[1])
+    (tmp_path / "solubility.yaml").write_text(settings[1])
+    config = load_benchmark(str(tmp_path / "solubility.yaml"), "gine-vn", None, ["training.epochs=50"])
+    graphs = load(config.declaration, config.root, tmp_path / "cache").graphs
+    assert graphs.nodes.tolist() == [3, 6, 4]  # heavy atoms
+    assert graphs.y.flatten().tolist() == pytest.approx([1.10, -1.64, 1.22])
+
+
+def test_molecules_that_cannot_be_parsed_are_counted_and_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw = smiles_csv(tmp_path)
+    edit(tmp_path, "mine.csv", "CC#N", "C1CC")  # an open ring
+    edit(tmp_path, "mine.csv", "m7,CC=C", "m7,")
+    assert run(tmp_path, raw) == 0
+    out = capsys.readouterr().out
+    assert "2 of 12 molecules cannot be parsed" in out
+    assert "line 5: 'C1CC'" in out
+    (listed,) = (tmp_path / "cache").glob("*.skipped.txt")
+    assert [line.split(": ")[1] for line in listed.read_text().splitlines()] == ["line 5", "line 9"]
+
+
+def test_a_column_may_hold_the_split(tmp_path: Path) -> None:
+    raw = smiles_csv(tmp_path) | {"split": "official", "split_column": "part"}
+    lines = (tmp_path / "mine.csv").read_text().splitlines()
+    parts = ["part", *["train"] * 6, *["valid"] * 3, *["test"] * 3]
+    (tmp_path / "mine.csv").write_text("".join(f"{a},{b}\n" for a, b in zip(lines, parts, strict=True)))
+    edit(tmp_path, "mine.csv", "c1ccccc1", "c1ccccc")  # the rows that follow move up
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(raw))
+    config = load_benchmark(str(tmp_path / "mine.yaml"), "mpnn", None, None)
+    dataset = config.declaration
+    split = choose_split(dataset, load(dataset, config.root, tmp_path / "cache"), 0)
+    assert [part.tolist() for part in split] == [[0, 1, 2, 3, 4], [5, 6, 7], [8, 9, 10]]
+
+
+def test_masks_of_an_npz_are_its_official_split(tmp_path: Path) -> None:
+    raw = npz(tmp_path) | {"split": "official"}
+    number = np.arange(NODES)
+    rewrite(tmp_path, train_mask=number < 20, val_mask=(number >= 20) & (number < 30), test_mask=number >= 30)
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(raw))
+    config = load_benchmark(str(tmp_path / "mine.yaml"), "mpnn", None, None)
+    split = choose_split(config.declaration, load(config.declaration, config.root, tmp_path / "cache"), 3)
+    assert [part.tolist() for part in split] == [list(range(20)), list(range(20, 30)), list(range(30, 40))]
+
+
+def test_a_processed_dataset_of_pyg_opens(tmp_path: Path) -> None:
+    """What `InMemoryDataset.save` writes."""
+    from torch_geometric.data import InMemoryDataset
+
+    data = [
+        Data(x=torch.ones(i, 1), edge_index=torch.tensor([[0], [1]]), y=torch.tensor([i % 2]))
+        for i in range(2, 22)
+    ]
+    InMemoryDataset.save(data, str(tmp_path / "mine.pt"))
+    raw = {"kind": "pyg", "path": "mine.pt", "task": "graph-classification"}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(raw))
+    config = load_benchmark(str(tmp_path / "mine.yaml"), "mpnn", None, None)
+    graphs = load(config.declaration, config.root, tmp_path / "cache").graphs
+    assert graphs.nodes.tolist() == list(range(2, 22))
+    assert graphs.y.tolist() == [i % 2 for i in range(2, 22)]

@@ -1,0 +1,166 @@
+"""Batches cut from packed graphs against PyG's, splits, labels, and positions."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from small_raw import write
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+from torch_geometric.utils import subgraph
+
+from sstcast.benchmarks.graphs import Graphs, Loaded, check_edges, compact, pack
+from sstcast.benchmarks.load import check_categories, check_labels, choose_split
+from sstcast.benchmarks.positions import with_positions
+from sstcast.benchmarks.registry import Dataset, find_dataset
+from sstcast.errors import SSTCastError
+from sstcast.graphs.positional import landing_probabilities, laplacian_basis
+
+
+def make(count: int = 6, level: str = "graph") -> tuple[Graphs, list[Data]]:
+    generator = torch.Generator().manual_seed(2)
+    data = []
+    for i in range(count):
+        nodes = 3 + i
+        index = torch.randint(nodes, (2, 2 * i), generator=generator)  # the first has no edges
+        x, attr = torch.randint(9, (nodes, 2), generator=generator), torch.randn(2 * i, 3, generator=generator)
+        data.append(
+            Data(x=x, edge_index=index, edge_attr=attr, y=torch.tensor([i]) if level == "graph" else x[:, 0])
+        )
+    return pack([d.to_dict() for d in data], level), data
+
+
+@pytest.mark.parametrize("level", ["graph", "node"])
+def test_batches_are_those_of_pyg(level: str) -> None:
+    graphs, data = make(level=level)
+    for index in ([0, 1, 2, 3, 4, 5], [4, 0, 2], [3], [5, 5]):
+        ours, theirs = graphs.batch(torch.tensor(index)), Batch.from_data_list([data[i] for i in index])
+        assert torch.equal(ours.graph.edge_index, theirs.edge_index)
+        assert torch.equal(ours.graph.batch, theirs.batch)
+        assert torch.equal(ours.x, theirs.x)
+        assert torch.equal(ours.edge_attr, theirs.edge_attr)
+        assert torch.equal(ours.y, theirs.y)
+        assert ours.graph.graphs == len(index)
+
+
+def test_a_part_is_the_induced_subgraph() -> None:
+    nodes = 12
+    index = torch.randint(nodes, (2, 40), generator=torch.Generator().manual_seed(0))
+    x, attr, y = torch.randn(nodes, 2), torch.arange(40.0)[:, None], torch.arange(nodes)
+    graphs = pack([{"x": x, "edge_index": index, "edge_attr": attr, "y": y}], "node")
+    kept, training = torch.tensor([7, 2, 3, 11, 0]), torch.arange(nodes) < 8
+    part = graphs.part(kept, training)
+    inside, chosen = subgraph(kept.sort().values, index, attr, num_nodes=nodes)
+    assert torch.equal(kept[part.graph.edge_index], inside)
+    assert torch.equal(part.edge_attr, chosen)
+    assert torch.equal(part.x, x[kept])
+    assert kept[part.rows].tolist() == [7, 2, 3, 0]
+    assert part.y.tolist() == [7, 2, 3, 0]
+
+
+def test_whole_numbers_are_packed_small_and_come_back() -> None:
+    for high, dtype in ((9, torch.uint8), (300, torch.int16), (70_000, torch.int32), (2**40, torch.int64)):
+        values = torch.tensor([[0], [high]])
+        assert compact(values).dtype == dtype
+        assert torch.equal(compact(values).long(), values)
+    assert compact(torch.tensor([-1, 3])).tolist() == [-1, 3]
+    assert compact(torch.tensor([0.5], dtype=torch.float64)).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("edges", "words"), [([[0, 1], [1, 4]], "graph 1, edge 1: 1 - 4"), ([[-1], [0]], "edge 0: -1 - 0")]
+)
+def test_edges_that_point_outside_are_named(edges: list[list[int]], words: str) -> None:
+    good = {"num_nodes": 2, "edge_index": torch.tensor([[0], [1]]), "y": torch.tensor([0])}
+    bad = {"num_nodes": 4, "edge_index": torch.tensor(edges), "y": torch.tensor([0])}
+    with pytest.raises(SSTCastError, match=rf"file: .*{words} points outside"):
+        check_edges(pack([good, bad], "graph"), "file")
+
+
+def test_graphs_without_edges_are_named_unless_kept() -> None:
+    graphs, _ = make()
+    check_edges(graphs, "file")
+    with pytest.raises(SSTCastError, match="file: graph 0 has no edges"):
+        check_edges(graphs, "file", keep_edgeless=False)
+
+
+def declare(split: str = "random:0.7/0.15/0.15", **changes: object) -> Dataset:
+    known = {"name": "mine", "reader": "pyg", "folder": "", "files": {"mine.pt": ""}, "size": "", "split": split}
+    return Dataset(**(known | {"task": "graph-classification", "metric": "accuracy"} | changes))  # type: ignore[arg-type]
+
+
+def graphs_with(y: Tensor, level: str = "graph") -> Graphs:
+    index = torch.zeros(2, 0, dtype=torch.long)
+    if level == "node":
+        return pack([{"num_nodes": len(y), "edge_index": index, "y": y}], "node")
+    return pack([{"num_nodes": 1, "edge_index": index, "y": y[i : i + 1]} for i in range(len(y))], "graph")
+
+
+def test_folds_test_every_sample_once_with_its_share_of_classes() -> None:
+    loaded = Loaded(graphs_with(torch.arange(60) % 3), [])
+    splits = [choose_split(declare("folds:5"), loaded, seed) for seed in range(5)]
+    assert sorted(torch.cat([s.test for s in splits]).tolist()) == list(range(60))
+    for split in splits:
+        assert sorted(torch.cat(list(split)).tolist()) == list(range(60))
+        assert torch.bincount(split.test % 3).tolist() == [4, 4, 4]
+        assert torch.bincount(split.validation % 3).tolist() == [4, 4, 4]
+
+
+@pytest.mark.parametrize("level", ["graph", "node"])
+def test_random_splits_follow_the_seed(level: str) -> None:
+    loaded = Loaded(graphs_with(torch.arange(188) % 2, level), [])
+    first, again, other = (choose_split(declare(), loaded, seed) for seed in (0, 0, 1))
+    assert [len(part) for part in first] == [132, 28, 28]
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not torch.equal(first.test, other.test)
+    assert sorted(torch.cat(list(first)).tolist()) == list(range(188))
+
+
+def test_a_seed_takes_its_official_split(tmp_path: Path) -> None:
+    from sstcast.benchmarks.load import load
+
+    dataset = find_dataset("minesweeper")
+    write(dataset, tmp_path)
+    loaded = load(dataset, tmp_path, tmp_path / "cache")
+    assert len(loaded.splits) == 3
+    assert choose_split(dataset, loaded, 4) == loaded.splits[1]
+
+
+@pytest.mark.parametrize(
+    ("y", "changes", "words"),
+    [
+        (torch.tensor([0, 1, 5]), {"options": {"classes": 3}}, r"mine\.pt: graph 2: label 5, .* 0\.\.2"),
+        (torch.tensor([0, -2, 1]), {}, r"graph 1: label -2"),
+        (torch.tensor([[0.0], [2.0]]), {"metric": "roc-auc"}, r"graph 1: label 2, which is not 0, 1 or missing"),
+        (torch.tensor([[0.0], [torch.inf]]), {"task": "graph-regression", "metric": "mae"}, "graph 1: label inf"),
+    ],
+)
+def test_labels_out_of_range_are_named(y: Tensor, changes: dict[str, object], words: str) -> None:
+    with pytest.raises(SSTCastError, match=words):
+        check_labels(graphs_with(y), declare(**changes))
+
+
+def test_categories_out_of_range_are_named() -> None:
+    graphs, _ = make()
+    check_categories(graphs, declare(node=(9, 9)))
+    for node, words in (((9, 4), "node feature 1 is 8 somewhere, beyond the 4"), ((9,), "the 1 columns declared")):
+        with pytest.raises(SSTCastError, match=words):
+            check_categories(graphs, declare(node=node))
+    with pytest.raises(SSTCastError, match="no node features"):
+        check_categories(graphs_with(torch.arange(2)), declare())
+
+
+def test_positions_are_each_graph_s_own_and_are_kept(tmp_path: Path) -> None:
+    _, data = make()
+    graphs = with_positions(make()[0], "mine", 4, 5, tmp_path)
+    index = torch.tensor([5, 0, 3])
+    batch = graphs.batch(index)
+    theirs = Batch.from_data_list([data[i] for i in index])
+    vectors, values = laplacian_basis(theirs.edge_index, theirs.batch, 3, 4)
+    assert torch.equal(batch.graph.laplacian(4)[0], vectors)
+    assert torch.equal(batch.graph.laplacian(4)[1], values)
+    assert torch.equal(batch.graph.random_walk(5), landing_probabilities(theirs.edge_index, theirs.num_nodes, 5))
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    assert len(kept) == 2
+    with_positions(make()[0], "mine", 4, 5, tmp_path)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == kept

@@ -1,0 +1,120 @@
+"""Encoders, readouts and heads, against ogb's, PyG's pooling and hand-made sums."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from ogb.graphproppred.mol_encoder import AtomEncoder, BondEncoder
+from small_raw import write
+from torch_geometric.nn import global_add_pool, global_max_pool, global_mean_pool
+
+from sstcast.benchmarks.config import load_benchmark
+from sstcast.benchmarks.encoders import HIGHEST_DEGREE, CategoricalEncoder, DegreeEncoder, Readout
+from sstcast.benchmarks.graphs import GraphBatch, Loaded
+from sstcast.benchmarks.load import load
+from sstcast.benchmarks.predictor import GraphPredictor, build_predictor, positions_of
+from sstcast.benchmarks.registry import ATOMS, BONDS, find_dataset
+from sstcast.errors import SSTCastError
+from sstcast.graphs.sparse import SparseGraph
+from sstcast.models import build_model
+
+
+@pytest.mark.parametrize(("sizes", "theirs"), [(ATOMS, AtomEncoder), (BONDS, BondEncoder)])
+def test_atoms_and_bonds_are_embedded_as_ogb_does(sizes: tuple[int, ...], theirs: type) -> None:
+    ours, other = CategoricalEncoder(sizes, 8), theirs(8)
+    tables = next(iter(other.children()))
+    for table, embedding in zip(tables, ours.embeddings, strict=True):
+        embedding.load_state_dict(table.state_dict())
+    x = torch.stack([torch.randint(size, (20,)) for size in sizes], dim=1)
+    torch.testing.assert_close(ours(x), other(x))
+
+
+def test_degrees_are_embedded_up_to_the_highest() -> None:
+    hub = HIGHEST_DEGREE + 40
+    index = torch.stack([torch.arange(1, hub + 1), torch.zeros(hub, dtype=torch.long)])
+    encoder = DegreeEncoder(3)
+    found = encoder(SparseGraph(index, torch.zeros(hub + 1, dtype=torch.long), 1))
+    assert torch.equal(found[0], encoder.embedding.weight[HIGHEST_DEGREE])
+    assert torch.equal(found[1], encoder.embedding.weight[0])
+
+
+@pytest.mark.parametrize(
+    ("kind", "theirs"), [("mean", global_mean_pool), ("sum", global_add_pool), ("max", global_max_pool)]
+)
+def test_readouts_are_those_of_pyg(kind: str, theirs: object) -> None:
+    batch = torch.tensor([0, 0, 0, 1, 2, 2])
+    x, graph = torch.randn(6, 4), SparseGraph(torch.zeros(2, 0).long(), batch, 3)
+    ours = Readout(kind, build_model("mpnn", width=4))(x, None, graph)  # type: ignore[arg-type]
+    torch.testing.assert_close(ours, theirs(x, batch))  # type: ignore[operator]
+
+
+def molecules(tmp: Path) -> Loaded:
+    dataset = find_dataset("peptides-func")
+    write(dataset, tmp / "raw")
+    return load(dataset, tmp / "raw", tmp / "cache")
+
+
+def make(tmp: Path, model: str, *overrides: str) -> tuple[GraphPredictor, GraphBatch]:
+    config = load_benchmark("peptides-func", model, None, ["model.width=16", *overrides])
+    loaded = molecules(tmp)
+    torch.manual_seed(0)
+    predictor = build_predictor(config, config.declaration, loaded.graphs, 10).eval()
+    return predictor, loaded.graphs.batch(torch.arange(len(loaded.graphs)))
+
+
+@pytest.mark.parametrize(
+    ("model", "readout"), [("mpnn-vn", "virtual-node"), ("tokengt", "token"), ("gps", "sum"), ("lsat", "max")]
+)
+def test_gradient_reaches_every_parameter(model: str, readout: str, tmp_path: Path) -> None:
+    overrides = [f"predictor.readout={readout}", "predictor.degree=true", "predictor.positional=rwse"]
+    predictor, batch = make(tmp_path, model, *overrides)
+    out = predictor.train()(batch)
+    (out * torch.randn_like(out)).sum().backward()
+    for name, value in predictor.named_parameters():
+        rows = value.grad is not None and value.grad.abs().sum() > 0
+        assert rows, name
+
+
+def test_the_virtual_node_sees_the_last_layer(tmp_path: Path) -> None:
+    """Vn <- vn + MLP(mean x + vn) once more, from what the backbone hands over."""
+    predictor, batch = make(tmp_path, "mpnn-vn", "predictor.readout=virtual-node")
+    edges = predictor.edges(batch.edge_attr)
+    g = batch.graph
+    graph = SparseGraph(g.edge_index, g.batch, g.graphs, edges)
+    x, vn = predictor.backbone.encode(predictor.encode_nodes(batch), graph)
+    row = vn + predictor.readout.update.mlp(global_mean_pool(x, g.batch) + vn)
+    torch.testing.assert_close(predictor(batch), predictor.head(row))
+
+
+@pytest.mark.parametrize(
+    ("model", "readout", "words"), [("mpnn", "virtual-node", "needs mpnn-vn"), ("gps", "token", "only tokengt")]
+)
+def test_a_readout_needs_its_backbone(model: str, readout: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(SSTCastError, match=words):
+        make(tmp_path, model, f"predictor.readout={readout}")
+
+
+@pytest.mark.parametrize("model", ["mpnn", "gatedgcn-vn", "tokengt", "linear-transformer", "sapdgt"])
+def test_edges_count_where_a_backbone_looks_at_them(model: str, tmp_path: Path) -> None:
+    predictor, batch = make(tmp_path, model)
+    changed = replace(batch, edge_attr=torch.zeros_like(batch.edge_attr))
+    same = torch.equal(predictor(batch), predictor(changed))
+    assert same == (model in ("linear-transformer", "sapdgt"))
+    assert same == (predictor.edges is None)
+
+
+def test_positions_are_asked_for_once_for_all(tmp_path: Path) -> None:
+    for model, overrides, wanted in (
+        ("mpnn", ["predictor.positional=lap", "predictor.pairs=5"], (5, 0)),
+        ("mpnn", ["predictor.positional=rwse", "predictor.steps=7"], (0, 7)),
+        ("tokengt", ["model.identifier_size=9"], (8, 0)),
+        ("tokengt", ["model.identifiers=orf"], (0, 0)),
+    ):
+        assert positions_of(make(tmp_path, model, *overrides)[0]) == wanted
+
+
+def test_a_forecaster_of_tiles_is_no_backbone(tmp_path: Path) -> None:
+    for model in ("mlp", "tfnet"):
+        with pytest.raises(SSTCastError, match=f"model {model}: it forecasts tiles"):
+            make(tmp_path, model)

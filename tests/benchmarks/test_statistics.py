@@ -1,0 +1,88 @@
+"""The data sets at hand have the statistics that their authors publish."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from sstcast.benchmarks.formats.smiles import featurise, read_table
+from sstcast.benchmarks.load import choose_split, load
+from sstcast.benchmarks.pickles import load_pickle
+from sstcast.benchmarks.registry import find_dataset
+
+PROJECT = Path(__file__).parents[2]
+PLACES = [os.environ.get("SSTCAST_GRAPHS", ""), PROJECT / "data/graphs", PROJECT.parent / "shared/data/graphs"]
+ROOT = next((Path(place) for place in PLACES if place and Path(place).is_dir()), None)
+
+
+def need(name: str) -> Path:
+    """Return the folder of raw files, or skip."""
+    if ROOT is None or find_dataset(name).missing(ROOT):
+        pytest.skip(f"the raw files of {name} are not in data/graphs, nor where SSTCAST_GRAPHS says")
+    return ROOT
+
+
+# graphs, nodes and directed edges a graph, columns of nodes and edges, classes, samples in train, validation, test
+STATISTICS = {
+    "Cora": (1, 2708, 10556, 1433, 0, 7, (140, 500, 1000)),
+    "minesweeper": (1, 10_000, 2 * 39_402, 7, 0, 2, (5000, 2500, 2500)),
+    "amazon-photo": (1, 7650, 238_162, 745, 0, 8, (4590, 1530, 1530)),
+    "MUTAG": (188, 17.93, 39.59, 7, 4, 2, (132, 28, 28)),
+    "PROTEINS": (1113, 39.06, 145.63, 4, 0, 2, (779, 167, 167)),
+    "NCI1": (4110, 29.87, 64.60, 37, 0, 2, (2877, 617, 616)),
+    "COX2_MD": (303, 26.28, 670.24, 7, 6, 2, (212, 46, 45)),
+    "CSL": (150, 41.0, 164.0, 0, 0, 10, (90, 30, 30)),
+    "ZINC": (12_000, 23.16, 49.83, 1, 1, None, (10_000, 1000, 1000)),
+    "ogbg-molhiv": (41_127, 25.51, 54.94, 9, 3, 2, (32_901, 4113, 4113)),
+}
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+def test_published_statistics(name: str, tmp_path: Path) -> None:
+    dataset, root = find_dataset(name), need(name)
+    loaded = load(dataset, root, tmp_path)
+    graphs, (count, nodes, edges, x, edge_attr, classes, parts) = loaded.graphs, STATISTICS[name]
+    assert len(graphs) == count
+    assert float(graphs.nodes.double().mean()) == pytest.approx(nodes, abs=0.005)
+    assert float(graphs.edges.double().mean()) == pytest.approx(edges, abs=0.005)
+    assert (0 if graphs.x is None else graphs.x.shape[1]) == x
+    assert (0 if graphs.edge_attr is None else graphs.edge_attr.shape[1]) == edge_attr
+    assert classes is None or len(graphs.y.unique()) == classes
+    assert tuple(len(part) for part in choose_split(dataset, loaded, 0)) == parts
+    assert name != "ogbg-molhiv" or int(graphs.y.sum()) == 1443  # active molecules
+
+
+def test_minesweeper_has_ten_splits_and_few_mines(tmp_path: Path) -> None:
+    loaded = load(find_dataset("minesweeper"), need("minesweeper"), tmp_path)
+    assert len(loaded.splits) == 10
+    assert float(loaded.graphs.y.mean()) == pytest.approx(0.2, abs=0.001)
+
+
+def test_peptides_by_their_table_and_every_fiftieth_molecule() -> None:
+    """All 15,535 take a minute: here their number, labels and split, and the features of some."""
+    dataset = find_dataset("peptides-func")
+    folder = need("peptides-func") / dataset.folder
+    path = folder / dataset.names[0]
+    table = read_table(path, dataset)
+    assert len(table) == 15_535
+    assert {len(text.split(",")) for text in table["labels"]} == {10}
+    split = load_pickle(folder / dataset.names[1])
+    assert [len(split[part]) for part in ("train", "val", "test")] == [10_873, 2331, 2331]
+    graphs, skipped = featurise(table["smiles"][::50], path)
+    assert not skipped
+    nodes = torch.tensor([len(g["x"]) for g in graphs if g]).double()
+    edges = torch.tensor([g["edge_index"].shape[1] for g in graphs if g]).double()
+    assert float(nodes.mean()) == pytest.approx(150.94, rel=0.1)
+    assert float((edges / nodes).mean()) == pytest.approx(307.30 / 150.94, rel=0.01)
+    assert {(g["x"].shape[1], g["edge_attr"].shape[1]) for g in graphs if g} == {(9, 3)}
+
+
+@pytest.mark.skipif(not os.environ.get("SSTCAST_SLOW_TESTS"), reason="takes a minute; set SSTCAST_SLOW_TESTS=1")
+def test_peptides_in_full(tmp_path: Path) -> None:
+    loaded = load(find_dataset("peptides-func"), need("peptides-func"), tmp_path)
+    assert len(loaded.graphs) == 15_535
+    assert not loaded.skipped
+    assert float(loaded.graphs.nodes.double().mean()) == pytest.approx(150.94, abs=0.005)
+    assert float(loaded.graphs.edges.double().mean()) == pytest.approx(307.30, abs=0.005)
+    assert loaded.graphs.y.shape == (15_535, 10)
