@@ -1,0 +1,122 @@
+"""What a study is, and how it is run: case by case, each saved when done."""
+
+import datetime as dt
+import platform
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from matplotlib.figure import Figure
+from rich import progress as bar
+
+from sstcast import __version__
+from sstcast.errors import SSTCastError
+from sstcast.files import atomic
+
+Case = Mapping[str, Any]
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Study:
+    """`measure(**case)` returns rows of results; those of all cases make up the study.
+
+    `tabulate` makes of them the table for the reader, its cells ready to print, and `draw` the figure.
+    """
+
+    cases: Sequence[Case]
+    measure: Callable[..., Iterable[Row]]
+    tabulate: Callable[[pd.DataFrame], pd.DataFrame]
+    draw: Callable[[pd.DataFrame], Figure]
+
+    def rows_of(self, case: Case) -> pd.DataFrame:
+        """Measure one case; each row begins with what the case is."""
+        return pd.DataFrame([{**case, **row} for row in self.measure(**case)])
+
+    def rows(self) -> pd.DataFrame:
+        """Measure all cases."""
+        return pd.concat([self.rows_of(case) for case in self.cases], ignore_index=True)
+
+
+def run_study(study: Study, folder: Path) -> tuple[str, bool]:
+    """Measure what `folder` lacks; return the study's table as Markdown, and whether there was anything to do.
+
+    Writes `rows.csv` after each case, so that an interrupted study goes on where it was, then `figure.png` and
+    `table.md`.
+
+    Raises SSTCastError if `rows.csv` is no table of this study.
+    """
+    csv, figure, page = folder / "rows.csv", folder / "figure.png", folder / "table.md"
+    known = _read(csv, study)
+    missing = [case for case in study.cases if _select(known, case).empty]
+    if not missing and page.exists() and page.stat().st_mtime >= csv.stat().st_mtime:
+        return page.read_text(), False
+    with _progress() as shown:
+        task = shown.add_task("", total=len(missing))
+        for case in missing:
+            shown.update(task, description=", ".join(f"{key} {value}" for key, value in case.items()))
+            rows = study.rows_of(case)
+            known = rows if known.empty else pd.concat([known, rows], ignore_index=True)
+            with atomic(csv) as temporary:
+                known.to_csv(temporary, index=False)
+            shown.advance(task)
+    rows = pd.concat([_select(known, case) for case in study.cases], ignore_index=True)
+    with atomic(figure) as temporary:
+        study.draw(rows).savefig(temporary, format="png", dpi=120)
+    text = f"{markdown(study.tabulate(rows))}\n\n{surroundings()}\n"
+    with atomic(page) as temporary:
+        temporary.write_text(text)
+    return text, True
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """Return a table as Markdown."""
+    lines = [table.columns, ["---"] * len(table.columns), *table.itertuples(index=False)]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+def surroundings() -> str:
+    """Return the versions, the processor, the number of threads and the day."""
+    return (
+        f"sstcast {__version__}, torch {torch.__version__}, {platform.machine()}, "
+        f"{torch.get_num_threads()} threads, {dt.date.today()}"
+    )
+
+
+def spread(values: pd.Series, form: str = ".3f") -> str:
+    """Return mean ± standard deviation, the latter only if there is one."""
+    mean = format(values.mean(), form)
+    return mean if len(values) < 2 else f"{mean} ± {format(values.std(), form)}"
+
+
+def _read(csv: Path, study: Study) -> pd.DataFrame:
+    if not csv.exists():
+        return pd.DataFrame(columns=list(study.cases[0]))
+    try:
+        known = pd.read_csv(csv, keep_default_na=False, na_values=[""])
+    except ValueError:
+        known = pd.DataFrame()
+    if not set(study.cases[0]) <= set(known.columns):
+        raise SSTCastError(
+            f"{csv}: not the rows of this study; delete the file, or choose another folder by --out"
+        )
+    return known
+
+
+def _select(rows: pd.DataFrame, case: Case) -> pd.DataFrame:
+    return rows[(rows[list(case)] == pd.Series(case)).all(axis=1)]
+
+
+def _progress() -> bar.Progress:
+    return bar.Progress(
+        bar.BarColumn(bar_width=None),
+        bar.MofNCompleteColumn(),
+        bar.TextColumn("{task.description}"),
+        bar.TimeElapsedColumn(),
+        bar.TextColumn("left"),
+        bar.TimeRemainingColumn(),
+        expand=True,
+    )

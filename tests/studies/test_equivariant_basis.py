@@ -1,0 +1,93 @@
+import itertools
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from sstcast.studies import equivariant_basis
+from sstcast.studies.equivariant_basis import (
+    BASES,
+    IDENTIFIERS,
+    TYPES,
+    BasisAttention,
+    errors,
+    make_tokens,
+    study,
+)
+
+
+def dense_bases(nodes: int) -> np.ndarray:
+    """The tensors `[15, n, n, n, n]` of a complete graph's tokens, all pairs."""
+    tokens = make_tokens([nx.complete_graph(nodes)], dense=True)
+    return tokens.bases[0].numpy().reshape(15, *[nodes] * 4)
+
+
+def test_the_bases_are_the_orbits_of_quadruples_under_permutations() -> None:
+    bases = dense_bases(4)
+    assert (bases.sum(0) == 1).all()
+    orbits = {
+        frozenset(tuple(np.array(p)[list(q)]) for p in itertools.permutations(range(4)))
+        for q in itertools.product(range(4), repeat=4)
+    }
+    assert {frozenset(map(tuple, np.argwhere(basis))) for basis in bases} == orbits
+    assert len(orbits) == 15
+    names = list(BASES)
+    assert bases[names.index("ij → ji")][0, 1, 1, 0]
+    assert bases[names.index("ii → jk")][2, 2, 0, 3]
+
+
+def test_sparse_tokens_are_nodes_and_edges() -> None:
+    path, triangle = nx.path_graph(4), nx.complete_graph(3)
+    tokens = make_tokens([path, triangle], dense=False)
+    assert tokens.mask.sum(1).tolist() == [4 + 2 * 3, 3 + 2 * 3]
+    assert tokens.nodes.sum(1).tolist() == [4, 3]
+    ends = {tuple(pair) for pair in tokens.ends[0].tolist()}
+    assert ends == {(i, i) for i in path} | set(path.edges) | {(j, i) for i, j in path.edges}
+    assert not tokens.bases[1, :, 9:].any()
+    assert not tokens.bases[1, :, :, 9:].any()
+    assert (tokens.bases[1, :, :9, :9].sum(0) == 1).all()
+
+
+@pytest.mark.parametrize("identifiers", ["orf", "laplacian"])
+def test_node_identifiers_are_orthonormal(identifiers: str) -> None:
+    tokens = make_tokens([nx.barabasi_albert_graph(7, 2, seed=0)], dense=True)
+    p = BasisAttention(identifiers, types=True).identify(tokens)[0, ::8, :10]  # those of the tokens (i, i)
+    torch.testing.assert_close(p @ p.T, torch.eye(7), rtol=0, atol=1e-5)
+
+
+def test_errors_of_known_weights() -> None:
+    tokens = make_tokens([nx.complete_graph(4), nx.complete_graph(3)], dense=True)
+    sums = tokens.bases.sum(-1, keepdim=True)
+    perfect = tokens.bases / sums.clamp(min=1)
+    assert (errors(perfect, tokens.bases) == 0).all()
+    uniform = tokens.mask / tokens.mask.sum(1, keepdim=True)
+    of_identity = errors(uniform[:, None, None].expand(-1, 15, 16, -1), tokens.bases)[list(BASES).index("ij → ij")]
+    # One of n^2 entries lacks 1 - 1 / n^2, the others have 1 / n^2 too much; 12 rows of one graph, 6 of the other.
+    expected = (12 * (1 - 1 / 16) + 6 * (1 - 1 / 9)) / 18
+    assert of_identity == pytest.approx(expected)
+
+
+def test_only_both_identifiers_together_fit_the_bases() -> None:
+    whole = study(seeds=(0,), steps=60, representations=("dense",))
+    kept = [
+        c
+        for c in whole.cases
+        if (c["identifiers"], c["types"]) in {("none", "yes"), ("orf", "no"), ("orf", "yes")}
+    ]
+    rows = pd.concat([whole.rows_of(case) for case in kept])
+    error = rows.groupby(["identifiers", "types"])["test"].mean()
+    assert error["orf", "yes"] < error["orf", "no"] / 2
+    assert error["orf", "no"] < error["none", "yes"] / 2
+
+
+def test_table_and_figure() -> None:
+    kinds = itertools.product(("sparse",), IDENTIFIERS, TYPES, (0, 1), BASES)
+    rows = pd.DataFrame(kinds, columns=["tokens", "identifiers", "types", "seed", "basis"])
+    rows["train"], rows["test"] = 0.25, 0.5 + 0.1 * rows["seed"]
+    table = equivariant_basis.tabulate(rows)
+    assert len(table) == 10
+    assert set(table["sparse, train"]) == {"0.2500 ± 0.0000"}
+    assert set(table["sparse, test"]) == {"0.5500 ± 0.0707"}
+    assert equivariant_basis.draw(rows).axes[0].images[0].get_array().shape == (15, 10)
