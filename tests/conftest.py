@@ -2,16 +2,14 @@
 
 import os
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: its threads only fight for small arrays
+# Before NumPy and PyTorch: threads only fight for small arrays, and tests run side by side.
+os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 from pathlib import Path
 
 import pytest
-import torch
 import yaml
 from small_ocean import make_sst
-
-torch.set_num_threads(2)
 
 
 @pytest.fixture(scope="session")
