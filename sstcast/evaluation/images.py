@@ -37,7 +37,8 @@ def read_stamp(path: Path) -> str | None:
 def render(figure: Figure, box: Bbox | None = None) -> Image.Image:
     """Draw `figure`, all of it or what lies in a `box` in inches, and return its pixels."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", bbox_inches=box or "tight", pad_inches=PAD)
+    fast = {"compress_level": 1}  # it is opened again at once
+    figure.savefig(buffer, format="png", bbox_inches=box or "tight", pad_inches=PAD, pil_kwargs=fast)
     return Image.open(buffer).convert("RGB")
 
 

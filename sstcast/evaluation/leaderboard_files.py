@@ -27,7 +27,7 @@ body {{ margin: 2rem auto; max-width: 70rem; padding: 0 1rem; }}
 .wide {{ overflow-x: auto; margin: 1.5rem 0; }}
 table {{ border-collapse: collapse; }}
 caption {{ text-align: left; font-weight: bold; }}
-th, td {{ padding: .3rem .8rem; text-align: right; border-bottom: 1px solid #ccc; white-space: nowrap; }}
+th, td {{ padding: .3rem .5rem; text-align: right; border-bottom: 1px solid #ccc; white-space: nowrap; }}
 th:first-child {{ text-align: left; }}
 tbody th {{ font-weight: normal; }}
 tbody tr:first-child > * {{ font-weight: bold; }}

@@ -19,6 +19,7 @@ from sstcast.graphs.sparse import SparseGraph
 from sstcast.models import build_model
 from sstcast.models.base import Backbone
 from sstcast.models.gps import ON_DENSE, ON_GRAPH
+from sstcast.studies.figures import label_decades
 from sstcast.studies.graphs import batch_graphs
 from sstcast.studies.measure import median_seconds, peak_bytes
 from sstcast.studies.study import Row, Study
@@ -103,7 +104,7 @@ def tabulate(rows: pd.DataFrame) -> pd.DataFrame:
 
 def draw(rows: pd.DataFrame) -> Figure:
     """Plot time and memory against nodes and against edges."""
-    figure = Figure(figsize=(11, 8), layout="constrained")
+    figure = Figure(figsize=(14, 8), layout="constrained")
     grid = figure.subplots(2, 2)
     by_nodes, by_edges = sweeps(rows)
     for row, (column, label) in zip(grid, MEASURES.items(), strict=True):
@@ -121,8 +122,12 @@ def draw_sweep(axes: Axes, rows: pd.DataFrame, against: str, column: str, label:
         style = f"C{number}{'os^vD'[number % 5]}{'--' if number > 4 else '-'}"
         axes.plot(own[against], own[column], style, ms=5, label=f"{name}: {slope(own[against], own[column]):.2f}")
     axes.set(xscale="log", yscale="log", xlabel=against, ylabel=label)
+    ticks = rows[against].unique()
+    axes.set_xticks(ticks, ticks)
+    axes.set_xticks([], minor=True)
+    label_decades(axes.yaxis)
     axes.grid(alpha=0.3)
-    axes.legend(title="slope", fontsize="small")
+    axes.legend(title="slope", fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
 
 
 def sweeps(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -188,10 +188,11 @@ def draw(rows: pd.DataFrame) -> Figure:
     grid = figure.subplots(1, len(representations), squeeze=False)[0]
     for axes, tokens in zip(grid, representations, strict=True):
         own = rows[rows["tokens"] == tokens].pivot_table("test", "basis", ["identifiers", "types"])
-        image = axes.imshow(own.reindex(index=list(BASES), columns=kinds), norm=LogNorm(1e-4, 1), cmap="viridis_r")
-        axes.set_xticks(range(len(kinds)), [f"{i}{' + types' if t == 'yes' else ''}" for i, t in kinds])
-        axes.tick_params("x", rotation=60)
+        heights = own.reindex(index=list(BASES), columns=kinds)
+        image = axes.imshow(heights, norm=LogNorm(1e-4, 1), cmap="viridis_r", aspect="auto")
+        names = [f"{node}{' + types' if types == 'yes' else ''}" for node, types in kinds]
+        axes.set_xticks(range(len(kinds)), names, rotation=45, ha="right", rotation_mode="anchor")
         axes.set_yticks(range(len(BASES)), list(BASES))
-        axes.set(title=f"{tokens} tokens", xlabel="identifiers", ylabel="basis: query → key")
+        axes.set(title=f"{tokens} tokens", ylabel="basis: query → key")
     figure.colorbar(image, ax=grid, label="squared distance of a row, unseen graphs", extend="min")
     return figure

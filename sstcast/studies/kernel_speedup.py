@@ -19,6 +19,7 @@ from sstcast.graphs.anchors import LIMIT
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models.biased_attention import StructureAwareAttention
 from sstcast.models.kdlgt import BiasedTransformer, StructureAware
+from sstcast.studies.figures import label_decades
 from sstcast.studies.graphs import batch_graphs
 from sstcast.studies.measure import median_seconds
 from sstcast.studies.study import Row, Study
@@ -110,6 +111,7 @@ def draw(rows: pd.DataFrame) -> Figure:
         axes.axhline(1, color="0.5", lw=1)
         axes.set_xscale("log", base=2)
         axes.set(yscale="log", xlabel="nodes", title=phase)
+        label_decades(axes.yaxis)
         axes.grid(alpha=0.3)
     figure.axes[0].set_ylabel("time / time of LSAT")
     figure.axes[0].legend(fontsize="small")

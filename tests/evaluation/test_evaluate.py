@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -282,3 +283,11 @@ def test_too_few_dates(tmp_path: Path, sst_file: Path) -> None:
     with pytest.raises(SSTCastError, match=r"data.splits.test: 73 initial dates.*lengthen it"):
         evaluate(run)
     assert not run.forecasts.exists()
+
+
+def test_a_region_without_ocean(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    windows = Verification.of(run).windows
+    land = replace(windows, ocean=torch.zeros_like(windows.ocean))
+    monkeypatch.setattr(forecasts_module, "cut_windows", lambda *arguments: land)
+    with pytest.raises(SSTCastError, match=r"data.region: no ocean in .*choose another"):
+        Verification.of(run)

@@ -3,6 +3,7 @@
 import csv
 import json
 import shutil
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import xarray as xr
 import yaml
 from scored_runs import configure, make_run
 
+from sstcast import cli
 from sstcast.errors import SSTCastError
 from sstcast.evaluation.evaluate import evaluate, scores_file
 from sstcast.evaluation.leaderboard import leaderboard
@@ -130,9 +132,29 @@ class Elements(HTMLParser):
         assert self.open.pop() == tag
 
 
+def test_the_verb(
+    evaluated: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def sstcast(*arguments: object) -> object:
+        monkeypatch.setattr(sys, "argv", ["sstcast", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        return end.value.code
+
+    assert sstcast("leaderboard", tmp_path) == 2
+    assert (
+        capsys.readouterr().err == f"sstcast: {tmp_path}: no evaluated runs; run `sstcast evaluate RUN...` first\n"
+    )
+    copy(evaluated, tmp_path / "one")
+    assert not sstcast("leaderboard", tmp_path)
+    assert str(tmp_path / "leaderboard.html") in capsys.readouterr().out
+    assert not sstcast("evaluate", evaluated.folder, "--against", "damped")
+    assert "Skill over damped persistence" in capsys.readouterr().out
+    assert sstcast("evaluate", evaluated.folder, "--against", "dampd") == 2
+    assert "did you mean 'damped'?" in capsys.readouterr().err
+
+
 def test_nothing_to_show(tmp_path: Path, evaluated: Run) -> None:
-    with pytest.raises(SSTCastError, match="no evaluated runs; run `sstcast evaluate"):
-        leaderboard(tmp_path)
     old = copy(evaluated, tmp_path / "old")
     old.metrics.write_text(json.dumps(json.loads(old.metrics.read_text()) | {"layout": 1}))
     with pytest.raises(SSTCastError, match=r"old/metrics.json: of another version; run `sstcast evaluate"):
