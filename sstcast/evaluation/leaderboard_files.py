@@ -4,10 +4,8 @@ import csv
 from html import escape
 from pathlib import Path
 
-from rich.console import Console
-
 from sstcast.evaluation.leaderboard import COLUMNS, SIGNIFICANT, Contest, Entry, Score
-from sstcast.evaluation.table import Sheet, print_sheet
+from sstcast.evaluation.table import Sheet, open_console, print_sheet
 from sstcast.files import atomic
 
 NOTE = (
@@ -44,9 +42,7 @@ tbody tr:first-child > * {{ font-weight: bold; }}
 
 def print_leaderboard(contests: list[Contest]) -> None:
     """Print a table a contest, and say so where runs cannot be compared."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 120  # a file has no edge to break lines at
+    console = open_console()
     for contest in contests:
         print_sheet(console, _sheet(contest))
     console.print(NOTE, soft_wrap=True)

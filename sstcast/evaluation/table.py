@@ -148,7 +148,7 @@ def print_metrics(
 ) -> None:
     """Print the tables of `sheets`."""
     first, last = metrics["test"]
-    console = Console(highlight=False)
+    console = open_console()
     console.print(
         f"{label}: {metrics['model']}, {metrics['protocol']} protocol, {metrics['forecasts']} forecasts of "
         f"{metrics['ocean_cells']} ocean cells, {first} to {last}",
@@ -158,12 +158,20 @@ def print_metrics(
         print_sheet(console, sheet, bold=label)
 
 
+def open_console() -> Console:
+    """Return standard output: as wide as the terminal, or 120 columns in a file, which has no edge."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 120
+    return console
+
+
 def print_sheet(console: Console, sheet: Sheet, bold: str = "") -> None:
     """Print a table; the row called `bold` stands out."""
     table = Table(title=sheet.title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("", no_wrap=True)
     for name in sheet.header:
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", overflow="fold")
     for name, cells in sheet.rows:
         table.add_row(name, *cells, style="bold" if name == bold else None)
     console.print(table)

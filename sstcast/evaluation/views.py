@@ -96,16 +96,17 @@ class View:
         Raises SSTCastError if that is nothing.
         """
         box, projection = self.box, self.projection
-        half = (box.east - box.west) / 2
-        if 2 * half > REGIONAL:
-            return _visible(projection, box)
-        sides = shapely.segmentize(shapely.box(-half, box.south, half, box.north), OUTLINE_STEP)
-        outline = projection.project_geometry(sides, box.degrees)
+        outline = (_cut if self.regional else _rectangle)(projection, box)
         if outline.is_empty:
             raise SSTCastError(
                 f"--projection {self.name}: shows nothing of this region; choose another{_examples()}"
             )
         return outline
+
+    @property
+    def regional(self) -> bool:
+        """Whether the map is cut along the box."""
+        return self.box.east - self.box.west <= REGIONAL
 
     @property
     def stretch(self) -> float:
@@ -136,7 +137,7 @@ class View:
         ax.set_xlim(left, right)
         ax.set_ylim(bottom, top)
         ax.set_aspect(self.stretch)
-        if self.box.east - self.box.west <= REGIONAL:
+        if self.regional:
             ax.set_boundary(shapely_to_path(self.outline))
         land, degrees = [_land(self.box)], self.box.degrees
         ax.add_geometries(land, crs=degrees, facecolor=LAND, edgecolor="none", zorder=0.5)
@@ -243,13 +244,20 @@ def _projection(name: str, box: Box) -> Any:
     return cls(**{key: value for key, value in given.items() if key in inspect.signature(cls).parameters})
 
 
-def _visible(projection: Any, box: Box) -> Any:
-    """Return the rectangle that holds what `projection` shows of `box`; empty if that is nothing."""
+def _cut(projection: Any, box: Box) -> Any:
+    """Return what `projection` shows of `box`; empty if that is nothing."""
+    half = (box.east - box.west) / 2
+    sides = shapely.segmentize(shapely.box(-half, box.south, half, box.north), OUTLINE_STEP)
+    return projection.project_geometry(sides, box.degrees)
+
+
+def _rectangle(projection: Any, box: Box) -> Any:
+    """Return the rectangle about what `projection` shows of `box`; empty if that is nothing."""
     half = min((box.east - box.west) / 2, SEAM)
     lon, lat = np.meshgrid(np.linspace(-half, half, 361), np.linspace(box.south, box.north, 181))
     points = projection.transform_points(box.degrees, lon, lat)[..., :2].reshape(-1, 2)
     shown = shapely.MultiPoint(points[np.isfinite(points).all(-1)])
-    return shapely.box(*shown.bounds).intersection(projection.domain.envelope) if not shown.is_empty else shown
+    return shown.envelope.intersection(projection.domain.envelope)
 
 
 @cache

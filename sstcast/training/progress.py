@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import Any
 
 from rich import progress as bar
+from rich.console import Console
 
 QUICK = 0.5  # seconds
 
@@ -26,6 +27,7 @@ class Progress:
             bar.TimeRemainingColumn(),
             expand=True,
             disable=not shown,
+            console=Console(force_jupyter=False),  # plain text in notebooks: widgets do not survive saving
         )
         self.task = self.bar.add_task("training", total=steps, loss="-", validation="-")
 

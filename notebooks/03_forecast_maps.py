@@ -1,0 +1,106 @@
+# ---
+# jupyter:
+#   jupytext:
+#     formats: ipynb,py:percent
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Forecast maps
+#
+# From a trained network to next month's ocean on a map: where it is right, where it is wrong, and one forecast beside
+# what came true. The network is trained for so few steps here that the notebook stays short.
+
+# %%
+# %matplotlib inline
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import xarray as xr
+from IPython.display import display
+
+import sstcast
+from sstcast.config import load_config
+from sstcast.evaluation.atlas import Atlas, draw_field
+from sstcast.evaluation.evaluate import evaluate
+from sstcast.evaluation.indices import box_mean
+from sstcast.evaluation.maps import draw_forecast
+from sstcast.ocean.prepare import prepare
+from sstcast.training.train import train, training_windows
+
+config = load_config(
+    Path("configs/demo.yaml"),
+    [
+        "name=notebook-maps",
+        "runs=../runs",
+        "data.directory=../data/prepared",
+        "model.width=32",
+        "model.layers=2",
+        "training.epochs=3",
+        "training.windows_per_epoch=1000",
+        "training.learning_rate=0.002",
+    ],
+)
+prepared = prepare(config.data)
+run, _ = train(config, training_windows(config))
+metrics, _ = evaluate(run)
+
+# %% [markdown]
+# ## Where are the errors?
+#
+# Root mean squared error by week of lead, over all forecasts of 2015 and 2016.
+
+# %%
+atlas = Atlas(run)
+display(draw_field(atlas, "rmse", title="RMSE, 2015-2016"))
+
+# %% [markdown]
+# The share of persistence's squared error that the network saves. Hatched cells are those where the difference could
+# be chance: a Diebold-Mariano test in each cell, with the rate of false discoveries over the map controlled.
+
+# %%
+display(draw_field(atlas, "skill", title="Skill over persistence, 2015-2016"))
+
+# %% [markdown]
+# ## One forecast
+#
+# `sstcast.load` gives a run that forecasts from any days of temperature, in degrees, on its grid. Here it sees six
+# weeks of the summer of 2016, when the whole region was far warmer than usual.
+
+# %%
+cube, _ = prepared.open()
+day = "2016-01-31"
+forecast = sstcast.load(run.folder).forecast(cube.sst.sel(time=slice(None, day)))
+forecast
+
+# %%
+one = forecast.isel(init_time=0)
+truth = cube.sst.sel(time=one.valid_time).drop_vars("time")
+display(draw_forecast(one.sst, truth, title=f"Forecast from {day}"))
+
+# %% [markdown]
+# ## The mean of a box
+#
+# An index is a mean over a box, weighted by area. How warm is the patch of sea east of Bass Strait going to be?
+
+# %%
+box = (150, 154, -43, -39)
+before = box_mean(cube.sst.sel(time=slice("2015-12-01", day)), box)
+after = box_mean(truth, box)
+fig, ax = plt.subplots(figsize=(8, 3.5), layout="constrained")
+ax.plot(before.time, before, color="k", label="observed")
+ax.plot(one.valid_time, after, color="k", ls=":", label="came true")
+ax.plot(one.valid_time, box_mean(one.sst, box), color="tab:red", label="forecast")
+ax.plot(one.valid_time, xr.full_like(after, before[-1]), color="tab:blue", lw=1, label="last day's temperature")
+ax.set(ylabel="SST, °C", title="Mean of 150-154° E, 43-39° S")
+ax.legend(ncols=2)
+plt.show()
+
+# %% [markdown]
+# The same from the command line, into a CF file: `sstcast forecast runs/demo --date 2016-01-31 --out forecast.nc`.
