@@ -6,7 +6,9 @@ runs/NAME/
   history.csv       one row an epoch: loss, learning rate, validation scores, seconds since the start
   checkpoints/      best.pt (best validation score) and step-N.pt (to continue from)
   forecasts.zarr    sst(init_time, lead, lat, lon) in degC for the test days
+  scores.nc         scores by date, lead, tile and cell
   metrics.json      scores of the model and of the baselines
+  forecast-DATE.nc  single forecasts
   maps/             PNG files
   report.html       all of it on one page
 
