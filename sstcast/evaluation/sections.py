@@ -103,6 +103,7 @@ def errors(metrics: Scores, tables: xr.Dataset) -> Section:
     intervals = {name: _rmse_interval(error.sel(forecast=name), metrics["block"]) for name in (MODEL, REFERENCE)}
     rmse = charts.by_lead({name: of["rmse"] for name, of in by_method.items()}, "RMSE (°C)", intervals=intervals)
     acc = charts.by_lead({name: of["acc"] for name, of in by_method.items()}, "Anomaly correlation")
+    bias = charts.by_lead({name: of["bias"] for name, of in by_method.items()}, "Bias (°C)", zero=True)
     compared = {name: of for name, of in metrics["skill"][DEGREES].items() if name != "climatology"}
     skill = charts.by_lead(
         {name: of["by_lead"] for name, of in compared.items()},
@@ -121,6 +122,7 @@ def errors(metrics: Scores, tables: xr.Dataset) -> Section:
                 f"Share of a baseline's mean squared error that the model saves; above 0 it is better. {band}",
             ),
             _chart(acc, "Uncentred correlation of anomalies from the climatology of the training years."),
+            _chart(bias, "Mean of forecast minus observation, weighted by area."),
         ],
     )
 
