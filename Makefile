@@ -1,12 +1,12 @@
 # make demo   the main job on real data: prepare, train, evaluate, maps, report
 # make test   format, lint, types, tests
-# make bench-data, make bench-vn, make bench-zoo, make bench-models   the measurements quoted in docs/
+# make bench-data, make bench-train, make bench-vn, make bench-zoo, make bench-models   the measurements quoted in docs/
 
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test clean bench-data bench-vn bench-zoo bench-models
+.PHONY: demo test clean bench-data bench-train bench-vn bench-zoo bench-models
 
 demo: .venv/installed
 	$(BIN)/sstcast prepare configs/demo.yaml
@@ -34,6 +34,9 @@ test: .venv/installed-dev
 bench-data: .venv/installed
 	$(BIN)/python benchmarks/fetch.py
 	$(BIN)/python benchmarks/prepare.py
+
+bench-train: .venv/installed
+	$(BIN)/python benchmarks/train.py
 
 bench-vn: .venv/installed
 	$(BIN)/python benchmarks/virtual_node.py

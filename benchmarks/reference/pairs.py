@@ -1,0 +1,186 @@
+"""Each thing measured, twice with the same weights: sstcast's, and the plain one."""
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch_geometric.data import Batch
+from torch_geometric.loader import DataLoader
+
+from sstcast.graphs.grid import GridGraph
+from sstcast.models import build_forecaster
+from sstcast.models.convs import GAT, GatedGCN
+from sstcast.ocean.windows import Windows
+from sstcast.training.compiling import compile_model
+
+from .data import WindowDataset, grid_edges
+from .layers import GatedGCNConv, gat_conv
+from .systems import MPNN, Forecaster, Polynormer, Primphormer
+from .weights import copy_weights
+
+TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
+
+
+class Size(NamedTuple):
+    """Tiles in a batch, their nodes, the model, and days."""
+
+    batch: int = 20
+    rows: int = 30
+    columns: int = 30
+    width: int = 256
+    layers: int = 3
+    history: int = 42
+    horizon: int = 28
+
+
+class Pair(NamedTuple):
+    """Two ways to do one thing, and how long the compiler took for the first."""
+
+    ours: Callable[[], Any]
+    reference: Callable[[], Any]
+    compile_seconds: float = 0.0
+
+
+SYSTEMS: dict[str, Callable[[Size], tuple[dict[str, int], nn.Module]]] = {
+    "mpnn-vn": lambda s: ({"layers": s.layers}, MPNN(s.width, s.layers)),
+    "polynormer": lambda s: (
+        {"local_layers": s.layers, "global_layers": 2, "heads": 8},
+        Polynormer(s.width, s.layers, global_layers=2, heads=8),
+    ),
+    "primphormer": lambda s: ({"layers": s.layers, "heads": 4}, Primphormer(s.width, s.layers, heads=4)),
+}
+
+
+def random_windows(size: Size, tiles: int = 11, land: float = 0.0) -> Windows:
+    """Return windows of noise, 180 a tile."""
+    days, nodes = size.history + size.horizon + 180, size.rows * size.columns
+    ocean = torch.rand(tiles, nodes) >= land
+    return Windows(
+        values=torch.randn(days, tiles, nodes) * ocean,
+        ocean=ocean,
+        days=np.datetime64("2000-01-01") + np.arange(days),
+        shape=(size.rows, size.columns),
+        history=size.history,
+        horizon=size.horizon,
+        place=F.normalize(torch.randn(tiles, nodes, 3), dim=-1),
+    )
+
+
+def build_system(name: str, size: Size) -> tuple[Any, Forecaster]:
+    """Return both forecasters."""
+    options, backbone = SYSTEMS[name](size)
+    sizes = {"history": size.history, "horizon": size.horizon, "shape": (size.rows, size.columns)}
+    ours = build_forecaster(name, width=size.width, **sizes, **options)
+    theirs = Forecaster(backbone, size.width, size.history, size.horizon)
+    copy_weights(ours, theirs)
+    return ours, theirs
+
+
+def system(name: str, size: Size, windows: Windows, compiled: bool = True) -> Pair:
+    """Forward, backward and Adam; both functions return the loss. Raises AssertionError if forecasts differ."""
+    ours, theirs = build_system(name, size)
+    index = torch.arange(size.batch)
+    batch, dataset = windows.batch(index), WindowDataset(windows)
+    data = Batch.from_data_list([dataset[i] for i in index.tolist()])
+    model, seconds = ours, 0.0
+    if compiled:
+        model, seconds = compile_timed(ours, lambda m: m(batch.history, batch.graph).sum().backward())
+    torch.testing.assert_close(model(batch.history, batch.graph)[batch.ocean], theirs(data), **TOLERANCE)
+    torch.testing.assert_close(ours.auxiliary_loss(), theirs.auxiliary_loss(), **TOLERANCE)
+    ours_adam, theirs_adam = torch.optim.Adam(ours.parameters(), fused=True), torch.optim.Adam(theirs.parameters())
+
+    def our_step() -> Tensor:
+        error = (model(batch.history, batch.graph) - batch.target).masked_fill(~batch.ocean.unsqueeze(-1), 0)
+        loss = error.square().sum() / (batch.ocean.sum() * size.horizon)
+        ours_adam.zero_grad()
+        (loss + ours.auxiliary_loss()).backward()
+        ours_adam.step()
+        return loss.detach()
+
+    def their_step() -> Tensor:
+        loss = F.mse_loss(theirs(data), data.y)
+        theirs_adam.zero_grad()
+        (loss + theirs.auxiliary_loss()).backward()
+        theirs_adam.step()
+        return loss.detach()
+
+    return Pair(our_step, their_step, seconds)
+
+
+def layer(name: str, size: Size, compiled: bool = True) -> Pair:
+    """Forward and backward of `gat`, or of `gatedgcn` with edges of the nodes' width.
+
+    Both functions return outputs and gradients (to nodes and weights); raises AssertionError if they differ.
+    """
+    nodes, directions = size.rows * size.columns, len(GridGraph.OFFSETS)
+    grid = GridGraph(size.rows, size.columns)
+    edge_index, offsets = grid_edges(size.rows, size.columns)
+    direction = torch.tensor([GridGraph.OFFSETS.index((int(dy), int(dx))) for dx, dy in offsets.tolist()])
+
+    def along_edges(planes: Tensor) -> Tensor:
+        """Return `[edges, width]` from `[8, B, N, width]`."""
+        return planes[direction, :, edge_index[1]].transpose(0, 1).flatten(0, 1)
+
+    x, pull = (torch.randn(size.batch, nodes, size.width) for _ in range(2))
+    ours: nn.Module
+    if name == "gat":
+        ours, theirs = GAT(size.width, edge_dim=2), gat_conv(size.width, edge_dim=2, heads=4)
+        planes, edges, edge_pulls, edge_pull = list(grid.edge_attr), offsets.repeat(size.batch, 1), [], []
+    else:
+        ours, theirs = GatedGCN(size.width, size.width), GatedGCNConv(size.width)
+        states, pulls = (torch.randn(directions, *x.shape) for _ in range(2))
+        edges, edge_pull = along_edges(states).requires_grad_(), [along_edges(pulls)]
+        planes = [s.requires_grad_() for s in states.unbind()]
+        edge_pulls = [p.masked_fill(absent, 0) for p, absent in zip(pulls, grid.no_edge, strict=True)]
+    copy_weights(ours, theirs)
+    index = torch.cat([edge_index + nodes * b for b in range(size.batch)], dim=1)
+    rows, x = x.flatten(0, 1).clone().requires_grad_(), x.requires_grad_()
+
+    def gradients(module: nn.Module) -> tuple[Tensor, ...]:
+        out, new = module(x, grid, planes)
+        outputs = [out, *new] if edge_pulls else [out]
+        inputs = [x, *ours.parameters(), *(planes if edge_pulls else [])]
+        return out, *torch.autograd.grad(outputs, inputs, [pull, *edge_pulls])
+
+    def their_gradients() -> tuple[Tensor, ...]:
+        outputs = theirs(rows, index, edges)
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        inputs = [rows, *theirs.parameters(), *([edges] if edge_pull else [])]
+        return outputs[0], *torch.autograd.grad(outputs, inputs, [pull.flatten(0, 1), *edge_pull])
+
+    module, seconds = compile_timed(ours, gradients) if compiled else (ours, 0.0)
+    for mine, other in zip(gradients(module)[:2], their_gradients()[:2], strict=True):
+        torch.testing.assert_close(mine.flatten(0, 1), other, **TOLERANCE)
+    return Pair(lambda: gradients(module), their_gradients, seconds)
+
+
+def assembly(size: Size, windows: Windows) -> Pair:
+    """The next batch of random windows; both functions return (history, target), of shapes of their own."""
+    order = iter(torch.randint(len(windows), (size.batch,)) for _ in iter(int, 1))
+    batches = iter([])
+    loader = DataLoader(WindowDataset(windows), batch_size=size.batch, shuffle=True)
+
+    def ours() -> tuple[Tensor, Tensor]:
+        batch = windows.batch(next(order))
+        return batch.history, batch.target
+
+    def reference() -> tuple[Tensor, Tensor]:
+        nonlocal batches
+        data = next(batches, None)
+        if data is None:
+            batches = iter(loader)
+            data = next(batches)
+        return data.x, data.y
+
+    return Pair(ours, reference)
+
+
+def compile_timed(module: nn.Module, attempt: Callable[[nn.Module], Any]) -> tuple[nn.Module, float]:
+    """Compile as `sstcast train` does; return the module and the seconds until it had run once."""
+    started = time.perf_counter()
+    compiled = compile_model(module, True, torch.device("cpu"), 0, attempt)
+    return compiled, time.perf_counter() - started
