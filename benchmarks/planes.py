@@ -20,9 +20,10 @@ from sstcast.models.convs import MessagePassing
 
 def stacked(layer: MessagePassing, x: Tensor, graph: GridGraph) -> Tensor:
     """Compute the layer on one tensor `[B, 8, N, d]` of messages."""
-    messages = torch.stack(list(graph.source(layer.neighbor(x))), dim=1)
-    messages = (messages + layer.edge(torch.stack(list(graph.edge_attr)))[:, None]).relu()
-    total = messages.masked_fill(torch.stack(graph.no_edge, dim=1), 0).sum(1)
+    # Offsets come in pairs, so the targets in reverse order are the sources, seen from their targets.
+    messages = torch.stack(graph.target(layer.neighbor(x))[::-1], dim=1)
+    messages = (messages + layer.edge(torch.stack(graph.edge_attr, dim=1))).relu()
+    total = (messages * torch.stack(graph.target(graph.mask.unsqueeze(-1))[::-1], dim=1)).sum(1)
     return layer.root(x) + total / graph.degree.clamp(min=1)
 
 

@@ -123,7 +123,7 @@ def layer(name: str, size: Size, compiled: bool = True) -> Pair:
 
     def along_edges(planes: Tensor) -> Tensor:
         """Return `[edges, width]` from `[8, B, N, width]`."""
-        return planes[direction, :, edge_index[1]].transpose(0, 1).flatten(0, 1)
+        return planes[direction, :, edge_index[0]].transpose(0, 1).flatten(0, 1)
 
     x, pull = (torch.randn(size.batch, nodes, size.width) for _ in range(2))
     ours: nn.Module
@@ -135,7 +135,7 @@ def layer(name: str, size: Size, compiled: bool = True) -> Pair:
         states, pulls = (torch.randn(directions, *x.shape) for _ in range(2))
         edges, edge_pull = along_edges(states).requires_grad_(), [along_edges(pulls)]
         planes = [s.requires_grad_() for s in states.unbind()]
-        edge_pulls = [p.masked_fill(absent, 0) for p, absent in zip(pulls, grid.no_edge, strict=True)]
+        edge_pulls = [p * there for p, there in zip(pulls, grid.target(torch.ones(1, nodes, 1)), strict=True)]
     copy_weights(ours, theirs)
     index = torch.cat([edge_index + nodes * b for b in range(size.batch)], dim=1)
     rows, x = x.flatten(0, 1).clone().requires_grad_(), x.requires_grad_()

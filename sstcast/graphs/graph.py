@@ -8,7 +8,7 @@ Layers compute plane by plane, `[f(xj) for xj in graph.source(x)]`. Shapes, with
 |-----------------------------------------|------------------------------|-----------------------------------|
 | node features `x`                       | `[B, H*W, d]`                | `[nodes, d]`                      |
 | `source(x)`, `target(x)`, messages      | 8 planes `[B, H*W, d]`       | 1 plane `[edges, d]`              |
-| `edge_attr`                             | 8 planes `[2]`               | 1 plane `[edges, f]`, or None     |
+| `edge_attr`                             | 8 planes `[B, 1, 2]`         | 1 plane `[edges, f]`, or None     |
 | `aggregate(messages)`, `neighbors(x)`   | `[B, H*W, d]`                | `[nodes, d]`                      |
 | `pool(x)`                               | `[B, d]`                     | `[graphs, d]`                     |
 | `spread(g)`, broadcasts against `x`     | `[B, 1, d]`                  | `[nodes, d]`                      |
@@ -53,9 +53,6 @@ class Graph(Protocol):
 
     def aggregate(self, messages: Planes, reduce: Reduce = "sum") -> Tensor:
         """Reduce messages over each node's incoming edges; a node without any gets 0."""
-
-    def softmax(self, scores: Planes) -> Planes:
-        """Normalise scores over each node's incoming edges."""
 
     def neighbors(self, x: Tensor, reduce: Reduce = "sum") -> Tensor:
         """Return `aggregate(source(x))`."""

@@ -1,6 +1,7 @@
 """`GridGraph`: a regular grid, whose edges are shifted planes."""
 
 from functools import lru_cache
+from functools import reduce as reduce_by
 
 import torch
 from torch import Tensor
@@ -30,42 +31,41 @@ class GridGraph:
     ) -> None:
         self.height, self.width, self.wrap, self.geography = height, width, wrap, geography
         self.mask = torch.ones(1, height * width, dtype=torch.bool) if mask is None else mask
-        # [B, H*W, 1] a direction: True where the source lies off the grid or takes no part.
-        self.no_edge = [~plane for plane in self.source(self.mask.unsqueeze(-1))]
-        self.degree = torch.stack([~plane for plane in self.no_edge]).sum(0)
+        there = self.mask.unsqueeze(-1).float()
+        by_row = there + self._shift(there, 0, 1) + self._shift(there, 0, -1)
+        # [B, H*W, 1]: how many neighbours take part
+        self.degree = by_row + self._shift(by_row, 1, 0) + self._shift(by_row, -1, 0) - there
         offsets = [(float(dx), float(dy)) for dy, dx in self.OFFSETS]
-        self.edge_attr = list(torch.tensor(offsets, device=self.mask.device))
+        planes = torch.tensor(offsets, device=self.mask.device)[:, None, None]
+        # Once a sample: a compiled backward pass then sums their gradients by sample, which fits its cache.
+        self.edge_attr = list(planes.expand(-1, len(self.mask), 1, -1))
 
     def source(self, x: Tensor) -> Planes:
-        """Return node features at each edge's source, 0 beyond the border."""
-        grid = x.reshape(x.shape[0], self.height, self.width, x.shape[-1])
-        if self.wrap:
-            grid = torch.cat([grid[:, :, -1:], grid, grid[:, :, :1]], dim=2)
-        grid = F.pad(grid, (0, 0, 0 if self.wrap else 1, 0 if self.wrap else 1, 1, 1))
-        h, w = self.height, self.width
-        return [grid[:, 1 + dy : 1 + dy + h, 1 + dx : 1 + dx + w].flatten(1, 2) for dy, dx in self.OFFSETS]
+        """Return `x` once a direction: planes lie at their edges' sources."""
+        return [x] * len(self.OFFSETS)
 
     def target(self, x: Tensor) -> Planes:
-        """Return `x` once a direction."""
-        return [x] * len(self.OFFSETS)
+        """Return node features at each edge's target, 0 beyond the border."""
+        return [self._shift(x, -dy, -dx) for dy, dx in self.OFFSETS]
 
     def aggregate(self, messages: Planes, reduce: Reduce = "sum") -> Tensor:
         """Reduce messages over the 8 directions."""
-        pairs = list(zip(messages, self.no_edge, strict=True))
+        absent, beyond = ~self.mask.unsqueeze(-1), -torch.inf if reduce == "max" else 0.0
+        arrived = [
+            self._shift(m.masked_fill(absent, beyond), dy, dx, beyond)
+            for m, (dy, dx) in zip(messages, self.OFFSETS, strict=True)
+        ]
         if reduce == "max":
-            best = torch.stack([m.masked_fill(absent, -torch.inf) for m, absent in pairs]).amax(0)
-            return best.masked_fill(self.degree == 0, 0)
-        total = pairs[0][0].masked_fill(pairs[0][1], 0)
-        for message, absent in pairs[1:]:
-            total = total + message.masked_fill(absent, 0)
+            return reduce_by(torch.maximum, arrived).masked_fill(self.degree == 0, 0)
+        total = sum(arrived[1:], start=arrived[0])
         return total / self.degree.clamp(min=1).to(total.dtype) if reduce == "mean" else total
 
-    def softmax(self, scores: Planes) -> Planes:
-        """Normalise scores over the 8 directions."""
-        lowest = torch.finfo(scores[0].dtype).min
-        pairs = list(zip(scores, self.no_edge, strict=True))
-        weights = torch.stack([s.masked_fill(absent, lowest) for s, absent in pairs]).softmax(0)
-        return [w.masked_fill(absent, 0) for w, absent in zip(weights, self.no_edge, strict=True)]
+    def _shift(self, x: Tensor, dy: int, dx: int, beyond: float = 0.0) -> Tensor:
+        """Return what lies (dy, dx) further on, and `beyond` beyond the border."""
+        grid = x.expand(-1, self.height * self.width, -1).unflatten(1, (self.height, self.width))
+        if self.wrap:
+            grid, dx = grid.roll(-dx, dims=2), 0
+        return F.pad(grid, (0, 0, -dx, dx, -dy, dy), value=beyond).flatten(1, 2)
 
     def neighbors(self, x: Tensor, reduce: Reduce = "sum") -> Tensor:
         """Reduce the 8 neighbours."""
@@ -95,7 +95,7 @@ class GridGraph:
         """Return one sample's edges as `[2, edges]` of (source, target), masks aside."""
         nodes = torch.arange(1, self.height * self.width + 1).reshape(1, -1, 1)  # from 1: 0 is beyond the border
         pairs = [
-            torch.stack([s, t])[:, s > 0] for s, t in zip(self.source(nodes), self.target(nodes), strict=True)
+            torch.stack([s, t])[:, t > 0] for s, t in zip(self.source(nodes), self.target(nodes), strict=True)
         ]
         return torch.cat(pairs, dim=1) - 1
 

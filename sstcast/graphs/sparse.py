@@ -56,10 +56,6 @@ class SparseGraph:
         """Scatter messages to their targets."""
         return pyg.scatter(messages[0], self.edge_index[1], dim_size=len(self.batch), reduce=reduce)
 
-    def softmax(self, scores: Planes) -> Planes:
-        """Normalise scores over the edges of each target."""
-        return [pyg.softmax(scores[0], self.edge_index[1], num_nodes=len(self.batch))]
-
     def neighbors(self, x: Tensor, reduce: Reduce = "sum") -> Tensor:
         """Gather and scatter."""
         return self.aggregate(self.source(x), reduce)

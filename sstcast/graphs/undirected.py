@@ -38,7 +38,8 @@ def _of_grid(graph: GridGraph, x: Tensor) -> UndirectedEdges:
     half = [i for i, (dy, dx) in enumerate(graph.OFFSETS) if (dx, dy) > (0, 0)]
     first, second = graph.source(x), graph.target(x)
     shape = (*x.shape[:2], 2)
-    edges = [~graph.no_edge[i].squeeze(-1) & graph.mask for i in half]
+    at_target = graph.target(graph.mask.unsqueeze(-1))
+    edges = [at_target[i].squeeze(-1) & graph.mask for i in half]
     return UndirectedEdges(
         torch.cat([first[i] for i in half], dim=1),
         torch.cat([second[i] for i in half], dim=1),

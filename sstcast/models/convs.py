@@ -107,14 +107,15 @@ class GAT(Conv):
         if self.edge is not None and edges is not None:
             by_edge = [self._score(self.edge(e), self.attend_edge) for e in edges]
             scores = [s + e for s, e in zip(scores, by_edge, strict=True)]
-        own = F.leaky_relu(source + target, 0.2)
-        weights, own_weight = softmax_with_self(graph, [F.leaky_relu(s, 0.2) for s in scores], own)
+        weights, own = exponentials(
+            graph, [F.leaky_relu(s, 0.2) for s in scores], F.leaky_relu(source + target, 0.2)
+        )
         messages = [self._weigh(w, m) for w, m in zip(weights, graph.source(x), strict=True)]
-        x = self._weigh(own_weight, x) + graph.aggregate(messages)
+        x = self._weigh(1 / (graph.aggregate(weights) + own), self._weigh(own, x) + graph.aggregate(messages))
         return x if self.bias is None else x + self.bias, edges
 
     def _score(self, x: Tensor, attend: Tensor) -> Tensor:
-        return (x.unflatten(-1, (self.heads, -1)) * attend).sum(-1)
+        return x @ torch.block_diag(*attend.unsqueeze(-1))  # a product, where a sum by head is slow
 
     def _weigh(self, weight: Tensor, x: Tensor) -> Tensor:
         return (weight.unsqueeze(-1) * x.unflatten(-1, (self.heads, -1))).flatten(-2)
@@ -178,8 +179,8 @@ def add_edges(messages: Planes, linear: nn.Linear | None, edges: Planes | None) 
     return [m + linear(e) for m, e in zip(messages, edges, strict=True)]
 
 
-def softmax_with_self(graph: Graph, scores: Planes, own: Tensor) -> tuple[Planes, Tensor]:
-    """Normalise scores over each node's incoming edges and the node itself; return their weights and its own.
+def exponentials(graph: Graph, scores: Planes, own: Tensor) -> tuple[Planes, Tensor]:
+    """Return what a softmax over each node's incoming edges and the node itself divides by its sum.
 
     Scores are taken relative to the node's own, whose weight is then exp(0): no node is without a largest score.
     """
@@ -187,5 +188,4 @@ def softmax_with_self(graph: Graph, scores: Planes, own: Tensor) -> tuple[Planes
     highest = graph.aggregate(relative, "max").clamp(min=0).detach()
     # The clamp is for edges that the graph masks: they may exceed the highest, and inf has no gradient.
     weights = [(r - h).clamp(max=0).exp() for r, h in zip(relative, graph.target(highest), strict=True)]
-    total = graph.aggregate(weights) + (-highest).exp()
-    return [w / t for w, t in zip(weights, graph.target(total), strict=True)], (-highest).exp() / total
+    return weights, (-highest).exp()

@@ -73,7 +73,8 @@ class Windows:
         tiles = self.values.shape[1]
         tile = index % tiles
         day = (index // tiles)[:, None] + torch.arange(self.history + self.horizon, device=index.device)
-        window = self.values[day, tile[:, None]].transpose(1, 2)
+        rows = self.values.flatten(0, 1).index_select(0, (day * tiles + tile[:, None]).flatten())
+        window = rows.unflatten(0, day.shape).transpose(1, 2)
         ocean, place = self.ocean[tile], self.place[tile]
         season = self.season[day[:, self.history - 1], None].expand(-1, place.shape[1], -1)
         geography = torch.cat([place, season], dim=-1)

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 LEAST_STEPS_ON_CPU = 2000  # about a minute of the demo's model; compiling takes a good part of one
+READS = {"realize_reads_threshold": 6}
 
 
 def compile_model(
@@ -30,7 +31,10 @@ def compile_model(
     compiled: nn.Module = torch.compile(model, dynamic=False, mode=mode)  # type: ignore[assignment]
     buffers = {name: value.clone() for name, value in model.named_buffers()}
     try:
-        attempt(compiled)
+        # Without recomputed views a backward pass loads ReLU's signs as bytes, which a CPU unpacks one by one, and
+        # with the usual limit of 4 reads messages are kept in memory, a plane a direction.
+        with torch._functorch.config.patch(recompute_views=True), torch._inductor.config.patch(READS):
+            attempt(compiled)
     except Exception as error:
         reason = str(error).strip().partition("\n")[0]
         print(f"not compiled: {type(error).__name__}: {reason}; training goes on without", flush=True)
