@@ -51,8 +51,10 @@ class ExphormerAttention(nn.Module):
         virtual_q, virtual_k, virtual_v = self.qkv(virtual).chunk(3, dim=-1)
 
         keys, values = [], []  # those that every node has, aligned with the nodes
+        first = torch.arange(len(mask), device=mask.device).unsqueeze(1) * mask.shape[1]  # row of each graph
         for index in random_cycles(mask, self.cycles, self.seed):
-            key, value = graph.sparse(padded.gather(1, index.unsqueeze(-1).expand_as(padded))).chunk(2, dim=-1)
+            there = padded.flatten(0, 1).index_select(0, (first + index).flatten()).view_as(padded)
+            key, value = graph.sparse(there).chunk(2, dim=-1)
             keys.append(key * self.expander)
             values.append(value)
         for key, value in zip(virtual_k.unbind(1), virtual_v.unbind(1), strict=True):

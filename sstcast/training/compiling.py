@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 LEAST_STEPS_ON_CPU = 2000  # about a minute of the demo's model; compiling takes a good part of one
-READS = {"realize_reads_threshold": 6}
+READS = {"realize_reads_threshold": 5}
 
 
 def compile_model(
