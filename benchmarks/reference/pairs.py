@@ -1,6 +1,5 @@
 """Each thing measured, twice with the same weights: sstcast's, and the plain one."""
 
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -22,6 +21,7 @@ from .layers import GatedGCNConv, gat_conv
 from .systems import MPNN, Forecaster, Polynormer, Primphormer
 from .weights import copy_weights
 
+CPU = torch.device("cpu")
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 
 
@@ -38,11 +38,10 @@ class Size(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Two ways to do one thing, and how long the compiler took for the first."""
+    """Two ways to do one thing."""
 
     ours: Callable[[], Any]
     reference: Callable[[], Any]
-    compile_seconds: float = 0.0
 
 
 SYSTEMS: dict[str, Callable[[Size], tuple[dict[str, int], nn.Module]]] = {
@@ -86,9 +85,7 @@ def system(name: str, size: Size, windows: Windows, compiled: bool = True) -> Pa
     index = torch.arange(size.batch)
     batch, dataset = windows.batch(index), WindowDataset(windows)
     data = Batch.from_data_list([dataset[i] for i in index.tolist()])
-    model, seconds = ours, 0.0
-    if compiled:
-        model, seconds = compile_timed(ours, lambda m: m(batch.history, batch.graph).sum().backward())
+    model = compile_model(ours, compiled, CPU, 0, lambda m: m(batch.history, batch.graph).sum().backward())
     torch.testing.assert_close(model(batch.history, batch.graph)[batch.ocean], theirs(data), **TOLERANCE)
     torch.testing.assert_close(ours.auxiliary_loss(), theirs.auxiliary_loss(), **TOLERANCE)
     ours_adam, theirs_adam = torch.optim.Adam(ours.parameters(), fused=True), torch.optim.Adam(theirs.parameters())
@@ -108,7 +105,7 @@ def system(name: str, size: Size, windows: Windows, compiled: bool = True) -> Pa
         theirs_adam.step()
         return loss.detach()
 
-    return Pair(our_step, their_step, seconds)
+    return Pair(our_step, their_step)
 
 
 def layer(name: str, size: Size, compiled: bool = True) -> Pair:
@@ -152,10 +149,10 @@ def layer(name: str, size: Size, compiled: bool = True) -> Pair:
         inputs = [rows, *theirs.parameters(), *([edges] if edge_pull else [])]
         return outputs[0], *torch.autograd.grad(outputs, inputs, [pull.flatten(0, 1), *edge_pull])
 
-    module, seconds = compile_timed(ours, gradients) if compiled else (ours, 0.0)
+    module = compile_model(ours, compiled, CPU, 0, gradients)
     for mine, other in zip(gradients(module)[:2], their_gradients()[:2], strict=True):
         torch.testing.assert_close(mine.flatten(0, 1), other, **TOLERANCE)
-    return Pair(lambda: gradients(module), their_gradients, seconds)
+    return Pair(lambda: gradients(module), their_gradients)
 
 
 def assembly(size: Size, windows: Windows) -> Pair:
@@ -177,10 +174,3 @@ def assembly(size: Size, windows: Windows) -> Pair:
         return data.x, data.y
 
     return Pair(ours, reference)
-
-
-def compile_timed(module: nn.Module, attempt: Callable[[nn.Module], Any]) -> tuple[nn.Module, float]:
-    """Compile as `sstcast train` does; return the module and the seconds until it had run once."""
-    started = time.perf_counter()
-    compiled = compile_model(module, True, torch.device("cpu"), 0, attempt)
-    return compiled, time.perf_counter() - started
