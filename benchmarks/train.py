@@ -81,6 +81,14 @@ def matrix_products(step: Callable[[], Any]) -> Callable[[], None]:
     return run
 
 
+def rates() -> str:
+    """Return the rate of large matrix products and of copies, in and out counted."""
+    square, large, other = torch.randn(2048, 2048), torch.randn(2**26), torch.zeros(2**26)
+    times = turns([lambda: square @ square, lambda: other.copy_(large)], 5, 1)
+    products, copies = 2 * 2048**3 / times[0] / 1e6, 2 * 4 * 2**26 / times[1] / 1e6
+    return f"matrix products {products:.0f} Gflop/s, copies {copies:.0f} GB/s"
+
+
 def build(name: str, size: Size, windows: Windows, compiled: bool = True) -> Pair:
     """Return the pair called `name`."""
     if name in SYSTEMS:
@@ -100,7 +108,8 @@ def main() -> None:
     windows = random_windows(size)
     print(
         f"sstcast {__version__}, torch {torch.__version__}, torch-geometric {torch_geometric.__version__}, Python "
-        f"{platform.python_version()}, {platform.machine()}, {options.threads} threads, {dt.date.today()}\n"
+        f"{platform.python_version()}, {platform.machine()}, {options.threads} threads, {dt.date.today()}; "
+        f"{rates()}\n"
     )
     print(f"| | {' | '.join(COLUMNS)} |\n{'|---' * (len(COLUMNS) + 1)}|", flush=True)
     for name in options.only:
