@@ -9,7 +9,6 @@ import torch
 from torch import nn
 
 LEAST_STEPS_ON_CPU = 2000  # about a minute of the demo's model; compiling takes a good part of one
-READS = {"realize_reads_threshold": 5}
 
 
 def compile_model(
@@ -27,13 +26,17 @@ def compile_model(
     if device.type == "cpu" and not any(map(shutil.which, (os.environ.get("CXX", "g++"), "g++", "clang++"))):
         print("not compiled: there is no C++ compiler; install g++ or set training.compile=false", flush=True)
         return model
+    from torch._functorch import config as aot  # these two take a second to import
+    from torch._inductor import config as inductor
+
     mode = "reduce-overhead" if device.type == "cuda" else None  # CUDA graphs: all steps are of one shape
+    # On a CPU a backward pass would load ReLU's signs as bytes, which are unpacked one by one, unless views are
+    # recomputed; and with the usual limit of 4 reads, messages would be stored, a plane a direction.
+    views, reads = (True, 5) if device.type == "cpu" else (False, 4)
     compiled: nn.Module = torch.compile(model, dynamic=False, mode=mode)  # type: ignore[assignment]
     buffers = {name: value.clone() for name, value in model.named_buffers()}
     try:
-        # Without recomputed views a backward pass loads ReLU's signs as bytes, which a CPU unpacks one by one, and
-        # with the usual limit of 4 reads messages are kept in memory, a plane a direction.
-        with torch._functorch.config.patch(recompute_views=True), torch._inductor.config.patch(READS):
+        with aot.patch(recompute_views=views), inductor.patch(realize_reads_threshold=reads):
             attempt(compiled)
     except Exception as error:
         reason = str(error).strip().partition("\n")[0]
