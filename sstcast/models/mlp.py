@@ -7,7 +7,7 @@ from sstcast.models.base import Backbone, ForecastModel
 
 
 class TileMLP(ForecastModel):
-    """A tile's history as one vector -> `hidden` -> its future as one vector (Cai et al. 2023, D.4).
+    """A tile's history as one vector -> `hidden` -> its changes since the last day as one (Cai et al. 2023, D.4).
 
     Its weights belong to places, so it knows neither permutations nor other tile sizes.
     """
@@ -20,7 +20,8 @@ class TileMLP(ForecastModel):
     def forward(self, history: Tensor, graph: Graph) -> Tensor:
         """Forecast the coming days."""
         x, _ = graph.dense(history)
-        return graph.sparse(self.net(x.flatten(1)).reshape(-1, self.nodes, self.horizon))
+        change = self.net(x.flatten(1)).reshape(-1, self.nodes, self.horizon)
+        return history[..., -1:] + graph.sparse(change)
 
 
 class PointwiseMLP(Backbone):
