@@ -1,5 +1,5 @@
 # make demo   the main job on real data: prepare, train, evaluate, maps, report
-# make test   format, lint, types, tests
+# make test   format, lint, types, tests (notebooks first: they take longest, and must not come last, one by one)
 # make bench-data, make bench-train, make bench-vn, make bench-zoo, make bench-models   the measurements quoted in docs/
 
 PYTHON ?= python3
@@ -19,7 +19,7 @@ test: .venv/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --nbmake tests notebooks
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder --nbmake notebooks tests
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
