@@ -48,28 +48,33 @@ class BenchmarkTask:
         return self.objective.loss(model(batch), batch)
 
     def validate(self, model: nn.Module) -> dict[str, float]:
-        """Return the score of the validation samples.
+        """Return the score and the mean loss of the validation samples.
 
-        Raises SSTCastError if it is not defined, as a ROC-AUC of one answer only.
+        Raises SSTCastError if the score is not defined, as a ROC-AUC of one answer only.
         """
-        score = self.score(model, self.split.validation)
+        score, loss = self._judge(model, self.split.validation)
         if score != score:
             raise SSTCastError(
                 f"{self.dataset.name}: {self.dataset.metric} of the validation split is not defined: the model's "
                 "outputs are not finite, or the split lacks one of the answers; choose another split or metric"
             )
-        return {self.dataset.metric: score}
+        return {self.dataset.metric: score, "loss": loss}
 
-    @torch.no_grad()
     def score(self, model: nn.Module, samples: Tensor) -> float:
         """Return the data set's metric over all of `samples`."""
-        judged = []
+        return self._judge(model, samples)[0]
+
+    @torch.no_grad()
+    def _judge(self, model: nn.Module, samples: Tensor) -> tuple[float, float]:
+        judged, loss, weight = [], 0.0, 0.0
         for batch in self.batches(samples):
             with self.fabric.autocast():
                 out = model(batch)
             judged.append([part.cpu() for part in self.objective.judged(out.float(), batch)])
+            loss += float(self.objective.loss(out.float(), batch))
+            weight += float(self.objective.weight(batch))
         prediction, target = (torch.cat(parts).numpy() for parts in zip(*judged, strict=True))
-        return METRICS[self.dataset.metric](prediction, target)
+        return METRICS[self.dataset.metric](prediction, target), loss / max(weight, 1e-12)
 
     def describe(self, index: Tensor) -> str:
         """Name the samples."""

@@ -180,9 +180,11 @@ class Trainer:
         scores = self.task.validate(model)
         state.seconds += time.monotonic() - started
         score = next(iter(scores.values())) * (1 if self.task.lower_is_better else -1)
-        better = score < state.best
+        # Few samples often score the same; the lower loss decides, where the task returns one.
+        loss = scores.get("loss", math.inf)
+        better = (score, loss) < (state.best, state.best_loss)
         if better:
-            state.best, state.best_epoch = score, state.epoch
+            state.best, state.best_loss, state.best_epoch = score, loss, state.epoch
             self._save_best()
         row = {"epoch": state.epoch, "train_loss": self._mean_loss}
         row |= {"learning_rate": self.optimizer.param_groups[0]["lr"]}

@@ -20,6 +20,7 @@ class State:
     skipped: int = 0
     seconds: float = 0.0
     best: float = math.inf  # score to be minimised
+    best_loss: float = math.inf  # decides between equal scores
     best_epoch: int = -1
     history: list[dict[str, Any]] = field(default_factory=list)
 

@@ -27,7 +27,7 @@ class Task(Protocol):
         """
 
     def validate(self, model: nn.Module) -> dict[str, float]:
-        """Return scores of `model`, which is in evaluation mode; the first one selects."""
+        """Return scores of `model`, which is in evaluation mode: the first one selects, `loss` between equals."""
 
     def describe(self, index: Tensor) -> str:
         """Name these samples to a person who must find out what is wrong with them."""

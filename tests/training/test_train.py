@@ -117,6 +117,17 @@ def test_patience_stops_early(run_yaml: Path) -> None:
     assert not train(config, windows)[1]
 
 
+def test_of_equal_scores_the_lower_loss_is_better(run_yaml: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few validation samples often score the same; a lower loss does not make up for a worse score."""
+    scores = iter([(2.0, 5.0), (1.0, 9.0), (1.0, 7.0), (1.0, 8.0), (3.0, 1.0)])
+    monkeypatch.setattr(
+        ForecastTask, "validate", lambda *_: dict(zip(("error", "loss"), next(scores), strict=True))
+    )
+    run, _ = train(*setup(run_yaml, "training.epochs=5"))
+    assert list(pd.read_csv(run.history)["best"]) == [True, True, True, False, False]
+    assert load_checkpoint(run.best)["epoch"] == 2
+
+
 def test_epochs_draw_without_replacement_and_differ(run_yaml: Path) -> None:
     config, windows = setup(run_yaml)
     task = ForecastTask(windows, config.training, start(config.training))
