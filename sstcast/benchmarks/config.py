@@ -50,8 +50,9 @@ class BenchmarkConfig(Strict):
     """One model on one data set, for one or more seeds.
 
     With `local_epochs`, Polynormer's local layers train first, and the best of them go on with global attention.
-    `part` is the number of nodes of a random part of a graph that does not fit as a whole. Raw files are below
-    `root`; what was read is kept in `cache`.
+    `part` is the number of nodes of a random part of a graph that does not fit as a whole. Of many graphs,
+    those of `bucket` batches are sorted by size before they are dealt to them, so that attention pads less. Raw
+    files are below `root`; what was read is kept in `cache`.
     """
 
     dataset: str
@@ -62,6 +63,7 @@ class BenchmarkConfig(Strict):
     training: TrainingConfig = TrainingConfig()
     local_epochs: int = Field(default=0, ge=0)
     part: int | None = Field(default=None, ge=1)
+    bucket: int = Field(default=1, ge=1)
     root: Path = Path("data/graphs")
     cache: Path = Path("data/prepared/graphs")
     runs: Path = Path("runs/benchmarks")

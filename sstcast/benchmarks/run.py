@@ -66,11 +66,10 @@ def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple
     objective = build_objective(dataset, graphs, split.train)
     model = build_predictor(config, dataset, graphs, objective.outputs)
     graphs = with_positions(graphs, dataset.name, *positions_of(model), config.cache)
-    kind: type[BenchmarkTask] = ManyGraphs
-    if graphs.transductive:
-        kind = OneGraph if config.part is None else PartsOfOneGraph
-    batch_size = config.part or config.training.batch_size
-    return kind(dataset, graphs, split, objective, batch_size, fabric), model
+    common = (dataset, graphs, split, objective, config.part or config.training.batch_size, fabric)
+    if not graphs.transductive:
+        return ManyGraphs(*common, bucket=config.bucket), model
+    return (OneGraph if config.part is None else PartsOfOneGraph)(*common), model
 
 
 def _fit_and_score(config: BenchmarkConfig, run: Run, loaded: Loaded, fabric: Fabric) -> Result:

@@ -84,20 +84,36 @@ class BenchmarkTask:
 
 
 class ManyGraphs(BenchmarkTask):
-    """Mini-batches of graphs."""
+    """Mini-batches of graphs.
+
+    Attention pads the graphs of a batch to the largest. With a `bucket` of more than one batch, the graphs of so
+    many are sorted by size before they are dealt to them, and the batches come in random order.
+    """
+
+    def __init__(self, *arguments: Any, bucket: int = 1) -> None:
+        super().__init__(*arguments)
+        self.bucket = bucket
 
     def order(self, seed: int, epoch: int) -> list[Tensor]:
         """Shuffle the training graphs."""
-        train = self.split.train
-        return list(train[torch.randperm(len(train), generator=_generator(seed, epoch))].split(self.batch_size))
+        train, generator = self.split.train, _generator(seed, epoch)
+        shuffled = train[torch.randperm(len(train), generator=generator)]
+        if self.bucket == 1:
+            return list(shuffled.split(self.batch_size))
+        buckets = shuffled.split(self.bucket * self.batch_size)
+        batches = [batch for one in buckets for batch in self._by_size(one).split(self.batch_size)]
+        return [batches[i] for i in torch.randperm(len(batches), generator=generator)]
 
     def batch(self, index: Tensor) -> GraphBatch:
         """Return these graphs on the device."""
         return self.graphs.batch(index)
 
     def batches(self, samples: Tensor) -> Any:
-        """Cut graphs into batches."""
-        return (self.graphs.batch(index) for index in samples.split(self.batch_size))
+        """Cut graphs into batches, by size: what is scored has no order."""
+        return (self.graphs.batch(index) for index in self._by_size(samples).split(self.batch_size))
+
+    def _by_size(self, samples: Tensor) -> Tensor:
+        return samples[self.graphs.nodes[samples].argsort(stable=True)]
 
 
 class OneGraph(BenchmarkTask):

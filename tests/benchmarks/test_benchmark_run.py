@@ -177,6 +177,23 @@ def test_parts_of_a_graph_cover_all_its_nodes(configure: Callable[..., Benchmark
     assert sum(int(task.weight(task.batch(part))) for part in first) == len(task.split.train)
 
 
+def test_a_bucket_deals_every_graph_once_and_pads_less(
+    configure: Callable[..., BenchmarkConfig], fabric: Fabric
+) -> None:
+    def padded(bucket: int) -> tuple[list[int], int]:
+        config = configure("ogbg-molpcba", "mpnn", f"bucket={bucket}", "training.batch_size=3")
+        task, _ = build_task(config, load(config.declaration, config.root, config.cache), fabric)
+        again, batches = task.order(0, 0), task.order(0, 0)
+        assert all(torch.equal(a, b) for a, b in zip(again, batches, strict=True))
+        assert not torch.equal(torch.cat(batches), torch.cat(task.order(0, 1)))
+        sizes = [task.graphs.nodes[index] for index in batches]
+        return sorted(torch.cat(batches).tolist()), sum(int(n.max()) * len(n) - int(n.sum()) for n in sizes)
+
+    (graphs, at_random), (same, sorted_by_size) = padded(1), padded(100)
+    assert graphs == same
+    assert sorted_by_size < at_random
+
+
 def test_the_whole_graph_is_one_step_asked_about_training_nodes(
     configure: Callable[..., BenchmarkConfig], fabric: Fabric
 ) -> None:
