@@ -1,11 +1,14 @@
-"""Files that ship with sstcast, and writes that are whole or absent."""
+"""Files that ship with sstcast, writes that are whole or absent, and one process at a time to do them."""
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from filelock import FileLock, Timeout
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -23,11 +26,29 @@ def packaged(relative: str) -> Path:
 
 
 @contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Be the only process to write `path`; while another one is, say so and wait for its end.
+
+    What the other one leaves is there when this returns, so look at it inside. The lock is the kernel's and ends
+    with its process; the empty file `.NAME.lock` beside `path` stays.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path.with_name(f".{path.name}.lock"))
+    try:
+        held = lock.acquire(blocking=False)
+    except Timeout:
+        print(f"{path}: another process is writing it; waiting", file=sys.stderr, flush=True)
+        held = lock.acquire()
+    with held:
+        yield
+
+
+@contextmanager
 def atomic(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path` to write a file or a folder to; rename it into place on success.
 
     After an error the temporary is removed and `path` is what it was. A temporary left by a killed process
-    is removed by the next write of the same path.
+    is removed by the next write of the same path; where two processes may write it, be `alone`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial, previous = path.with_name(f".{path.name}.partial"), path.with_name(f".{path.name}.previous")

@@ -1,8 +1,10 @@
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from sstcast.files import atomic, packaged
+from sstcast.files import alone, atomic, packaged
 
 
 def test_what_ships_is_there() -> None:
@@ -34,3 +36,35 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path, folder: bool) -> N
         write(temporary, "new")
     assert (path / "inside" if folder else path).read_text() == "new"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def in_another_process(path: Path, inside: str) -> "subprocess.Popen[str]":
+    """Run a line alone with `path`."""
+    program = f"""
+from pathlib import Path
+from sstcast.files import alone
+path = Path({str(path)!r})
+with alone(path):
+    {inside}
+"""
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    return subprocess.Popen([sys.executable, "-c", program], text=True, **pipes)
+
+
+def test_another_process_waits_and_sees_what_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "new/thing"
+    with alone(path):
+        other = in_another_process(path, "print(path.read_text())")
+        assert other.stderr is not None
+        assert other.stderr.readline() == f"{path}: another process is writing it; waiting\n"
+        path.write_text("written")
+    assert other.communicate(timeout=60) == ("written\n", "")
+
+
+def test_a_killed_process_keeps_nobody_waiting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with in_another_process(tmp_path / "thing", "print('there', flush=True); input()") as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "there\n"
+        other.kill()
+    with alone(tmp_path / "thing"):
+        assert capsys.readouterr().err == ""

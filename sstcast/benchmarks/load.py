@@ -13,7 +13,7 @@ from sklearn.model_selection import StratifiedKFold
 from sstcast.benchmarks.graphs import Graphs, Loaded, Split
 from sstcast.benchmarks.registry import Dataset
 from sstcast.errors import SSTCastError
-from sstcast.files import atomic
+from sstcast.files import alone, atomic
 
 FORMAT = 1
 LISTED = 5  # skipped molecules that are printed; all are in a file
@@ -26,18 +26,22 @@ def load(dataset: Dataset, root: Path, cache: Path) -> Loaded:
     """
     dataset.check_files(root)
     path = cache / f"{dataset.name}-{_digest(dataset, root)}.pt"
-    if path.exists():
-        loaded = _restore(path)
-    else:
-        reader = import_module(f"sstcast.benchmarks.formats.{dataset.reader}")
-        loaded = reader.read(root / dataset.folder, dataset)
-        check_labels(loaded.graphs, dataset)
-        check_categories(loaded.graphs, dataset)
-        loaded = loaded._replace(graphs=replace(loaded.graphs, y=_shaped(loaded.graphs.y, dataset)))
-        _store(path, loaded)
+    if not path.exists():
+        with alone(path):
+            if not path.exists():
+                _store(path, _read(dataset, root))
+    loaded = _restore(path)
     if loaded.skipped:
         _report_skipped(loaded, path.with_suffix(".skipped.txt"))
     return loaded
+
+
+def _read(dataset: Dataset, root: Path) -> Loaded:
+    reader = import_module(f"sstcast.benchmarks.formats.{dataset.reader}")
+    loaded: Loaded = reader.read(root / dataset.folder, dataset)
+    check_labels(loaded.graphs, dataset)
+    check_categories(loaded.graphs, dataset)
+    return loaded._replace(graphs=replace(loaded.graphs, y=_shaped(loaded.graphs.y, dataset)))
 
 
 def choose_split(dataset: Dataset, loaded: Loaded, seed: int) -> Split:

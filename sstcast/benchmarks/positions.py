@@ -10,7 +10,7 @@ from rich.progress import Progress
 from torch import Tensor
 
 from sstcast.benchmarks.graphs import Graphs
-from sstcast.files import atomic
+from sstcast.files import alone, atomic
 from sstcast.graphs.positional import landing_probabilities, laplacian_basis
 from sstcast.graphs.sparse import SparseGraph
 
@@ -56,6 +56,8 @@ def _some(graphs: Graphs, what: str) -> Iterator[SparseGraph]:
 
 def _cached(path: Path, compute: Callable[[], list[Tensor]]) -> list[Tensor]:
     if not path.exists():
-        with atomic(path) as temporary:
-            torch.save(compute(), temporary)
+        with alone(path):
+            if not path.exists():
+                with atomic(path) as temporary:
+                    torch.save(compute(), temporary)
     return torch.load(path, weights_only=True)

@@ -11,6 +11,7 @@ RUNS/DATASET/MODEL/seed-K/
 
 import csv
 import json
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -25,7 +26,7 @@ from sstcast.benchmarks.predictor import GraphPredictor, build_predictor, positi
 from sstcast.benchmarks.tasks import BenchmarkTask, ManyGraphs, OneGraph, PartsOfOneGraph
 from sstcast.config import read_config, save_config, validate
 from sstcast.errors import SSTCastError
-from sstcast.files import atomic
+from sstcast.files import alone, atomic
 from sstcast.models.polynormer import Polynormer
 from sstcast.runs import Run, provenance
 from sstcast.training.checkpoint import load_checkpoint, load_weights
@@ -51,10 +52,11 @@ def run_benchmark(config: BenchmarkConfig, seeds: list[int]) -> list[Result]:
             loaded = load(config.declaration, config.root, config.cache)
             fabric = start(config.training)
         print(f"{run.folder}: {_describe(loaded)}", flush=True)
-        result = _fit_and_score(_of_seed(config, seed), run, loaded, fabric)
-        if fabric.is_global_zero:
-            with atomic(run.metrics) as temporary:
-                temporary.write_text(json.dumps(result, indent=2) + "\n")
+        with alone(run.checkpoints) if fabric.is_global_zero else nullcontext():
+            result = _fit_and_score(_of_seed(config, seed), run, loaded, fabric)
+            if fabric.is_global_zero:
+                with atomic(run.metrics) as temporary:
+                    temporary.write_text(json.dumps(result, indent=2) + "\n")
     return [json.loads(run.metrics.read_text()) for run in runs]
 
 

@@ -14,7 +14,7 @@ from sstcast.evaluation.forecasts import Verification
 from sstcast.evaluation.measure import measure
 from sstcast.evaluation.significance import block_length
 from sstcast.evaluation.summary import summarise
-from sstcast.files import atomic
+from sstcast.files import alone, atomic
 from sstcast.runs import Run
 
 LAYOUT = 2  # of metrics.json and scores.nc
@@ -35,11 +35,22 @@ def evaluate(run: Run) -> tuple[dict[str, Any], bool]:
     Raises SSTCastError if the test split holds too few dates or no ocean.
     """
     digest = hashlib.sha256(b"".join(member.best.read_bytes() for member in run.members)).hexdigest()
-    if run.metrics.exists() and run.forecasts.exists() and scores_file(run).exists():
-        metrics: dict[str, Any] = json.loads(run.metrics.read_text())
-        if (metrics["checkpoint"], metrics.get("layout")) == (digest, LAYOUT):
-            return metrics, False
+    if (known := _known(run, digest)) is not None:
+        return known, False
+    with alone(run.forecasts):
+        if (known := _known(run, digest)) is not None:
+            return known, False
+        return _evaluate(run, digest), True
 
+
+def _known(run: Run, digest: str) -> dict[str, Any] | None:
+    if not (run.metrics.exists() and run.forecasts.exists() and scores_file(run).exists()):
+        return None
+    metrics: dict[str, Any] = json.loads(run.metrics.read_text())
+    return metrics if (metrics["checkpoint"], metrics.get("layout")) == (digest, LAYOUT) else None
+
+
+def _evaluate(run: Run, digest: str) -> dict[str, Any]:
     config, data = run.config.data, Verification.of(run)
     block = block_length(config.horizon, data.windows.starts)
     tables = measure(run, data)
@@ -61,7 +72,7 @@ def evaluate(run: Run) -> tuple[dict[str, Any], bool]:
     }
     with atomic(run.metrics) as temporary:
         temporary.write_text(json.dumps(metrics, indent=2) + "\n")
-    return metrics, True
+    return metrics
 
 
 def reference(name: str) -> str | Run:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from sstcast import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.files import atomic, write_zarr
+from sstcast.files import alone, atomic, write_zarr
 from sstcast.ocean.anomalies import fit, standardise
 from sstcast.ocean.cube import (
     coarsen,
@@ -93,7 +93,8 @@ class Days:
 def prepare(data: DataConfig, say: Say = print) -> Prepared:
     """Bring the stores `data` asks for up to date; `say` gets a line for each.
 
-    Runs on dask's current scheduler: threads, or a cluster whose workers see the same files.
+    Runs on dask's current scheduler: threads, or a cluster whose workers see the same files. Of two processes that
+    prepare the same stores one waits for the other.
 
     Raises SSTCastError if the source is unusable, a tile is all land, or a split holds too few days.
     """
@@ -129,12 +130,13 @@ def prepare(data: DataConfig, say: Say = print) -> Prepared:
         coarse, fitted = xr.open_zarr(prepared.cube)["sst"], xr.open_zarr(prepared.statistics)
         return standardise(native, coarse, ocean_cells(native), fitted, data).assign_attrs(about)
 
-    _update(prepared.cube, recipe, days, cube, say)
-    if _recipe(prepared.statistics) != fitted:
-        with atomic(prepared.statistics) as temporary, dask_progress(prepared.statistics.name):
-            write_zarr(statistics().assign_attrs(recipe=json.dumps(fitted)), temporary, {})
-        say(f"{prepared.statistics}: statistics of {fitted['train']}")
-    _update(prepared.anomalies, fitted, days, anomalies, say)
+    with alone(prepared.cube.parent):
+        _update(prepared.cube, recipe, days, cube, say)
+        if _recipe(prepared.statistics) != fitted:
+            with atomic(prepared.statistics) as temporary, dask_progress(prepared.statistics.name):
+                write_zarr(statistics().assign_attrs(recipe=json.dumps(fitted)), temporary, {})
+            say(f"{prepared.statistics}: statistics of {fitted['train']}")
+        _update(prepared.anomalies, fitted, days, anomalies, say)
     return prepared
 
 

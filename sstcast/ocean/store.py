@@ -10,12 +10,11 @@ and renamed, and `status`, a single chunk, is renamed last. What it calls presen
 
 import datetime as dt
 import errno
-import fcntl
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -24,7 +23,7 @@ from numcodecs import Shuffle, Zstd
 from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
-from sstcast.files import atomic
+from sstcast.files import alone, atomic
 from sstcast.ocean.days import BLOCK, STATUS, Day, block_of
 from sstcast.ocean.granule import FILL
 from sstcast.ocean.grid import Grid
@@ -55,11 +54,9 @@ class RawStore:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Be the only one to write; raise SSTCastError if another process does, or nothing can be written."""
+        """Be the only one to write, or wait for that; raise SSTCastError if nothing can be written."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with (self.path.parent / f".{self.path.name}.lock").open("w") as lock:
-                self._lock(lock)
+            with alone(self.path):
                 beside = self.path.parent.glob(f".{self.path.name}.*.nc*")
                 for leftover in [*self.path.rglob("*.partial"), *beside]:  # of a killed process
                     leftover.unlink()
@@ -72,12 +69,6 @@ class RawStore:
             raise SSTCastError(
                 f"{self.path}: {reason} and run the same command again, what is there is kept"
             ) from error
-
-    def _lock(self, file: TextIO) -> None:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise SSTCastError(f"{self.path}: another fetch is writing to it; wait for its end") from None
 
     def put(self, days: Mapping[dt.date, Day], last: dt.date) -> None:
         """Keep `days`, block by block, on a calendar that reaches at least `last`.

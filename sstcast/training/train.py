@@ -1,11 +1,13 @@
 """The verb `train`: fit a forecaster to the windows of a prepared ocean."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import torch
 
 from sstcast.config import RunConfig, load_config, parse_seeds
 from sstcast.errors import SSTCastError
+from sstcast.files import alone
 from sstcast.models import build_forecaster
 from sstcast.models.base import ForecastModel
 from sstcast.ocean.prepare import Prepared
@@ -20,7 +22,8 @@ def train(config: RunConfig, windows: dict[str, Windows]) -> tuple[Run, bool]:
     """Fit `config.model` to `windows["train"]`, selecting by the error on `windows["validation"]`.
 
     Returns the run and whether there was anything to do. A run that was interrupted goes on where it
-    stopped: on a CPU to the same weights, bit by bit, that an undisturbed run ends with.
+    stopped: on a CPU to the same weights, bit by bit, that an undisturbed run ends with. Where another process
+    trains it, this one waits, and takes over should that one die.
 
     Raises SSTCastError if the run's folder holds another configuration, the device is not there or the loss is
     not finite, and Interrupted after Ctrl-C or SIGTERM, when `checkpoints/` holds all that was learnt.
@@ -30,12 +33,15 @@ def train(config: RunConfig, windows: dict[str, Windows]) -> tuple[Run, bool]:
         raise SSTCastError(f"{config.folder}: is an ensemble; continue it with --resume {config.folder}")
     torch.manual_seed(config.training.seed)
     model = forecaster(config, windows["train"])
-    run = Run.create(config, write=fabric.is_global_zero)
-    fabric.barrier()
-    trainer = Trainer(run, config, config.training, model, ForecastTask(windows, config.training, fabric), fabric)
-    if trainer.finished:
-        return run, False
-    trainer.fit()
+    first = fabric.is_global_zero
+    run = Run.create(config, write=first)
+    with alone(run.checkpoints) if first else nullcontext():
+        fabric.barrier()
+        task = ForecastTask(windows, config.training, fabric)
+        trainer = Trainer(run, config, config.training, model, task, fabric)
+        if trainer.finished:
+            return run, False
+        trainer.fit()
     return run, True
 
 

@@ -178,6 +178,19 @@ def test_a_kill_at_any_moment_loses_nothing(tmp_path: Path, stores: tuple[Path, 
     assert kills == 10
 
 
+def test_two_processes_at_once_make_one_store(tmp_path: Path, stores: tuple[Path, Path]) -> None:
+    processes = multiprocessing.get_context("forkserver")
+    data, alone = (config(tmp_path / name, stores[0]).data for name in ("both", "alone"))
+    prepare(alone, say=str)
+    both = [processes.Process(target=prepare, args=(data, str)) for _ in range(2)]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join()
+    assert [process.exitcode for process in both] == [0, 0]
+    assert contents(tmp_path / "both/prepared") == contents(tmp_path / "alone/prepared")
+
+
 def test_on_a_cluster_of_two_workers(
     tmp_path: Path, stores: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

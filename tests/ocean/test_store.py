@@ -2,6 +2,7 @@
 
 import datetime as dt
 import errno
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -173,12 +174,18 @@ def test_a_full_disk_is_said_and_does_no_harm(tmp_path: Path, monkeypatch) -> No
     assert tree(path) == tree(tmp_path / "a.zarr")
 
 
-def test_one_writes_at_a_time(tmp_path: Path) -> None:
-    first, second = RawStore(tmp_path / "a.zarr", GRID), RawStore(tmp_path / "a.zarr", GRID)
-    with first.writing(), pytest.raises(SSTCastError, match="another fetch"), second.writing():
-        pass
-    with second.writing():
-        second.put({DAYS[0]: day(DAYS[0])}, DAYS[0])
+def test_one_writes_at_a_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A second writer waits, and then keeps what the first put into the same block."""
+    path = tmp_path / "a.zarr"
+    first = RawStore(path, GRID)
+    with ThreadPoolExecutor() as threads:
+        with first.writing():
+            second = threads.submit(put, path, DAYS[1:2])
+            while "waiting" not in capsys.readouterr().err:
+                assert not second.done()
+            first.put({DAYS[0]: day(DAYS[0])}, DAYS[0])
+        second.result()
+    assert_holds(path, DAYS[:2])
 
 
 def test_a_place_that_takes_no_files_is_named(tmp_path: Path) -> None:

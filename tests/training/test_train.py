@@ -1,5 +1,6 @@
 import os
 import signal
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from runs_of_training import setup, weights
 
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
+from sstcast.files import alone
 from sstcast.ocean.windows import Windows
 from sstcast.runs import Run
 from sstcast.training import train as room
@@ -56,6 +58,32 @@ def test_it_learns_and_leaves_the_documented_files(run_yaml: Path) -> None:
     assert error < 0.7 * untrained
     assert run.config == config
     assert train(config, windows) == (run, False)
+
+
+def test_a_run_that_another_process_trains_is_waited_for(
+    run_yaml: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, windows = setup(run_yaml)
+    checkpoints, held, free = Run(config.folder).checkpoints, threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with alone(checkpoints):
+            held.set()
+            free.wait()
+
+    def let_go_once_it_waits() -> None:
+        while "waiting" not in capsys.readouterr().err:
+            assert not list(checkpoints.glob("*.pt"))
+        free.set()
+
+    helpers = [threading.Thread(target=hold), threading.Thread(target=let_go_once_it_waits)]
+    helpers[0].start()
+    held.wait()
+    helpers[1].start()
+    train(config, windows)
+    assert free.is_set()
+    for helper in helpers:
+        helper.join()
 
 
 def test_validation_is_a_mean_over_elements_not_over_batches(run_yaml: Path) -> None:
