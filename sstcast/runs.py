@@ -21,13 +21,14 @@ import importlib.metadata
 import json
 import platform
 import sys
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from sstcast import __version__
 from sstcast.config import RunConfig, load_config, save_config
 from sstcast.errors import SSTCastError
-from sstcast.files import atomic
+from sstcast.files import alone, atomic
 
 
 @dataclass(frozen=True)
@@ -108,20 +109,19 @@ class Run:
         Raises SSTCastError if the folder holds a run of another configuration.
         """
         run = cls(config.folder)
-        if run.config_file.exists():
-            if not run.config.same_experiment(config):
-                raise SSTCastError(
-                    f"{run.config_file}: a run of this name has another configuration; "
-                    "choose another with --set name=..., or delete the folder"
-                )
-            return run
-        if not write:
-            return run
-        run.best.parent.mkdir(parents=True, exist_ok=True)
-        with atomic(run.folder / "provenance.json") as temporary:
-            temporary.write_text(json.dumps(provenance(), indent=2) + "\n")
-        with atomic(run.config_file) as temporary:  # last: a folder with a configuration is a run
-            save_config(config, temporary)
+        with alone(run.config_file) if write else nullcontext():
+            if run.config_file.exists():
+                if not run.config.same_experiment(config):
+                    raise SSTCastError(
+                        f"{run.config_file}: a run of this name has another configuration; "
+                        "choose another with --set name=..., or delete the folder"
+                    )
+            elif write:
+                run.best.parent.mkdir(parents=True, exist_ok=True)
+                with atomic(run.folder / "provenance.json") as temporary:
+                    temporary.write_text(json.dumps(provenance(), indent=2) + "\n")
+                with atomic(run.config_file) as temporary:  # last: a folder with a configuration is a run
+                    save_config(config, temporary)
         return run
 
 

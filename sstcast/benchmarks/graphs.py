@@ -30,8 +30,7 @@ class Loaded(NamedTuple):
     skipped: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class GraphBatch:
+class GraphBatch(NamedTuple):
     """Some graphs as one, with what is to be predicted of them."""
 
     graph: SparseGraph  # without features on the edges: those below are still to be encoded
@@ -136,7 +135,12 @@ class Graphs:
 
 
 def pack(graphs: list[dict[str, Any]], level: str) -> Graphs:
-    """Pack graphs given as `edge_index [2, edges]`, `x` or `num_nodes`, `y`, and perhaps `edge_attr`, `pairs`."""
+    """Pack graphs given as `edge_index [2, edges]`, `x` or `num_nodes`, `y`, and perhaps `edge_attr`, `pairs`.
+
+    Raises ValueError, naming the graph, if one does not fit itself or the first.
+    """
+    for number, graph in enumerate(graphs):
+        _check_one(number, graph, graphs[0])
     nodes = torch.tensor([g["num_nodes"] if g.get("x") is None else len(g["x"]) for g in graphs])
     packed: dict[str, Any] = {}
     for name in ("x", "edge_attr", "y"):
@@ -152,6 +156,23 @@ def pack(graphs: list[dict[str, Any]], level: str) -> Graphs:
         edge_index=compact(torch.cat([torch.as_tensor(g["edge_index"]) for g in graphs], dim=1)),
         **packed,
     )
+
+
+def _check_one(number: int, graph: dict[str, Any], first: dict[str, Any]) -> None:
+    shape = tuple(graph["edge_index"].shape)
+    if len(shape) != 2 or shape[0] != 2:
+        raise ValueError(f"graph {number}: edges have the shape {list(shape)}, not [2, edges]")
+    nodes = graph.get("num_nodes")
+    for name, rows in (("x", nodes), ("edge_attr", shape[1])):
+        ours, theirs = graph.get(name), first.get(name)
+        if (ours is None) != (theirs is None):
+            raise ValueError(f"graph {number} has {'no' if ours is None else 'an'} {name}, unlike graph 0")
+        if ours is None or theirs is None:
+            continue
+        if len(ours.shape) != 2 or ours.shape[1:] != theirs.shape[1:]:
+            raise ValueError(f"graph {number}: {name} of shape {list(ours.shape)}, graph 0: {list(theirs.shape)}")
+        if rows is not None and len(ours) != rows:
+            raise ValueError(f"graph {number}: {len(ours)} rows of {name} where {rows} belong")
 
 
 def compact(values: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch_geometric.utils import scatter
 
 from sstcast.benchmarks.graphs import GraphBatch, Graphs
 from sstcast.benchmarks.registry import Dataset
@@ -95,8 +96,8 @@ class Classes:
 class Links:
     """Whether two nodes are joined, by the product of their vectors, which are the model's outputs.
 
-    The metric ranks, for each true link, its second node among all nodes of the graph as in Dwivedi et al. 2022;
-    of ties half count as ahead.
+    The metric ranks, for each true link, its second node among all nodes of the graph, and takes the mean over a
+    graph's links, then over graphs, as in Dwivedi et al. 2022; of ties half count as ahead.
     """
 
     outputs = 64
@@ -112,7 +113,7 @@ class Links:
         return F.binary_cross_entropy_with_logits(scores, batch.y.to(scores.dtype), reduction="sum")
 
     def judged(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
-        """Return the reciprocal rank of each true link, twice."""
+        """Return each graph's mean reciprocal rank of its true links, 0 if it has none, twice."""
         assert batch.pairs is not None
         source, target = batch.pairs[:, batch.y > 0]
         nodes, mask = batch.graph.dense(out)
@@ -122,7 +123,7 @@ class Links:
         others = mask[own[source]].scatter(1, self._place(batch)[target].unsqueeze(1), False)
         ahead = ((scores > true) & others).sum(1)
         level = ((scores == true) & others).sum(1)
-        ranks = 1 / (1 + ahead + 0.5 * level)
+        ranks = scatter(1 / (1 + ahead + 0.5 * level), own[source], dim_size=batch.graph.graphs, reduce="mean")
         return ranks, ranks
 
     @staticmethod

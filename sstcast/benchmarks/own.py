@@ -17,7 +17,7 @@ from sstcast.benchmarks.registry import (
 from sstcast.config import Strict
 from sstcast.errors import SSTCastError
 
-SPLIT = r"^(official|folds:[3-9]\d*|random:[0-9.]+/[0-9.]+/[0-9.]+)$"
+SPLIT = r"^(official|folds:([3-9]|[1-9]\d+)|random:[0-9.]+/[0-9.]+/[0-9.]+)$"
 
 
 class _Own(Strict):
@@ -79,6 +79,7 @@ class SmilesCSV(_Own):
             "targets": tuple(self.targets),
             "id": self.id,
             "split": self.split_column,
+            "edgeless": True,  # a molecule may be one atom
         }
         declared = self._declare(name, "smiles", self.path, node=ATOMS, edge=BONDS, options=columns)
         if declared.classes and len(self.targets) > 1:
@@ -122,7 +123,9 @@ class TU(_Own):
             return "linear" if any(path.exists() for path in there) else "none"
 
         target = "graph_attributes" if self.task == "graph-regression" else "graph_labels"
-        extra = (f"{prefix}_graph_indicator.txt", f"{prefix}_{target}.txt")
+        extra = [f"{prefix}_graph_indicator.txt", f"{prefix}_{target}.txt"]
+        kinds = (f"{prefix}_{of}_{kind}.txt" for of in ("node", "edge") for kind in ("labels", "attributes"))
+        extra += [file for file in kinds if (self.path / file).exists()]
         return self._declare(
             name, "tudataset", found[0], extra=extra, node=features("node"), edge=features("edge")
         )

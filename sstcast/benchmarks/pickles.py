@@ -8,7 +8,10 @@ import collections
 import io
 import pickle
 import re
+import struct
+import tokenize
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +21,22 @@ from numpy._core import multiarray, numeric
 
 from sstcast.errors import SSTCastError
 
-ARRAYS = {
+
+def number_dtype(kind: str, *copy: bool) -> Any:
+    """Return NumPy's own dtype of numbers or objects, and no copy of it, whose state can be changed.
+
+    A state comes next in a pickle, and could pass numbers off as pointers to objects. What it rightly says is the
+    order of bytes: that of this machine, unless the file is from a mainframe.
+    """
+    found = np.dtype(kind)
+    if found.kind not in "biufcO" or not found.isnative:
+        raise pickle.UnpicklingError(f"it asks for numpy.{found.name}")
+    return found
+
+
+ARRAYS: dict[tuple[str, str], Any] = {
     ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): np.dtype,
+    ("numpy", "dtype"): number_dtype,
     ("numpy._core.multiarray", "_reconstruct"): multiarray._reconstruct,
     ("numpy._core.multiarray", "scalar"): multiarray.scalar,
     ("numpy._core.numeric", "_frombuffer"): numeric._frombuffer,  # type: ignore[attr-defined]
@@ -40,6 +56,11 @@ DAMAGED = (
     KeyError,
     IndexError,
     RuntimeError,
+    MemoryError,  # of sizes that damage made up
+    struct.error,
+    tokenize.TokenError,  # of a .npy file's header
+    zipfile.BadZipFile,
+    zlib.error,
 )
 
 
@@ -60,11 +81,14 @@ def load_npz(path: Path) -> dict[str, Any]:
     if not zipfile.is_zipfile(path):
         with path.open("rb") as file:
             return {"": _read_array(file, path)}
-    with zipfile.ZipFile(path) as archive:
-        return {
-            name.removesuffix(".npy"): _read_array(io.BytesIO(archive.read(name)), path)
-            for name in archive.namelist()
-        }
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {
+                name.removesuffix(".npy"): _read_array(io.BytesIO(archive.read(name)), path)
+                for name in archive.namelist()
+            }
+    except DAMAGED as error:
+        raise SSTCastError(f"{path}: {_reason(error)}") from error
 
 
 def load_torch(path: Path) -> Any:
@@ -78,8 +102,9 @@ def load_torch(path: Path) -> Any:
 
     kinds = [Data, DataEdgeAttr, DataTensorAttr, EdgeStorage, GlobalStorage, NodeStorage]
     dtypes = [type(np.dtype(kind)) for kind in ("f4", "f8", "i4", "i8", "u1", "?")]
+    arrays = [(function, f"{module}.{name}") for (module, name), function in ARRAYS.items()]
     older = [(function, f"numpy.core.multiarray.{name}") for (_, name), function in ARRAYS.items()]
-    with torch.serialization.safe_globals([*kinds, *dtypes, *ARRAYS.values(), *older, bytes]):
+    with torch.serialization.safe_globals([*kinds, *dtypes, *arrays, *older, bytes]):
         try:
             return torch.load(path, map_location="cpu", weights_only=True)
         except DAMAGED as error:

@@ -130,19 +130,20 @@ def _of_seed(config: BenchmarkConfig, seed: int) -> BenchmarkConfig:
 def _open(config: BenchmarkConfig) -> Run:
     """Make the folder of the configured seed, or open it if it holds the same run."""
     run = Run(config.folder / f"seed-{config.training.seed}")
-    if run.config_file.exists():
-        saved = validate(BenchmarkConfig, read_config(run.config_file), str(run.config_file))
-        if not saved.same_experiment(config):
-            raise SSTCastError(
-                f"{run.config_file}: a run of this name has another configuration; choose another folder with "
-                "--set runs=..., or delete this one"
-            )
-        return run
-    run.checkpoints.mkdir(parents=True, exist_ok=True)
-    with atomic(run.folder / "provenance.json") as temporary:
-        temporary.write_text(json.dumps(provenance(), indent=2) + "\n")
-    with atomic(run.config_file) as temporary:  # last: a folder with a configuration is a run
-        save_config(config, temporary)
+    with alone(run.config_file):
+        if not run.config_file.exists():
+            run.checkpoints.mkdir(parents=True, exist_ok=True)
+            with atomic(run.folder / "provenance.json") as temporary:
+                temporary.write_text(json.dumps(provenance(), indent=2) + "\n")
+            with atomic(run.config_file) as temporary:  # last: a folder with a configuration is a run
+                save_config(config, temporary)
+            return run
+    saved = validate(BenchmarkConfig, read_config(run.config_file), str(run.config_file))
+    if not saved.same_experiment(config):
+        raise SSTCastError(
+            f"{run.config_file}: a run of this name has another configuration; choose another folder with "
+            "--set runs=..., or delete this one"
+        )
     return run
 
 

@@ -1,6 +1,6 @@
 """Benchmarks as tasks of the trainer: which samples make a step, and the score of a split."""
 
-from dataclasses import replace
+import warnings
 from typing import Any
 
 import numpy as np
@@ -48,20 +48,15 @@ class BenchmarkTask:
         return self.objective.loss(model(batch), batch)
 
     def validate(self, model: nn.Module) -> dict[str, float]:
-        """Return the score and the mean loss of the validation samples.
-
-        Raises SSTCastError if the score is not defined, as a ROC-AUC of one answer only.
-        """
+        """Return the score and the mean loss of the validation samples; raise SSTCastError as `score` does."""
         score, loss = self._judge(model, self.split.validation)
-        if score != score:
-            raise SSTCastError(
-                f"{self.dataset.name}: {self.dataset.metric} of the validation split is not defined: the model's "
-                "outputs are not finite, or the split lacks one of the answers; choose another split or metric"
-            )
         return {self.dataset.metric: score, "loss": loss}
 
     def score(self, model: nn.Module, samples: Tensor) -> float:
-        """Return the data set's metric over all of `samples`."""
+        """Return the data set's metric over all of `samples`.
+
+        Raises SSTCastError if it is not defined, as a ROC-AUC of one answer only.
+        """
         return self._judge(model, samples)[0]
 
     @torch.no_grad()
@@ -74,7 +69,16 @@ class BenchmarkTask:
             loss += float(self.objective.loss(out.float(), batch))
             weight += float(self.objective.weight(batch))
         prediction, target = (torch.cat(parts).numpy() for parts in zip(*judged, strict=True))
-        return METRICS[self.dataset.metric](prediction, target), loss / max(weight, 1e-12)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # what is not defined is said below
+            score = METRICS[self.dataset.metric](prediction, target)
+        if score != score:
+            part = next((name for name, part in self.split._asdict().items() if part is samples), "a")
+            raise SSTCastError(
+                f"{self.dataset.name}: {self.dataset.metric} of the {part} split is not defined: the model's "
+                "outputs are not finite, or the split lacks one of the answers; choose another split or metric"
+            )
+        return score, loss / max(weight, 1e-12)
 
     def describe(self, index: Tensor) -> str:
         """Name the samples."""
@@ -130,7 +134,7 @@ class OneGraph(BenchmarkTask):
     def batch(self, index: Tensor) -> GraphBatch:
         """Return the graph, asked about these nodes."""
         rows = index.to(self.fabric.device)
-        return replace(self.whole, rows=rows, y=self.whole.y[rows])
+        return self.whole._replace(rows=rows, y=self.whole.y[rows])
 
     def batches(self, samples: Tensor) -> list[GraphBatch]:
         """Return one batch."""

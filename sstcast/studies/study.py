@@ -14,7 +14,7 @@ from rich import progress as bar
 
 from sstcast import __version__
 from sstcast.errors import SSTCastError
-from sstcast.files import atomic
+from sstcast.files import alone, atomic
 
 Case = Mapping[str, Any]
 Row = dict[str, Any]
@@ -50,25 +50,27 @@ def run_study(study: Study, folder: Path) -> tuple[str, bool]:
     Raises SSTCastError if `rows.csv` is no table of this study.
     """
     csv, figure, page = folder / "rows.csv", folder / "figure.png", folder / "table.md"
-    known = _read(csv, study)
-    missing = [case for case in study.cases if _select(known, case).empty]
-    if not missing and page.exists() and page.stat().st_mtime >= csv.stat().st_mtime:
-        return page.read_text(), False
-    with _progress() as shown:
-        task = shown.add_task("", total=len(missing))
-        for case in missing:
-            shown.update(task, description=", ".join(f"{key} {value}" for key, value in case.items()))
-            rows = study.rows_of(case)
-            known = rows if known.empty else pd.concat([known, rows], ignore_index=True)
-            with atomic(csv) as temporary:
-                known.to_csv(temporary, index=False)
-            shown.advance(task)
-    rows = pd.concat([_select(known, case) for case in study.cases], ignore_index=True)
-    with atomic(figure) as temporary:
-        study.draw(rows).savefig(temporary, format="png", dpi=120)
-    text = f"{markdown(study.tabulate(rows))}\n\n{surroundings()}\n"
-    with atomic(page) as temporary:
-        temporary.write_text(text)
+    with alone(csv):
+        known = _read(csv, study)
+        missing = [case for case in study.cases if _select(known, case).empty]
+        made = figure.exists() and page.exists()
+        if made and not missing and page.stat().st_mtime >= csv.stat().st_mtime:
+            return page.read_text(), False
+        with _progress() as shown:
+            task = shown.add_task("", total=len(missing))
+            for case in missing:
+                shown.update(task, description=", ".join(f"{key} {value}" for key, value in case.items()))
+                rows = study.rows_of(case)
+                known = rows if known.empty else pd.concat([known, rows], ignore_index=True)
+                with atomic(csv) as temporary:
+                    known.to_csv(temporary, index=False)
+                shown.advance(task)
+        rows = pd.concat([_select(known, case) for case in study.cases], ignore_index=True)
+        with atomic(figure) as temporary:
+            study.draw(rows).savefig(temporary, format="png", dpi=120)
+        text = f"{markdown(study.tabulate(rows))}\n\n{surroundings()}\n"
+        with atomic(page) as temporary:
+            temporary.write_text(text)
     return text, True
 
 

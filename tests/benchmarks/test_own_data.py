@@ -16,8 +16,10 @@ from torch_geometric.data import Data
 from sstcast import cli
 from sstcast.benchmarks.config import load_benchmark
 from sstcast.benchmarks.load import choose_split, load
+from sstcast.benchmarks.run import run_benchmark
 
 Make = Callable[[Path], dict[str, Any]]
+MASKS = ("train_mask", "val_mask", "test_mask")
 MOLECULES = ["CCO", "c1ccccc1", "CC(=O)O", "CC#N", "CCN", "CCS", "CO", "CC=C", "CCCl", "CBr", "C", "CCCC"]
 
 
@@ -103,6 +105,17 @@ def rewrite(folder: Path, **arrays: Any) -> None:
     np.savez(folder / "mine.npz", **(known | arrays))
 
 
+def official(folder: Path, raw: dict[str, Any], **masks: Any) -> None:
+    rewrite(folder, **masks)
+    raw.update(split="official")
+
+
+def regraph(folder: Path, change: Callable[[list[Data]], Any]) -> None:
+    graphs = torch.load(folder / "mine.pt", weights_only=False)
+    change(graphs)
+    torch.save(graphs, folder / "mine.pt")
+
+
 def lonely(folder: Path) -> None:
     """Take the last graph's edges away."""
     lines = (folder / "TU/MINE_A.txt").read_text().splitlines()[:-4]
@@ -148,6 +161,62 @@ BAD: dict[str, tuple[Make, list[str]]] = {
         ["mine.npz", "3 - 40 points outside", "0..39"],
     ),
     "no edges": (bad(npz, lambda f, raw: rewrite(f, edges=np.zeros((0, 2), int))), ["mine.npz", "has no edges"]),
+    "a split that repeats": (
+        bad(npz, lambda f, raw: official(f, raw, train_mask=[5, 6, 7], val_mask=[7, 8], test_mask=[9])),
+        ["mine", "sample 7 more than once"],
+    ),
+    "a split beyond the data": (
+        bad(npz, lambda f, raw: official(f, raw, train_mask=[5, 6, 7], val_mask=[8], test_mask=[NODES])),
+        ["mine", f"sample {NODES}", f"0..{NODES - 1}"],
+    ),
+    "a mask of other nodes": (
+        bad(npz, lambda f, raw: official(f, raw, **dict.fromkeys(MASKS, np.ones(NODES - 1, bool)))),
+        ["mine", f"a mask of {NODES - 1} nodes"],
+    ),
+    "nothing to test": (
+        bad(npz, lambda f, raw: official(f, raw, train_mask=[1, 2], val_mask=[3], test_mask=np.zeros(0, int))),
+        ["mine", "none is for test"],
+    ),
+    "one-hot labels": (
+        bad(npz, lambda f, raw: rewrite(f, labels=np.eye(NODES, dtype=int))),
+        ["mine.npz", f"{NODES * NODES} labels for {NODES} nodes"],
+    ),
+    "half a class": (
+        bad(npz, lambda f, raw: rewrite(f, labels=np.arange(NODES) / 2)),
+        ["mine.npz", "node 1", "label 0.5"],
+    ),
+    "words for labels": (
+        bad(npz, lambda f, raw: rewrite(f, labels=np.full(NODES, "a"))),
+        ["mine.npz", "array 'labels' is <U1"],
+    ),
+    "half an edge": (bad(npz, lambda f, raw: rewrite(f, edges=[[0, 1.5]])), ["mine", "1.5 where whole numbers"]),
+    "a feature that is none": (
+        bad(npz, lambda f, raw: rewrite(f, features=np.full((NODES, 1), np.nan))),
+        ["mine.npz", "node 0: feature 0 is nan"],
+    ),
+    "a damaged archive": (
+        bad(
+            npz,
+            lambda f, raw: (f / "mine.npz").write_bytes((f / "mine.npz").read_bytes().replace(b"NUMPY", b"NUMPX")),
+        ),
+        ["mine.npz", "damaged"],
+    ),
+    "too many folds": (
+        bad(tudataset, lambda f, raw: raw.update(split="folds:10")),
+        ["mine", "less than 10 samples"],
+    ),
+    "a class that is not whole": (
+        bad(smiles_csv, lambda f, raw: raw.update(task="graph-classification")),
+        ["mine.csv", "graph 0", "label 3.5"],
+    ),
+    "graphs of unlike features": (
+        bad(pyg, lambda f, raw: regraph(f, lambda g: g[3].update({"x": torch.randn(5, 4)}))),
+        ["mine", "graph 3: x of shape [5, 4]"],
+    ),
+    "features of too many edges": (
+        bad(pyg, lambda f, raw: regraph(f, lambda g: [d.update({"edge_attr": torch.ones(11, 1)}) for d in g])),
+        ["mine", "graph 0: 11 rows of edge_attr where 6 belong"],
+    ),
     "a missing array": (bad(npz, lambda f, raw: raw.update(labels="y")), ["mine.npz", "no array 'y'", "labels"]),
     "too few labels": (bad(npz, lambda f, raw: rewrite(f, labels=[0, 1])), ["mine.npz", "2 labels, 40 rows"]),
     "an edge between graphs": (
@@ -210,7 +279,7 @@ def test_edgeless_graphs_may_be_kept(tmp_path: Path) -> None:
     assert run(tmp_path, raw | {"edgeless": "keep"}) == 0
 
 
-def test_the_documented_example_is_read(tmp_path: Path) -> None:
+def test_the_documented_example_runs(tmp_path: Path) -> None:
     page = (Path(cli.__file__).parents[1] / "docs/benchmarks.md").read_text()
     table = re.search(r"```text\n(name,smiles.*?)```", page, re.DOTALL)
     settings = re.search(r"```yaml\n(kind: smiles_csv.*?)```", page, re.DOTALL)
@@ -218,10 +287,12 @@ def test_the_documented_example_is_read(tmp_path: Path) -> None:
     assert settings
     (tmp_path / "solubility.csv").write_text(table[1])
     (tmp_path / "solubility.yaml").write_text(settings[1])
-    config = load_benchmark(str(tmp_path / "solubility.yaml"), "gine-vn", None, ["training.epochs=50"])
-    graphs = load(config.declaration, config.root, tmp_path / "cache").graphs
-    assert graphs.nodes.tolist() == [3, 6, 4]  # heavy atoms
-    assert graphs.y.flatten().tolist() == pytest.approx([1.10, -1.64, 1.22])
+    options = ["training.epochs=2", "model.width=8", f"cache={tmp_path / 'cache'}", f"runs={tmp_path / 'runs'}"]
+    config = load_benchmark(str(tmp_path / "solubility.yaml"), "gine-vn", None, options)
+    graphs = load(config.declaration, config.root, config.cache).graphs
+    assert graphs.nodes.tolist() == [3, 6, 4, 2, 7, 7, 10, 6, 6, 7]  # heavy atoms
+    assert graphs.y.flatten()[:3].tolist() == pytest.approx([1.10, -1.64, 1.22])
+    assert [result["epochs"] for result in run_benchmark(config, [0, 1, 2])] == [2, 2, 2]
 
 
 def test_molecules_that_cannot_be_parsed_are_counted_and_listed(

@@ -9,8 +9,9 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import subgraph
 
+from sstcast.benchmarks.checks import check_features, check_labels
 from sstcast.benchmarks.graphs import Graphs, Loaded, check_edges, compact, pack
-from sstcast.benchmarks.load import check_categories, check_labels, choose_split
+from sstcast.benchmarks.load import choose_split
 from sstcast.benchmarks.positions import with_positions
 from sstcast.benchmarks.registry import Dataset, find_dataset
 from sstcast.errors import SSTCastError
@@ -129,7 +130,7 @@ def test_a_seed_takes_its_official_split(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("y", "changes", "words"),
     [
-        (torch.tensor([0, 1, 5]), {"options": {"classes": 3}}, r"mine\.pt: graph 2: label 5, .* 0\.\.2"),
+        (torch.tensor([0, 1, 5]), {"options": {"classes": 3}}, r"file: graph 2: label 5, .* 0\.\.2"),
         (torch.tensor([0, -2, 1]), {}, r"graph 1: label -2"),
         (torch.tensor([[0.0], [2.0]]), {"metric": "roc-auc"}, r"graph 1: label 2, which is not 0, 1 or missing"),
         (torch.tensor([[0.0], [torch.inf]]), {"task": "graph-regression", "metric": "mae"}, "graph 1: label inf"),
@@ -137,17 +138,17 @@ def test_a_seed_takes_its_official_split(tmp_path: Path) -> None:
 )
 def test_labels_out_of_range_are_named(y: Tensor, changes: dict[str, object], words: str) -> None:
     with pytest.raises(SSTCastError, match=words):
-        check_labels(graphs_with(y), declare(**changes))
+        check_labels(graphs_with(y), declare(**changes), Path("file"))
 
 
 def test_categories_out_of_range_are_named() -> None:
     graphs, _ = make()
-    check_categories(graphs, declare(node=(9, 9)))
+    check_features(graphs, declare(node=(9, 9)), Path("file"))
     for node, words in (((9, 4), "node feature 1 is 8 somewhere, beyond the 4"), ((9,), "the 1 columns declared")):
         with pytest.raises(SSTCastError, match=words):
-            check_categories(graphs, declare(node=node))
+            check_features(graphs, declare(node=node), Path("file"))
     with pytest.raises(SSTCastError, match="no node features"):
-        check_categories(graphs_with(torch.arange(2)), declare())
+        check_features(graphs_with(torch.arange(2)), declare(), Path("file"))
 
 
 def test_positions_are_each_graph_s_own_and_are_kept(tmp_path: Path) -> None:

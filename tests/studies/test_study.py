@@ -38,7 +38,7 @@ def test_a_study_writes_its_rows_table_and_figure_once(tmp_path: Path) -> None:
     assert page.startswith(
         "| number | value |\n| --- | --- |\n| 2 | 4 |\n| 2 | 8 |\n| 3 | 9 |\n| 3 | 27 |\n\nsstcast "
     )
-    assert {path.name for path in (tmp_path / "squares").iterdir()} == {"rows.csv", "figure.png", "table.md"}
+    assert {path.name for path in (tmp_path / "squares").glob("[!.]*")} == {"rows.csv", "figure.png", "table.md"}
     assert (tmp_path / "squares/figure.png").read_bytes().startswith(b"\x89PNG")
     assert list(pd.read_csv(tmp_path / "squares/rows.csv")) == ["number", "name", "power", "value"]
     assert run_study(squares.study(), tmp_path / "squares") == (page, False)

@@ -1,6 +1,6 @@
 """What readers share: edges both ways, splits as masks or lists, numbers in text files."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sstcast.benchmarks.graphs import Split
+from sstcast.benchmarks.pickles import DAMAGED
 from sstcast.errors import SSTCastError
 
 
@@ -24,19 +25,34 @@ def undirected(index: NDArray[Any], nodes: int) -> Tensor:
     return torch.from_numpy(np.stack([keys // span, keys % span]) + low)
 
 
-def splits_of(train: NDArray[Any], validation: NDArray[Any], test: NDArray[Any]) -> list[Split]:
-    """Return the splits that masks `[splits, nodes]` or `[nodes]`, or lists of nodes, describe."""
-    if train.ndim > 1:
-        many = [np.atleast_2d(a) for a in (train, validation, test)]
-        return [_split([a[min(i, len(a) - 1)] for a in many]) for i in range(len(train))]
-    return [_split([train, validation, test])]
+def splits_of(parts: Iterable[NDArray[Any]], nodes: int) -> list[Split]:
+    """Return the splits that masks for training, validation and test (`[splits, nodes]`, `[nodes, splits]` or
+    `[nodes]`), or lists of nodes, describe.
+
+    Raises ValueError if a mask is not of `nodes` nodes.
+    """
+    many = [a.T if a.ndim > 1 and len(a) == nodes else np.atleast_2d(a) for a in parts]
+    return [_split([a[min(i, len(a) - 1)] for a in many], nodes) for i in range(len(many[0]))]
 
 
-def _split(parts: Sequence[NDArray[Any]]) -> Split:
-    train, validation, test = (
-        torch.from_numpy(np.flatnonzero(a) if a.dtype == bool else np.asarray(a, np.int64)) for a in parts
-    )
-    return Split(train, validation, test)
+def _split(parts: Sequence[NDArray[Any]], nodes: int) -> Split:
+    return Split(*(torch.from_numpy(_rows(part, nodes)) for part in parts))
+
+
+def _rows(part: NDArray[Any], nodes: int) -> NDArray[np.int64]:
+    # More than two numbers that are all 0 or 1 are no list of different nodes, but a mask.
+    if part.dtype != bool and (len(part) < 3 or not np.isin(part, (0, 1)).all()):
+        return whole(part).astype(np.int64)
+    if len(part) != nodes:
+        raise ValueError(f"a mask of {len(part)} nodes, where there are {nodes}")
+    return np.flatnonzero(part)
+
+
+def whole(numbers: NDArray[Any]) -> NDArray[Any]:
+    """Return the numbers; raise ValueError if one is not whole."""
+    if numbers.dtype.kind == "f" and (numbers != np.floor(numbers)).any():
+        raise ValueError(f"{numbers[numbers != np.floor(numbers)][0]} where whole numbers belong")
+    return numbers
 
 
 def ranges(sizes: Sequence[int]) -> Split:
@@ -48,19 +64,21 @@ def ranges(sizes: Sequence[int]) -> Split:
 def read_numbers(path: Path, columns: int | None = None) -> NDArray[Any]:
     """Read a text file of comma-separated numbers, `[rows, columns]`, packed or not.
 
-    Raises SSTCastError, naming file and line, if it is empty or a line is not `columns` numbers.
+    Raises SSTCastError, naming file and line, if it is empty or a line is not `columns` whole numbers.
     """
     try:
         table = pd.read_csv(path, header=None, skipinitialspace=True, low_memory=False)
     except pd.errors.EmptyDataError as error:
         raise SSTCastError(f"{path}: empty; get the file again") from error
-    except (pd.errors.ParserError, UnicodeDecodeError, OSError, EOFError) as error:
+    except (*DAMAGED, OSError) as error:
         raise SSTCastError(f"{path}: {' '.join(str(error).split())}") from error
     numbers = table.apply(pd.to_numeric, errors="coerce")
     missing = numbers.isna() if columns else numbers.isna() & table.notna()  # without: a label may be unknown
+    missing |= numbers.mod(1).gt(0) if columns else False
     if missing.any(axis=None):
         line = int(np.flatnonzero(missing.any(axis=1))[0])
-        raise SSTCastError(f"{path}: line {line + 1}: {_shown(table, line)!r} is not {columns or 'only'} numbers")
+        kind = f"{columns} whole" if columns else "only"
+        raise SSTCastError(f"{path}: line {line + 1}: {_shown(table, line)!r} is not {kind} numbers")
     if columns and numbers.shape[1] != columns:
         raise SSTCastError(f"{path}: line 1: {numbers.shape[1]} numbers where {columns} belong")
     return numbers.to_numpy()

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from sstcast.benchmarks.formats.arrays import splits_of, undirected
-from sstcast.benchmarks.graphs import Loaded, check_edges, pack
+from sstcast.benchmarks.formats.arrays import splits_of, undirected, whole
+from sstcast.benchmarks.graphs import Loaded, pack
 from sstcast.benchmarks.pickles import load_npz
 from sstcast.errors import SSTCastError
 
@@ -38,27 +38,31 @@ def read(folder: Path, dataset: "Dataset") -> Loaded:
             )
     graph = {"x": features, "edge_index": undirected(index, len(labels)), "y": labels}
     graphs = pack([graph], "node")
-    check_edges(graphs, str(files[0]), keep_edgeless=False)
 
     splits = load_npz(files[1]) if len(files) > 1 else arrays
     if names.get("train") not in splits:
         return Loaded(graphs, [])
     masks = (_array(splits, names[part], files[-1]) for part in ("train", "validation", "test"))
-    return Loaded(graphs, splits_of(*masks))
+    return Loaded(graphs, splits_of(masks, len(labels)))
 
 
 def _array(arrays: dict[str, Any], name: str, file: Path) -> Any:
     if name not in arrays:
         raise SSTCastError(f"{file}: no array {name!r}; it has {', '.join(arrays)}")
-    return np.asarray(arrays[name])
+    found = np.asarray(arrays[name])
+    if found.dtype.kind not in "biuf" or not found.ndim:
+        raise SSTCastError(f"{file}: array {name!r} is {found.dtype} {found.shape}; give numbers")
+    return found.astype(np.int64) if found.dtype.kind == "u" else found
 
 
 def _edges(index: Any, file: Path) -> Any:
     if index.ndim != 2 or 2 not in index.shape:
         raise SSTCastError(f"{file}: edges have the shape {index.shape}; give [edges, 2] or [2, edges]")
-    return index.T if index.shape[1] == 2 else index
+    return whole(index.T if index.shape[1] == 2 else index)
 
 
 def _csr(arrays: dict[str, Any], name: str) -> csr_array:
     parts = tuple(arrays[f"{name}_{part}"] for part in ("data", "indices", "indptr"))
-    return csr_array(parts, shape=tuple(arrays[f"{name}_shape"]))
+    matrix = csr_array(parts, shape=tuple(arrays[f"{name}_shape"]))
+    matrix.check_format()
+    return matrix

@@ -27,6 +27,8 @@ def read(folder: Path, dataset: "Dataset") -> Loaded:
     for name in ("y", "tx", "ty", "allx", "ally", "graph"):
         (file,) = folder.glob(f"ind.*.{name}")
         parts[name] = load_pickle(file, "latin1")
+    for name in ("tx", "allx"):
+        parts[name].check_format()  # SciPy follows indices wherever they point
     (file,) = folder.glob("ind.*.test.index")
     test = np.loadtxt(file, dtype=np.int64, ndmin=1)
     known = parts["allx"].shape[0]

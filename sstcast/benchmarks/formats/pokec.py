@@ -23,6 +23,6 @@ def read(folder: Path, dataset: "Dataset") -> Loaded:
     graph = {"x": raw["node_feat"].astype(np.float32), "edge_index": index, "y": labels}
     splits = []
     for split in load_npz(folder / dataset.names[1])[""].ravel():
-        (one,) = splits_of(*(np.asarray(split[part]) for part in ("train", "valid", "test")))
+        (one,) = splits_of((np.asarray(split[part]) for part in ("train", "valid", "test")), len(labels))
         splits.append(Split(*(part[torch.from_numpy(labels)[part] >= 0] for part in one)))
     return Loaded(pack([graph], "node"), splits)

@@ -9,7 +9,7 @@ from torch_geometric.data import Data
 from torch_geometric.data.separate import separate
 
 from sstcast.benchmarks.formats.arrays import splits_of
-from sstcast.benchmarks.graphs import Loaded, check_edges, pack
+from sstcast.benchmarks.graphs import Loaded, pack
 from sstcast.benchmarks.pickles import load_torch
 from sstcast.errors import SSTCastError
 
@@ -25,10 +25,8 @@ def read(folder: Path, dataset: "Dataset") -> Loaded:
     data = _separate(load_torch(path), path)
     level = "node" if dataset.task.startswith("node") else "graph"
     graphs = pack([_graph(d, i, level, path, dataset) for i, d in enumerate(data)], level)
-    check_edges(graphs, str(path), keep_edgeless=bool(dataset.options.get("edgeless")))
     if len(data) == 1 and all(name in data[0] for name in MASKS):
-        masks = (data[0][name].numpy() for name in MASKS)
-        return Loaded(graphs, splits_of(*(m.T if m.ndim > 1 else m for m in masks)))
+        return Loaded(graphs, splits_of((data[0][name].numpy() for name in MASKS), int(graphs.nodes[0])))
     return Loaded(graphs, [])
 
 
@@ -54,7 +52,7 @@ def _graph(data: Data, number: int, level: str, path: Path, dataset: "Dataset") 
     rows = int(data.num_nodes or 0) if level == "node" else 1
     if y.numel() % max(rows, 1) or (dataset.classes and y.numel() != rows):
         raise SSTCastError(f"{path}: graph {number}: {y.numel()} labels for {rows} {level}s")
-    y = y.reshape(-1).long() if dataset.classes else y.reshape(rows, -1).float()
+    y = y.reshape(-1) if dataset.classes else y.reshape(rows, -1).float()
     found = {"x": data.x, "edge_index": data.edge_index, "edge_attr": data.edge_attr, "y": y}
     return {
         k: v.view(-1, 1) if k in ("x", "edge_attr") and v.ndim == 1 else v

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sstcast.benchmarks.graphs import Loaded, Split, pack
-from sstcast.benchmarks.pickles import load_pickle, load_torch
+from sstcast.benchmarks.pickles import DAMAGED, load_pickle, load_torch
 from sstcast.errors import SSTCastError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def read_table(path: Path, dataset: "Dataset") -> pd.DataFrame:
         table = pd.read_csv(path)
     except pd.errors.EmptyDataError as error:
         raise SSTCastError(f"{path}: empty; its first line must name the columns") from error
-    except (pd.errors.ParserError, UnicodeDecodeError, OSError, EOFError) as error:
+    except (*DAMAGED, OSError) as error:
         raise SSTCastError(f"{path}: {' '.join(str(error).split())}") from error
     wanted = [options["smiles"], *options["targets"], *(options[k] for k in ("id", "split") if options.get(k))]
     for name in wanted:
@@ -121,7 +121,7 @@ def _labels(table: pd.DataFrame, path: Path, dataset: "Dataset") -> NDArray[Any]
         shown = ", ".join(map(str, columns.iloc[bad[0]]))
         raise SSTCastError(f"{path}: line {bad[0] + HEADER}: {shown!r} is not a number")
     if dataset.classes:
-        return numbers.iloc[:, 0].fillna(-1).to_numpy(np.int64)
+        return numbers.iloc[:, 0].fillna(-1).to_numpy()
     return numbers.to_numpy(np.float32)
 
 

@@ -53,6 +53,9 @@ def _targets(folder: Path, prefix: str, dataset: "Dataset") -> NDArray[Any]:
     labels = read_numbers(folder / f"{prefix}_graph_labels.txt")
     if not dataset.classes:
         return labels.astype(np.float32)
+    unknown = np.flatnonzero(np.isnan(labels).any(1) | (labels.shape[1] > 1))
+    if len(unknown):
+        raise SSTCastError(f"{folder / prefix}_graph_labels.txt: line {unknown[0] + 1}: give one class")
     return np.unique(labels[:, 0], return_inverse=True)[1].astype(np.int64)
 
 
@@ -81,7 +84,7 @@ def _check(
         raise SSTCastError(f"{adjacency}: line {line + 1}: edge {pair[0]}, {pair[1]} points outside of its graph")
     for of, file, what in ((owner, indicator, "nodes"), (owner[ends[:, 0]], adjacency, "edges")):
         empty = np.flatnonzero(np.bincount(of, minlength=graphs) == 0)
-        if len(empty) and not dataset.options.get("edgeless"):
+        if len(empty) and (what == "nodes" or not dataset.options.get("edgeless")):
             raise SSTCastError(f"{file}: graph {empty[0] + 1} has no {what}; leave it out, label and all")
 
 

@@ -17,7 +17,8 @@ def read(folder: Path, dataset: "Dataset") -> Loaded:
     """Read the graph, its links both ways."""
     raw = json.loads((folder / dataset.names[0]).read_text())
     pairs = [(i, j) for i, neighbours in enumerate(raw["links"]) for j in neighbours]
-    index = undirected(np.array(pairs, np.int64).T, len(raw["labels"]))
+    nodes = len(raw["labels"])
+    index = undirected(np.array(pairs, np.int64).T, nodes)
     graph = {"x": np.array(raw["features"], np.float32), "edge_index": index, "y": np.array(raw["labels"])}
     masks = (np.array(raw[name], bool) for name in ("train_masks", "val_masks", "test_mask"))
-    return Loaded(pack([graph], "node"), splits_of(*masks))
+    return Loaded(pack([graph], "node"), splits_of(masks, nodes))

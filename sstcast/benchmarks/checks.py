@@ -1,0 +1,94 @@
+"""What must hold of any data set, whoever read it, before a model sees it."""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from sstcast.benchmarks.graphs import Graphs, Split, check_edges
+from sstcast.benchmarks.registry import Dataset
+from sstcast.errors import SSTCastError
+
+
+def check_graphs(graphs: Graphs, dataset: Dataset, folder: Path) -> None:
+    """Raise SSTCastError if edges, features or labels do not fit each other, or the declaration."""
+    path = folder / dataset.names[0]
+    _check_lengths(graphs, path)
+    check_edges(graphs, str(path), keep_edgeless=dataset.options.get("edgeless", True))
+    labelled = next((name for name in dataset.names if "label" in name or "attributes" in name), dataset.names[0])
+    check_labels(graphs, dataset, folder / labelled)
+    check_features(graphs, dataset, path)
+
+
+def check_split(split: Split, samples: int, name: str) -> Split:
+    """Return the split; raise SSTCastError if a part is empty, or a sample is in it twice or does not exist."""
+    every = torch.cat(list(split))
+    empty = next((part for part, rows in zip(Split._fields, split, strict=True) if not len(rows)), None)
+    if empty is not None:
+        raise SSTCastError(f"{name}: of its {samples} samples none is for {empty}; choose another split")
+    if every.min() < 0 or every.max() >= samples:
+        raise SSTCastError(f"{name}: its split has the sample {int(every.max())}; there are 0..{samples - 1}")
+    times = torch.bincount(every, minlength=samples)
+    if times.max() > 1:
+        raise SSTCastError(f"{name}: its split has the sample {int(times.argmax())} more than once")
+    return split
+
+
+def check_labels(graphs: Graphs, dataset: Dataset, path: Path) -> None:
+    """Raise SSTCastError, naming file and row, if a label is not what the task knows."""
+    y = graphs.y
+    rows = {"graph": len(graphs), "node": int(graphs.nodes.sum()), "pair": len(y)}[graphs.level]
+    if len(y) != rows or (dataset.classes and y.numel() != rows):
+        raise SSTCastError(f"{path}: {y.numel()} labels for {rows} {graphs.level}s")
+    values = y.double().reshape(rows, -1)
+    if dataset.classes:
+        values = values.nan_to_num(-1)
+        classes = dataset.options.get("classes") or int(values.max()) + 1
+        if not 1 <= classes <= max(rows, dataset.options.get("classes") or 0):
+            problem = "no label is known" if classes < 1 else f"{classes} classes among {rows} {graphs.level}s"
+            raise SSTCastError(f"{path}: {problem}; give the classes the numbers 0, 1, ...")
+        wrong = (values != values.floor()) | (values < -1) | (values >= classes)
+        known = f"the classes 0..{classes - 1}, or -1"
+    elif dataset.task == "next-tokens" or dataset.metric == "mae":
+        wrong, known = values.isinf(), "a finite number"
+    else:
+        wrong, known = ~((values == 0) | (values == 1) | values.isnan()), "0, 1 or missing"
+    if wrong.any():
+        row = int(wrong.any(1).nonzero()[0])
+        label = ", ".join(f"{v:g}" for v in values[row].tolist())
+        raise SSTCastError(f"{path}: {graphs.level} {row}: label {label}, which is not {known}")
+
+
+def check_features(graphs: Graphs, dataset: Dataset, path: Path) -> None:
+    """Raise SSTCastError if features are not finite numbers or not of the declared kind."""
+    for what, declared, found in (("node", dataset.node, graphs.x), ("edge", dataset.edge, graphs.edge_attr)):
+        if declared == "none":
+            continue
+        if found is None:
+            raise SSTCastError(f"{path}: no {what} features; declare {what}: none")
+        if not len(found):
+            continue
+        if isinstance(declared, tuple):
+            if found.shape[1] != len(declared) or found.min() < 0 or bool((found != found.floor()).any()):
+                raise SSTCastError(f"{path}: {what} features do not have the {len(declared)} columns declared")
+            for column, (most, size) in enumerate(zip(found.amax(0).tolist(), declared, strict=True)):
+                if most >= size:
+                    known = f"the {size} categories 0..{size - 1}"
+                    raise SSTCastError(f"{path}: {what} feature {column} is {most:g} somewhere, beyond {known}")
+        elif not found.isfinite().all():
+            row, column = (~found.isfinite()).nonzero()[0].tolist()
+            raise SSTCastError(f"{path}: {what} {row}: feature {column} is {float(found[row, column])}")
+
+
+def _check_lengths(graphs: Graphs, path: Path) -> None:
+    nodes, edges = int(graphs.nodes.sum()), int(graphs.edges.sum())
+    wanted: dict[str, tuple[Tensor | None, int]] = {
+        "edges": (graphs.edge_index.T, edges),
+        "rows of node features": (graphs.x, nodes),
+        "rows of edge features": (graphs.edge_attr, edges),
+    }
+    for what, (found, rows) in wanted.items():
+        if found is not None and (found.ndim != 2 or len(found) != rows):
+            raise SSTCastError(f"{path}: {what}: shape {list(found.shape)}, where {rows} rows belong")
+    if graphs.edge_index.is_floating_point() or len(graphs.edge_index) != 2:
+        raise SSTCastError(f"{path}: edges must be two rows of whole numbers")
