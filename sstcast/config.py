@@ -149,6 +149,7 @@ class TrainingConfig(Strict):
         return self
 
 
+FOLDER_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # of a run: it must stay where runs are
 WHERE = {"device", "devices", "strategy", "checkpoint_minutes", "checkpoint_steps", "keep"}
 """Training keys that say where and how safely a run is made, not what it is: they may differ when it goes on."""
 
@@ -168,7 +169,7 @@ class ModelConfig(BaseModel):
 class RunConfig(Strict):
     """One run: what `sstcast train` reads."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    name: str = Field(pattern=FOLDER_NAME)
     runs: Path = Path("runs")
     data: DataConfig
     model: ModelConfig

@@ -9,6 +9,7 @@ from sstcast.benchmarks.encoders import ReadoutName
 from sstcast.benchmarks.own import OwnData
 from sstcast.benchmarks.registry import Dataset, find_dataset
 from sstcast.config import (
+    FOLDER_NAME,
     WHERE,
     ModelConfig,
     Strict,
@@ -55,9 +56,9 @@ class BenchmarkConfig(Strict):
     files are below `root`; what was read is kept in `cache`.
     """
 
-    dataset: str
+    dataset: str = Field(pattern=FOLDER_NAME)
     data: OwnData | None = None
-    label: str
+    label: str = Field(pattern=FOLDER_NAME)
     model: ModelConfig
     predictor: PredictorConfig = PredictorConfig()
     training: TrainingConfig = TrainingConfig()
@@ -101,22 +102,26 @@ def load_benchmark(dataset: str, model: str, root: Path | None, overrides: list[
         data["path"] = str(path.parent / str(data.get("path", "")))
         name = str(data.pop("name", path.stem))
         own = {"data": data, "root": "."}
+        folders = ["default"]
     else:
         name = find_dataset(dataset).name
-    places = [packaged(f"{PRESETS}/{folder}/{model}.yaml") for folder in (name.lower(), "default")]
+        folders = [name.lower(), "default"]
+    places = [packaged(f"{PRESETS}/{folder}/{model}.yaml") for folder in folders]
     preset = next((path for path in places if path.exists()), None)
     raw = (read_config(preset) if preset else {"model": _model(model, places[0].parent)}) | own
     raw |= {"dataset": name, "label": model}
     raw["training"] = TRAINING | (raw.get("training") or {})
-    if root is not None:
+    if root is not None and not own:  # one's own data lie beside the YAML
         raw["root"] = str(root)
     apply_overrides(raw, overrides)
     return validate(BenchmarkConfig, raw, str(preset or f"{name}, {model}"))
 
 
-def published(dataset: str, model: str) -> tuple[float, str] | None:
+def published(config: BenchmarkConfig) -> tuple[float, str] | None:
     """Return a paper's number for this model on this data set and its source, None if none is known."""
-    found = read_config(packaged(f"{PRESETS}/published.yaml")).get(dataset, {}).get(model)
+    if config.data is not None:
+        return None
+    found = read_config(packaged(f"{PRESETS}/published.yaml")).get(config.dataset, {}).get(config.label)
     return None if found is None else (float(found[0]), str(found[1]))
 
 

@@ -68,6 +68,8 @@ def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple
     objective = build_objective(dataset, graphs, split.train)
     model = build_predictor(config, dataset, graphs, objective.outputs)
     graphs = with_positions(graphs, dataset.name, *positions_of(model), config.cache)
+    if config.part and not graphs.transductive:
+        raise SSTCastError(f"part: {config.dataset} has many graphs; set training.batch_size")
     common = (dataset, graphs, split, objective, config.part or config.training.batch_size, fabric)
     if not graphs.transductive:
         return ManyGraphs(*common, bucket=config.bucket), model

@@ -32,7 +32,7 @@ def result_lines(config: BenchmarkConfig, results: list[Result]) -> Iterator[str
         )
     scores = [r["test"] for r in results]
     spread = f" ± {stdev(scores):.4f}" if len(scores) > 1 else ""
-    known = published(config.dataset, config.label)
+    known = published(config)
     paper = f"; published: {known[0]:g} ({known[1]})" if known is not None else ""
     first = results[0]
     yield (

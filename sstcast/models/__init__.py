@@ -52,7 +52,7 @@ def build_model(name: str, **options: Any) -> Any:
     Raises SSTCastError for a name or an option that does not exist, or a value of the wrong type.
     """
     cls, fixed = _class(name)
-    return cls(**check_options(_parameters(cls).values(), fixed | options, f"model {name}"))
+    return _build(cls, name, check_options(_parameters(cls).values(), fixed | options, f"model {name}"))
 
 
 def default_options(name: str) -> dict[str, Any]:
@@ -82,7 +82,14 @@ def build_forecaster(
     }
     checked = check_options([*_parameters(cls).values(), *around.values()], fixed | options, f"model {name}")
     forecaster = {key: checked.pop(key) for key in around}
-    return Forecaster(cls(**checked), history, horizon, **forecaster)
+    return Forecaster(_build(cls, name, checked), history, horizon, **forecaster)
+
+
+def _build(cls: type[nn.Module], name: str, options: dict[str, Any]) -> Any:
+    try:
+        return cls(**options)
+    except (ValueError, RuntimeError, ZeroDivisionError, AssertionError) as error:
+        raise SSTCastError(f"model {name}: cannot be built: {' '.join(str(error).split())}") from error
 
 
 def _class(name: str) -> tuple[type[nn.Module], dict[str, Any]]:

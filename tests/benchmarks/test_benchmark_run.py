@@ -327,8 +327,9 @@ def test_presets_are_valid_and_published_numbers_belong_to_data_sets() -> None:
         dataset = "MUTAG" if path.parent.name == "default" else path.parent.name
         config = load_benchmark(dataset, path.stem, None, None)
         assert config.model.name in MODELS
-    assert published("minesweeper", "polynormer") == (0.9746, "Polynormer Table 2")
-    assert published("minesweeper", "unheard-of") is None
+    config = load_benchmark("minesweeper", "polynormer", None, None)
+    assert published(config) == (0.9746, "Polynormer Table 2")
+    assert published(config.model_copy(update={"label": "unheard-of"})) is None
     from sstcast.config import read_config
 
     for name in read_config(folder / "published.yaml"):

@@ -1,5 +1,7 @@
 """Every declared data set opens from tiny files in its raw format, and is what PyG or ogb read from them."""
 
+import gzip
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from sstcast.benchmarks.graphs import Loaded
 from sstcast.benchmarks.load import choose_split, load
 from sstcast.benchmarks.registry import Dataset, find_dataset
 from sstcast.benchmarks.words import WORDS
+from sstcast.errors import SSTCastError
 
 
 def open_small(name: str, tmp: Path) -> tuple[Dataset, Loaded]:
@@ -225,3 +228,39 @@ def test_the_raw_folder_may_be_read_only(tmp_path: Path) -> None:
     before = set((tmp_path / "raw").rglob("*"))
     load(dataset, tmp_path / "raw", tmp_path / "cache")
     assert set((tmp_path / "raw").rglob("*")) == before
+
+
+def cut(path: Path) -> None:
+    """Take the last line away."""
+    with gzip.open(path, "rt") as file:
+        lines = file.read().splitlines()[:-1]
+    with gzip.open(path, "wt") as file:
+        file.write("\n".join(lines) + "\n")
+
+
+def point_outside(path: Path) -> None:
+    """Let the first edge end in the next graph."""
+    with gzip.open(path, "rt") as file:
+        first, *lines = file.read().splitlines()
+    with gzip.open(path, "wt") as file:
+        file.write("\n".join([first.split(",")[0] + ",20", *lines]) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "file", "words"),
+    [
+        (point_outside, "edge", "graph 0, edge 0: .* - 20 points outside"),
+        (cut, "edge-feat", "rows of edge features"),
+        (cut, "node-feat", "rows of node features"),
+        (cut, "edge", "edges: shape"),
+        (cut, "graph-label", "labels for"),
+    ],
+)
+def test_files_of_ogb_that_do_not_fit_together_are_refused(
+    change: Callable[[Path], None], file: str, words: str, tmp_path: Path
+) -> None:
+    dataset = find_dataset("ogbg-molhiv")
+    write(dataset, tmp_path)
+    change(tmp_path / dataset.folder / f"raw/{file}.csv.gz")
+    with pytest.raises(SSTCastError, match=words):
+        load(dataset, tmp_path, tmp_path / "cache")

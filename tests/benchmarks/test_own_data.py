@@ -14,9 +14,10 @@ from small_raw import NODES, ring
 from torch_geometric.data import Data
 
 from sstcast import cli
-from sstcast.benchmarks.config import load_benchmark
+from sstcast.benchmarks.config import load_benchmark, published
 from sstcast.benchmarks.load import choose_split, load
 from sstcast.benchmarks.run import run_benchmark
+from sstcast.errors import SSTCastError
 
 Make = Callable[[Path], dict[str, Any]]
 MASKS = ("train_mask", "val_mask", "test_mask")
@@ -322,10 +323,64 @@ def test_a_column_may_hold_the_split(tmp_path: Path) -> None:
     assert [part.tolist() for part in split] == [[0, 1, 2, 3, 4], [5, 6, 7], [8, 9, 10]]
 
 
-def test_masks_of_an_npz_are_its_official_split(tmp_path: Path) -> None:
+def test_what_one_s_own_data_are_called_does_not_matter(tmp_path: Path) -> None:
+    """Neither a paper's settings nor its scores are those of a file that happens to be called like its data."""
+    raw = npz(tmp_path)
+    for name in ("mine", "cora"):
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(raw))
+    mine, cora = (load_benchmark(str(tmp_path / f"{name}.yaml"), "lsat", None, None) for name in ("mine", "cora"))
+    assert cora.model_copy(update={"dataset": "mine"}) == mine
+    assert published(cora.model_copy(update={"dataset": "Cora"})) is None
+    assert published(load_benchmark("cora", "lsat", None, None)) is not None
+    assert load_benchmark(str(tmp_path / "mine.yaml"), "lsat", tmp_path / "elsewhere", None) == mine
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(raw | {"name": "../mine"}))
+    with pytest.raises(SSTCastError, match="dataset"):
+        load_benchmark(str(tmp_path / "mine.yaml"), "lsat", None, None)
+
+
+def test_numbers_of_nodes_are_learnt(tmp_path: Path) -> None:
+    raw = npz(tmp_path) | {"task": "node-regression"}
+    rewrite(tmp_path, labels=np.linspace(0, 1, NODES))
+    assert run(tmp_path, raw) == 0
+
+
+def test_in_half_precision(tmp_path: Path) -> None:
+    assert run(tmp_path, tudataset(tmp_path), "--set", "training.precision=bf16-mixed") == 0
+
+
+def test_ten_folds(tmp_path: Path) -> None:
+    raw = npz(tmp_path) | {"split": "folds:10"}
+    assert run(tmp_path, raw) == 0
+
+
+def test_new_node_labels_are_noticed(tmp_path: Path) -> None:
+    raw = tudataset(tmp_path)
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(raw))
+    found = []
+    for label in ("0", "7"):
+        edit(tmp_path, "TU/MINE_node_labels.txt", "0\n", f"{label}\n")
+        config = load_benchmark(str(tmp_path / "mine.yaml"), "mpnn", None, None)
+        found.append(load(config.declaration, config.root, tmp_path / "cache").graphs.x)
+    assert [x.shape[1] for x in found if x is not None] == [2, 3]
+
+
+def test_a_test_score_that_is_not_defined_is_no_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    raw = npz(tmp_path) | {"metric": "roc-auc"}
+    number = np.arange(NODES)
+    rewrite(tmp_path, labels=number % 2)
+    masks = {"train_mask": number < 20, "val_mask": (number >= 20) & (number < 30), "test_mask": number == 31}
+    official(tmp_path, raw, **masks)
+    assert run(tmp_path, raw) == 2
+    assert "roc-auc of the test split is not defined" in capsys.readouterr().err
+    assert not list((tmp_path / "runs").rglob("metrics.json"))
+
+
+@pytest.mark.parametrize("kind", [bool, int, np.uint8, float])
+def test_masks_of_an_npz_are_its_official_split(tmp_path: Path, kind: type) -> None:
     raw = npz(tmp_path) | {"split": "official"}
     number = np.arange(NODES)
-    rewrite(tmp_path, train_mask=number < 20, val_mask=(number >= 20) & (number < 30), test_mask=number >= 30)
+    parts = number < 20, (number >= 20) & (number < 30), number >= 30
+    rewrite(tmp_path, **{name: part.astype(kind) for name, part in zip(MASKS, parts, strict=True)})
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(raw))
     config = load_benchmark(str(tmp_path / "mine.yaml"), "mpnn", None, None)
     split = choose_split(config.declaration, load(config.declaration, config.root, tmp_path / "cache"), 3)
