@@ -21,7 +21,6 @@ import importlib.metadata
 import json
 import platform
 import sys
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -109,15 +108,15 @@ class Run:
         Raises SSTCastError if the folder holds a run of another configuration.
         """
         run = cls(config.folder)
-        with alone(run.config_file) if write else nullcontext():
-            if run.config_file.exists():
-                if not run.config.same_experiment(config):
-                    raise SSTCastError(
-                        f"{run.config_file}: a run of this name has another configuration; "
-                        "choose another with --set name=..., or delete the folder"
-                    )
-            elif write:
-                run.best.parent.mkdir(parents=True, exist_ok=True)
+        if run.config_file.exists():
+            if not run.config.same_experiment(config):
+                raise SSTCastError(
+                    f"{run.config_file}: a run of this name has another configuration; "
+                    "choose another with --set name=..., or delete the folder"
+                )
+        elif write:
+            with alone(run.checkpoints):
+                run.checkpoints.mkdir(parents=True, exist_ok=True)
                 with atomic(run.folder / "provenance.json") as temporary:
                     temporary.write_text(json.dumps(provenance(), indent=2) + "\n")
                 with atomic(run.config_file) as temporary:  # last: a folder with a configuration is a run

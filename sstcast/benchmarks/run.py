@@ -52,8 +52,11 @@ def run_benchmark(config: BenchmarkConfig, seeds: list[int]) -> list[Result]:
             loaded = load(config.declaration, config.root, config.cache)
             fabric = start(config.training)
         print(f"{run.folder}: {_describe(loaded)}", flush=True)
+        ours = _of_seed(config, seed)
+        task, model = build_task(ours, loaded, fabric)  # before the folder is made: options may be wrong
+        _create(ours, run)
         with alone(run.checkpoints) if fabric.is_global_zero else nullcontext():
-            result = _fit_and_score(_of_seed(config, seed), run, loaded, fabric)
+            result = _fit_and_score(ours, run, task, model, fabric)
             if fabric.is_global_zero:
                 with atomic(run.metrics) as temporary:
                     temporary.write_text(json.dumps(result, indent=2) + "\n")
@@ -76,8 +79,9 @@ def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple
     return (OneGraph if config.part is None else PartsOfOneGraph)(*common), model
 
 
-def _fit_and_score(config: BenchmarkConfig, run: Run, loaded: Loaded, fabric: Fabric) -> Result:
-    task, model = build_task(config, loaded, fabric)
+def _fit_and_score(
+    config: BenchmarkConfig, run: Run, task: BenchmarkTask, model: GraphPredictor, fabric: Fabric
+) -> Result:
     stages = [run]
     if config.local_epochs:
         stages = [Run(run.folder / "local"), run]
@@ -130,16 +134,10 @@ def _of_seed(config: BenchmarkConfig, seed: int) -> BenchmarkConfig:
 
 
 def _open(config: BenchmarkConfig) -> Run:
-    """Make the folder of the configured seed, or open it if it holds the same run."""
+    """Return the run of the configured seed; raise SSTCastError if its folder holds another."""
     run = Run(config.folder / f"seed-{config.training.seed}")
-    with alone(run.config_file):
-        if not run.config_file.exists():
-            run.checkpoints.mkdir(parents=True, exist_ok=True)
-            with atomic(run.folder / "provenance.json") as temporary:
-                temporary.write_text(json.dumps(provenance(), indent=2) + "\n")
-            with atomic(run.config_file) as temporary:  # last: a folder with a configuration is a run
-                save_config(config, temporary)
-            return run
+    if not run.config_file.exists():
+        return run
     saved = validate(BenchmarkConfig, read_config(run.config_file), str(run.config_file))
     if not saved.same_experiment(config):
         raise SSTCastError(
@@ -147,6 +145,17 @@ def _open(config: BenchmarkConfig) -> Run:
             "--set runs=..., or delete this one"
         )
     return run
+
+
+def _create(config: BenchmarkConfig, run: Run) -> None:
+    if run.config_file.exists():
+        return
+    with alone(run.checkpoints):
+        run.checkpoints.mkdir(parents=True, exist_ok=True)
+        with atomic(run.folder / "provenance.json") as temporary:
+            temporary.write_text(json.dumps(provenance(), indent=2) + "\n")
+        with atomic(run.config_file) as temporary:  # last: a folder with a configuration is a run
+            save_config(config, temporary)
 
 
 def _seconds(run: Run) -> float:
