@@ -116,6 +116,8 @@ class Run:
                 )
         elif write:
             with alone(run.checkpoints):
+                if run.config_file.exists():  # made while this one waited
+                    return cls.create(config)
                 run.checkpoints.mkdir(parents=True, exist_ok=True)
                 with atomic(run.folder / "provenance.json") as temporary:
                     temporary.write_text(json.dumps(provenance(), indent=2) + "\n")

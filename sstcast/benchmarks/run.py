@@ -148,9 +148,9 @@ def _open(config: BenchmarkConfig) -> Run:
 
 
 def _create(config: BenchmarkConfig, run: Run) -> None:
-    if run.config_file.exists():
-        return
     with alone(run.checkpoints):
+        if _open(config).config_file.exists():  # one that began at the same time has made it
+            return
         run.checkpoints.mkdir(parents=True, exist_ok=True)
         with atomic(run.folder / "provenance.json") as temporary:
             temporary.write_text(json.dumps(provenance(), indent=2) + "\n")
