@@ -54,8 +54,9 @@ def run_benchmark(config: BenchmarkConfig, seeds: list[int]) -> list[Result]:
         print(f"{run.folder}: {_describe(loaded)}", flush=True)
         ours = _of_seed(config, seed)
         task, model = build_task(ours, loaded, fabric)  # before the folder is made: options may be wrong
-        _create(ours, run)
         with alone(run.checkpoints) if fabric.is_global_zero else nullcontext():
+            if fabric.is_global_zero:
+                _create(ours, run)
             result = _fit_and_score(ours, run, task, model, fabric)
             if fabric.is_global_zero:
                 with atomic(run.metrics) as temporary:
@@ -148,14 +149,13 @@ def _open(config: BenchmarkConfig) -> Run:
 
 
 def _create(config: BenchmarkConfig, run: Run) -> None:
-    with alone(run.checkpoints):
-        if _open(config).config_file.exists():  # one that began at the same time has made it
-            return
-        run.checkpoints.mkdir(parents=True, exist_ok=True)
-        with atomic(run.folder / "provenance.json") as temporary:
-            temporary.write_text(json.dumps(provenance(), indent=2) + "\n")
-        with atomic(run.config_file) as temporary:  # last: a folder with a configuration is a run
-            save_config(config, temporary)
+    if _open(config).config_file.exists():
+        return
+    run.checkpoints.mkdir(parents=True, exist_ok=True)
+    with atomic(run.folder / "provenance.json") as temporary:
+        temporary.write_text(json.dumps(provenance(), indent=2) + "\n")
+    with atomic(run.config_file) as temporary:  # last: a folder with a configuration is a run
+        save_config(config, temporary)
 
 
 def _seconds(run: Run) -> float:
