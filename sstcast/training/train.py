@@ -75,6 +75,8 @@ def plan(path: Path | None, resume: Path | None, seeds: str | None, overrides: l
     run = Run.create(config)
     if run.best.exists():
         raise SSTCastError(f"{run.folder}: is a single run; choose another name with --set name=...")
+    for member in members:  # all of them now: --resume goes on with those that have a folder
+        Run.create(member)
     return members
 
 

@@ -36,6 +36,14 @@ def test_ensembles_resume_and_are_listed(run_yaml: Path, capsys: pytest.CaptureF
         train(load_config(run_yaml, ["training.epochs=1"]), windows)
 
 
+def test_an_interrupted_ensemble_remembers_members_not_begun(run_yaml: Path) -> None:
+    members = plan(run_yaml, None, "0..2", [])
+    ensemble = Run(run_yaml.parent / "runs/small")
+    assert plan(None, ensemble.folder, None, []) == members
+    with pytest.raises(SSTCastError, match=r"seed-0.*no checkpoint yet"):
+        Run.open(ensemble.folder)
+
+
 def test_tensorboard_holds_the_history(run_yaml: Path) -> None:
     config, windows = setup(run_yaml)
     run, _ = train(config, windows)
