@@ -181,8 +181,10 @@ class RunConfig(Strict):
         return self.runs / self.name
 
     def same_experiment(self, other: "RunConfig") -> bool:
-        """Whether both describe one run, wherever it is computed."""
-        ours, theirs = (c.model_dump(exclude={"training": WHERE}) for c in (self, other))
+        """Whether both describe one run, wherever it is computed and its folder lies."""
+        ours, theirs = (
+            c.model_dump(exclude={"name": True, "runs": True, "training": WHERE}) for c in (self, other)
+        )
         return ours == theirs
 
 

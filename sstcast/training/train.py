@@ -57,7 +57,16 @@ def plan(path: Path | None, resume: Path | None, seeds: str | None, overrides: l
         if seeds is not None or not run.config_file.exists():
             problem = "seeds are those it began with" if run.config_file.exists() else "not a run (no config.yaml)"
             raise SSTCastError(f"--resume {resume}: {problem}")
-        return [load_config(member.config_file, overrides) for member in run.members]
+        for key in ("name", "runs"):
+            if any(override.partition("=")[0] == key for override in overrides):
+                raise SSTCastError(f"--resume {resume}: goes on in that folder; leave out --set {key}=...")
+        # A folder that was moved or renamed, or is seen from elsewhere, is not where its config.yaml says.
+        return [
+            load_config(member.config_file, overrides).model_copy(
+                update={"name": member.folder.name, "runs": member.folder.parent}
+            )
+            for member in run.members
+        ]
     assert path is not None
     config = load_config(path, overrides)
     if seeds is None:

@@ -44,6 +44,21 @@ def test_an_interrupted_ensemble_remembers_members_not_begun(run_yaml: Path) -> 
         Run.open(ensemble.folder)
 
 
+def test_a_moved_run_goes_on_where_it_lies(
+    run_yaml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, windows = setup(run_yaml, "training.epochs=1")
+    run, _ = train(config, windows)
+    moved = run.folder.rename(tmp_path / "moved")
+    monkeypatch.chdir(tmp_path)
+    for folder in (moved, Path("moved")):
+        assert train(plan(None, folder, None, [])[0], windows) == (Run(folder), False)
+    assert not run.folder.exists()
+    for key in ("name", "runs"):
+        with pytest.raises(SSTCastError, match=rf"--resume {moved}.*leave out --set {key}="):
+            plan(None, moved, None, [f"{key}=other"])
+
+
 def test_tensorboard_holds_the_history(run_yaml: Path) -> None:
     config, windows = setup(run_yaml)
     run, _ = train(config, windows)
