@@ -178,12 +178,18 @@ class Malicious:
         return os.system, ("touch /tmp/sstcast-was-here",)
 
 
-@pytest.mark.parametrize("content", ["absent", "empty", "cut", "text", "pickle", "format"])
+@pytest.mark.parametrize("content", ["absent", "empty", "cut", "text", "bit", "pickle", "format"])
 def test_damaged_and_hostile_checkpoints_are_refused(tmp_path: Path, run_yaml: Path, content: str) -> None:
     path = tmp_path / "best.pt"
     if content == "cut":
         save_checkpoint(path, load_config(run_yaml), model={"w": torch.zeros(1000)})
         path.write_bytes(path.read_bytes()[:900])
+    elif content == "bit":
+        weights = torch.arange(1000.0)
+        save_checkpoint(path, load_config(run_yaml), model={"w": weights})
+        whole, inside = bytearray(path.read_bytes()), weights[500:510].numpy().tobytes()
+        whole[whole.index(inside)] ^= 1
+        path.write_bytes(whole)
     elif content == "pickle":
         torch.save({"format": 1, "model": Malicious()}, path)
     elif content == "format":
