@@ -235,16 +235,19 @@ class Trainer:
         self.saved_at = time.monotonic()
         if not self.fabric.is_global_zero:
             return
+        path = self.run.checkpoints / f"step-{self._done:09d}.pt"
         save_checkpoint(
-            self.run.checkpoints / f"step-{self._done:09d}.pt",
+            path,
             self.config,
             model=self.model.state_dict(),
             optimizer=self.optimizer.state_dict(),
             ema=None if self.ema is None else self.ema.state_dict(),
             state=vars(self.state),
         )
-        for old in step_checkpoints(self.run.checkpoints)[: -self.options.keep]:
-            old.unlink()
+        steps = step_checkpoints(self.run.checkpoints)
+        end = steps.index(path) + 1
+        for file in [*steps[: max(end - self.options.keep, 0)], *steps[end:]]:  # what is beyond could not be read
+            file.unlink()
         self.state.write_history(self.run.history)
 
     def _save_best(self) -> None:

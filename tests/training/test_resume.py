@@ -48,10 +48,12 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(
     newest = step_checkpoints(run.checkpoints)
     assert len(newest) == config.training.keep
     newest[-1].write_bytes(newest[-1].read_bytes()[:500])
+    newest[-1].with_name("step-000000999.pt").write_bytes(b"")
     capsys.readouterr()
     again, new = train(config, windows)
     assert new
     assert f"{newest[-1].name}: is damaged" in capsys.readouterr().out
+    assert step_checkpoints(run.checkpoints) == newest  # the damaged one does not count among the last two
     assert all(torch.equal(value, weights(again)[name]) for name, value in end.items())
     for path in step_checkpoints(run.checkpoints):
         path.write_bytes(b"")
