@@ -1,5 +1,6 @@
 """Checkpoints: tensors and plain values only, so that opening one can execute nothing."""
 
+import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,10 @@ def save_checkpoint(path: Path, config: BaseModel, **state: Any) -> None:
         "config": config.model_dump(mode="json"),
         "versions": {"sstcast": __version__, "torch": str(torch.__version__)},
     }
-    with atomic(path) as temporary:
-        torch.save(header | state, temporary)
+    with atomic(path) as temporary, temporary.open("wb") as file:
+        torch.save(header | state, file)
+        file.flush()
+        os.fsync(file.fileno())  # else a power cut could leave the new name with nothing behind it
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:

@@ -201,6 +201,16 @@ def test_damaged_and_hostile_checkpoints_are_refused(tmp_path: Path, run_yaml: P
     assert not Path("/tmp/sstcast-was-here").exists()
 
 
+def test_a_checkpoint_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, run_yaml: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, synced = tmp_path / "best.pt", []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append((os.fstat(fd).st_ino, os.fstat(fd).st_size)))
+    monkeypatch.setattr(Path, "replace", lambda self, to: (synced.append("named"), self.rename(to)))
+    save_checkpoint(path, load_config(run_yaml), model={"w": torch.zeros(1000)})
+    assert synced == [(path.stat().st_ino, path.stat().st_size), "named"]
+
+
 def test_no_such_device(run_yaml: Path) -> None:
     with pytest.raises(SSTCastError, match=r"training.device: 'tpu9' is not available"):
         train(*setup(run_yaml, "training.device=tpu9"))
