@@ -4,6 +4,7 @@ import math
 import signal
 import time
 from collections.abc import Callable
+from typing import NoReturn
 
 import numpy as np
 import torch
@@ -75,7 +76,9 @@ class Trainer:
                 self._epoch(stop, progress)
                 self._close_epoch()
                 progress.epoch(self.state.history[-1])
-        self._save()
+            self._save()
+            if number := self._signal(stop):  # of an ensemble, the members to come are not to begin
+                self._leave(number)
 
     def _attempt(self, module: nn.Module) -> None:
         self._seed(step=0)
@@ -107,7 +110,7 @@ class Trainer:
             if number:
                 if not self.run.best.exists():  # stopped in the first epoch: better these weights than none
                     self._save_best()
-                raise Interrupted(number)
+                self._leave(number)
 
     def _step(self, index: Tensor) -> Tensor:
         """Do one step; return its summed loss and how many elements that counts, still on the device."""
@@ -164,6 +167,10 @@ class Trainer:
         signals = (signal.SIGINT, signal.SIGTERM)
         got = self._sum(torch.tensor([float(stop.signal == s) for s in signals], device=self.fabric.device))
         return next((int(s) for s, count in zip(signals, got.tolist(), strict=True) if count), None)
+
+    def _leave(self, number: int) -> NoReturn:
+        self.fabric.barrier()  # once one process is gone, Fabric kills the first, which may still be saving
+        raise Interrupted(number)
 
     def _not_finite(self, step: int, index: Tensor) -> str:
         kept = step_checkpoints(self.run.checkpoints)

@@ -13,7 +13,7 @@ class Interrupted(Exception):
 
 
 class StopRequest:
-    """Within the `with` block the first signal only sets `signal`; a second Ctrl-C interrupts at once."""
+    """Within the `with` block the first signal only sets `signal`; after it, Ctrl-C interrupts at once."""
 
     def __enter__(self) -> "StopRequest":
         self.signal: int | None = None
@@ -21,9 +21,10 @@ class StopRequest:
         return self
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self.signal is not None:
+        if self.signal is None:
+            self.signal = number
+        elif number == signal.SIGINT:  # schedulers repeat SIGTERM, which must not break off the saving
             raise KeyboardInterrupt
-        self.signal = number
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None

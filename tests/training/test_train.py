@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from lightning_fabric import Fabric
 from runs_of_training import setup, weights
 
 from sstcast.config import RunConfig, load_config
@@ -19,7 +20,7 @@ from sstcast.training import train as room
 from sstcast.training.checkpoint import load_checkpoint, load_weights, save_checkpoint, step_checkpoints
 from sstcast.training.devices import start
 from sstcast.training.forecasting import ForecastTask
-from sstcast.training.interrupt import Interrupted
+from sstcast.training.interrupt import Interrupted, StopRequest
 from sstcast.training.train import forecaster, train
 
 
@@ -113,6 +114,43 @@ def test_an_interrupted_run_ends_with_the_same_weights(
         assert torch.equal(value, weights(disturbed)[name]), name
     ours, theirs = (pd.read_csv(run.history).drop(columns="seconds") for run in (undisturbed, disturbed))
     pd.testing.assert_frame_equal(ours, theirs)
+
+
+def test_an_interrupted_process_waits_until_all_is_saved(run_yaml: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config, windows = setup(run_yaml)
+    saved = []
+    checkpoints = config.folder / "checkpoints"
+    monkeypatch.setattr(
+        Fabric, "barrier", lambda self: saved.append(sorted(p.name for p in checkpoints.glob("*")))
+    )
+    interrupt_after(monkeypatch, 3, signal.SIGTERM)
+    with pytest.raises(Interrupted):
+        train(config, windows)
+    assert saved[-1] == ["best.pt", "step-000000003.pt"]
+
+
+def test_a_signal_during_the_last_validation_is_heard(run_yaml: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config, windows = setup(run_yaml, "training.epochs=1")
+    validate = ForecastTask.validate
+
+    def signalled(self: ForecastTask, model: torch.nn.Module) -> dict[str, float]:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return validate(self, model)
+
+    monkeypatch.setattr(ForecastTask, "validate", signalled)
+    with pytest.raises(Interrupted) as stop:
+        train(config, windows)
+    assert stop.value.signal == signal.SIGTERM
+    assert not train(config, windows)[1]  # all was saved
+
+
+def test_only_a_second_ctrl_c_interrupts_at_once() -> None:
+    with StopRequest() as stop:
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.signal == signal.SIGTERM
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
 
 
 def test_every_epoch_trains_with_dropout_on(run_yaml: Path, monkeypatch: pytest.MonkeyPatch) -> None:
