@@ -26,6 +26,11 @@ from sstcast.training.task import Task
 
 STEPS_BETWEEN_READS = {"cuda": 32}  # reading a loss waits for the device
 
+REMEDY = (
+    "let it pass with --set training.skip_nonfinite=N, or train anew, under another name, with a lower "
+    "training.learning_rate or with training.clip"
+)
+
 
 class Trainer:
     """Fits `model` to `task` and leaves `history.csv` and `checkpoints/` in the run's folder.
@@ -176,8 +181,7 @@ class Trainer:
         kept = step_checkpoints(self.run.checkpoints)
         return (
             f"{self.run.folder}: the loss is not finite at epoch {self.state.epoch + 1}, step {step + 1}: "
-            f"{self.task.describe(index)}; last good checkpoint: {kept[-1].name if kept else 'none'}; lower "
-            "training.learning_rate, set training.clip, or let --set training.skip_nonfinite=N steps go"
+            f"{self.task.describe(index)}; last good checkpoint: {kept[-1].name if kept else 'none'}; {REMEDY}"
         )
 
     def _close_epoch(self) -> None:
@@ -187,6 +191,10 @@ class Trainer:
         scores = self.task.validate(model)
         state.seconds += time.monotonic() - started
         score = next(iter(scores.values())) * (1 if self.task.lower_is_better else -1)
+        if not (math.isfinite(score) or self.options.skip_nonfinite):
+            raise SSTCastError(
+                f"{self.run.folder}: the validation score is not finite after epoch {state.epoch + 1}: {REMEDY}"
+            )
         # Few samples often score the same; the lower loss decides, where the task returns one.
         loss = scores.get("loss", math.inf)
         better = (score, loss) < (state.best, state.best_loss)

@@ -39,13 +39,16 @@ def describe(run: Run) -> dict[str, str]:
     if not run.history.exists():
         return row | {"best validation": "-", "time": "-"}
     history = pd.read_csv(run.history)
-    best = history[history["best"]].iloc[-1]
+    better = history[history["best"]]  # none where no validation score was finite
     done = len(history)
-    finished = done >= epochs or (patience is not None and done - 1 - best["epoch"] >= patience)
+    waited = done - 1 - (int(better["epoch"].iloc[-1]) if len(better) else -1)
+    finished = done >= epochs or (patience is not None and waited >= patience)
     name = next(column for column in history if column.startswith("validation_"))
     seconds = int(history["seconds"].iloc[-1])
     return row | {
         "state": "finished" if finished else f"epoch {done} of {epochs}",
-        "best validation": f"{best[name]:.4f} ({name.removeprefix('validation_')})",
+        "best validation": f"{better[name].iloc[-1]:.4f} ({name.removeprefix('validation_')})"
+        if len(better)
+        else "-",
         "time": f"{seconds // 3600}:{seconds % 3600 // 60:02d}:{seconds % 60:02d}",
     }

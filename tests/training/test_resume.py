@@ -16,6 +16,8 @@ from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint, newest_checkpoint, step_checkpoints
+from sstcast.training.forecasting import ForecastTask
+from sstcast.training.listing import describe
 from sstcast.training.train import train
 
 SCRIPT = Path(__file__).parent / "runs_of_training.py"
@@ -84,6 +86,16 @@ def test_a_loss_that_is_not_finite(run_yaml: Path) -> None:
     assert 0 < state["skipped"] <= 10
     assert all(torch.isfinite(value).all() for value in weights(run).values())
     assert np.isfinite(pd.read_csv(run.history)["train_loss"]).all()
+
+
+def test_a_validation_score_that_is_not_finite(run_yaml: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ForecastTask, "validate", lambda *_: {"mse": np.nan})
+    config, windows = setup(run_yaml, "training.epochs=1")
+    with pytest.raises(SSTCastError, match=r"validation score is not finite after epoch 1: .*learning_rate"):
+        train(config, windows)
+    run, new = train(*setup(run_yaml, "training.epochs=1", "training.skip_nonfinite=1", "name=passes"))
+    assert new
+    assert (describe(run)["state"], describe(run)["best validation"]) == ("finished", "-")
 
 
 def test_a_checkpoint_of_the_first_format_is_brought_up_to_date(run_yaml: Path) -> None:
