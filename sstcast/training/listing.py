@@ -17,7 +17,7 @@ def list_runs(folder: Path) -> None:
     """Print a row for every run below `folder`; raise SSTCastError if there is none."""
     runs = [Run(file.parent) for file in sorted(folder.rglob("config.yaml"))]
     rows = [
-        {"run": str(run.folder.relative_to(folder))} | describe(run)
+        {"run": str(run.folder.relative_to(folder))} | _row(run)
         for run in runs
         if run.members == [run]  # of an ensemble, its members
     ]
@@ -31,11 +31,18 @@ def list_runs(folder: Path) -> None:
     Console(highlight=False).print(table)
 
 
+def _row(run: Run) -> dict[str, str]:
+    try:
+        return describe(run)
+    except Exception:  # whatever it is, it must not hide the other runs
+        return {"model": "-", "state": "cannot be read", "best validation": "-", "time": "-"}
+
+
 def describe(run: Run) -> dict[str, str]:
     """Return a run's model, state, best validation score and training time, from `history.csv`."""
     config: dict[str, Any] = yaml.safe_load(run.config_file.read_text())
     epochs, patience = config["training"]["epochs"], config["training"]["patience"]
-    row = {"model": config["model"]["name"], "state": f"epoch 0 of {epochs}"}
+    row = {"model": str(config["model"]["name"]), "state": f"epoch 0 of {epochs}"}
     if not run.history.exists():
         return row | {"best validation": "-", "time": "-"}
     history = pd.read_csv(run.history)

@@ -59,6 +59,19 @@ def test_a_moved_run_goes_on_where_it_lies(
             plan(None, moved, None, [f"{key}=other"])
 
 
+def test_odd_folders_hide_no_run(run_yaml: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, text in (("empty", ""), ("other", "model: {name: gps}"), ("text", "a: [")):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "config.yaml").write_text(text)
+    for name in ("cut", "good"):
+        run = Run.create(load_config(run_yaml, [f"name={name}"]))
+    (tmp_path / "runs/cut/history.csv").write_text("epoch,train_loss,learning_rate,validation_mse,best,sec")
+    list_runs(tmp_path / "runs")
+    listed = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.strip()}
+    assert all("cannot be read" in listed[name] for name in ("empty", "other", "text", "cut"))
+    assert "epoch 0 of 2" in listed[run.folder.name]
+
+
 def test_tensorboard_holds_the_history(run_yaml: Path) -> None:
     config, windows = setup(run_yaml)
     run, _ = train(config, windows)
