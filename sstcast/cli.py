@@ -148,12 +148,15 @@ def train(
     devices: Annotated[int | None, typer.Option(help="How many to train on; training.devices.")] = None,
     strategy: Annotated[str | None, typer.Option(help="auto or ddp; training.strategy.")] = None,
     precision: Annotated[str | None, typer.Option(help="auto, 32-true or bf16-mixed.")] = None,
+    skip_nonfinite: Annotated[
+        int | None, typer.Option(help="How many steps without a finite loss to leave out.", metavar="N")
+    ] = None,
 ) -> None:
     """Fit a model or an ensemble; continue if it was interrupted."""
     from sstcast.training.interrupt import Interrupted
     from sstcast.training.train import plan, train, training_windows
 
-    flags = {"devices": devices, "strategy": strategy, "precision": precision}
+    flags = {"devices": devices, "strategy": strategy, "precision": precision, "skip_nonfinite": skip_nonfinite}
     chosen = [f"training.{key}={value}" for key, value in flags.items() if value is not None]
     configs = plan(config, resume, seeds, [*(set_ or []), *chosen])
     windows = training_windows(configs[0])

@@ -150,7 +150,7 @@ class TrainingConfig(Strict):
 
 
 FOLDER_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # of a run: it must stay where runs are
-WHERE = {"device", "devices", "strategy", "checkpoint_minutes", "checkpoint_steps", "keep"}
+WHERE = {"device", "devices", "strategy", "checkpoint_minutes", "checkpoint_steps", "keep", "skip_nonfinite"}
 """Training keys that say where and how safely a run is made, not what it is: they may differ when it goes on."""
 
 
