@@ -63,7 +63,10 @@ class ForecastTask:
         return {"mse": float(total[0] / total[1])}
 
     def describe(self, index: Tensor) -> str:
-        """Name the windows' tiles and days."""
+        """Name the windows' tiles and days, those of the most extreme values first: not finite, or too large."""
+        batch = self.batch(index)
+        sizes = torch.cat([batch.history, batch.target], dim=-1).abs().nan_to_num(torch.inf, posinf=torch.inf)
+        index = index[sizes.flatten(1).amax(1).argsort(descending=True, stable=True).to(index.device)]
         tiles = self.train.values.shape[1]
         days = pd.DatetimeIndex(self.train.days[(index // tiles).numpy()])
         pairs = zip(index, days, strict=True)

@@ -16,6 +16,7 @@ from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint, newest_checkpoint, step_checkpoints
+from sstcast.training.devices import start
 from sstcast.training.forecasting import ForecastTask
 from sstcast.training.listing import describe
 from sstcast.training.train import plan, train
@@ -87,6 +88,15 @@ def test_a_loss_that_is_not_finite(run_yaml: Path) -> None:
     assert 0 < state["skipped"] <= 20
     assert all(torch.isfinite(value).all() for value in weights(run).values())
     assert np.isfinite(pd.read_csv(run.history)["train_loss"]).all()
+
+
+@pytest.mark.parametrize("value", [np.nan, -np.inf, 1e30])
+def test_windows_to_blame_are_named_first(run_yaml: Path, value: float) -> None:
+    config, windows = setup(run_yaml)
+    windows["train"].values[400, 1] = value  # the 5th of February 2002
+    task = ForecastTask(windows, config.training, start(config.training))
+    index = torch.tensor([2 * 10, 2 * 11 + 1, 2 * 500, 2 * 501, 2 * 395 + 1, 2 * 395])
+    assert task.describe(index).startswith("windows tile 1, 2002-01-31 to 2002-02-14; tile 0, ")
 
 
 def test_a_validation_score_that_is_not_finite(run_yaml: Path, monkeypatch: pytest.MonkeyPatch) -> None:
