@@ -126,6 +126,8 @@ class Trainer:
         weights = [torch.as_tensor(self.task.weight(b), device=self.fabric.device).double() for b in batches]
         whole = self._sum(torch.stack(weights).sum())
         total = torch.zeros_like(whole)
+        # A forward pass moves running statistics: what a step does to them goes with it if it is left out.
+        before = [buffer.clone() for buffer in self.model.buffers()] if self.options.skip_nonfinite else []
         for i, (batch, weight) in enumerate(zip(batches, weights, strict=True)):
             with self.fabric.no_backward_sync(self.module, enabled=i + 1 < len(batches)):
                 loss = self.task.loss(self.module, batch)
@@ -134,10 +136,10 @@ class Trainer:
                 auxiliary = self.auxiliary_loss() * weight.to(loss.dtype)
                 self.fabric.backward((loss + auxiliary) * share)
             total += loss.detach().double()
-        return torch.stack([self._update(self._sum(total)), whole])
+        return torch.stack([self._update(self._sum(total), before), whole])
 
-    def _update(self, loss: Tensor) -> Tensor:
-        """Move the weights; return the loss, NaN if the gradient was found not to be finite."""
+    def _update(self, loss: Tensor, before: list[Tensor]) -> Tensor:
+        """Move the weights, else put the buffers back; return the loss, NaN if the gradient is not finite."""
         if self.options.clip is not None:
             loss = loss + 0 * nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip)
         elif self.options.skip_nonfinite:
@@ -147,6 +149,9 @@ class Trainer:
             self.stepper.step()
             if self.ema is not None:
                 self.ema.update_parameters(self.model)
+        else:
+            for buffer, value in zip(self.model.buffers(), before, strict=True):
+                buffer.copy_(value)
         self.stepper.zero_grad()
         return loss
 

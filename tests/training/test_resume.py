@@ -90,6 +90,18 @@ def test_a_loss_that_is_not_finite(run_yaml: Path) -> None:
     assert np.isfinite(pd.read_csv(run.history)["train_loss"]).all()
 
 
+def test_a_step_left_out_leaves_running_statistics_alone(run_yaml: Path) -> None:
+    options = ["model={name: tfnet}", "training.epochs=1", "training.windows_per_epoch=20"]
+    config, windows = setup(run_yaml, *options, "training.skip_nonfinite=50")
+    windows["train"].values[::10, 1] = np.inf
+    run, _ = train(config, windows)
+    saved = newest_checkpoint(run.checkpoints)[1]
+    assert saved["state"]["skipped"] > 0
+    statistics = [value for name, value in saved["model"].items() if "running" in name]
+    assert statistics
+    assert all(torch.isfinite(value).all() for value in statistics)
+
+
 @pytest.mark.parametrize("value", [np.nan, -np.inf, 1e30])
 def test_windows_to_blame_are_named_first(run_yaml: Path, value: float) -> None:
     config, windows = setup(run_yaml)
