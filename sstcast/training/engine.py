@@ -249,6 +249,8 @@ class Trainer:
         if self.ema is not None:
             self.ema.load_state_dict(saved["ema"])
         self.state = State(**saved["state"])
+        if self.fabric.is_global_zero:  # a kill may have come between the checkpoint and the history
+            self.state.write_history(self.run.history)
 
     def _save(self) -> None:
         """Write a checkpoint to continue from, let go of the oldest, and bring `history.csv` up to date."""

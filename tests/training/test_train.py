@@ -59,7 +59,9 @@ def test_it_learns_and_leaves_the_documented_files(run_yaml: Path) -> None:
     assert best["epoch"] == history["validation_mse"].argmin()
     assert error < 0.7 * untrained
     assert run.config == config
+    run.history.unlink()  # as after a kill between the last checkpoint and this
     assert train(config, windows) == (run, False)
+    pd.testing.assert_frame_equal(pd.read_csv(run.history), history)
 
 
 def test_a_run_that_another_process_trains_is_waited_for(run_yaml: Path) -> None:
