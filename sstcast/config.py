@@ -16,6 +16,7 @@ from sstcast.errors import SSTCastError
 from sstcast.files import packaged
 
 Model = TypeVar("Model", bound=BaseModel)
+LARGEST_SEED = 2**63 - 1  # of PyTorch's generators
 
 
 class Strict(BaseModel):
@@ -121,7 +122,7 @@ class TrainingConfig(Strict):
     batch_size: int = Field(default=20, ge=1)
     windows_per_epoch: int | None = Field(default=None, ge=1)
     patience: int | None = Field(default=None, ge=1)
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, le=LARGEST_SEED)
     optimizer: Literal["adam", "adamw"] = "adam"
     learning_rate: float = Field(default=1e-3, gt=0)
     weight_decay: float = Field(default=0.0, ge=0)
@@ -144,6 +145,8 @@ class TrainingConfig(Strict):
     def _parts(self) -> "TrainingConfig":
         if self.batch_size < self.devices * self.accumulate:
             raise ValueError("batch_size: must be at least devices x accumulate")
+        if self.windows_per_epoch is not None and self.windows_per_epoch < self.devices:
+            raise ValueError("windows_per_epoch: must be at least devices")
         if self.schedule == "one-cycle" and self.warmup:
             raise ValueError("warmup: one-cycle has a rise of its own; leave it at 0")
         return self
@@ -220,7 +223,7 @@ def parse_seeds(text: str) -> list[int]:
         seeds = list(range(int(first), int(last) + 1)) if dots else [int(seed) for seed in text.split(",")]
     except ValueError:
         seeds = []
-    if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
+    if not seeds or min(seeds) < 0 or max(seeds) > LARGEST_SEED or len(set(seeds)) < len(seeds):
         raise SSTCastError(f"--seeds {text}: write 0..4, 7 or 0,2,5")
     return seeds
 

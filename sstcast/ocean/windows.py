@@ -9,6 +9,7 @@ import xarray as xr
 from torch import Tensor
 
 from sstcast.config import DataConfig
+from sstcast.errors import SSTCastError
 from sstcast.graphs.grid import GridGraph
 from sstcast.ocean.anomalies import YEAR
 from sstcast.ocean.tiles import tile_index, to_tiles
@@ -86,9 +87,16 @@ class Windows:
 
 
 def cut_windows(anomalies: xr.Dataset, data: DataConfig, split: str) -> Windows:
-    """Cut the windows of `split` (`train`, `validation` or `test`) out of the prepared anomalies."""
+    """Cut the windows of `split` (`train`, `validation` or `test`) out of the prepared anomalies.
+
+    Raises SSTCastError if the split is too short for even one.
+    """
     first, last = getattr(data.splits, split)
-    return windows_of(anomalies.sel(time=slice(str(first), str(last))), data)
+    windows = windows_of(anomalies.sel(time=slice(str(first), str(last))), data)
+    if windows.starts < 1:
+        days, needed = len(windows.values), data.history + data.horizon + 1
+        raise SSTCastError(f"data.splits.{split}: {days} days; a window needs {needed}: lengthen it")
+    return windows
 
 
 def windows_of(anomalies: xr.Dataset, data: DataConfig) -> Windows:

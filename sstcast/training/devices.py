@@ -31,6 +31,9 @@ def choose_device(name: str) -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        return torch.empty(0, device=name).device
+        device = torch.empty(0, device=name).device
+        if device.type not in ("cpu", "cuda", "mps"):  # PyTorch has more, of which Fabric knows nothing
+            raise RuntimeError(f"no accelerator is called {name}")
+        return device
     except (RuntimeError, AssertionError) as error:
         raise SSTCastError(f"training.device: {name!r} is not available here; use auto or cpu") from error

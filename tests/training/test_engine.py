@@ -123,3 +123,5 @@ def test_a_compiled_run_gives_the_same(run_yaml: Path) -> None:
 def test_batch_too_small_to_share(run_yaml: Path) -> None:
     with pytest.raises(SSTCastError, match=r"batch_size: must be at least devices x accumulate"):
         load_config(run_yaml, ["training.batch_size=3", "training.accumulate=4"])
+    with pytest.raises(SSTCastError, match=r"windows_per_epoch: must be at least devices"):
+        load_config(run_yaml, ["training.windows_per_epoch=1", "training.devices=2"])

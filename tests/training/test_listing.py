@@ -81,10 +81,16 @@ def test_tensorboard_holds_the_history(run_yaml: Path) -> None:
     assert describe(run)["best validation"] == f"{best:.4f} (mse)"
 
 
-@pytest.mark.parametrize("text", ["", "x", "3..1", "-1", "1,1"])
+@pytest.mark.parametrize("text", ["", "x", "3..1", "-1", "1,1", str(2**63)])
 def test_seeds_that_are_none(text: str) -> None:
     with pytest.raises(SSTCastError, match=r"write 0\.\.4"):
         parse_seeds(text)
+
+
+def test_a_seed_too_large(run_yaml: Path) -> None:
+    assert load_config(run_yaml, [f"training.seed={2**63 - 1}"])
+    with pytest.raises(SSTCastError, match=r"training\.seed: .*less than"):
+        load_config(run_yaml, [f"training.seed={2**63}"])
 
 
 def test_seeds() -> None:

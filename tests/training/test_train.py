@@ -18,10 +18,10 @@ from sstcast.ocean.windows import Windows
 from sstcast.runs import Run
 from sstcast.training import train as room
 from sstcast.training.checkpoint import load_checkpoint, load_weights, save_checkpoint, step_checkpoints
-from sstcast.training.devices import start
+from sstcast.training.devices import choose_device, start
 from sstcast.training.forecasting import ForecastTask
 from sstcast.training.interrupt import Interrupted, StopRequest
-from sstcast.training.train import forecaster, train
+from sstcast.training.train import forecaster, train, training_windows
 
 
 def interrupt_after(monkeypatch: pytest.MonkeyPatch, steps: int, number: signal.Signals) -> None:
@@ -251,9 +251,21 @@ def test_a_checkpoint_is_on_the_disk_before_it_has_its_name(
     assert synced == [(path.stat().st_ino, path.stat().st_size), "named"]
 
 
-def test_no_such_device(run_yaml: Path) -> None:
-    with pytest.raises(SSTCastError, match=r"training.device: 'tpu9' is not available"):
-        train(*setup(run_yaml, "training.device=tpu9"))
+@pytest.mark.parametrize("name", ["tpu9", "meta"])
+def test_no_such_device(name: str) -> None:
+    with pytest.raises(SSTCastError, match=rf"training.device: '{name}' is not available"):
+        choose_device(name)
+
+
+def test_a_split_too_short_for_a_window(run_yaml: Path) -> None:
+    """`prepare` refuses one, but may have been there before the split was shortened."""
+    setup(run_yaml)
+    longer, shorter = (
+        load_config(run_yaml, [f"data.splits.validation=[2003-01-01, 2003-01-{day}]"]) for day in (16, 15)
+    )
+    assert len(training_windows(longer)["validation"]) == 2
+    with pytest.raises(SSTCastError, match=r"data.splits.validation: 15 days; a window needs 16: lengthen it"):
+        training_windows(shorter)
 
 
 def test_checkpoints_hold_tensors_and_plain_values(run_yaml: Path) -> None:
