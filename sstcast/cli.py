@@ -166,7 +166,8 @@ def train(
         except Interrupted as stop:
             if FIRST_PROCESS:
                 print(f"{each.folder}: interrupted and saved; the same command continues", file=sys.stderr)
-            raise typer.Exit(128 + stop.signal) from None
+            # Fabric kills the first process, however far it is, once it finds that another one failed.
+            raise typer.Exit(128 + stop.signal if FIRST_PROCESS else 0) from None
         if FIRST_PROCESS:
             print(f"{run.folder}: {'trained' if trained else 'nothing to do'}; best checkpoint {run.best}")
 

@@ -14,6 +14,8 @@ import xarray as xr
 from small_ocean import make_sst
 
 from sstcast import __version__, cli
+from sstcast.training import train as training
+from sstcast.training.interrupt import Interrupted
 
 Sstcast = Callable[..., tuple[int, str, str]]
 
@@ -194,6 +196,20 @@ def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setattr(sys, "argv", ["sstcast", "train", str(tmp_path / "absent.yaml"), "--debug"])
     with pytest.raises(cli.SSTCastError):
         cli.main()
+
+
+@pytest.mark.parametrize(("first", "code"), [(True, 143), (False, 0)])
+def test_of_interrupted_processes_the_first_one_reports_it(
+    sstcast: Sstcast, run_yaml: Path, monkeypatch: pytest.MonkeyPatch, first: bool, code: int
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise Interrupted(15)
+
+    monkeypatch.setattr(cli, "FIRST_PROCESS", first)
+    monkeypatch.setattr(training, "training_windows", lambda config: {})
+    monkeypatch.setattr(training, "train", interrupted)
+    got, _, err = sstcast("train", run_yaml)
+    assert (got, "the same command continues" in err) == (code, first)
 
 
 def test_interrupted_training_says_how_to_continue(run_yaml: Path) -> None:

@@ -51,11 +51,10 @@ def describe(run: Run) -> dict[str, str]:
     waited = done - 1 - (int(better["epoch"].iloc[-1]) if len(better) else -1)
     finished = done >= epochs or (patience is not None and waited >= patience)
     name = next(column for column in history if column.startswith("validation_"))
+    score = f"{better[name].iloc[-1]:.4f} ({name.removeprefix('validation_')})" if len(better) else "-"
     seconds = int(history["seconds"].iloc[-1])
     return row | {
         "state": "finished" if finished else f"epoch {done} of {epochs}",
-        "best validation": f"{better[name].iloc[-1]:.4f} ({name.removeprefix('validation_')})"
-        if len(better)
-        else "-",
+        "best validation": score,
         "time": f"{seconds // 3600}:{seconds % 3600 // 60:02d}:{seconds % 60:02d}",
     }
