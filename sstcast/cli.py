@@ -3,7 +3,6 @@
 Rooms are imported inside the verbs, so that `--help` answers at once.
 """
 
-import os
 import signal
 import sys
 from datetime import date, datetime, timedelta
@@ -14,6 +13,7 @@ import typer
 
 from sstcast import __version__
 from sstcast.errors import SSTCastError
+from sstcast.files import FIRST_PROCESS
 
 app = typer.Typer(
     help="Forecast sea surface temperature with graph networks.",
@@ -29,7 +29,6 @@ Root = Annotated[Path | None, typer.Option(help="Folder of raw files; data/graph
 OneRun = Annotated[Path, typer.Argument(help="A run folder, for instance runs/demo.", metavar="RUN")]
 
 INCOMPLETE = 3
-FIRST_PROCESS = os.environ.get("LOCAL_RANK", "0") == "0"  # the others, of training on several devices, are silent
 
 
 def day_option(text: str) -> Any:

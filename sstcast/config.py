@@ -113,7 +113,9 @@ class TrainingConfig(Strict):
       Smith's, with a rise of its own. `clip` bounds the gradient's norm. With `ema`, a running mean of the weights
       with this decay is what is validated and kept.
     - `device` is auto, cpu or cuda; `devices`, `strategy` (auto, ddp) and `precision` (auto, 32-true, bf16-mixed)
-      are Lightning Fabric's. `compile` auto compiles on a GPU, and on a CPU runs of at least 2,000 steps.
+      are Lightning Fabric's. `compile` auto compiles on a GPU, and on a CPU runs of at least 2,000 steps; what is
+      compiled for a GPU runs as `cuda_graphs`. `tf32` lets a GPU multiply single precision in it, and `fused` is
+      PyTorch's optimiser in one kernel.
     - A checkpoint is written every `checkpoint_minutes`, or `checkpoint_steps` if given, and the last `keep` stay.
       Up to `skip_nonfinite` steps whose loss is not finite are left out; one more stops the run.
     """
@@ -133,6 +135,9 @@ class TrainingConfig(Strict):
     accumulate: int = Field(default=1, ge=1)
     precision: Literal["auto", "32-true", "bf16-mixed"] = "auto"
     compile: bool | Literal["auto"] = "auto"
+    cuda_graphs: bool = True
+    tf32: bool = True
+    fused: bool = True
     skip_nonfinite: int = Field(default=0, ge=0)
     device: str = "auto"
     devices: int = Field(default=1, ge=1)

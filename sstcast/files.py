@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 PACKAGE = Path(__file__).parent
+FIRST_PROCESS = os.environ.get("LOCAL_RANK", "0") == "0"  # of those that train together; the others are silent
 
 
 def packaged(relative: str) -> Path:

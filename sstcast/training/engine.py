@@ -71,7 +71,14 @@ class Trainer:
         Raises Interrupted after Ctrl-C or SIGTERM, once all is saved, and SSTCastError if the loss is not finite.
         """
         total = self.steps * self.options.epochs
-        module = compile_model(self.model, self.options.compile, self.fabric.device, total, self._attempt)
+        module = compile_model(
+            self.model,
+            self.options.compile,
+            self.fabric.device,
+            total,
+            self._attempt,
+            self.options.cuda_graphs,
+        )
         # DistributedDataParallel goes around the model, and the compiler around both.
         self.module, self.stepper = self.fabric.setup(module, self.optimizer, _reapply_compile=not self.alone)
         first = self.fabric.is_global_zero

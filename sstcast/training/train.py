@@ -7,13 +7,13 @@ import torch
 
 from sstcast.config import RunConfig, load_config, parse_seeds
 from sstcast.errors import SSTCastError
-from sstcast.files import alone
+from sstcast.files import FIRST_PROCESS, alone
 from sstcast.models import build_forecaster
 from sstcast.models.base import ForecastModel
 from sstcast.ocean.prepare import Prepared
 from sstcast.ocean.windows import Windows, cut_windows
 from sstcast.runs import Run
-from sstcast.training.devices import start
+from sstcast.training.devices import choose_device, start
 from sstcast.training.engine import Trainer
 from sstcast.training.forecasting import ForecastTask
 
@@ -28,14 +28,15 @@ def train(config: RunConfig, windows: dict[str, Windows]) -> tuple[Run, bool]:
     Raises SSTCastError if the run's folder holds another configuration, the device is not there or the loss is
     not finite, and Interrupted after Ctrl-C or SIGTERM, when `checkpoints/` holds all that was learnt.
     """
-    fabric = start(config.training)
+    choose_device(config.training.device)
     if Run(config.folder).members[0].folder != config.folder:
         raise SSTCastError(f"{config.folder}: is an ensemble; continue it with --resume {config.folder}")
     torch.manual_seed(config.training.seed)
     model = forecaster(config, windows["train"])
-    first = fabric.is_global_zero
-    run = Run.create(config, write=first)
-    with alone(run.checkpoints) if first else nullcontext():
+    run = Run.create(config, write=FIRST_PROCESS)
+    # The first process starts the others, which would not wait for it for ever: so the lock comes first.
+    with alone(run.checkpoints) if FIRST_PROCESS else nullcontext():
+        fabric = start(config.training)
         fabric.barrier()
         task = ForecastTask(windows, config.training, fabric)
         trainer = Trainer(run, config, config.training, model, task, fabric)
