@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import warnings
 from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +17,7 @@ from sstcast.benchmarks.registry import Dataset
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic
 
-FORMAT = 1
+FORMAT = 2
 LISTED = 5  # skipped molecules that are printed; all are in a file
 
 
@@ -70,12 +71,12 @@ def choose_split(dataset: Dataset, loaded: Loaded, seed: int) -> Split:
         count = int(detail)
         of_samples = dataset.classes and len(graphs.y) == samples
         labels = graphs.y.flatten().numpy() if of_samples else np.zeros(samples, int)
-        if count > np.unique(labels[labels >= 0], return_counts=True)[1].min():
-            raise SSTCastError(
-                f"{dataset.name}: its rarest class has less than {count} samples; choose fewer folds"
-            )
+        if count > np.unique(labels, return_counts=True)[1].max():
+            raise SSTCastError(f"{dataset.name}: no class has {count} samples; choose fewer folds")
         folds = StratifiedKFold(count, shuffle=True, random_state=0)
-        parts = [torch.from_numpy(test) for _, test in folds.split(np.zeros(samples), labels)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of a class that is rarer: not in every fold
+            parts = [torch.from_numpy(test) for _, test in folds.split(np.zeros(samples), labels)]
         test, validation = parts[seed % count], parts[(seed + 1) % count]
         rest = [parts[(seed + i) % count] for i in range(2, count)]
         return Split(torch.cat(rest).sort().values, validation, test)

@@ -204,7 +204,7 @@ BAD: dict[str, tuple[Make, list[str]]] = {
     ),
     "too many folds": (
         bad(tudataset, lambda f, raw: raw.update(split="folds:10")),
-        ["mine", "less than 10 samples"],
+        ["mine", "no class has 10 samples"],
     ),
     "a class that is not whole": (
         bad(smiles_csv, lambda f, raw: raw.update(task="graph-classification")),
