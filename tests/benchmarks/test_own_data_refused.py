@@ -1,0 +1,164 @@
+"""What is wrong with a user's own data is said in one line that names file and row."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from small_own import (
+    MASKS,
+    Make,
+    bad,
+    edit,
+    lonely,
+    npz,
+    official,
+    pyg,
+    regraph,
+    rewrite,
+    run,
+    smiles_csv,
+    tudataset,
+)
+from small_raw import NODES
+
+BAD: dict[str, tuple[Make, list[str]]] = {
+    "no such column": (
+        bad(smiles_csv, lambda f, raw: raw.update(targets=["logS"])),
+        ["mine.csv", "no column 'logS'", "name, smiles, solubility, toxic"],
+    ),
+    "an empty CSV": (bad(smiles_csv, lambda f, raw: (f / "mine.csv").write_text("")), ["mine.csv", "empty"]),
+    "only a header": (
+        bad(smiles_csv, lambda f, raw: (f / "mine.csv").write_text("name,smiles,solubility,toxic\n")),
+        ["mine.csv", "no molecules"],
+    ),
+    "a duplicate id": (
+        bad(smiles_csv, lambda f, raw: edit(f, "mine.csv", "m4,", "m2,")),
+        ["mine.csv", "line 6", "'m2' has come before"],
+    ),
+    "not a number": (
+        bad(smiles_csv, lambda f, raw: edit(f, "mine.csv", "3.5", "high")),
+        ["mine.csv", "line 2", "'high' is not a number"],
+    ),
+    "a list that is none": (
+        bad(smiles_csv, lambda f, raw: edit(f, "mine.csv", "3.5", "[1 0]") or raw.update(task="multi-label")),
+        ["mine.csv", "line 2", "'[1 0]' is not a list of numbers"],
+    ),
+    "neither yes nor no": (
+        bad(smiles_csv, lambda f, raw: raw.update(task="multi-label", targets=["solubility", "toxic"])),
+        ["mine.csv", "graph 0", "0, 1 or missing"],
+    ),
+    "no molecule at all": (
+        bad(smiles_csv, lambda f, raw: raw.update(smiles="name")),
+        ["mine.csv", "no molecule can be parsed"],
+    ),
+    "labels out of range": (
+        bad(npz, lambda f, raw: raw.update(classes=2)),
+        ["mine.npz", "node 2", "label 2", "0..1"],
+    ),
+    "edges that point outside": (
+        bad(npz, lambda f, raw: rewrite(f, edges=[[0, 1], [3, NODES]])),
+        ["mine.npz", "3 - 40 points outside", "0..39"],
+    ),
+    "no edges": (bad(npz, lambda f, raw: rewrite(f, edges=np.zeros((0, 2), int))), ["mine.npz", "has no edges"]),
+    "a split that repeats": (
+        bad(npz, lambda f, raw: official(f, raw, train_mask=[5, 6, 7], val_mask=[7, 8], test_mask=[9])),
+        ["mine", "sample 7 more than once"],
+    ),
+    "a split beyond the data": (
+        bad(npz, lambda f, raw: official(f, raw, train_mask=[5, 6, 7], val_mask=[8], test_mask=[NODES])),
+        ["mine", f"sample {NODES}", f"0..{NODES - 1}"],
+    ),
+    "a mask of other nodes": (
+        bad(npz, lambda f, raw: official(f, raw, **dict.fromkeys(MASKS, np.ones(NODES - 1, bool)))),
+        ["mine", f"a mask of {NODES - 1} nodes"],
+    ),
+    "nothing to test": (
+        bad(npz, lambda f, raw: official(f, raw, train_mask=[1, 2], val_mask=[3], test_mask=np.zeros(0, int))),
+        ["mine", "none is for test"],
+    ),
+    "one-hot labels": (
+        bad(npz, lambda f, raw: rewrite(f, labels=np.eye(NODES, dtype=int))),
+        ["mine.npz", f"{NODES * NODES} labels for {NODES} nodes"],
+    ),
+    "half a class": (
+        bad(npz, lambda f, raw: rewrite(f, labels=np.arange(NODES) / 2)),
+        ["mine.npz", "node 1", "label 0.5"],
+    ),
+    "words for labels": (
+        bad(npz, lambda f, raw: rewrite(f, labels=np.full(NODES, "a"))),
+        ["mine.npz", "array 'labels' is <U1"],
+    ),
+    "half an edge": (bad(npz, lambda f, raw: rewrite(f, edges=[[0, 1.5]])), ["mine", "1.5 where whole numbers"]),
+    "a feature that is none": (
+        bad(npz, lambda f, raw: rewrite(f, features=np.full((NODES, 1), np.nan))),
+        ["mine.npz", "node 0: feature 0 is nan"],
+    ),
+    "a damaged archive": (
+        bad(
+            npz,
+            lambda f, raw: (f / "mine.npz").write_bytes((f / "mine.npz").read_bytes().replace(b"NUMPY", b"NUMPX")),
+        ),
+        ["mine.npz", "damaged"],
+    ),
+    "too many folds": (
+        bad(tudataset, lambda f, raw: raw.update(split="folds:10")),
+        ["mine", "no class has 10 samples"],
+    ),
+    "a class that is not whole": (
+        bad(smiles_csv, lambda f, raw: raw.update(task="graph-classification")),
+        ["mine.csv", "graph 0", "label 3.5"],
+    ),
+    "graphs of unlike features": (
+        bad(pyg, lambda f, raw: regraph(f, lambda g: g[3].update({"x": torch.randn(5, 4)}))),
+        ["mine", "graph 3: x of shape [5, 4]"],
+    ),
+    "features of too many edges": (
+        bad(pyg, lambda f, raw: regraph(f, lambda g: [d.update({"edge_attr": torch.ones(11, 1)}) for d in g])),
+        ["mine", "graph 0: 11 rows of edge_attr where 6 belong"],
+    ),
+    "a missing array": (bad(npz, lambda f, raw: raw.update(labels="y")), ["mine.npz", "no array 'y'", "labels"]),
+    "too few labels": (bad(npz, lambda f, raw: rewrite(f, labels=[0, 1])), ["mine.npz", "2 labels, 40 rows"]),
+    "an edge between graphs": (
+        bad(tudataset, lambda f, raw: edit(f, "TU/MINE_A.txt", "3, 2", "3, 4")),
+        ["MINE_A.txt", "line 4", "edge 3, 4 points outside"],
+    ),
+    "an edge to nowhere": (
+        bad(tudataset, lambda f, raw: edit(f, "TU/MINE_A.txt", "3, 2", "3, 99")),
+        ["MINE_A.txt", "line 4", "edge 3, 99 points outside"],
+    ),
+    "a graph without edges": (bad(tudataset, lambda f, raw: lonely(f)), ["MINE_A.txt", "graph 12 has no edges"]),
+    "a word among numbers": (
+        bad(tudataset, lambda f, raw: edit(f, "TU/MINE_graph_indicator.txt", "2\n", "two\n")),
+        ["MINE_graph_indicator.txt", "line 4", "'two'"],
+    ),
+    "an empty file": (
+        bad(tudataset, lambda f, raw: (f / "TU/MINE_A.txt").write_text("")),
+        ["MINE_A.txt", "empty"],
+    ),
+    "too many node labels": (
+        bad(tudataset, lambda f, raw: edit(f, "TU/MINE_node_labels.txt", "0\n", "0\n0\n")),
+        ["MINE_node_labels.txt", "37 lines where 36 belong"],
+    ),
+    "no data set in the folder": (
+        bad(tudataset, lambda f, raw: (f / "TU/MINE_A.txt").unlink()),
+        ["TU", "0 files NAME_A.txt"],
+    ),
+    "not PyG's": (bad(pyg, lambda f, raw: torch.save([1, 2], f / "mine.pt")), ["mine.pt", "holds list"]),
+    "no file": (bad(pyg, lambda f, raw: (f / "mine.pt").unlink()), ["mine.pt is missing"]),
+    "a task of another kind": (bad(npz, lambda f, raw: raw.update(task="graph-regression")), ["mine", "task"]),
+    "a metric of another task": (bad(npz, lambda f, raw: raw.update(metric="mae")), ["accuracy or", "roc-auc"]),
+    "shares beyond the whole": (bad(npz, lambda f, raw: raw.update(split="random:0.8/0.3/0.1")), ["add up to 1"]),
+    "an unknown kind": (bad(npz, lambda f, raw: raw.update(kind="hdf5")), ["kind", "smiles_csv"]),
+    "a key that does not exist": (bad(npz, lambda f, raw: raw.update(lables="y")), ["lables", "unknown key"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_is_wrong_is_said_in_one_line(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    prepare, words = BAD[case]
+    assert run(tmp_path, prepare(tmp_path)) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    for word in words:
+        assert word in err
