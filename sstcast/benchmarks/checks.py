@@ -26,8 +26,9 @@ def check_split(split: Split, samples: int, name: str) -> Split:
     empty = next((part for part, rows in zip(Split._fields, split, strict=True) if not len(rows)), None)
     if empty is not None:
         raise SSTCastError(f"{name}: of its {samples} samples none is for {empty}; choose another split")
-    if every.min() < 0 or every.max() >= samples:
-        raise SSTCastError(f"{name}: its split has the sample {int(every.max())}; there are 0..{samples - 1}")
+    outside = every[(every < 0) | (every >= samples)]
+    if len(outside):
+        raise SSTCastError(f"{name}: its split has the sample {int(outside[0])}; there are 0..{samples - 1}")
     times = torch.bincount(every, minlength=samples)
     if times.max() > 1:
         raise SSTCastError(f"{name}: its split has the sample {int(times.argmax())} more than once")
@@ -69,8 +70,12 @@ def check_features(graphs: Graphs, dataset: Dataset, path: Path) -> None:
         if not len(found):
             continue
         if isinstance(declared, tuple):
-            if found.shape[1] != len(declared) or found.min() < 0 or bool((found != found.floor()).any()):
+            if found.shape[1] != len(declared):
                 raise SSTCastError(f"{path}: {what} features do not have the {len(declared)} columns declared")
+            if wrong := ((found < 0) | (found != found.floor())).nonzero().tolist():
+                row, column = wrong[0]
+                value = float(found[row, column])
+                raise SSTCastError(f"{path}: {what} {row}: feature {column} is {value:g}, which is no category")
             for column, (most, size) in enumerate(zip(found.amax(0).tolist(), declared, strict=True)):
                 if most >= size:
                     known = f"the {size} categories 0..{size - 1}"

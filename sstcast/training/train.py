@@ -28,7 +28,7 @@ def train(config: RunConfig, windows: dict[str, Windows]) -> tuple[Run, bool]:
     Raises SSTCastError if the run's folder holds another configuration, the device is not there or the loss is
     not finite, and Interrupted after Ctrl-C or SIGTERM, when `checkpoints/` holds all that was learnt.
     """
-    choose_device(config.training.device)
+    choose_device(config.training.device)  # before anything is written
     if Run(config.folder).members[0].folder != config.folder:
         raise SSTCastError(f"{config.folder}: is an ensemble; continue it with --resume {config.folder}")
     torch.manual_seed(config.training.seed)

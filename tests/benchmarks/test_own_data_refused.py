@@ -69,6 +69,14 @@ BAD: dict[str, tuple[Make, list[str]]] = {
         bad(npz, lambda f, raw: official(f, raw, train_mask=[5, 6, 7], val_mask=[8], test_mask=[NODES])),
         ["mine", f"sample {NODES}", f"0..{NODES - 1}"],
     ),
+    "a split before the data": (
+        bad(npz, lambda f, raw: official(f, raw, train_mask=[5, 6, 7], val_mask=[8], test_mask=[-1])),
+        ["mine", "sample -1", f"0..{NODES - 1}"],
+    ),
+    "a category that is none": (
+        bad(pyg, lambda f, raw: raw.update(node=[3, 3])),
+        ["mine.pt", "node 0: feature", "which is no category"],
+    ),
     "a mask of other nodes": (
         bad(npz, lambda f, raw: official(f, raw, **dict.fromkeys(MASKS, np.ones(NODES - 1, bool)))),
         ["mine", f"a mask of {NODES - 1} nodes"],
