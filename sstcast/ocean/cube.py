@@ -47,17 +47,6 @@ def open_sst(path: Path) -> xr.DataArray:
     return sst.assign_attrs(title=dataset.attrs.get("title", observed))
 
 
-def states_of_days(path: Path, sst: xr.DataArray) -> NDArray[np.int64]:
-    """Return a number a day of `sst`, opened from `path`, that changes when the day's values do.
-
-    A store of fetched days knows where each came from and whether it is final; of other sources only the
-    time of their last change is known.
-    """
-    if is_raw_store(path):
-        return open_days(path)["status"].values.astype(np.int64)
-    return np.full(sst.sizes["time"], path.stat().st_mtime_ns)
-
-
 def crop(sst: xr.DataArray, region: Region, path: Path) -> xr.DataArray:
     """Cut the region's box out of `sst`.
 
