@@ -32,20 +32,20 @@ test: .venv/installed-dev
 	touch $@
 
 bench-data: .venv/installed
-	$(BIN)/python benchmarks/fetch.py
-	$(BIN)/python benchmarks/prepare.py
+	$(BIN)/python perf/fetch.py
+	$(BIN)/python perf/prepare.py
 
 bench-train: .venv/installed
-	$(BIN)/python benchmarks/train.py
+	$(BIN)/python perf/train.py
 
 bench-vn: .venv/installed
-	$(BIN)/python benchmarks/virtual_node.py
+	$(BIN)/python perf/virtual_node.py
 
 bench-zoo: .venv/installed
-	$(BIN)/python benchmarks/zoo.py
+	$(BIN)/python perf/zoo.py
 
 bench-models: .venv/installed
-	$(BIN)/python benchmarks/models.py
+	$(BIN)/python perf/models.py
 
 clean:
 	rm -rf .venv data/prepared runs

@@ -24,11 +24,11 @@ import matplotlib.pyplot as plt
 import networkx as nx
 import numpy as np
 import pandas as pd
+from sstcast.studies import wl
 
 from sstcast.benchmarks.config import load_benchmark
 from sstcast.benchmarks.run import run_benchmark
 from sstcast.benchmarks.table import dataset_lines
-from sstcast.studies import wl
 
 # %% [markdown]
 # These are the data sets that `sstcast benchmark` knows by name; it says which raw files it wants, and where.

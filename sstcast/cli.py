@@ -13,7 +13,7 @@ import typer
 
 from sstcast import __version__
 from sstcast.errors import SSTCastError
-from sstcast.files import FIRST_PROCESS
+from sstcast.files import FIRST_PROCESS, PACKAGE
 
 app = typer.Typer(
     help="Forecast sea surface temperature with graph networks.",
@@ -216,8 +216,12 @@ def study(
     out: Annotated[Path, typer.Option(help="The folder of studies.", metavar="FOLDER")] = Path("runs/studies"),
 ) -> None:
     """Repeat an experiment of the papers: a table and a figure."""
-    from sstcast.studies import build_study
-    from sstcast.studies.study import run_study
+    home = PACKAGE.parent
+    if not (home / "studies/study.py").exists():
+        raise SSTCastError("study: the studies are in sstcast's source, not in the installed package; clone it")
+    sys.path.append(str(home))
+    from studies import build_study
+    from studies.study import run_study
 
     folder = out / name
     try:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "sstcast"
-UPPER = {"training", "evaluation", "forecasting", "benchmarks", "studies", "cli"}
+UPPER = {"training", "evaluation", "forecasting", "benchmarks", "cli"}
 FORBIDDEN = {"ocean": UPPER, "graphs": UPPER, "models": UPPER | {"ocean"}}
 
 

@@ -1,4 +1,4 @@
-"""sstcast against the plain PyTorch Geometric implementation that benchmarks/train.py times it beside."""
+"""sstcast against the plain PyTorch Geometric implementation that perf/train.py times it beside."""
 
 from importlib import import_module
 from pathlib import Path
@@ -9,13 +9,13 @@ import torch
 from torch.nn import functional as F
 from torch_geometric.data import Batch
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+PERF = Path(__file__).parents[1] / "perf"
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 
 
 @pytest.fixture
 def pairs(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(BENCHMARKS)
+    monkeypatch.syspath_prepend(PERF)
     torch.manual_seed(0)
     return import_module("reference.pairs")
 
@@ -80,7 +80,7 @@ def test_a_window_is_the_same_in_both(pairs: ModuleType) -> None:
 
 
 def test_the_gpu_benchmark_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.syspath_prepend(BENCHMARKS)
+    monkeypatch.syspath_prepend(PERF)
     arguments = "--device cpu --presets configs/models --tile 6 6 --batch 2 --least 0.001 --only mlp-pointwise"
     gpu = import_module("gpu")
     monkeypatch.setattr(gpu, "LARGER", [])

@@ -1,8 +1,8 @@
 import pandas as pd
 import pytest
 
-from sstcast.studies import attention_cost
-from sstcast.studies.attention_cost import MODELS, slope, study
+from studies import attention_cost
+from studies.attention_cost import MODELS, slope, study
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 import torch
 
-from sstcast.studies import equivariant_basis
-from sstcast.studies.equivariant_basis import (
+from studies import equivariant_basis
+from studies.equivariant_basis import (
     BASES,
     IDENTIFIERS,
     TYPES,

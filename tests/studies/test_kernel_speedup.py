@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch.nn import Parameter
 
-from sstcast.studies import kernel_speedup
-from sstcast.studies.graphs import batch_graphs
-from sstcast.studies.kernel_speedup import build, run, study
-from sstcast.studies.measure import peak_bytes
+from studies import kernel_speedup
+from studies.graphs import batch_graphs
+from studies.kernel_speedup import build, run, study
+from studies.measure import peak_bytes
 
 
 def test_both_forms_of_sat_compute_the_same() -> None:

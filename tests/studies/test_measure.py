@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-from sstcast.studies.measure import Pass, median_seconds, peak_bytes
+from studies.measure import Pass, median_seconds, peak_bytes
 
 
 def profiled_peak(run: Pass) -> int:

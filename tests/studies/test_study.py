@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from sstcast import cli, studies
+import studies
+from sstcast import cli
 from sstcast.errors import SSTCastError
-from sstcast.studies.study import Study, run_study, spread
+from studies.study import Study, run_study, spread
 
 
 class Squares:

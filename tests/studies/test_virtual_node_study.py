@@ -2,8 +2,8 @@ import pandas as pd
 import pytest
 import torch
 
-from sstcast.studies import virtual_node
-from sstcast.studies.virtual_node import CHANNELS, NODES, Target, features, study
+from studies import virtual_node
+from studies.virtual_node import CHANNELS, NODES, Target, features, study
 
 
 @pytest.fixture(scope="module")

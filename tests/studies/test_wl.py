@@ -3,8 +3,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sstcast.studies import wl
-from sstcast.studies.wl import skip_link_graphs, study
+from studies import wl
+from studies.wl import skip_link_graphs, study
 
 
 def test_the_graphs_are_the_same_to_1wl_and_differ_by_class_alone() -> None:

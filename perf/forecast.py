@@ -1,6 +1,6 @@
 """How long a forecast takes once Python, NumPy and PyTorch are loaded.
 
-    python benchmarks/forecast.py [--region pacific] [--width 256] [--layers 3] [--members 1]
+    python perf/forecast.py [--region pacific] [--width 256] [--layers 3] [--members 1]
 
 Prints a Markdown table, seconds by the clock and of the CPU: the last 42 days of a simulated Pacific, 28 days
 ahead, MPNN with a virtual node of random weights; then the same again with the run still in memory. The store

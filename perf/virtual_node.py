@@ -1,6 +1,6 @@
 """MPNN with and without the virtual node, three seeds, everything else equal: prints a Markdown table.
 
-    python benchmarks/virtual_node.py [--seeds 3] [--set KEY=VALUE ...]
+    python perf/virtual_node.py [--seeds 3] [--set KEY=VALUE ...]
 
 Runs go to runs/virtual-node/; finished ones are not repeated.
 """

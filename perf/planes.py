@@ -1,6 +1,6 @@
 """One message-passing layer with edge features on a grid: messages as eight planes, and stacked.
 
-    python benchmarks/planes.py [--width 64]
+    python perf/planes.py [--width 64]
 
 B = 20, 30 x 30 nodes, forward and backward, eager and compiled; prints a Markdown table of medians in ms.
 """

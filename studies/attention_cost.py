@@ -19,10 +19,10 @@ from sstcast.graphs.sparse import SparseGraph
 from sstcast.models import build_model
 from sstcast.models.base import Backbone
 from sstcast.models.gps import ON_DENSE, ON_GRAPH
-from sstcast.studies.figures import label_decades
-from sstcast.studies.graphs import batch_graphs
-from sstcast.studies.measure import median_seconds, peak_bytes
-from sstcast.studies.study import Row, Study
+from studies.figures import label_decades
+from studies.graphs import batch_graphs
+from studies.measure import median_seconds, peak_bytes
+from studies.study import Row, Study
 
 MODELS = ("none", *ON_DENSE, *ON_GRAPH, "polynormer")
 QUADRATIC = "softmax"

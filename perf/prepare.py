@@ -1,6 +1,6 @@
 """Prepare against only opening and decompressing the same daily files, and its memory and time by length.
 
-    python benchmarks/prepare.py [--years 2 4 8 16] [--files 400]      (--files 0: the second table only)
+    python perf/prepare.py [--years 2 4 8 16] [--files 400]      (--files 0: the second table only)
 
 Prints two Markdown tables. The first makes simulated global files in NOAA's layout and times, side by side:
 opening and inflating each; `fetch` from that folder followed by `prepare`. The second prepares longer and

@@ -7,7 +7,7 @@ from sstcast.config import suggest
 from sstcast.errors import SSTCastError
 
 if TYPE_CHECKING:
-    from sstcast.studies.study import Study
+    from studies.study import Study
 
 
 class Entry(NamedTuple):
@@ -33,5 +33,5 @@ def build_study(name: str) -> "Study":
     """
     if name not in STUDIES:
         raise SSTCastError(f"study: no study {name!r}{suggest(name, STUDIES)}; known: {', '.join(STUDIES)}")
-    study: Study = import_module(f"sstcast.studies.{STUDIES[name].module}").study()
+    study: Study = import_module(f"studies.{STUDIES[name].module}").study()
     return study

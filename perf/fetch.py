@@ -1,6 +1,6 @@
 """How much of a line's throughput is left when days are also opened, checked, cropped and stored.
 
-    python benchmarks/fetch.py [--days 200] [--line 125] [--file oisst-avhrr-v02r01.20220218.nc]
+    python perf/fetch.py [--days 200] [--line 125] [--file oisst-avhrr-v02r01.20220218.nc]
 
 A server in a process of its own serves whole-globe daily files over a line of so many MB/s (125 is a gigabit,
 0 is loopback without limit). The same files are downloaded with the same concurrency and only written to

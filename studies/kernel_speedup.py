@@ -19,10 +19,10 @@ from sstcast.graphs.anchors import LIMIT
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models.biased_attention import StructureAwareAttention
 from sstcast.models.kdlgt import BiasedTransformer, StructureAware
-from sstcast.studies.figures import label_decades
-from sstcast.studies.graphs import batch_graphs
-from sstcast.studies.measure import median_seconds
-from sstcast.studies.study import Row, Study
+from studies.figures import label_decades
+from studies.graphs import batch_graphs
+from studies.measure import median_seconds
+from studies.study import Row, Study
 
 CLASSES = 5
 PUBLISHED = 9.63  # the largest ratio that the paper reports

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 
 from sstcast.models import build_model
 from sstcast.models.attention import LinearAttention
-from sstcast.studies.figures import label_decades
-from sstcast.studies.fit import fit
-from sstcast.studies.graphs import batch_graphs
-from sstcast.studies.study import Row, Study, spread
+from studies.figures import label_decades
+from studies.fit import fit
+from studies.graphs import batch_graphs
+from studies.study import Row, Study, spread
 
 CHANNELS, NODES, RINGS = 4, 16, 32
 SHARPNESS = 8.0  # times the usual size of query and key weights, so that nodes attend to different ones

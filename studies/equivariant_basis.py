@@ -23,9 +23,9 @@ from torch.nn.utils.rnn import pad_sequence
 from sstcast.graphs.positional import node_identifiers
 from sstcast.models.attention import split_heads
 from sstcast.models.tokengt import laplacian_identifiers
-from sstcast.studies.fit import fit
-from sstcast.studies.graphs import batch_graphs
-from sstcast.studies.study import Row, Study, spread
+from studies.fit import fit
+from studies.graphs import batch_graphs
+from studies.study import Row, Study, spread
 
 NODES = {"dense": (4, 6), "sparse": (6, 10)}
 SIZE = 10  # of a node identifier: no graph has more nodes, so that they can be orthonormal

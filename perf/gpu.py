@@ -1,6 +1,6 @@
 """Training speed of every forecaster at its paper's size on one GPU: prints Markdown tables.
 
-    python benchmarks/gpu.py [--seconds 500] [--only mpnn-vn ...] [--presets configs/models/paper]
+    python perf/gpu.py [--seconds 500] [--only mpnn-vn ...] [--presets configs/models/paper]
 
 Windows are noise of the data's shape and lie on the device. A step cuts a batch, and is forward, backward and
 Adam, in bf16 with fp32 weights, compiled. First every model runs with its batch of 20, then larger ones follow for
