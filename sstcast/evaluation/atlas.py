@@ -70,9 +70,9 @@ class Atlas:
         """
         truth = self._verification.truth(slice(date, date + 1)).isel(init_time=0)
         sst = xr.open_zarr(self.run.forecasts)["sst"].isel(init_time=date).load()
-        climatology = truth["sst"] - truth["anomaly_degC"]
+        climatology = truth["sst"] - truth["sst_anomaly"]
         forecast = xr.Dataset({"sst": sst, "anomaly": sst - climatology})
-        observed = xr.Dataset({"sst": truth["sst"], "anomaly": truth["anomaly_degC"]})
+        observed = xr.Dataset({"sst": truth["sst"], "anomaly": truth["sst_anomaly"]})
         return crop(forecast, self.region), crop(observed, self.region)
 
     @cached_property

@@ -14,55 +14,22 @@ from numpy.typing import NDArray
 from sstcast import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.evaluation.baselines import Array, Method, spans, truth
 from sstcast.files import atomic
+from sstcast.forecasting.baselines import spans
+from sstcast.forecasting.predictor import FIELD, Array, Predictor, axes, in_degrees
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.cube import describe_axes
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.tiles import from_tiles, tile_index, to_tiles
 from sstcast.ocean.windows import Windows, cut_windows
 from sstcast.runs import Run
-from sstcast.training.checkpoint import load_checkpoint, load_weights
-from sstcast.training.devices import choose_device
-from sstcast.training.train import check_data, forecaster
+from sstcast.training.train import check_data
 
 BLOCK_ELEMENTS = 2**21  # of one field in memory: 8 MiB
 DAYS_AT_ONCE = 512
 ALL = slice(None)
-FIELD = ("init_time", "lead", "lat", "lon")
 
-Write = Callable[[slice, dict[str, Array]], None]
-
-
-class ModelMethod:
-    """A trained model as a method: its best checkpoint, in evaluation mode; of an ensemble, the mean."""
-
-    def __init__(self, run: Run, windows: Windows) -> None:
-        self.device = choose_device(run.config.training.device)
-        self.models = [self._load(member, windows) for member in run.members]
-
-    def _load(self, run: Run, windows: Windows) -> torch.nn.Module:
-        model = forecaster(run.config, windows)
-        load_weights(model, load_checkpoint(run.best), run.best)
-        return model.eval().to(self.device)
-
-    def __call__(self, windows: Windows) -> Array:
-        """Return the standardised anomaly `[starts, horizon, tile, N]`."""
-        members = self.members(windows)
-        return members[0] if len(members) == 1 else members.mean(0)
-
-    @torch.no_grad()
-    def members(self, windows: Windows) -> Array:
-        """Return every member's standardised anomaly, `[member, starts, horizon, tile, N]`."""
-        windows = windows.to(self.device)
-        tiles, nodes = windows.values.shape[1:]
-        batches = torch.arange(len(windows), device=self.device).split(64)
-        shape = (len(self.models), windows.starts, windows.horizon, tiles, nodes)
-        members = np.empty(shape, np.float32)
-        for member, model in zip(members, self.models, strict=True):
-            out = torch.cat([model(b.history, b.graph).cpu() for b in map(windows.batch, batches)])
-            member[:] = out.reshape(windows.starts, tiles, nodes, -1).permute(0, 3, 1, 2).numpy()
-        return members
+Write = Callable[[slice, xr.Dataset], None]
 
 
 @dataclass(frozen=True)
@@ -132,12 +99,12 @@ class Verification:
     @cached_property
     def climatology(self) -> Array:
         """Of each day of the split in degC, `[T, tile, N]`, 0 on land."""
-        return self.on_tiles(on_days(self.anomalies["climatology"].load(), self.days))
+        return self.on_tiles(on_days(self.statistics["climatology"], self.days))
 
     @cached_property
     def scale(self) -> Array:
         """The degC of one standardised unit on each day of the split, `[T, tile, N]`, 0 on land."""
-        return self.on_tiles(on_days(self.anomalies["scale"].load(), self.days))
+        return self.on_tiles(on_days(self.statistics["scale"], self.days))
 
     @cached_property
     def sst(self) -> Array:
@@ -155,38 +122,43 @@ class Verification:
         first, stop, _ = dates.indices(self.windows.starts)
         return spans(daily[first:], self.windows.history, self.windows.horizon, stop - first)
 
-    def fields(self, method: Method, dates: slice = ALL) -> xr.Dataset:
-        """Run `method` and put its tiles on the map.
+    def histories(self, dates: slice = ALL) -> xr.Dataset:
+        """Return what a `Predictor` needs to forecast from the initial dates `dates`."""
+        first, stop, _ = dates.indices(self.windows.starts)
+        days = slice(first, stop + self.windows.history - 1)
+        field = ("time", "lat", "lon")
+        return xr.Dataset(
+            {
+                "anomaly": (field, self.on_map(self.windows.values[days].numpy())),
+                "ocean_mask": self.anomalies["ocean_mask"],
+            },
+            {"time": self.windows.days[days], "lat": self.anomalies["lat"], "lon": self.anomalies["lon"]},
+        )
 
-        Returns, over `(init_time, lead, lat, lon)`, the `anomaly` in standardised units, the same
-        `anomaly_degC` in degC, and `sst` in degC; NaN on land and outside the tiles.
+    def fields(self, predictor: Predictor, dates: slice = ALL) -> xr.Dataset:
+        """Forecast from the initial dates `dates`.
+
+        Returns, over `(init_time, lead, lat, lon)`, the mean of the members: `anomaly` in standardised units,
+        `sst_anomaly` and `sst` in degC; NaN on land and outside the tiles.
         """
-        anomaly = method(self.part(dates))
-        degrees = anomaly * self.ahead(self.scale, dates)
-        return self.labelled(anomaly, degrees, degrees + self.ahead(self.climatology, dates), dates)
+        forecast = predictor.predict(self.histories(dates))
+        return in_degrees(forecast, self.statistics).assign(anomaly=forecast.mean("member", skipna=False))
 
     def truth(self, dates: slice = ALL) -> xr.Dataset:
         """Return what came true, laid out like `fields`; its degC are the cube's own."""
         sst = self.ahead(self.sst, dates)
-        degrees = sst - self.ahead(self.climatology, dates)
-        return self.labelled(truth(self.part(dates)), degrees, sst, dates)
+        tiles = {
+            "anomaly": truth(self.part(dates)),
+            "sst_anomaly": sst - self.ahead(self.climatology, dates),
+            "sst": sst,
+        }
+        coordinates = axes(self.windows.init_times[dates], self.windows.horizon, self.anomalies)
+        return coordinates.assign({name: (FIELD, self.on_map(values)) for name, values in tiles.items()})
 
-    def labelled(self, anomaly: Array, degrees: Array, sst: Array, dates: slice) -> xr.Dataset:
-        """Put tiles of the three variables of `fields` on the map."""
-        tiles = {"anomaly": anomaly, "anomaly_degC": degrees, "sst": sst}
-        return self.axes(dates).assign({name: (FIELD, self.on_map(values)) for name, values in tiles.items()})
-
-    def axes(self, dates: slice = ALL) -> xr.Dataset:
-        """Return the coordinates of the forecasts of `dates`: those of `FIELD` and `valid_time`."""
-        axes = xr.Dataset(
-            coords={
-                "init_time": self.windows.init_times[dates],
-                "lead": np.arange(1, self.windows.horizon + 1),
-                "lat": self.anomalies["lat"],
-                "lon": self.anomalies["lon"],
-            }
-        )
-        return axes.assign_coords(valid_time=axes["init_time"] + axes["lead"] * np.timedelta64(1, "D"))
+    @cached_property
+    def statistics(self) -> xr.Dataset:
+        """Climatology and scale `(dayofyear, lat, lon)` in degC."""
+        return self.anomalies[["climatology", "scale"]].load()
 
     def on_map(self, tiles: Array) -> Array:
         """Put `[..., tile, N]` on `[..., lat, lon]`; NaN on land and outside the tiles."""
@@ -197,6 +169,11 @@ class Verification:
         """Cut `field(..., lat, lon)` into `[..., tile, N]`, 0 on land."""
         tiles = to_tiles(field.transpose(..., "lat", "lon").values, self.index)
         return np.where(self.ocean, tiles, 0).astype(np.float32)
+
+
+def truth(windows: Windows) -> Array:
+    """Return what came true, `[starts, horizon, tile, N]`."""
+    return spans(windows.values.cpu().numpy(), windows.history, windows.horizon, windows.starts)
 
 
 def blocks(windows: Windows, members: int = 1) -> list[slice]:
@@ -210,8 +187,8 @@ def blocks(windows: Windows, members: int = 1) -> list[slice]:
 def forecast_file(run: Run, data: Verification, dates_per_chunk: int) -> Iterator[Write]:
     """Yield a function that adds the forecasts of some dates to `forecasts.zarr`: `write(dates, variables)`.
 
-    The variables are `sst [starts, horizon, tile, N]` in degC and, of an ensemble, `sst_spread`. The file is
-    there when all has been written, or not at all.
+    The variables are `sst(init_time, lead, lat, lon)` in degC and, of an ensemble, `sst_spread`. The file is there
+    when all has been written, or not at all.
     """
     described = {
         "sst": {
@@ -221,10 +198,10 @@ def forecast_file(run: Run, data: Verification, dates_per_chunk: int) -> Iterato
         },
         "sst_spread": {"long_name": "standard deviation of the members", "units": "degree_Celsius"},
     }
-    axes = data.axes()
-    empty = da.empty([axes.sizes[d] for d in FIELD], dtype=np.float32, chunks=(dates_per_chunk, -1, -1, -1))
+    coordinates = axes(data.windows.init_times, data.windows.horizon, data.anomalies)
+    empty = da.empty([coordinates.sizes[d] for d in FIELD], dtype=np.float32, chunks=(dates_per_chunk, -1, -1, -1))
     names = ["sst"] + ["sst_spread"] * (len(run.members) > 1)
-    dataset = axes.assign({name: (FIELD, empty, described[name]) for name in names})
+    dataset = coordinates.assign({name: (FIELD, empty, described[name]) for name in names})
     describe_axes(dataset)
     dataset["init_time"].attrs = {
         "standard_name": "forecast_reference_time",
@@ -240,8 +217,8 @@ def forecast_file(run: Run, data: Verification, dates_per_chunk: int) -> Iterato
     with atomic(run.forecasts) as temporary:
         dataset.to_zarr(temporary, zarr_format=2, consolidated=True, compute=False)
 
-        def write(dates: slice, variables: dict[str, Array]) -> None:
-            part = xr.Dataset({name: (FIELD, data.on_map(tiles)) for name, tiles in variables.items()})
+        def write(dates: slice, fields: xr.Dataset) -> None:
+            part = fields[names].drop_vars(list(fields.coords))
             part.to_zarr(temporary, region={"init_time": dates, **dict.fromkeys(FIELD[1:], ALL)})
 
         yield write

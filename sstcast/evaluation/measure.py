@@ -1,14 +1,14 @@
 """One pass over the test days: forecast, write the forecasts, reduce them to tables."""
 
-import numpy as np
 import xarray as xr
 from rich.console import Console
 from rich.progress import track
 
-from sstcast.evaluation.baselines import Array, fit_baselines, truth
-from sstcast.evaluation.forecasts import ModelMethod, Verification, blocks, forecast_file
+from sstcast.evaluation.forecasts import Verification, blocks, forecast_file, truth
 from sstcast.evaluation.heatwaves import threshold
 from sstcast.evaluation.tables import DEGREES, MODEL, STANDARDISED, Observed, Tables
+from sstcast.forecasting.baselines import fit_baselines
+from sstcast.forecasting.predictor import TrainedRun, in_degrees
 from sstcast.ocean.anomalies import on_days
 from sstcast.runs import Run
 
@@ -20,9 +20,9 @@ def measure(run: Run, data: Verification) -> xr.Dataset:
     """
     limits = threshold(data.training(data.cube["sst"]))
     limit = on_days(limits, data.days).values - data.climatology
-    model, baselines = ModelMethod(run, data.windows), fit_baselines(data.train)
+    predictors = {MODEL: TrainedRun(run), **fit_baselines(data.data.box, data.train)}
     members = len(run.members)
-    tables = Tables(data, [MODEL, *baselines], members)
+    tables = Tables(data, list(predictors), members)
     parts = blocks(data.windows, members)
     console = Console(stderr=True)
     with forecast_file(run, data, parts[0].stop) as write:
@@ -35,19 +35,13 @@ def measure(run: Run, data: Verification) -> xr.Dataset:
             anomaly = {STANDARDISED: truth(windows), DEGREES: degrees}
             observed = Observed(anomaly, scale, data.ahead(limit, dates))
             tables.add_truth(dates, observed)
-            forecast = model.members(windows)
-            tables.add(MODEL, dates, forecast, observed)
-            write(dates, _in_degrees(forecast, scale, climatology))
-            del forecast
-            for name, method in baselines.items():
-                tables.add(name, dates, method(windows)[None], observed)
+            past = data.histories(dates)
+            for name, predictor in predictors.items():
+                forecast = predictor.predict(past)
+                tables.add(name, dates, data.on_tiles(forecast), observed)
+                if name == MODEL:
+                    write(dates, in_degrees(forecast, data.statistics))
     on_map = data.on_map(limits.values)
     return tables.dataset().assign(
         heatwave_threshold=(("dayofyear", "lat", "lon"), on_map), dayofyear=limits["dayofyear"]
     )
-
-
-def _in_degrees(members: Array, scale: Array, climatology: Array) -> dict[str, Array]:
-    """Return what `forecast_file` writes."""
-    sst = {"sst": members.mean(0) * scale + climatology}
-    return sst if len(members) == 1 else sst | {"sst_spread": np.std(members * scale, axis=0, ddof=1)}

@@ -11,12 +11,12 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.evaluation import ensembles, heatwaves
-from sstcast.evaluation.baselines import Array
 from sstcast.evaluation.forecasts import Verification
 from sstcast.evaluation.indices import NINO, covers, inside
 from sstcast.evaluation.metrics import area_weights
 from sstcast.evaluation.significance import adjust, diebold_mariano, memory
 from sstcast.evaluation.tally import MOMENTS, DateTally, ErrorTally, area_mean, metrics_of, week_starts
+from sstcast.forecasting.predictor import Array, axes
 
 MODEL = "model"  # the run's own name among the methods, whatever its folder is called
 TRUTH = "truth"
@@ -95,7 +95,7 @@ class Tables:
     def dataset(self) -> xr.Dataset:
         """Return all tables, labelled; `docs/evaluation.md` lists them."""
         data = self.data
-        tables = data.axes().assign_coords(
+        tables = axes(data.windows.init_times, data.windows.horizon, data.anomalies).assign_coords(
             units=list(UNITS),
             forecast=list(self.heatwaves),
             week=1 + np.arange(len(week_starts(data.windows.horizon))),

@@ -5,23 +5,17 @@ import json
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import xarray as xr
 
 from sstcast import __version__
 from sstcast.config import DataConfig, Region, RunConfig
 from sstcast.errors import SSTCastError
-from sstcast.evaluation.baselines import Array
-from sstcast.evaluation.forecasts import ModelMethod
 from sstcast.forecasting.cf import CONVENTIONS, describe, describe_days, now
 from sstcast.forecasting.history import Normals, checked
+from sstcast.forecasting.predictor import Predictor, TrainedRun, in_degrees
 from sstcast.models import build_forecaster
 from sstcast.models.base import Forecaster
-from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.grid import parse_grid
-from sstcast.ocean.tiles import from_tiles, tile_index
-from sstcast.ocean.windows import windows_of
 from sstcast.runs import Run
 from sstcast.training.train import check_data
 
@@ -41,12 +35,16 @@ class LoadedRun:
         if region is None:
             check_data(self.run)
         self._checkpoints = [hashlib.sha256(member.best.read_bytes()).hexdigest() for member in self.run.members]
-        self._method: ModelMethod | None = None
 
     @cached_property
     def normals(self) -> Normals:
         """The region's grid and statistics, as `prepare` left them."""
         return Normals(self.data)
+
+    @cached_property
+    def predictor(self) -> Predictor:
+        """The models of the run's members, at home in the region."""
+        return TrainedRun(self.run, self.data.box)
 
     def recipe(self, history: xr.DataArray) -> str:
         """Return, as JSON, what determines the forecast from `history`: equal recipes, equal forecasts."""
@@ -73,18 +71,17 @@ class LoadedRun:
         outside the tiles. Raises SSTCastError if days or values are missing, or the grid is another.
         """
         history = checked(history, self.data.history)
-        fields = self._fields(history)
-        members = fields.sizes["member"]
-        dataset = fields.mean("member", skipna=False)
-        if members > 1:
-            dataset["sst_spread"] = fields["sst_anomaly"].std("member", ddof=1, skipna=False)
-        dataset = describe(dataset.astype("float32"), members, "..".join(map(str, self.data.splits.train)))
+        standard = self.normals.standardise(history).compute()
+        members = self.predictor.predict(standard)
+        count = members.sizes["member"]
+        dataset = in_degrees(members, standard[["climatology", "scale"]])
+        dataset = describe(dataset, count, "..".join(map(str, self.data.splits.train)))
         name, data, days = self.run.folder.resolve().name, self.config.data, history.indexes["time"]
         dataset.attrs = {
             "Conventions": CONVENTIONS,
             "title": f"SST forecast by run {name} from {describe_days(history).partition(';')[0]}",
             "source": f"sstcast {__version__}, model {self.config.model.name}, "
-            f"{members} member{'s' if members > 1 else ''}, trained on {self.normals.source} of "
+            f"{count} member{'s' if count > 1 else ''}, trained on {self.normals.source} of "
             f"{'..'.join(map(str, data.splits.train))}, region {_name(data)}",
             "history": f"{now()} sstcast {__version__} forecast of run {name} from {days[-1]:%Y-%m-%d}",
             "references": "Cai et al. (2023), arXiv:2301.11956; Huang et al. (2021), doi:10.1175/JCLI-D-20-0166.1",
@@ -96,31 +93,6 @@ class LoadedRun:
             "forecast_recipe": self.recipe(history),
         }
         return dataset
-
-    def _fields(self, history: xr.DataArray) -> xr.Dataset:
-        """Return `sst` and `sst_anomaly`, `(member, init_time, lead, lat, lon)` in degC."""
-        standard = self.normals.standardise(history)
-        init = standard["time"][-1:].drop_vars("time").rename(time="init_time")
-        init = init.assign_coords(init_time=init.values)
-        lead = xr.DataArray(np.arange(1, self.data.horizon + 1, dtype="int32"), dims="lead")
-        days = init + lead.assign_coords(lead=lead) * pd.Timedelta(days=1)
-        climatology, scale = (on_days(standard[name], days) for name in ("climatology", "scale"))
-        needed = standard[["anomaly", "ocean_mask"]].assign(climatology=climatology, scale=scale).compute()
-
-        tiles = self._predict(needed[["anomaly", "ocean_mask"]])
-        shape = (needed.sizes["lat"], needed.sizes["lon"])
-        dims = ("member", "init_time", "lead", "lat", "lon")
-        standardised = xr.DataArray(from_tiles(tiles, tile_index(self.data.box, shape), shape)[:, None], dims=dims)
-        anomaly = (needed["scale"] * standardised).where(needed["ocean_mask"]).transpose(*dims)
-        fields = xr.Dataset({"sst": anomaly + needed["climatology"], "sst_anomaly": anomaly})
-        return fields.assign_coords(valid_time=days).drop_vars("time", errors="ignore")
-
-    def _predict(self, anomalies: xr.Dataset) -> Array:
-        """Return the members' standardised anomalies `[member, lead, tile, node]`."""
-        days = pd.date_range(anomalies.indexes["time"][0], periods=self.data.history + self.data.horizon + 1)
-        windows = windows_of(anomalies.reindex(time=days), self.data)  # the days to come are unknown: 0
-        self._method = self._method or ModelMethod(self.run, windows)
-        return self._method.members(windows)[:, 0]
 
 
 def elsewhere(config: RunConfig, region: str) -> DataConfig:

@@ -8,7 +8,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from sstcast.config import DataConfig
+from sstcast.config import DataConfig, Region
 from sstcast.errors import SSTCastError
 from sstcast.graphs.grid import GridGraph
 from sstcast.ocean.anomalies import YEAR
@@ -49,8 +49,8 @@ class Windows:
 
     @property
     def starts(self) -> int:
-        """Number of days a window may start on."""
-        return len(self.values) - self.history - self.horizon
+        """Number of days a window may start on: of windows with a future the paper's, one less than there are."""
+        return len(self.values) - self.history - self.horizon + (self.horizon == 0)
 
     @property
     def init_times(self) -> np.ndarray:
@@ -92,26 +92,30 @@ def cut_windows(anomalies: xr.Dataset, data: DataConfig, split: str) -> Windows:
     Raises SSTCastError if the split is too short for even one.
     """
     first, last = getattr(data.splits, split)
-    windows = windows_of(anomalies.sel(time=slice(str(first), str(last))), data)
+    split_days = anomalies.sel(time=slice(str(first), str(last)))
+    windows = windows_of(split_days, data.box, data.history, data.horizon)
     if windows.starts < 1:
         days, needed = len(windows.values), data.history + data.horizon + 1
         raise SSTCastError(f"data.splits.{split}: {days} days; a window needs {needed}: lengthen it")
     return windows
 
 
-def windows_of(anomalies: xr.Dataset, data: DataConfig) -> Windows:
-    """Return the windows of all days of `anomalies`: `anomaly(time, lat, lon)` and `ocean_mask(lat, lon)`."""
+def windows_of(anomalies: xr.Dataset, region: Region, history: int, horizon: int = 0) -> Windows:
+    """Return the windows of all days of `anomalies`: `anomaly(time, lat, lon)` and `ocean_mask(lat, lon)`.
+
+    Without a `horizon` they hold history alone.
+    """
     anomaly = anomalies["anomaly"]
-    index = tile_index(data.box, anomaly.shape)
+    index = tile_index(region, anomaly.shape)
     values = to_tiles(np.nan_to_num(anomaly.values), index)
     ocean = to_tiles(anomalies["ocean_mask"].values, index)
     return Windows(
         values=torch.from_numpy(np.ascontiguousarray(values)),
         ocean=torch.from_numpy(ocean),
         days=anomaly["time"].values,
-        shape=data.box.tile,
-        history=data.history,
-        horizon=data.horizon,
+        shape=region.tile,
+        history=history,
+        horizon=horizon,
         place=unit_vectors(anomaly, index),
     )
 

@@ -15,14 +15,15 @@ from scores.probability import crps_for_ensemble, rank_histogram
 from sstcast.errors import SSTCastError
 from sstcast.evaluation import evaluate as evaluate_module
 from sstcast.evaluation import forecasts as forecasts_module
-from sstcast.evaluation.baselines import persistence
 from sstcast.evaluation.evaluate import compare, evaluate, reference, scores_file
-from sstcast.evaluation.forecasts import ModelMethod, Verification
+from sstcast.evaluation.forecasts import Verification
 from sstcast.evaluation.heatwaves import threshold
 from sstcast.evaluation.indices import box_mean
 from sstcast.evaluation.metrics import METRICS, area_weights
 from sstcast.evaluation.significance import adjust, diebold_mariano, memory
 from sstcast.evaluation.table import print_metrics
+from sstcast.forecasting.baselines import BASELINES
+from sstcast.forecasting.predictor import Predictor, TrainedRun
 from sstcast.runs import Run
 
 SEEDS = (0, 1, 2)
@@ -50,11 +51,15 @@ def tables_of(run: Run) -> xr.Dataset:
     return xr.open_dataset(scores_file(run), engine="h5netcdf")
 
 
+def persistence(data: Verification) -> Predictor:
+    return BASELINES["persistence"](data.data.box, data.windows)
+
+
 def fields_of(run: Run, units: str, method: str = "model") -> tuple[xr.DataArray, xr.DataArray]:
     """Return forecast and truth of the whole test split, as anomalies."""
     data = Verification.of(run)
-    fields = data.fields(persistence if method == "persistence" else ModelMethod(run, data.windows))
-    name = {"standardised": "anomaly", "degC": "anomaly_degC"}[units]
+    fields = data.fields(persistence(data) if method == "persistence" else TrainedRun(run))
+    name = {"standardised": "anomaly", "degC": "sst_anomaly"}[units]
     return fields[name].astype(float), data.truth()[name].astype(float)
 
 
@@ -73,7 +78,7 @@ def test_forecasts_open_without_help_and_line_up_with_the_source(run: Run) -> No
     assert np.isnan(sst.values[..., land]).all()
     assert np.isfinite(sst.values[..., ~land]).all()
     data = Verification.of(run)
-    np.testing.assert_allclose(sst, data.fields(ModelMethod(run, data.windows))["sst"], atol=1e-4)
+    np.testing.assert_allclose(sst, data.fields(TrainedRun(run))["sst"], atol=1e-4)
     came = source.sel(time=forecasts["valid_time"].values.ravel()).values.reshape(sst.shape)
     np.testing.assert_allclose(data.truth()["sst"], came, atol=1e-4)
 
@@ -167,7 +172,7 @@ def test_p_values_are_of_the_cell_and_adjusted_within_the_week(run: Run) -> None
 
 def test_heatwaves_are_those_of_the_training_years_percentile(run: Run) -> None:
     data = Verification.of(run)
-    sst, truth = data.fields(persistence)["sst"], data.truth()["sst"]
+    sst, truth = data.fields(persistence(data))["sst"], data.truth()["sst"]
     limit = threshold(data.cube["sst"].sel(time=slice("2001", "2002")).load())
     np.testing.assert_allclose(tables_of(run)["heatwave_threshold"], limit, atol=1e-5)
     limit = limit.sel(dayofyear=truth["valid_time"].dt.dayofyear)
@@ -200,7 +205,7 @@ def test_box_means_are_of_the_fields(run: Run) -> None:
 
 def test_an_ensemble_is_scored_by_its_mean_and_as_one(ensemble: Run) -> None:
     data = Verification.of(ensemble)
-    members = [data.fields(ModelMethod(member, data.windows))["sst"] for member in ensemble.members]
+    members = [data.fields(TrainedRun(member))["sst"] for member in ensemble.members]
     stacked = xr.concat(members, "member").astype(float)
     forecasts = xr.open_zarr(ensemble.forecasts)
     np.testing.assert_allclose(forecasts["sst"], stacked.mean("member"), atol=1e-4)

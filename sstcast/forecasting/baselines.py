@@ -1,58 +1,57 @@
-"""Forecasts that need no graph network, fitted to the training days only.
-
-Each is a method like any model: `forecast(windows)` returns the standardised anomaly
-`[starts, horizon, tile, N]` for every window start of a split.
-"""
-
-from typing import Protocol
+"""Forecasts that need no network, fitted to the training days only."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sstcast.config import Region
+from sstcast.forecasting.predictor import Array, Predictor
 from sstcast.ocean.windows import Windows
 
-Array = NDArray[np.float32]
+
+class Baseline(Predictor):
+    """A predictor that is fitted to training windows; one that learns nothing from them needs no `fit`."""
+
+    def __init__(self, region: Region, train: Windows) -> None:
+        super().__init__(region, train.history, train.horizon)
+        self.fit(train)
+
+    def fit(self, train: Windows) -> None:
+        """Learn from the training windows."""
 
 
-class Method(Protocol):
-    """Anything that forecasts the windows of a split."""
+class Climatology(Baseline):
+    """No anomaly."""
 
-    def __call__(self, windows: Windows) -> Array:
-        """Return `[starts, horizon, tile, N]`."""
-
-
-def truth(windows: Windows) -> Array:
-    """Return what came true, `[starts, horizon, tile, N]`."""
-    return spans(windows.values.cpu().numpy(), windows.history, windows.horizon, windows.starts)
+    def members(self, past: Windows) -> Array:
+        """Return zeros."""
+        return np.zeros((1, past.starts, self.horizon, *past.values.shape[1:]), np.float32)
 
 
-def climatology(windows: Windows) -> Array:
-    """Forecast no anomaly."""
-    _, tiles, nodes = windows.values.shape
-    return np.zeros((windows.starts, windows.horizon, tiles, nodes), np.float32)
+class Persistence(Baseline):
+    """The anomaly of the last day of history, repeated."""
+
+    def members(self, past: Windows) -> Array:
+        """Repeat the last anomaly."""
+        last = spans(past.values.cpu().numpy(), self.history - 1, 1, past.starts)
+        return np.repeat(last, self.horizon, axis=1)[None]
 
 
-def persistence(windows: Windows) -> Array:
-    """Repeat the anomaly of the last day of history."""
-    last = spans(windows.values.cpu().numpy(), windows.history - 1, 1, windows.starts)
-    return np.repeat(last, windows.horizon, axis=1)
-
-
-class DampedPersistence:
+class DampedPersistence(Baseline):
     """The last anomaly times one coefficient a lead: least squares without intercept over all training days."""
 
-    def __init__(self, train: Windows) -> None:
+    def fit(self, train: Windows) -> None:
+        """Fit the coefficients."""
         values = train.values.cpu().numpy().reshape(len(train.values), -1)  # land, being 0, adds nothing
         ahead = range(1, train.horizon + 1)
         pairs = [(values[:-lead], values[lead:]) for lead in ahead]
         self.coefficients = np.array([_dot(x, y) / _dot(x, x) for x, y in pairs], np.float32)
 
-    def __call__(self, windows: Windows) -> Array:
+    def members(self, past: Windows) -> Array:
         """Damp the last anomaly."""
-        return persistence(windows) * self.coefficients[:, None, None]
+        last = spans(past.values.cpu().numpy(), self.history - 1, 1, past.starts)
+        return (last * self.coefficients[:, None, None])[None]
 
 
-class Ridge:
+class Ridge(Baseline):
     """One linear map from a cell's own history to all leads, pooled over ocean cells.
 
     Fitted with `PENALTY` on every `STRIDE`-th training window, or fewer where that exceeds `MOST_ROWS`.
@@ -63,7 +62,8 @@ class Ridge:
     MOST_ROWS = 2_000_000
     STARTS_AT_ONCE = 16
 
-    def __init__(self, train: Windows) -> None:
+    def fit(self, train: Windows) -> None:
+        """Solve the normal equations."""
         values, ocean = (
             train.values.cpu().numpy().reshape(len(train.values), -1),
             train.ocean.cpu().numpy().ravel(),
@@ -85,21 +85,24 @@ class Ridge:
         self.weights = np.linalg.solve(penalised, gram[past, ahead]).astype(np.float32)
         self.constant = ((total[ahead] - total[past] @ self.weights) / count).astype(np.float32)
 
-    def __call__(self, windows: Windows) -> Array:
+    def members(self, past: Windows) -> Array:
         """Apply the map to every cell."""
-        history = spans(windows.values.cpu().numpy(), 0, windows.history, windows.starts)
+        history = spans(past.values.cpu().numpy(), 0, self.history, past.starts)
         forecast = np.einsum("shtn,hl->sltn", history, self.weights, optimize=True)
-        return np.ascontiguousarray(forecast) + self.constant[:, None, None]
+        return (np.ascontiguousarray(forecast) + self.constant[:, None, None])[None]
 
 
-def fit_baselines(train: Windows) -> dict[str, Method]:
-    """Return the four baselines by name."""
-    return {
-        "climatology": climatology,
-        "persistence": persistence,
-        "damped persistence": DampedPersistence(train),
-        "ridge": Ridge(train),
-    }
+BASELINES: dict[str, type[Baseline]] = {
+    "climatology": Climatology,
+    "persistence": Persistence,
+    "damped persistence": DampedPersistence,
+    "ridge": Ridge,
+}
+
+
+def fit_baselines(region: Region, train: Windows) -> dict[str, Predictor]:
+    """Return the baselines by name, fitted to training windows of a region's tiles."""
+    return {name: kind(region, train) for name, kind in BASELINES.items()}
 
 
 def spans(values: Array, offset: int, length: int, starts: int) -> Array:

@@ -1,11 +1,16 @@
 """The reference table of the shipped data, and each baseline against plain NumPy."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
+import xarray as xr
 
-from sstcast.config import DataConfig, Splits
-from sstcast.evaluation.baselines import DampedPersistence, climatology, fit_baselines, persistence, truth
+from sstcast.config import DataConfig, Region, Splits
+from sstcast.evaluation.forecasts import truth
+from sstcast.forecasting.baselines import DampedPersistence, fit_baselines
+from sstcast.forecasting.predictor import Array, Predictor
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import Windows, cut_windows
@@ -16,6 +21,7 @@ REFERENCE = {
     14: {"persistence": 0.8392, "damped persistence": 0.8132, "ridge": 0.7450, "climatology": 2.7912},
     7: {"persistence": 0.5384, "damped persistence": 0.5316, "ridge": 0.4955, "climatology": 2.7829},
 }
+REGION = Region(lon=(0, 4), lat=(0, 2), tile=(2, 2))
 SPLITS = Splits(train=(1982, 2013), validation=(2014, 2014), test=(2015, 2016))
 
 
@@ -31,9 +37,15 @@ def test_reference_table_of_the_shipped_data(prepared: tuple[DataConfig, Prepare
     _, anomalies = prepared[1].open()
     train, test = (cut_windows(anomalies, data, split) for split in ("train", "test"))
     came, ocean = truth(test), test.ocean.numpy()
-    for name, method in fit_baselines(train).items():
-        error = ((method(test) - came)[..., ocean] ** 2).mean(dtype=np.float64)
+    for name, predictor in fit_baselines(data.box, train).items():
+        error = ((forecast(predictor, test) - came)[..., ocean] ** 2).mean(dtype=np.float64)
         assert error == pytest.approx(REFERENCE[horizon][name], rel=0.005), name
+
+
+def forecast(predictor: Predictor, windows: Windows) -> Array:
+    """Forecast from the histories of `windows`."""
+    (only,) = predictor.members(replace(windows, horizon=0))
+    return only[: windows.starts]
 
 
 def random_windows(days: int = 60, history: int = 5, horizon: int = 3) -> Windows:
@@ -48,21 +60,42 @@ def random_windows(days: int = 60, history: int = 5, horizon: int = 3) -> Window
 
 def test_methods_and_truth_line_up_with_the_windows() -> None:
     windows = random_windows()
-    values = windows.values.numpy()
+    values, baselines = windows.values.numpy(), fit_baselines(REGION, windows)
     for start in (0, 17, windows.starts - 1):
         last = start + windows.history - 1
         assert windows.init_times[start] == windows.days[last]
         np.testing.assert_array_equal(truth(windows)[start], values[last + 1 : last + 4])
-        np.testing.assert_array_equal(persistence(windows)[start], values[[last] * 3])
-    assert not climatology(windows).any()
+        np.testing.assert_array_equal(forecast(baselines["persistence"], windows)[start], values[[last] * 3])
+    assert not forecast(baselines["climatology"], windows).any()
     batch = windows.batch(torch.tensor([2 * 17 + 1]))
     np.testing.assert_array_equal(batch.target[0].T, truth(windows)[17, :, 1])
+
+
+def test_predictions_are_labelled_and_start_on_every_day_that_ends_a_history() -> None:
+    windows = random_windows(days=20)
+    lat, lon, time = [0.5, 1.5], [0.5, 1.5, 2.5, 3.5], windows.days
+    field = np.random.default_rng(1).normal(size=(20, 2, 4)).astype(np.float32)
+    ocean = np.array([[True] * 4, [True, False, True, True]])
+    anomalies = xr.Dataset(
+        {
+            "anomaly": (("time", "lat", "lon"), np.where(ocean, field, np.nan)),
+            "ocean_mask": (("lat", "lon"), ocean),
+        },
+        {"time": time, "lat": lat, "lon": lon},
+    )
+    predicted = fit_baselines(REGION, windows)["persistence"].predict(anomalies)
+    assert predicted.dims == ("member", "init_time", "lead", "lat", "lon")
+    np.testing.assert_array_equal(predicted["init_time"], time[4:])
+    np.testing.assert_array_equal(predicted["valid_time"], time[4:, None] + np.arange(1, 4).astype("m8[D]"))
+    for lead in (1, 2, 3):
+        here = predicted.sel(member=0, lead=lead).drop_vars(["lead", "valid_time"]).rename(init_time="time")
+        xr.testing.assert_equal(here.astype(np.float64), anomalies["anomaly"][4:].astype(np.float64))
 
 
 def test_damping_is_least_squares() -> None:
     windows = random_windows()
     values = windows.values.numpy()[:, windows.ocean.numpy()]
-    for lead, coefficient in enumerate(DampedPersistence(windows).coefficients, start=1):
+    for lead, coefficient in enumerate(DampedPersistence(REGION, windows).coefficients, start=1):
         x, y = values[:-lead].reshape(-1, 1), values[lead:].ravel()
         np.testing.assert_allclose(coefficient, np.linalg.lstsq(x, y, rcond=None)[0][0], rtol=1e-4)
 
@@ -76,7 +109,7 @@ def test_ridge_is_the_closed_form_pooled_over_ocean_cells() -> None:
     y = np.stack([columns[s + history : s + history + 3, c] for s in starts for c in range(columns.shape[1])])
     centred = x - x.mean(0)
     weights = np.linalg.solve(centred.T @ centred + 10 * np.eye(history), centred.T @ (y - y.mean(0)))
-    forecast = fit_baselines(windows)["ridge"](windows)
+    predicted = forecast(fit_baselines(REGION, windows)["ridge"], windows)
     for start, tile, node in ((0, 0, 0), (50, 1, 2), (100, 0, 3)):
         expected = (values[start : start + history, tile, node] - x.mean(0)) @ weights + y.mean(0)
-        np.testing.assert_allclose(forecast[start, :, tile, node], expected, rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(predicted[start, :, tile, node], expected, rtol=1e-3, atol=1e-4)
