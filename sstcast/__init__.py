@@ -1,21 +1,296 @@
-"""Forecasting sea surface temperature with graph networks."""
+"""Forecasting sea surface temperature with graph networks.
 
-from typing import TYPE_CHECKING
+The functions below are all that a notebook needs; `docs/architecture.md` says where the rest lives. Each takes a
+configuration (`load_config`) or the path of its YAML. Errors that a user can mend are `SSTCastError`s of one line.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from sstcast.errors import SSTCastError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    import xarray as xr
 
+    from sstcast.config import RunConfig
     from sstcast.forecasting.loaded import LoadedRun
+    from sstcast.models.base import ForecastModel
+    from sstcast.ocean.windows import Windows
+    from sstcast.runs import Run
+
+# Each function imports what it needs when it is called: `import sstcast` must not wait for PyTorch.
 
 __version__ = "0.1.0"
+__all__ = [
+    "SSTCastError",
+    "benchmark",
+    "build_forecaster",
+    "evaluate",
+    "forecast",
+    "load",
+    "load_config",
+    "open",
+    "prepare",
+    "train",
+    "windows",
+]
 
 
-def load(run: "Path | str", region: str | None = None) -> "LoadedRun":
-    """Load a trained run or ensemble, for instance `runs/demo`, to forecast with: `load(run).forecast(history)`.
+def load_config(path: Path | str, overrides: Sequence[str] = ()) -> "RunConfig":
+    """Read the YAML of a run.
 
-    `region` is another one than the run's: a name in `configs/regions.yaml` or `W,E,S,N` in degrees. Raises
-    SSTCastError if the run is not there or not trained, or its model cannot be used for the region.
+    Args:
+        path: a YAML file; those in `configs/` are found outside a checkout too.
+        overrides: `key.sub=value` each, as `--set` on the command line.
+
+    Raises:
+        SSTCastError: the file is absent, or something in it is wrong; the message names the key.
+
+    Example:
+        >>> config = sstcast.load_config("my.yaml", ["training.epochs=1"])
+        >>> config.data.history, config.data.horizon
+        (10, 5)
     """
-    from sstcast.forecasting.loaded import LoadedRun  # so that `import sstcast` need not wait for PyTorch
+    from sstcast.config import load_config
 
-    return LoadedRun(run, region)
+    return load_config(Path(path), list(overrides))
+
+
+def prepare(config: "RunConfig | Path | str") -> None:
+    """Cut the region out of the source and make its anomalies; do nothing where that has been done.
+
+    Raises:
+        SSTCastError: the source cannot be read, lacks days or values, or does not fit the region or the splits.
+
+    Source:
+        Cai et al. (2023), D.4, for the protocol `paper`.
+
+    Example:
+        >>> sstcast.prepare(config)
+    """
+    from sstcast.ocean.prepare import prepare
+
+    prepare(_config(config).data, say=_quiet)
+
+
+def open(config: "RunConfig | Path | str") -> "tuple[xr.Dataset, xr.Dataset]":
+    """Open what `prepare` made, lazily.
+
+    Returns:
+        The cube, `sst(time, lat, lon)` in degC, NaN on land; and the anomalies, `anomaly(time, lat, lon)` in
+        standardised units with `climatology` and `scale(dayofyear, lat, lon)` in degC.
+
+    Raises:
+        SSTCastError: nothing is prepared, or it is damaged.
+
+    Example:
+        >>> cube, anomalies = sstcast.open(config)
+        >>> anomalies["anomaly"].dims
+        ('time', 'lat', 'lon')
+    """
+    from sstcast.ocean.prepared import Prepared
+
+    return Prepared.of(_config(config).data).open()
+
+
+def windows(config: "RunConfig | Path | str", split: Literal["train", "validation", "test"]) -> "Windows":
+    """Return the windows of history and future that a split holds, T - history - horizon a tile of T days.
+
+    Returns:
+        Windows whose `batch(index)` gives `history [B, nodes, history]`, `target [B, nodes, horizon]`, both in
+        standardised units, `ocean [B, nodes]` and their `graph`.
+
+    Raises:
+        SSTCastError: nothing is prepared, or the split is too short for a single window.
+
+    Source:
+        Cai et al. (2023), Table 9, for their number.
+
+    Example:
+        >>> train = sstcast.windows(config, "train")
+        >>> train.batch(torch.arange(3)).history.shape
+        torch.Size([3, 48, 10])
+    """
+    from sstcast.ocean.windows import cut_windows
+
+    config = _config(config)
+    return cut_windows(open(config)[1], config.data, split)
+
+
+def build_forecaster(
+    name: str, *, history: int, horizon: int, shape: tuple[int, int], **options: Any
+) -> "ForecastModel":
+    """Build an untrained forecaster.
+
+    Args:
+        name: one of `sstcast models`.
+        history: days seen.
+        horizon: days forecast.
+        shape: rows and columns of a tile.
+        options: arguments of the model's class.
+
+    Returns:
+        A module that maps `history [B, nodes, history]` and a graph to `[B, nodes, horizon]`, both in standardised
+        units.
+
+    Raises:
+        SSTCastError: there is no such model or option, or a value is of the wrong type.
+
+    Source:
+        The paper named in each class's docstring.
+
+    Example:
+        >>> model = sstcast.build_forecaster("mpnn-vn", history=10, horizon=5, shape=(8, 6), width=16)
+        >>> batch = train.batch(torch.arange(3))
+        >>> model(batch.history, batch.graph).shape
+        torch.Size([3, 48, 5])
+    """
+    from sstcast.models import build_forecaster
+
+    return build_forecaster(name, history=history, horizon=horizon, shape=shape, **options)
+
+
+def train(config: "RunConfig | Path | str") -> "Run":
+    """Train the configured model, or resume its training; prepare the data first where they are not.
+
+    Returns:
+        The run, whose `folder` holds all about it.
+
+    Raises:
+        SSTCastError: the folder holds another run, the data have changed, or the loss is not finite.
+        Interrupted: Ctrl-C or SIGTERM; the same call resumes.
+
+    Example:
+        >>> run = sstcast.train(config)
+        epoch 1: train ...
+        >>> run.best.exists()
+        True
+    """
+    from sstcast.ocean.prepared import Prepared
+    from sstcast.training.train import train, training_windows
+
+    config = _config(config)
+    if not Prepared.of(config.data).exist:
+        prepare(config)
+    return train(config, training_windows(config))[0]
+
+
+def evaluate(run: "Run | Path | str") -> dict[str, Any]:
+    """Forecast the run's test days and score them beside the baselines.
+
+    Returns:
+        What `metrics.json` holds (`docs/evaluation.md`), errors in degC and in standardised units.
+
+    Raises:
+        SSTCastError: the run is not trained, its data have changed, or the test days are too few.
+
+    Source:
+        `docs/evaluation.md` names one for each score.
+
+    Example:
+        >>> metrics = sstcast.evaluate(run)
+        >>> metrics["scores"]["model"]["degC"]["rmse"] > 0
+        True
+    """
+    from sstcast.evaluation.evaluate import evaluate
+
+    return evaluate(_run(run))[0]
+
+
+def load(run: "Run | Path | str", region: str | None = None) -> "LoadedRun":
+    """Load a trained run or ensemble, to forecast from days in memory: `load(run).forecast(history)`.
+
+    Args:
+        run: its folder.
+        region: another one than the run's: a name in `configs/regions.yaml` or `W,E,S,N` in degrees.
+
+    Raises:
+        SSTCastError: the run is not there or not trained, or its model cannot be used for the region.
+
+    Example:
+        >>> loaded = sstcast.load(run)
+        >>> loaded.forecast(cube["sst"])["sst"].sizes["lead"]
+        5
+    """
+    from sstcast.forecasting.loaded import LoadedRun
+
+    return LoadedRun(run if isinstance(run, (str, Path)) else run.folder, region)
+
+
+def forecast(
+    run: "Run | Path | str", date: str = "latest", out: Path | str | None = None, region: str | None = None
+) -> "xr.Dataset":
+    """Forecast from the last days of the run's source, fetched where they are missing, and keep the file.
+
+    Args:
+        run: its folder.
+        date: last day of history, YYYY-MM-DD, or `latest`.
+        out: a `.nc` or `.zarr`; by default a `.nc` in the run's folder.
+        region: as for `load`.
+
+    Returns:
+        `sst` and `sst_anomaly(init_time, lead, lat, lon)` in degC, of an ensemble also `sst_spread`.
+
+    Raises:
+        SSTCastError: the source lacks days, or run, date, region or file cannot be used.
+
+    Example:
+        >>> sstcast.forecast(run, "2004-07-01")["sst"].dims
+        ('init_time', 'lead', 'lat', 'lon')
+    """
+    from sstcast.forecasting.forecast import forecast
+    from sstcast.stores import open_netcdf, open_zarr
+
+    folder = Path(run) if isinstance(run, (str, Path)) else run.folder
+    path, _ = forecast(folder, date, None if out is None else Path(out), region, say=_quiet)
+    return (open_zarr if path.suffix == ".zarr" else open_netcdf)(path, "forecast again").load()
+
+
+def benchmark(
+    dataset: str,
+    model: str,
+    seeds: Sequence[int] = (0,),
+    root: Path | str | None = None,
+    overrides: Sequence[str] = (),
+) -> list[dict[str, Any]]:
+    """Train a model on a graph data set, seed by seed, and score it on the test samples.
+
+    Args:
+        dataset: a name of `sstcast datasets`, or a YAML of one's own data.
+        model: a model, a preset or a local layer: `gps`, `gcn-vn`, ...
+        seeds: one run each.
+        root: the folder of raw files, `data/graphs` by default.
+        overrides: `key.sub=value` each.
+
+    Returns:
+        A dictionary a seed: `test` and `validation` scores, `metric`, `best_epoch`, `parameters`, `seconds`.
+
+    Raises:
+        SSTCastError: raw files are missing or damaged, or an option is wrong.
+
+    Example:
+        >>> [result] = sstcast.benchmark("rings.yaml", "gin", overrides=["training.epochs=1"])
+        runs/benchmarks/rings/gin/seed-0: 40 graphs of ...
+        >>> result["metric"]
+        'accuracy'
+    """
+    from sstcast.benchmarks.config import load_benchmark
+    from sstcast.benchmarks.run import run_benchmark
+
+    folder = None if root is None else Path(root)
+    return run_benchmark(load_benchmark(dataset, model, folder, list(overrides)), list(seeds))
+
+
+def _config(config: "RunConfig | Path | str") -> "RunConfig":
+    return load_config(config) if isinstance(config, (str, Path)) else config
+
+
+def _run(run: "Run | Path | str") -> "Run":
+    from sstcast.runs import Run
+
+    return Run.open(Path(run)) if isinstance(run, (str, Path)) else run
+
+
+def _quiet(line: str) -> None:
+    """Say nothing."""
