@@ -74,6 +74,8 @@ class Region(Strict):
 
     @model_validator(mode="after")
     def _box(self) -> "Region":
+        if self.lat[1] < self.lat[0]:
+            raise ValueError(f"lat must be [south, north]: write [{self.lat[1]:g}, {self.lat[0]:g}]")
         if not -90 <= self.lat[0] < self.lat[1] <= 90:
             raise ValueError("lat must be [south, north] within -90..90")
         if self.lon[0] == self.lon[1] or min(self.tile) < 1:
@@ -85,11 +87,15 @@ class DataConfig(Strict):
     """Where the temperatures come from and what becomes of them.
 
     `source` is `sample` (the ocean that ships with sstcast), or a NetCDF file, a folder of NetCDF files or
-    a Zarr store. `region` is a name in `configs/regions.yaml` or a `Region`. Prepared stores go to
-    `directory`. `history` and `horizon` are in days.
+    a Zarr store. `variable` and `units` are for sources that do not tell them, or wrongly. Up to `gaps` days in a
+    row without a value are filled linearly in time. `region` is a name in `configs/regions.yaml` or a `Region`.
+    Prepared stores go to `directory`. `history` and `horizon` are in days.
     """
 
     source: str = "sample"
+    variable: str | None = None
+    units: str | None = None
+    gaps: int = Field(default=0, ge=0)
     region: str | Region = "tasman"
     protocol: Literal["physical", "paper"] = "physical"
     directory: Path = Path("data/prepared")
