@@ -76,7 +76,11 @@ def bad_inputs(tmp: Path, ocean: xr.Dataset) -> dict[str, tuple[xr.Dataset | Non
     hole["sst"][100, 5, 5] = np.nan
     return {
         "missing file": (None, [], ["bad.nc", "no such file", "data.source"]),
-        "no sst": (ocean.rename(sst="analysed"), [], ["bad.nc", "no variable 'sst'", "analysed"]),
+        "no sst": (
+            ocean.rename(sst="a").assign(b=ocean.sst),
+            [],
+            ["bad.nc", "a(time, lat, lon)", "data.variable"],
+        ),
         "gap in time": (
             ocean.isel(time=[*range(50), *range(53, days)]),
             [],

@@ -9,10 +9,10 @@ import xarray as xr
 
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.ocean.cube import crop, open_sst, source_path, states_of_days
 from sstcast.ocean.days import is_final
 from sstcast.ocean.fetch import fetch
 from sstcast.ocean.grid import CELLS_PER_DEGREE
+from sstcast.ocean.reading import open_region, source_path, states_of_days
 from sstcast.ocean.request import FetchRequest
 from sstcast.ocean.status import status
 from sstcast.ocean.store import is_raw_store
@@ -36,7 +36,7 @@ def last_days(
     path = source_path(data.source)
     if is_raw_store(path):
         _extend(path, date, data.history, today, say)
-    sst = open_sst(path)
+    sst = open_region(data)
     if is_raw_store(path):
         preliminary = [not is_final(state) for state in states_of_days(path, sst).tolist()]
         sst = sst.assign_coords(preliminary=("time", preliminary))
@@ -48,7 +48,7 @@ def last_days(
             f"{path}: a forecast from {date} needs {first}..{date}, it holds {held[0]}..{held[1]}; "
             "choose another --date or fetch them"
         )
-    days = crop(sst, data.box, path).sel(time=slice(np.datetime64(first), np.datetime64(date))).load()
+    days = sst.sel(time=slice(np.datetime64(first), np.datetime64(date))).load()
     if not days.notnull().any():
         raise SSTCastError(f"{path}: the region is all land; choose another")
     return days

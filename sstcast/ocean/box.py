@@ -63,9 +63,11 @@ def _longest_run(cols: Index, lon: Axis) -> Index:
 
 
 def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> str:
-    """Say what is wrong with a region whose cells are `rows` and `cols`, and what would fit; nothing if it does."""
+    """Say what is wrong with a region whose cells are `rows` and `cols`, and what would fit."""
     if not rows.size or not cols.size:
-        return f"holds no cell of the data, which cover {paste(edges(np.sort(lon)), edges(lat))}: change data.region"
+        return (
+            f"holds no cell of the data, which cover {paste(edges(np.sort(lon)), edges(lat))}: change data.region"
+        )
     west, east = region.lon
     wanted = (*region.lat, west, west + ((east - west) % 360 or 360.0))
     have = (*edges(lat, rows), *edges(lon, cols))
@@ -88,7 +90,9 @@ def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> st
     whole = rows[: rows.size // high * high], cols[: cols.size // wide * wide]
     if not whole[0].size or not whole[1].size:
         box = paste(edges(lon, cols), edges(lat, rows))
-        return f"{fault}; the data there cover {box}, {rows.size} x {cols.size} cells: choose a smaller data.region.tile"
+        return (
+            f"{fault}; the data there are {rows.size} x {cols.size} cells, {box}: set a smaller data.region.tile"
+        )
     return f"{fault}; the nearest that fits is data.region: {paste(edges(lon, whole[1]), edges(lat, whole[0]))}"
 
 

@@ -24,7 +24,16 @@ STANDARD_NAMES = (
 )
 COMMON_NAMES = (
     *("sst", "analysed_sst", "sea_surface_temperature", "sea_surface_foundation_temperature", "tos", "thetao"),
-    *("votemper", "tosst", "to", "water_temp", "water_temperature", "sea_water_temperature", "temperature", "temp"),
+    *(
+        "votemper",
+        "tosst",
+        "to",
+        "water_temp",
+        "water_temperature",
+        "sea_water_temperature",
+        "temperature",
+        "temp",
+    ),
 )
 AXES = {"time": ("time", "T"), "lat": ("latitude", "Y"), "lon": ("longitude", "X")}  # in the words of cf_xarray
 BLOCK = 2**23  # values read at once: 32 MB in single precision
@@ -40,7 +49,9 @@ def decode(dataset: xr.Dataset, path: Path, variable: str | None = None, units: 
 
     Raises SSTCastError if no variable, axis or unit can be made out.
     """
-    dataset = dataset.set_coords([name for name in dataset.data_vars if re.match("(nav_)?(lat|lon)", str(name), re.I)])
+    dataset = dataset.set_coords(
+        [name for name in dataset.data_vars if re.match("(nav_)?(lat|lon)", str(name), re.I)]
+    )
     guessed = dataset.cf.guess_coord_axis()
     name = choose(guessed, path, variable)
     field = guessed[name]
@@ -75,13 +86,17 @@ def choose(dataset: xr.Dataset, path: Path, variable: str | None = None) -> str:
     usable = [name for name in names if _why_not(dataset[name]) is None]
     if variable is not None:
         if variable not in names:
-            raise SSTCastError(f"{path}: no variable {variable!r}, which data.variable names; it has {_listed(dataset)}")
+            raise SSTCastError(
+                f"{path}: no variable {variable!r}, which data.variable names; it has {_listed(dataset)}"
+            )
         if reason := _why_not(dataset[variable]):
             raise SSTCastError(f"{path}: {variable} {reason}")
         return variable
     by_standard = [n for n in usable if dataset[n].attrs.get("standard_name") in STANDARD_NAMES]
     for group in (by_standard, usable):
-        known = sorted((n for n in group if n.lower() in COMMON_NAMES), key=lambda n: COMMON_NAMES.index(n.lower()))
+        known = sorted(
+            (n for n in group if n.lower() in COMMON_NAMES), key=lambda n: COMMON_NAMES.index(n.lower())
+        )
         if len(group) == 1 or known:
             return (known or group)[0]
     if not usable and (odd := [n for n in names if dataset[n].ndim >= 2]):
@@ -93,9 +108,9 @@ def choose(dataset: xr.Dataset, path: Path, variable: str | None = None) -> str:
 
 
 def celsius(units: str, path: Path) -> tuple[float, float]:
-    """Return (factor, zero) such that degC = factor * value + zero; raise SSTCastError if `units` are no temperature.
+    """Return (factor, zero) such that degC = factor * value + zero.
 
-    Temperatures, not their differences: 0 K is -273.15 degC.
+    Raises SSTCastError if `units` are no temperature. Temperatures, not their differences: 0 K is -273.15 degC.
     """
     if (found := _celsius(units)) is None:
         raise SSTCastError(
@@ -129,8 +144,8 @@ def _why_not(field: xr.DataArray) -> str | None:
     for axis in ("lat", "lon"):
         if (name := axes.get(axis)) is not None and field[name].ndim == 2:
             return (
-                f"lies on a curvilinear grid ({name} has two dimensions); interpolate it to a grid of latitudes and "
-                "longitudes first, for instance with `cdo remapbil,r1440x720`"
+                f"lies on a curvilinear grid ({name} has two dimensions); interpolate it to a grid of latitudes "
+                "and longitudes first, for instance with `cdo remapbil,r1440x720`"
             )
     if missing := [axis for axis in AXES if axis not in axes]:
         return (
@@ -138,13 +153,15 @@ def _why_not(field: xr.DataArray) -> str | None:
             f"{' or '.join(missing)}; give it coordinates with CF attributes"
         )
     used = {dim for axis in axes.values() for dim in field[axis].dims}
-    if extra := [f"{dim} of {field.sizes[dim]}" for dim in field.dims if dim not in used and field.sizes[dim] != 1]:
+    if extra := [
+        f"{dim} of {field.sizes[dim]}" for dim in field.dims if dim not in used and field.sizes[dim] != 1
+    ]:
         return f"has a dimension more than time, lat and lon ({', '.join(extra)}); choose one level and save it"
     return None
 
 
 def _axes(field: xr.DataArray) -> dict[str, Any]:
-    """Return the coordinates that are time, lat and lon, as far as there are: of one dimension where there is one."""
+    """Return the coordinates that are time, lat and lon, as far as there are."""
     found = {}
     coordinates, axes = field.cf.coordinates, field.cf.axes
     for axis, (kind, letter) in AXES.items():
@@ -171,7 +188,9 @@ def _days(time: xr.DataArray, path: Path) -> pd.DatetimeIndex:
                 f"{path}: {time.name} is in the calendar {calendar!r}; sstcast needs real days: convert it, for "
                 "instance with xarray's convert_calendar"
             )
-        raise SSTCastError(f"{path}: {time.name} holds no dates ({values.flat[0]}); give it units 'days since ...'")
+        raise SSTCastError(
+            f"{path}: {time.name} holds no dates ({values.flat[0]}); give it units 'days since ...'"
+        )
     if np.isnat(values).any():
         raise SSTCastError(f"{path}: {time.name} lacks dates; get the file again")
     return pd.DatetimeIndex(values).as_unit("ns").normalize()
@@ -181,10 +200,14 @@ def _degrees(axis: xr.DataArray, path: Path) -> np.ndarray:
     degrees = axis.values.astype(float)
     low, high = (-90.01, 90.01) if axis.name == "lat" else (-720, 720)
     if not (np.isfinite(degrees).all() and low <= degrees.min() and degrees.max() <= high):
-        raise SSTCastError(f"{path}: its {axis.name} is not in degrees ({degrees[0]:g}..{degrees[-1]:g}); mend the file")
+        raise SSTCastError(
+            f"{path}: its {axis.name} is not in degrees ({degrees[0]:g}..{degrees[-1]:g}); mend the file"
+        )
     steps = np.diff(degrees)
     if degrees.size < 2 or (steps == 0).any() or (axis.name == "lat" and (steps > 0).any() and (steps < 0).any()):
-        raise SSTCastError(f"{path}: its {axis.name} is not an axis ({degrees.size} values, each must differ); mend it")
+        raise SSTCastError(
+            f"{path}: its {axis.name} is not an axis ({degrees.size} values, each must differ); mend it"
+        )
     return degrees
 
 

@@ -13,7 +13,7 @@ DAYS_AT_ONCE = 32  # filled together, where the source comes day by day
 
 
 def fill_gaps(sst: xr.DataArray, gaps: int, path: Path) -> xr.DataArray:
-    """Fill up to `gaps` days in a row linearly in time, cell by cell; nothing before a first or after a last value.
+    """Fill up to `gaps` days in a row linearly in time, cell by cell, and nothing at either end.
 
     With 0, `sst(time, lat, lon)` comes back as it is. Otherwise it is filled lazily, and a lazy coordinate
     `filled(time)` counts each day's cells that were.
@@ -39,7 +39,9 @@ def gaps_filled(sst: xr.DataArray) -> str:
         return ""
     count = sst["filled"].compute().drop_vars("filled")
     days = count[count.values > 0]
-    return ", ".join(f"{day:%Y-%m-%d}: {n} cells" for day, n in zip(days.indexes["time"], days.values, strict=True))
+    return ", ".join(
+        f"{day:%Y-%m-%d}: {n} cells" for day, n in zip(days.indexes["time"], days.values, strict=True)
+    )
 
 
 def longest_gap(days: pd.DatetimeIndex) -> int:
@@ -54,8 +56,8 @@ def check_days(sst: xr.DataArray, gaps: int, path: Path) -> pd.DatetimeIndex:
     if (longest := longest_gap(days)) > gaps:
         missing = calendar.difference(days)
         raise SSTCastError(
-            f"{path}: {len(missing)} missing day(s) in time, the first {missing[0]:%Y-%m-%d}, up to {longest} in a row; "
-            f"fetch them, or fill them in with data.gaps: {longest}"
+            f"{path}: {len(missing)} missing day(s) in time, the first {missing[0]:%Y-%m-%d}, up to {longest} in "
+            f"a row; fetch them, or fill them in with data.gaps: {longest}"
         )
     return calendar
 

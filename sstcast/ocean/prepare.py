@@ -27,17 +27,11 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic, write_zarr
 from sstcast.ocean.anomalies import fit, standardise
-from sstcast.ocean.cube import (
-    coarsen,
-    crop,
-    cube_dataset,
-    ocean_cells,
-    ocean_fraction,
-    open_sst,
-    source_path,
-    states_of_days,
-)
+from sstcast.ocean.cube import coarsen, cube_dataset, ocean_cells, ocean_fraction
+from sstcast.ocean.gaps import gaps_filled
+from sstcast.ocean.plausible import checked
 from sstcast.ocean.progress import dask_progress
+from sstcast.ocean.reading import open_region, source_path, states_of_days
 from sstcast.ocean.tiles import tile_index, to_tiles
 
 DAYS_PER_CHUNK = 128
@@ -99,10 +93,15 @@ def prepare(data: DataConfig, say: Say = print) -> Prepared:
     Raises SSTCastError if the source is unusable, a tile is all land, or a split holds too few days.
     """
     prepared, path, region = Prepared.of(data), source_path(data.source), data.box
-    native = crop(open_sst(path), region, path)
+    native = open_region(data)
     check_splits(data, native)
     days = Days(native["time"].values.astype("datetime64[ns]"), states_of_days(path, native))
-    recipe = {"source": path.name, "region": region.model_dump(mode="json"), "layout": LAYOUT}
+    recipe = {
+        "source": path.name,
+        "read": [data.variable, data.units, data.gaps],
+        "region": region.model_dump(mode="json"),
+        "layout": LAYOUT,
+    }
     first, last = data.splits.train
     fitted = recipe | {
         "protocol": data.protocol,
@@ -116,12 +115,11 @@ def prepare(data: DataConfig, say: Say = print) -> Prepared:
     }
 
     def cube() -> xr.Dataset:
-        ocean = ocean_cells(native)
+        values, ocean = checked(native, path, data.gaps)
         fraction = ocean_fraction(ocean, region)
         _check_tiles(fraction, data)
-        return cube_dataset(coarsen(native, ocean, region), fraction, fraction >= region.min_ocean).assign_attrs(
-            about
-        )
+        made = cube_dataset(coarsen(values, ocean, region), fraction, fraction >= region.min_ocean)
+        return made.assign_attrs(about | ({"gaps_filled": gaps_filled(native)} if data.gaps else {}))
 
     def statistics() -> xr.Dataset:
         return fit(native, xr.open_zarr(prepared.cube)["sst"], data).assign_attrs(about)

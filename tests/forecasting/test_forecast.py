@@ -191,7 +191,7 @@ def test_a_region_of_the_same_tiles_suits_every_model(shared_yaml: Path) -> None
         ({"out": Path("a.csv")}, ["--out a.csv", ".nc or .zarr"]),
         ({"region": "atlantis"}, ["atlantis", "tasman"]),
         ({"region": "1,2"}, ["--region 1,2", "W,E,S,N"]),
-        ({"region": "10,11.5,-12,-10"}, ["small.nc", "lat -11.875..-10.125"]),
+        ({"region": "10,11.5,-12,-10"}, ["small.nc", "lat: [-12, -10]"]),
         ({"region": "170,171,-12,-10"}, ["small.nc", "8 x 6"]),
     ],
 )

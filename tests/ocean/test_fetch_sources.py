@@ -23,9 +23,9 @@ from oisst_server import (
 
 from sstcast.errors import SSTCastError
 from sstcast.ocean import sources
-from sstcast.ocean.cube import source_path
 from sstcast.ocean.download import Patience
 from sstcast.ocean.fetch import FetchRequest
+from sstcast.ocean.reading import source_path
 from sstcast.ocean.store import open_days
 
 BAD = DAYS[7]

@@ -16,9 +16,12 @@ import yaml
 
 from sstcast.config import RunConfig, load_config, load_region
 from sstcast.errors import SSTCastError
-from sstcast.ocean.cube import coarsen, crop, ocean_cells, ocean_fraction, open_sst
+from sstcast.ocean.box import crop
+from sstcast.ocean.cube import coarsen, ocean_cells, ocean_fraction
 from sstcast.ocean.fetch import fetch
+from sstcast.ocean.granule import FILL
 from sstcast.ocean.prepare import Prepared, prepare
+from sstcast.ocean.reading import open_sst
 from sstcast.ocean.request import FetchRequest
 from sstcast.ocean.store import RawStore
 from sstcast.ocean.tiles import tile_index, to_tiles
@@ -94,7 +97,8 @@ def test_a_day_that_became_final_is_not_missed(tmp_path: Path) -> None:
     run = config(tmp_path, store)
     prepare(run.data, say=lambda line: None)
     raw = RawStore(store, FetchRequest(dt.date(2001, 1, 1), dt.date(2001, 1, 1), region="200,206,-3,3").grid)
-    raw._group["sst"][7440:7460] += 100  # days of early 2002, one degree warmer
+    days = raw._group["sst"][7440:7460]  # of early 2002
+    raw._group["sst"][7440:7460] = np.where(days == FILL, FILL, days + 100)  # one degree warmer
     raw._group["status"][7440:7460] = 2
     lines: list[str] = []
     prepare(run.data, say=lines.append)
