@@ -113,6 +113,21 @@ def status(
 
 
 @app.command()
+def init(
+    source: Annotated[str, typer.Argument(help="A NetCDF file, a Zarr store, a folder of them, or sample.")],
+    out: Annotated[Path | None, typer.Option(help="The YAML to write; by default named after the source.")] = None,
+    variable: Annotated[str | None, typer.Option(help="Which one, where that is not clear.")] = None,
+    units: Annotated[
+        str | None, typer.Option(help="Its units, where the file does not tell: K, degC, ...")
+    ] = None,
+) -> None:
+    """Look into a source of temperatures and write a configuration that trains on it."""
+    from sstcast.ocean.starting import start
+
+    print("\n".join(start(source, out, variable, units)))
+
+
+@app.command()
 def prepare(
     config: Config,
     set_: Set = None,

@@ -41,35 +41,52 @@ KELVIN = (200, 320)  # where numbers without a unit are taken for kelvin
 DEGC = {"degree_celsius", "degc", "celsius"}
 
 
-def decode(dataset: xr.Dataset, path: Path, variable: str | None = None, units: str | None = None) -> xr.DataArray:
+class UnstatedKelvin(SSTCastError):
+    """Numbers that look like kelvin, and do not say so."""
+
+
+Layout = tuple[str, dict[str, Any]]  # the variable, and its coordinates that are time, lat and lon
+
+
+def decode(
+    dataset: xr.Dataset,
+    path: Path,
+    variable: str | None = None,
+    units: str | None = None,
+    known: dict[Any, Layout] | None = None,
+) -> xr.DataArray:
     """Return the temperatures of `dataset` as lazy `sst(time, lat, lon)` in degC, one value a day stamped 00:00.
 
     `variable` and `units` are those of the configuration: chosen, or found by CF attributes and common names.
-    Latitudes ascend; longitudes and days stay in the file's order; `path` is for messages.
+    Latitudes ascend; longitudes and days stay in the file's order; `path` is for messages. `known` remembers
+    layouts, so that of many files that are alike only one is searched.
 
     Raises SSTCastError if no variable, axis or unit can be made out.
     """
-    dataset = dataset.set_coords(
-        [name for name in dataset.data_vars if re.match("(nav_)?(lat|lon)", str(name), re.I)]
-    )
-    guessed = dataset.cf.guess_coord_axis()
-    name = choose(guessed, path, variable)
-    field = guessed[name]
-    axes = _axes(field)
+    known = {} if known is None else known
+    header = tuple((name, v.shape, v.dims, str(v.dtype), repr(v.attrs)) for name, v in dataset.variables.items())
+    places = [name for name in dataset.data_vars if re.match("(nav_)?(lat|lon)", str(name), re.I)]
+    dataset = dataset.set_coords(places) if places else dataset
+    if header not in known:
+        guessed = dataset.cf.guess_coord_axis()
+        name = choose(guessed, path, variable)
+        known[header] = name, _axes(guessed[name])
+    name, axes = known[header]
+    field = dataset[name]
     if not field[axes["time"]].ndim:
         field = field.expand_dims(axes["time"])
     days = _days(field[axes["time"]], path)
-    field = field.swap_dims({field[axis].dims[0]: axis for axis in axes.values()})
+    if swapped := {field[axis].dims[0]: axis for axis in axes.values() if axis not in field.dims}:
+        field = field.swap_dims(swapped)
     field = field.squeeze([d for d in field.dims if d not in axes.values()])
     field = field.rename({old: new for new, old in axes.items()}).transpose("time", "lat", "lon")
-    field = field.drop_vars(set(field.coords) - set(AXES)).assign_coords(
-        time=days, **{axis: _degrees(field[axis], path) for axis in ("lat", "lon")}
-    )
+    coordinates = {"time": days, "lat": _degrees(field["lat"], path), "lon": _degrees(field["lon"], path)}
+    field = field.drop_vars(set(field.coords) - set(AXES)).assign_coords(coordinates)
     if field.indexes["lat"].is_monotonic_decreasing:
         field = field.isel(lat=slice(None, None, -1))
     units = units or str(field.attrs.get("units", "")).strip() or _unstated(field, path)
     factor, zero = celsius(units, path)
-    field = _blocks(field, guessed[name]).astype("float32")
+    field = _blocks(field, dataset[name], axes["time"]).astype("float32")
     if factor != 1:
         field = field * np.float32(factor)
     return field + np.float32(zero) if zero else field
@@ -216,16 +233,16 @@ def _unstated(field: xr.DataArray, path: Path) -> str:
     values = field.isel(time=0).values
     values = values[np.isfinite(values)]
     if values.size and KELVIN[0] <= (middle := float(np.median(values))) <= KELVIN[1]:
-        raise SSTCastError(f"{path}: {field.name} states no units and is about {middle:.0f}; set data.units: K")
+        raise UnstatedKelvin(f"{path}: {field.name} states no units and is about {middle:.0f}; set data.units: K")
     return "degC"
 
 
-def _blocks(field: xr.DataArray, stored: xr.DataArray) -> xr.DataArray:
+def _blocks(field: xr.DataArray, stored: xr.DataArray, time: Any) -> xr.DataArray:
     """Let dask read `field` in blocks of whole days, those of the file or several of them at once."""
     if field.chunks:
         return field.chunk(lat=-1, lon=-1)
     days = max(1, BLOCK // (field.sizes["lat"] * field.sizes["lon"]))
     chunks = stored.encoding.get("chunksizes")
-    if chunks and (step := dict(zip(stored.dims, chunks, strict=False)).get(_axes(stored)["time"])):
+    if chunks and (step := dict(zip(stored.dims, chunks, strict=False)).get(time)):
         days = max(1, days // step) * step
     return field.chunk(time=days, lat=-1, lon=-1)

@@ -3,6 +3,7 @@
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -13,7 +14,7 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.files import packaged
 from sstcast.ocean.box import crop, step
-from sstcast.ocean.decoding import decode
+from sstcast.ocean.decoding import Layout, decode
 from sstcast.ocean.gaps import fill_gaps
 from sstcast.ocean.plausible import without_land_numbers
 from sstcast.ocean.sources import SAMPLE
@@ -61,9 +62,10 @@ def open_sst(path: Path, variable: str | None = None, units: str | None = None) 
     if not path.exists():
         raise SSTCastError(f"{path}: no such file or folder; set data.source to 'sample' or to a path that exists")
     if path.is_dir() and not _is_zarr(path):
-        parts = [_part(file, variable, units) for file in _readable(path)]
+        known: dict[Any, Layout] = {}
+        parts = [_part(file, variable, units, known) for file in _readable(path)]
     else:
-        parts = [_part(path, variable, units)]
+        parts = [_part(path, variable, units, {})]
     sst = _merge(parts)
     observed = "NOAA Daily OISST" if path == packaged(SAMPLE) else path.name
     return sst.assign_attrs(title=parts[0].title or observed)
@@ -91,7 +93,7 @@ class Part:
     preliminary: bool
 
 
-def _part(path: Path, variable: str | None, units: str | None) -> Part:
+def _part(path: Path, variable: str | None, units: str | None, known: dict[Any, Layout]) -> Part:
     if is_raw_store(path):
         dataset = open_days(path)
         if not dataset.sizes["time"]:
@@ -100,7 +102,7 @@ def _part(path: Path, variable: str | None, units: str | None) -> Part:
         dataset = open_zarr(path, REMEDY)
     else:
         dataset = open_netcdf(path, REMEDY)
-    field = decode(dataset, path, variable, units)
+    field = decode(dataset, path, variable, units, known)
     days = field.indexes["time"]
     if days.has_duplicates:
         raise SSTCastError(
