@@ -25,14 +25,14 @@ def crop(sst: xr.DataArray, region: Region, path: Path) -> xr.DataArray:
     """
     west, east = region.lon
     width = (east - west) % 360 or 360.0
-    lat, lon = sst["lat"].values, sst["lon"].values
-    near = NEAR * step(lon)
-    lon = west + (lon - west + near) % 360 - near
+    lat, near = sst["lat"].values, NEAR * step(sst["lon"].values)
+    lon = west + (sst["lon"].values - west + near) % 360 - near
     rows = np.flatnonzero((lat > region.lat[0]) & (lat < region.lat[1]))
     order = np.argsort(lon, kind="stable")
     cols = _longest_run(order[(lon[order] > west) & (lon[order] < west + width)], lon)
     if fault := _fault(region, lat, rows, lon, cols):
-        raise SSTCastError(f"{path}: data.region {paste(region.lon, region.lat)} {fault}")
+        swapped = f" (lon is [west, east]: [{east:g}, {west:g}]?)" if west > east and width > 180 else ""
+        raise SSTCastError(f"{path}: data.region {paste(region.lon, region.lat)}{swapped} {fault}")
     return _take(_take(sst, "lat", rows), "lon", cols).assign_coords(lon=lon[cols])
 
 
@@ -65,9 +65,8 @@ def _longest_run(cols: Index, lon: Axis) -> Index:
 def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> str:
     """Say what is wrong with a region whose cells are `rows` and `cols`, and what would fit."""
     if not rows.size or not cols.size:
-        return (
-            f"holds no cell of the data, which cover {paste(edges(np.sort(lon)), edges(lat))}: change data.region"
-        )
+        cover = paste(edges(_around(lon)), edges(lat))
+        return f"holds no cell of the data, which cover {cover}: change data.region"
     west, east = region.lon
     wanted = (*region.lat, west, west + ((east - west) % 360 or 360.0))
     have = (*edges(lat, rows), *edges(lon, cols))
@@ -85,15 +84,19 @@ def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> st
         fault = f"holds {rows.size} x {cols.size} cells, not whole tiles of {high} x {wide}"
     else:
         return ""
-    if west > east and (east - west) % 360 > 180:
-        fault += f" (lon is [west, east]: [{east:g}, {west:g}]?)"
     whole = rows[: rows.size // high * high], cols[: cols.size // wide * wide]
     if not whole[0].size or not whole[1].size:
         box = paste(edges(lon, cols), edges(lat, rows))
-        return (
-            f"{fault}; the data there are {rows.size} x {cols.size} cells, {box}: set a smaller data.region.tile"
-        )
+        return f"{fault}; the data there, {box}, are {rows.size} x {cols.size} cells: choose a smaller tile"
     return f"{fault}; the nearest that fits is data.region: {paste(edges(lon, whole[1]), edges(lat, whole[0]))}"
+
+
+def _around(lon: Axis) -> Axis:
+    """Return longitudes of any order eastward from the west end of what they cover, which begins in -180..180."""
+    ring = np.sort(lon % 360)
+    first = int(np.argmax(np.diff(ring, append=ring[0] + 360)) + 1) % ring.size
+    eastward = np.concatenate([ring[first:], ring[:first] + 360])
+    return eastward - 360 if eastward[0] >= 180 else eastward
 
 
 def _take(sst: xr.DataArray, axis: str, index: Index) -> xr.DataArray:

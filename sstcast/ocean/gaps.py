@@ -24,12 +24,10 @@ def fill_gaps(sst: xr.DataArray, gaps: int, path: Path) -> xr.DataArray:
     if not gaps:
         return sst
     whole = sst.reindex(time=calendar)
-    sizes = whole.chunksizes["time"]
-    whole = whole.chunk(time=max(DAYS_AT_ONCE, gaps, max(sizes)))
-    filled = whole.copy(
-        data=whole.data.map_overlap(_fill, depth={0: gaps}, boundary="none", gaps=gaps, dtype=whole.dtype)
-    )
-    count = (filled.notnull() & whole.isnull()).sum(("lat", "lon"), dtype="int32")
+    whole = whole.chunk(time=max(DAYS_AT_ONCE, gaps, *whole.chunksizes["time"]))
+    values = whole.data.map_overlap(_fill, depth={0: gaps}, boundary="none", gaps=gaps, dtype=whole.dtype)
+    filled = whole.copy(data=values)
+    count = (filled.notnull() & whole.chunk(filled.chunksizes).isnull()).sum(("lat", "lon"), dtype="int32")
     return filled.assign_coords(filled=count)
 
 

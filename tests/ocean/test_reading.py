@@ -1,4 +1,4 @@
-"""Ordinary files of many makers open with the values that were written, or are refused in one line that says why."""
+"""Ordinary files of many makers open with the values written, or are refused in a line that says why."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -146,8 +146,21 @@ def test_it_opens_with_the_values_written(tmp_path: Path, case: str) -> None:
 
 @pytest.mark.parametrize(
     "units",
-    ["deg C", "degree C", "degrees C", "Degrees Celsius", "°C", "degC", "degrees_Celsius", "celsius", "C", "deg_C"]
-    + ["K", "kelvin", "Kelvin", "degK", "degF", "Fahrenheit", "degrees F", "mK"],
+    [
+        *(
+            "deg C",
+            "degree C",
+            "degrees C",
+            "Degrees Celsius",
+            "°C",
+            "degC",
+            "degrees_Celsius",
+            "celsius",
+            "C",
+            "deg_C",
+        ),
+        *("K", "kelvin", "Kelvin", "degK", "degF", "Fahrenheit", "degrees F", "mK"),
+    ],
 )
 def test_units(tmp_path: Path, units: str) -> None:
     written = {"k": SST + 273.15, "f": SST * 1.8 + 32, "c": SST}
