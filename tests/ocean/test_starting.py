@@ -48,9 +48,9 @@ def twelfth(folder: Path) -> None:
 
 def files(folder: Path) -> None:
     (folder / "source").mkdir()
-    data = ocean(430, 20, 24, 1.0)
-    for first in range(0, 430, 43):
-        kept = [day for day in range(first, first + 43) if day not in (100, 101)]
+    data = ocean(460, 20, 24, 1.0)
+    for first in range(0, 460, 46):
+        kept = [day for day in range(first, first + 46) if day not in (100, 101)]
         data.isel(time=kept).to_netcdf(folder / f"source/{first}.nc4", engine="netcdf4")
 
 
