@@ -167,12 +167,16 @@ def train(
     ] = None,
 ) -> None:
     """Fit a model or an ensemble; continue if it was interrupted."""
+    from sstcast.ocean.prepare import prepare
+    from sstcast.ocean.prepared import Prepared
     from sstcast.training.interrupt import Interrupted
     from sstcast.training.train import plan, train, training_windows
 
     flags = {"devices": devices, "strategy": strategy, "precision": precision, "skip_nonfinite": skip_nonfinite}
     chosen = [f"training.{key}={value}" for key, value in flags.items() if value is not None]
     configs = plan(config, resume, seeds, [*(set_ or []), *chosen])
+    if FIRST_PROCESS and not Prepared.of(configs[0].data).exist:
+        prepare(configs[0].data)
     windows = training_windows(configs[0])
     for each in configs:
         try:

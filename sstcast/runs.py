@@ -3,6 +3,7 @@
 runs/NAME/
   config.yaml       the resolved configuration
   provenance.json   versions, machine, time, and the command
+  data.json         digests of the data it was trained on
   history.csv       one row an epoch: loss, learning rate, validation scores, seconds since the start
   checkpoints/      best.pt (best validation score) and step-N.pt (to continue from)
   forecasts.zarr    sst(init_time, lead, lat, lon) in degC for the test days

@@ -16,6 +16,7 @@ from sstcast.evaluation.significance import (
     skill_interval,
 )
 from sstcast.evaluation.tables import DEGREES, MODEL
+from sstcast.ocean.identity import Record
 from sstcast.runs import Run
 
 SEASONS = ("DJF", "MAM", "JJA", "SON")  # of the day forecast
@@ -97,6 +98,12 @@ def check_comparable(run: Run, other: Run) -> None:
                 f"{theirs[0]}: its data.{key} is {there}, but {ours[0]} has {here}; "
                 "compare runs that forecast the same days of the same ocean"
             )
+    mine, its = (Record.read(one.members[0].folder) for one in (run, other))
+    if mine is not None and its is not None and mine.test != its.test:
+        raise SSTCastError(
+            f"{theirs[0]}: its test days hold other values (digest {its.test[:12]}) than those of {ours[0]} "
+            f"({mine.test[:12]}); compare runs that forecast the same days of the same ocean"
+        )
 
 
 def _text(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from sstcast.evaluation.measure import measure
 from sstcast.evaluation.significance import block_length
 from sstcast.evaluation.summary import summarise
 from sstcast.files import alone, atomic
+from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
+from sstcast.training.train import check_data
 
 LAYOUT = 2  # of metrics.json and scores.nc
 BASELINES = {name: name for name in ("persistence", "climatology", "ridge")} | {"damped": "damped persistence"}
@@ -34,6 +37,8 @@ def evaluate(run: Run) -> tuple[dict[str, Any], bool]:
 
     Raises SSTCastError if the test split holds too few dates or no ocean.
     """
+    if Prepared.of(run.config.data).exist:
+        check_data(run)
     digest = hashlib.sha256(b"".join(member.best.read_bytes() for member in run.members)).hexdigest()
     if (known := _known(run, digest)) is not None:
         return known, False
@@ -63,6 +68,7 @@ def _evaluate(run: Run, digest: str) -> dict[str, Any]:
         "model": run.config.model.name,
         "members": len(run.members),
         "source": data.cube.attrs["source"],
+        "data": asdict(Prepared.of(config).record()),
         "protocol": config.protocol,
         "test": [str(day) for day in config.splits.test],
         "forecasts": data.windows.starts,

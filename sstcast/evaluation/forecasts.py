@@ -18,13 +18,13 @@ from sstcast.evaluation.baselines import Array, Method, spans, truth
 from sstcast.files import atomic
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.cube import describe_axes
-from sstcast.ocean.prepare import Prepared
+from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.tiles import from_tiles, tile_index, to_tiles
 from sstcast.ocean.windows import Windows, cut_windows
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint, load_weights
 from sstcast.training.devices import choose_device
-from sstcast.training.train import forecaster
+from sstcast.training.train import check_data, forecaster
 
 BLOCK_ELEMENTS = 2**21  # of one field in memory: 8 MiB
 DAYS_AT_ONCE = 512
@@ -80,8 +80,12 @@ class Verification:
 
     @classmethod
     def of(cls, run: Run) -> "Verification":
-        """Open what `prepare` made for the run; raise SSTCastError if there is no ocean in it."""
+        """Open what `prepare` made for the run.
+
+        Raises SSTCastError if it is not what the run was trained on, or there is no ocean in it.
+        """
         data = run.config.data
+        check_data(run)
         cube, anomalies = Prepared.of(data).open()
         windows = cut_windows(anomalies, data, "test")
         if not windows.ocean.any():

@@ -6,9 +6,11 @@ from pathlib import Path
 
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.cf import check_out, recipe_of, write
-from sstcast.forecasting.loaded import LoadedRun
+from sstcast.forecasting.loaded import LoadedRun, elsewhere
 from sstcast.forecasting.source import last_days
-from sstcast.ocean.prepare import Prepared, prepare
+from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import Prepared, check_source
+from sstcast.runs import Run
 
 LATEST = "latest"
 
@@ -31,11 +33,13 @@ def forecast(
     day = _read_date(date)
     if out is not None:
         check_out(out)
+    run = Run.open(folder)
+    data = run.config.data if region is None else elsewhere(run.config, region)
+    history = last_days(data, day, dt.date.today(), say)
+    if not Prepared.of(data).exist:
+        prepare(data, say)
+    check_source(data)
     loaded = LoadedRun(folder, region)
-    history = last_days(loaded.data, day, dt.date.today(), say)
-    stores = Prepared.of(loaded.data)
-    if not (stores.cube.exists() and stores.statistics.exists()):
-        prepare(loaded.data, say)
     if out is None:
         place = f"-{region.replace(',', '_')}" if region else ""
         out = loaded.run.folder / f"forecast{place}-{history.indexes['time'][-1]:%Y-%m-%d}.nc"

@@ -8,7 +8,7 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.ocean.anomalies import standardise
 from sstcast.ocean.cube import coarsen, ocean_fraction
-from sstcast.ocean.prepare import Prepared
+from sstcast.ocean.prepared import Prepared
 
 SAME_SHARE = 1e-4  # of a cell's area
 DEGREES_APART = 1e-3  # coordinates that differ by less are the same
@@ -20,18 +20,10 @@ class Normals:
     """What `prepare` learnt of a region's training days: its grid, land, climatology and scale."""
 
     def __init__(self, data: DataConfig) -> None:
-        """Open the stores; raise SSTCastError if they are not there."""
-        prepared = Prepared.of(data)
-        for path in (prepared.cube, prepared.statistics):
-            if not path.exists():
-                raise SSTCastError(
-                    f"{path}: not prepared yet; run `sstcast prepare` with the run's config.yaml, "
-                    "for another region with --set data.region=..."
-                )
-        cube = xr.open_zarr(prepared.cube)
+        """Open the stores; raise SSTCastError if they are not there, or damaged."""
+        cube, self.statistics = Prepared.of(data).open_statistics()
         self.data, self.source = data, str(cube.attrs["source"])
         self.fraction, self.ocean = cube["ocean_fraction"].load(), cube["ocean_mask"].load()
-        self.statistics = xr.open_zarr(prepared.statistics)
 
     def standardise(self, history: xr.DataArray) -> xr.Dataset:
         """Return `anomaly(time, lat, lon)`, `climatology`, `scale` and `ocean_mask` as `prepare` would.

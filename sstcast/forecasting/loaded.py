@@ -23,6 +23,7 @@ from sstcast.ocean.grid import parse_grid
 from sstcast.ocean.tiles import from_tiles, tile_index
 from sstcast.ocean.windows import windows_of
 from sstcast.runs import Run
+from sstcast.training.train import check_data
 
 
 class LoadedRun:
@@ -30,13 +31,15 @@ class LoadedRun:
 
     With `region` (a name in `configs/regions.yaml`, or `W,E,S,N` in degrees, cut as the run's own) forecasts
     are made for another one. Raises SSTCastError if the run has no checkpoint, or its model knows one shape of
-    tile and the region has another.
+    tile and the region has another, or the prepared stores hold other data than it was trained on.
     """
 
     def __init__(self, folder: Path | str, region: str | None = None) -> None:
         self.run = Run.open(Path(folder))
         self.config = self.run.config
         self.data = self.config.data if region is None else elsewhere(self.config, region)
+        if region is None:
+            check_data(self.run)
         self._checkpoints = [hashlib.sha256(member.best.read_bytes()).hexdigest() for member in self.run.members]
         self._method: ModelMethod | None = None
 

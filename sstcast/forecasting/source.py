@@ -12,10 +12,10 @@ from sstcast.errors import SSTCastError
 from sstcast.ocean.days import is_final
 from sstcast.ocean.fetch import fetch
 from sstcast.ocean.grid import CELLS_PER_DEGREE
-from sstcast.ocean.reading import open_region, source_path, states_of_days
+from sstcast.ocean.reading import open_region, source_path
 from sstcast.ocean.request import FetchRequest
 from sstcast.ocean.status import status
-from sstcast.ocean.store import is_raw_store
+from sstcast.ocean.store import is_raw_store, open_days
 
 GROWING = ("aws", "ncei", "psl", "erddap")  # origins that have new days, at an address known from their name
 DAY = dt.timedelta(days=1)
@@ -38,7 +38,10 @@ def last_days(
         _extend(path, date, data.history, today, say)
     sst = open_region(data)
     if is_raw_store(path):
-        preliminary = [not is_final(state) for state in states_of_days(path, sst).tolist()]
+        status_of = open_days(path)["status"].reindex(
+            time=sst["time"], fill_value=0
+        )  # 0 is a day that was filled in
+        preliminary = [not is_final(status) for status in status_of.values.tolist()]
         sst = sst.assign_coords(preliminary=("time", preliminary))
     held = [day.astype("datetime64[D]").item() for day in sst["time"].values[[0, -1]]]
     date = date or held[1]

@@ -23,7 +23,7 @@ def fill_gaps(sst: xr.DataArray, gaps: int, path: Path) -> xr.DataArray:
     calendar = check_days(sst, gaps, path)
     if not gaps:
         return sst
-    whole = sst.reindex(time=calendar)
+    whole = sst.reindex(time=calendar, fill_value={sst.name: np.nan, "file": ""})
     whole = whole.chunk(time=max(DAYS_AT_ONCE, gaps, *whole.chunksizes["time"]))
     values = whole.data.map_overlap(_fill, depth={0: gaps}, boundary="none", gaps=gaps, dtype=whole.dtype)
     filled = whole.copy(data=values)

@@ -4,17 +4,18 @@
     DIRECTORY/SOURCE-REGION/PROTOCOL-FROM-TO.statistics.zarr   climatology, scale of the training days
     DIRECTORY/SOURCE-REGION/PROTOCOL-FROM-TO.zarr              anomaly, climatology, scale, ocean_mask
 
-The last two are named after the protocol and the training days. Each store carries its recipe: what it was
-made of and how. If the recipe is the one asked for, days that came since are appended; otherwise the store
-is made anew. Statistics are made anew only when their own recipe changes, which the days after training
-are no part of.
+SOURCE is the source's name and a hash of its full path, so that two files of one name share nothing. The last two
+stores are named after the protocol and the training days. Each store carries its recipe (what it was made of and
+how), the state of the source's days (`sstcast.ocean.identity`) and a manifest of its files. While the recipe is
+the one asked for, the days from the first one that is new or has changed are made again, and the others are kept;
+otherwise, or if a file of it is damaged, the whole store is. Statistics are made again only when their own recipe
+changes, which the days after training are no part of.
 """
 
 import datetime as dt
-import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,121 +27,137 @@ from sstcast import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic, write_zarr
+from sstcast.manifest import damage, write_manifest
 from sstcast.ocean.anomalies import fit, standardise
 from sstcast.ocean.cube import coarsen, cube_dataset, ocean_cells, ocean_fraction
 from sstcast.ocean.gaps import gaps_filled
+from sstcast.ocean.identity import digest_of, digests, fingerprint, states_of_days
 from sstcast.ocean.plausible import checked
+from sstcast.ocean.prepared import Days, Prepared, days_of, open_prepared, source_name
 from sstcast.ocean.progress import dask_progress
-from sstcast.ocean.reading import open_region, source_path, states_of_days
+from sstcast.ocean.reading import open_region, source_path
 from sstcast.ocean.tiles import tile_index, to_tiles
 
 DAYS_PER_CHUNK = 128
-LAYOUT = 2  # of the stores; part of every recipe
+LAYOUT = 3  # of the stores; part of every recipe
 
 Say = Callable[[str], object]
 Recipe = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """The stores of a data configuration."""
-
-    cube: Path
-    statistics: Path
-    anomalies: Path
-
-    @classmethod
-    def of(cls, data: DataConfig) -> "Prepared":
-        """Name the stores; nothing is read or written."""
-        region = data.region
-        if not isinstance(region, str):
-            region = "box" + hashlib.sha256(region.model_dump_json().encode()).hexdigest()[:8]
-        folder = data.directory / f"{Path(data.source).stem}-{region}"
-        name = "-".join(map(str, (data.protocol, *data.splits.train)))
-        return cls(folder / "cube.zarr", folder / f"{name}.statistics.zarr", folder / f"{name}.zarr")
-
-    def open(self) -> tuple[xr.Dataset, xr.Dataset]:
-        """Open cube and anomalies lazily; raise SSTCastError if `prepare` has not made them."""
-        for path in (self.cube, self.anomalies):
-            if not path.exists():
-                raise SSTCastError(f"{path}: not prepared yet; run `sstcast prepare` with the same configuration")
-        return xr.open_zarr(self.cube), xr.open_zarr(self.anomalies)
-
-
-@dataclass(frozen=True)
-class Days:
-    """The days of a source: `time [T]`, and a number a day, `state [T]`, that changes when its values do."""
-
-    time: NDArray[np.datetime64]
-    state: NDArray[np.int64]
-
-    def digest(self, days: int | slice) -> str:
-        """Return a fingerprint of the first days, or of some."""
-        chosen = slice(days) if isinstance(days, int) else days
-        return hashlib.sha256(self.time[chosen].tobytes() + self.state[chosen].tobytes()).hexdigest()
-
-    def between(self, first: dt.date, last: dt.date) -> slice:
-        """Return where the days from `first` to `last` are."""
-        return slice(*np.searchsorted(self.time, np.array([first, last + dt.timedelta(1)], "datetime64[ns]")))
-
-
 def prepare(data: DataConfig, say: Say = print) -> Prepared:
     """Bring the stores `data` asks for up to date; `say` gets a line for each.
 
-    Runs on dask's current scheduler: threads, or a cluster whose workers see the same files. Of two processes that
-    prepare the same stores one waits for the other.
+    A source whose files have not changed is not opened. Runs on dask's current scheduler: threads, or a cluster
+    whose workers see the same files. Of two processes that prepare the same stores one waits for the other.
 
     Raises SSTCastError if the source is unusable, a tile is all land, or a split holds too few days.
     """
-    prepared, path, region = Prepared.of(data), source_path(data.source), data.box
-    native = open_region(data)
-    check_splits(data, native)
-    days = Days(native["time"].values.astype("datetime64[ns]"), states_of_days(path, native))
-    recipe = {
-        "source": path.name,
-        "read": [data.variable, data.units, data.gaps],
-        "region": region.model_dump(mode="json"),
-        "layout": LAYOUT,
-    }
-    first, last = data.splits.train
-    fitted = recipe | {
-        "protocol": data.protocol,
-        "train": f"{first}..{last}",
-        "training_days": days.digest(days.between(first, last)),
-    }
-    about = {
-        "source": native.attrs["title"],
-        "history": f"sstcast {__version__} prepare",
-        "references": "Huang et al. (2021), doi:10.1175/JCLI-D-20-0166.1",
-    }
-
-    def cube() -> xr.Dataset:
-        values, ocean = checked(native, path, data.gaps)
-        fraction = ocean_fraction(ocean, region)
-        _check_tiles(fraction, data)
-        made = cube_dataset(coarsen(values, ocean, region), fraction, fraction >= region.min_ocean)
-        return made.assign_attrs(about | ({"gaps_filled": gaps_filled(native)} if data.gaps else {}))
-
-    def statistics() -> xr.Dataset:
-        return fit(native, xr.open_zarr(prepared.cube)["sst"], data).assign_attrs(about)
-
-    def anomalies() -> xr.Dataset:
-        coarse, fitted = xr.open_zarr(prepared.cube)["sst"], xr.open_zarr(prepared.statistics)
-        return standardise(native, coarse, ocean_cells(native), fitted, data).assign_attrs(about)
-
+    prepared = Prepared.of(data)
     with alone(prepared.cube.parent):
-        _update(prepared.cube, recipe, days, cube, say)
-        if _recipe(prepared.statistics) != fitted:
-            with atomic(prepared.statistics) as temporary, dask_progress(prepared.statistics.name):
-                write_zarr(statistics().assign_attrs(recipe=json.dumps(fitted)), temporary, {})
-            say(f"{prepared.statistics}: statistics of {fitted['train']}")
-        _update(prepared.anomalies, fitted, days, anomalies, say)
+        _Preparation(data, prepared, say).run()
     return prepared
 
 
-def check_splits(data: DataConfig, sst: xr.DataArray) -> None:
-    """Raise SSTCastError if a split's days are not all in the data, or do not hold a single window."""
-    first, last = (sst["time"].values[i].astype("datetime64[D]").astype(dt.date) for i in (0, -1))
+class _Preparation:
+    """One call of `prepare`; the source is opened when it is needed."""
+
+    def __init__(self, data: DataConfig, prepared: Prepared, say: Say) -> None:
+        self.data, self.prepared, self.say = data, prepared, say
+        self.path, self.region = source_path(data.source), data.box
+        self.recipe = {
+            "source": source_name(data),
+            "read": [data.variable, data.units, data.gaps],
+            "region": self.region.model_dump(mode="json"),
+            "layout": LAYOUT,
+        }
+        self.fingerprint = fingerprint(self.path)
+
+    @cached_property
+    def native(self) -> xr.DataArray:
+        """The region's cells of the source."""
+        return self._opened.reset_coords(drop=True)
+
+    @cached_property
+    def _opened(self) -> xr.DataArray:
+        return open_region(self.data)
+
+    @cached_property
+    def days(self) -> Days:
+        """The days of the source, as the cube knows them if nothing has changed since."""
+        if _recipe(self.prepared.cube) == self.recipe:
+            cube = open_prepared(self.prepared.cube)
+            if cube.attrs.get("fingerprint") == self.fingerprint:
+                return days_of(cube)
+        return Days(self.native["time"].values.astype("datetime64[ns]"), states_of_days(self.path, self._opened))
+
+    def run(self) -> None:
+        for path in (self.prepared.cube, self.prepared.statistics, self.prepared.anomalies):
+            if path.exists() and (found := damage(path)):
+                self.say(f"{path}: {found}; making it again")
+        check_splits(self.data, self.days.time)
+        first, last = self.data.splits.train
+        fitted = self.recipe | {
+            "protocol": self.data.protocol,
+            "train": f"{first}..{last}",
+            "training_days": self.days.digest(self.days.between(first, last)),
+        }
+        self._update(self.prepared.cube, self.recipe, self._cube)
+        if _recipe(self.prepared.statistics) != fitted:
+            self._write_statistics(fitted)
+        self._update(self.prepared.anomalies, fitted, self._anomalies)
+
+    def _cube(self) -> xr.Dataset:
+        values, ocean = checked(self.native, self.path, self.data.gaps)
+        fraction = ocean_fraction(ocean, self.region)
+        _check_tiles(fraction, self.data)
+        cube = cube_dataset(coarsen(values, ocean, self.region), fraction, fraction >= self.region.min_ocean)
+        if self.data.gaps:
+            cube.attrs["gaps_filled"] = gaps_filled(self._opened)
+        return cube.assign(digest=digests(cube["sst"]))
+
+    def _write_statistics(self, recipe: Recipe) -> None:
+        path = self.prepared.statistics
+        fitted = fit(self.native, open_prepared(self.prepared.cube)["sst"], self.data).compute()
+        marks = self._about | {"recipe": json.dumps(recipe), "digest": digest_of(fitted)}
+        with atomic(path) as temporary, dask_progress(path.name):
+            write_zarr(fitted.assign_attrs(marks), temporary, {})
+            write_manifest(temporary)
+        self.say(f"{path}: statistics of {recipe['train']}")
+
+    def _anomalies(self) -> xr.Dataset:
+        cube, fitted = self.prepared.open_statistics()
+        return standardise(self.native, cube["sst"], ocean_cells(self.native), fitted, self.data)
+
+    def _update(self, path: Path, recipe: Recipe, make: Callable[[], xr.Dataset]) -> None:
+        """Bring a store with a time axis up to date: keep its whole chunks if they still hold, write the rest."""
+        old = open_prepared(path) if _recipe(path) == recipe else None
+        done, count = self.days.shared(days_of(old)) if old is not None else 0, len(self.days.time)
+        if old is not None and done == count == old.sizes["time"]:
+            self.say(f"{path}: nothing to do")
+            return
+        kept = done // DAYS_PER_CHUNK
+        marks = self._about | {"recipe": json.dumps(recipe), "fingerprint": self.fingerprint}
+        dataset = make().assign(state=("time", self.days.state, {"long_name": "state of the source's file"}))
+        with atomic(path) as temporary, dask_progress(path.name):
+            write_zarr(dataset.assign_attrs(marks), temporary, {"time": DAYS_PER_CHUNK}, keep=(path, kept))
+            new = xr.open_zarr(temporary).isel(time=slice(kept * DAYS_PER_CHUNK, None))
+            _check_values(new["sst" if "sst" in new else "anomaly"], new["ocean_mask"], path)
+            write_manifest(temporary, like=path if kept else None)
+        self.say(f"{path}: {count - done} days {'appended' if done else 'written'}")
+
+    @property
+    def _about(self) -> dict[str, str]:
+        return {
+            "source": self.native.attrs["title"],
+            "history": f"sstcast {__version__} prepare",
+            "references": "Huang et al. (2021), doi:10.1175/JCLI-D-20-0166.1",
+        }
+
+
+def check_splits(data: DataConfig, time: NDArray[np.datetime64]) -> None:
+    """Raise SSTCastError if a split's days are not all among those of the data, or do not hold a single window."""
+    first, last = (time[i].astype("datetime64[D]").astype(dt.date) for i in (0, -1))
     for name in ("train", "validation", "test"):
         start, stop = getattr(data.splits, name)
         if start < first or stop > last:
@@ -163,33 +180,12 @@ def _check_tiles(fraction: xr.DataArray, data: DataConfig) -> None:
         )
 
 
-def _update(path: Path, recipe: Recipe, days: Days, make: Callable[[], xr.Dataset], say: Say) -> None:
-    """Bring a store with a time axis up to date: keep its whole chunks if they still hold, write the rest."""
-    done = _days_done(path, recipe, days)
-    if done == len(days.time):
-        say(f"{path}: nothing to do")
-        return
-    kept = done // DAYS_PER_CHUNK
-    count = len(days.time)
-    marks = {"recipe": json.dumps(recipe), "days": json.dumps([count, days.digest(count)])}
-    dataset = make().assign_attrs(marks)
-    with atomic(path) as temporary, dask_progress(path.name):
-        write_zarr(dataset, temporary, {"time": DAYS_PER_CHUNK}, keep=(path, kept))
-        new = xr.open_zarr(temporary).isel(time=slice(kept * DAYS_PER_CHUNK, None))
-        _check_values(new["sst" if "sst" in new else "anomaly"], new["ocean_mask"], path)
-    say(f"{path}: {len(days.time) - done} days {'appended' if done else 'written'}")
-
-
-def _days_done(path: Path, recipe: Recipe, days: Days) -> int:
-    """Return how many of the source's days, from the first on, the store holds as the source has them now."""
-    if _recipe(path) != recipe:
-        return 0
-    count, digest = json.loads(xr.open_zarr(path).attrs["days"])
-    return count if digest == days.digest(count) else 0
-
-
 def _recipe(path: Path) -> Recipe | None:
-    return json.loads(xr.open_zarr(path).attrs["recipe"]) if path.exists() else None
+    """Return what an undamaged store was made of; None if there is none."""
+    if not path.exists() or damage(path):
+        return None
+    recipe: Recipe = json.loads(open_prepared(path).attrs["recipe"])
+    return recipe
 
 
 def _check_values(field: xr.DataArray, ocean: xr.DataArray, path: Path) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import dask.array as da
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
@@ -54,7 +53,8 @@ def open_sst(path: Path, variable: str | None = None, units: str | None = None) 
 
     `path` is a NetCDF file, a Zarr store or a folder of both (one a day or one a year); `variable` and `units`
     are as in `DataConfig`. Returns `sst(time, lat, lon)` in degC, NaN on land, latitude and time ascending, one
-    value a day stamped 00:00; its attribute `title` says what they are. Days may be missing.
+    value a day stamped 00:00; its attribute `title` says what they are, and in a folder of files its coordinate
+    `file(time)` where each day is. Days may be missing.
 
     Raises SSTCastError if the path is absent or cannot be read, the temperatures, their unit or axes are not
     found, or a day appears twice.
@@ -66,21 +66,9 @@ def open_sst(path: Path, variable: str | None = None, units: str | None = None) 
         parts = [_part(file, variable, units, known) for file in _readable(path)]
     else:
         parts = [_part(path, variable, units, {})]
-    sst = _merge(parts)
+    sst = _merge(parts, path)
     observed = "NOAA Daily OISST" if path == packaged(SAMPLE) else path.name
     return sst.assign_attrs(title=parts[0].title or observed)
-
-
-def states_of_days(path: Path, sst: xr.DataArray) -> NDArray[np.int64]:
-    """Return a number a day of `sst`, opened from `path`, that changes when the day's values do.
-
-    A store of fetched days knows where each came from and whether it is final, and 0 stands for a filled gap; of
-    other sources only the time of their last change is known.
-    """
-    if is_raw_store(path):
-        status = open_days(path)["status"].astype(np.int64)
-        return status.reindex(time=sst["time"], fill_value=0).values
-    return np.full(sst.sizes["time"], path.stat().st_mtime_ns)
 
 
 @dataclass(frozen=True)
@@ -148,7 +136,7 @@ def _sorted_out(folder: Path) -> tuple[list[Path], list[Path]]:
     return found, others
 
 
-def _merge(parts: list[Part]) -> xr.DataArray:
+def _merge(parts: list[Part], path: Path) -> xr.DataArray:
     """Put the days of all parts in order, on the cells of the first; a final day replaces a preliminary one."""
     days = np.concatenate([part.field["time"].values for part in parts])
     owner = np.repeat(np.arange(len(parts)), [part.field.sizes["time"] for part in parts])
@@ -174,6 +162,9 @@ def _merge(parts: list[Part]) -> xr.DataArray:
         coords={"time": days[wanted], "lat": first.field["lat"].values, "lon": first.field["lon"].values},
         name="sst",
     )
+    if len(parts) > 1 and not any(part.path.is_dir() for part in parts):
+        names = np.array([str(part.path.relative_to(path)) for part in parts])
+        sst = sst.assign_coords(file=("time", names[owner[wanted]]))
     return sst if sst.indexes["time"].is_monotonic_increasing else sst.sortby("time")
 
 

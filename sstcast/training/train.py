@@ -1,5 +1,6 @@
 """The verb `train`: fit a forecaster to the windows of a prepared ocean."""
 
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -10,7 +11,8 @@ from sstcast.errors import SSTCastError
 from sstcast.files import FIRST_PROCESS, alone
 from sstcast.models import build_forecaster
 from sstcast.models.base import ForecastModel
-from sstcast.ocean.prepare import Prepared
+from sstcast.ocean.identity import Record
+from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.ocean.windows import Windows, cut_windows
 from sstcast.runs import Run
 from sstcast.training.devices import choose_device, start
@@ -36,6 +38,9 @@ def train(config: RunConfig, windows: dict[str, Windows]) -> tuple[Run, bool]:
     run = Run.create(config, write=FIRST_PROCESS)
     # The first process starts the others, which would not wait for it for ever: so the lock comes first.
     with alone(run.checkpoints) if FIRST_PROCESS else nullcontext():
+        if FIRST_PROCESS and not any(run.checkpoints.glob("*.pt")) and Record.read(run.folder) is None:
+            Prepared.of(config.data).record().write(run.folder)
+        check_data(run)
         fabric = start(config.training)
         fabric.barrier()
         task = ForecastTask(windows, config.training, fabric)
@@ -44,6 +49,20 @@ def train(config: RunConfig, windows: dict[str, Windows]) -> tuple[Run, bool]:
             return run, False
         trainer.fit()
     return run, True
+
+
+def check_data(run: Run) -> None:
+    """Raise SSTCastError unless the prepared stores hold the data that a run was trained on.
+
+    A run of a version that kept no record of its data passes with a line on stderr.
+    """
+    prepared = Prepared.of(run.config.data)
+    now = prepared.record()
+    for member in run.members:
+        if (then := Record.read(member.folder)) is not None:
+            then.check(member.folder, now, prepared.cube)
+        elif FIRST_PROCESS and member.best.exists():
+            print(f"{member.folder}: made before runs kept a record of their data; not checked", file=sys.stderr)
 
 
 def plan(path: Path | None, resume: Path | None, seeds: str | None, overrides: list[str]) -> list[RunConfig]:
@@ -91,7 +110,11 @@ def plan(path: Path | None, resume: Path | None, seeds: str | None, overrides: l
 
 
 def training_windows(config: RunConfig) -> dict[str, Windows]:
-    """Return the windows that a run learns from and is selected by; `prepare` must have been there."""
+    """Return the windows that a run learns from and is selected by.
+
+    Raises SSTCastError if `prepare` has not made them, or the source has changed since.
+    """
+    check_source(config.data)
     _, anomalies = Prepared.of(config.data).open()
     return {split: cut_windows(anomalies, config.data, split) for split in ("train", "validation")}
 

@@ -6,7 +6,8 @@ import torch
 
 from sstcast.config import DataConfig, Splits
 from sstcast.evaluation.baselines import DampedPersistence, climatology, fit_baselines, persistence, truth
-from sstcast.ocean.prepare import Prepared, prepare
+from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import Windows, cut_windows
 
 # Standardised MSE over ocean cells, paper protocol, train 1982-2013, test 2015-2016, computed independently.

@@ -15,7 +15,8 @@ from untrained import make_run
 import sstcast
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
-from sstcast.ocean.prepare import Prepared, prepare
+from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import Prepared
 
 Change = Callable[[xr.DataArray], xr.DataArray]
 

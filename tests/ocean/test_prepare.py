@@ -14,13 +14,15 @@ import pytest
 import xarray as xr
 import yaml
 
+from sstcast import manifest
 from sstcast.config import RunConfig, load_config, load_region
 from sstcast.errors import SSTCastError
 from sstcast.ocean.box import crop
 from sstcast.ocean.cube import coarsen, ocean_cells, ocean_fraction
 from sstcast.ocean.fetch import fetch
 from sstcast.ocean.granule import FILL
-from sstcast.ocean.prepare import Prepared, prepare
+from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.reading import open_sst
 from sstcast.ocean.request import FetchRequest
 from sstcast.ocean.store import RawStore
@@ -56,39 +58,38 @@ def config(folder: Path, store: Path, protocol: str = "physical") -> RunConfig:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(f.relative_to(folder)): f.read_bytes() for f in sorted(folder.rglob("*")) if f.is_file()}
+    """Every file but the manifests, which say when the others were written."""
+    files = (f for f in sorted(folder.rglob("*")) if f.is_file() and f.name != manifest.NAME)
+    return {str(f.relative_to(folder)): f.read_bytes() for f in files}
+
+
+MAY, SEPTEMBER = dt.date(2002, 5, 10), dt.date(2002, 9, 20)
 
 
 @pytest.fixture(scope="module")
-def stores(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The same ocean until May 2002, and until September."""
-    folder = tmp_path_factory.mktemp("stores")
-    (folder / "long").mkdir()
-    return (
-        fetched(folder / "sim.zarr", dt.date(2002, 5, 10)),
-        fetched(folder / "long/sim.zarr", dt.date(2002, 9, 20)),
-    )
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A made-up ocean until May 2002."""
+    return fetched(tmp_path_factory.mktemp("stores") / "sim.zarr", MAY)
 
 
 @pytest.mark.parametrize("protocol", ["physical", "paper"])
-def test_new_days_are_appended_and_end_in_the_same_bytes(
-    tmp_path: Path, stores: tuple[Path, Path], protocol: str
-) -> None:
-    short, long = stores
+def test_new_days_are_appended_and_end_in_the_same_bytes(tmp_path: Path, protocol: str) -> None:
+    store = fetched(tmp_path / "sim.zarr", MAY)
     lines: list[str] = []
-    prepare(config(tmp_path / "twice", short, protocol).data, say=lines.append)
-    made = Prepared.of(config(tmp_path / "twice", short, protocol).data)
+    prepare(config(tmp_path / "twice", store, protocol).data, say=lines.append)
+    made = Prepared.of(config(tmp_path / "twice", store, protocol).data)
     before = made.statistics.stat().st_ino
-    prepare(config(tmp_path / "twice", long, protocol).data, say=lines.append)
+    fetched(store, SEPTEMBER)
+    prepare(config(tmp_path / "twice", store, protocol).data, say=lines.append)
     assert [line.split(": ")[1] for line in lines] == [
         "495 days written",
         "statistics of 2001-01-01..2001-12-31",
         "495 days written",
-        "133 days appended",
-        "133 days appended",
+        "138 days appended",  # 133 new ones, and 5 whose chunk was written again
+        "138 days appended",
     ]
     assert made.statistics.stat().st_ino == before  # the training days are the same
-    prepare(config(tmp_path / "once", long, protocol).data, say=lambda line: None)
+    prepare(config(tmp_path / "once", store, protocol).data, say=lambda line: None)
     assert contents(tmp_path / "twice/prepared") == contents(tmp_path / "once/prepared")
 
 
@@ -102,7 +103,7 @@ def test_a_day_that_became_final_is_not_missed(tmp_path: Path) -> None:
     raw._group["status"][7440:7460] = 2
     lines: list[str] = []
     prepare(run.data, say=lines.append)
-    assert lines[0].endswith("495 days written")
+    assert lines[0].endswith("133 days appended")  # from the chunk of the first of them
     cube, _ = Prepared.of(run.data).open()
     prepare(config(tmp_path / "fresh", store).data, say=lambda line: None)
     fresh, _ = Prepared.of(config(tmp_path / "fresh", store).data).open()
@@ -117,8 +118,8 @@ def test_a_gap_is_named(tmp_path: Path) -> None:
         prepare(config(tmp_path, store).data)
 
 
-def test_simulated_days_say_so_to_the_end(tmp_path: Path, stores: tuple[Path, Path]) -> None:
-    run = config(tmp_path, stores[0])
+def test_simulated_days_say_so_to_the_end(tmp_path: Path, store: Path) -> None:
+    run = config(tmp_path, store)
     prepare(run.data, say=lambda line: None)
     for dataset in Prepared.of(run.data).open():
         assert "SIMULATED" in dataset.attrs["source"]
@@ -150,18 +151,19 @@ def test_a_real_day_of_noaa_through_fetch_and_prepare(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("grows", [False, True], ids=["from nothing", "appending"])
-def test_a_kill_at_any_moment_loses_nothing(tmp_path: Path, stores: tuple[Path, Path], grows: bool) -> None:
+def test_a_kill_at_any_moment_loses_nothing(tmp_path: Path, grows: bool) -> None:
     """SIGKILL while it works, ten times each way; every time the next run ends in the undisturbed bytes."""
-    short, long = stores
+    source = fetched(tmp_path / "sim.zarr", MAY)
     processes = multiprocessing.get_context("forkserver")
     processes.set_forkserver_preload(["sstcast.ocean.prepare"])
-    prepare(config(tmp_path / "before", short, "paper").data, say=str)
-    prepare(config(tmp_path / "undisturbed", long, "paper").data, say=str)
+    prepare(config(tmp_path / "before", source, "paper").data, say=str)
+    fetched(source, SEPTEMBER)
+    prepare(config(tmp_path / "undisturbed", source, "paper").data, say=str)
     expected, moments, duration, kills = contents(tmp_path / "undisturbed/prepared"), random.Random(0), 0.0, 0
 
     for attempt in range(60):
         folder = tmp_path / f"attempt{attempt}"
-        data = config(folder, long, "paper").data
+        data = config(folder, source, "paper").data
         if grows:
             shutil.copytree(tmp_path / "before/prepared", folder / "prepared")
         process = processes.Process(target=prepare, args=(data, str))
@@ -182,9 +184,9 @@ def test_a_kill_at_any_moment_loses_nothing(tmp_path: Path, stores: tuple[Path, 
     assert kills == 10
 
 
-def test_two_processes_at_once_make_one_store(tmp_path: Path, stores: tuple[Path, Path]) -> None:
+def test_two_processes_at_once_make_one_store(tmp_path: Path, store: Path) -> None:
     processes = multiprocessing.get_context("forkserver")
-    data, alone = (config(tmp_path / name, stores[0]).data for name in ("both", "alone"))
+    data, alone = (config(tmp_path / name, store).data for name in ("both", "alone"))
     prepare(alone, say=str)
     both = [processes.Process(target=prepare, args=(data, str)) for _ in range(2)]
     for process in both:
@@ -195,14 +197,12 @@ def test_two_processes_at_once_make_one_store(tmp_path: Path, stores: tuple[Path
     assert contents(tmp_path / "both/prepared") == contents(tmp_path / "alone/prepared")
 
 
-def test_on_a_cluster_of_two_workers(
-    tmp_path: Path, stores: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_on_a_cluster_of_two_workers(tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     distributed = pytest.importorskip("distributed")
     from sstcast import cli
 
-    config(tmp_path / "threads", stores[0], "paper")
-    config(tmp_path / "cluster", stores[0], "paper")
+    config(tmp_path / "threads", store, "paper")
+    config(tmp_path / "cluster", store, "paper")
     prepare(load_config(tmp_path / "threads/run.yaml").data, say=lambda line: None)
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"

@@ -4,6 +4,7 @@ import torch
 
 from sstcast.config import RunConfig
 from sstcast.models import build_forecaster
+from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
 from sstcast.training.checkpoint import save_checkpoint
 
@@ -20,5 +21,7 @@ def make_run(config: RunConfig, seeds: tuple[int, ...] = (0,)) -> Run:
         torch.manual_seed(seed)
         sizes = {"history": data.history, "horizon": data.horizon, "shape": data.box.tile}
         model = build_forecaster(config.model.name, **sizes, **options)
+        if Prepared.of(data).exist:
+            Prepared.of(data).record().write(member.folder)
         save_checkpoint(member.best, own, model=model.state_dict(), epoch=0)
     return run

@@ -1,0 +1,82 @@
+"""A manifest of a Zarr store's files: a chunk that is absent or damaged is found before it is read as land."""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from sstcast.errors import SSTCastError
+
+NAME = "manifest.json"
+
+Entry = list[Any]  # size in bytes, time of modification in ns, SHA-256 of the content
+
+
+def write_manifest(store: Path, like: Path | None = None) -> None:
+    """List every file of `store` with its size, time of modification and SHA-256 in `store/manifest.json`.
+
+    Files that are hard links to files of the store `like` take their SHA-256 from its manifest.
+    """
+    known = _read(like) if like is not None else None
+    entries = {}
+    for name in _files(store):
+        state = (store / name).stat()
+        before = (known or {}).get(name)
+        linked = before is not None and before[:2] == [state.st_size, state.st_mtime_ns]
+        entries[name] = [
+            state.st_size,
+            state.st_mtime_ns,
+            before[2] if before is not None and linked else _digest(store / name),
+        ]
+    (store / NAME).write_text(json.dumps(entries, indent=0))
+
+
+def damage(store: Path) -> str | None:
+    """Say what is wrong with a store that `write_manifest` sealed; None if it is as it was written.
+
+    Files of the recorded size and time of modification are taken as whole; others are read and compared.
+    """
+    try:
+        entries = _read(store)
+        if entries is None:
+            return f"no {NAME}"
+        for name, (size, modified, digest) in entries.items():
+            try:
+                state = (store / name).stat()
+            except OSError:
+                return f"{name} is absent"
+            if state.st_size != size:
+                return f"{name} is damaged"
+            if state.st_mtime_ns != modified and _digest(store / name) != digest:
+                return f"{name} is damaged"
+    except (OSError, ValueError, TypeError, RecursionError):  # whatever JSON may hold in place of the manifest
+        return f"{NAME} is damaged"
+    return None
+
+
+def check_manifest(store: Path, remedy: str) -> None:
+    """Raise SSTCastError, naming the store and the `remedy`, if it is absent or not as it was written."""
+    if not store.exists():
+        raise SSTCastError(f"{store}: not prepared yet; {remedy}")
+    if found := damage(store):
+        raise SSTCastError(f"{store}: {found}; {remedy}")
+
+
+def _files(store: Path) -> list[str]:
+    found = (Path(folder) / name for folder, _, names in os.walk(store) for name in names)
+    return sorted(str(file.relative_to(store)) for file in found if file.name != NAME)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _read(store: Path) -> dict[str, Entry] | None:
+    if not (store / NAME).exists():
+        return None
+    entries = json.loads((store / NAME).read_text())
+    if not isinstance(entries, dict) or not entries:
+        raise ValueError
+    return entries

@@ -1,0 +1,177 @@
+"""Which data it is: the state of a source's files, digests of days, and the data that a run was trained on.
+
+A name says little: two files may share one, and a file may change in place. Three things are compared instead.
+
+- The *fingerprint* of a source: relative name, size and time of modification of every file, recursively. Equal
+  fingerprints mean that nothing has changed, without opening anything.
+- The *state* of each day of a source: a number that changes when the file or chunk that holds the day does.
+- The *digest* of each day: a hash of its values in degC on the run's grid. It alone decides whether two data sets
+  are the same; it is kept in the cube as `digest(time)`.
+"""
+
+import datetime as dt
+import hashlib
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from sstcast.config import DataConfig
+from sstcast.errors import SSTCastError
+from sstcast.files import atomic
+from sstcast.ocean.days import BLOCK
+from sstcast.ocean.sources import FIRST_DAY
+from sstcast.ocean.store import is_raw_store, open_days
+
+RECORD = "data.json"  # in a run's folder
+
+
+def fingerprint(path: Path) -> str:
+    """Return a hash of the names, sizes and times of modification of all files at `path`, recursively."""
+    found = hashlib.sha256()
+    for name, file in _files(path):
+        found.update(f"{name}\0{_stamp(file)}\0".encode())
+    return found.hexdigest()
+
+
+def states_of_days(path: Path, sst: xr.DataArray) -> NDArray[np.int64]:
+    """Return a number for each day of `sst(time, lat, lon)`, opened from `path`, that changes when the day may
+    have.
+
+    Days of a store that `sstcast fetch` made change with the chunk that holds them. Where a coordinate
+    `file(time)` names the file of each day, relative to `path`, they change with it; else with anything below
+    `path`.
+    """
+    if is_raw_store(path):
+        days = open_days(path)
+        since = (days["time"].values.astype("datetime64[D]") - np.datetime64(FIRST_DAY)).astype(int)
+        chunks = {block: _stamp(path / "sst" / f"{block}.0.0") for block in np.unique(since // BLOCK).tolist()}
+        pairs = zip(since.tolist(), days["status"].values.tolist(), strict=True)
+        states = [_number(f"{chunks[day // BLOCK]} {status}") for day, status in pairs]
+        held = xr.DataArray(np.array(states, np.int64), {"time": days["time"]}, ("time",))
+        return held.reindex(time=sst["time"], fill_value=0).values  # 0 is a day that was filled in
+    if "file" in sst.coords:
+        stamps = {name: _number(_stamp(path / name)) for name in np.unique(sst["file"].values).tolist()}
+        return np.array([stamps[name] for name in sst["file"].values.tolist()], np.int64)
+    return np.full(sst.sizes["time"], _number(fingerprint(path)))
+
+
+def changed(path: Path, sst: xr.DataArray, cube: xr.Dataset) -> NDArray[np.datetime64]:
+    """Return the days that both `sst`, opened from `path`, and `cube` hold, and whose file may have changed
+    since.
+    """
+    now = xr.DataArray(states_of_days(path, sst), {"time": sst["time"]}, ("time",))
+    now, then = xr.align(now, cube["state"], join="inner")
+    return now["time"].values[now.values != then.values]
+
+
+def digests(sst: xr.DataArray) -> xr.DataArray:
+    """Return a hash of the values of each day of `sst(time, lat, lon)`, `[time]`, lazily where `sst` is."""
+
+    def block(values: NDArray[Any]) -> NDArray[np.int64]:
+        plain = np.ascontiguousarray(values, np.float32)
+        plain = np.where(np.isnan(plain), np.float32(np.nan), plain)  # of the many bit patterns of NaN, one
+        return np.array([_number(day.tobytes()) for day in plain.reshape(-1, *plain.shape[-2:])], np.int64)
+
+    return xr.apply_ufunc(
+        block,
+        sst,
+        input_core_dims=[["lat", "lon"]],
+        dask="parallelized",
+        output_dtypes=[np.int64],
+        dask_gufunc_kwargs={"allow_rechunk": True},
+    ).assign_attrs(long_name="hash of the day's values")
+
+
+def digest_of(dataset: xr.Dataset) -> str:
+    """Return a hash of all values of a dataset in memory."""
+    names = sorted(map(str, dataset.variables))
+    return _sha256(b"".join(name.encode() + dataset[name].values.tobytes() for name in names))
+
+
+@dataclass(frozen=True)
+class Record:
+    """The data of a run.
+
+    `cube` is a digest of its days from the first of training to the last of testing, `test` one of the days of
+    testing alone, `statistics` one of what was fitted to the training days. `source` says in words where they came
+    from.
+    """
+
+    source: str
+    cube: str
+    test: str
+    statistics: str
+
+    @classmethod
+    def of(cls, data: DataConfig, cube: xr.Dataset, statistics: xr.Dataset) -> "Record":
+        """Describe opened stores."""
+
+        def between(first: dt.date, last: dt.date) -> str:
+            days = cube["digest"].sel(time=slice(str(first), str(last)))
+            return _sha256(days["time"].values.astype("datetime64[D]").tobytes() + days.values.tobytes())
+
+        splits = data.splits
+        both = between(splits.train[0], splits.test[1]), between(*splits.test)
+        return cls(data.source, *both, str(statistics.attrs["digest"]))
+
+    @classmethod
+    def read(cls, folder: Path) -> "Record | None":
+        """Return what a run's folder says; None if the run was made by a version that kept no record.
+
+        Raises SSTCastError if the record is damaged.
+        """
+        path = folder / RECORD
+        if not path.exists():
+            return None
+        try:
+            return cls(**{key: str(value) for key, value in json.loads(path.read_text()).items()})
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+            raise SSTCastError(f"{path}: is damaged; restore it, or train again under another name") from None
+
+    def write(self, folder: Path) -> None:
+        """Write the record into a run's folder."""
+        with atomic(folder / RECORD) as temporary:
+            temporary.write_text(json.dumps(asdict(self), indent=2) + "\n")
+
+    def check(self, folder: Path, now: "Record", store: Path) -> None:
+        """Raise SSTCastError if `now`, read from `store`, is not the data that the run in `folder` was trained
+        on.
+        """
+        for what in ("cube", "statistics"):
+            ours, theirs = getattr(self, what), getattr(now, what)
+            if ours != theirs:
+                raise SSTCastError(
+                    f"{folder}: was trained on other data than {store} holds: {what} {ours[:12]} of "
+                    f"{self.source}, not {theirs[:12]} of {now.source}; restore the source and run "
+                    "`sstcast prepare`, or train anew with --set name=..."
+                )
+
+
+def _files(path: Path) -> list[tuple[str, Path]]:
+    if not path.is_dir():
+        return [("", path)]
+    found = (Path(folder) / name for folder, _, names in os.walk(path) for name in names)
+    return sorted((str(file.relative_to(path)), file) for file in found)
+
+
+def _stamp(path: Path) -> str:
+    try:
+        state = path.stat()
+    except OSError:  # removed meanwhile, or a link to nothing
+        return "absent"
+    return f"{state.st_size} {state.st_mtime_ns}"
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _number(text: str | bytes) -> int:
+    content = text.encode() if isinstance(text, str) else text
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little", signed=True)

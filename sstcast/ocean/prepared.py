@@ -1,0 +1,132 @@
+"""The stores that `prepare` makes: cube, statistics and anomalies; opened, and compared with their source."""
+
+import datetime as dt
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from sstcast.config import DataConfig
+from sstcast.errors import SSTCastError
+from sstcast.manifest import check_manifest
+from sstcast.ocean.cube import coarsen, ocean_cells
+from sstcast.ocean.identity import Record, changed, digests, fingerprint
+from sstcast.ocean.reading import open_region, source_path
+from sstcast.stores import open_zarr
+
+AGAIN = "run `sstcast prepare` with the run's configuration"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The stores of a data configuration."""
+
+    data: DataConfig
+    cube: Path
+    statistics: Path
+    anomalies: Path
+
+    @classmethod
+    def of(cls, data: DataConfig) -> "Prepared":
+        """Name the stores; nothing is read or written."""
+        region = data.region
+        if not isinstance(region, str):
+            region = "box" + _short(region.model_dump_json())
+        folder = data.directory / f"{source_name(data)}-{region}"
+        name = "-".join(map(str, (data.protocol, *data.splits.train)))
+        return cls(data, folder / "cube.zarr", folder / f"{name}.statistics.zarr", folder / f"{name}.zarr")
+
+    @property
+    def exist(self) -> bool:
+        """Whether `prepare` has made all of them, whatever became of them since."""
+        return all(path.exists() for path in (self.cube, self.statistics, self.anomalies))
+
+    def open(self) -> tuple[xr.Dataset, xr.Dataset]:
+        """Open cube and anomalies lazily; raise SSTCastError if `prepare` has not made them, or they are
+        damaged.
+        """
+        return open_prepared(self.cube), open_prepared(self.anomalies)
+
+    def open_statistics(self) -> tuple[xr.Dataset, xr.Dataset]:
+        """Open cube and statistics lazily; raise SSTCastError as `open` does."""
+        return open_prepared(self.cube), open_prepared(self.statistics)
+
+    def record(self) -> Record:
+        """Return which data the stores hold; raise SSTCastError as `open` does."""
+        return Record.of(self.data, *self.open_statistics())
+
+
+@dataclass(frozen=True)
+class Days:
+    """The days of a source: `time [T]`, and a number a day, `state [T]`, that changes when its values may have."""
+
+    time: NDArray[np.datetime64]
+    state: NDArray[np.int64]
+
+    def digest(self, days: slice) -> str:
+        """Return a fingerprint of some days."""
+        return hashlib.sha256(self.time[days].tobytes() + self.state[days].tobytes()).hexdigest()
+
+    def between(self, first: dt.date, last: dt.date) -> slice:
+        """Return where the days from `first` to `last` are."""
+        return slice(*np.searchsorted(self.time, np.array([first, last + dt.timedelta(1)], "datetime64[ns]")))
+
+    def shared(self, other: "Days") -> int:
+        """Return how many days, from the first on, are the same in both."""
+        count = min(len(self.time), len(other.time))
+        same = (self.time[:count] == other.time[:count]) & (self.state[:count] == other.state[:count])
+        return count if same.all() else int(np.argmin(same))
+
+
+def check_source(data: DataConfig, native: xr.DataArray | None = None) -> None:
+    """Raise SSTCastError if the source has other values than the cube on a day that the run's splits hold.
+
+    `native` is the region's cells of the source, opened here if not given and if any file has changed. Only days
+    whose file has changed are read. A source that is gone is no error: what was prepared of it is still there.
+    """
+    path, prepared = source_path(data.source), Prepared.of(data)
+    if not path.exists():
+        return
+    cube = open_prepared(prepared.cube)
+    if cube.attrs["fingerprint"] == fingerprint(path):
+        return
+    native = open_region(data) if native is None else native
+    span = slice(str(data.splits.train[0]), str(data.splits.test[1]))
+    days = changed(path, native, cube.sel(time=span))
+    if not days.size:
+        return
+    now = digests(coarsen(native.sel(time=days), ocean_cells(native), data.box)).compute()
+    differ = days[now.values != cube["digest"].sel(time=days).values]
+    if differ.size:
+        raise SSTCastError(
+            f"{path}: has changed since {prepared.cube} was made of it, on {differ.size} day(s), the first "
+            f"{np.datetime_as_string(differ[0], unit='D')}; {AGAIN}"
+        )
+
+
+def open_prepared(path: Path) -> xr.Dataset:
+    """Open one of the stores lazily; raise SSTCastError if it is not there, or a file of it is damaged or
+    absent.
+    """
+    check_manifest(path, AGAIN)
+    return open_zarr(path, AGAIN)
+
+
+def days_of(store: xr.Dataset) -> Days:
+    """Return the days of an opened cube or of anomalies."""
+    return Days(store["time"].values.astype("datetime64[ns]"), store["state"].values)
+
+
+def source_name(data: DataConfig) -> str:
+    """Name a source: its own name, and a hash of its full path."""
+    if data.source == "sample":
+        return "sample"
+    path = Path(data.source)
+    return f"{path.stem[:40]}-{_short(str(path.resolve()))}"
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]

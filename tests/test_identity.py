@@ -1,0 +1,247 @@
+"""A run is scored on, and forecasts from, the data it was trained on: everything else is refused in one line."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+import yaml
+from small_ocean import make_sst
+from untrained import make_run
+
+from sstcast import cli
+from sstcast.config import RunConfig, load_config
+from sstcast.errors import SSTCastError
+from sstcast.evaluation.evaluate import compare, evaluate
+from sstcast.forecasting.forecast import forecast
+from sstcast.forecasting.loaded import LoadedRun
+from sstcast.ocean.identity import RECORD, digests, fingerprint
+from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import Prepared, open_prepared
+from sstcast.runs import Run
+from sstcast.training.train import train, training_windows
+
+SHORT = ["training.epochs=1", "training.windows_per_epoch=20"]
+
+
+def quiet(line: str) -> None:
+    """Say nothing."""
+
+
+def write(path: Path, seed: int = 0, warmer: float = 0, days: slice = slice(None)) -> Path:
+    """Write the small ocean, some days of it warmer."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = make_sst(seed=seed)
+    data["sst"][days] += warmer
+    path.unlink(missing_ok=True)
+    data.to_netcdf(path)
+    return path
+
+
+def configured(run_yaml: Path, source: Path, *overrides: str) -> RunConfig:
+    return load_config(run_yaml, [f"data.source={source}", *SHORT, *overrides])
+
+
+def trained(config: RunConfig) -> Run:
+    prepare(config.data, say=quiet)
+    return train(config, training_windows(config))[0]
+
+
+def prepared_again(config: RunConfig) -> list[str]:
+    lines: list[str] = []
+    prepare(config.data, say=lines.append)
+    return lines
+
+
+def refuses(run: Run, config: RunConfig) -> None:
+    """Every verb that uses the run's data refuses it, and names the run and the store."""
+    pattern = rf"{run.folder}: was trained on other data than .*cube.zarr holds: cube [0-9a-f]+ of .*; restore"
+    for verb in (
+        lambda: evaluate(run),
+        lambda: train(config, training_windows(config)),
+        lambda: forecast(run.folder, say=quiet),
+        lambda: LoadedRun(run.folder),
+    ):
+        with pytest.raises(SSTCastError, match=pattern):
+            verb()
+
+
+def test_two_sources_of_one_name_share_nothing(tmp_path: Path, run_yaml: Path) -> None:
+    here, there = (configured(run_yaml, write(tmp_path / name / "sst.nc", seed)) for seed, name in enumerate("ab"))
+    run = trained(here)
+    before = evaluate(run)[0]
+    prepare(there.data, say=quiet)
+    assert prepared_again(here)[0].endswith("nothing to do")
+    run.metrics.unlink()
+    assert evaluate(run) == (before, True)
+    names = {Prepared.of(config.data).cube.parent.name for config in (here, there)}
+    assert len(names | {"sample-tasman"}) == 3
+    (tmp_path / "c").symlink_to(tmp_path / "a")  # a source is where it lies, whatever way leads there
+    assert Prepared.of(configured(run_yaml, tmp_path / "c/sst.nc").data).cube == Prepared.of(here.data).cube
+
+
+def test_a_source_that_was_replaced_is_refused(tmp_path: Path, run_yaml: Path) -> None:
+    config = configured(run_yaml, write(tmp_path / "sst.nc"))
+    run = trained(config)
+    evaluate(run)
+    write(tmp_path / "sst.nc", seed=1)
+    with pytest.raises(SSTCastError, match=r"sst.nc: has changed since .* on 1461 day\(s\), the first 2001-01-01"):
+        training_windows(config)
+    with pytest.raises(SSTCastError, match=r"sst.nc: has changed since"):
+        forecast(run.folder, say=quiet)
+    assert prepared_again(config)[0].endswith("days written")
+    refuses(run, config)
+    write(tmp_path / "sst.nc")  # the first one again, at another time
+    prepared_again(config)
+    assert not evaluate(run)[1]
+    assert forecast(run.folder, say=quiet)[1]
+
+
+def test_runs_of_one_configuration_and_two_oceans_are_not_compared(tmp_path: Path, run_yaml: Path) -> None:
+    source = write(tmp_path / "sst.nc")
+    ours = trained(configured(run_yaml, source))
+    evaluate(ours)
+    write(source, seed=1)
+    theirs = trained(configured(run_yaml, source, "name=other"))
+    with pytest.raises(SSTCastError, match=rf"{theirs.folder}: its test days hold other values"):
+        compare(ours, theirs)
+
+
+def test_a_jump_in_one_year_is_seen_and_one_after_the_run_is_not(tmp_path: Path, run_yaml: Path) -> None:
+    shorter = "data.splits.test=[2004-01-01, 2004-06-30]"
+    config = configured(run_yaml, write(tmp_path / "sst.nc"), shorter)
+    run = trained(config)
+    write(tmp_path / "sst.nc", warmer=0.5, days=slice(1400, None))
+    prepared_again(config)
+    evaluate(run)  # those days are not the run's
+    write(tmp_path / "sst.nc", warmer=0.01, days=slice(700, 701))
+    prepared_again(config)
+    refuses(run, config)
+
+
+@pytest.mark.parametrize("kind", ["folder", "zarr"])
+def test_a_file_changed_inside_a_folder_is_seen(tmp_path: Path, run_yaml: Path, kind: str) -> None:
+    source = tmp_path / "source"
+    years = [year for _, year in make_sst().groupby("time.year")]
+    if kind == "folder":
+        source.mkdir()
+        for i, year in enumerate(years):
+            year.to_netcdf(source / f"{i}.nc")
+    else:
+        make_sst().chunk(time=400).to_zarr(source, zarr_format=2)
+    config = configured(run_yaml, source)
+    run = trained(config)
+    assert all(line.endswith("nothing to do") for line in prepared_again(config))
+    top = source.stat()
+    if kind == "folder":
+        (years[1] + 5).assign(sst=(years[1]["sst"] + 5).assign_attrs(years[1]["sst"].attrs)).to_netcdf(
+            source / "1.nc"
+        )
+    else:
+        shutil.rmtree(source)
+        make_sst(seed=3).chunk(time=400).to_zarr(source, zarr_format=2)
+    os.utime(source, ns=(top.st_atime_ns, top.st_mtime_ns))
+    assert not prepared_again(config)[0].endswith("nothing to do")
+    refuses(run, config)
+
+
+@pytest.mark.parametrize("store", ["cube", "statistics", "anomalies"])
+def test_what_is_damaged_is_named_and_made_again(
+    tmp_path: Path, run_yaml: Path, sst_file: Path, store: str
+) -> None:
+    config = configured(run_yaml, sst_file)
+    run = trained(config)
+    path: Path = getattr(Prepared.of(config.data), store)
+    files = [file for file in sorted(path.rglob("*")) if file.is_file()]
+    assert len(files) > 8
+    for damage in ("absent", "damaged"):
+        for file in files:
+            whole = file.read_bytes()
+            if damage == "absent":
+                file.unlink()
+            else:
+                file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]) if whole else b"x")
+            with pytest.raises(SSTCastError, match=rf"^{path}: .*; run `sstcast prepare` with the run's conf"):
+                open_prepared(path)
+            file.write_bytes(whole)
+    next(file for file in files if file.name[0].isdigit()).unlink()
+    with pytest.raises(SSTCastError, match="is absent; run `sstcast prepare`"):
+        evaluate(run)
+    lines = prepared_again(config)
+    assert any("is absent; making it again" in line for line in lines)
+    evaluate(run)
+
+
+def test_a_run_that_kept_no_record_passes_with_a_line(
+    tmp_path: Path, run_yaml: Path, sst_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = configured(run_yaml, sst_file)
+    prepare(config.data, say=quiet)
+    run = make_run(config)
+    (run.folder / RECORD).unlink()
+    evaluate(run)
+    assert "made before runs kept a record of their data; not checked" in capsys.readouterr().err
+
+
+def test_a_damaged_record_is_named(tmp_path: Path, run_yaml: Path, sst_file: Path) -> None:
+    run = trained(configured(run_yaml, sst_file))
+    whole = json.loads((run.folder / RECORD).read_text())
+    assert set(whole) == {"source", "cube", "test", "statistics"}
+    for text in ("", "[]", "{}", '{"cube": 1}', "[" * 100_000):
+        (run.folder / RECORD).write_text(text)
+        with pytest.raises(SSTCastError, match=r"data.json: is damaged"):
+            evaluate(run)
+
+
+def test_newer_days_of_the_same_source_are_welcome(tmp_path: Path, run_yaml: Path) -> None:
+    shorter = "data.splits.test=[2004-01-01, 2004-06-30]"
+    source = tmp_path / "sst.nc"
+    whole = make_sst()
+    whole.isel(time=slice(1300)).to_netcdf(source)
+    config = configured(run_yaml, source, shorter)
+    run = trained(config)
+    source.unlink()
+    whole.to_netcdf(source)
+    path, new = forecast(run.folder, say=quiet)
+    assert new
+    assert path.name == "forecast-2004-12-31.nc"
+
+
+def test_the_sample_keeps_its_name_and_the_fingerprint_sees_every_file(tmp_path: Path, run_yaml: Path) -> None:
+    config = load_config(run_yaml, ["data.source=sample", "data.region=tasman"])
+    assert Prepared.of(config.data).cube.parent.name == "sample-tasman"
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/b/c").write_text("1")
+    seen = {fingerprint(tmp_path / "a")}
+    (tmp_path / "a/b/c").write_text("12")
+    seen.add(fingerprint(tmp_path / "a"))
+    (tmp_path / "a/b/c").rename(tmp_path / "a/b/d")
+    seen.add(fingerprint(tmp_path / "a"))
+    assert len(seen) == 3
+
+
+def test_digests_are_of_values_alone() -> None:
+    sst = make_sst(years=1)["sst"].astype("float32")
+    ours = digests(sst)
+    assert ours.equals(digests(sst.chunk(time=7, lat=3)).compute())
+    assert len(np.unique(ours)) == sst.sizes["time"]
+    one = sst.copy()
+    one[5, 3, 3] += 0.01
+    assert np.flatnonzero(digests(one).values != ours.values).tolist() == [5]
+
+
+def test_train_prepares_what_is_not_there(
+    run_yaml: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw = yaml.safe_load(run_yaml.read_text())
+    raw["training"] |= {"epochs": 1, "windows_per_epoch": 20}
+    run_yaml.write_text(yaml.safe_dump(raw))
+    monkeypatch.setattr("sys.argv", ["sstcast", "train", str(run_yaml)])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert not end.value.code
+    assert "days written" in capsys.readouterr().out
+    assert xr.open_zarr(Prepared.of(load_config(run_yaml).data).cube)["sst"].sizes["time"] == 1461
