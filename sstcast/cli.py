@@ -186,6 +186,9 @@ def benchmark(
     root: Root = None,
     seeds: Annotated[str, typer.Option(help="For instance 0..3, or 0.")] = "0",
     set_: Set = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Open raw files that are pickles and not known; they may run any code.")
+    ] = False,
 ) -> None:
     """Fit a model to a graph data set, and score it on its test split."""
     from sstcast.benchmarks.config import load_benchmark
@@ -196,7 +199,7 @@ def benchmark(
 
     config = load_benchmark(dataset, model, root, set_)
     try:
-        results = run_benchmark(config, parse_seeds(seeds))
+        results = run_benchmark(config, parse_seeds(seeds), trust)
     except Interrupted as stop:
         print(f"{config.folder}: interrupted and saved; the same command continues", file=sys.stderr)
         raise typer.Exit(128 + stop.signal) from None

@@ -14,6 +14,9 @@ from sstcast.benchmarks.graphs import Split
 from sstcast.benchmarks.pickles import DAMAGED
 from sstcast.errors import SSTCastError
 
+LARGEST = 2**53  # whole number that a float holds
+SINGLE = float(np.finfo(np.float32).max)
+
 
 def undirected(index: NDArray[Any], nodes: int) -> Tensor:
     """Return edges `[2, e]` both ways, each once, without loops; ends outside of 0..nodes - 1 stay as they are."""
@@ -64,20 +67,21 @@ def ranges(sizes: Sequence[int]) -> Split:
 def read_numbers(path: Path, columns: int | None = None) -> NDArray[Any]:
     """Read a text file of comma-separated numbers, `[rows, columns]`, packed or not.
 
-    Raises SSTCastError, naming file and line, if it is empty or a line is not `columns` whole numbers.
+    Raises SSTCastError, naming file and line, if it is empty or a line is not `columns` whole numbers. Without
+    `columns` numbers must be finite, and what is missing is NaN.
     """
     try:
-        table = pd.read_csv(path, header=None, skipinitialspace=True, low_memory=False)
+        table = pd.read_csv(path, header=None, skipinitialspace=True, low_memory=False, index_col=False)
     except pd.errors.EmptyDataError as error:
         raise SSTCastError(f"{path}: empty; get the file again") from error
-    except (*DAMAGED, OSError) as error:
+    except DAMAGED as error:
         raise SSTCastError(f"{path}: {' '.join(str(error).split())}") from error
     numbers = table.apply(pd.to_numeric, errors="coerce")
     missing = numbers.isna() if columns else numbers.isna() & table.notna()  # without: a label may be unknown
-    missing |= numbers.mod(1).gt(0) if columns else False
+    missing |= numbers.mod(1).ne(0) | numbers.abs().gt(LARGEST) if columns else numbers.abs().gt(SINGLE)
     if missing.any(axis=None):
         line = int(np.flatnonzero(missing.any(axis=1))[0])
-        kind = f"{columns} whole" if columns else "only"
+        kind = f"{columns} whole" if columns else "only finite"
         raise SSTCastError(f"{path}: line {line + 1}: {_shown(table, line)!r} is not {kind} numbers")
     if columns and numbers.shape[1] != columns:
         raise SSTCastError(f"{path}: line 1: {numbers.shape[1]} numbers where {columns} belong")

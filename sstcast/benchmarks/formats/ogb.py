@@ -28,8 +28,8 @@ def read(folder: Path, dataset: "Dataset") -> Loaded:
     """Read the graphs and the official split."""
     nodes = _read(folder, "raw/num-node-list").ravel()
     edges = _read(folder, "raw/num-edge-list").ravel()
-    index, attr = _read(folder, "raw/edge").T, _optional(folder, "raw/edge-feat")
-    x = _optional(folder, "raw/node-feat")
+    index, attr = _read(folder, "raw/edge").T, _optional(folder, "raw/edge-feat", dataset)
+    x = _optional(folder, "raw/node-feat", dataset)
     if dataset.options.get("inverse"):
         index = np.stack([index, index[::-1]], axis=2).reshape(2, -1)
         edges, attr = 2 * edges, None if attr is None else attr.repeat(2, axis=0)
@@ -107,5 +107,5 @@ def _read(folder: Path, name: str) -> NDArray[Any]:
     return read_numbers(folder / f"{name}.csv.gz")
 
 
-def _optional(folder: Path, name: str) -> NDArray[Any] | None:
-    return _read(folder, name) if (folder / f"{name}.csv.gz").exists() else None
+def _optional(folder: Path, name: str, dataset: "Dataset") -> NDArray[Any] | None:
+    return _read(folder, name) if f"{name}.csv.gz" in dataset.files else None
