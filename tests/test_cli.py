@@ -14,6 +14,7 @@ import xarray as xr
 from small_ocean import make_sst
 
 from sstcast import __version__, cli
+from sstcast.errors import SSTCastError
 from sstcast.training import train as training
 from sstcast.training.interrupt import Interrupted
 
@@ -194,7 +195,7 @@ def test_fetch_and_status(sstcast: Sstcast, tmp_path: Path) -> None:
 
 def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "argv", ["sstcast", "train", str(tmp_path / "absent.yaml"), "--debug"])
-    with pytest.raises(cli.SSTCastError):
+    with pytest.raises(SSTCastError):
         cli.main()
 
 
