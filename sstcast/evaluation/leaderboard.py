@@ -106,14 +106,13 @@ class Evaluated:
         )
         return json.dumps([config, self.metrics["members"]], sort_keys=True)
 
-    @property
-    def readable(self) -> bool:
-        """Whether all that a leaderboard needs is there; if not, say so."""
+    @cached_property
+    def problem(self) -> str | None:
+        """What keeps it from a leaderboard, None if nothing does."""
         try:
-            return bool(self.contest and self.recipe and self.losses(MODEL).size)
+            return None if self.contest and self.recipe and self.losses(MODEL).size else "empty"
         except (SSTCastError, OSError) as error:
-            print(printable(f"left out: {error}"), file=sys.stderr)
-            return False
+            return str(error)
 
     def losses(self, method: str) -> xr.DataArray:
         """Return the mean squared error by date in the units that this contest is decided in."""
@@ -128,9 +127,15 @@ def leaderboard(folder: Path) -> list[Contest]:
     A run that cannot be read is left out, and a line on stderr says why. Raises SSTCastError if there are none.
     """
     found = [file.parent for file in below(folder, "scores.nc") if Run(file.parent).metrics.exists()]
-    runs = [run for path in found if (run := Evaluated(Run(path), str(path.relative_to(folder)))).readable]
+    every = [Evaluated(Run(path), str(path.relative_to(folder))) for path in found]
+    problems = [problem for run in every if (problem := run.problem)]
+    runs = [run for run in every if not run.problem]
     if not runs:
-        raise SSTCastError(f"{folder}: no evaluated runs; run `sstcast evaluate RUN...` first")
+        raise SSTCastError(
+            problems[0] if problems else f"{folder}: no evaluated runs; run `sstcast evaluate RUN...` first"
+        )
+    for problem in problems:
+        print(printable(f"left out: {problem}"), file=sys.stderr)
     contests = [Contest(title, _entries(some)) for title, some in _group(runs, "contest").items()]
     return sorted(contests, key=lambda contest: -len(contest.entries))
 

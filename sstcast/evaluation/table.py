@@ -151,8 +151,8 @@ def print_metrics(
     first, last = metrics["test"]
     console = open_console()
     console.print(
-        f"{printable(label)}: {metrics['model']}, {metrics['protocol']} protocol, {metrics['forecasts']} forecasts "
-        f"of {metrics['ocean_cells']} ocean cells, {first} to {last}",
+        f"{printable(label)}: {metrics['model']}, {metrics['protocol']} protocol, {metrics['forecasts']} "
+        f"forecasts of {metrics['ocean_cells']} ocean cells, {first} to {last}",
         soft_wrap=True,
     )
     for sheet in sheets(metrics, label, against, comparison):

@@ -158,5 +158,7 @@ def test_the_verb(
 def test_nothing_to_show(tmp_path: Path, evaluated: Run) -> None:
     old = copy(evaluated, tmp_path / "old")
     old.metrics.write_text(json.dumps(json.loads(old.metrics.read_text()) | {"layout": 1}))
-    with pytest.raises(SSTCastError, match=r"old/metrics.json: of another version; run `sstcast evaluate"):
+    with pytest.raises(
+        SSTCastError, match=r"old/metrics.json: damaged or of another version; run `sstcast evaluate"
+    ):
         leaderboard(tmp_path)
