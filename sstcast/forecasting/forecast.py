@@ -5,10 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sstcast.errors import SSTCastError
+from sstcast.files import alone
 from sstcast.forecasting.cf import check_out, recipe_of, write
 from sstcast.forecasting.loaded import LoadedRun
 from sstcast.forecasting.source import last_days
 from sstcast.ocean.prepare import Prepared, prepare
+from sstcast.runs import Run
 
 LATEST = "latest"
 
@@ -31,6 +33,14 @@ def forecast(
     day = _read_date(date)
     if out is not None:
         check_out(out)
+    run = Run.open(folder)
+    with alone(out or run.folder / "forecast"):  # at once, so that a place that cannot be written is found first
+        return _forecast(folder, day, out, region, say)
+
+
+def _forecast(
+    folder: Path, day: dt.date | None, out: Path | None, region: str | None, say: Callable[[str], object]
+) -> tuple[Path, bool]:
     loaded = LoadedRun(folder, region)
     history = last_days(loaded.data, day, dt.date.today(), say)
     stores = Prepared.of(loaded.data)

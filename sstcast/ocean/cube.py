@@ -165,14 +165,14 @@ def _open(path: Path) -> xr.Dataset:
                 raise SSTCastError(f"{path}: holds neither NetCDF files nor a Zarr store; check data.source")
             return xr.open_mfdataset(
                 files,
-                engine="h5netcdf",
+                engine="netcdf4",
                 combine="by_coords",
                 data_vars="minimal",
                 coords="minimal",
                 compat="override",
                 join="outer",
             )
-        return xr.open_dataset(path, engine="h5netcdf", chunks="auto")
+        return xr.open_dataset(path, engine="netcdf4", chunks="auto")
     except (OSError, ValueError, KeyError) as error:
         detail = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise SSTCastError(f"{path}: cannot be read as NetCDF or Zarr ({detail}); get the file again") from error

@@ -1,0 +1,288 @@
+"""Zarr stores and NetCDF files from strangers: what could run code or read other files is refused unopened.
+
+A Zarr store names the codecs that decode its chunks, and some codecs (pickle for one) run what they decode. An
+HDF5 file may keep its values in other files of this machine. Both are looked for in the metadata, before the
+library that would follow them opens the data.
+"""
+
+import json
+import math
+import os
+import re
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Never
+
+import h5py  # only it tells where an HDF5 file keeps its values without following there; netCDF4 follows
+import netCDF4
+import numpy as np
+import xarray as xr
+
+from sstcast.errors import SSTCastError
+
+LONGEST_AXIS = 10**7  # an axis is read whole when a file is opened; no ocean has more cells or days
+MOST_CHUNKS = 10**7
+LARGEST_CHUNK = 2**31  # values
+DEEPEST = 16  # groups in groups
+MOST_OBJECTS = 10_000  # in an HDF5 file
+
+# Codecs that compute with numbers and nothing else; vlen-utf8 decodes text.
+CODECS = frozenset(
+    [
+        *("adler32", "bitround", "blosc", "bytes", "bz2", "crc32", "crc32c", "delta", "endian"),
+        *("fixedscaleoffset", "fletcher32", "gzip", "lz4", "lzma", "packbits", "quantize", "sharding_indexed"),
+        *("shuffle", "transpose", "vlen-utf8", "zlib", "zstd"),
+    ]
+)
+_METADATA = (".zmetadata", ".zgroup", ".zarray", ".zattrs", "zarr.json")
+_NUMBERS = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)|complex(64|128)|[<>|=]([biufcSU]\d+|[mM]8\[\w+\])")
+_TEXTS = ("fixed_length_utf32", "null_terminated_bytes", "numpy.datetime64", "numpy.timedelta64")
+
+
+class Refused(Exception):
+    """What a file asks for and does not get; the text says why."""
+
+
+def open_zarr(path: Path, remedy: str, **options: Any) -> xr.Dataset:
+    """Open a Zarr store (format 2 or 3) lazily; `options` are those of `xr.open_zarr`.
+
+    Raises SSTCastError, which ends in `remedy`, if it cannot be read or names a codec that is not in `CODECS`.
+    """
+    check_zarr(path, remedy)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what is odd about a file is an error here, or of no interest
+            return _checked(xr.open_zarr(path.absolute(), **options))
+    except Exception as error:  # damaged metadata makes the libraries raise errors of every kind
+        fail(path, "Zarr", error, remedy)
+
+
+def check_zarr(path: Path, remedy: str) -> None:
+    """Look at all metadata of a Zarr store and at none of its chunks.
+
+    Raises SSTCastError if it is damaged, or asks for what `open_zarr` refuses.
+    """
+    try:
+        if not path.is_dir():
+            raise Refused("not a folder" if path.exists() else "no such folder")
+        if not any((path / name).is_file() for name in _METADATA):
+            raise Refused("no Zarr metadata in it")
+        for where, content in _zarr_metadata(path):
+            try:
+                _check_node(content)
+            except Refused as error:
+                raise Refused(f"{where}: {error}") from error
+            except (TypeError, ValueError, KeyError, AttributeError) as error:
+                raise Refused(f"{where} is damaged: {first_line(error)}") from error
+    except (Refused, OSError, RecursionError, MemoryError) as error:
+        fail(path, "Zarr", error, remedy)
+
+
+def open_netcdf(path: Path, remedy: str, **options: Any) -> xr.Dataset:
+    """Open a NetCDF file (3 or 4) lazily; `options` are those of `xr.open_dataset`.
+
+    Raises SSTCastError, which ends in `remedy`, if it cannot be read, or if it is HDF5 that keeps values in other
+    files.
+    """
+    try:
+        check_netcdf(path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return _checked(xr.open_dataset(path.absolute(), engine="netcdf4", **options))
+    except Exception as error:  # as above
+        fail(path, "NetCDF", error, remedy)
+
+
+def check_netcdf(path: Path) -> None:
+    """Look at the metadata of a NetCDF file; raise Refused if `open_netcdf` would, or OSError if it is damaged."""
+    if not path.is_file():
+        raise Refused("not a file" if path.exists() else "no such file")
+    with path.open("rb") as stream:
+        magic = stream.read(8)
+    if magic == b"\x89HDF\r\n\x1a\n":
+        with h5py.File(path.absolute(), "r", locking=False) as file:
+            _check_hdf5(file)
+    elif magic[:3] == b"CDF":
+        with netCDF4.Dataset(path.absolute()) as dataset:
+            _check_shape([len(dimension) for dimension in dataset.dimensions.values()])
+    else:
+        raise Refused(f"not a NetCDF file (it begins with {magic!r})" if magic else "the file is empty")
+
+
+def fail(path: Path, kind: str, error: BaseException, remedy: str) -> Never:
+    """Raise the SSTCastError for a file that cannot be read as `kind` because of `error`."""
+    raise SSTCastError(f"{path}: cannot be read as {kind} ({first_line(error)}); {remedy}") from error
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of the error's text, shortened, or its kind where it has none."""
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    lines = text.strip().splitlines() or [type(error).__name__]
+    return lines[0] if len(lines[0]) <= 200 else lines[0][:200] + "..."
+
+
+def _checked(dataset: xr.Dataset) -> xr.Dataset:
+    """Refuse what xarray accepts here and stumbles over when values are read."""
+    for name, variable in dataset.variables.items():
+        if not all(isinstance(d, str) for d in variable.dims):
+            raise Refused(f"{name} has dimensions {variable.dims}")
+        for key in ("scale_factor", "add_offset"):
+            if key in variable.encoding and not np.isfinite(np.asarray(variable.encoding[key], float)).all():
+                raise Refused(f"{name} has {key} {variable.encoding[key]!r}")
+    for name, index in dataset.indexes.items():
+        years = [getattr(day, "year", 1) for day in index[[0, -1]]] if len(index) else []
+        if not all(0 < year < 10_000 for year in years):
+            raise Refused(f"{name} is of the years {years[0]} to {years[-1]}")
+    return dataset
+
+
+def _zarr_metadata(root: Path) -> Iterator[tuple[str, Any]]:
+    """Yield the name and the content of all metadata below `root`; arrays hold nothing but chunks."""
+    folders = [root]
+    while folders:
+        folder = folders.pop()
+        is_array = False
+        for name in _METADATA:
+            file = folder / name
+            if not file.is_file():
+                continue
+            where = str(file.relative_to(root))
+            try:
+                content = json.loads(file.read_bytes())
+            except ValueError as error:
+                raise Refused(f"{where} is not JSON") from error
+            if not isinstance(content, dict):
+                raise Refused(f"{where} is not a JSON object")
+            is_array |= name == ".zarray" or content.get("node_type") == "array"
+            if name == ".zmetadata":
+                yield from _consolidated(where, content.get("metadata"), ".zarray")
+            elif name == "zarr.json":
+                yield where, content
+                inline = content.get("consolidated_metadata")
+                if inline is not None:
+                    inner = inline.get("metadata") if isinstance(inline, dict) else None
+                    yield from _consolidated(where, inner, "")
+            elif name == ".zarray":
+                yield where, content
+        if not is_array:
+            folders += [Path(entry.path) for entry in os.scandir(folder) if entry.is_dir()]
+        if len(folder.relative_to(root).parts) > DEEPEST:
+            raise Refused(f"groups in groups, more than {DEEPEST} deep")
+
+
+def _consolidated(where: str, metadata: Any, ending: str) -> Iterator[tuple[str, Any]]:
+    if not isinstance(metadata, dict):
+        raise Refused(f"{where}: no metadata in it")
+    for name, content in metadata.items():
+        if not isinstance(content, dict):
+            raise Refused(f"{where}: {name} is not a JSON object")
+        if name.endswith(ending):
+            yield f"{where}: {name}", content
+            if isinstance(inner := content.get("consolidated_metadata"), dict):
+                yield from _consolidated(f"{where}: {name}", inner.get("metadata"), ending)
+
+
+def _check_node(content: dict[str, Any]) -> None:
+    """Check the metadata of an array of format 2 or 3; a group of format 3 has none of these keys."""
+    if content.get("zarr_format") == 3:
+        if content.get("node_type") != "array":
+            return
+        codecs, kind = list(_flat(content["codecs"])), content["data_type"]
+        grid = content["chunk_grid"]
+        if grid["name"] != "regular":
+            raise Refused(f"chunk grid {grid['name']!r} is not supported")
+        chunks = grid["configuration"]["chunk_shape"]
+        if content.get("storage_transformers"):
+            raise Refused("storage transformers are not supported")
+        name = kind.get("name") if isinstance(kind, dict) else kind
+        text, known = name == "string", name in _TEXTS
+    else:
+        codecs = [content["compressor"], *(content["filters"] or [])]
+        codecs = [codec for codec in codecs if codec is not None]
+        kind, chunks = content["dtype"], content["chunks"]
+        text, known = kind == "|O", False
+    names = [_codec_name(codec) for codec in codecs]
+    if not (text or known or (isinstance(kind, str) and _NUMBERS.fullmatch(kind))):
+        raise Refused(f"data type {json.dumps(kind)[:80]} is not supported")
+    if text != ("vlen-utf8" in names):
+        raise Refused("objects are read as vlen-utf8 text and nothing else")
+    _check_shape(content["shape"], chunks)
+
+
+def _flat(codecs: Any, depth: int = 0) -> Iterator[Any]:
+    """Yield codecs of format 3, with those inside shards."""
+    if not isinstance(codecs, list) or depth > DEEPEST:
+        raise Refused("codecs are damaged")
+    for codec in codecs:
+        yield codec
+        inside = codec.get("configuration") if isinstance(codec, dict) else None
+        for key in ("codecs", "index_codecs"):
+            if isinstance(inside, dict) and key in inside:
+                yield from _flat(inside[key], depth + 1)
+
+
+def _codec_name(codec: Any) -> str:
+    """Return the name of a codec that is allowed."""
+    name = codec.get("id", codec.get("name")) if isinstance(codec, dict) else codec
+    if not isinstance(name, str) or (short := name.removeprefix("numcodecs.")) not in CODECS:
+        raise Refused(f"codec {str(name)[:80]!r} is not one that is safe to run")
+    if isinstance(codec, dict):
+        settings = codec.get("configuration") or {}
+        for kind in (found[key] for found in (codec, settings) for key in ("dtype", "astype") if key in found):
+            if np.dtype(kind).hasobject:
+                raise Refused(f"codec {name!r} of objects")
+    return short
+
+
+def _check_shape(shape: Any, chunks: Any = None) -> None:
+    for sizes, least in ((shape, 0), (shape if chunks is None else chunks, 0 if chunks is None else 1)):
+        if not isinstance(sizes, list) or not all(type(n) is int and least <= n for n in sizes):
+            raise Refused(f"shape or chunks {str(sizes)[:80]}")
+    if any(n > LONGEST_AXIS for n in shape):
+        raise Refused(f"shape {str(shape)[:80]}: an axis of more than {LONGEST_AXIS:,}")
+    if chunks is not None:
+        if len(chunks) != len(shape):
+            raise Refused(f"chunks {str(chunks)[:80]} of an array of shape {str(shape)[:80]}")
+        if (
+            math.prod(chunks) > LARGEST_CHUNK
+            or math.prod(map(lambda n, c: -(-n // c), shape, chunks)) > MOST_CHUNKS
+        ):
+            raise Refused(
+                f"chunks {str(chunks)[:80]} of an array of shape {str(shape)[:80]}: too large or too many"
+            )
+
+
+def _check_hdf5(file: h5py.File) -> None:
+    """Refuse links and values outside the file. Soft links stay inside it, as no link inside it leads out."""
+    groups, seen = [file], {h5py.h5o.get_info(file.id).addr}
+    while groups:
+        group = groups.pop()
+        for name in group:
+            link = group.get(name, getlink=True)
+            where = f"{group.name.rstrip('/')}/{name}"
+            if isinstance(link, h5py.ExternalLink):
+                raise Refused(f"{where} is a link to another file")
+            if not isinstance(link, h5py.HardLink):
+                continue
+            item = group[name]
+            address = h5py.h5o.get_info(item.id).addr
+            if address in seen:
+                if isinstance(item, h5py.Group):  # the netCDF library would go round for ever
+                    raise Refused(f"{where} is a group with two names")
+                continue
+            seen.add(address)
+            if len(seen) > MOST_OBJECTS:
+                raise Refused(f"more than {MOST_OBJECTS:,} objects")
+            if isinstance(item, h5py.Group):
+                groups.append(item)
+            elif isinstance(item, h5py.Dataset):
+                _check_dataset(item, where)
+
+
+def _check_dataset(item: h5py.Dataset, where: str) -> None:
+    plist = item.id.get_create_plist()
+    if plist.get_layout() == h5py.h5d.VIRTUAL or plist.get_external_count():
+        raise Refused(f"{where} keeps its values in another file")
+    if item.ndim == 1 and item.size > LONGEST_AXIS:
+        raise Refused(f"{where}: an axis of more than {LONGEST_AXIS:,}")

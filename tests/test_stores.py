@@ -1,0 +1,235 @@
+"""Files from strangers: ordinary ones open, those that reach out of themselves or run code do not."""
+
+import json
+import os
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import xarray as xr
+from numcodecs import FixedScaleOffset, Shuffle, Zstd
+
+from sstcast.errors import SSTCastError
+from sstcast.stores import open_netcdf, open_zarr
+
+REMEDY = "get it again"
+
+
+def ocean() -> xr.Dataset:
+    """Four days of a tiny ocean, with a variable of text."""
+    sst = np.arange(48.0, dtype="float32").reshape(4, 3, 4)
+    axes = {"time": np.arange("2000-01-01", 4, dtype="datetime64[D]").astype("datetime64[ns]")}
+    axes |= {"lat": np.arange(3.0), "lon": np.arange(4.0)}
+    return xr.Dataset({"sst": (("time", "lat", "lon"), sst)}, axes)
+
+
+def refusal(opening: Callable[..., Any], path: Path) -> str:
+    with pytest.raises(SSTCastError) as error:
+        opening(path, REMEDY)
+    text = str(error.value)
+    assert text.startswith(f"{path}: cannot be read as ")
+    assert text.endswith(f"; {REMEDY}")
+    assert "\n" not in text
+    return text
+
+
+@pytest.fixture(params=[2, 3])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    ocean().to_zarr(tmp_path / "ocean.zarr", zarr_format=request.param, consolidated=request.param == 2)
+    return tmp_path / "ocean.zarr"
+
+
+@pytest.fixture
+def store2(tmp_path: Path) -> Path:
+    ocean().to_zarr(tmp_path / "two.zarr", zarr_format=2, consolidated=True)
+    return tmp_path / "two.zarr"
+
+
+def edit(file: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    content = json.loads(file.read_text())
+    change(content)
+    file.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize("format_", ["NETCDF3_CLASSIC", "NETCDF3_64BIT", "NETCDF4", "NETCDF4_CLASSIC"])
+@pytest.mark.parametrize("name", ["ocean.nc", "ocean.nc4", "ocean"])
+def test_every_netcdf_opens_whatever_it_is_called(tmp_path: Path, format_: Any, name: str) -> None:
+    ocean().to_netcdf(tmp_path / name, engine="netcdf4", format=format_)
+    with open_netcdf(tmp_path / name, REMEDY) as opened:
+        assert np.array_equal(opened["sst"], ocean()["sst"])
+
+
+def test_zarr_of_both_formats_opens_also_through_a_link(store: Path) -> None:
+    store.with_name("link").symlink_to(store)
+    for path in (store, store.with_name("link")):
+        assert open_zarr(path, REMEDY).load().equals(ocean())
+
+
+def test_filters_shards_and_text_open(tmp_path: Path) -> None:
+    packed = {"filters": [FixedScaleOffset(0, 100, "f4", "i2"), Shuffle(2)], "compressors": [Zstd(3)]}
+    ocean().to_zarr(tmp_path / "packed", zarr_format=2, encoding={"sst": packed}, consolidated=True)
+    assert open_zarr(tmp_path / "packed", REMEDY).load().equals(ocean())
+    sharded = {"sst": {"shards": (4, 3, 4), "chunks": (2, 3, 2)}}
+    ocean().to_zarr(tmp_path / "sharded", zarr_format=3, encoding=sharded, consolidated=False)
+    assert open_zarr(tmp_path / "sharded", REMEDY).load().equals(ocean())
+    text = ocean().assign(name=("time", np.array(list("abcd"), object)))
+    text.to_zarr(tmp_path / "text", zarr_format=2, consolidated=True)
+    assert open_zarr(tmp_path / "text", REMEDY)["name"].values.tolist() == list("abcd")
+
+
+class Payload:
+    """Unpickled, it makes a folder."""
+
+    def __init__(self, made: Path) -> None:
+        self.made = made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.made),)
+
+
+@pytest.mark.parametrize("filters", [["pickle"], ["vlen-utf8", "pickle"], ["json2"], ["msgpack2"], ["vlen-array"]])
+@pytest.mark.parametrize("where", [".zarray", ".zmetadata", "nested"])
+def test_codecs_that_run_code_are_refused(store2: Path, filters: list[str], where: str) -> None:
+    made = store2.with_name("made")
+    for chunk in (store2 / "sst").glob("[0-9]*"):
+        chunk.write_bytes(pickle.dumps(Payload(made)))
+    objects = {"dtype": "|O", "compressor": None, "filters": [{"id": name} for name in filters], "fill_value": 0}
+    if where == ".zmetadata":
+        edit(store2 / where, lambda c: c["metadata"]["sst/.zarray"].update(objects))
+    else:
+        edit(store2 / "sst/.zarray", lambda c: c.update(objects))
+    if where == "nested":
+        (store2 / "group").mkdir()
+        (store2 / "group/.zgroup").write_text('{"zarr_format": 2}')
+        (store2 / "sst").rename(store2 / "group/sst")
+    assert f"codec {filters[-1]!r}" in refusal(open_zarr, store2)
+    assert not made.exists()
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_codecs_that_run_code_are_refused_in_format_3_too(tmp_path: Path, inside: bool) -> None:
+    ocean().to_zarr(tmp_path / "z", zarr_format=3, consolidated=False)
+    bad: list[Any] = [{"name": "numcodecs.pickle", "configuration": {}}]
+    if inside:
+        shard = {"chunk_shape": [1, 1, 1], "codecs": bad, "index_codecs": ["bytes"]}
+        bad = [{"name": "sharding_indexed", "configuration": shard}]
+    edit(tmp_path / "z/sst/zarr.json", lambda c: c.update(codecs=bad))
+    assert "codec 'numcodecs.pickle'" in refusal(open_zarr, tmp_path / "z")
+
+
+ARRAY: dict[str, dict[str, Any]] = {
+    "negative": {"shape": [-1, 3, 4]},
+    "fraction": {"shape": [4.0, 3, 4]},
+    "huge": {"shape": [10**12, 3, 4]},
+    "more digits than an int has": {"shape": [10**40, 3, 4]},
+    "countless chunks": {"shape": [10**6, 10**6, 4], "chunks": [1, 1, 1]},
+    "huge chunks": {"chunks": [10**6, 10**6, 4]},
+    "no chunks": {"chunks": None},
+    "zero chunks": {"chunks": [0, 3, 4]},
+    "ranks differ": {"chunks": [4, 3]},
+    "disagrees with time": {"shape": [5, 3, 4]},
+    "not a type": {"dtype": "<f99"},
+    "fields": {"dtype": [["a", "<f4"]]},
+    "objects": {"dtype": "|O", "filters": [{"id": "vlen-utf8"}, {"id": "vlen-bytes"}]},
+    "objects of no codec": {"dtype": "|O"},
+    "objects in a filter": {"filters": [{"id": "delta", "dtype": "|O"}]},
+    "fill": {"fill_value": "cold"},
+    "order": {"order": "Q"},
+    "format": {"zarr_format": "two"},
+    "filters are no list": {"filters": 5},
+    "compressor is a list": {"compressor": [5]},
+}
+
+
+@pytest.mark.parametrize("change", ARRAY.values(), ids=ARRAY.keys())
+def test_damaged_metadata_of_an_array_is_one_line(store2: Path, change: dict[str, Any]) -> None:
+    edit(store2 / ".zmetadata", lambda c: c["metadata"]["sst/.zarray"].update(change))
+    refusal(open_zarr, store2)
+
+
+ATTRIBUTES: dict[str, dict[str, Any]] = {
+    "year 99999": {"time": {"units": "days since 99999-01-01"}},
+    "no such units": {"time": {"units": "days since the flood"}},
+    "dimension twice": {"sst": {"_ARRAY_DIMENSIONS": ["time", "time", "lon"]}},
+    "dimension is a number": {"sst": {"_ARRAY_DIMENSIONS": ["time", 3, "lon"]}},
+    "dimensions of another rank": {"sst": {"_ARRAY_DIMENSIONS": ["time"]}},
+    "scale": {"sst": {"scale_factor": "a lot"}},
+    "offset": {"sst": {"add_offset": [1, 2, None]}},
+}
+
+
+@pytest.mark.parametrize("change", ATTRIBUTES.values(), ids=ATTRIBUTES.keys())
+def test_damaged_attributes_are_one_line(store2: Path, change: dict[str, dict[str, Any]]) -> None:
+    for name, attributes in change.items():
+        edit(store2 / ".zmetadata", lambda c, n=name, a=attributes: c["metadata"][f"{n}/.zattrs"].update(a))
+    refusal(open_zarr, store2)
+
+
+TEXTS = [
+    *(b"", b"\x00\xff", b"[]", b"5", b"null", b"{}", b'{"metadata": []}', b'{"metadata": {"sst/.zarray": 1}}'),
+    *(b"[" * 100_000, b'{"metadata":' * 100_000, b'{"a":' + b"9" * 5000 + b"}"),
+]
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+def test_metadata_that_is_no_json_or_nested_without_end_is_one_line(store2: Path, text: bytes) -> None:
+    (store2 / ".zmetadata").write_bytes(text)
+    refusal(open_zarr, store2)
+
+
+def test_what_is_no_store_is_one_line(tmp_path: Path, store2: Path) -> None:
+    (store2 / "round").symlink_to(store2)
+    for path in (tmp_path / "absent", tmp_path, store2 / ".zmetadata", store2):
+        refusal(open_zarr, path)
+    (store2 / "round").unlink()
+    (store2 / "time/0").write_bytes(b"damaged")
+    refusal(open_zarr, store2)
+
+
+def elsewhere(path: Path, kind: str, target: Path) -> None:
+    """Write an HDF5 file whose sst is in `target`."""
+    with h5py.File(path, "w") as file:
+        if kind == "external storage":
+            file.create_dataset("sst", (8,), "i1", external=[(str(target), 0, 8)])
+        elif kind == "external link":
+            file.create_group("deep/down")["sst"] = h5py.ExternalLink(str(target), "/sst")
+        elif kind == "virtual dataset":
+            layout = h5py.VirtualLayout((4,), maxshape=(None,), dtype="f4")
+            layout[0:4:1] = h5py.VirtualSource(str(target), "sst", (4,), maxshape=(None,))[0:4]
+            file.create_virtual_dataset("sst", layout)
+        elif kind == "soft link out of the file":
+            file["out"] = h5py.ExternalLink(str(target), "/")
+            file["sst"] = h5py.SoftLink("/out/sst")
+        else:
+            file.create_group("group")["up"] = file["/"]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["external storage", "external link", "virtual dataset", "soft link out of the file", "groups in a circle"],
+)
+def test_hdf5_that_leads_elsewhere_is_refused_before_it_is_followed(tmp_path: Path, kind: str) -> None:
+    os.mkfifo(tmp_path / "target")  # whoever opened it would wait for ever
+    elsewhere(tmp_path / "a.nc", kind, tmp_path / "target")
+    assert "another file" in (text := refusal(open_netcdf, tmp_path / "a.nc")) or "two names" in text
+
+
+def test_what_is_no_netcdf_is_one_line(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "empty").touch()
+    (tmp_path / "page").write_text("<!DOCTYPE html>")
+    (tmp_path / "hdf5").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(100))
+    (tmp_path / "classic").write_bytes(b"CDF\x01" + b"\xff" * 100)
+    with h5py.File(tmp_path / "axis", "w") as file:
+        file.create_dataset("lat", (10**12,), "f4", chunks=(10,))
+    years = {"time": ("time", [1, 2], {"units": "days since 99999-01-01"})}
+    xr.Dataset(years).to_netcdf(tmp_path / "years", engine="netcdf4")
+    whole = tmp_path / "whole"
+    ocean().to_netcdf(whole, engine="netcdf4")
+    (tmp_path / "cut").write_bytes(whole.read_bytes()[:2000])
+    for name in ("absent", "pipe", "empty", "page", "hdf5", "classic", "axis", "years", "cut", "."):
+        refusal(open_netcdf, tmp_path / name)
