@@ -1,5 +1,6 @@
 """What a benchmark run is: a data set, a model, what goes around it, and how it is trained."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from sstcast.benchmarks.registry import Dataset, find_dataset
 from sstcast.config import (
     FOLDER_NAME,
     WHERE,
+    Count,
+    Folder,
     ModelConfig,
     Strict,
     TrainingConfig,
@@ -39,11 +42,11 @@ class PredictorConfig(Strict):
     """
 
     positional: Positional = "none"
-    pairs: int = Field(default=16, ge=1)
-    steps: int = Field(default=16, ge=1)
+    pairs: int = Field(default=16, ge=1, le=10_000)
+    steps: int = Field(default=16, ge=1, le=10_000)
     degree: bool = False
     readout: ReadoutName = "mean"
-    head_layers: int = Field(default=1, ge=0)
+    head_layers: int = Field(default=1, ge=0, le=1000)
     input_dropout: float = Field(default=0.0, ge=0, lt=1)
 
 
@@ -56,18 +59,18 @@ class BenchmarkConfig(Strict):
     files are below `root`; what was read is kept in `cache`.
     """
 
-    dataset: str = Field(pattern=FOLDER_NAME)
+    dataset: str = Field(pattern=FOLDER_NAME, max_length=100)
     data: OwnData | None = None
-    label: str = Field(pattern=FOLDER_NAME)
+    label: str = Field(pattern=FOLDER_NAME, max_length=100)
     model: ModelConfig
     predictor: PredictorConfig = PredictorConfig()
     training: TrainingConfig = TrainingConfig()
-    local_epochs: int = Field(default=0, ge=0)
-    part: int | None = Field(default=None, ge=1)
-    bucket: int = Field(default=1, ge=1)
-    root: Path = Path("data/graphs")
-    cache: Path = Path("data/prepared/graphs")
-    runs: Path = Path("runs/benchmarks")
+    local_epochs: int = Field(default=0, ge=0, le=10**9)
+    part: Count | None = None
+    bucket: Count = 1
+    root: Folder = Path("data/graphs")
+    cache: Folder = Path("data/prepared/graphs")
+    runs: Folder = Path("runs/benchmarks")
 
     @property
     def folder(self) -> Path:
@@ -95,11 +98,14 @@ def load_benchmark(dataset: str, model: str, root: Path | None, overrides: list[
     local layer (`gcn`, `gatedgcn-vn`), which stands for `mpnn` with it. Raises SSTCastError for unknown names, and
     for keys that are wrong.
     """
+    if not re.fullmatch(FOLDER_NAME, model):
+        raise SSTCastError(f"--model {model!r}: no name of a model; see `sstcast models`")
     own: dict[str, Any] = {}
     if dataset.endswith((".yaml", ".yml")):
         path = Path(dataset)
         data = read_config(path)
-        data["path"] = str(path.parent / str(data.get("path", "")))
+        if isinstance(data.get("path"), str) and data["path"]:
+            data["path"] = str(path.parent / data["path"])
         name = str(data.pop("name", path.stem))
         own = {"data": data, "root": "."}
         folders = ["default"]

@@ -19,7 +19,7 @@ from sstcast.benchmarks.digests import digest_files, digest_tensors
 from sstcast.benchmarks.graphs import Graphs, Loaded, Split, compact
 from sstcast.benchmarks.pickles import DAMAGED
 from sstcast.benchmarks.registry import Dataset
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, in_short
 from sstcast.files import alone, atomic
 
 FORMAT = 3
@@ -66,8 +66,8 @@ def _read(dataset: Dataset, root: Path) -> Loaded:
         check_graphs(loaded.graphs, dataset, folder)
         return loaded._replace(graphs=replace(loaded.graphs, y=_shaped(loaded.graphs.y, dataset)))
     except DAMAGED as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
         names = ", ".join(dataset.names[:NAMED]) + (", ..." if len(dataset.names) > NAMED else "")
+        reason = in_short(error)
         raise SSTCastError(f"{dataset.name}: files in {folder} do not fit together ({names}): {reason}") from error
 
 

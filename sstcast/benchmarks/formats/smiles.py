@@ -21,7 +21,7 @@ from torch import Tensor
 from sstcast.benchmarks.checks import wrong_label
 from sstcast.benchmarks.graphs import Loaded, Split, pack
 from sstcast.benchmarks.pickles import DAMAGED, load_pickle, load_torch
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, in_short
 
 if TYPE_CHECKING:
     from sstcast.benchmarks.registry import Dataset
@@ -63,7 +63,7 @@ def read_table(path: Path, dataset: "Dataset") -> pd.DataFrame:
     except pd.errors.ParserWarning as error:
         raise SSTCastError(f"{path}: its lines have more columns than the first line names") from error
     except DAMAGED as error:
-        raise SSTCastError(f"{path}: {' '.join(str(error).split())}") from error
+        raise SSTCastError(f"{path}: {in_short(error)}") from error
     wanted = [options["smiles"], *options["targets"], *(options[k] for k in ("id", "split") if options.get(k))]
     for name in wanted:
         if name not in table:
