@@ -22,11 +22,12 @@ from sstcast.config import (
     suggest,
     validate,
 )
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, shorten
 from sstcast.files import packaged
 from sstcast.models import MODELS
 from sstcast.models.encodings import Positional
 
+LONGEST_NAME = 100  # of a folder
 PRESETS = "configs/benchmarks"
 MESSAGE_PASSING = ("mean", "gin", "gine", "gcn", "gat", "gatedgcn")
 # Batches of graphs are of every size, and sums over many edges want single precision.
@@ -59,9 +60,9 @@ class BenchmarkConfig(Strict):
     files are below `root`; what was read is kept in `cache`.
     """
 
-    dataset: str = Field(pattern=FOLDER_NAME, max_length=100)
+    dataset: str = Field(pattern=FOLDER_NAME, max_length=LONGEST_NAME)
     data: OwnData | None = None
-    label: str = Field(pattern=FOLDER_NAME, max_length=100)
+    label: str = Field(pattern=FOLDER_NAME, max_length=LONGEST_NAME)
     model: ModelConfig
     predictor: PredictorConfig = PredictorConfig()
     training: TrainingConfig = TrainingConfig()
@@ -98,13 +99,15 @@ def load_benchmark(dataset: str, model: str, root: Path | None, overrides: list[
     local layer (`gcn`, `gatedgcn-vn`), which stands for `mpnn` with it. Raises SSTCastError for unknown names, and
     for keys that are wrong.
     """
-    if not re.fullmatch(FOLDER_NAME, model):
-        raise SSTCastError(f"--model {model!r}: no name of a model; see `sstcast models`")
+    if not re.fullmatch(FOLDER_NAME, model) or len(model) > LONGEST_NAME:
+        raise SSTCastError(f"--model {shorten(model)!r}: no name of a model; see `sstcast models`")
     own: dict[str, Any] = {}
     if dataset.endswith((".yaml", ".yml")):
         path = Path(dataset)
         data = read_config(path)
-        if isinstance(data.get("path"), str) and data["path"]:
+        if data.get("path") == "":
+            raise SSTCastError(f"{path}: path: is missing")
+        if isinstance(data.get("path"), str):
             data["path"] = str(path.parent / data["path"])
         name = str(data.pop("name", path.stem))
         own = {"data": data, "root": "."}
@@ -120,7 +123,7 @@ def load_benchmark(dataset: str, model: str, root: Path | None, overrides: list[
     if root is not None and not own:  # one's own data lie beside the YAML
         raw["root"] = str(root)
     apply_overrides(raw, overrides)
-    return validate(BenchmarkConfig, raw, str(preset or f"{name}, {model}"))
+    return validate(BenchmarkConfig, raw, str(preset or f"{dataset}, {model}"))
 
 
 def published(config: BenchmarkConfig) -> tuple[float, str] | None:

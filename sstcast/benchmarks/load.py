@@ -17,13 +17,13 @@ from sklearn.model_selection import StratifiedKFold
 from sstcast.benchmarks.checks import check_graphs, check_split
 from sstcast.benchmarks.digests import digest_files, digest_tensors
 from sstcast.benchmarks.graphs import Graphs, Loaded, Split, compact
-from sstcast.benchmarks.pickles import DAMAGED
 from sstcast.benchmarks.registry import Dataset
 from sstcast.errors import SSTCastError, in_short
 from sstcast.files import alone, atomic
 
 FORMAT = 3
 NOT_READ = ("split", "size", "licence", "files", "trust")  # of a declaration: a reader does not look at it
+MISFITS = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
 NAMED = 4  # files in a message
 LISTED = 5  # skipped molecules that are printed; all are in a file
 
@@ -65,7 +65,7 @@ def _read(dataset: Dataset, root: Path) -> Loaded:
         loaded: Loaded = reader.read(folder, dataset)
         check_graphs(loaded.graphs, dataset, folder)
         return loaded._replace(graphs=replace(loaded.graphs, y=_shaped(loaded.graphs.y, dataset)))
-    except DAMAGED as error:
+    except MISFITS as error:
         names = ", ".join(dataset.names[:NAMED]) + (", ..." if len(dataset.names) > NAMED else "")
         reason = in_short(error)
         raise SSTCastError(f"{dataset.name}: files in {folder} do not fit together ({names}): {reason}") from error

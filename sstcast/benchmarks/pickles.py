@@ -9,13 +9,10 @@ file tells them to. So arrays are read by `np.load(allow_pickle=False)` and tens
 import hashlib
 import io
 import pickle
-import struct
-import tokenize
 import warnings
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,29 +21,12 @@ import numpy as np
 import torch
 
 from sstcast.config import read_config
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, reading
 from sstcast.files import packaged
 
+REMEDY = "get it again"
 UNPACKED = 2**32  # bytes that any archive may unpack to,
 RATIO = 20  # and how many times its own size a larger one may
-DAMAGED = (
-    pickle.UnpicklingError,
-    EOFError,
-    OSError,  # of compressed files
-    ValueError,
-    TypeError,
-    AttributeError,
-    LookupError,
-    ArithmeticError,
-    NotImplementedError,
-    RuntimeError,
-    MemoryError,  # of sizes that damage made up
-    SyntaxError,
-    struct.error,
-    tokenize.TokenError,  # of a .npy file's header
-    zipfile.BadZipFile,
-    zlib.error,
-)
 
 
 def load_pickle(path: Path, trust: bool = False, encoding: str = "ASCII") -> Any:
@@ -67,18 +47,12 @@ def load_torch(path: Path, trust: bool = False) -> Any:
     from torch_geometric.data.storage import EdgeStorage, GlobalStorage, NodeStorage
 
     kinds = [Data, DataEdgeAttr, DataTensorAttr, EdgeStorage, GlobalStorage, NodeStorage]
-    with named(path):
-        archive = zipfile.is_zipfile(path)
-    if archive:
-        try:
+    with reading(path, REMEDY), suppress(pickle.UnpicklingError):  # which says that it asks for more
+        if zipfile.is_zipfile(path):
             with torch.serialization.safe_globals(kinds), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of kinds of tensors that torch is about to change
                 # Mapped memory holds what is in the file and cannot grow, whatever sizes the file makes up.
                 return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-        except pickle.UnpicklingError:  # it asks for more
-            pass
-        except DAMAGED as error:
-            raise _damaged(path, error) from error
     return _unpickle(path, trust, lambda file: torch.load(file, map_location="cpu", weights_only=False))
 
 
@@ -92,26 +66,17 @@ def load_npz(path: Path, trust: bool = False) -> Mapping[str, Any]:
 
 def load_npy(path: Path, trust: bool = False) -> Any:
     """Read a `.npy` file by the rules of `load_npz`."""
-    with named(path), path.open("rb") as file:
+    with reading(path, REMEDY), path.open("rb") as file:
         if not _of_objects(file):
             file.seek(0)
             return np.lib.format.read_array(file, allow_pickle=False)
     return _unpickle(path, trust, lambda file: np.load(file, allow_pickle=True))
 
 
-@contextmanager
-def named(path: Path) -> Iterator[None]:
-    """Read a file from outside; raise SSTCastError that names it if it is damaged or not there."""
-    try:
-        yield
-    except DAMAGED as error:
-        raise _damaged(path, error) from error
-
-
 class _Arrays(Mapping[str, Any]):
     def __init__(self, path: Path, trust: bool) -> None:
         self.path, self.trust = path, trust
-        with named(path), zipfile.ZipFile(path) as archive:
+        with reading(path, REMEDY), zipfile.ZipFile(path) as archive:
             self.members = {file.filename.removesuffix(".npy"): file for file in archive.infolist()}
         size = sum(file.file_size for file in self.members.values())
         if size > max(UNPACKED, RATIO * path.stat().st_size):
@@ -125,7 +90,7 @@ class _Arrays(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name not in self:
             raise KeyError(name)
-        with named(self.path), zipfile.ZipFile(self.path) as archive:
+        with reading(self.path, REMEDY), zipfile.ZipFile(self.path) as archive:
             with archive.open(self.members[name]) as file:
                 of_objects = _of_objects(file)
             if not of_objects:
@@ -147,7 +112,7 @@ def _of_objects(file: Any) -> bool:
 
 
 def _unpickle(path: Path, trust: bool, load: Callable[[io.BytesIO], Any]) -> Any:
-    with named(path):
+    with reading(path, REMEDY):
         content = path.read_bytes()  # once: what is judged is what is opened
     digest = hashlib.sha256(content).hexdigest()
     if not trust and digest not in _known():
@@ -155,20 +120,11 @@ def _unpickle(path: Path, trust: bool, load: Callable[[io.BytesIO], Any]) -> Any
             f"{path}: a pickle, which may run any code, and none that is known (SHA-256 {digest}, "
             f"{len(content):,} bytes); if you trust those it comes from, open it with --trust"
         )
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of old names of NumPy and SciPy
-            return load(io.BytesIO(content))
-    except Exception as error:  # what a pickle calls can raise anything
-        raise _damaged(path, error) from error
+    with reading(path, REMEDY), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of old names of NumPy and SciPy
+        return load(io.BytesIO(content))
 
 
 @cache
 def _known() -> frozenset[str]:
     return frozenset(map(str, read_config(packaged("configs/benchmarks/sha256.yaml")).values()))
-
-
-def _damaged(path: Path, error: BaseException) -> SSTCastError:
-    if reason := getattr(error, "strerror", None):
-        return SSTCastError(f"{path}: cannot be read ({reason})")
-    return SSTCastError(f"{path}: damaged or of another format ({type(error).__name__}); get it again")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sstcast.config import suggest
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, shorten
 
 TaskName = Literal[
     "graph-regression",
@@ -110,5 +110,7 @@ def find_dataset(name: str) -> Dataset:
     known = {dataset.name.lower(): dataset for dataset in DATASETS}
     if name.lower() not in known:
         near = suggest(name.lower(), known)
-        raise SSTCastError(f"no data set {name!r}{near}; see `sstcast datasets`, or name your own YAML file")
+        raise SSTCastError(
+            f"no data set {shorten(name)!r}{near}; see `sstcast datasets`, or name your own YAML file"
+        )
     return known[name.lower()]

@@ -110,7 +110,7 @@ BAD: dict[str, tuple[Make, list[str]]] = {
             npz,
             lambda f, raw: (f / "mine.npz").write_bytes((f / "mine.npz").read_bytes().replace(b"NUMPY", b"NUMPX")),
         ),
-        ["mine.npz", "damaged"],
+        ["mine.npz", "cannot be read"],
     ),
     "too many folds": (
         bad(tudataset, lambda f, raw: raw.update(split="folds:10")),

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sstcast.benchmarks.graphs import Split
-from sstcast.benchmarks.pickles import DAMAGED
-from sstcast.errors import SSTCastError, in_short
+from sstcast.benchmarks.pickles import REMEDY
+from sstcast.errors import SSTCastError, reading
 
 LARGEST = 2**53  # whole number that a float holds
 SINGLE = float(np.finfo(np.float32).max)
@@ -70,17 +70,16 @@ def read_numbers(path: Path, columns: int | None = None) -> NDArray[Any]:
     Raises SSTCastError, naming file and line, if it is empty or a line is not `columns` whole numbers. Without
     `columns` numbers must be finite, and what is missing is NaN.
     """
-    try:
+    with reading(path, REMEDY):
         options = {"header": None, "skipinitialspace": True, "low_memory": False, "index_col": False}
-        table = pd.read_csv(path, skip_blank_lines=columns is None, **options)
-    except pd.errors.EmptyDataError as error:
-        raise SSTCastError(f"{path}: empty; get the file again") from error
-    except DAMAGED as error:
-        raise SSTCastError(f"{path}: {in_short(error)}") from error
+        try:
+            table = pd.read_csv(path, skip_blank_lines=columns is None, **options)
+        except pd.errors.EmptyDataError as error:
+            raise SSTCastError(f"{path}: empty; {REMEDY}") from error
     if columns:  # blank lines count, but for those at the end
         table = table[: int(np.flatnonzero(table.notna().any(axis=1)).max(initial=-1)) + 1]
         if not len(table):
-            raise SSTCastError(f"{path}: empty; get the file again")
+            raise SSTCastError(f"{path}: empty; {REMEDY}")
     numbers = table.apply(pd.to_numeric, errors="coerce")
     missing = numbers.isna() if columns else numbers.isna() & table.notna()  # without: a label may be unknown
     missing |= numbers.mod(1).ne(0) | numbers.abs().gt(LARGEST) if columns else numbers.abs().gt(SINGLE)

@@ -13,7 +13,8 @@ import torch
 
 from sstcast.benchmarks.formats.arrays import ranges
 from sstcast.benchmarks.graphs import Loaded, pack
-from sstcast.benchmarks.pickles import load_pickle, load_torch, named
+from sstcast.benchmarks.pickles import REMEDY, load_pickle, load_torch
+from sstcast.errors import reading
 
 if TYPE_CHECKING:
     from sstcast.benchmarks.registry import Dataset
@@ -38,7 +39,7 @@ def read(folder: Path, dataset: "Dataset") -> Loaded:
 
 
 def _chosen(index: Path) -> list[int]:
-    with named(index):
+    with reading(index, REMEDY):
         chosen: list[int] = np.loadtxt(index, dtype=np.int64, delimiter=",", ndmin=1).tolist()
     return chosen
 

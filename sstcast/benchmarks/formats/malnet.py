@@ -8,8 +8,8 @@ import torch
 
 from sstcast.benchmarks.formats.arrays import ranges
 from sstcast.benchmarks.graphs import Loaded, pack
-from sstcast.benchmarks.pickles import named
-from sstcast.errors import SSTCastError
+from sstcast.benchmarks.pickles import REMEDY
+from sstcast.errors import SSTCastError, reading
 
 if TYPE_CHECKING:
     from sstcast.benchmarks.registry import Dataset
@@ -19,7 +19,7 @@ def read(folder: Path, dataset: "Dataset") -> Loaded:
     """Read the graphs in the order of the three lists; calls keep their direction."""
     names = []
     for file in dataset.files:
-        with named(folder / file):
+        with reading(folder / file, REMEDY):
             names.append((folder / file).read_text().split())
     kinds = sorted({name.partition("/")[0] for part in names for name in part})
     graphs = []
@@ -27,7 +27,7 @@ def read(folder: Path, dataset: "Dataset") -> Loaded:
         path = folder / "malnet-graphs-tiny" / f"{name}.edgelist"
         if not path.exists():
             raise SSTCastError(f"{path} is missing; get it from {next(iter(dataset.files.values()))}")
-        with named(path):
+        with reading(path, REMEDY):
             edges = np.loadtxt(path, np.int64, comments="#", ndmin=2)
         index = torch.from_numpy(edges[:, :2].T.copy())
         label = torch.tensor([kinds.index(name.partition("/")[0])])

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from sstcast.benchmarks.formats.arrays import read_numbers, undirected
 from sstcast.benchmarks.graphs import Graphs, Loaded, Split, compact
+from sstcast.benchmarks.pickles import REMEDY
 from sstcast.benchmarks.words import WORDS
+from sstcast.errors import reading
 
 if TYPE_CHECKING:
     from sstcast.benchmarks.registry import Dataset
@@ -59,7 +61,8 @@ def read(folder: Path, dataset: "Dataset") -> Loaded:
 def _labels(folder: Path, dataset: "Dataset", split: Split) -> torch.Tensor:
     if dataset.options.get("syntax"):
         path = folder / "raw/graph-label.csv.gz"
-        lines = pd.read_csv(path, header=None, keep_default_na=False, dtype=str)[0].str.split(" ").tolist()
+        with reading(path, REMEDY):
+            lines = pd.read_csv(path, header=None, keep_default_na=False, dtype=str)[0].str.split(" ").tolist()
         return compact(number_words(lines, [lines[i] for i in split.train.tolist()]))
     kind = "node" if dataset.task.startswith("node") else "graph"
     labels = torch.tensor(_read(folder, f"raw/{kind}-label"))

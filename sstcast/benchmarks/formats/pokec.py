@@ -9,7 +9,8 @@ from scipy.io import loadmat
 
 from sstcast.benchmarks.formats.arrays import splits_of, undirected
 from sstcast.benchmarks.graphs import Loaded, Split, pack
-from sstcast.benchmarks.pickles import load_npy, named
+from sstcast.benchmarks.pickles import REMEDY, load_npy
+from sstcast.errors import reading
 
 if TYPE_CHECKING:
     from sstcast.benchmarks.registry import Dataset
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def read(folder: Path, dataset: "Dataset") -> Loaded:
     """Read the friendships, both ways; people of unknown gender (-1) are in no split."""
-    with named(folder / dataset.names[0]):
+    with reading(folder / dataset.names[0], REMEDY):
         raw = loadmat(folder / dataset.names[0])
     labels = raw["label"].ravel().astype(np.int64)
     index = undirected(raw["edge_index"], len(labels))

@@ -20,8 +20,8 @@ from torch import Tensor
 
 from sstcast.benchmarks.checks import wrong_label
 from sstcast.benchmarks.graphs import Loaded, Split, pack
-from sstcast.benchmarks.pickles import DAMAGED, load_pickle, load_torch
-from sstcast.errors import SSTCastError, in_short
+from sstcast.benchmarks.pickles import load_pickle, load_torch
+from sstcast.errors import SSTCastError, reading, shorten
 
 if TYPE_CHECKING:
     from sstcast.benchmarks.registry import Dataset
@@ -54,16 +54,14 @@ def read_table(path: Path, dataset: "Dataset") -> pd.DataFrame:
     Raises SSTCastError if it is empty, lacks a column or repeats an id.
     """
     options = dataset.options
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)  # of lines longer than the first
+    with reading(path, "save it as comma-separated text"), warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # of lines longer than the first
+        try:
             table = pd.read_csv(path, index_col=False, skip_blank_lines=False)
-    except pd.errors.EmptyDataError as error:
-        raise SSTCastError(f"{path}: empty; its first line must name the columns") from error
-    except pd.errors.ParserWarning as error:
-        raise SSTCastError(f"{path}: its lines have more columns than the first line names") from error
-    except DAMAGED as error:
-        raise SSTCastError(f"{path}: {in_short(error)}") from error
+        except pd.errors.EmptyDataError as error:
+            raise SSTCastError(f"{path}: empty; its first line must name the columns") from error
+        except pd.errors.ParserWarning as error:
+            raise SSTCastError(f"{path}: its lines have more columns than the first line names") from error
     wanted = [options["smiles"], *options["targets"], *(options[k] for k in ("id", "split") if options.get(k))]
     for name in wanted:
         if name not in table:
@@ -150,8 +148,8 @@ def _labels(table: pd.DataFrame, path: Path, dataset: "Dataset") -> NDArray[Any]
 def _listed(text: Any, path: Path, line: int) -> list[float]:
     try:
         return [float(value) for value in json.loads(text)]
-    except DAMAGED as error:
-        raise SSTCastError(f"{path}: line {line}: {text!r} is not a list of numbers") from error
+    except (ArithmeticError, RecursionError, TypeError, ValueError) as error:
+        raise SSTCastError(f"{path}: line {line}: {shorten(str(text))!r} is not a list of numbers") from error
 
 
 def _splits(folder: Path, table: pd.DataFrame, path: Path, dataset: "Dataset") -> list[Split]:

@@ -8,7 +8,8 @@ import numpy as np
 
 from sstcast.benchmarks.formats.arrays import splits_of, undirected
 from sstcast.benchmarks.graphs import Loaded, pack
-from sstcast.benchmarks.pickles import named
+from sstcast.benchmarks.pickles import REMEDY
+from sstcast.errors import reading
 
 if TYPE_CHECKING:
     from sstcast.benchmarks.registry import Dataset
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 def read(folder: Path, dataset: "Dataset") -> Loaded:
     """Read the graph, its links both ways."""
-    with named(folder / dataset.names[0]):
+    with reading(folder / dataset.names[0], REMEDY):
         raw = json.loads((folder / dataset.names[0]).read_text())
     pairs = [(i, j) for i, neighbours in enumerate(raw["links"]) for j in neighbours]
     nodes = len(raw["labels"])
