@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.io import loadmat
 
 from sstcast.config import read_config
 from sstcast.errors import SSTCastError, reading
@@ -73,6 +74,13 @@ def load_npy(path: Path, trust: bool = False) -> Any:
     return _unpickle(path, trust, lambda file: np.load(file, allow_pickle=True))
 
 
+def load_mat(path: Path, trust: bool = False) -> dict[str, Any]:
+    """Read a MATLAB file by the rules of `load_pickle`: some that are damaged crash SciPy's reader."""
+    kind = "a MATLAB file, which may crash its reader"
+    found: dict[str, Any] = _unpickle(path, trust, loadmat, kind)
+    return found
+
+
 class _Arrays(Mapping[str, Any]):
     def __init__(self, path: Path, trust: bool) -> None:
         self.path, self.trust = path, trust
@@ -111,13 +119,15 @@ def _of_objects(file: Any) -> bool:
     return bool(read(file)[2].hasobject)
 
 
-def _unpickle(path: Path, trust: bool, load: Callable[[io.BytesIO], Any]) -> Any:
+def _unpickle(
+    path: Path, trust: bool, load: Callable[[io.BytesIO], Any], kind: str = "a pickle, which may run any code"
+) -> Any:
     with reading(path, REMEDY):
         content = path.read_bytes()  # once: what is judged is what is opened
     digest = hashlib.sha256(content).hexdigest()
     if not trust and digest not in _known():
         raise SSTCastError(
-            f"{path}: a pickle, which may run any code, and none that is known (SHA-256 {digest}, "
+            f"{path}: {kind}, and none that is known (SHA-256 {digest}, "
             f"{len(content):,} bytes); if you trust those it comes from, open it with --trust"
         )
     with reading(path, REMEDY), warnings.catch_warnings():

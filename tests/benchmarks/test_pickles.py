@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy.io import savemat
 from small_own import npz, rewrite, run
 from small_raw import write
 from torch_geometric.data import Data
@@ -22,7 +23,7 @@ from torch_geometric.data import Data
 from sstcast import cli
 from sstcast.benchmarks import pickles
 from sstcast.benchmarks.load import load
-from sstcast.benchmarks.pickles import load_npy, load_npz, load_pickle, load_torch
+from sstcast.benchmarks.pickles import load_mat, load_npy, load_npz, load_pickle, load_torch
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.errors import SSTCastError
 
@@ -186,6 +187,14 @@ def test_one_s_own_objects_are_refused(tmp_path: Path, capsys: pytest.CaptureFix
     err = capsys.readouterr().err
     assert f"mine.npz: {REFUSED}" in err
     assert err.count("\n") == 1
+
+
+def test_a_matlab_file_is_read_only_if_trusted(tmp_path: Path) -> None:
+    """SciPy 1.17 crashes on some that are damaged."""
+    savemat(tmp_path / "a.mat", {"x": np.arange(3)})
+    with pytest.raises(SSTCastError, match=r"a\.mat: a MATLAB file, .* none that is known \(SHA-256 "):
+        load_mat(tmp_path / "a.mat")
+    assert load_mat(tmp_path / "a.mat", trust=True)["x"].tolist() == [[0, 1, 2]]
 
 
 def test_a_hostile_torch_file_is_refused(tmp_path: Path) -> None:

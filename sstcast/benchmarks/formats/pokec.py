@@ -5,12 +5,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from scipy.io import loadmat
 
 from sstcast.benchmarks.formats.arrays import splits_of, undirected
 from sstcast.benchmarks.graphs import Loaded, Split, pack
-from sstcast.benchmarks.pickles import REMEDY, load_npy
-from sstcast.errors import reading
+from sstcast.benchmarks.pickles import load_mat, load_npy
 
 if TYPE_CHECKING:
     from sstcast.benchmarks.registry import Dataset
@@ -18,8 +16,7 @@ if TYPE_CHECKING:
 
 def read(folder: Path, dataset: "Dataset") -> Loaded:
     """Read the friendships, both ways; people of unknown gender (-1) are in no split."""
-    with reading(folder / dataset.names[0], REMEDY):
-        raw = loadmat(folder / dataset.names[0])
+    raw = load_mat(folder / dataset.names[0], dataset.trust)
     labels = raw["label"].ravel().astype(np.int64)
     index = undirected(raw["edge_index"], len(labels))
     graph = {"x": raw["node_feat"].astype(np.float32), "edge_index": index, "y": labels}
