@@ -28,7 +28,7 @@ def globe() -> xr.DataArray:
 def to_bytes(sst: xr.DataArray, units: str, values: list[float], **encoding) -> bytes:
     """Write NetCDF with the time axis spelled out."""
     sst = sst.assign_coords(time=("time", np.array(values), {"units": units}))
-    return bytes(sst.to_dataset(name="sst").to_netcdf(engine="h5netcdf", encoding={"sst": encoding}))
+    return bytes(sst.to_dataset(name="sst").to_netcdf(engine="netcdf4", encoding={"sst": encoding}))
 
 
 SINCE_1978 = ("days since 1978-01-01 12:00:00", [(day - dt.date(1978, 1, 1)).days for day in DAYS])
