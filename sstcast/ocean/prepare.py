@@ -67,7 +67,6 @@ class _Preparation:
         self.path, self.region = source_path(data.source), data.box
         self.recipe = {
             "source": source_name(data),
-            "read": [data.variable, data.units, data.gaps],
             "region": self.region.model_dump(mode="json"),
             "layout": LAYOUT,
         }

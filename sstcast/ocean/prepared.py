@@ -2,6 +2,7 @@
 
 import datetime as dt
 import hashlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,11 +122,11 @@ def days_of(store: xr.Dataset) -> Days:
 
 
 def source_name(data: DataConfig) -> str:
-    """Name a source: its own name, and a hash of its full path."""
-    if data.source == "sample":
+    """Name a source and how it is read: its own name, and a hash of its full path and of the keys about reading."""
+    path, reading = Path(data.source), (data.variable, data.units, data.gaps)
+    if data.source == "sample" and reading == (None, None, 0):
         return "sample"
-    path = Path(data.source)
-    return f"{path.stem[:40]}-{_short(str(path.resolve()))}"
+    return f"{path.stem[:40]}-{_short(json.dumps([str(path.resolve()), *reading]))}"
 
 
 def _short(text: str) -> str:
