@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic
 from sstcast.ocean.days import BLOCK, STATUS, Day, block_of
-from sstcast.ocean.granule import FILL
 from sstcast.ocean.grid import Grid
+from sstcast.ocean.plausible import FILL
 from sstcast.ocean.sources import FIRST_DAY
 
 CALENDAR = 1 << 15  # days a chunk of time and status: till 2071 in one file
