@@ -149,6 +149,9 @@ def _zarr_metadata(root: Path) -> Iterator[tuple[str, Any]]:
                 raise Refused(f"{where} is not JSON") from error
             if not isinstance(content, dict):
                 raise Refused(f"{where} is not a JSON object")
+            version = {".zgroup": 2, ".zarray": 2, "zarr.json": 3}.get(name)
+            if version and content.get("zarr_format") != version:
+                raise Refused(f"{where} is not of format {version}")
             is_array |= name == ".zarray" or content.get("node_type") == "array"
             if name == ".zmetadata":
                 yield from _consolidated(where, content.get("metadata"), ".zarray")

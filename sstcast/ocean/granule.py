@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sstcast.hdf5 import Refused, check_hdf5
 from sstcast.ocean.grid import CELLS_PER_DEGREE, Grid
-from sstcast.ocean.plausible import FILL, Packed, oddity
+from sstcast.ocean.oddities import FILL, Packed, oddity
 
 VALID = (-300, 4500)  # hundredths of a degree, as the files of NOAA declare
 OISST = "oisst-avhrr-v02r01."  # how `id` begins in NOAA's daily files; a date follows
