@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # obstore has its types in stubs only
     from obstore.store import ClientConfig
 
 Result = TypeVar("Result")
+_GIVE = "give aws, ncei, psl, erddap, sample, simulator or a mirror"
 
 
 class Absent(Exception):
@@ -61,18 +62,18 @@ class Server:
     def __init__(self, base: str, time_limit: float, patience: Patience) -> None:
         """Connect to nothing yet; raise SSTCastError if `base` is neither a URL nor a folder."""
         self.folder = None if re.match("https?://", base) else Path(base).resolve()
-        if self.folder and not self.folder.is_dir():
-            raise SSTCastError(
-                f"--source {base}: neither a folder nor a URL; give aws, ncei, psl, erddap, sample, "
-                "simulator or a mirror"
-            )
+        if not base or (self.folder and not self.folder.is_dir()):
+            raise SSTCastError(f"--source {base}: neither a folder nor a URL; {_GIVE}")
         self._base, self._patience = base.rstrip("/"), patience
         self._options: ClientConfig = {
             "timeout": dt.timedelta(seconds=patience.time_limit or time_limit),
             "connect_timeout": dt.timedelta(seconds=min(10, patience.time_limit or time_limit)),
             "allow_http": True,
         }
-        self._store = self._connect(self._base)
+        try:
+            self._store = self._connect(self._base)
+        except ValueError as error:
+            raise SSTCastError(f"--source {base}: no address ({str(error).splitlines()[0]}); {_GIVE}") from error
         self._failures, self._resume, self._lock = 0, 0.0, threading.Lock()
         self._closed = threading.Event()
         self.down: str | None = None

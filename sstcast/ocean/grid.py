@@ -67,6 +67,8 @@ def _parse_box(region: str) -> "Region":
 
     try:
         west, east, south, north = (float(edge) for edge in region.split(","))
+        if not all(abs(edge) <= 360 for edge in (west, east, south, north)):  # nan is not, either
+            raise ValueError
     except ValueError:
         raise SSTCastError(f"--region {region}: write W,E,S,N in degrees, for instance 180,270,-15,15") from None
     return validate(Region, {"lon": [west, east], "lat": [south, north]}, f"--region {region}")

@@ -58,6 +58,9 @@ class RawStore:
     def writing(self) -> Iterator[None]:
         """Be the only one to write, or wait for that; raise SSTCastError if nothing can be written."""
         try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.with_name(f".{self.path.name}.lock").open("a"):
+                pass  # where no file can be made, waiting for a lock would not end
             with alone(self.path):
                 beside = self.path.parent.glob(f".{self.path.name}.*.nc*")
                 for leftover in [*self.path.rglob("*.partial"), *beside]:  # of a killed process
@@ -68,11 +71,11 @@ class RawStore:
         except OSError as error:
             full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
             reason = (
-                f"no space left on {self.path}'s disk; free some"
-                if full
-                else f"{self.path}: cannot write: {first_line(error)}; mend it"
+                "no space left on its disk; free some" if full else f"cannot write: {first_line(error)}; mend it"
             )
-            raise SSTCastError(f"{reason} and run the same command again, what is there is kept") from error
+            raise SSTCastError(
+                f"{self.path}: {reason} and run the same command again, what is there is kept"
+            ) from error
 
     def put(self, days: Mapping[dt.date, Day], last: dt.date) -> dict[dt.date, str]:
         """Keep `days`, block by block, on a calendar that reaches at least `last`.
