@@ -109,7 +109,7 @@ def test_bad_input_to_prepare(sstcast: Sstcast, run_yaml: Path, tmp_path: Path, 
     source = tmp_path / "bad.nc"
     data, overrides, words = bad_inputs(tmp_path, make_sst())[case]
     if data is not None:
-        data.to_netcdf(source, engine="h5netcdf")
+        data.to_netcdf(source, engine="netcdf4")
     before = files(tmp_path)
     sets = [argument for override in (f"data.source={source}", *overrides) for argument in ("--set", override)]
     code, _, err = sstcast("prepare", run_yaml, *sets)

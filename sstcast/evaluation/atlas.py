@@ -10,7 +10,7 @@ import xarray as xr
 
 from sstcast import __version__
 from sstcast.errors import SSTCastError
-from sstcast.evaluation.evaluate import LAYOUT, evaluate, scores_file
+from sstcast.evaluation.evaluate import LAYOUT, evaluate, open_scores
 from sstcast.evaluation.forecasts import Verification
 from sstcast.evaluation.images import read_stamp, write_png
 from sstcast.evaluation.maps import draw_forecast, draw_weeks
@@ -36,7 +36,7 @@ class Atlas:
     def __init__(self, run: Run, region: str | None = None) -> None:
         """Raise SSTCastError if the run covers nothing of `region`, a name or W,E,S,N in degrees."""
         self.run, self.region = run, region
-        with xr.open_dataset(scores_file(run), engine="h5netcdf") as tables:
+        with open_scores(run) as tables:
             self.tables = tables[["mse_by_cell", "bias_by_cell", "p_fdr", "mse_by_date"]].sel(units=DEGREES).load()
         self.weekly = self._weekly()
 

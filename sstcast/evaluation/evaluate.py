@@ -18,6 +18,7 @@ from sstcast.evaluation.summary import summarise
 from sstcast.files import alone, atomic
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
+from sstcast.stores import open_netcdf
 from sstcast.training.train import check_data
 
 LAYOUT = 2  # of metrics.json and scores.nc
@@ -27,6 +28,12 @@ BASELINES = {name: name for name in ("persistence", "climatology", "ridge")} | {
 def scores_file(run: Run) -> Path:
     """Return the path of the tables that scores and figures follow from."""
     return run.folder / "scores.nc"
+
+
+def open_scores(run: Run) -> xr.Dataset:
+    """Open the tables of an evaluated run; raise SSTCastError if they are damaged."""
+    path = scores_file(run)
+    return open_netcdf(path, f"delete it and run `sstcast evaluate {run.folder}`")
 
 
 def evaluate(run: Run) -> tuple[dict[str, Any], bool]:
@@ -61,7 +68,7 @@ def _evaluate(run: Run, digest: str) -> dict[str, Any]:
     tables = measure(run, data)
     with atomic(scores_file(run)) as temporary:
         packed = {"zlib": True, "complevel": 1, "shuffle": True}
-        tables.to_netcdf(temporary, engine="h5netcdf", encoding=dict.fromkeys(tables.data_vars, packed))
+        tables.to_netcdf(temporary, engine="netcdf4", encoding=dict.fromkeys(tables.data_vars, packed))
     metrics = {
         "layout": LAYOUT,
         "checkpoint": digest,
@@ -107,7 +114,7 @@ def compare(run: Run, other: Run) -> dict[str, Any]:
     for one in (run, other):
         evaluate(one)
     with (
-        xr.open_dataset(scores_file(run), engine="h5netcdf") as tables,
-        xr.open_dataset(scores_file(other), engine="h5netcdf") as reference,
+        open_scores(run) as tables,
+        open_scores(other) as reference,
     ):
         return compare_tables(tables, reference)

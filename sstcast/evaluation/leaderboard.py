@@ -17,7 +17,7 @@ import xarray as xr
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.evaluation.comparison import DATES
-from sstcast.evaluation.evaluate import LAYOUT, scores_file
+from sstcast.evaluation.evaluate import LAYOUT, open_scores
 from sstcast.evaluation.significance import adjust, diebold_mariano, memory
 from sstcast.evaluation.tables import DEGREES, MODEL, STANDARDISED
 from sstcast.runs import Run
@@ -104,7 +104,7 @@ class Evaluated:
     def losses(self, method: str) -> xr.DataArray:
         """Return the mean squared error by date in the units that this contest is decided in."""
         units = STANDARDISED if self.data.protocol == "paper" else DEGREES
-        with xr.open_dataset(scores_file(self.run), engine="h5netcdf") as tables:
+        with open_scores(self.run) as tables:
             return tables["mse_by_date"].sel(units=units, forecast=method).mean("lead").load()
 
 

@@ -5,14 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import xarray as xr
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from rich.console import Console
 from rich.progress import track
 
 from sstcast.evaluation import sections
 from sstcast.evaluation.atlas import REFERENCE, Atlas, checkpoint_stamp, credit
-from sstcast.evaluation.evaluate import evaluate, scores_file
+from sstcast.evaluation.evaluate import evaluate, open_scores
 from sstcast.evaluation.sections import Section
 from sstcast.evaluation.tables import DEGREES, MODEL
 from sstcast.files import atomic
@@ -52,7 +51,7 @@ def write_report(run: Run) -> tuple[Path, bool]:
 
 def _sections(run: Run, metrics: dict[str, Any]) -> list[Section]:
     """Return the parts of the page in order."""
-    with xr.open_dataset(scores_file(run), engine="h5netcdf") as file:
+    with open_scores(run) as file:
         tables = file[["mse_by_date", "index"]].load()
     atlas = Atlas(run)
     parts: list[Callable[[], Section]] = [

@@ -40,10 +40,10 @@ def copy(run: Run, folder: Path, error: float = 1, **changes: Any) -> Run:
     metrics = json.loads(copied.metrics.read_text())
     metrics["scores"]["model"]["degC"]["rmse"] *= error
     copied.metrics.write_text(json.dumps(metrics))
-    with xr.open_dataset(scores_file(run), engine="h5netcdf") as tables:
+    with xr.open_dataset(scores_file(run), engine="netcdf4") as tables:
         altered = tables.load()
     altered["mse_by_date"].loc[{"forecast": "model"}] *= error**2
-    altered.to_netcdf(scores_file(copied), engine="h5netcdf")
+    altered.to_netcdf(scores_file(copied), engine="netcdf4")
     return copied
 
 

@@ -14,7 +14,7 @@ SHARED = Path(__file__).parents[2].parent / "shared/data/ocean"
 
 
 def write(dataset: xr.Dataset, path: Path) -> Path:
-    dataset.to_netcdf(path, engine="h5netcdf")
+    dataset.to_netcdf(path, engine="netcdf4")
     return path
 
 

@@ -144,7 +144,7 @@ def test_a_real_day_of_noaa_through_fetch_and_prepare(tmp_path: Path) -> None:
     assert (share[:11] >= 0.999).all()
     assert 0.98 < share[11] < 0.999
     coarse = coarsen(native, ocean, region)
-    source = xr.open_dataset(original, engine="h5netcdf")["sst"][0, 0].sel(lat=slice(-15, 15), lon=slice(180, 270))
+    source = xr.open_dataset(original, engine="netcdf4")["sst"][0, 0].sel(lat=slice(-15, 15), lon=slice(180, 270))
     wet = ocean_fraction(ocean, region).values >= 0.5
     np.testing.assert_allclose(coarse.values[0, wet], source.coarsen(lat=2, lon=2).mean().values[wet], atol=1e-4)
     assert np.isnan(coarse.values[0, ~wet]).all()
