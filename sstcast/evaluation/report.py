@@ -14,7 +14,7 @@ from sstcast.evaluation.atlas import REFERENCE, Atlas, checkpoint_stamp, credit
 from sstcast.evaluation.evaluate import evaluate, open_scores
 from sstcast.evaluation.sections import Section
 from sstcast.evaluation.tables import DEGREES, MODEL
-from sstcast.files import atomic
+from sstcast.files import alone, atomic
 from sstcast.runs import Run
 
 HEAD = 1000  # characters of the page in which its stamp lies
@@ -25,10 +25,15 @@ def write_report(run: Run) -> tuple[Path, bool]:
 
     Returns its path and whether there was anything to do: a page of the same checkpoints is kept.
     """
+    with alone(run.forecasts):
+        return _write(run)
+
+
+def _write(run: Run) -> tuple[Path, bool]:
     metrics, _ = evaluate(run)
     stamp = checkpoint_stamp(metrics)
-    if run.report.exists():
-        with run.report.open(encoding="utf-8") as file:
+    if run.report.is_file():
+        with run.report.open(encoding="utf-8", errors="replace") as file:
             if stamp in file.read(HEAD):
                 return run.report, False
     page = Environment(

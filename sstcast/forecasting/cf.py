@@ -74,7 +74,7 @@ def check_out(path: Path) -> None:
     if path.suffix not in SUFFIXES:
         raise SSTCastError(f"--out {path}: name a file that ends in {' or '.join(SUFFIXES)}")
     if path.exists() and recipe_of(path) is None:
-        raise SSTCastError(f"--out {path}: exists and is no forecast; name another file")
+        raise SSTCastError(f"--out {path}: exists and is no forecast; delete it or name another file")
 
 
 def recipe_of(path: Path) -> str | None:
