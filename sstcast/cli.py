@@ -122,7 +122,10 @@ def status(
     """Say which days are on disk: source, years, gaps, preliminary days, size."""
     from sstcast.ocean.status import status
 
-    for store in status(folder):
+    def complain(text: str) -> None:
+        typer.echo(f"sstcast: {text}", err=True)
+
+    for store in status(folder, complain):
         print("\n".join(store.lines()))
 
 

@@ -142,7 +142,6 @@ def test_bad_input_to_the_other_verbs(sstcast: Sstcast, run_yaml: Path, tmp_path
         for word in words:
             assert word in err
 
-    fails(["cube.zarr", "sstcast prepare"], "train", run_yaml)
     fails(["absent.yaml"], "train", tmp_path / "absent.yaml")
     fails(["runs/small", "not a run"], "evaluate", run)
     sstcast("prepare", run_yaml)

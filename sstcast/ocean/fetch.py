@@ -37,9 +37,9 @@ def fetch(request: FetchRequest, say: Callable[[str], object] = print) -> FetchR
             with days_progress(name, len(need)) as progress:
                 for batch in reader(need, progress):
                     good = {d: day for d, day in batch.items() if isinstance(day, Day)}
-                    store.put(good, request.end)
-                    fetched.update(good)
-                    for d, reason in batch.items():
+                    odd = store.put(good, request.end)
+                    fetched.update(good.keys() - odd.keys())
+                    for d, reason in (batch | odd).items():
                         if isinstance(reason, str):
                             failures[d].append(f"{name}: {reason}")
         after = dict(zip(days, store.status(days).tolist(), strict=True))

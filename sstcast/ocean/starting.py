@@ -212,6 +212,6 @@ def _found(
         f"{place.tile[0]} x {place.tile[1]}, {inside:.0%} ocean",
         f"  splits: train to {data.splits.train[1]}, test from {data.splits.test[0]}; {data.history} days give "
         f"{data.horizon}",
-        f"{out}: written; next: sstcast prepare {out} && sstcast train {out}",
+        f"{out}: written; next: sstcast train {out}",
         f"then: sstcast forecast {config.folder.parent / _name(out.stem)}",
     ]

@@ -136,7 +136,7 @@ def test_a_full_disk_ends_the_fetch_in_one_line(aws, tmp_path: Path, monkeypatch
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(SSTCastError, match="no space left on the disk"):
+    with pytest.raises(SSTCastError, match="no space left on its disk"):
         get(tmp_path)
     monkeypatch.setattr(Path, "replace", rename)
     assert_right(tmp_path, DAYS[:4])

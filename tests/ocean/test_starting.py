@@ -83,7 +83,7 @@ def test_what_it_writes_can_be_trained_on(tmp_path: Path, write: Callable[[Path]
     write(tmp_path)
     out = tmp_path / "mine.yaml"
     lines = start(str(tmp_path / "source"), out)
-    assert f"sstcast prepare {out}" in lines[-2]
+    assert f"sstcast train {out}" in lines[-2]
     config = load_config(out, [f"data.directory={tmp_path / 'prepared'}"])
     _, anomalies = prepare(config.data, say=lambda line: None).open()
     tiles, shape, gaps, history = SOURCES[write]
