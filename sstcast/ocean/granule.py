@@ -34,14 +34,19 @@ class BadFile(Exception):
 class Granule:
     """Days of one file on a grid: `fields[day]` is `[lat, lon]` in hundredths of degC, `FILL` on land.
 
-    `notice` says in words that the file is simulated, and is empty for observations. `span` names the days
+    `notice` says in words that the file is simulated, and is empty for observations. `days` are those that
     the file itself holds.
     """
 
     fields: dict[dt.date, Packed]
     preliminary: bool
     notice: str
-    span: str
+    days: tuple[dt.date, ...]
+
+    @property
+    def span(self) -> str:
+        """The first and the last day of the file, in words."""
+        return " to ".join(sorted({str(min(self.days)), str(max(self.days))}))
 
 
 def read_granule(data: bytes | Path, days: Sequence[dt.date], grid: Grid, trusted: bool = False) -> Granule:
@@ -70,6 +75,8 @@ def pack(celsius: NDArray[Any]) -> Packed:
 def _read(
     variables: Any, attributes: Mapping[str, Any], days: Sequence[dt.date], grid: Grid, trusted: bool
 ) -> Granule:
+    if "sst" not in variables:
+        raise BadFile("no variable 'sst' in it")
     sst = variables["sst"]
     lat, lon = (
         np.asarray(_either(variables, names)[:], float) for names in (("lat", "latitude"), ("lon", "longitude"))
@@ -78,6 +85,8 @@ def _read(
     if sst.shape[-2:] != (lat.size, lon.size):
         raise BadFile(f"wrong grid: sst is {sst.shape}, its axes {lat.size} x {lon.size}")
     held = dates(variables["time"])
+    if not held:
+        raise BadFile("holds no day")
     title, name = (str(_attribute(attributes, key, "")) for key in ("title", "id"))
     simulated = "simulated" in title.lower()
     if not trusted:
@@ -94,7 +103,7 @@ def _read(
         fields=fields,
         preliminary="preliminary" in name.lower(),
         notice=title if simulated else "",
-        span=" to ".join(sorted({str(min(held)), str(max(held))})),
+        days=tuple(held),
     )
 
 

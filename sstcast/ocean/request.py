@@ -79,7 +79,7 @@ class FetchReport:
     """What a fetch did: how many days were `fetched`, and how many `present` before.
 
     `missing` gives each day that could not be had its reason; `preliminary` are the days asked for that
-    NOAA will still replace.
+    NOAA will still replace. `unused` gives each file of a folder that gave nothing its reason.
     """
 
     path: Path
@@ -87,6 +87,7 @@ class FetchReport:
     present: int
     preliminary: tuple[dt.date, ...]
     missing: dict[dt.date, str]
+    unused: dict[str, str] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -105,4 +106,4 @@ class FetchReport:
         for first, last, reason in day_ranges(self.missing):
             days = str(first) if first == last else f"{first}..{last} ({(last - first).days + 1} days)"
             lines.append(f"missing {days}: {reason}")
-        return lines
+        return lines + [f"not used {name}: {reason}" for name, reason in sorted(self.unused.items())]
