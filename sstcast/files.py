@@ -42,7 +42,10 @@ def alone(path: Path) -> Iterator[None]:
     path = _target(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with space_for(path):
-        lock = FileLock(path.with_name(f".{path.name}.lock"), is_singleton=True)
+        place = path.with_name(f".{path.name}.lock")
+        if not place.exists():
+            place.open("a").close()  # where no file can be, filelock would wait for one for ever
+        lock = FileLock(place, is_singleton=True)
         try:
             held = lock.acquire(blocking=False)
         except Timeout:
