@@ -301,7 +301,11 @@ def read_config(path: Path) -> dict[str, Any]:
         return raw
     if not isinstance(base, str):
         raise SSTCastError(f"{path}: base: give the path of a YAML file, relative to this one")
-    for section, keys in read_yaml(path.parent / usable_path(Path(base))).items():
+    try:
+        below = read_yaml(path.parent / usable_path(Path(base)))
+    except (SSTCastError, ValueError) as error:
+        raise SSTCastError(f"{path}: base: {error}") from None
+    for section, keys in below.items():
         both = isinstance(keys, dict) and isinstance(raw.get(section), dict)
         raw[section] = keys | raw[section] if both else raw.get(section, keys)
     return raw

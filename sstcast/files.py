@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 PACKAGE = Path(__file__).parent
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+LITTLE = 2**20  # bytes: what is left of a disk on which a library could not write on
 FULL = "no space left on its disk; free some and run the same command again"
 FIRST_PROCESS = os.environ.get("LOCAL_RANK", "0") == "0"  # of those that train together; the others are silent
 
@@ -42,7 +43,10 @@ def alone(path: Path) -> Iterator[None]:
     path = _target(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with space_for(path):
-        lock = FileLock(path.with_name(f".{path.name}.lock"), is_singleton=True)
+        place = path.with_name(f".{path.name}.lock")
+        if not place.exists():
+            place.open("a").close()  # where no file can be, filelock would wait for one for ever
+        lock = FileLock(place, is_singleton=True)
         try:
             held = lock.acquire(blocking=False)
         except Timeout:
@@ -103,10 +107,11 @@ def is_full(error: BaseException, path: Path | None = None) -> bool:
         cause = cause.__cause__ or cause.__context__
     if any(getattr(e, "errno", None) in NO_SPACE or os.strerror(errno.ENOSPC) in str(e) for e in chain):
         return True
-    if path is None or not isinstance(error, (OSError, RuntimeError)):
+    if path is None or getattr(error, "errno", None) is not None or not isinstance(error, (OSError, RuntimeError)):
         return False
     with suppress(OSError):
-        return shutil.disk_usage(path.parent).free == 0
+        disk = shutil.disk_usage(path.parent)
+        return disk.free < LITTLE < disk.total
     return False
 
 

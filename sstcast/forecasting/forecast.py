@@ -4,6 +4,7 @@ import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
 
+from sstcast.config import FIRST_YEAR, LAST_YEAR
 from sstcast.errors import SSTCastError
 from sstcast.files import alone
 from sstcast.forecasting.cf import check_out, recipe_of, write
@@ -62,6 +63,9 @@ def _read_date(text: str) -> dt.date | None:
     if text == LATEST:
         return None
     try:
-        return dt.datetime.strptime(text, "%Y-%m-%d").date()
+        day = dt.datetime.strptime(text, "%Y-%m-%d").date()
+        if not FIRST_YEAR <= day.year <= LAST_YEAR:
+            raise ValueError
+        return day
     except ValueError:
         raise SSTCastError(f"--date {text}: write YYYY-MM-DD or {LATEST}") from None

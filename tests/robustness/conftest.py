@@ -32,7 +32,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             "splits": {
                 "train": [2001, 2001],
                 "validation": ["2002-01-01", "2002-01-20"],
-                "test": ["2002-03-01", "2002-05-20"],
+                "test": ["2002-03-01", "2002-06-10"],
             },
         },
         "model": {"name": "mpnn-vn", "width": 4, "layers": 1},

@@ -17,7 +17,7 @@ def test_command_lines(world: Path) -> None:
         family.try_out("unknown option", ("--nonsense",), verb, "--nonsense")
         family.try_out(
             "too many",
-            ("argument", "rgument"),
+            ("--x", "--y", "rgument"),
             verb,
             *(["x"] * 40 if verb not in ("evaluate", "map") else ["--x"]),
             "--y",
@@ -104,7 +104,7 @@ def test_command_lines(world: Path) -> None:
         "x.txt",
         "",
     ):
-        family.try_out("out", ("--out", str(out)), "forecast", run, "--out", out)
+        family.try_out("out", ("--out", str(out), "/dev/null: "), "forecast", run, "--out", out)
     for against in ("persistance", "", absent, world, "/dev/null", world / "small.yaml"):
         family.try_out("against", ("--against", "config.yaml"), "evaluate", run, "--against", against)
     for resume in (absent, world, "", "/dev/null"):

@@ -8,7 +8,9 @@ import pytest
 import torch
 from bad import CHANGES, Family, changed, run
 
-from sstcast.evaluation import atlas, report, sections
+from sstcast.evaluation import atlas, evaluate, report, sections
+from sstcast.evaluation.forecasts import ModelMethod, Verification
+from sstcast.runs import Run
 
 READERS = {  # and whether the verb makes the file anew
     "config.yaml": ("evaluate", "runs", "leaderboard", "forecast", "resume"),
@@ -36,6 +38,19 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(atlas, "write_png", lambda figure, path, stamp: None)
 
 
+@pytest.fixture
+def known_tables(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Load the checkpoint to evaluate a run, and take the forecasts as made."""
+    with evaluate.open_scores(Run(world / "runs/small")) as file:
+        tables = file.load()
+
+    def measure(run: Run, data: Verification) -> Any:
+        ModelMethod(run, data.windows)
+        return tables
+
+    monkeypatch.setattr(evaluate, "measure", measure)
+
+
 def command(verb: str, world: Path) -> list[object]:
     folder = world / "runs/small"
     return {
@@ -46,7 +61,7 @@ def command(verb: str, world: Path) -> list[object]:
     }.get(verb, [verb, folder])
 
 
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("quick", "known_tables")
 def test_files_of_a_run(world: Path) -> None:
     family, chance = Family("files of a run", world), random.Random(2)
     for name, verbs in READERS.items():
@@ -94,6 +109,7 @@ def contents() -> dict[str, Any]:
     }  # fmt: skip
 
 
+@pytest.mark.usefixtures("known_tables")
 @pytest.mark.parametrize("name", ["best.pt", "step-000000001.pt"])
 def test_checkpoints_of_something_else(world: Path, tmp_path: Path, name: str) -> None:
     family, folder = Family(f"checkpoints, {name}", world), world / "runs/small"

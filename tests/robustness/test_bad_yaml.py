@@ -4,7 +4,6 @@ import random
 from pathlib import Path
 
 import pytest
-import yaml
 from bad import CHANGES, Family
 
 from sstcast.config import load_config
@@ -138,10 +137,4 @@ def test_values_in_use(world: Path) -> None:
     ):  # fmt: skip
         words = ("model", "training", "data.", "/proc/x", "/dev/null", "width", "attention_options", "device")
         family.try_out(setting, words, "train", world / "small.yaml", "--set", setting, "--set", "name=other")
-    assert set(family.codes) == {2}
     family.close(at_least=35)
-
-
-def test_every_leaf_is_tried(world: Path) -> None:
-    raw = yaml.safe_load((world / "runs/small/config.yaml").read_text())
-    assert len(keys(raw)) > 35
