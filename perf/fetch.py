@@ -83,6 +83,7 @@ def daily_files(template: bytes, days: list[dt.date]) -> dict[str, bytes]:
         buffer = io.BytesIO(template)
         with h5py.File(buffer, "r+") as file:
             file["time"][0] = (day - dt.date(1978, 1, 1)).days
+            file.attrs["id"] = Path(Daily("aws", "").files(day)[0]).name
         files["/" + Daily("aws", "").files(day)[0]] = buffer.getvalue()
     return files
 

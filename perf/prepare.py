@@ -22,10 +22,10 @@ import yaml
 
 from sstcast import __version__
 from sstcast.config import load_config
-from sstcast.ocean.cube import open_sst
 from sstcast.ocean.daily_file import canonical_name, write_day
 from sstcast.ocean.fetch import fetch
 from sstcast.ocean.prepare import prepare
+from sstcast.ocean.reading import open_sst
 from sstcast.ocean.request import FetchRequest
 from sstcast.ocean.simulator import Simulator
 
@@ -34,7 +34,7 @@ CHILD = """
 import re, sys, time
 from pathlib import Path
 from sstcast.config import load_config
-from sstcast.ocean.cube import open_sst
+from sstcast.ocean.reading import open_sst
 from sstcast.ocean.prepare import prepare
 data = load_config(Path(sys.argv[1])).data
 started = time.perf_counter()

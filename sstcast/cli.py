@@ -3,6 +3,7 @@
 Rooms are imported inside the verbs, so that `--help` answers at once.
 """
 
+import io
 import signal
 import sys
 from datetime import date, datetime, timedelta
@@ -12,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from sstcast import __version__
+from sstcast.ending import explain, flush
 from sstcast.errors import SSTCastError
 from sstcast.files import FIRST_PROCESS, PACKAGE
 
@@ -37,19 +39,32 @@ def day_option(text: str) -> Any:
 
 
 def main() -> None:
-    """Run `sstcast`; errors a user can mend take one line on stderr and exit with 2."""
+    """Run `sstcast`: whatever ends it early takes one line on stderr, and `explain` says which code."""
     debug = "--debug" in sys.argv
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may lack °, and a path be no text
     try:
-        code = app(args=[argument for argument in sys.argv[1:] if argument != "--debug"], standalone_mode=False)
-    except Exception as error:
-        usage = getattr(error, "format_message", None)  # wrong arguments, in Typer's own words
-        if debug or not (usage or isinstance(error, (SSTCastError, OSError))):
+        code = _run([argument for argument in sys.argv[1:] if argument != "--debug"])
+        sys.stdout.flush()
+    except (Exception, KeyboardInterrupt) as error:
+        if debug:
             raise
-        message = " ".join((usage() if usage else str(error)).split())
-        if message and FIRST_PROCESS:  # without any argument the help has been printed already
-            print(f"sstcast: {message}{'; see sstcast --help' if usage else ''}", file=sys.stderr)
-        code = 2
+        code, line = explain(error)
+        if line and FIRST_PROCESS:
+            print(f"sstcast: {line}", file=sys.stderr)
+    flush()
     sys.exit(code)
+
+
+def _run(arguments: list[str]) -> int:
+    """Run a verb; unlike Typer's own way to, this leaves every exception as it is."""
+    command = typer.main.get_command(app)
+    try:
+        with command.make_context("sstcast", arguments) as context:
+            command.invoke(context)
+    except typer.Exit as end:
+        return end.exit_code
+    return 0
 
 
 def show_version(wanted: bool) -> None:
@@ -108,8 +123,26 @@ def status(
     """Say which days are on disk: source, years, gaps, preliminary days, size."""
     from sstcast.ocean.status import status
 
-    for store in status(folder):
+    def complain(text: str) -> None:
+        typer.echo(f"sstcast: {text}", err=True)
+
+    for store in status(folder, complain):
         print("\n".join(store.lines()))
+
+
+@app.command()
+def init(
+    source: Annotated[str, typer.Argument(help="A NetCDF file, a Zarr store, a folder of them, or sample.")],
+    out: Annotated[Path | None, typer.Option(help="The YAML to write; by default named after the source.")] = None,
+    variable: Annotated[str | None, typer.Option(help="Which one, where that is not clear.")] = None,
+    units: Annotated[
+        str | None, typer.Option(help="Its units, where the file does not tell: K, degC, ...")
+    ] = None,
+) -> None:
+    """Look into a source of temperatures and write a configuration that trains on it."""
+    from sstcast.ocean.starting import start
+
+    print("\n".join(start(source, out, variable, units)))
 
 
 @app.command()
@@ -190,6 +223,9 @@ def benchmark(
     root: Root = None,
     seeds: Annotated[str, typer.Option(help="For instance 0..3, or 0.")] = "0",
     set_: Set = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Open raw files that are pickles and not known; they may run any code.")
+    ] = False,
 ) -> None:
     """Fit a model to a graph data set, and score it on its test split."""
     from sstcast.benchmarks.config import load_benchmark
@@ -200,7 +236,7 @@ def benchmark(
 
     config = load_benchmark(dataset, model, root, set_)
     try:
-        results = run_benchmark(config, parse_seeds(seeds))
+        results = run_benchmark(config, parse_seeds(seeds), trust)
     except Interrupted as stop:
         print(f"{config.folder}: interrupted and saved; the same command continues", file=sys.stderr)
         raise typer.Exit(128 + stop.signal) from None

@@ -5,24 +5,44 @@ configuration is saved with the run.
 """
 
 import datetime as dt
-import difflib
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    field_validator,
+    model_validator,
+)
 
 from sstcast.errors import SSTCastError
 from sstcast.files import packaged
+from sstcast.plain_yaml import parse_yaml, read_yaml
+from sstcast.validation import Strict as Strict
+from sstcast.validation import suggest as suggest
+from sstcast.validation import usable_path
+from sstcast.validation import validate as validate
 
-Model = TypeVar("Model", bound=BaseModel)
 LARGEST_SEED = 2**63 - 1  # of PyTorch's generators
+MOST_SEEDS = 1000
+FIRST_YEAR, LAST_YEAR = 1678, 2261  # of time in nanoseconds
 
 
-class Strict(BaseModel):
-    """A frozen model that refuses keys it does not know."""
+Count = Annotated[int, Field(ge=1, le=10**9)]
+Days = Annotated[int, Field(ge=1, le=10_000)]
+Side = Annotated[int, Field(ge=1, le=10_000)]  # of a tile or a node, in cells
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+
+Folder = Annotated[Path, AfterValidator(usable_path)]
+Place = Annotated[
+    str, AfterValidator(lambda text: str(usable_path(Path(text))) if text[:1] == "~" or "\0" in text else text)
+]
 
 
 def _span(value: Any) -> Any:
@@ -31,6 +51,11 @@ def _span(value: Any) -> Any:
         raise ValueError("give [first, last], years or ISO dates")
 
     def day(item: Any, month_day: str) -> Any:
+        if isinstance(item, bool) or not isinstance(item, (int, str, dt.date)):
+            raise ValueError(f"{item}: give a year or an ISO date")
+        year = item if isinstance(item, int) else getattr(item, "year", FIRST_YEAR)
+        if not FIRST_YEAR <= year <= LAST_YEAR:
+            raise ValueError(f"{str(year)[:20]}: give years from {FIRST_YEAR} to {LAST_YEAR}")
         return f"{item:04d}-{month_day}" if isinstance(item, int) else item
 
     return day(value[0], "01-01"), day(value[1], "12-31")
@@ -66,35 +91,54 @@ class Region(Strict):
 
     lon: tuple[float, float]
     lat: tuple[float, float]
-    coarsen: int = Field(default=1, ge=1)
+    coarsen: Side = 1
     min_ocean: float = Field(default=0.5, gt=0, le=1)
-    tile: tuple[int, int] = (30, 30)
+    tile: tuple[Side, Side] = (30, 30)
     skip: tuple[int, ...] = ()
     land_tiles: Literal["refuse", "keep"] = "refuse"
 
-    @model_validator(mode="after")
-    def _box(self) -> "Region":
-        if not -90 <= self.lat[0] < self.lat[1] <= 90:
-            raise ValueError("lat must be [south, north] within -90..90")
-        if self.lon[0] == self.lon[1] or min(self.tile) < 1:
-            raise ValueError("lon must be [west, east] and tile [rows, columns], none of them empty")
-        return self
+    @field_validator("lat")
+    @classmethod
+    def _south_to_north(cls, lat: tuple[float, float]) -> tuple[float, float]:
+        if lat[0] > lat[1]:
+            raise ValueError(f"[{lat[0]:g}, {lat[1]:g}] is north first; write [{lat[1]:g}, {lat[0]:g}]")
+        if not -90 <= lat[0] < lat[1] <= 90:
+            raise ValueError("must be [south, north] within -90..90, and not empty")
+        return lat
+
+    @field_validator("lon")
+    @classmethod
+    def _west_to_east(cls, lon: tuple[float, float]) -> tuple[float, float]:
+        west, east = lon
+        if not (-360 <= west <= 720 and -360 <= east <= 720) or west == east or east - west > 360:
+            raise ValueError("must be [west, east] within -360..720, not empty and no more than once around")
+        return lon
+
+
+def _name_or_box(value: Any) -> str:
+    return "name" if isinstance(value, str) else "box"
 
 
 class DataConfig(Strict):
     """Where the temperatures come from and what becomes of them.
 
     `source` is `sample` (the ocean that ships with sstcast), or a NetCDF file, a folder of NetCDF files or
-    a Zarr store. `region` is a name in `configs/regions.yaml` or a `Region`. Prepared stores go to
-    `directory`. `history` and `horizon` are in days.
+    a Zarr store. `variable` and `units` are for sources that do not tell them, or wrongly. Up to `gaps` days in a
+    row without a value are filled linearly in time. `region` is a name in `configs/regions.yaml` or a `Region`.
+    Prepared stores go to `directory`. `history` and `horizon` are in days.
     """
 
-    source: str = "sample"
-    region: str | Region = "tasman"
+    source: Place = "sample"
+    variable: str | None = None
+    units: str | None = None
+    gaps: int = Field(default=0, ge=0, le=366)
+    region: Annotated[Annotated[str, Tag("name")] | Annotated[Region, Tag("box")], Discriminator(_name_or_box)] = (
+        "tasman"
+    )
     protocol: Literal["physical", "paper"] = "physical"
-    directory: Path = Path("data/prepared")
-    history: int = Field(default=42, ge=1)
-    horizon: int = Field(default=28, ge=1)
+    directory: Folder = Path("data/prepared")
+    history: Days = 42
+    horizon: Days = 28
     splits: Splits
 
     @property
@@ -120,31 +164,31 @@ class TrainingConfig(Strict):
       Up to `skip_nonfinite` steps whose loss is not finite are left out; one more stops the run.
     """
 
-    epochs: int = Field(default=100, ge=1)
-    batch_size: int = Field(default=20, ge=1)
-    windows_per_epoch: int | None = Field(default=None, ge=1)
-    patience: int | None = Field(default=None, ge=1)
+    epochs: Count = 100
+    batch_size: Count = 20
+    windows_per_epoch: Count | None = None
+    patience: Count | None = None
     seed: int = Field(default=0, ge=0, le=LARGEST_SEED)
     optimizer: Literal["adam", "adamw"] = "adam"
     learning_rate: float = Field(default=1e-3, gt=0)
     weight_decay: float = Field(default=0.0, ge=0)
     schedule: Literal["constant", "cosine", "one-cycle"] = "constant"
-    warmup: int = Field(default=0, ge=0)
+    warmup: int = Field(default=0, ge=0, le=10**9)
     clip: float | None = Field(default=None, gt=0)
     ema: float | None = Field(default=None, gt=0, lt=1)
-    accumulate: int = Field(default=1, ge=1)
+    accumulate: Count = 1
     precision: Literal["auto", "32-true", "bf16-mixed"] = "auto"
     compile: bool | Literal["auto"] = "auto"
     cuda_graphs: bool = True
     tf32: bool = True
     fused: bool = True
-    skip_nonfinite: int = Field(default=0, ge=0)
+    skip_nonfinite: int = Field(default=0, ge=0, le=10**9)
     device: str = "auto"
-    devices: int = Field(default=1, ge=1)
+    devices: int = Field(default=1, ge=1, le=10_000)
     strategy: Literal["auto", "ddp"] = "auto"
     checkpoint_minutes: float = Field(default=1.0, gt=0)
-    checkpoint_steps: int | None = Field(default=None, ge=1)
-    keep: int = Field(default=2, ge=1)
+    checkpoint_steps: Count | None = None
+    keep: Count = 2
 
     @model_validator(mode="after")
     def _parts(self) -> "TrainingConfig":
@@ -177,8 +221,8 @@ class ModelConfig(BaseModel):
 class RunConfig(Strict):
     """One run: what `sstcast train` reads."""
 
-    name: str = Field(pattern=FOLDER_NAME)
-    runs: Path = Path("runs")
+    name: str = Field(pattern=FOLDER_NAME, max_length=100)
+    runs: Folder = Path("runs")
     data: DataConfig
     model: ModelConfig
     training: TrainingConfig = TrainingConfig()
@@ -216,18 +260,21 @@ def apply_overrides(raw: dict[str, Any], overrides: list[str] | None) -> None:
     """Write each `key.sub=value` into the nested `raw`; raise SSTCastError for what is not of this form."""
     for override in overrides or []:
         key, equals, value = override.partition("=")
-        if not equals or not key:
+        if not equals or not all(key.split(".")):
             raise SSTCastError(f"--set {override}: write --set key=value, for instance --set training.epochs=3")
-        _assign(raw, key.split("."), _parse(value, f"--set {override}"), override)
+        _assign(raw, key.split("."), parse_yaml(value, f"--set {override}"), override)
 
 
 def parse_seeds(text: str) -> list[int]:
     """Return the seeds of `0..4` (both inclusive), `7` or `0,2,5`; raise SSTCastError for anything else."""
     first, dots, last = text.partition("..")
     try:
-        seeds = list(range(int(first), int(last) + 1)) if dots else [int(seed) for seed in text.split(",")]
+        some = range(int(first), int(last) + 1) if dots else [int(seed) for seed in text.split(",")]
     except ValueError:
-        seeds = []
+        some = []
+    if some[MOST_SEEDS:]:
+        raise SSTCastError(f"--seeds {text}: more than {MOST_SEEDS:,} seeds; write fewer")
+    seeds = list(some)
     if not seeds or min(seeds) < 0 or max(seeds) > LARGEST_SEED or len(set(seeds)) < len(seeds):
         raise SSTCastError(f"--seeds {text}: write 0..4, 7 or 0,2,5")
     return seeds
@@ -236,7 +283,7 @@ def parse_seeds(text: str) -> list[int]:
 def load_region(name: str) -> Region:
     """Look a region up in `configs/regions.yaml`."""
     path = packaged("configs/regions.yaml")
-    regions = _read_yaml(path)
+    regions = read_yaml(path)
     if name not in regions:
         raise SSTCastError(f"data.region: no region {name!r}{suggest(name, regions)}; known: {', '.join(regions)}")
     return validate(Region, regions[name], f"{path.name}: {name}")
@@ -244,73 +291,24 @@ def load_region(name: str) -> Region:
 
 def save_config(config: BaseModel, path: Path) -> None:
     """Write the resolved configuration, every default spelled out."""
-    path.write_text(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
-
-
-def validate(model: type[Model], raw: Any, where: str) -> Model:
-    """Build `model` from plain data; raise SSTCastError with one line on the first thing that is wrong."""
-    try:
-        return model.model_validate(raw)
-    except ValidationError as error:
-        raise SSTCastError(f"{where}: {_first_error(error, model)}") from None
-
-
-def suggest(name: str, known: Any) -> str:
-    """Return `; did you mean 'x'?` for the nearest known name, or nothing."""
-    near = difflib.get_close_matches(name, [str(k) for k in known], n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else ""
-
-
-def _first_error(error: ValidationError, model: type[BaseModel]) -> str:
-    first = error.errors(include_url=False)[0]
-    key = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        return f"{key}: unknown key{suggest(str(first['loc'][-1]), _keys(model, first['loc'][:-1]))}"
-    message = first["msg"].removeprefix("Value error, ").replace("Field required", "is missing")
-    return f"{key}: {message}" if key else message
-
-
-def _keys(model: Any, path: tuple[Any, ...]) -> list[str]:
-    for part in path:
-        field = model.model_fields.get(part)
-        if field is None or not (isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)):
-            return []
-        model = field.annotation
-    return list(model.model_fields)
+    path.write_text(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False), encoding="utf-8")
 
 
 def read_config(path: Path) -> dict[str, Any]:
     """Read a YAML file of sections, on top of the one it names as its `base`."""
-    raw = _read_yaml(path)
+    raw = read_yaml(path)
     if (base := raw.pop("base", None)) is None:
         return raw
     if not isinstance(base, str):
         raise SSTCastError(f"{path}: base: give the path of a YAML file, relative to this one")
-    for section, keys in _read_yaml(path.parent / base).items():
+    try:
+        below = read_yaml(path.parent / usable_path(Path(base)))
+    except (SSTCastError, ValueError) as error:
+        raise SSTCastError(f"{path}: base: {error}") from None
+    for section, keys in below.items():
         both = isinstance(keys, dict) and isinstance(raw.get(section), dict)
         raw[section] = keys | raw[section] if both else raw.get(section, keys)
     return raw
-
-
-def _read_yaml(path: Path) -> dict[str, Any]:
-    try:
-        raw = _parse(path.read_text(), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not a text file"
-        raise SSTCastError(
-            f"{path}: cannot read it ({reason}); name a YAML file such as configs/demo.yaml"
-        ) from None
-    if not isinstance(raw, dict):
-        raise SSTCastError(f"{path}: expected 'key: value' lines")
-    return raw
-
-
-def _parse(text: str, where: str) -> Any:
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        detail = " ".join(str(error).split())
-        raise SSTCastError(f"{where}: not valid YAML ({detail})") from None
 
 
 def _assign(raw: dict[str, Any], keys: list[str], value: Any, override: str) -> None:

@@ -1,19 +1,26 @@
 """Files that ship with sstcast, writes that are whole or absent, and one process at a time to do them."""
 
+import errno
 import os
 import shutil
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
+from sstcast.errors import SSTCastError
+
 if TYPE_CHECKING:
     import xarray as xr
 
 PACKAGE = Path(__file__).parent
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+LITTLE = 2**20  # bytes: what is left of a disk on which a library could not write on
+FULL = "no space left on its disk; free some and run the same command again"
 FIRST_PROCESS = os.environ.get("LOCAL_RANK", "0") == "0"  # of those that train together; the others are silent
 
 
@@ -31,15 +38,20 @@ def alone(path: Path) -> Iterator[None]:
     """Be the only process to write `path`; while another one is, say so and wait for its end.
 
     What the other one leaves is there when this returns, so look at it inside. The lock is the kernel's and ends
-    with its process; the empty file `.NAME.lock` beside `path` stays.
+    with its process; the empty file `.NAME.lock` beside `path` stays. Who holds it may take it again.
     """
+    path = _target(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(path.with_name(f".{path.name}.lock"))
-    try:
-        held = lock.acquire(blocking=False)
-    except Timeout:
-        print(f"{path}: another process is writing it; waiting", file=sys.stderr, flush=True)
-        held = lock.acquire()
+    with space_for(path):
+        place = path.with_name(f".{path.name}.lock")
+        if not place.exists():
+            place.open("a").close()  # where no file can be, filelock would wait for one for ever
+        lock = FileLock(place, is_singleton=True)
+        try:
+            held = lock.acquire(blocking=False)
+        except Timeout:
+            print(f"{path}: another process is writing it; waiting", file=sys.stderr, flush=True)
+            held = lock.acquire()
     with held:
         yield
 
@@ -48,29 +60,103 @@ def alone(path: Path) -> Iterator[None]:
 def atomic(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path` to write a file or a folder to; rename it into place on success.
 
-    After an error the temporary is removed and `path` is what it was. A temporary left by a killed process
-    is removed by the next write of the same path; where two processes may write it, be `alone`.
+    After an error the temporary is removed and `path` is what it was; a full disk is an SSTCastError that says so.
+    Where `path` is a link, what it points to is written. A temporary left by a killed process is removed by the
+    next write of the same path; where two processes may write it, be `alone`.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = _target(path)
     partial, previous = path.with_name(f".{path.name}.partial"), path.with_name(f".{path.name}.previous")
-    remove(partial)
     try:
-        yield partial
-        if path.is_dir():  # a folder cannot be renamed over another one
-            remove(previous)
-            path.rename(previous)
-        partial.replace(path)
+        with space_for(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            remove(partial)
+            yield partial
+            if path.is_dir():  # a folder cannot be renamed over another one
+                remove(previous)
+                path.rename(previous)
+            partial.replace(path)
+    except BaseException:
+        _clear(partial)
+        raise
     finally:
-        remove(partial)
         remove(previous)
 
 
+@contextmanager
+def space_for(path: Path) -> Iterator[None]:
+    """Raise SSTCastError where what is done within fails because the disk of `path` is full."""
+    try:
+        yield
+    except SSTCastError:
+        raise
+    except Exception as error:
+        if is_full(error, path):
+            raise SSTCastError(f"{path}: {FULL}") from error
+        raise
+
+
+def is_full(error: BaseException, path: Path | None = None) -> bool:
+    """Whether `error` says that a disk, a quota or the largest size of a file is used up.
+
+    Libraries that write by themselves (PyTorch, HDF5) say only that a write failed: then the disk of `path` tells.
+    """
+    chain: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in chain:
+        chain.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    if any(getattr(e, "errno", None) in NO_SPACE or os.strerror(errno.ENOSPC) in str(e) for e in chain):
+        return True
+    if path is None or getattr(error, "errno", None) is not None or not isinstance(error, (OSError, RuntimeError)):
+        return False
+    with suppress(OSError):
+        disk = shutil.disk_usage(path.parent)
+        return disk.free < LITTLE < disk.total
+    return False
+
+
 def remove(path: Path) -> None:
-    """Delete a file or a folder; absence is fine."""
-    if path.is_dir():
+    """Delete a file, a folder or a link; absence is fine."""
+    if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+def below(folder: Path, name: str) -> list[Path]:
+    """Return the files called `name` in `folder` and all folders below it, links among them, in order.
+
+    What is hidden is left out, and so are the ways by which a folder is reached a second time.
+    """
+    found, seen = [], set()
+    for place, folders, files in os.walk(folder, followlinks=True):
+        folders.sort()
+        status = Path(place).stat()
+        if (status.st_dev, status.st_ino) in seen:
+            folders.clear()
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        folders[:] = [inner for inner in folders if not inner.startswith(".")]
+        if name in files:
+            found.append(Path(place) / name)
+    return sorted(found)
+
+
+def _target(path: Path) -> Path:
+    """Return where a link leads, so that it stays a link when what it leads to is replaced."""
+    return path.resolve() if path.is_symlink() else path
+
+
+def _clear(partial: Path) -> None:
+    """Delete what an error left, though threads that had begun may write a little more of it."""
+    quiet = 0
+    for _ in range(100):
+        with suppress(OSError):
+            remove(partial)
+        quiet = 0 if partial.exists() else quiet + 1
+        if quiet > 2:
+            return
+        time.sleep(0.02)
 
 
 def write_zarr(

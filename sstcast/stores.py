@@ -14,18 +14,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Never
 
-import h5py  # only it tells where an HDF5 file keeps its values without following there; netCDF4 follows
+import h5py
 import netCDF4
 import numpy as np
 import xarray as xr
 
 from sstcast.errors import SSTCastError
+from sstcast.hdf5 import LONGEST_AXIS, Refused, check_hdf5
 
-LONGEST_AXIS = 10**7  # an axis is read whole when a file is opened; no ocean has more cells or days
 MOST_CHUNKS = 10**7
 LARGEST_CHUNK = 2**31  # values
 DEEPEST = 16  # groups in groups
-MOST_OBJECTS = 10_000  # in an HDF5 file
 
 # Codecs that compute with numbers and nothing else; vlen-utf8 decodes text.
 CODECS = frozenset(
@@ -38,10 +37,6 @@ CODECS = frozenset(
 _METADATA = (".zmetadata", ".zgroup", ".zarray", ".zattrs", "zarr.json")
 _NUMBERS = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)|complex(64|128)|[<>|=]([biufcSU]\d+|[mM]8\[\w+\])")
 _TEXTS = ("fixed_length_utf32", "null_terminated_bytes", "numpy.datetime64", "numpy.timedelta64")
-
-
-class Refused(Exception):
-    """What a file asks for and does not get; the text says why."""
 
 
 def open_zarr(path: Path, remedy: str, **options: Any) -> xr.Dataset:
@@ -102,7 +97,7 @@ def check_netcdf(path: Path) -> None:
         magic = stream.read(8)
     if magic == b"\x89HDF\r\n\x1a\n":
         with h5py.File(path.absolute(), "r", locking=False) as file:
-            _check_hdf5(file)
+            check_hdf5(file)
     elif magic[:3] == b"CDF":
         with netCDF4.Dataset(path.absolute()) as dataset:
             _check_shape([len(dimension) for dimension in dataset.dimensions.values()])
@@ -154,6 +149,9 @@ def _zarr_metadata(root: Path) -> Iterator[tuple[str, Any]]:
                 raise Refused(f"{where} is not JSON") from error
             if not isinstance(content, dict):
                 raise Refused(f"{where} is not a JSON object")
+            version = {".zgroup": 2, ".zarray": 2, "zarr.json": 3}.get(name)
+            if version and content.get("zarr_format") != version:
+                raise Refused(f"{where} is not of format {version}")
             is_array |= name == ".zarray" or content.get("node_type") == "array"
             if name == ".zmetadata":
                 yield from _consolidated(where, content.get("metadata"), ".zarray")
@@ -251,38 +249,3 @@ def _check_shape(shape: Any, chunks: Any = None) -> None:
             raise Refused(
                 f"chunks {str(chunks)[:80]} of an array of shape {str(shape)[:80]}: too large or too many"
             )
-
-
-def _check_hdf5(file: h5py.File) -> None:
-    """Refuse links and values outside the file. Soft links stay inside it, as no link inside it leads out."""
-    groups, seen = [file], {h5py.h5o.get_info(file.id).addr}
-    while groups:
-        group = groups.pop()
-        for name in group:
-            link = group.get(name, getlink=True)
-            where = f"{group.name.rstrip('/')}/{name}"
-            if isinstance(link, h5py.ExternalLink):
-                raise Refused(f"{where} is a link to another file")
-            if not isinstance(link, h5py.HardLink):
-                continue
-            item = group[name]
-            address = h5py.h5o.get_info(item.id).addr
-            if address in seen:
-                if isinstance(item, h5py.Group):  # the netCDF library would go round for ever
-                    raise Refused(f"{where} is a group with two names")
-                continue
-            seen.add(address)
-            if len(seen) > MOST_OBJECTS:
-                raise Refused(f"more than {MOST_OBJECTS:,} objects")
-            if isinstance(item, h5py.Group):
-                groups.append(item)
-            elif isinstance(item, h5py.Dataset):
-                _check_dataset(item, where)
-
-
-def _check_dataset(item: h5py.Dataset, where: str) -> None:
-    plist = item.id.get_create_plist()
-    if plist.get_layout() == h5py.h5d.VIRTUAL or plist.get_external_count():
-        raise Refused(f"{where} keeps its values in another file")
-    if item.ndim == 1 and item.size > LONGEST_AXIS:
-        raise Refused(f"{where}: an axis of more than {LONGEST_AXIS:,}")

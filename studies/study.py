@@ -3,6 +3,7 @@
 import datetime as dt
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,9 @@ def run_study(study: Study, folder: Path) -> tuple[str, bool]:
         missing = [case for case in study.cases if _select(known, case).empty]
         made = figure.exists() and page.exists()
         if made and not missing and page.stat().st_mtime >= csv.stat().st_mtime:
-            return page.read_text(), False
+            with suppress(UnicodeDecodeError, IsADirectoryError):  # damaged: it is written anew
+                return page.read_text(encoding="utf-8"), False
+        read = not known.empty
         with _progress() as shown:
             task = shown.add_task("", total=len(missing))
             for case in missing:
@@ -66,11 +69,17 @@ def run_study(study: Study, folder: Path) -> tuple[str, bool]:
                     known.to_csv(temporary, index=False)
                 shown.advance(task)
         rows = pd.concat([_select(known, case) for case in study.cases], ignore_index=True)
+        try:
+            drawn, table = study.draw(rows), study.tabulate(rows)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            if read:  # rows of this study's cases, but not its results
+                raise _no_rows(csv) from error
+            raise
         with atomic(figure) as temporary:
-            study.draw(rows).savefig(temporary, format="png", dpi=120)
-        text = f"{markdown(study.tabulate(rows))}\n\n{surroundings()}\n"
+            drawn.savefig(temporary, format="png", dpi=120)
+        text = f"{markdown(table)}\n\n{surroundings()}\n"
         with atomic(page) as temporary:
-            temporary.write_text(text)
+            temporary.write_text(text, encoding="utf-8")
     return text, True
 
 
@@ -99,13 +108,15 @@ def _read(csv: Path, study: Study) -> pd.DataFrame:
         return pd.DataFrame(columns=list(study.cases[0]))
     try:
         known = pd.read_csv(csv, keep_default_na=False, na_values=[""])
-    except ValueError:
+    except (ValueError, OSError):
         known = pd.DataFrame()
     if not set(study.cases[0]) <= set(known.columns):
-        raise SSTCastError(
-            f"{csv}: not the rows of this study; delete the file, or choose another folder by --out"
-        )
+        raise _no_rows(csv)
     return known
+
+
+def _no_rows(csv: Path) -> SSTCastError:
+    return SSTCastError(f"{csv}: not the rows of this study; delete the file, or choose another folder by --out")
 
 
 def _select(rows: pd.DataFrame, case: Case) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from small_ocean import make_sst
 def sst_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The small ocean as a NetCDF file."""
     path = tmp_path_factory.mktemp("ocean") / "small.nc"
-    make_sst().to_netcdf(path, engine="h5netcdf")
+    make_sst().to_netcdf(path, engine="netcdf4")
     return path
 
 

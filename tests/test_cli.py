@@ -14,6 +14,7 @@ import xarray as xr
 from small_ocean import make_sst
 
 from sstcast import __version__, cli
+from sstcast.errors import SSTCastError
 from sstcast.training import train as training
 from sstcast.training.interrupt import Interrupted
 
@@ -76,7 +77,11 @@ def bad_inputs(tmp: Path, ocean: xr.Dataset) -> dict[str, tuple[xr.Dataset | Non
     hole["sst"][100, 5, 5] = np.nan
     return {
         "missing file": (None, [], ["bad.nc", "no such file", "data.source"]),
-        "no sst": (ocean.rename(sst="analysed"), [], ["bad.nc", "no variable 'sst'", "analysed"]),
+        "no sst": (
+            ocean.rename(sst="a").assign(b=ocean.sst),
+            [],
+            ["bad.nc", "a(time, lat, lon)", "data.variable"],
+        ),
         "gap in time": (
             ocean.isel(time=[*range(50), *range(53, days)]),
             [],
@@ -105,7 +110,7 @@ def test_bad_input_to_prepare(sstcast: Sstcast, run_yaml: Path, tmp_path: Path, 
     source = tmp_path / "bad.nc"
     data, overrides, words = bad_inputs(tmp_path, make_sst())[case]
     if data is not None:
-        data.to_netcdf(source, engine="h5netcdf")
+        data.to_netcdf(source, engine="netcdf4")
     before = files(tmp_path)
     sets = [argument for override in (f"data.source={source}", *overrides) for argument in ("--set", override)]
     code, _, err = sstcast("prepare", run_yaml, *sets)
@@ -137,7 +142,6 @@ def test_bad_input_to_the_other_verbs(sstcast: Sstcast, run_yaml: Path, tmp_path
         for word in words:
             assert word in err
 
-    fails(["cube.zarr", "sstcast prepare"], "train", run_yaml)
     fails(["absent.yaml"], "train", tmp_path / "absent.yaml")
     fails(["runs/small", "not a run"], "evaluate", run)
     sstcast("prepare", run_yaml)
@@ -194,7 +198,7 @@ def test_fetch_and_status(sstcast: Sstcast, tmp_path: Path) -> None:
 
 def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "argv", ["sstcast", "train", str(tmp_path / "absent.yaml"), "--debug"])
-    with pytest.raises(cli.SSTCastError):
+    with pytest.raises(SSTCastError):
         cli.main()
 
 

@@ -43,21 +43,44 @@ def check_labels(graphs: Graphs, dataset: Dataset, path: Path) -> None:
         raise SSTCastError(f"{path}: {y.numel()} labels for {rows} {graphs.level}s")
     values = y.double().reshape(rows, -1)
     if dataset.classes:
-        values = values.nan_to_num(-1)
-        classes = dataset.options.get("classes") or int(values.max()) + 1
-        if not 1 <= classes <= max(rows, dataset.options.get("classes") or 0):
+        declared = dataset.options.get("classes")
+        classes = declared or int(values.nan_to_num(-1, posinf=-1).max()) + 1
+        if not 1 <= classes <= max(rows, declared or 0):
             problem = "no label is known" if classes < 1 else f"{classes} classes among {rows} {graphs.level}s"
             raise SSTCastError(f"{path}: {problem}; give the classes the numbers 0, 1, ...")
+    if found := wrong_label(values, dataset):
+        row, problem = found
+        line = dataset.reader in ("tudataset", "ogb")  # a label a line, without a header
+        where = f"line {row + 1}" if line else _place(graphs, graphs.level, row)
+        raise SSTCastError(f"{path}: {where}: {problem}")
+
+
+def wrong_label(values: Tensor, dataset: Dataset) -> tuple[int, str] | None:
+    """Return the first of the rows `values [rows, labels]` that the task cannot use, and why, or None."""
+    if dataset.classes:
+        values = values.nan_to_num(-1, posinf=torch.inf, neginf=-torch.inf)
+        classes = dataset.options.get("classes") or torch.inf
         wrong = (values != values.floor()) | (values < -1) | (values >= classes)
-        known = f"the classes 0..{classes - 1}, or -1"
+        known = f"a class: 0..{classes - 1}, or -1" if classes < torch.inf else "a class: 0, 1, ..., or -1"
     elif dataset.task == "next-tokens" or dataset.metric == "mae":
-        wrong, known = values.isinf(), "a finite number"
+        wrong, known = values.abs() > torch.finfo(torch.float32).max, "a finite number"
     else:
         wrong, known = ~((values == 0) | (values == 1) | values.isnan()), "0, 1 or missing"
-    if wrong.any():
-        row = int(wrong.any(1).nonzero()[0])
-        label = ", ".join(f"{v:g}" for v in values[row].tolist())
-        raise SSTCastError(f"{path}: {graphs.level} {row}: label {label}, which is not {known}")
+    if not wrong.any():
+        return None
+    row = int(wrong.any(1).nonzero()[0])
+    label = ", ".join(f"{v:g}" for v in values[row].tolist())
+    return row, f"label {label}, which is not {known}"
+
+
+def _place(graphs: Graphs, what: str, row: int) -> str:
+    """Name a row of the packed graphs, nodes or edges as its owner counts them."""
+    counts = {"node": graphs.nodes, "edge": graphs.edges}.get(what)
+    if counts is None or len(graphs) == 1:
+        return f"{what} {row}"
+    ends = counts.cumsum(0)
+    graph = int(torch.searchsorted(ends, row, right=True))
+    return f"graph {graph}, {what} {row - int(ends[graph] - counts[graph])}"
 
 
 def check_features(graphs: Graphs, dataset: Dataset, path: Path) -> None:
@@ -75,17 +98,22 @@ def check_features(graphs: Graphs, dataset: Dataset, path: Path) -> None:
             if wrong := ((found < 0) | (found != found.floor())).nonzero().tolist():
                 row, column = wrong[0]
                 value = float(found[row, column])
-                raise SSTCastError(f"{path}: {what} {row}: feature {column} is {value:g}, which is no category")
+                where = _place(graphs, what, row)
+                raise SSTCastError(f"{path}: {where}: feature {column} is {value:g}, which is no category")
             for column, (most, size) in enumerate(zip(found.amax(0).tolist(), declared, strict=True)):
                 if most >= size:
                     known = f"the {size} categories 0..{size - 1}"
-                    raise SSTCastError(f"{path}: {what} feature {column} is {most:g} somewhere, beyond {known}")
+                    where = _place(graphs, what, int(found[:, column].argmax()))
+                    raise SSTCastError(f"{path}: {where}: feature {column} is {most:g}, beyond {known}")
         elif not found.isfinite().all():
             row, column = (~found.isfinite()).nonzero()[0].tolist()
-            raise SSTCastError(f"{path}: {what} {row}: feature {column} is {float(found[row, column])}")
+            where = _place(graphs, what, row)
+            raise SSTCastError(f"{path}: {where}: feature {column} is {float(found[row, column])}")
 
 
 def _check_lengths(graphs: Graphs, path: Path) -> None:
+    if min(int(graphs.nodes.min()), int(graphs.edges.min())) < 0:
+        raise SSTCastError(f"{path}: a number of nodes or edges is negative")
     nodes, edges = int(graphs.nodes.sum()), int(graphs.edges.sum())
     wanted: dict[str, tuple[Tensor | None, int]] = {
         "edges": (graphs.edge_index.T, edges),

@@ -1,5 +1,6 @@
 """What a benchmark run is: a data set, a model, what goes around it, and how it is trained."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from sstcast.benchmarks.registry import Dataset, find_dataset
 from sstcast.config import (
     FOLDER_NAME,
     WHERE,
+    Count,
+    Folder,
     ModelConfig,
     Strict,
     TrainingConfig,
@@ -19,11 +22,12 @@ from sstcast.config import (
     suggest,
     validate,
 )
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, shorten
 from sstcast.files import packaged
 from sstcast.models import MODELS
 from sstcast.models.encodings import Positional
 
+LONGEST_NAME = 100  # of a folder
 PRESETS = "configs/benchmarks"
 MESSAGE_PASSING = ("mean", "gin", "gine", "gcn", "gat", "gatedgcn")
 # Batches of graphs are of every size, and sums over many edges want single precision.
@@ -39,11 +43,11 @@ class PredictorConfig(Strict):
     """
 
     positional: Positional = "none"
-    pairs: int = Field(default=16, ge=1)
-    steps: int = Field(default=16, ge=1)
+    pairs: int = Field(default=16, ge=1, le=10_000)
+    steps: int = Field(default=16, ge=1, le=10_000)
     degree: bool = False
     readout: ReadoutName = "mean"
-    head_layers: int = Field(default=1, ge=0)
+    head_layers: int = Field(default=1, ge=0, le=1000)
     input_dropout: float = Field(default=0.0, ge=0, lt=1)
 
 
@@ -56,18 +60,18 @@ class BenchmarkConfig(Strict):
     files are below `root`; what was read is kept in `cache`.
     """
 
-    dataset: str = Field(pattern=FOLDER_NAME)
+    dataset: str = Field(pattern=FOLDER_NAME, max_length=LONGEST_NAME)
     data: OwnData | None = None
-    label: str = Field(pattern=FOLDER_NAME)
+    label: str = Field(pattern=FOLDER_NAME, max_length=LONGEST_NAME)
     model: ModelConfig
     predictor: PredictorConfig = PredictorConfig()
     training: TrainingConfig = TrainingConfig()
-    local_epochs: int = Field(default=0, ge=0)
-    part: int | None = Field(default=None, ge=1)
-    bucket: int = Field(default=1, ge=1)
-    root: Path = Path("data/graphs")
-    cache: Path = Path("data/prepared/graphs")
-    runs: Path = Path("runs/benchmarks")
+    local_epochs: int = Field(default=0, ge=0, le=10**9)
+    part: Count | None = None
+    bucket: Count = 1
+    root: Folder = Path("data/graphs")
+    cache: Folder = Path("data/prepared/graphs")
+    runs: Folder = Path("runs/benchmarks")
 
     @property
     def folder(self) -> Path:
@@ -95,11 +99,16 @@ def load_benchmark(dataset: str, model: str, root: Path | None, overrides: list[
     local layer (`gcn`, `gatedgcn-vn`), which stands for `mpnn` with it. Raises SSTCastError for unknown names, and
     for keys that are wrong.
     """
+    if not re.fullmatch(FOLDER_NAME, model) or len(model) > LONGEST_NAME:
+        raise SSTCastError(f"--model {shorten(model)!r}: no name of a model; see `sstcast models`")
     own: dict[str, Any] = {}
     if dataset.endswith((".yaml", ".yml")):
         path = Path(dataset)
         data = read_config(path)
-        data["path"] = str(path.parent / str(data.get("path", "")))
+        if data.get("path") == "":
+            raise SSTCastError(f"{path}: path: is missing")
+        if isinstance(data.get("path"), str):
+            data["path"] = str(path.parent / data["path"])
         name = str(data.pop("name", path.stem))
         own = {"data": data, "root": "."}
         folders = ["default"]
@@ -114,7 +123,7 @@ def load_benchmark(dataset: str, model: str, root: Path | None, overrides: list[
     if root is not None and not own:  # one's own data lie beside the YAML
         raw["root"] = str(root)
     apply_overrides(raw, overrides)
-    return validate(BenchmarkConfig, raw, str(preset or f"{name}, {model}"))
+    return validate(BenchmarkConfig, raw, str(preset or f"{dataset}, {model}"))
 
 
 def published(config: BenchmarkConfig) -> tuple[float, str] | None:

@@ -4,6 +4,7 @@ There are no worker processes and no list of objects: a batch is a gather from t
 are.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
@@ -23,11 +24,16 @@ class Split(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """What a reader found; `skipped` names what it could not use, one line each."""
+    """What a reader found; `skipped` names what it could not use, one line each.
+
+    `files` are the digests of what was read, and `digest` is that of the graphs and splits.
+    """
 
     graphs: "Graphs"
     splits: list[Split]  # the official ones
     skipped: tuple[str, ...] = ()
+    files: Mapping[str, str] = {}
+    digest: str = ""
 
 
 class GraphBatch(NamedTuple):

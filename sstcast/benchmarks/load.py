@@ -2,22 +2,29 @@
 
 import hashlib
 import json
+import sys
 import warnings
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from sklearn.model_selection import StratifiedKFold
 
 from sstcast.benchmarks.checks import check_graphs, check_split
+from sstcast.benchmarks.digests import digest_files, digest_tensors
 from sstcast.benchmarks.graphs import Graphs, Loaded, Split, compact
 from sstcast.benchmarks.registry import Dataset
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, in_short
 from sstcast.files import alone, atomic
 
-FORMAT = 2
+FORMAT = 3
+NOT_READ = ("split", "size", "licence", "files", "trust")  # of a declaration: a reader does not look at it
+MISFITS = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
+NAMED = 4  # files in a message
 LISTED = 5  # skipped molecules that are printed; all are in a file
 
 
@@ -26,21 +33,29 @@ def load(dataset: Dataset, root: Path, cache: Path) -> Loaded:
 
     Raises SSTCastError if a raw file is missing, damaged or holds what does not fit together.
     """
-    dataset.check_files(root)
-    path = cache / f"{dataset.name}-{_digest(dataset, root)}.pt"
+    files = digest_files(dataset, root, cache)
+    key = _key(dataset, files)
+    path = cache / f"{dataset.name}-{key[:12]}.pt"
     report = path.with_suffix(".skipped.txt")
-    if not path.exists():
+    loaded = _restore(path, key)
+    if loaded is None:
+        if path.exists():
+            print(f"{path}: damaged; what was read of the raw files is made anew", file=sys.stderr)
         with alone(path):
-            if not path.exists():
+            loaded = _restore(path, key)  # made while this one waited?
+            if loaded is None:
                 loaded = _read(dataset, root)
-                if loaded.skipped:
-                    with atomic(report) as temporary:
-                        temporary.write_text("\n".join(loaded.skipped) + "\n")
-                _store(path, loaded)
-    loaded = _restore(path)
+                if digest_files(dataset, root, cache) != files:
+                    raise SSTCastError(
+                        f"{root / dataset.folder}: changed while it was read; run the command again"
+                    )
+                _write_report(report, root / dataset.folder / dataset.names[0], loaded)
+                loaded = _store(path, key, loaded)
     if loaded.skipped:
+        if not report.exists():
+            _write_report(report, root / dataset.folder / dataset.names[0], loaded)
         _say_skipped(loaded, report)
-    return loaded
+    return loaded._replace(files=files)
 
 
 def _read(dataset: Dataset, root: Path) -> Loaded:
@@ -48,11 +63,12 @@ def _read(dataset: Dataset, root: Path) -> Loaded:
     folder = root / dataset.folder
     try:
         loaded: Loaded = reader.read(folder, dataset)
-    except (ValueError, KeyError, IndexError, TypeError, RuntimeError) as error:
-        reason = " ".join(str(error).split())
-        raise SSTCastError(f"{dataset.name}: files in {folder} do not fit together: {reason}") from error
-    check_graphs(loaded.graphs, dataset, folder)
-    return loaded._replace(graphs=replace(loaded.graphs, y=_shaped(loaded.graphs.y, dataset)))
+        check_graphs(loaded.graphs, dataset, folder)
+        return loaded._replace(graphs=replace(loaded.graphs, y=_shaped(loaded.graphs.y, dataset)))
+    except MISFITS as error:
+        names = ", ".join(dataset.names[:NAMED]) + (", ..." if len(dataset.names) > NAMED else "")
+        reason = in_short(error)
+        raise SSTCastError(f"{dataset.name}: files in {folder} do not fit together ({names}): {reason}") from error
 
 
 def choose_split(dataset: Dataset, loaded: Loaded, seed: int) -> Split:
@@ -86,25 +102,49 @@ def choose_split(dataset: Dataset, loaded: Loaded, seed: int) -> Split:
     return check_split(Split(order[:first], order[first:second], order[second:]), samples, dataset.name)
 
 
-def _digest(dataset: Dataset, root: Path) -> str:
+def _key(dataset: Dataset, files: Mapping[str, str]) -> str:
     """Return what tells whether files or declaration have changed."""
-    stats = [(root / dataset.folder / name).stat() for name in dataset.files]
-    declared = {k: v for k, v in asdict(dataset).items() if k not in ("split", "size", "licence", "files")}
-    what = [FORMAT, declared, list(dataset.files), [(s.st_size, s.st_mtime_ns) for s in stats]]
-    return hashlib.sha256(json.dumps(what, default=str, sort_keys=True).encode()).hexdigest()[:12]
+    declared = {k: v for k, v in asdict(dataset).items() if k not in NOT_READ}
+    what = [FORMAT, declared, dict(files)]
+    return hashlib.sha256(json.dumps(what, default=str, sort_keys=True).encode()).hexdigest()
 
 
-def _store(path: Path, loaded: Loaded) -> None:
-    splits = [list(split) for split in loaded.splits]
-    state = {"level": loaded.graphs.level, "tensors": loaded.graphs.tensors(), "splits": splits}
+def _store(path: Path, key: str, loaded: Loaded) -> Loaded:
+    state = {
+        "key": key,
+        "level": loaded.graphs.level,
+        "tensors": loaded.graphs.tensors(),
+        "splits": [list(split) for split in loaded.splits],
+        "skipped": list(loaded.skipped),
+    }
+    digest = _digest(state)
     with atomic(path) as temporary:
-        torch.save(state | {"skipped": list(loaded.skipped)}, temporary)
+        torch.save(state | {"digest": digest}, temporary)
+    return loaded._replace(digest=digest)
 
 
-def _restore(path: Path) -> Loaded:
-    state = torch.load(path, weights_only=True, mmap=True)
-    graphs = Graphs(level=state["level"], **state["tensors"])
-    return Loaded(graphs, [Split(*split) for split in state["splits"]], tuple(state["skipped"]))
+def _restore(path: Path, key: str) -> Loaded | None:
+    """Return what was read before; None if there is nothing, or if it is not what it was."""
+    try:
+        state = torch.load(path, weights_only=True, mmap=True)
+        if state["key"] != key or state["digest"] != _digest(state):
+            return None
+        graphs = Graphs(level=state["level"], **state["tensors"])
+        splits = [Split(*split) for split in state["splits"]]
+        return Loaded(graphs, splits, tuple(state["skipped"]), digest=state["digest"])
+    except Exception:  # a damaged file can raise anything
+        return None
+
+
+def _digest(state: Mapping[str, Any]) -> str:
+    parts = {f"split {i} {j}": part for i, split in enumerate(state["splits"]) for j, part in enumerate(split)}
+    return digest_tensors(state["tensors"] | parts, [state["level"], list(state["skipped"])])
+
+
+def _write_report(report: Path, path: Path, loaded: Loaded) -> None:
+    if loaded.skipped:
+        with atomic(report) as temporary:
+            temporary.write_text("".join(f"{path}: {line}\n" for line in loaded.skipped))
 
 
 def _say_skipped(loaded: Loaded, path: Path) -> None:

@@ -14,10 +14,11 @@ from sstcast.benchmarks.registry import (
     Metric,
     TaskName,
 )
-from sstcast.config import Strict
+from sstcast.config import Folder, Strict
 from sstcast.errors import SSTCastError
 
-SPLIT = r"^(official|folds:([3-9]|[1-9]\d+)|random:[0-9.]+/[0-9.]+/[0-9.]+)$"
+SPLIT = r"^(official|folds:([3-9]|[1-9]\d{1,5})|random:[0-9.]{1,20}/[0-9.]{1,20}/[0-9.]{1,20})$"
+Kinds = Annotated[int, Field(ge=1, le=10**7)]  # of a column of categories
 
 
 class _Own(Strict):
@@ -28,11 +29,11 @@ class _Own(Strict):
     default one more than the largest. `edgeless` graphs are refused unless kept.
     """
 
-    path: Path
+    path: Folder
     task: TaskName
     metric: Metric | None = None
     split: str = Field(default="random:0.8/0.1/0.1", pattern=SPLIT)
-    classes: int | None = Field(default=None, ge=2)
+    classes: int | None = Field(default=None, ge=2, le=10**6)
     edgeless: Literal["refuse", "keep"] = "refuse"
 
     @model_validator(mode="after")
@@ -138,8 +139,8 @@ class PyG(_Own):
     task: Literal[
         "graph-regression", "graph-classification", "multi-label", "node-regression", "node-classification"
     ]
-    node: tuple[int, ...] | Literal["linear", "none"] = "linear"
-    edge: tuple[int, ...] | Literal["linear", "none"] = "none"
+    node: tuple[Kinds, ...] | Literal["linear", "none"] = "linear"
+    edge: tuple[Kinds, ...] | Literal["linear", "none"] = "none"
 
     def declare(self, name: str) -> Dataset:
         """Return the declaration."""

@@ -1,163 +1,140 @@
-"""Files from outside that are pickles, or hold some, opened without executing what they may contain.
+"""Files from outside that are pickles, or may hold some.
 
-A pickle is a program. Here it may call nothing but the constructors below, which make arrays, tensors, sparse
-matrices and containers of these.
+A pickle is a program, and a list of what it may call is no fence: NumPy's own constructors read whatever memory a
+file tells them to. So arrays are read by `np.load(allow_pickle=False)` and tensors by
+`torch.load(weights_only=True)`. What only a pickle says is read if the file's SHA-256 is in
+`configs/benchmarks/sha256.yaml`, or if the user trusts the file.
 """
 
-import collections
+import hashlib
 import io
 import pickle
-import re
-import struct
-import tokenize
+import warnings
 import zipfile
-import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy._core import multiarray, numeric
+from scipy.io import loadmat
 
-from sstcast.errors import SSTCastError
+from sstcast.config import read_config
+from sstcast.errors import SSTCastError, reading
+from sstcast.files import packaged
+
+REMEDY = "get it again"
+UNPACKED = 2**32  # bytes that any archive may unpack to,
+RATIO = 20  # and how many times its own size a larger one may
 
 
-def number_dtype(kind: str, *copy: bool) -> Any:
-    """Return NumPy's own dtype of numbers or objects, and no copy of it, whose state can be changed.
+def load_pickle(path: Path, trust: bool = False, encoding: str = "ASCII") -> Any:
+    """Unpickle a file that is known, or that the user trusts; `latin1` reads what Python 2 wrote.
 
-    A state comes next in a pickle, and could pass numbers off as pointers to objects. What it rightly says is the
-    order of bytes: that of this machine, unless the file is from a mainframe.
+    Raises SSTCastError, with nothing of it executed, if it is neither; also if it is damaged.
     """
-    found = np.dtype(kind)
-    if found.kind not in "biufcO" or not found.isnative:
-        raise pickle.UnpicklingError(f"it asks for numpy.{found.name}")
-    return found
+    return _unpickle(path, trust, lambda file: pickle.load(file, encoding=encoding))
 
 
-ARRAYS: dict[tuple[str, str], Any] = {
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): number_dtype,
-    ("numpy._core.multiarray", "_reconstruct"): multiarray._reconstruct,
-    ("numpy._core.multiarray", "scalar"): multiarray.scalar,
-    ("numpy._core.numeric", "_frombuffer"): numeric._frombuffer,  # type: ignore[attr-defined]
-}
-CONTAINERS = {
-    ("collections", "OrderedDict"): collections.OrderedDict,
-    ("collections", "defaultdict"): collections.defaultdict,
-    **{("builtins", kind.__name__): kind for kind in (list, dict, set, tuple, int, float, bool, bytes, bytearray)},
-}
-SPARSE = {f"{kind}_{form}" for kind in ("coo", "csc", "csr", "dia", "lil") for form in ("matrix", "array")}
-DAMAGED = (
-    pickle.UnpicklingError,
-    EOFError,
-    ValueError,
-    TypeError,
-    AttributeError,
-    KeyError,
-    IndexError,
-    RuntimeError,
-    MemoryError,  # of sizes that damage made up
-    struct.error,
-    tokenize.TokenError,  # of a .npy file's header
-    zipfile.BadZipFile,
-    zlib.error,
-)
-
-
-def load_pickle(path: Path, encoding: str = "ASCII") -> Any:
-    """Unpickle arrays, tensors, sparse matrices and containers; `latin1` reads what Python 2 wrote.
-
-    Raises SSTCastError if the file is damaged or asks for anything else, of which nothing is executed.
-    """
-    with path.open("rb") as file:
-        return _load(file, path, encoding)
-
-
-def load_npz(path: Path) -> dict[str, Any]:
-    """Read a `.npz` or `.npy` file (as `{"": array}`), object arrays by `load_pickle`'s rules.
+def load_torch(path: Path, trust: bool = False) -> Any:
+    """Read what `torch.save` wrote: tensors, containers and PyG's `Data`, or more by the rules of `load_pickle`.
 
     Raises SSTCastError as that does.
-    """
-    if not zipfile.is_zipfile(path):
-        with path.open("rb") as file:
-            return {"": _read_array(file, path)}
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return {
-                name.removesuffix(".npy"): _read_array(io.BytesIO(archive.read(name)), path)
-                for name in archive.namelist()
-            }
-    except DAMAGED as error:
-        raise SSTCastError(f"{path}: {_reason(error)}") from error
-
-
-def load_torch(path: Path) -> Any:
-    """Read what `torch.save` wrote, with `weights_only=True`: tensors, containers, arrays and PyG's `Data`.
-
-    Raises SSTCastError if the file is damaged or asks for anything else, of which nothing is executed.
     """
     from torch_geometric.data import Data
     from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
     from torch_geometric.data.storage import EdgeStorage, GlobalStorage, NodeStorage
 
     kinds = [Data, DataEdgeAttr, DataTensorAttr, EdgeStorage, GlobalStorage, NodeStorage]
-    dtypes = [type(np.dtype(kind)) for kind in ("f4", "f8", "i4", "i8", "u1", "?")]
-    arrays = [(function, f"{module}.{name}") for (module, name), function in ARRAYS.items()]
-    older = [(function, f"numpy.core.multiarray.{name}") for (_, name), function in ARRAYS.items()]
-    with torch.serialization.safe_globals([*kinds, *dtypes, *arrays, *older, bytes]):
-        try:
-            return torch.load(path, map_location="cpu", weights_only=True)
-        except DAMAGED as error:
-            raise SSTCastError(f"{path}: {_reason(error)}") from error
+    with reading(path, REMEDY), suppress(pickle.UnpicklingError):  # which says that it asks for more
+        if zipfile.is_zipfile(path):
+            with torch.serialization.safe_globals(kinds), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of kinds of tensors that torch is about to change
+                # Mapped memory holds what is in the file and cannot grow, whatever sizes the file makes up.
+                return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    return _unpickle(path, trust, lambda file: torch.load(file, map_location="cpu", weights_only=False))
 
 
-class _Unpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        module = module.replace("numpy.core", "numpy._core").replace("__builtin__", "builtins")
-        found = ARRAYS.get((module, name)) or CONTAINERS.get((module, name))
-        if found is not None:
-            return found
-        if module.split(".")[:2] == ["scipy", "sparse"] and name in SPARSE:
-            import scipy.sparse
+def load_npz(path: Path, trust: bool = False) -> Mapping[str, Any]:
+    """Open a `.npz` file; an array is read when it is asked for, one of objects by the rules of `load_pickle`.
 
-            return getattr(scipy.sparse, name)
-        if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
-            return torch._utils._rebuild_tensor_v2
-        if (module, name) == ("torch.storage", "_load_from_bytes"):  # torch's own would unpickle anything
-            return lambda data: torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
-        if (module, name) == ("_codecs", "encode"):  # how Python 3 writes bytes for Python 2
-            return _encode
-        raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+    Raises SSTCastError, now or then, as that does, and if it unpacks to more than its size allows.
+    """
+    return _Arrays(path, trust)
 
 
-def _encode(text: str, encoding: str = "latin1") -> bytes:
-    if encoding != "latin1":
-        raise pickle.UnpicklingError(f"it asks for the codec {encoding}")
-    return text.encode("latin1")
+def load_npy(path: Path, trust: bool = False) -> Any:
+    """Read a `.npy` file by the rules of `load_npz`."""
+    with reading(path, REMEDY), path.open("rb") as file:
+        if not _of_objects(file):
+            file.seek(0)
+            return np.lib.format.read_array(file, allow_pickle=False)
+    return _unpickle(path, trust, lambda file: np.load(file, allow_pickle=True))
 
 
-def _load(file: Any, path: Path, encoding: str) -> Any:
-    try:
-        return _Unpickler(file, encoding=encoding).load()
-    except DAMAGED as error:
-        raise SSTCastError(f"{path}: {_reason(error)}") from error
+def load_mat(path: Path, trust: bool = False) -> dict[str, Any]:
+    """Read a MATLAB file by the rules of `load_pickle`: some that are damaged crash SciPy's reader."""
+    kind = "a MATLAB file, which may crash its reader"
+    found: dict[str, Any] = _unpickle(path, trust, loadmat, kind)
+    return found
 
 
-def _read_array(file: Any, path: Path) -> Any:
-    try:
-        version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, _, dtype = read(file)
-        if dtype.hasobject:
-            return np.asarray(_load(file, path, "latin1")).reshape(shape)
-        file.seek(0)
-        return np.lib.format.read_array(file, allow_pickle=False)
-    except DAMAGED as error:
-        raise SSTCastError(f"{path}: {_reason(error)}") from error
+class _Arrays(Mapping[str, Any]):
+    def __init__(self, path: Path, trust: bool) -> None:
+        self.path, self.trust = path, trust
+        with reading(path, REMEDY), zipfile.ZipFile(path) as archive:
+            self.members = {file.filename.removesuffix(".npy"): file for file in archive.infolist()}
+        size = sum(file.file_size for file in self.members.values())
+        if size > max(UNPACKED, RATIO * path.stat().st_size):
+            raise SSTCastError(
+                f"{path}: unpacks to {size / 1e9:,.0f} GB; save it with np.savez, which packs nothing"
+            )
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.members
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self:
+            raise KeyError(name)
+        with reading(self.path, REMEDY), zipfile.ZipFile(self.path) as archive:
+            with archive.open(self.members[name]) as file:
+                of_objects = _of_objects(file)
+            if not of_objects:
+                with archive.open(self.members[name]) as file:
+                    return np.lib.format.read_array(file, allow_pickle=False)
+        return _unpickle(self.path, self.trust, lambda file: np.load(file, allow_pickle=True)[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.members)
+
+    def __len__(self) -> int:
+        return len(self.members)
 
 
-def _reason(error: Exception) -> str:
-    asked = re.search(r"(?:asks for|GLOBAL) ([\w.]+)", str(error))  # ours, torch's
-    if asked is not None:
-        return f"refused, it asks for {asked[1]}; only arrays, tensors, sparse matrices and containers are read"
-    return f"damaged or of another format ({type(error).__name__}); get it again"
+def _of_objects(file: Any) -> bool:
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    return bool(read(file)[2].hasobject)
+
+
+def _unpickle(
+    path: Path, trust: bool, load: Callable[[io.BytesIO], Any], kind: str = "a pickle, which may run any code"
+) -> Any:
+    with reading(path, REMEDY):
+        content = path.read_bytes()  # once: what is judged is what is opened
+    digest = hashlib.sha256(content).hexdigest()
+    if not trust and digest not in _known():
+        raise SSTCastError(
+            f"{path}: {kind}, and none that is known (SHA-256 {digest}, "
+            f"{len(content):,} bytes); if you trust those it comes from, open it with --trust"
+        )
+    with reading(path, REMEDY), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of old names of NumPy and SciPy
+        return load(io.BytesIO(content))
+
+
+@cache
+def _known() -> frozenset[str]:
+    return frozenset(map(str, read_config(packaged("configs/benchmarks/sha256.yaml")).values()))

@@ -1,6 +1,7 @@
 """Positions of nodes for whole data sets, computed once and kept."""
 
 import hashlib
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,11 +10,13 @@ import torch
 from rich.progress import Progress
 from torch import Tensor
 
+from sstcast.benchmarks.digests import digest_tensors
 from sstcast.benchmarks.graphs import Graphs
 from sstcast.files import alone, atomic
 from sstcast.graphs.positional import landing_probabilities, laplacian_basis
 from sstcast.graphs.sparse import SparseGraph
 
+FORMAT = b"2"
 AT_ONCE = 256  # graphs
 QUICK = 2000  # graphs for which no bar is shown
 
@@ -25,7 +28,7 @@ def with_positions(graphs: Graphs, name: str, pairs: int, steps: int, cache: Pat
     """
     if not pairs and not steps:
         return graphs
-    content = hashlib.sha256()
+    content = hashlib.sha256(FORMAT)
     for tensor in (graphs.nodes, graphs.edges, graphs.edge_index):
         content.update(tensor.numpy().tobytes())
     stem = f"{name}-{content.hexdigest()[:12]}"
@@ -55,9 +58,28 @@ def _some(graphs: Graphs, what: str) -> Iterator[SparseGraph]:
 
 
 def _cached(path: Path, compute: Callable[[], list[Tensor]]) -> list[Tensor]:
-    if not path.exists():
+    parts = _restore(path)
+    if parts is None:
+        if path.exists():
+            print(f"{path}: damaged; it is computed anew", file=sys.stderr)
         with alone(path):
-            if not path.exists():
+            parts = _restore(path)  # computed while this one waited?
+            if parts is None:
+                parts = compute()
                 with atomic(path) as temporary:
-                    torch.save(compute(), temporary)
-    return torch.load(path, weights_only=True)
+                    torch.save({"parts": parts, "digest": _digest(path, parts)}, temporary)
+    return parts
+
+
+def _restore(path: Path) -> list[Tensor] | None:
+    """Return what was computed before; None if there is nothing, or if it is not what it was."""
+    try:
+        state = torch.load(path, weights_only=True)
+        parts: list[Tensor] = state["parts"]
+        return parts if state["digest"] == _digest(path, parts) else None
+    except Exception:  # a damaged file can raise anything
+        return None
+
+
+def _digest(path: Path, parts: list[Tensor]) -> str:
+    return digest_tensors({str(i): part for i, part in enumerate(parts)}, path.name)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sstcast.config import suggest
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, shorten
 
 TaskName = Literal[
     "graph-regression",
@@ -52,7 +52,8 @@ class Dataset:
     `reader` is a module of `formats`, `folder` is below the root, `files` are in it, each with the address where
     it (or the archive that holds it) is to be had. `node` and `edge` say what features there are: `linear` (real
     numbers), how many categories each column has, or `none`. `split` is `official`, `folds:N` or
-    `random:TRAIN/VALIDATION/TEST`.
+    `random:TRAIN/VALIDATION/TEST`. `beside` are patterns of files that are read too. With `trust`, which is the
+    user's to say, pickles among the files are opened that are not known.
     """
 
     name: str
@@ -68,6 +69,8 @@ class Dataset:
     edge: Categories | Literal["linear", "none"] = "none"
     balanced: bool = False  # classes count equally in the loss
     options: Mapping[str, Any] = field(default_factory=dict)
+    beside: tuple[str, ...] = ()
+    trust: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -107,5 +110,7 @@ def find_dataset(name: str) -> Dataset:
     known = {dataset.name.lower(): dataset for dataset in DATASETS}
     if name.lower() not in known:
         near = suggest(name.lower(), known)
-        raise SSTCastError(f"no data set {name!r}{near}; see `sstcast datasets`, or name your own YAML file")
+        raise SSTCastError(
+            f"no data set {shorten(name)!r}{near}; see `sstcast datasets`, or name your own YAML file"
+        )
     return known[name.lower()]

@@ -2,27 +2,40 @@
 
 RUNS/DATASET/MODEL/seed-K/
   config.yaml       the resolved configuration
+  data.json         SHA-256 of the raw files, and of what was read of them
   provenance.json   versions, machine, time, and the command
   history.csv       one row an epoch
   checkpoints/      best.pt and step-N.pt
   local/            the same of Polynormer's first stage, where there is one
-  metrics.json      the test score at the best validation score, parameters, seconds
+  metrics.json      the test score at the best validation score, parameters, seconds, and the digests again
 """
 
-import csv
 import json
+from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
 from lightning_fabric import Fabric
 
 from sstcast.benchmarks.config import BenchmarkConfig
+from sstcast.benchmarks.digests import digest_files
 from sstcast.benchmarks.graphs import Loaded
 from sstcast.benchmarks.load import choose_split, load
 from sstcast.benchmarks.objectives import build_objective
 from sstcast.benchmarks.positions import with_positions
 from sstcast.benchmarks.predictor import GraphPredictor, build_predictor, positions_of
+from sstcast.benchmarks.records import (
+    Data,
+    Score,
+    check_files,
+    check_loaded,
+    data_file,
+    read_score,
+    recorded,
+    write_record,
+)
 from sstcast.benchmarks.tasks import BenchmarkTask, ManyGraphs, OneGraph, PartsOfOneGraph
 from sstcast.config import read_config, save_config, validate
 from sstcast.errors import SSTCastError
@@ -36,32 +49,40 @@ from sstcast.training.engine import Trainer
 Result = dict[str, Any]
 
 
-def run_benchmark(config: BenchmarkConfig, seeds: list[int]) -> list[Result]:
+def run_benchmark(config: BenchmarkConfig, seeds: list[int], trust: bool = False) -> list[Result]:
     """Fit and score each seed whose `metrics.json` is not there yet; return what all of them say.
 
-    Raises SSTCastError for raw files that are missing or wrong and folders that hold another run, and Interrupted
-    after Ctrl-C or SIGTERM: the same call then goes on.
+    With `trust`, raw files that are pickles are opened even if they are not known, and may run any code. Raises
+    SSTCastError for raw files that are missing or wrong or not what a run was trained on, and folders that hold
+    another run, and Interrupted after Ctrl-C or SIGTERM: the same call then goes on.
     """
+    dataset = replace(config.declaration, trust=trust)
     runs = [_open(_of_seed(config, seed)) for seed in seeds]
+    files = digest_files(dataset, config.root, config.cache)
+    known = [_check(run, files, config) for run in runs]
+    results: list[Result] = []
     loaded = fabric = None
-    for seed, run in zip(seeds, runs, strict=True):
+    for seed, run, data in zip(seeds, runs, known, strict=True):
+        ours = _of_seed(config, seed)
         if run.metrics.exists():
+            results.append(_score(ours, run, data))
             print(f"{run.folder}: nothing to do")
             continue
         if loaded is None or fabric is None:
-            loaded = load(config.declaration, config.root, config.cache)
+            loaded = load(dataset, config.root, config.cache)
             fabric = start(config.training)
         print(f"{run.folder}: {_describe(loaded)}", flush=True)
-        ours = _of_seed(config, seed)
         task, model = build_task(ours, loaded, fabric)  # before the folder is made: options may be wrong
         with alone(run.checkpoints) if fabric.is_global_zero else nullcontext():
             if fabric.is_global_zero:
-                _create(ours, run)
+                data = _create(ours, run, loaded)
             result = _fit_and_score(ours, run, task, model, fabric)
+            if data is not None:
+                result["data"] = data.model_dump()
             if fabric.is_global_zero:
-                with atomic(run.metrics) as temporary:
-                    temporary.write_text(json.dumps(result, indent=2) + "\n")
-    return [json.loads(run.metrics.read_text()) for run in runs]
+                write_record(Score(**result), run.metrics)
+        results.append(result)
+    return results
 
 
 def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple[BenchmarkTask, GraphPredictor]:
@@ -83,16 +104,20 @@ def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple
 def _fit_and_score(
     config: BenchmarkConfig, run: Run, task: BenchmarkTask, model: GraphPredictor, fabric: Fabric
 ) -> Result:
-    stages = [run]
+    seconds = 0.0
     if config.local_epochs:
-        stages = [Run(run.folder / "local"), run]
-        _fit_local(config, stages[0], model, task, fabric)
+        seconds = _fit_local(config, Run(run.folder / "local"), model, task, fabric)
     trainer = Trainer(run, config, config.training, model, task, fabric)
     if not trainer.finished:
         trainer.fit()
     best = load_checkpoint(run.best)
     load_weights(model, best, run.best)
     model.eval()
+    epochs, epoch = len(trainer.state.history), best.get("epoch")
+    if not isinstance(epoch, int) or not 0 <= epoch < epochs:
+        raise SSTCastError(
+            f"{run.best}: not of the training in {run.checkpoints}; delete {run.folder} to train anew"
+        )
     metric = task.dataset.metric
     return {
         "dataset": config.dataset,
@@ -101,20 +126,20 @@ def _fit_and_score(
         "metric": metric,
         "test": task.score(model, task.split.test),
         "validation": task.score(model, task.split.validation),
-        "best_epoch": best["epoch"],
-        "epochs": len(trainer.state.history),
+        "best_epoch": epoch,
+        "epochs": epochs,
         "parameters": sum(p.numel() for p in model.parameters()),
-        "seconds": round(sum(_seconds(stage) for stage in stages), 1),
+        "seconds": round(seconds + trainer.state.seconds, 1),
         "device": str(fabric.device),
     }
 
 
 def _fit_local(
     config: BenchmarkConfig, run: Run, model: GraphPredictor, task: BenchmarkTask, fabric: Fabric
-) -> None:
+) -> float:
     """Fit Polynormer's local layers, leave the best in `model`, and switch global attention on.
 
-    The head starts anew, as the paper's models have one of their own for each stage.
+    Returns the seconds. The head starts anew, as the paper's models have one of their own for each stage.
     """
     if not isinstance(model.backbone, Polynormer):
         raise SSTCastError(f"local_epochs: {config.model.name} has no local stage; leave it out")
@@ -128,6 +153,7 @@ def _fit_local(
     load_weights(model, load_checkpoint(run.best), run.best)
     model.head.load_state_dict(fresh)
     model.backbone.global_attention = True
+    return trainer.state.seconds
 
 
 def _of_seed(config: BenchmarkConfig, seed: int) -> BenchmarkConfig:
@@ -138,6 +164,10 @@ def _open(config: BenchmarkConfig) -> Run:
     """Return the run of the configured seed; raise SSTCastError if its folder holds another."""
     run = Run(config.folder / f"seed-{config.training.seed}")
     if not run.config_file.exists():
+        if run.metrics.exists() or any(run.checkpoints.glob("*.pt")):
+            raise SSTCastError(
+                f"{run.config_file} is missing, so what this run is is not known; delete its folder"
+            )
         return run
     saved = validate(BenchmarkConfig, read_config(run.config_file), str(run.config_file))
     if not saved.same_experiment(config):
@@ -148,19 +178,39 @@ def _open(config: BenchmarkConfig) -> Run:
     return run
 
 
-def _create(config: BenchmarkConfig, run: Run) -> None:
+def _check(run: Run, files: Mapping[str, str], config: BenchmarkConfig) -> Data | None:
+    """Return the digests of a run's data, if it has them; raise SSTCastError if the files are others."""
+    known = recorded(run) if run.config_file.exists() else None
+    if known is not None:
+        check_files(run, known, files, config.root / config.declaration.folder)
+    return known
+
+
+def _score(config: BenchmarkConfig, run: Run, known: Data | None) -> Result:
+    expected = {"dataset": config.dataset, "model": config.label, "seed": config.training.seed}
+    metric = config.declaration.metric
+    return read_score(run, known, **expected, metric=metric).model_dump(mode="json", exclude_none=True)
+
+
+def _create(config: BenchmarkConfig, run: Run, loaded: Loaded) -> Data | None:
+    """Make the run's folder, if it is not there; return the digests of its data if it has them.
+
+    Raises SSTCastError if it has others.
+    """
     if _open(config).config_file.exists():
-        return
+        known = recorded(run) if data_file(run).exists() else None
+        if known is not None:
+            check_files(run, known, loaded.files, config.root / config.declaration.folder)
+            check_loaded(run, known, loaded.digest, config.dataset)
+        return known
+    data = Data(files=dict(loaded.files), loaded=loaded.digest)
     run.checkpoints.mkdir(parents=True, exist_ok=True)
     with atomic(run.folder / "provenance.json") as temporary:
         temporary.write_text(json.dumps(provenance(), indent=2) + "\n")
+    write_record(data, data_file(run))
     with atomic(run.config_file) as temporary:  # last: a folder with a configuration is a run
         save_config(config, temporary)
-
-
-def _seconds(run: Run) -> float:
-    with run.history.open() as file:
-        return float(list(csv.DictReader(file))[-1]["seconds"])
+    return data
 
 
 def _describe(loaded: Loaded) -> str:

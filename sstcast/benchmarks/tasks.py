@@ -71,7 +71,8 @@ class BenchmarkTask:
         prediction, target = (torch.cat(parts).numpy() for parts in zip(*judged, strict=True))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # what is not defined is said below
-            score = METRICS[self.dataset.metric](prediction, target)
+            wrong = not np.isfinite(prediction).all()  # of classes too, of which the largest would be the first
+            score = float("nan") if wrong else METRICS[self.dataset.metric](prediction, target)
         if score != score:
             part = next((name for name, part in self.split._asdict().items() if part is samples), "a")
             raise SSTCastError(

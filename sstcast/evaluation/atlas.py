@@ -9,8 +9,8 @@ import numpy as np
 import xarray as xr
 
 from sstcast import __version__
-from sstcast.errors import SSTCastError
-from sstcast.evaluation.evaluate import LAYOUT, evaluate, scores_file
+from sstcast.errors import SSTCastError, reading
+from sstcast.evaluation.evaluate import LAYOUT, evaluate, open_forecasts, open_scores
 from sstcast.evaluation.forecasts import Verification
 from sstcast.evaluation.images import read_stamp, write_png
 from sstcast.evaluation.maps import draw_forecast, draw_weeks
@@ -18,6 +18,7 @@ from sstcast.evaluation.metrics import skill
 from sstcast.evaluation.significance import FDR
 from sstcast.evaluation.tables import DEGREES, MODEL
 from sstcast.evaluation.views import DEFAULT_PROJECTION
+from sstcast.files import alone
 from sstcast.ocean.grid import parse_grid
 from sstcast.runs import Run
 
@@ -36,7 +37,7 @@ class Atlas:
     def __init__(self, run: Run, region: str | None = None) -> None:
         """Raise SSTCastError if the run covers nothing of `region`, a name or W,E,S,N in degrees."""
         self.run, self.region = run, region
-        with xr.open_dataset(scores_file(run), engine="h5netcdf") as tables:
+        with open_scores(run) as tables:
             self.tables = tables[["mse_by_cell", "bias_by_cell", "p_fdr", "mse_by_date"]].sel(units=DEGREES).load()
         self.weekly = self._weekly()
 
@@ -69,7 +70,8 @@ class Atlas:
         Both hold `sst` and `anomaly`, its difference from the climatology of the day, over `(lead, lat, lon)`.
         """
         truth = self._verification.truth(slice(date, date + 1)).isel(init_time=0)
-        sst = xr.open_zarr(self.run.forecasts)["sst"].isel(init_time=date).load()
+        with reading(self.run.forecasts, f"delete it and run `sstcast evaluate {self.run.folder}`"):
+            sst = open_forecasts(self.run)["sst"].isel(init_time=date).load()
         climatology = truth["sst"] - truth["sst_anomaly"]
         forecast = xr.Dataset({"sst": sst, "anomaly": sst - climatology})
         observed = xr.Dataset({"sst": truth["sst"], "anomaly": truth["sst_anomaly"]})
@@ -97,6 +99,11 @@ def draw_run(
     """
     if not run.forecasts.exists():
         raise SSTCastError(f"{run.forecasts}: no forecasts yet; run `sstcast evaluate {run.folder}` first")
+    with alone(run.forecasts):
+        return _draw(run, projection, region, say)
+
+
+def _draw(run: Run, projection: str, region: str | None, say: Callable[[str], object]) -> list[Path]:
     metrics, _ = evaluate(run)
     files = {name: run.maps / f"{name}.png" for name in (*LABELS, "forecast")}
     stamp = f"{checkpoint_stamp(metrics)}, {projection}, {region or 'whole region'}"

@@ -1,7 +1,6 @@
 """The verb `evaluate`: score a run on its test days beside the baselines."""
 
 import hashlib
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,13 @@ from sstcast.errors import SSTCastError
 from sstcast.evaluation.comparison import check_comparable, compare_tables
 from sstcast.evaluation.forecasts import Verification
 from sstcast.evaluation.measure import measure
+from sstcast.evaluation.saved import read_metrics, write_metrics
 from sstcast.evaluation.significance import block_length
 from sstcast.evaluation.summary import summarise
 from sstcast.files import alone, atomic
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
+from sstcast.stores import open_netcdf, open_zarr
 from sstcast.training.train import check_data
 
 LAYOUT = 2  # of metrics.json and scores.nc
@@ -27,6 +28,17 @@ BASELINES = {name: name for name in ("persistence", "climatology", "ridge")} | {
 def scores_file(run: Run) -> Path:
     """Return the path of the tables that scores and figures follow from."""
     return run.folder / "scores.nc"
+
+
+def open_scores(run: Run) -> xr.Dataset:
+    """Open the tables of an evaluated run; raise SSTCastError if they are damaged."""
+    path = scores_file(run)
+    return open_netcdf(path, f"delete it and run `sstcast evaluate {run.folder}`")
+
+
+def open_forecasts(run: Run) -> xr.Dataset:
+    """Open the forecasts of an evaluated run; raise SSTCastError if they are damaged."""
+    return open_zarr(run.forecasts, f"delete it and run `sstcast evaluate {run.folder}`")
 
 
 def evaluate(run: Run) -> tuple[dict[str, Any], bool]:
@@ -49,10 +61,14 @@ def evaluate(run: Run) -> tuple[dict[str, Any], bool]:
 
 
 def _known(run: Run, digest: str) -> dict[str, Any] | None:
-    if not (run.metrics.exists() and run.forecasts.exists() and scores_file(run).exists()):
+    metrics = read_metrics(run.metrics, scores_file(run))
+    if metrics is None or (metrics.get("checkpoint"), metrics.get("layout")) != (digest, LAYOUT):
         return None
-    metrics: dict[str, Any] = json.loads(run.metrics.read_text())
-    return metrics if (metrics["checkpoint"], metrics.get("layout")) == (digest, LAYOUT) else None
+    try:
+        open_forecasts(run).close()
+    except SSTCastError:
+        return None
+    return metrics
 
 
 def _evaluate(run: Run, digest: str) -> dict[str, Any]:
@@ -61,8 +77,8 @@ def _evaluate(run: Run, digest: str) -> dict[str, Any]:
     tables = measure(run, data)
     with atomic(scores_file(run)) as temporary:
         packed = {"zlib": True, "complevel": 1, "shuffle": True}
-        tables.to_netcdf(temporary, engine="h5netcdf", encoding=dict.fromkeys(tables.data_vars, packed))
-    metrics = {
+        tables.to_netcdf(temporary, engine="netcdf4", encoding=dict.fromkeys(tables.data_vars, packed))
+    found = {
         "layout": LAYOUT,
         "checkpoint": digest,
         "model": run.config.model.name,
@@ -76,9 +92,7 @@ def _evaluate(run: Run, digest: str) -> dict[str, Any]:
         "ocean_cells": int(data.ocean.sum()),
         **summarise(tables, len(run.members)),
     }
-    with atomic(run.metrics) as temporary:
-        temporary.write_text(json.dumps(metrics, indent=2) + "\n")
-    return metrics
+    return write_metrics(run.metrics, found, scores_file(run))
 
 
 def reference(name: str) -> str | Run:
@@ -107,7 +121,7 @@ def compare(run: Run, other: Run) -> dict[str, Any]:
     for one in (run, other):
         evaluate(one)
     with (
-        xr.open_dataset(scores_file(run), engine="h5netcdf") as tables,
-        xr.open_dataset(scores_file(other), engine="h5netcdf") as reference,
+        open_scores(run) as tables,
+        open_scores(other) as reference,
     ):
         return compare_tables(tables, reference)

@@ -5,6 +5,7 @@ nothing but the seed are one entry, shown with mean and standard deviation.
 """
 
 import json
+import sys
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
@@ -15,11 +16,13 @@ import numpy as np
 import xarray as xr
 
 from sstcast.config import DataConfig
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, printable
 from sstcast.evaluation.comparison import DATES
-from sstcast.evaluation.evaluate import LAYOUT, scores_file
+from sstcast.evaluation.evaluate import LAYOUT, open_scores, scores_file
+from sstcast.evaluation.saved import read_metrics
 from sstcast.evaluation.significance import adjust, diebold_mariano, memory
 from sstcast.evaluation.tables import DEGREES, MODEL, STANDARDISED
+from sstcast.files import below
 from sstcast.runs import Run
 
 # What is shown of an entry: heading, units, metric.
@@ -75,10 +78,12 @@ class Evaluated:
 
     @cached_property
     def metrics(self) -> dict[str, Any]:
-        """What `evaluate` wrote; raises SSTCastError if an older version did."""
-        metrics: dict[str, Any] = json.loads(self.run.metrics.read_text())
-        if metrics.get("layout") != LAYOUT:
-            raise SSTCastError(f"{self.run.metrics}: of another version; run `sstcast evaluate {self.run.folder}`")
+        """What `evaluate` wrote; raises SSTCastError if an older version did, or it is damaged."""
+        metrics = read_metrics(self.run.metrics, scores_file(self.run))
+        if metrics is None or metrics.get("layout") != LAYOUT:
+            raise SSTCastError(
+                f"{self.run.metrics}: damaged or of another version; run `sstcast evaluate {self.run.folder}`"
+            )
         return metrics
 
     @cached_property
@@ -101,22 +106,36 @@ class Evaluated:
         )
         return json.dumps([config, self.metrics["members"]], sort_keys=True)
 
+    @cached_property
+    def problem(self) -> str | None:
+        """What keeps it from a leaderboard, None if nothing does."""
+        try:
+            return None if self.contest and self.recipe and self.losses(MODEL).size else "empty"
+        except (SSTCastError, OSError) as error:
+            return str(error)
+
     def losses(self, method: str) -> xr.DataArray:
         """Return the mean squared error by date in the units that this contest is decided in."""
         units = STANDARDISED if self.data.protocol == "paper" else DEGREES
-        with xr.open_dataset(scores_file(self.run), engine="h5netcdf") as tables:
+        with open_scores(self.run) as tables:
             return tables["mse_by_date"].sel(units=units, forecast=method).mean("lead").load()
 
 
 def leaderboard(folder: Path) -> list[Contest]:
     """Return the contests of all evaluated runs below `folder`, the largest first.
 
-    Raises SSTCastError if there are none.
+    A run that cannot be read is left out, and a line on stderr says why. Raises SSTCastError if there are none.
     """
-    found = sorted(file.parent for file in folder.glob("**/scores.nc") if Run(file.parent).metrics.exists())
-    if not found:
-        raise SSTCastError(f"{folder}: no evaluated runs; run `sstcast evaluate RUN...` first")
-    runs = [Evaluated(Run(path), str(path.relative_to(folder))) for path in found]
+    found = [file.parent for file in below(folder, "scores.nc") if Run(file.parent).metrics.exists()]
+    every = [Evaluated(Run(path), str(path.relative_to(folder))) for path in found]
+    problems = [problem for run in every if (problem := run.problem)]
+    runs = [run for run in every if not run.problem]
+    if not runs:
+        raise SSTCastError(
+            problems[0] if problems else f"{folder}: no evaluated runs; run `sstcast evaluate RUN...` first"
+        )
+    for problem in problems:
+        print(printable(f"left out: {problem}"), file=sys.stderr)
     contests = [Contest(title, _entries(some)) for title, some in _group(runs, "contest").items()]
     return sorted(contests, key=lambda contest: -len(contest.entries))
 

@@ -14,6 +14,8 @@ NOTE = (
     f"↓ significantly worse (p < {SIGNIFICANT})."
 )
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what begins with one is computed by a spreadsheet
+
 PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -60,7 +62,7 @@ def write_leaderboard(contests: list[Contest], folder: Path) -> tuple[Path, Path
         metrics = [f"{units}_{metric}{part}" for _, units, metric in COLUMNS for part in ("", "_spread")]
         rows.writerow(["contest", "name", "runs", "members", *metrics, "p_value"])
         for contest in contests:
-            rows.writerows([contest.title, *_record(entry)] for entry in contest.entries)
+            rows.writerows(map(_plain, [contest.title, *_record(entry)]) for entry in contest.entries)
     page = PAGE.format(tables="".join(map(_table, contests)), note=escape(NOTE))
     with atomic(files[1]) as temporary:
         temporary.write_text(page, encoding="utf-8")
@@ -93,6 +95,11 @@ def _record(entry: Entry) -> list[object]:
     numbers = [value for score in scores for value in (score.mean, score.spread)]
     p_value = None if entry.p_value != entry.p_value else entry.p_value
     return [entry.name, entry.runs, entry.members, *numbers, p_value]
+
+
+def _plain(cell: object) -> object:
+    """Keep a spreadsheet from taking text for a formula; numbers stay numbers."""
+    return f"'{cell}" if isinstance(cell, str) and cell[:1] in FORMULA else cell
 
 
 def _table(contest: Contest) -> str:

@@ -5,17 +5,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import xarray as xr
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from rich.console import Console
 from rich.progress import track
 
 from sstcast.evaluation import sections
 from sstcast.evaluation.atlas import REFERENCE, Atlas, checkpoint_stamp, credit
-from sstcast.evaluation.evaluate import evaluate, scores_file
+from sstcast.evaluation.evaluate import evaluate, open_scores
 from sstcast.evaluation.sections import Section
 from sstcast.evaluation.tables import DEGREES, MODEL
-from sstcast.files import atomic
+from sstcast.files import alone, atomic
 from sstcast.runs import Run
 
 HEAD = 1000  # characters of the page in which its stamp lies
@@ -26,10 +25,15 @@ def write_report(run: Run) -> tuple[Path, bool]:
 
     Returns its path and whether there was anything to do: a page of the same checkpoints is kept.
     """
+    with alone(run.forecasts):
+        return _write(run)
+
+
+def _write(run: Run) -> tuple[Path, bool]:
     metrics, _ = evaluate(run)
     stamp = checkpoint_stamp(metrics)
-    if run.report.exists():
-        with run.report.open(encoding="utf-8") as file:
+    if run.report.is_file():
+        with run.report.open(encoding="utf-8", errors="replace") as file:
             if stamp in file.read(HEAD):
                 return run.report, False
     page = Environment(
@@ -52,7 +56,7 @@ def write_report(run: Run) -> tuple[Path, bool]:
 
 def _sections(run: Run, metrics: dict[str, Any]) -> list[Section]:
     """Return the parts of the page in order."""
-    with xr.open_dataset(scores_file(run), engine="h5netcdf") as file:
+    with open_scores(run) as file:
         tables = file[["mse_by_date", "index"]].load()
     atlas = Atlas(run)
     parts: list[Callable[[], Section]] = [

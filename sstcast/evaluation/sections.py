@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 import yaml
 
+from sstcast.errors import reading
 from sstcast.evaluation import charts, table
 from sstcast.evaluation.animation import animate
 from sstcast.evaluation.atlas import LABELS, REFERENCE, Atlas, draw_field
@@ -19,7 +19,7 @@ from sstcast.evaluation.significance import FDR, skill_interval
 from sstcast.evaluation.table import Sheet
 from sstcast.evaluation.tables import DEGREES, MODEL, REGION, TRUTH
 from sstcast.runs import Run
-from sstcast.training.listing import describe
+from sstcast.training.listing import describe, read_history
 
 Scores = dict[str, Any]
 ANOMALY = "SST anomaly (°C)"
@@ -72,7 +72,7 @@ def training(run: Run) -> Section:
     """How each member learnt."""
     members = {member.folder.name: member for member in run.members}
     written = {name: member.history for name, member in members.items() if member.history.exists()}
-    histories = {name: pd.read_csv(file) for name, file in written.items()}
+    histories = {name: read_history(file) for name, file in written.items()}
     rows = {name: describe(member) for name, member in members.items()}
     header = [name for name in next(iter(rows.values())) if name != "run"]
     sheet = Sheet("Trained", header, [(name, [row[key] for key in header]) for name, row in rows.items()])
@@ -232,15 +232,19 @@ def configuration(run: Run) -> Section:
 
 def provenance(run: Run) -> Section:
     """What made the run."""
-    made = json.loads((run.folder / "provenance.json").read_text())
-    facts = {
-        "Command": " ".join(made["command"]),
-        "Time": made["time"],
-        "sstcast": made["sstcast"],
-        "Python": made["python"],
-        "Platform": made["platform"],
-        **made["packages"],
-    }
+    file = run.folder / "provenance.json"
+    if not file.exists():
+        return Section("provenance", "Provenance", "Not known: provenance.json is not there.")
+    with reading(file, "restore it, or delete it: the report then goes without"):
+        made = json.loads(file.read_text())
+        facts = {
+            "Command": " ".join(made["command"]),
+            "Time": made["time"],
+            "sstcast": made["sstcast"],
+            "Python": made["python"],
+            "Platform": made["platform"],
+            **made["packages"],
+        }
     return Section("provenance", "Provenance", facts=_facts("What made this run", facts))
 
 

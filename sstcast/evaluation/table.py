@@ -8,6 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from sstcast.errors import printable
 from sstcast.evaluation.comparison import SEASONS
 from sstcast.evaluation.tables import MODEL, REGION
 
@@ -150,8 +151,8 @@ def print_metrics(
     first, last = metrics["test"]
     console = open_console()
     console.print(
-        f"{label}: {metrics['model']}, {metrics['protocol']} protocol, {metrics['forecasts']} forecasts of "
-        f"{metrics['ocean_cells']} ocean cells, {first} to {last}",
+        f"{printable(label)}: {metrics['model']}, {metrics['protocol']} protocol, {metrics['forecasts']} "
+        f"forecasts of {metrics['ocean_cells']} ocean cells, {first} to {last}",
         soft_wrap=True,
     )
     for sheet in sheets(metrics, label, against, comparison):
@@ -160,7 +161,7 @@ def print_metrics(
 
 def open_console() -> Console:
     """Return standard output: as wide as the terminal, or 120 columns in a file, which has no edge."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = 120
     return console
@@ -168,12 +169,12 @@ def open_console() -> Console:
 
 def print_sheet(console: Console, sheet: Sheet, bold: str = "") -> None:
     """Print a table; the row called `bold` stands out."""
-    table = Table(title=sheet.title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(title=printable(sheet.title), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("", no_wrap=True)
     for name in sheet.header:
         table.add_column(name, justify="right", overflow="fold")
     for name, cells in sheet.rows:
-        table.add_row(name, *cells, style="bold" if name == bold else None)
+        table.add_row(printable(name), *cells, style="bold" if name == bold else None)
     console.print(table)
 
 

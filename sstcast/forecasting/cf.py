@@ -11,6 +11,7 @@ from sstcast.errors import SSTCastError
 from sstcast.files import atomic, write_zarr
 from sstcast.ocean.cube import describe_axes
 from sstcast.ocean.days import day_ranges
+from sstcast.stores import open_netcdf, open_zarr
 
 CONVENTIONS = "CF-1.11"
 SUFFIXES = (".nc", ".zarr")
@@ -73,7 +74,7 @@ def check_out(path: Path) -> None:
     if path.suffix not in SUFFIXES:
         raise SSTCastError(f"--out {path}: name a file that ends in {' or '.join(SUFFIXES)}")
     if path.exists() and recipe_of(path) is None:
-        raise SSTCastError(f"--out {path}: exists and is no forecast; name another file")
+        raise SSTCastError(f"--out {path}: exists and is no forecast; delete it or name another file")
 
 
 def recipe_of(path: Path) -> str | None:
@@ -81,10 +82,10 @@ def recipe_of(path: Path) -> str | None:
     if not path.exists():
         return None
     try:
-        with xr.open_zarr(path) if path.suffix == ".zarr" else xr.open_dataset(path, engine="h5netcdf") as dataset:
+        with (open_zarr if path.suffix == ".zarr" else open_netcdf)(path, "name another --out") as dataset:
             recipe: str | None = dataset.attrs.get("forecast_recipe")
             return recipe
-    except (OSError, ValueError, KeyError):
+    except SSTCastError:
         return None
 
 
@@ -99,4 +100,4 @@ def write(dataset: xr.Dataset, path: Path) -> None:
         encoding |= {name: {"_FillValue": None} for name in ("lat", "lon", "lead")}
         encoding |= {name: {"units": EPOCH, "dtype": "int32"} for name in ("init_time", "valid_time")}
         # Without limit, so that forecasts of many days join along init_time (ncrcat).
-        dataset.to_netcdf(temporary, engine="h5netcdf", encoding=encoding, unlimited_dims=["init_time"])
+        dataset.to_netcdf(temporary, engine="netcdf4", encoding=encoding, unlimited_dims=["init_time"])

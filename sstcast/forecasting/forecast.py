@@ -4,7 +4,9 @@ import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
 
+from sstcast.config import FIRST_YEAR, LAST_YEAR
 from sstcast.errors import SSTCastError
+from sstcast.files import alone
 from sstcast.forecasting.cf import check_out, recipe_of, write
 from sstcast.forecasting.loaded import LoadedRun, elsewhere
 from sstcast.forecasting.source import last_days
@@ -34,12 +36,19 @@ def forecast(
     if out is not None:
         check_out(out)
     run = Run.open(folder)
+    with alone(out or run.folder / "forecast"):  # at once, so that a place that cannot be written is found first
+        return _forecast(run, day, out, region, say)
+
+
+def _forecast(
+    run: Run, day: dt.date | None, out: Path | None, region: str | None, say: Callable[[str], object]
+) -> tuple[Path, bool]:
     data = run.config.data if region is None else elsewhere(run.config, region)
     history = last_days(data, day, dt.date.today(), say)
     if not Prepared.of(data).exist:
         prepare(data, say)
     check_source(data)
-    loaded = LoadedRun(folder, region)
+    loaded = LoadedRun(run.folder, region)
     if out is None:
         place = f"-{region.replace(',', '_')}" if region else ""
         out = loaded.run.folder / f"forecast{place}-{history.indexes['time'][-1]:%Y-%m-%d}.nc"
@@ -54,6 +63,9 @@ def _read_date(text: str) -> dt.date | None:
     if text == LATEST:
         return None
     try:
-        return dt.datetime.strptime(text, "%Y-%m-%d").date()
+        day = dt.datetime.strptime(text, "%Y-%m-%d").date()
+        if not FIRST_YEAR <= day.year <= LAST_YEAR:
+            raise ValueError
+        return day
     except ValueError:
         raise SSTCastError(f"--date {text}: write YYYY-MM-DD or {LATEST}") from None

@@ -9,10 +9,10 @@ import xarray as xr
 
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.ocean.cube import crop, open_sst, source_path
 from sstcast.ocean.days import is_final
 from sstcast.ocean.fetch import fetch
 from sstcast.ocean.grid import CELLS_PER_DEGREE
+from sstcast.ocean.reading import open_region, source_path
 from sstcast.ocean.request import FetchRequest
 from sstcast.ocean.status import status
 from sstcast.ocean.store import is_raw_store, open_days
@@ -36,9 +36,12 @@ def last_days(
     path = source_path(data.source)
     if is_raw_store(path):
         _extend(path, date, data.history, today, say)
-    sst = open_sst(path)
+    sst = open_region(data)
     if is_raw_store(path):
-        preliminary = [not is_final(status) for status in open_days(path)["status"].values.tolist()]
+        status_of = open_days(path)["status"].reindex(
+            time=sst["time"], fill_value=0
+        )  # 0 is a day that was filled in
+        preliminary = [not is_final(status) for status in status_of.values.tolist()]
         sst = sst.assign_coords(preliminary=("time", preliminary))
     held = [day.astype("datetime64[D]").item() for day in sst["time"].values[[0, -1]]]
     date = date or held[1]
@@ -48,7 +51,7 @@ def last_days(
             f"{path}: a forecast from {date} needs {first}..{date}, it holds {held[0]}..{held[1]}; "
             "choose another --date or fetch them"
         )
-    days = crop(sst, data.box, path).sel(time=slice(np.datetime64(first), np.datetime64(date))).load()
+    days = sst.sel(time=slice(np.datetime64(first), np.datetime64(date))).load()
     if not days.notnull().any():
         raise SSTCastError(f"{path}: the region is all land; choose another")
     return days

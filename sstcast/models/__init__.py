@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from sstcast.config import suggest
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, in_short
 from sstcast.models.base import Backbone, Forecaster, ForecastModel
-from sstcast.models.options import check_options
+from sstcast.models.options import check_memory, check_options, check_sizes
 
 
 class Entry(NamedTuple):
@@ -52,6 +52,7 @@ def build_model(name: str, **options: Any) -> Any:
     Raises SSTCastError for a name or an option that does not exist, or a value of the wrong type.
     """
     cls, fixed = _class(name)
+    check_sizes({key: value for key, value in options.items() if key != "nodes"}, f"model {name}")
     return _build(cls, name, check_options(_parameters(cls).values(), fixed | options, f"model {name}"))
 
 
@@ -73,6 +74,7 @@ def build_forecaster(
     is a forecaster by itself is told the sizes it asks for.
     """
     cls, fixed = _class(name)
+    check_sizes(options, f"model {name}")
     rows, cols = shape
     sizes = {"history": history, "horizon": horizon, "nodes": rows * cols, "rows": rows, "cols": cols}
     if not issubclass(cls, Backbone):
@@ -86,10 +88,11 @@ def build_forecaster(
 
 
 def _build(cls: type[nn.Module], name: str, options: dict[str, Any]) -> Any:
+    check_memory(cls, options, f"model {name}")
     try:
         return cls(**options)
-    except (ValueError, RuntimeError, ZeroDivisionError, AssertionError) as error:
-        raise SSTCastError(f"model {name}: cannot be built: {' '.join(str(error).split())}") from error
+    except (ValueError, RuntimeError, ZeroDivisionError, AssertionError, MemoryError, OverflowError) as error:
+        raise SSTCastError(f"model {name}: cannot be built: {in_short(error)}") from error
 
 
 def _class(name: str) -> tuple[type[nn.Module], dict[str, Any]]:

@@ -1,12 +1,18 @@
 """The arguments of a class as options to check, so that the class is the one place where they are written down."""
 
+import os
 from collections.abc import Iterable, Mapping
 from inspect import Parameter
 from typing import Any
 
+import torch
 from pydantic import ConfigDict, create_model
+from torch import nn
 
 from sstcast.config import validate
+from sstcast.errors import SSTCastError
+
+LARGEST, MOST_LAYERS, SMALL = 10_000, 1000, 1024
 
 
 def check_options(parameters: Iterable[Parameter], options: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -18,5 +24,36 @@ def check_options(parameters: Iterable[Parameter], options: Mapping[str, Any], w
     fields: dict[str, Any] = {
         p.name: (p.annotation, ... if p.default is p.empty else p.default) for p in parameters
     }
-    schema = create_model("Options", __config__=ConfigDict(extra="forbid"), **fields)
+    schema = create_model("Options", __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **fields)
     return validate(schema, dict(options), where).model_dump()
+
+
+def check_sizes(options: Mapping[str, Any], where: str) -> None:
+    """Raise SSTCastError if a number among a user's options is beyond any model: it would take all memory."""
+    for key, value in options.items():
+        if isinstance(value, dict):
+            check_sizes(value, f"{where}: {key}")
+        if key == "width" and isinstance(value, int) and value < 1:
+            raise SSTCastError(f"{where}: width: {value} is too small; give 1 or more")
+        limit = MOST_LAYERS if key.endswith("layers") else LARGEST
+        numbers = value if isinstance(value, (list, tuple)) else [value]
+        if any(isinstance(number, (int, float)) and abs(number) > limit for number in numbers):
+            raise SSTCastError(f"{where}: {key}: {str(value)[:40]} is too large; give at most {limit:,}")
+
+
+def check_memory(cls: type[nn.Module], options: Mapping[str, Any], where: str) -> None:
+    """Raise SSTCastError if the weights of `cls(**options)` do not fit this machine; they are not made."""
+    if max((value for value in options.values() if isinstance(value, int)), default=0) <= SMALL:
+        return
+    try:
+        with torch.device("meta"):
+            model = cls(**options)
+    except Exception:  # made for good it says in its own words what it lacks
+        return
+    needed = sum(part.numel() * part.element_size() for part in model.state_dict().values())
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > memory:
+        raise SSTCastError(
+            f"{where}: its weights take {needed / 2**30:,.0f} GiB, this machine has {memory / 2**30:,.0f}; "
+            "choose a smaller width or fewer layers"
+        )

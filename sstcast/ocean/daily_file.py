@@ -57,7 +57,7 @@ def write_day(
     encoding["time"] = {"_FillValue": None, "chunksizes": (1,), **deflate}
     encoding |= {str(name): {"chunksizes": (1, 1, lat.size, lon.size), **deflate} for name in dataset.data_vars}
     with atomic(path) as partial:
-        dataset.to_netcdf(partial, engine="h5netcdf", unlimited_dims=["time"], encoding=encoding)
+        dataset.to_netcdf(partial, engine="netcdf4", unlimited_dims=["time"], encoding=encoding)
 
 
 def _packed(

@@ -4,7 +4,7 @@ import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sstcast.ocean.granule import Packed
+from sstcast.ocean.oddities import Packed
 from sstcast.ocean.sources import FIRST_DAY
 
 BLOCK = 32  # days a chunk, and so a commit

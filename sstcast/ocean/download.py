@@ -2,13 +2,14 @@
 
 import datetime as dt
 import email.utils
+import http.client
 import random
 import re
 import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -25,6 +26,7 @@ if TYPE_CHECKING:  # obstore has its types in stubs only
     from obstore.store import ClientConfig
 
 Result = TypeVar("Result")
+_GIVE = "give aws, ncei, psl, erddap, sample, simulator or a mirror"
 
 
 class Absent(Exception):
@@ -60,18 +62,18 @@ class Server:
     def __init__(self, base: str, time_limit: float, patience: Patience) -> None:
         """Connect to nothing yet; raise SSTCastError if `base` is neither a URL nor a folder."""
         self.folder = None if re.match("https?://", base) else Path(base).resolve()
-        if self.folder and not self.folder.is_dir():
-            raise SSTCastError(
-                f"--source {base}: neither a folder nor a URL; give aws, ncei, psl, erddap, sample, "
-                "simulator or a mirror"
-            )
+        if not base or (self.folder and not self.folder.is_dir()):
+            raise SSTCastError(f"--source {base}: neither a folder nor a URL; {_GIVE}")
         self._base, self._patience = base.rstrip("/"), patience
         self._options: ClientConfig = {
             "timeout": dt.timedelta(seconds=patience.time_limit or time_limit),
             "connect_timeout": dt.timedelta(seconds=min(10, patience.time_limit or time_limit)),
             "allow_http": True,
         }
-        self._store = self._connect(self._base)
+        try:
+            self._store = self._connect(self._base)
+        except ValueError as error:
+            raise SSTCastError(f"--source {base}: no address ({str(error).splitlines()[0]}); {_GIVE}") from error
         self._failures, self._resume, self._lock = 0, 0.0, threading.Lock()
         self._closed = threading.Event()
         self.down: str | None = None
@@ -143,7 +145,7 @@ class Server:
                 self.down = f"asks to come back in {seconds:.0f} s"
             with self._lock:
                 self._resume = max(self._resume, time.monotonic() + seconds)
-        except OSError:
+        except (OSError, http.client.HTTPException, ValueError):
             return  # no header to be had: the usual backoff will do
 
     def _note(self, failure: str | None) -> None:
@@ -153,17 +155,30 @@ class Server:
                 self.down = f"given up after {self._failures} failures in a row ({failure})"
 
 
+def body(response: "GetResult", limit: int) -> Iterator[bytes]:
+    """Yield the body piece by piece; raise BadFile once it is larger than `limit` bytes, or says it will be."""
+    size = response.meta["size"]
+    if size > limit:
+        raise BadFile(f"of {size:,} bytes, more than the {limit:,} that such a file may have")
+    received = 0
+    for part in response.stream(min_chunk_size=1 << 22):
+        received += len(part)
+        if received > limit:
+            raise BadFile(f"of more than {limit:,} bytes")
+        yield bytes(part)
+
+
 def parse_retry_after(header: str | None) -> float:
     """Return the seconds a Retry-After header (seconds or an HTTP date) asks for; 0 if it asks nothing."""
     if not header:
         return 0.0
-    if header.strip().isdigit():
+    if re.fullmatch("[0-9]{1,12}", header.strip()):
         return float(header)
     try:
-        moment = email.utils.parsedate_to_datetime(header)
-    except ValueError:
+        moment = email.utils.parsedate_to_datetime(header).astimezone(dt.UTC)
+    except (ValueError, TypeError, OverflowError, IndexError):
         return 0.0
-    return max(0.0, (moment.astimezone(dt.UTC) - dt.datetime.now(dt.UTC)).total_seconds())
+    return max(0.0, (moment - dt.datetime.now(dt.UTC)).total_seconds())
 
 
 def _cause(error: str) -> str:

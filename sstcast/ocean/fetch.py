@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from sstcast.ocean.days import Day, is_final
+from sstcast.ocean.folder import from_folder
 from sstcast.ocean.obtain import Batch, Need, obtain, simulate
 from sstcast.ocean.progress import Progress, days_progress
 from sstcast.ocean.request import FetchReport, FetchRequest
-from sstcast.ocean.sources import find_sources
+from sstcast.ocean.sources import find_sources, is_folder
 from sstcast.ocean.store import RawStore
 
 Reader = Callable[[Need, Progress], Iterator[Batch]]
@@ -28,8 +29,9 @@ def fetch(request: FetchRequest, say: Callable[[str], object] = print) -> FetchR
     with store.writing():
         before = store.status(days)
         fetched: set[dt.date] = set()
+        unused: dict[str, str] = {}
         failures: dict[dt.date, list[str]] = {day: [] for day in days}
-        for name, reader in _readers(request):
+        for name, reader in _readers(request, unused):
             status = zip(days, store.status(days).tolist(), strict=True)
             need: Need = {d: code > 0 for d, code in status if not is_final(code) and d not in fetched}
             if not need:
@@ -37,9 +39,9 @@ def fetch(request: FetchRequest, say: Callable[[str], object] = print) -> FetchR
             with days_progress(name, len(need)) as progress:
                 for batch in reader(need, progress):
                     good = {d: day for d, day in batch.items() if isinstance(day, Day)}
-                    store.put(good, request.end)
-                    fetched.update(good)
-                    for d, reason in batch.items():
+                    odd = store.put(good, request.end)
+                    fetched.update(good.keys() - odd.keys())
+                    for d, reason in (batch | odd).items():
                         if isinstance(reason, str):
                             failures[d].append(f"{name}: {reason}")
         after = dict(zip(days, store.status(days).tolist(), strict=True))
@@ -48,6 +50,7 @@ def fetch(request: FetchRequest, say: Callable[[str], object] = print) -> FetchR
         fetched=len(fetched),
         present=int((before > 0).sum()),
         preliminary=tuple(d for d, code in after.items() if code and not is_final(code)),
+        unused=unused,
         missing={d: "; ".join(dict.fromkeys(failures[d])) for d, code in after.items() if not code},
     )
     for line in report.lines():
@@ -55,8 +58,10 @@ def fetch(request: FetchRequest, say: Callable[[str], object] = print) -> FetchR
     return report
 
 
-def _readers(request: FetchRequest) -> list[tuple[str, Reader]]:
+def _readers(request: FetchRequest, unused: dict[str, str]) -> list[tuple[str, Reader]]:
     if request.source == "simulator":
         return [("simulator", partial(simulate, request))]
+    if is_folder(request.source):
+        return [("mirror", partial(from_folder, request, unused))]
     sources = find_sources(request.source, request.grid, dt.date.today())
     return [(source.name, partial(obtain, source, request)) for source in sources]

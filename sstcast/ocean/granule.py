@@ -17,11 +17,13 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from sstcast.hdf5 import Refused, check_hdf5
 from sstcast.ocean.grid import CELLS_PER_DEGREE, Grid
+from sstcast.ocean.oddities import FILL, Packed, oddity
 
-FILL = -999
 VALID = (-300, 4500)  # hundredths of a degree, as the files of NOAA declare
-Packed = NDArray[np.int16]
+OISST = "oisst-avhrr-v02r01."  # how `id` begins in NOAA's daily files; a date follows
+NOT_SST = re.compile(r"anomal|\bice\b|\berror\b|deviation", re.IGNORECASE)
 
 
 class BadFile(Exception):
@@ -32,26 +34,36 @@ class BadFile(Exception):
 class Granule:
     """Days of one file on a grid: `fields[day]` is `[lat, lon]` in hundredths of degC, `FILL` on land.
 
-    `notice` says in words that the file is simulated, and is empty for observations. `span` names the days
+    `notice` says in words that the file is simulated, and is empty for observations. `days` are those that
     the file itself holds.
     """
 
     fields: dict[dt.date, Packed]
     preliminary: bool
     notice: str
-    span: str
+    days: tuple[dt.date, ...]
+
+    @property
+    def span(self) -> str:
+        """The first and the last day of the file, in words."""
+        return " to ".join(sorted({str(min(self.days)), str(max(self.days))}))
 
 
-def read_granule(data: bytes | Path, days: Sequence[dt.date], grid: Grid) -> Granule:
+def read_granule(data: bytes | Path, days: Sequence[dt.date], grid: Grid, trusted: bool = False) -> Granule:
     """Read those of `days` that a file (or its bytes) holds.
 
-    Raises BadFile if it is not NetCDF, is damaged, has no sst, lacks a cell of `grid`, or holds values that
-    no sea has.
+    Raises BadFile if it is not NetCDF, is damaged, has no sst, lacks a cell of `grid`, holds values that no sea
+    has, or, unless `trusted`, if what it says of itself, its land or its climate tells that it is not OISST. A
+    file from a stranger can also crash who reads it: see `sstcast.ocean.reader`.
     """
     try:
         with _open(data) as (variables, attributes):
-            return _read(variables, attributes, days, grid)
-    except (OSError, ValueError, KeyError, TypeError, IndexError, RuntimeError) as error:
+            return _read(variables, attributes, days, grid, trusted)
+    except (BadFile, Refused) as error:
+        raise BadFile(str(error)) from error
+    except MemoryError as error:
+        raise BadFile("damaged (takes too much memory to read)") from error
+    except Exception as error:  # what HDF5 and NumPy make of damage is of every kind
         raise BadFile(f"damaged ({_first_line(error)})") from error
 
 
@@ -60,7 +72,11 @@ def pack(celsius: NDArray[Any]) -> Packed:
     return np.where(np.isnan(celsius), FILL, np.rint(celsius * 100.0)).astype(np.int16)
 
 
-def _read(variables: Any, attributes: Mapping[str, Any], days: Sequence[dt.date], grid: Grid) -> Granule:
+def _read(
+    variables: Any, attributes: Mapping[str, Any], days: Sequence[dt.date], grid: Grid, trusted: bool
+) -> Granule:
+    if "sst" not in variables:
+        raise BadFile("no variable 'sst' in it")
     sst = variables["sst"]
     lat, lon = (
         np.asarray(_either(variables, names)[:], float) for names in (("lat", "latitude"), ("lon", "longitude"))
@@ -68,21 +84,43 @@ def _read(variables: Any, attributes: Mapping[str, Any], days: Sequence[dt.date]
     rows, columns = _locate(lat.tobytes(), lon.tobytes(), grid)
     if sst.shape[-2:] != (lat.size, lon.size):
         raise BadFile(f"wrong grid: sst is {sst.shape}, its axes {lat.size} x {lon.size}")
-    held = _dates(variables["time"])
-    south, north = rows.min(), rows.max() + 1  # one slab: HDF5 is slow at scattered rows
+    held = dates(variables["time"])
+    if not held:
+        raise BadFile("holds no day")
+    title, name = (str(_attribute(attributes, key, "")) for key in ("title", "id"))
+    simulated = "simulated" in title.lower()
+    if not trusted:
+        _check_attributes(sst, name, held)
     fields = {}
     for day in days:
         if day in held:
             depth = (0,) if len(sst.shape) == 4 else ()
-            slab = np.asarray(sst[(held[day], *depth, slice(south, north))])
-            fields[day] = _check(_pack(slab[rows - south][:, columns], sst.attrs))
-    title = str(_attribute(attributes, "title", ""))
+            field = _pack(np.asarray(sst[(held[day], *depth)]), sst.attrs)  # whole: it is one chunk at NOAA
+            fields[day] = _check(field[rows][:, columns])
+            if not trusted and (odd := oddity(field, lat, lon, day, simulated)):
+                raise BadFile(odd)
     return Granule(
         fields=fields,
-        preliminary="preliminary" in str(_attribute(attributes, "id", "")).lower(),
-        notice=title if "simulated" in title.lower() else "",
-        span=" to ".join(sorted({str(min(held)), str(max(held))})),
+        preliminary="preliminary" in name.lower(),
+        notice=title if simulated else "",
+        days=tuple(held),
     )
+
+
+def _check_attributes(sst: Any, name: str, held: Mapping[dt.date, int]) -> None:
+    """Refuse what calls itself something else than sst, or NOAA's daily file and is not packed like one."""
+    for key in ("long_name", "standard_name"):
+        if NOT_SST.search(text := str(_attribute(sst.attrs, key, ""))):
+            raise BadFile(f"sst is {text!r} by its own {key}")
+    if not name.startswith(OISST):
+        return
+    packing = [float(_attribute(sst.attrs, key, default)) for key, default in _LINEAR]
+    bounds = [float(_attribute(sst.attrs, *one)) for one in zip(("valid_min", "valid_max"), VALID, strict=True)]
+    if sst.dtype != np.int16 or abs(packing[0] - 0.01) > 1e-8 or packing[1] != 0 or bounds != [*map(float, VALID)]:
+        raise BadFile("sst is not packed in hundredths of degC as in NOAA's files")
+    day = name.removeprefix(OISST)[:8]
+    if len(held) == 1 and day != f"{min(held):%Y%m%d}":
+        raise BadFile(f"its id says {day[:8]!r} and its time {min(held)}")
 
 
 @contextmanager
@@ -93,6 +131,7 @@ def _open(data: bytes | Path) -> Iterator[tuple[Any, Mapping[str, Any]]]:
         stream.seek(0)
         if magic == b"\x89HDF\r\n\x1a\n":
             with h5py.File(stream, "r") as file:
+                check_hdf5(file)
                 yield file, file.attrs
         elif magic[:3] == b"CDF":
             import xarray as xr
@@ -124,7 +163,7 @@ def _positions(axis: NDArray[np.float64], wanted: NDArray[np.float64], name: str
         raise BadFile(f"wrong grid: no cell at {name} {missing:g}") from None
 
 
-def _dates(time: Any) -> dict[dt.date, int]:
+def dates(time: Any) -> dict[dt.date, int]:
     """Return the position of each date; the hour (noon at NCEI, midnight at PSL) is dropped."""
     units = str(_attribute(time.attrs, "units", ""))
     match = re.match(r"(days|hours|seconds) since (\d+)-(\d+)-(\d+)(?:[T ](\d+):(\d+))?", units)

@@ -2,12 +2,15 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sstcast.config import Region, load_region, validate
 from sstcast.errors import SSTCastError
+
+if TYPE_CHECKING:
+    from sstcast.config import Region
 
 CELLS_PER_DEGREE = 4
 
@@ -48,6 +51,8 @@ def parse_grid(region: str) -> Grid:
 
     Raises SSTCastError if it is none of them or holds no cell.
     """
+    from sstcast.config import load_region  # here, as readers of files start without it
+
     if region == "global":
         return Grid((0, 360), (-90, 90))
     box = load_region(region) if "," not in region else _parse_box(region)
@@ -57,9 +62,13 @@ def parse_grid(region: str) -> Grid:
     return grid
 
 
-def _parse_box(region: str) -> Region:
+def _parse_box(region: str) -> "Region":
+    from sstcast.config import Region, validate
+
     try:
         west, east, south, north = (float(edge) for edge in region.split(","))
+        if not all(abs(edge) <= 360 for edge in (west, east, south, north)):  # nan is not, either
+            raise ValueError
     except ValueError:
         raise SSTCastError(f"--region {region}: write W,E,S,N in degrees, for instance 180,270,-15,15") from None
     return validate(Region, {"lon": [west, east], "lat": [south, north]}, f"--region {region}")

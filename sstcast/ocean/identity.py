@@ -52,7 +52,9 @@ def states_of_days(path: Path, sst: xr.DataArray) -> NDArray[np.int64]:
         since = (days["time"].values.astype("datetime64[D]") - np.datetime64(FIRST_DAY)).astype(int)
         chunks = {block: _stamp(path / "sst" / f"{block}.0.0") for block in np.unique(since // BLOCK).tolist()}
         pairs = zip(since.tolist(), days["status"].values.tolist(), strict=True)
-        return np.array([_number(f"{chunks[day // BLOCK]} {status}") for day, status in pairs], np.int64)
+        states = [_number(f"{chunks[day // BLOCK]} {status}") for day, status in pairs]
+        held = xr.DataArray(np.array(states, np.int64), {"time": days["time"]}, ("time",))
+        return held.reindex(time=sst["time"], fill_value=0).values  # 0 is a day that was filled in
     if "file" in sst.coords:
         stamps = {name: _number(_stamp(path / name)) for name in np.unique(sst["file"].values).tolist()}
         return np.array([stamps[name] for name in sst["file"].values.tolist()], np.int64)

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 from sstcast.files import atomic
 from sstcast.ocean.days import Day, block_of
-from sstcast.ocean.download import Absent, Server, Trouble
-from sstcast.ocean.granule import BadFile, Granule, pack, read_granule
+from sstcast.ocean.download import Absent, Server, Trouble, body
+from sstcast.ocean.granule import BadFile, Granule, pack
 from sstcast.ocean.grid import Grid
 from sstcast.ocean.progress import Progress
+from sstcast.ocean.reader import read_apart
 from sstcast.ocean.request import FetchRequest
 from sstcast.ocean.sources import Source
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:  # obstore has its types in stubs only
 
 Need = dict[dt.date, bool]  # the days needed, and whether only a final one will do
 Batch = dict[dt.date, Day | str]
+
+DAILY_BYTES = 1 << 26  # NOAA's files take 1.7 MB, unpacked 17
+LONG_BYTES = 1 << 32  # a year takes 0.5 GB, unpacked 1.5
 
 
 def obtain(source: Source, request: FetchRequest, need: Need, progress: Progress) -> Iterator[Batch]:
@@ -102,9 +106,9 @@ class Errand:
         return day, reason
 
     def _read(self, file: str, day: dt.date, response: "GetResult") -> Granule:
-        data = response.bytes().to_bytes()
+        data = b"".join(body(response, DAILY_BYTES))
         self.progress.downloaded(len(data))
-        granule = read_granule(data, [day], self.grid)
+        granule = read_apart(data, [day], self.grid)
         if self.keep_raw and day in granule.fields:
             with atomic(self._kept(file, day)) as path:
                 path.write_bytes(data)
@@ -146,14 +150,14 @@ class Errand:
     def _save(self, path: Path, response: "GetResult") -> None:
         with atomic(path) as temporary:
             with temporary.open("wb") as file:
-                for part in response.stream(min_chunk_size=1 << 22):
+                for part in body(response, LONG_BYTES):
                     self.progress.downloaded(file.write(part))
-            read_granule(temporary, [], self.grid)
+            read_apart(temporary, [], self.grid)
 
     def _block(self, path: Path, name: str, days: list[dt.date]) -> Batch:
         self.progress.settled(len(days))
         try:
-            granule = read_granule(path, days, self.grid)
+            granule = read_apart(path, days, self.grid)
         except BadFile as error:
             return dict.fromkeys(days, f"{name}: {error}")
         return {

@@ -29,18 +29,13 @@ from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic, write_zarr
 from sstcast.manifest import damage, write_manifest
 from sstcast.ocean.anomalies import fit, standardise
-from sstcast.ocean.cube import (
-    coarsen,
-    crop,
-    cube_dataset,
-    ocean_cells,
-    ocean_fraction,
-    open_sst,
-    source_path,
-)
+from sstcast.ocean.cube import coarsen, cube_dataset, ocean_cells, ocean_fraction
+from sstcast.ocean.gaps import gaps_filled
 from sstcast.ocean.identity import digest_of, digests, fingerprint, states_of_days
+from sstcast.ocean.plausible import checked
 from sstcast.ocean.prepared import Days, Prepared, days_of, open_prepared, source_name
 from sstcast.ocean.progress import dask_progress
+from sstcast.ocean.reading import open_region, source_path
 from sstcast.ocean.tiles import tile_index, to_tiles
 
 DAYS_PER_CHUNK = 128
@@ -80,7 +75,11 @@ class _Preparation:
     @cached_property
     def native(self) -> xr.DataArray:
         """The region's cells of the source."""
-        return crop(open_sst(self.path), self.region, self.path)
+        return self._opened.reset_coords(drop=True)
+
+    @cached_property
+    def _opened(self) -> xr.DataArray:
+        return open_region(self.data)
 
     @cached_property
     def days(self) -> Days:
@@ -89,7 +88,7 @@ class _Preparation:
             cube = open_prepared(self.prepared.cube)
             if cube.attrs.get("fingerprint") == self.fingerprint:
                 return days_of(cube)
-        return Days(self.native["time"].values.astype("datetime64[ns]"), states_of_days(self.path, self.native))
+        return Days(self.native["time"].values.astype("datetime64[ns]"), states_of_days(self.path, self._opened))
 
     def run(self) -> None:
         for path in (self.prepared.cube, self.prepared.statistics, self.prepared.anomalies):
@@ -108,10 +107,12 @@ class _Preparation:
         self._update(self.prepared.anomalies, fitted, self._anomalies)
 
     def _cube(self) -> xr.Dataset:
-        ocean = ocean_cells(self.native)
+        values, ocean = checked(self.native, self.path, self.data.gaps)
         fraction = ocean_fraction(ocean, self.region)
         _check_tiles(fraction, self.data)
-        cube = cube_dataset(coarsen(self.native, ocean, self.region), fraction, fraction >= self.region.min_ocean)
+        cube = cube_dataset(coarsen(values, ocean, self.region), fraction, fraction >= self.region.min_ocean)
+        if self.data.gaps:
+            cube.attrs["gaps_filled"] = gaps_filled(self._opened)
         return cube.assign(digest=digests(cube["sst"]))
 
     def _write_statistics(self, recipe: Recipe) -> None:

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import hashlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +13,9 @@ from numpy.typing import NDArray
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.manifest import check_manifest
-from sstcast.ocean.cube import coarsen, crop, ocean_cells, open_sst, source_path
+from sstcast.ocean.cube import coarsen, ocean_cells
 from sstcast.ocean.identity import Record, changed, digests, fingerprint
+from sstcast.ocean.reading import open_region, source_path
 from sstcast.stores import open_zarr
 
 AGAIN = "run `sstcast prepare` with the run's configuration"
@@ -92,7 +94,7 @@ def check_source(data: DataConfig, native: xr.DataArray | None = None) -> None:
     cube = open_prepared(prepared.cube)
     if cube.attrs["fingerprint"] == fingerprint(path):
         return
-    native = crop(open_sst(path), data.box, path) if native is None else native
+    native = open_region(data) if native is None else native
     span = slice(str(data.splits.train[0]), str(data.splits.test[1]))
     days = changed(path, native, cube.sel(time=span))
     if not days.size:
@@ -120,11 +122,11 @@ def days_of(store: xr.Dataset) -> Days:
 
 
 def source_name(data: DataConfig) -> str:
-    """Name a source: its own name, and a hash of its full path."""
-    if data.source == "sample":
+    """Name a source and how it is read: its own name, and a hash of its full path and of the keys about reading."""
+    path, reading = Path(data.source), (data.variable, data.units, data.gaps)
+    if data.source == "sample" and reading == (None, None, 0):
         return "sample"
-    path = Path(data.source)
-    return f"{path.stem[:40]}-{_short(str(path.resolve()))}"
+    return f"{path.stem[:40]}-{_short(json.dumps([str(path.resolve()), *reading]))}"
 
 
 def _short(text: str) -> str:

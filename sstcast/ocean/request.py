@@ -8,7 +8,11 @@ from sstcast.errors import SSTCastError
 from sstcast.ocean.days import day_ranges
 from sstcast.ocean.download import Patience
 from sstcast.ocean.grid import Grid, parse_grid
+from sstcast.ocean.raw import CALENDAR
 from sstcast.ocean.sources import FIRST_DAY, Sample
+
+LAST_DAY = FIRST_DAY + dt.timedelta(CALENDAR - 1)
+MOST_TOGETHER = 256
 
 
 @dataclass(frozen=True)
@@ -35,8 +39,18 @@ class FetchRequest:
             raise SSTCastError(f"--end {self.end}: before --start {self.start}; swap them")
         if self.start < FIRST_DAY:
             raise SSTCastError(f"--start {self.start}: OISST begins on {FIRST_DAY}; start there or later")
-        if self.concurrency < 1:
-            raise SSTCastError(f"--concurrency {self.concurrency}: give 1 or more")
+        today = dt.date.today()
+        if self.end > (LAST_DAY if self.source == "simulator" else today):
+            held = (
+                f"{LAST_DAY} is the last a store can hold" if self.source == "simulator" else f"today is {today}"
+            )
+            raise SSTCastError(f"--end {self.end}: is yet to come, {held}; end earlier")
+        if not 1 <= self.concurrency <= MOST_TOGETHER:
+            raise SSTCastError(f"--concurrency {str(self.concurrency)[:20]}: give 1 to {MOST_TOGETHER}")
+        if not 0 <= self.seed < 2**63:
+            raise SSTCastError(f"--seed {str(self.seed)[:20]}: give 0 or more, below 2**63")
+        if self.out and "\0" in str(self.out):
+            raise SSTCastError("--out: a path holds no zero bytes; name a folder")
 
     @property
     def days(self) -> list[dt.date]:
@@ -65,7 +79,7 @@ class FetchReport:
     """What a fetch did: how many days were `fetched`, and how many `present` before.
 
     `missing` gives each day that could not be had its reason; `preliminary` are the days asked for that
-    NOAA will still replace.
+    NOAA will still replace. `unused` gives each file of a folder that gave nothing its reason.
     """
 
     path: Path
@@ -73,6 +87,7 @@ class FetchReport:
     present: int
     preliminary: tuple[dt.date, ...]
     missing: dict[dt.date, str]
+    unused: dict[str, str] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -91,4 +106,4 @@ class FetchReport:
         for first, last, reason in day_ranges(self.missing):
             days = str(first) if first == last else f"{first}..{last} ({(last - first).days + 1} days)"
             lines.append(f"missing {days}: {reason}")
-        return lines
+        return lines + [f"not used {name}: {reason}" for name, reason in sorted(self.unused.items())]

@@ -6,6 +6,7 @@ name (a year in one file) are fetched together.
 
 import datetime as dt
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, Protocol
 from urllib.parse import quote
 
@@ -133,8 +134,15 @@ class Sample:
         return False
 
 
+def is_folder(name: str) -> bool:
+    """Return whether `--source` names a folder of this machine and no source."""
+    return (
+        name not in ("aws", "ncei", "psl", "erddap", "sample", "simulator") and name != "" and Path(name).is_dir()
+    )
+
+
 def find_sources(name: str, grid: Grid, today: dt.date) -> tuple[Source, ...]:
-    """Return the sources a name, a URL or a folder stands for, in the order to try them.
+    """Return the sources a name or a URL stands for, in the order to try them.
 
     The two homes of the daily files stand in for each other. A mirror is asked for yearly files first, as
     that takes one question a year.

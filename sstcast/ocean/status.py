@@ -2,16 +2,16 @@
 
 import datetime as dt
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import zarr
 
 from sstcast.errors import SSTCastError
 from sstcast.ocean.days import STATUS, day_ranges, is_final
+from sstcast.ocean.raw import look_into
 from sstcast.ocean.sources import FIRST_DAY
 from sstcast.ocean.store import is_raw_store
 
@@ -69,20 +69,28 @@ class StoreStatus:
 _DAY = dt.timedelta(days=1)
 
 
-def status(directory: Path) -> list[StoreStatus]:
+def status(directory: Path, complain: Callable[[str], object] = print) -> list[StoreStatus]:
     """Describe `directory`, if it is a raw store, or all raw stores right inside it, by name.
 
-    Raises SSTCastError if there is no such folder.
+    A damaged store among others is told to `complain` and left out. Raises SSTCastError if there is no such
+    folder, or if `directory` itself is a damaged store.
     """
     if not directory.is_dir():
         raise SSTCastError(f"{directory}: no such folder; name the one that `sstcast fetch` wrote to")
-    candidates = [directory, *sorted(directory.glob("*/"))]
-    return [_describe(path) for path in candidates if is_raw_store(path) and not path.name.startswith(".")]
+    if is_raw_store(directory):
+        return [_describe(directory)]
+    found = []
+    for path in sorted(directory.glob("*/")):
+        if is_raw_store(path) and not path.name.startswith("."):
+            try:
+                found.append(_describe(path))
+            except SSTCastError as error:
+                complain(str(error))
+    return found
 
 
 def _describe(path: Path) -> StoreStatus:
-    group: Any = zarr.open_consolidated(path, mode="r", zarr_format=2)
-    codes = np.asarray(group["status"][:])
-    origin = {FIRST_DAY + int(i) * _DAY: STATUS[codes[i]] for i in np.flatnonzero(codes)}
+    held = look_into(path)
+    origin = {FIRST_DAY + int(i) * _DAY: STATUS[held.status[i]] for i in np.flatnonzero(held.status)}
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-    return StoreStatus(path, str(group.attrs["title"]), origin, size)
+    return StoreStatus(path, held.title, origin, size)

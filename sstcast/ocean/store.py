@@ -16,6 +16,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import xarray as xr
 import zarr
@@ -25,11 +26,12 @@ from numpy.typing import NDArray
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic
 from sstcast.ocean.days import BLOCK, STATUS, Day, block_of
-from sstcast.ocean.granule import FILL
 from sstcast.ocean.grid import Grid
+from sstcast.ocean.oddities import AROUND, FILL, Packed, contradicted
+from sstcast.ocean.raw import CALENDAR, REMEDY, Days, look_into, reading
 from sstcast.ocean.sources import FIRST_DAY
+from sstcast.stores import first_line, open_zarr
 
-CALENDAR = 1 << 15  # days a chunk of time and status: till 2071 in one file
 TITLE = "NOAA Daily OISST (AVHRR), 0.25 degrees"
 
 
@@ -56,6 +58,9 @@ class RawStore:
     def writing(self) -> Iterator[None]:
         """Be the only one to write, or wait for that; raise SSTCastError if nothing can be written."""
         try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.with_name(f".{self.path.name}.lock").open("a"):
+                pass  # where no file can be made, waiting for a lock would not end
             with alone(self.path):
                 beside = self.path.parent.glob(f".{self.path.name}.*.nc*")
                 for leftover in [*self.path.rglob("*.partial"), *beside]:  # of a killed process
@@ -65,18 +70,21 @@ class RawStore:
                 yield
         except OSError as error:
             full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-            reason = "no space left on the disk; free some" if full else f"cannot write: {error}; mend it"
+            reason = (
+                "no space left on its disk; free some" if full else f"cannot write: {first_line(error)}; mend it"
+            )
             raise SSTCastError(
                 f"{self.path}: {reason} and run the same command again, what is there is kept"
             ) from error
 
-    def put(self, days: Mapping[dt.date, Day], last: dt.date) -> None:
+    def put(self, days: Mapping[dt.date, Day], last: dt.date) -> dict[dt.date, str]:
         """Keep `days`, block by block, on a calendar that reaches at least `last`.
 
-        Raises SSTCastError if simulated and observed days would mix.
+        Returns the days that are not kept, as most days around them contradict them, and how.
+        Raises SSTCastError if simulated and observed days would mix, or the store is damaged.
         """
         if not days:
-            return
+            return {}
         self._reach(last, next(iter(days.values())).notice)
         for day in days.values():
             if day.notice != self._notice:
@@ -84,21 +92,41 @@ class RawStore:
                     f"{self.path}: holds {self._notice or 'observations'}, the source gives "
                     f"{day.notice or 'observations'}; choose another --out"
                 )
-        for block, members in groupby(sorted(days), block_of):
+        fields = self._around(days) | {day: one.field for day, one in days.items()}
+        odd = {day: reason for day, one in days.items() if (reason := contradicted(day, one.field, fields))}
+        for block, members in groupby(sorted(set(days) - set(odd)), block_of):
             self._put_block(block * BLOCK, {(day - FIRST_DAY).days: days[day] for day in members})
+
+        return odd
+
+    def _around(self, days: Mapping[dt.date, Day]) -> dict[dt.date, Packed]:
+        """Return the fields of the days near `days` that the store holds."""
+        near = {day + dt.timedelta(i) for day in days for i in range(-AROUND, AROUND + 1)} - set(days)
+        held = sorted(day for day in near if day >= FIRST_DAY and self.status([day])[0])
+        fields: dict[dt.date, Packed] = {}
+        for _, members in groupby(held, block_of):
+            some = list(members)
+            first = (some[0] - FIRST_DAY).days
+            block = self._read(slice(first, (some[-1] - FIRST_DAY).days + 1))
+            fields |= {day: block[(day - FIRST_DAY).days - first] for day in some}
+        return fields
 
     def _put_block(self, start: int, days: dict[int, Day]) -> None:
         status = self._status.copy()
         span = slice(start, min(start + BLOCK, status.size))
         fields = np.full((span.stop - start, *self.grid.shape), FILL, np.int16)
         if present := np.flatnonzero(status[span]).tolist():
-            fields[present] = self._group["sst"][span][present]
+            fields[present] = self._read(span)[present]
         for index, day in days.items():
             fields[index - start] = day.field
             status[index] = day.status
         self._group["sst"][span] = fields
         self._group["status"][:] = status
         self._status = status
+
+    def _read(self, span: slice) -> Packed:
+        with reading(self.path):
+            return np.asarray(self._group["sst"][span])
 
     def _reach(self, last: dt.date, notice: str) -> None:
         """Make the store if there is none; lengthen its calendar to `last`."""
@@ -118,16 +146,14 @@ class RawStore:
     def _open(self) -> None:
         if not is_raw_store(self.path):
             raise SSTCastError(f"{self.path}: exists and is not a store of fetched days; choose another --out")
-        stored: Any = zarr.open_consolidated(self.path, mode="r", zarr_format=2)
-        lat, lon = (np.asarray(stored[axis][:]) for axis in ("lat", "lon"))
-        if not (np.array_equal(lat, self.grid.lat) and np.array_equal(lon, self.grid.lon)):
-            held = f"lat {lat[0]:g}..{lat[-1]:g}, lon {lon[0]:g}..{lon[-1]:g}"
+        held = look_into(self.path)
+        if not (np.array_equal(held.lat, self.grid.lat) and np.array_equal(held.lon, self.grid.lon)):
             raise SSTCastError(f"{self.path}: holds {held}, not {self.grid}; choose another --out or --region")
-        self._notice = str(stored.attrs["simulated"])
-        self._size = int(stored["status"].shape[0])
-        # Consolidated metadata is written last, so it may be behind the arrays' own after a kill.
-        self._group = zarr.open_group(self.path, mode="r+", zarr_format=2, use_consolidated=False)
-        self._status = np.asarray(self._group["status"][:])
+        self._notice, self._size = held.notice, held.status.size
+        with reading(self.path):
+            # Consolidated metadata is written last, so it may be behind the arrays' own after a kill.
+            self._group = zarr.open_group(self.path, mode="r+", zarr_format=2, use_consolidated=False)
+            self._status = np.asarray(self._group["status"][:])
 
 
 def is_raw_store(path: Path) -> bool:
@@ -136,9 +162,16 @@ def is_raw_store(path: Path) -> bool:
 
 
 def open_days(path: Path) -> xr.Dataset:
-    """Open a raw store lazily, only the days it holds: `sst(time, lat, lon)` in degC and `status(time)`."""
-    dataset: xr.Dataset = xr.open_zarr(path)
-    return dataset.isel(time=_as_slice(np.flatnonzero(dataset["status"].values)))
+    """Open a raw store lazily, only the days it holds: `sst(time, lat, lon)` in degC and `status(time)`.
+
+    Raises SSTCastError, also when values are computed, if the store is damaged.
+    """
+    present = np.flatnonzero(look_into(path).status)
+    with reading(path):
+        dataset = open_zarr(path, REMEDY, chunks=None, decode_cf=False)
+        days = Days(path)
+        dataset["sst"] = dataset["sst"].copy(data=da.from_array(days, chunks=days.chunks))
+        return xr.decode_cf(dataset).isel(time=_as_slice(present))
 
 
 def _as_slice(index: NDArray[np.intp]) -> slice | NDArray[np.intp]:
@@ -166,7 +199,7 @@ def _create(path: Path, size: int, grid: Grid, notice: str) -> None:
         dtype="<i2",
         fill_value=FILL,
         filters=[Shuffle(2)],
-        compressors=Zstd(1),
+        compressors=Zstd(1, checksum=True),
         attributes=_SST | {"_ARRAY_DIMENSIONS": ["time", "lat", "lon"]},
     )
     axes: dict[str, tuple[str, NDArray[Any], dict[str, Any]]] = {
@@ -183,7 +216,8 @@ def _create(path: Path, size: int, grid: Grid, notice: str) -> None:
             dtype=values.dtype,
             fill_value=None,
             filters=None,
-            compressors=Zstd(1),
+            compressors=Zstd(1, checksum=True),
+            config={"write_empty_chunks": True},  # a chunk that is not there is one that was lost
             attributes=attributes | {"_ARRAY_DIMENSIONS": [dimension]},
         )[:] = values
     zarr.consolidate_metadata(group.store, zarr_format=2)

@@ -2,6 +2,7 @@
 
 import os
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +39,13 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
             if damaged := file.testzip():
                 raise ValueError(f"wrong checksum of {damaged}")
         state = torch.load(path, map_location="cpu", weights_only=True)
+        found = state["format"]
+        if found == 1:
+            state = _from_format_1(state)
     except Exception as error:  # a damaged file can raise anything
         reason = "is not there" if isinstance(error, FileNotFoundError) else "is damaged or no sstcast checkpoint"
         raise SSTCastError(f"{path}: {reason}; train again or name another run") from error
-    found = state.get("format") if isinstance(state, dict) else None
-    if found == 1:
-        state = _from_format_1(state)
-    elif found != FORMAT:
+    if found not in (1, FORMAT):
         raise SSTCastError(f"{path}: checkpoint format {found}, this version reads up to {FORMAT}; train again")
     return state
 
@@ -72,14 +73,22 @@ def step_checkpoints(folder: Path) -> list[Path]:
 
 
 def load_weights(model: torch.nn.Module, state: dict[str, Any], path: Path) -> None:
-    """Put a checkpoint's weights into `model`; raise SSTCastError if they belong to another one."""
+    """Put a checkpoint's weights into `model`.
+
+    Raises SSTCastError if they belong to another one, or are not finite: they forecast nothing.
+    """
     try:
         model.load_state_dict(state["model"])
-    except (KeyError, RuntimeError) as error:
-        made_by = state.get("config", {}).get("model", {}).get("name", "another model")
+    except (KeyError, RuntimeError, TypeError, AttributeError, ValueError) as error:
+        made_by = "another model"
+        with suppress(KeyError, TypeError):
+            made_by = state["config"]["model"]["name"]
         raise SSTCastError(
             f"{path}: its weights ({made_by}) do not fit the model in config.yaml; restore one of the two"
         ) from error
+    for name, weight in model.named_parameters():
+        if not bool(torch.isfinite(weight).all()):
+            raise SSTCastError(f"{path}: its weights are not finite ({name}); train again")
 
 
 def _from_format_1(state: dict[str, Any]) -> dict[str, Any]:

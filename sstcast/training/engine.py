@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from sstcast.config import TrainingConfig
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, reading
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_weights, newest_checkpoint, save_checkpoint, step_checkpoints
 from sstcast.training.compiling import compile_model
@@ -252,10 +252,11 @@ class Trainer:
             return
         path, saved = found
         load_weights(self.model, saved, path)
-        self.optimizer.load_state_dict(saved["optimizer"])
-        if self.ema is not None:
-            self.ema.load_state_dict(saved["ema"])
-        self.state = State(**saved["state"])
+        with reading(path, "delete it to go on from the one before"):
+            self.optimizer.load_state_dict(saved["optimizer"])
+            if self.ema is not None:
+                self.ema.load_state_dict(saved["ema"])
+            self.state = State(**saved["state"])
         if self.fabric.is_global_zero:  # a kill may have come between the checkpoint and the history
             self.state.write_history(self.run.history)
 

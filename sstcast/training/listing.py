@@ -1,21 +1,23 @@
 """The verb `runs`: what there is and how far it is."""
 
+import sys
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pandas as pd
-import yaml
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, in_short, printable, reading
+from sstcast.files import below
+from sstcast.plain_yaml import read_yaml
 from sstcast.runs import Run
 
 
 def list_runs(folder: Path) -> None:
     """Print a row for every run below `folder`; raise SSTCastError if there is none."""
-    runs = [Run(file.parent) for file in sorted(folder.rglob("config.yaml"))]
+    runs = [Run(file.parent) for file in below(folder, "config.yaml")]
     rows = [
         {"run": str(run.folder.relative_to(folder))} | _row(run)
         for run in runs
@@ -27,25 +29,27 @@ def list_runs(folder: Path) -> None:
     for name in rows[0]:
         table.add_column(name, overflow="fold")
     for row in rows:
-        table.add_row(*row.values())
-    Console(highlight=False).print(table)
+        table.add_row(*map(printable, row.values()))
+    Console(highlight=False, markup=False, emoji=False).print(table)
 
 
 def _row(run: Run) -> dict[str, str]:
     try:
         return describe(run)
-    except Exception:  # whatever it is, it must not hide the other runs
+    except Exception as error:  # whatever it is, it must not hide the other runs
+        print(printable(f"{run.folder}: {in_short(error)}"), file=sys.stderr)
         return {"model": "-", "state": "cannot be read", "best validation": "-", "time": "-"}
 
 
 def describe(run: Run) -> dict[str, str]:
     """Return a run's model, state, best validation score and training time, from `history.csv`."""
-    config: dict[str, Any] = yaml.safe_load(run.config_file.read_text())
-    epochs, patience = config["training"]["epochs"], config["training"]["patience"]
-    row = {"model": str(config["model"]["name"]), "state": f"epoch 0 of {epochs}"}
+    config = read_yaml(run.config_file)
+    with reading(run.config_file, "restore it"):
+        epochs, patience = (config["training"][key] for key in ("epochs", "patience"))
+        row = {"model": str(config["model"]["name"]), "state": f"epoch 0 of {epochs:d}"}
     if not run.history.exists():
         return row | {"best validation": "-", "time": "-"}
-    history = pd.read_csv(run.history)
+    history = read_history(run.history)
     better = history[history["best"]]  # none where no validation score was finite
     done = len(history)
     waited = done - 1 - (int(better["epoch"].iloc[-1]) if len(better) else -1)
@@ -58,3 +62,16 @@ def describe(run: Run) -> dict[str, str]:
         "best validation": score,
         "time": f"{seconds // 3600}:{seconds % 3600 // 60:02d}:{seconds % 60:02d}",
     }
+
+
+def read_history(file: Path) -> pd.DataFrame:
+    """Read a run's `history.csv`, a row an epoch; raise SSTCastError if it is damaged."""
+    with reading(file, f"run `sstcast train --resume {file.parent}`, which writes it anew"):
+        history = pd.read_csv(file)
+        scores = [column for column in history if column.startswith("validation_")]
+        numbers = history[["epoch", "train_loss", "learning_rate", "seconds", scores[0]]].astype(float)
+        if not (len(history) and np.array_equal(numbers["epoch"], np.arange(len(history)))):
+            raise ValueError("its epochs do not follow one another")
+        if history["best"].dtype != bool or not np.isfinite(numbers[["epoch", "seconds"]]).all(axis=None):
+            raise ValueError("its columns hold other values than they should")
+    return history

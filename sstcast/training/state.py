@@ -24,6 +24,17 @@ class State:
     best_epoch: int = -1
     history: list[dict[str, Any]] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        """Raise TypeError if a checkpoint holds something else."""
+        counts, times = (
+            (self.epoch, self.step, self.skipped, self.best_epoch),
+            (self.loss, self.weight, self.seconds),
+        )
+        if not (all(type(n) is int for n in counts) and all(isinstance(n, (int, float)) for n in times)):
+            raise TypeError("where it stands is not told in numbers")
+        if not all(isinstance(row, dict) and row for row in self.history):
+            raise TypeError("its history is none")
+
     def write_history(self, path: Path) -> None:
         """Write one row an epoch, if one is finished."""
         if not self.history:

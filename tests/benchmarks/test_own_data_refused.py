@@ -46,7 +46,7 @@ BAD: dict[str, tuple[Make, list[str]]] = {
     ),
     "neither yes nor no": (
         bad(smiles_csv, lambda f, raw: raw.update(task="multi-label", targets=["solubility", "toxic"])),
-        ["mine.csv", "graph 0", "0, 1 or missing"],
+        ["mine.csv", "line 2: label 3.5, 0", "0, 1 or missing"],
     ),
     "no molecule at all": (
         bad(smiles_csv, lambda f, raw: raw.update(smiles="name")),
@@ -58,7 +58,7 @@ BAD: dict[str, tuple[Make, list[str]]] = {
     ),
     "edges that point outside": (
         bad(npz, lambda f, raw: rewrite(f, edges=[[0, 1], [3, NODES]])),
-        ["mine.npz", "3 - 40 points outside", "0..39"],
+        ["mine.npz", "array 'edges', row 1: 3 - 40 points outside", "0..39"],
     ),
     "no edges": (bad(npz, lambda f, raw: rewrite(f, edges=np.zeros((0, 2), int))), ["mine.npz", "has no edges"]),
     "a split that repeats": (
@@ -97,7 +97,10 @@ BAD: dict[str, tuple[Make, list[str]]] = {
         bad(npz, lambda f, raw: rewrite(f, labels=np.full(NODES, "a"))),
         ["mine.npz", "array 'labels' is <U1"],
     ),
-    "half an edge": (bad(npz, lambda f, raw: rewrite(f, edges=[[0, 1.5]])), ["mine", "1.5 where whole numbers"]),
+    "half an edge": (
+        bad(npz, lambda f, raw: rewrite(f, edges=[[0, 1.5]])),
+        ["mine.npz", "array 'edges', row 0: 0.0 - 1.5", "whole numbers"],
+    ),
     "a feature that is none": (
         bad(npz, lambda f, raw: rewrite(f, features=np.full((NODES, 1), np.nan))),
         ["mine.npz", "node 0: feature 0 is nan"],
@@ -107,7 +110,7 @@ BAD: dict[str, tuple[Make, list[str]]] = {
             npz,
             lambda f, raw: (f / "mine.npz").write_bytes((f / "mine.npz").read_bytes().replace(b"NUMPY", b"NUMPX")),
         ),
-        ["mine.npz", "damaged"],
+        ["mine.npz", "cannot be read"],
     ),
     "too many folds": (
         bad(tudataset, lambda f, raw: raw.update(split="folds:10")),
@@ -115,7 +118,7 @@ BAD: dict[str, tuple[Make, list[str]]] = {
     ),
     "a class that is not whole": (
         bad(smiles_csv, lambda f, raw: raw.update(task="graph-classification")),
-        ["mine.csv", "graph 0", "label 3.5"],
+        ["mine.csv", "line 2", "label 3.5"],
     ),
     "graphs of unlike features": (
         bad(pyg, lambda f, raw: regraph(f, lambda g: g[3].update({"x": torch.randn(5, 4)}))),

@@ -144,7 +144,10 @@ def test_labels_out_of_range_are_named(y: Tensor, changes: dict[str, object], wo
 def test_categories_out_of_range_are_named() -> None:
     graphs, _ = make()
     check_features(graphs, declare(node=(9, 9)), Path("file"))
-    for node, words in (((9, 4), "node feature 1 is 8 somewhere, beyond the 4"), ((9,), "the 1 columns declared")):
+    for node, words in (
+        ((9, 4), r"graph \d, node \d: feature 1 is 8, beyond the 4"),
+        ((9,), "the 1 columns declared"),
+    ):
         with pytest.raises(SSTCastError, match=words):
             check_features(graphs, declare(node=node), Path("file"))
     with pytest.raises(SSTCastError, match="no node features"):

@@ -69,7 +69,7 @@ def test_peptides_by_their_table_and_every_fiftieth_molecule() -> None:
     assert {len(text.split(",")) for text in table["labels"]} == {10}
     split = load_pickle(folder / dataset.names[1])
     assert [len(split[part]) for part in ("train", "val", "test")] == [10_873, 2331, 2331]
-    graphs, skipped = featurise(table["smiles"][::50], path)
+    graphs, skipped = featurise(table["smiles"][::50])
     assert not skipped
     nodes = torch.tensor([len(g["x"]) for g in graphs if g]).double()
     edges = torch.tensor([g["edge_index"].shape[1] for g in graphs if g]).double()

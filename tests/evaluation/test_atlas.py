@@ -39,7 +39,7 @@ def test_weekly_fields_against_the_forecasts_themselves(evaluated: Run) -> None:
         rmse = np.sqrt((error[:, days] ** 2).mean((0, 1)))
         np.testing.assert_allclose(weekly["rmse"][week], rmse, rtol=1e-4)
         np.testing.assert_allclose(weekly["bias"][week], error[:, days].mean((0, 1)), atol=1e-4)
-    with xr.open_dataset(scores_file(evaluated), engine="h5netcdf") as scores:
+    with xr.open_dataset(scores_file(evaluated), engine="netcdf4") as scores:
         p_value = scores["p_fdr"].sel(reference="persistence").values
     with np.errstate(invalid="ignore"):
         np.testing.assert_array_equal(weekly["hatched"], p_value > 0.1)
@@ -48,7 +48,7 @@ def test_weekly_fields_against_the_forecasts_themselves(evaluated: Run) -> None:
 
 def test_cases_are_the_extremes_of_the_error(evaluated: Run) -> None:
     atlas = Atlas(evaluated)
-    with xr.open_dataset(scores_file(evaluated), engine="h5netcdf") as scores:
+    with xr.open_dataset(scores_file(evaluated), engine="netcdf4") as scores:
         rmse = scores["mse_by_date"].sel(units="degC", forecast="model").mean("lead").values ** 0.5
     assert rmse[atlas.case("best")] == rmse.min()
     assert rmse[atlas.case("worst")] == rmse.max()
@@ -60,7 +60,7 @@ def test_a_case_is_the_forecast_of_its_day(evaluated: Run) -> None:
     stored = xr.open_zarr(evaluated.forecasts).isel(init_time=17)
     np.testing.assert_array_equal(forecast["sst"], stored["sst"])
     assert forecast["init_time"] == truth["init_time"] == stored["init_time"]
-    source = xr.open_dataset(evaluated.config.data.source, engine="h5netcdf")["sst"]
+    source = xr.open_dataset(evaluated.config.data.source, engine="netcdf4")["sst"]
     came = source.sel(time=truth["valid_time"].values).values
     np.testing.assert_allclose(truth["sst"], came, atol=1e-4)
     # Both anomalies are from one climatology.

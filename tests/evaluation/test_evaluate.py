@@ -48,7 +48,7 @@ def metrics_of(run: Run) -> dict:
 
 
 def tables_of(run: Run) -> xr.Dataset:
-    return xr.open_dataset(scores_file(run), engine="h5netcdf")
+    return xr.open_dataset(scores_file(run), engine="netcdf4")
 
 
 def persistence(data: Verification) -> Predictor:
@@ -71,7 +71,7 @@ def test_forecasts_open_without_help_and_line_up_with_the_source(run: Run) -> No
     assert "sst_spread" not in forecasts
     lead = (forecasts["valid_time"] - forecasts["init_time"]) / np.timedelta64(1, "D")
     np.testing.assert_array_equal(lead, forecasts["lead"].broadcast_like(lead))
-    source = xr.open_dataset(run.config.data.source, engine="h5netcdf")["sst"]
+    source = xr.open_dataset(run.config.data.source, engine="netcdf4")["sst"]
     first = np.datetime64("2004-01-01") + np.timedelta64(run.config.data.history - 1, "D")
     assert forecasts["init_time"].values[0] == first
     land = np.isnan(source[0].values)

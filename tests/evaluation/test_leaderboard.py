@@ -19,6 +19,7 @@ from sstcast.errors import SSTCastError
 from sstcast.evaluation.evaluate import evaluate, scores_file
 from sstcast.evaluation.leaderboard import leaderboard
 from sstcast.evaluation.leaderboard_files import print_leaderboard, write_leaderboard
+from sstcast.evaluation.saved import write_metrics
 from sstcast.runs import Run
 
 
@@ -39,11 +40,11 @@ def copy(run: Run, folder: Path, error: float = 1, **changes: Any) -> Run:
     copied.config_file.write_text(yaml.safe_dump(config | {"name": folder.name}))
     metrics = json.loads(copied.metrics.read_text())
     metrics["scores"]["model"]["degC"]["rmse"] *= error
-    copied.metrics.write_text(json.dumps(metrics))
-    with xr.open_dataset(scores_file(run), engine="h5netcdf") as tables:
+    with xr.open_dataset(scores_file(run), engine="netcdf4") as tables:
         altered = tables.load()
     altered["mse_by_date"].loc[{"forecast": "model"}] *= error**2
-    altered.to_netcdf(scores_file(copied), engine="h5netcdf")
+    altered.to_netcdf(scores_file(copied), engine="netcdf4")
+    write_metrics(copied.metrics, metrics, scores_file(copied))
     return copied
 
 
@@ -157,5 +158,7 @@ def test_the_verb(
 def test_nothing_to_show(tmp_path: Path, evaluated: Run) -> None:
     old = copy(evaluated, tmp_path / "old")
     old.metrics.write_text(json.dumps(json.loads(old.metrics.read_text()) | {"layout": 1}))
-    with pytest.raises(SSTCastError, match=r"old/metrics.json: of another version; run `sstcast evaluate"):
+    with pytest.raises(
+        SSTCastError, match=r"old/metrics.json: damaged or of another version; run `sstcast evaluate"
+    ):
         leaderboard(tmp_path)

@@ -142,11 +142,11 @@ def test_the_file_names_them_and_is_made_anew_when_they_are_final(run_yaml: Path
     run = make_run(config)
     path, _ = forecast(run.folder, str(LAST), say=quiet)
     assert forecast(run.folder, str(LAST), say=quiet) == (path, False)
-    with xr.open_dataset(path, engine="h5netcdf") as held:
+    with xr.open_dataset(path, engine="netcdf4") as held:
         assert held.attrs["data"].startswith("SIMULATED")
         assert held.attrs["data"].endswith(f"preliminary days: {LAST - DAY}..{LAST}")
         assert "SIMULATED" in held.attrs["title"]
     put(store, LAST - DAY, 0, **simulated)
     assert forecast(run.folder, str(LAST), say=quiet) == (path, True)
-    with xr.open_dataset(path, engine="h5netcdf") as held:
+    with xr.open_dataset(path, engine="netcdf4") as held:
         assert held.attrs["data"].endswith("preliminary days: none")

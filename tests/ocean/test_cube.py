@@ -6,13 +6,15 @@ import xarray as xr
 from small_ocean import make_sst
 
 from sstcast.config import Region
-from sstcast.ocean.cube import coarsen, crop, ocean_cells, ocean_fraction, open_sst
+from sstcast.ocean.box import crop
+from sstcast.ocean.cube import coarsen, ocean_cells, ocean_fraction
+from sstcast.ocean.reading import open_sst
 
 SHARED = Path(__file__).parents[2].parent / "shared/data/ocean"
 
 
 def write(dataset: xr.Dataset, path: Path) -> Path:
-    dataset.to_netcdf(path, engine="h5netcdf")
+    dataset.to_netcdf(path, engine="netcdf4")
     return path
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from sstcast.ocean.cube import open_sst
 from sstcast.ocean.daily_file import canonical_name, write_day
+from sstcast.ocean.reading import open_sst
 from sstcast.ocean.simulated_climate import LAT, LON
 from sstcast.ocean.simulator import Simulator
 

@@ -23,9 +23,9 @@ from oisst_server import (
 
 from sstcast.errors import SSTCastError
 from sstcast.ocean import sources
-from sstcast.ocean.cube import source_path
 from sstcast.ocean.download import Patience
 from sstcast.ocean.fetch import FetchRequest
+from sstcast.ocean.reading import source_path
 from sstcast.ocean.store import open_days
 
 BAD = DAYS[7]
@@ -136,7 +136,7 @@ def test_a_full_disk_ends_the_fetch_in_one_line(aws, tmp_path: Path, monkeypatch
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(SSTCastError, match="no space left on the disk"):
+    with pytest.raises(SSTCastError, match="no space left on its disk"):
         get(tmp_path)
     monkeypatch.setattr(Path, "replace", rename)
     assert_right(tmp_path, DAYS[:4])
@@ -183,7 +183,7 @@ def test_no_cloud_profile_redirects_aws(server, tmp_path: Path, monkeypatch) -> 
 def test_the_sample_gives_its_own_values_back(tmp_path: Path) -> None:
     days = calendar("1983-12-30", 400)
     assert get(tmp_path, days, "sample", region=None).complete
-    with xr.open_dataset(source_path("sample"), engine="h5netcdf") as sample:
+    with xr.open_dataset(source_path("sample"), engine="netcdf4") as sample:
         expected = sample["sst"].sel(time=slice(str(days[0]), str(days[-1])))
         held = open_days(tmp_path / "a.zarr")["sst"]
         np.testing.assert_allclose(held, expected, atol=1e-5)
@@ -222,7 +222,7 @@ def test_a_real_day_through_the_server(server, tmp_path: Path) -> None:
     server.files = {daily_path(day): REAL.read_bytes()}
     assert get(tmp_path, [day], server.url, region="pacific").complete
     held = open_days(tmp_path / "a.zarr")["sst"]
-    with xr.open_dataset(REAL, engine="h5netcdf") as real:
+    with xr.open_dataset(REAL, engine="netcdf4") as real:
         expected = real["sst"].squeeze("zlev", drop=True).sel(lat=slice(-15, 15), lon=slice(180, 270))
         np.testing.assert_allclose(held, expected, atol=1e-5)
     assert (round(float(held.min()), 2), round(float(held.max()), 2)) == (22.69, 30.14)

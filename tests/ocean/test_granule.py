@@ -2,15 +2,19 @@
 
 import datetime as dt
 import io
+import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
 
-from sstcast.ocean.granule import BadFile, pack, read_granule
+from sstcast.ocean import granule
+from sstcast.ocean.granule import BadFile, pack
 from sstcast.ocean.grid import Grid, parse_grid
 
+read_granule = partial(granule.read_granule, trusted=True)  # the oceans here are noise
 DAYS = [dt.date(2020, 2, 28) + dt.timedelta(i) for i in range(4)]
 RNG = np.random.default_rng(0)
 
@@ -25,10 +29,12 @@ def globe() -> xr.DataArray:
     )
 
 
-def to_bytes(sst: xr.DataArray, units: str, values: list[float], **encoding) -> bytes:
+def to_bytes(sst: xr.DataArray, units: str, values: list[float], name: str = "sst", **encoding) -> bytes:
     """Write NetCDF with the time axis spelled out."""
     sst = sst.assign_coords(time=("time", np.array(values), {"units": units}))
-    return bytes(sst.to_dataset(name="sst").to_netcdf(engine="h5netcdf", encoding={"sst": encoding}))
+    with tempfile.TemporaryDirectory() as folder:
+        sst.to_dataset(name=name).to_netcdf(Path(folder) / "a.nc", engine="netcdf4", encoding={name: encoding})
+        return (Path(folder) / "a.nc").read_bytes()
 
 
 SINCE_1978 = ("days since 1978-01-01 12:00:00", [(day - dt.date(1978, 1, 1)).days for day in DAYS])
@@ -51,11 +57,11 @@ PACKED = {"dtype": "int16", "scale_factor": 0.01, "_FillValue": -999}
 )
 def test_every_time_stamp_is_normalised_to_its_date(units: str, values: list[float]) -> None:
     sst, grid = globe(), parse_grid("10,20,-2,2")
-    granule = read_granule(to_bytes(sst, units, values, **PACKED), DAYS[1:], grid)
-    assert list(granule.fields) == DAYS[1:]
-    assert granule.span == "2020-02-28 to 2020-03-02"
+    found = read_granule(to_bytes(sst, units, values, **PACKED), DAYS[1:], grid)
+    assert list(found.fields) == DAYS[1:]
+    assert found.span == "2020-02-28 to 2020-03-02"
     for index, day in enumerate(DAYS[1:], 1):
-        np.testing.assert_array_equal(granule.fields[day], pack(sst[index].sel(lat=grid.lat, lon=grid.lon).values))
+        np.testing.assert_array_equal(found.fields[day], pack(sst[index].sel(lat=grid.lat, lon=grid.lon).values))
 
 
 @pytest.mark.parametrize(
@@ -78,9 +84,9 @@ def test_every_layout_gives_the_same_cells(encoding, region: str, flip: str) -> 
         stored = sst.assign_coords(lon=(sst["lon"] + 180) % 360 - 180).sortby("lon")
     elif flip == "zlev":
         stored = sst.expand_dims(zlev=[0.0], axis=1)
-    granule = read_granule(to_bytes(stored, *SINCE_1978, **encoding), DAYS, grid)
+    found = read_granule(to_bytes(stored, *SINCE_1978, **encoding), DAYS, grid)
     expected = sst.sel(lat=grid.lat).sel(lon=grid.lon % 360).values
-    np.testing.assert_array_equal(np.stack(list(granule.fields.values())), pack(expected))
+    np.testing.assert_array_equal(np.stack(list(found.fields.values())), pack(expected))
 
 
 @pytest.mark.parametrize("shift", [{"lat": 0.05}, {"lon": 0.05}, {"lat": 0.125}, {"lon": 1.0}])
@@ -129,9 +135,8 @@ def test_other_files_are_named_for_what_they_are() -> None:
     ]:
         with pytest.raises(BadFile, match=words):
             read_granule(data, DAYS, grid)
-    no_sst = to_bytes(globe(), *SINCE_1978).replace(b"sst", b"ssh")
-    with pytest.raises(BadFile, match="damaged"):
-        read_granule(no_sst, DAYS, grid)
+    with pytest.raises(BadFile, match="no variable 'sst'"):
+        read_granule(to_bytes(globe(), *SINCE_1978, name="ssh"), DAYS, grid)
     buffer = io.BytesIO(to_bytes(globe(), "parsecs since 1978-01-01", [1.0, 2.0, 3.0, 4.0], **PACKED))
     with pytest.raises(BadFile, match="time in 'parsecs"):
         read_granule(buffer.getvalue(), DAYS, grid)

@@ -17,10 +17,13 @@ import yaml
 from sstcast import manifest
 from sstcast.config import RunConfig, load_config, load_region
 from sstcast.errors import SSTCastError
-from sstcast.ocean.cube import coarsen, crop, ocean_cells, ocean_fraction, open_sst
+from sstcast.ocean.box import crop
+from sstcast.ocean.cube import coarsen, ocean_cells, ocean_fraction
 from sstcast.ocean.fetch import fetch
+from sstcast.ocean.granule import FILL
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.reading import open_sst
 from sstcast.ocean.request import FetchRequest
 from sstcast.ocean.store import RawStore
 from sstcast.ocean.tiles import tile_index, to_tiles
@@ -95,7 +98,8 @@ def test_a_day_that_became_final_is_not_missed(tmp_path: Path) -> None:
     run = config(tmp_path, store)
     prepare(run.data, say=lambda line: None)
     raw = RawStore(store, FetchRequest(dt.date(2001, 1, 1), dt.date(2001, 1, 1), region="200,206,-3,3").grid)
-    raw._group["sst"][7440:7460] += 100  # days of early 2002, one degree warmer
+    days = raw._group["sst"][7440:7460]  # of early 2002
+    raw._group["sst"][7440:7460] = np.where(days == FILL, FILL, days + 100)  # one degree warmer
     raw._group["status"][7440:7460] = 2
     lines: list[str] = []
     prepare(run.data, say=lines.append)
@@ -140,7 +144,7 @@ def test_a_real_day_of_noaa_through_fetch_and_prepare(tmp_path: Path) -> None:
     assert (share[:11] >= 0.999).all()
     assert 0.98 < share[11] < 0.999
     coarse = coarsen(native, ocean, region)
-    source = xr.open_dataset(original, engine="h5netcdf")["sst"][0, 0].sel(lat=slice(-15, 15), lon=slice(180, 270))
+    source = xr.open_dataset(original, engine="netcdf4")["sst"][0, 0].sel(lat=slice(-15, 15), lon=slice(180, 270))
     wet = ocean_fraction(ocean, region).values >= 0.5
     np.testing.assert_allclose(coarse.values[0, wet], source.coarsen(lat=2, lon=2).mean().values[wet], atol=1e-4)
     assert np.isnan(coarse.values[0, ~wet]).all()

@@ -3,15 +3,18 @@
 import datetime as dt
 import errno
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import xarray as xr
+import zarr
 from oisst_server import REGION, calendar, hundredths
 
 from sstcast.errors import SSTCastError
-from sstcast.ocean.days import Day
+from sstcast.ocean.days import STATUS, Day
 from sstcast.ocean.grid import parse_grid
 from sstcast.ocean.status import status
 from sstcast.ocean.store import RawStore, is_raw_store, open_days
@@ -166,7 +169,7 @@ def test_a_full_disk_is_said_and_does_no_harm(tmp_path: Path, monkeypatch) -> No
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(SSTCastError, match=r"b\.zarr: no space left on the disk; free some"):
+    with pytest.raises(SSTCastError, match=r"b\.zarr: no space left on its disk; free some"):
         put(path, DAYS[4:])
     monkeypatch.setattr(Path, "replace", rename)
     assert_holds(path, DAYS[:4])
@@ -238,3 +241,73 @@ def test_status_of_no_folder_says_so(tmp_path: Path) -> None:
     with pytest.raises(SSTCastError, match="no such folder"):
         status(tmp_path / "nowhere")
     assert status(tmp_path) == []
+
+
+def broken(content: bytes, how: str, rng: np.random.Generator) -> bytes | None:
+    """Return the bytes of a file damaged in a way; None if it is lost."""
+    if how == "flipped":
+        flipped = bytearray(content)
+        flipped[rng.integers(len(content))] ^= 1 << int(rng.integers(8))
+        return bytes(flipped)
+    return {"lost": None, "empty": b"", "half": content[: len(content) // 2], "noise": rng.bytes(50)}[how]
+
+
+@pytest.mark.parametrize("how", ["lost", "empty", "half", "noise", "flipped", "a folder"])
+def test_whatever_is_damaged_is_one_line_and_never_another_value(tmp_path: Path, how: str) -> None:
+    put(tmp_path / "a.zarr", DAYS)
+    whole, rng = open_days(tmp_path / "a.zarr").load(), np.random.default_rng(1)
+    files = [file for file in (tmp_path / "a.zarr").rglob("*") if file.is_file()]
+    path, refused = tmp_path / "a.zarr", 0
+    for file in files:
+        content = file.read_bytes()
+        file.unlink()
+        if how == "a folder":
+            file.mkdir()
+        elif (damaged := broken(content, how, rng)) is not None:
+            file.write_bytes(damaged)
+        for use in (lambda: status(path), lambda: RawStore(path, GRID), lambda: open_days(path).load()):
+            held, said = None, f"{path}: "
+            try:
+                held = use()
+            except SSTCastError as error:
+                said, refused = str(error), refused + 1
+            assert said.startswith(f"{path}: ")
+            assert "\n" not in said
+            assert not isinstance(held, xr.Dataset) or held["sst"].equals(whole["sst"]), file
+        if file.is_dir():
+            file.rmdir()
+        file.write_bytes(content)
+    assert refused >= len(files)
+
+
+@pytest.mark.parametrize("code", [len(STATUS), 255])
+def test_a_status_that_stands_for_nothing_is_refused(tmp_path: Path, code: int) -> None:
+    put(tmp_path / "a.zarr", DAYS)
+    group: Any = zarr.open_group(tmp_path / "a.zarr", mode="r+", zarr_format=2)
+    group["status"][60] = code
+    for use in (open_days, status):
+        with pytest.raises(SSTCastError, match=f"status holds {code}"):
+            use(tmp_path / "a.zarr")
+
+
+def test_a_damaged_store_does_not_hide_the_others(tmp_path: Path) -> None:
+    for name in "abc":
+        put(tmp_path / f"{name}.zarr", DAYS)
+    (tmp_path / "b.zarr/sst/1.0.0").unlink()
+    said: list[str] = []
+    assert [store.path.name for store in status(tmp_path, said.append)] == ["a.zarr", "c.zarr"]
+    assert len(said) == 1
+    assert "b.zarr: cannot be read as a store of fetched days (its file sst/1.0.0 is not there)" in said[0]
+
+
+def test_a_day_that_no_ocean_could_have_is_not_kept(tmp_path: Path) -> None:
+    store = RawStore(tmp_path / "a.zarr", GRID)
+    days = {date: day(date) for date in DAYS}
+    for date, field in ((DAYS[4], 600 - days[DAYS[4]].field), (DAYS[9], days[DAYS[9]].field // 5 * 6)):
+        days[date] = replace(days[date], field=np.where(days[date].field == -999, -999, field).astype(np.int16))
+    with store.writing():
+        refused = store.put(days, DAYS[-1])
+        assert sorted(refused) == [DAYS[4], DAYS[9]]
+        assert "degC on average from" in refused[DAYS[4]]
+        assert store.put({DAYS[4]: days[DAYS[4]]}, DAYS[-1]).keys() == {DAYS[4]}  # those around are in the store
+    assert_holds(tmp_path / "a.zarr", [date for date in DAYS if date not in refused])

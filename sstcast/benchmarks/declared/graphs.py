@@ -73,6 +73,7 @@ GRAPHS = (
         "5,000 graphs, 1,410.3 nodes, 2,859.9 edges, 5 classes",
         "CC BY 4.0",
         node="none",
+        beside=("malnet-graphs-tiny/**/*.edgelist",),
     ),
     ogb(
         "ogbg-ppa",

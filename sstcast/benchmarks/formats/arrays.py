@@ -11,8 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sstcast.benchmarks.graphs import Split
-from sstcast.benchmarks.pickles import DAMAGED
-from sstcast.errors import SSTCastError
+from sstcast.benchmarks.pickles import REMEDY
+from sstcast.errors import SSTCastError, reading
+
+LARGEST = 2**53  # whole number that a float holds
+SINGLE = float(np.finfo(np.float32).max)
 
 
 def undirected(index: NDArray[Any], nodes: int) -> Tensor:
@@ -64,20 +67,25 @@ def ranges(sizes: Sequence[int]) -> Split:
 def read_numbers(path: Path, columns: int | None = None) -> NDArray[Any]:
     """Read a text file of comma-separated numbers, `[rows, columns]`, packed or not.
 
-    Raises SSTCastError, naming file and line, if it is empty or a line is not `columns` whole numbers.
+    Raises SSTCastError, naming file and line, if it is empty or a line is not `columns` whole numbers. Without
+    `columns` numbers must be finite, and what is missing is NaN.
     """
-    try:
-        table = pd.read_csv(path, header=None, skipinitialspace=True, low_memory=False)
-    except pd.errors.EmptyDataError as error:
-        raise SSTCastError(f"{path}: empty; get the file again") from error
-    except (*DAMAGED, OSError) as error:
-        raise SSTCastError(f"{path}: {' '.join(str(error).split())}") from error
+    with reading(path, REMEDY):
+        options = {"header": None, "skipinitialspace": True, "low_memory": False, "index_col": False}
+        try:
+            table = pd.read_csv(path, skip_blank_lines=columns is None, **options)
+        except pd.errors.EmptyDataError as error:
+            raise SSTCastError(f"{path}: empty; {REMEDY}") from error
+    if columns:  # blank lines count, but for those at the end
+        table = table[: int(np.flatnonzero(table.notna().any(axis=1)).max(initial=-1)) + 1]
+        if not len(table):
+            raise SSTCastError(f"{path}: empty; {REMEDY}")
     numbers = table.apply(pd.to_numeric, errors="coerce")
     missing = numbers.isna() if columns else numbers.isna() & table.notna()  # without: a label may be unknown
-    missing |= numbers.mod(1).gt(0) if columns else False
+    missing |= numbers.mod(1).ne(0) | numbers.abs().gt(LARGEST) if columns else numbers.abs().gt(SINGLE)
     if missing.any(axis=None):
         line = int(np.flatnonzero(missing.any(axis=1))[0])
-        kind = f"{columns} whole" if columns else "only"
+        kind = f"{columns} whole" if columns else "only finite"
         raise SSTCastError(f"{path}: line {line + 1}: {_shown(table, line)!r} is not {kind} numbers")
     if columns and numbers.shape[1] != columns:
         raise SSTCastError(f"{path}: line 1: {numbers.shape[1]} numbers where {columns} belong")

@@ -13,7 +13,8 @@ import torch
 
 from sstcast.benchmarks.formats.arrays import ranges
 from sstcast.benchmarks.graphs import Loaded, pack
-from sstcast.benchmarks.pickles import load_pickle, load_torch
+from sstcast.benchmarks.pickles import REMEDY, load_pickle, load_torch
+from sstcast.errors import reading
 
 if TYPE_CHECKING:
     from sstcast.benchmarks.registry import Dataset
@@ -23,17 +24,24 @@ def read(folder: Path, dataset: "Dataset") -> Loaded:
     """Read the graphs; CSL has no official split."""
     files = [folder / name for name in dataset.names]
     if dataset.options["layout"] == "csl":
-        pairs = zip(load_pickle(files[0], "latin1"), load_torch(files[1]).tolist(), strict=True)
+        graphs, classes = load_pickle(files[0], dataset.trust, "latin1"), load_torch(files[1], dataset.trust)
+        pairs = zip(graphs, classes.tolist(), strict=True)
         return Loaded(pack([_skip_links(adjacency, y) for adjacency, y in pairs], "graph"), [])
     if dataset.options["layout"] == "zinc":
         parts = [
-            [_molecule(molecules[i]) for i in np.loadtxt(index, dtype=np.int64, delimiter=",")]
-            for molecules, index in ((load_pickle(f), f.with_suffix(".index")) for f in files[:3])
+            [_molecule(molecules[i]) for i in _chosen(file.with_suffix(".index"))]
+            for file, molecules in ((f, load_pickle(f, dataset.trust)) for f in files[:3])
         ]
     else:
-        parts = [[_image(graph, dataset) for graph in part] for part in load_torch(files[0])]
+        parts = [[_image(graph, dataset) for graph in part] for part in load_torch(files[0], dataset.trust)]
     level = "node" if dataset.task.startswith("node") else "graph"
     return Loaded(pack([g for part in parts for g in part], level), [ranges([len(part) for part in parts])])
+
+
+def _chosen(index: Path) -> list[int]:
+    with reading(index, REMEDY):
+        chosen: list[int] = np.loadtxt(index, dtype=np.int64, delimiter=",", ndmin=1).tolist()
+    return chosen
 
 
 def _skip_links(adjacency: Any, label: int) -> dict[str, Any]:

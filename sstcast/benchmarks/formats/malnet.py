@@ -8,7 +8,8 @@ import torch
 
 from sstcast.benchmarks.formats.arrays import ranges
 from sstcast.benchmarks.graphs import Loaded, pack
-from sstcast.errors import SSTCastError
+from sstcast.benchmarks.pickles import REMEDY
+from sstcast.errors import SSTCastError, reading
 
 if TYPE_CHECKING:
     from sstcast.benchmarks.registry import Dataset
@@ -16,14 +17,18 @@ if TYPE_CHECKING:
 
 def read(folder: Path, dataset: "Dataset") -> Loaded:
     """Read the graphs in the order of the three lists; calls keep their direction."""
-    names = [(folder / file).read_text().split() for file in dataset.files]
+    names = []
+    for file in dataset.files:
+        with reading(folder / file, REMEDY):
+            names.append((folder / file).read_text().split())
     kinds = sorted({name.partition("/")[0] for part in names for name in part})
     graphs = []
     for name in (name for part in names for name in part):
         path = folder / "malnet-graphs-tiny" / f"{name}.edgelist"
         if not path.exists():
             raise SSTCastError(f"{path} is missing; get it from {next(iter(dataset.files.values()))}")
-        edges = np.loadtxt(path, np.int64, comments="#", ndmin=2)
+        with reading(path, REMEDY):
+            edges = np.loadtxt(path, np.int64, comments="#", ndmin=2)
         index = torch.from_numpy(edges[:, :2].T.copy())
         label = torch.tensor([kinds.index(name.partition("/")[0])])
         graphs.append({"num_nodes": int(index.max()) + 1, "edge_index": index, "y": label})

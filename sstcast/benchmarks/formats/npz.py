@@ -5,13 +5,15 @@
 (arXiv:1811.05868), and features count only whether a word is there.
 """
 
+import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from sstcast.benchmarks.formats.arrays import splits_of, undirected, whole
+from sstcast.benchmarks.formats.arrays import splits_of, undirected
 from sstcast.benchmarks.graphs import Loaded, pack
 from sstcast.benchmarks.pickles import load_npz
 from sstcast.errors import SSTCastError
@@ -19,34 +21,39 @@ from sstcast.errors import SSTCastError
 if TYPE_CHECKING:
     from sstcast.benchmarks.registry import Dataset
 
+DENSE = 2**32  # numbers that a sparse matrix may stand for
+
 
 def read(folder: Path, dataset: "Dataset") -> Loaded:
     """Read the graph; its splits are in it, or in a second file that the declaration names."""
     files = [folder / name for name in dataset.names]
-    arrays, names = load_npz(files[0]), dataset.options
-    if names.get("sparse"):
-        index = np.stack(_csr(arrays, "adj").nonzero())
-        features = (_csr(arrays, "attr").toarray() > 0).astype(np.float32)
-    else:
-        index = _edges(_array(arrays, names["edges"], files[0]), files[0])
-        features = _array(arrays, names["features"], files[0]).astype(np.float32)
+    arrays, names = load_npz(files[0], dataset.trust), dataset.options
     labels = _array(arrays, names["labels"], files[0])
-    for what, found in (("labels", labels), ("features", features)):
-        if not len(found) or len(found) != len(labels):
-            raise SSTCastError(
-                f"{files[0]}: {len(labels)} labels, {len(features)} rows of {what}; give one of each to every node"
-            )
+    sparse = names.get("sparse")
+    if sparse:
+        features = (_csr(arrays, "attr", files[0]).toarray() > 0).astype(np.float32)
+    else:
+        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is named by the checks
+            features = _array(arrays, names["features"], files[0]).astype(np.float32)
+    if not len(labels) or len(features) != len(labels):
+        raise SSTCastError(
+            f"{files[0]}: {len(labels)} labels, {len(features)} rows of features; give one of each to every node"
+        )
+    if sparse:
+        index = np.stack(_csr(arrays, "adj", files[0]).nonzero())
+    else:
+        index = _edges(_array(arrays, names["edges"], files[0]), names["edges"], len(labels), files[0])
     graph = {"x": features, "edge_index": undirected(index, len(labels)), "y": labels}
     graphs = pack([graph], "node")
 
-    splits = load_npz(files[1]) if len(files) > 1 else arrays
+    splits = load_npz(files[1], dataset.trust) if len(files) > 1 else arrays
     if names.get("train") not in splits:
         return Loaded(graphs, [])
     masks = (_array(splits, names[part], files[-1]) for part in ("train", "validation", "test"))
     return Loaded(graphs, splits_of(masks, len(labels)))
 
 
-def _array(arrays: dict[str, Any], name: str, file: Path) -> Any:
+def _array(arrays: Mapping[str, Any], name: str, file: Path) -> Any:
     if name not in arrays:
         raise SSTCastError(f"{file}: no array {name!r}; it has {', '.join(arrays)}")
     found = np.asarray(arrays[name])
@@ -55,14 +62,27 @@ def _array(arrays: dict[str, Any], name: str, file: Path) -> Any:
     return found.astype(np.int64) if found.dtype.kind == "u" else found
 
 
-def _edges(index: Any, file: Path) -> Any:
+def _edges(index: Any, name: str, nodes: int, file: Path) -> Any:
     if index.ndim != 2 or 2 not in index.shape:
-        raise SSTCastError(f"{file}: edges have the shape {index.shape}; give [edges, 2] or [2, edges]")
-    return whole(index.T if index.shape[1] == 2 else index)
+        raise SSTCastError(f"{file}: {name} have the shape {index.shape}; give [edges, 2] or [2, edges]")
+    by_row = index.shape[1] == 2
+    ends = index.T if by_row else index
+    wrong = np.flatnonzero(~((ends >= 0) & (ends < nodes) & (ends == np.floor(ends))).all(0))
+    if len(wrong):
+        place = f"array {name!r}, {'row' if by_row else 'column'} {wrong[0]}"
+        source, target = ends[:, wrong[0]].tolist()
+        raise SSTCastError(
+            f"{file}: {place}: {source} - {target} points outside; nodes are whole numbers, 0..{nodes - 1}"
+        )
+    return ends
 
 
-def _csr(arrays: dict[str, Any], name: str) -> csr_array:
-    parts = tuple(arrays[f"{name}_{part}"] for part in ("data", "indices", "indptr"))
-    matrix = csr_array(parts, shape=tuple(arrays[f"{name}_shape"]))
+def _csr(arrays: Mapping[str, Any], name: str, file: Path) -> csr_array:
+    data, indices, indptr, shape = (
+        _array(arrays, f"{name}_{part}", file) for part in ("data", "indices", "indptr", "shape")
+    )
+    if math.prod(shape.tolist()) > DENSE:
+        raise SSTCastError(f"{file}: array '{name}_shape' is {shape.tolist()}, which is too large")
+    matrix = csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
     matrix.check_format()
     return matrix

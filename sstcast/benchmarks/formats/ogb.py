@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from sstcast.benchmarks.formats.arrays import read_numbers, undirected
 from sstcast.benchmarks.graphs import Graphs, Loaded, Split, compact
+from sstcast.benchmarks.pickles import REMEDY
 from sstcast.benchmarks.words import WORDS
+from sstcast.errors import reading
 
 if TYPE_CHECKING:
     from sstcast.benchmarks.registry import Dataset
@@ -28,8 +30,8 @@ def read(folder: Path, dataset: "Dataset") -> Loaded:
     """Read the graphs and the official split."""
     nodes = _read(folder, "raw/num-node-list").ravel()
     edges = _read(folder, "raw/num-edge-list").ravel()
-    index, attr = _read(folder, "raw/edge").T, _optional(folder, "raw/edge-feat")
-    x = _optional(folder, "raw/node-feat")
+    index, attr = _read(folder, "raw/edge").T, _optional(folder, "raw/edge-feat", dataset)
+    x = _optional(folder, "raw/node-feat", dataset)
     if dataset.options.get("inverse"):
         index = np.stack([index, index[::-1]], axis=2).reshape(2, -1)
         edges, attr = 2 * edges, None if attr is None else attr.repeat(2, axis=0)
@@ -59,7 +61,8 @@ def read(folder: Path, dataset: "Dataset") -> Loaded:
 def _labels(folder: Path, dataset: "Dataset", split: Split) -> torch.Tensor:
     if dataset.options.get("syntax"):
         path = folder / "raw/graph-label.csv.gz"
-        lines = pd.read_csv(path, header=None, keep_default_na=False, dtype=str)[0].str.split(" ").tolist()
+        with reading(path, REMEDY):
+            lines = pd.read_csv(path, header=None, keep_default_na=False, dtype=str)[0].str.split(" ").tolist()
         return compact(number_words(lines, [lines[i] for i in split.train.tolist()]))
     kind = "node" if dataset.task.startswith("node") else "graph"
     labels = torch.tensor(_read(folder, f"raw/{kind}-label"))
@@ -107,5 +110,5 @@ def _read(folder: Path, name: str) -> NDArray[Any]:
     return read_numbers(folder / f"{name}.csv.gz")
 
 
-def _optional(folder: Path, name: str) -> NDArray[Any] | None:
-    return _read(folder, name) if (folder / f"{name}.csv.gz").exists() else None
+def _optional(folder: Path, name: str, dataset: "Dataset") -> NDArray[Any] | None:
+    return _read(folder, name) if f"{name}.csv.gz" in dataset.files else None

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from sstcast.benchmarks.formats.arrays import undirected
+from sstcast.benchmarks.formats.arrays import read_numbers, undirected
 from sstcast.benchmarks.graphs import Loaded, Split, pack
 from sstcast.benchmarks.pickles import load_pickle
+from sstcast.errors import SSTCastError
 
 if TYPE_CHECKING:
     from sstcast.benchmarks.registry import Dataset
@@ -23,16 +24,14 @@ VALIDATION = 500  # nodes after the training nodes
 
 def read(folder: Path, dataset: "Dataset") -> Loaded:
     """Read a network and its public split."""
-    parts = {}
-    for name in ("y", "tx", "ty", "allx", "ally", "graph"):
-        (file,) = folder.glob(f"ind.*.{name}")
-        parts[name] = load_pickle(file, "latin1")
-    for name in ("tx", "allx"):
-        parts[name].check_format()  # SciPy follows indices wherever they point
-    (file,) = folder.glob("ind.*.test.index")
-    test = np.loadtxt(file, dtype=np.int64, ndmin=1)
+    files = {name.split(".", 2)[2]: folder / name for name in dataset.names}
+    wanted = ("y", "tx", "ty", "allx", "ally", "graph")
+    parts = {name: load_pickle(files[name], dataset.trust, "latin1") for name in wanted}
+    test = read_numbers(files["test.index"], 1).ravel().astype(np.int64)
     known = parts["allx"].shape[0]
     nodes = max(test.max() + 1, known)
+    if test.min() < 0 or nodes > known + 10 * len(test):
+        raise SSTCastError(f"{files['test.index']}: nodes {test.min()}..{test.max()}, where {known} are known")
 
     features = np.zeros((nodes, parts["allx"].shape[1]), np.float32)
     classes = np.zeros((nodes, parts["ally"].shape[1]))

@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from scipy.io import loadmat
 
 from sstcast.benchmarks.formats.arrays import splits_of, undirected
 from sstcast.benchmarks.graphs import Loaded, Split, pack
-from sstcast.benchmarks.pickles import load_npz
+from sstcast.benchmarks.pickles import load_mat, load_npy
 
 if TYPE_CHECKING:
     from sstcast.benchmarks.registry import Dataset
@@ -17,12 +16,12 @@ if TYPE_CHECKING:
 
 def read(folder: Path, dataset: "Dataset") -> Loaded:
     """Read the friendships, both ways; people of unknown gender (-1) are in no split."""
-    raw = loadmat(folder / dataset.names[0])
+    raw = load_mat(folder / dataset.names[0], dataset.trust)
     labels = raw["label"].ravel().astype(np.int64)
     index = undirected(raw["edge_index"], len(labels))
     graph = {"x": raw["node_feat"].astype(np.float32), "edge_index": index, "y": labels}
     splits = []
-    for split in load_npz(folder / dataset.names[1])[""].ravel():
+    for split in load_npy(folder / dataset.names[1], dataset.trust).ravel():
         (one,) = splits_of((np.asarray(split[part]) for part in ("train", "valid", "test")), len(labels))
         splits.append(Split(*(part[torch.from_numpy(labels)[part] >= 0] for part in one)))
     return Loaded(pack([graph], "node"), splits)

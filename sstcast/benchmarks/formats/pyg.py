@@ -22,7 +22,7 @@ MASKS = ("train_mask", "val_mask", "test_mask")
 def read(folder: Path, dataset: "Dataset") -> Loaded:
     """Read the graphs; a single one may have the masks `train_mask`, `val_mask` and `test_mask`."""
     path = folder / dataset.names[0]
-    data = _separate(load_torch(path), path)
+    data = _separate(load_torch(path, dataset.trust), path)
     level = "node" if dataset.task.startswith("node") else "graph"
     graphs = pack([_graph(d, i, level, path, dataset) for i, d in enumerate(data)], level)
     if len(data) == 1 and all(name in data[0] for name in MASKS):

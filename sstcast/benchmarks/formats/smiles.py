@@ -7,6 +7,7 @@ second file is the official split: a dictionary of rows.
 
 import json
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,9 +18,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sstcast.benchmarks.checks import wrong_label
 from sstcast.benchmarks.graphs import Loaded, Split, pack
-from sstcast.benchmarks.pickles import DAMAGED, load_pickle, load_torch
-from sstcast.errors import SSTCastError
+from sstcast.benchmarks.pickles import load_pickle, load_torch
+from sstcast.errors import SSTCastError, reading, shorten
 
 if TYPE_CHECKING:
     from sstcast.benchmarks.registry import Dataset
@@ -33,56 +35,69 @@ def read(folder: Path, dataset: "Dataset") -> Loaded:
     path = folder / dataset.names[0]
     table = read_table(path, dataset)
     labels = _labels(table, path, dataset)
-    graphs, skipped = featurise(table[dataset.options["smiles"]], path)
+    if found := wrong_label(torch.tensor(labels).double().reshape(len(labels), -1), dataset):
+        raise SSTCastError(f"{path}: line {table.index[found[0]]}: {found[1]}")
+    graphs, skipped = featurise(table[dataset.options["smiles"]])
     if not any(graphs):
         raise SSTCastError(f"{path}: no molecule can be parsed; check the column {dataset.options['smiles']!r}")
     for graph, label in zip(graphs, labels, strict=True):
         if graph is not None:
-            graph["y"] = torch.tensor(label)[None]
+            graph["y"] = torch.tensor(label, dtype=None if dataset.classes else torch.float32)[None]
     kept = torch.tensor([graph is not None for graph in graphs])
     splits = [_renumber(split, kept) for split in _splits(folder, table, path, dataset)]
     return Loaded(pack([g for g in graphs if g is not None], "graph"), splits, tuple(skipped))
 
 
 def read_table(path: Path, dataset: "Dataset") -> pd.DataFrame:
-    """Read the CSV; raise SSTCastError if it is empty, lacks a column or repeats an id."""
+    """Read the CSV, its index the lines of the file.
+
+    Raises SSTCastError if it is empty, lacks a column or repeats an id.
+    """
     options = dataset.options
-    try:
-        table = pd.read_csv(path)
-    except pd.errors.EmptyDataError as error:
-        raise SSTCastError(f"{path}: empty; its first line must name the columns") from error
-    except (*DAMAGED, OSError) as error:
-        raise SSTCastError(f"{path}: {' '.join(str(error).split())}") from error
+    with reading(path, "save it as comma-separated text"), warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # of lines longer than the first
+        try:
+            table = pd.read_csv(path, index_col=False, skip_blank_lines=False)
+        except pd.errors.EmptyDataError as error:
+            raise SSTCastError(f"{path}: empty; its first line must name the columns") from error
+        except pd.errors.ParserWarning as error:
+            raise SSTCastError(f"{path}: its lines have more columns than the first line names") from error
     wanted = [options["smiles"], *options["targets"], *(options[k] for k in ("id", "split") if options.get(k))]
     for name in wanted:
         if name not in table:
             raise SSTCastError(f"{path}: no column {name!r}; it has {', '.join(map(str, table.columns))}")
+    table.index += HEADER
+    table = table.dropna(how="all")
     if not len(table):
         raise SSTCastError(f"{path}: no molecules after the first line")
     if options.get("id"):
         again = np.flatnonzero(table[options["id"]].duplicated())
         if len(again):
             value = table[options["id"]].iloc[again[0]]
-            raise SSTCastError(f"{path}: line {again[0] + HEADER}: the id {value!r} has come before")
+            raise SSTCastError(f"{path}: line {table.index[again[0]]}: the id {value!r} has come before")
     return table
 
 
-def featurise(smiles: "pd.Series[str]", path: Path) -> tuple[list[dict[str, Any] | None], list[str]]:
-    """Return a graph for each molecule, None for what cannot be parsed, and a line on each of these."""
+def featurise(smiles: "pd.Series[str]") -> tuple[list[dict[str, Any] | None], list[str]]:
+    """Return a graph for each molecule, None for what cannot be parsed, and a line on each of these.
+
+    The index of `smiles` are the lines of the file.
+    """
     from rich.progress import track
 
     smiles2graph = _featuriser()
     graphs: list[dict[str, Any] | None] = []
     skipped = []
     quick = len(smiles) < 2000
-    for line, text in enumerate(track(smiles, "reading molecules", disable=quick, transient=True), HEADER):
+    shown = track(smiles, "reading molecules", disable=quick, transient=True)
+    for line, text in zip(smiles.index, shown, strict=True):
         try:
             raw = smiles2graph(text)
             if not raw["num_nodes"]:
                 raise ValueError("no atoms")
         except (AttributeError, TypeError, ValueError):  # what comes of rdkit's None
             graphs.append(None)
-            skipped.append(f"{path}: line {line}: {text!r} cannot be parsed")
+            skipped.append(f"line {line}: {text!r} cannot be parsed")
             continue
         arrays = {"x": raw["node_feat"], "edge_attr": raw["edge_feat"], "edge_index": raw["edge_index"]}
         graphs.append({name: torch.from_numpy(array) for name, array in arrays.items()})
@@ -114,28 +129,33 @@ def _featuriser() -> Callable[[str], dict[str, Any]]:
 def _labels(table: pd.DataFrame, path: Path, dataset: "Dataset") -> NDArray[Any]:
     columns = table[list(dataset.options["targets"])]
     if columns.shape[1] == 1 and str(columns.iloc[0, 0]).startswith("["):
-        return np.array([_listed(text, path, i) for i, text in enumerate(columns.iloc[:, 0], HEADER)], np.float32)
+        rows = [_listed(text, path, line) for line, text in columns.iloc[:, 0].items()]
+        other = next((i for i, row in enumerate(rows) if len(row) != len(rows[0])), None)
+        if other is not None:
+            problem = f"{len(rows[other])} numbers, unlike the {len(rows[0])} of the first molecule"
+            raise SSTCastError(f"{path}: line {table.index[other]}: {problem}")
+        return np.array(rows)
     numbers = columns.apply(pd.to_numeric, errors="coerce")
     bad = np.flatnonzero((numbers.isna() & columns.notna()).any(axis=1))
     if len(bad):
         shown = ", ".join(map(str, columns.iloc[bad[0]]))
-        raise SSTCastError(f"{path}: line {bad[0] + HEADER}: {shown!r} is not a number")
+        raise SSTCastError(f"{path}: line {table.index[bad[0]]}: {shown!r} is not a number")
     if dataset.classes:
         return numbers.iloc[:, 0].fillna(-1).to_numpy()
-    return numbers.to_numpy(np.float32)
+    return numbers.to_numpy(np.float64)
 
 
 def _listed(text: Any, path: Path, line: int) -> list[float]:
     try:
         return [float(value) for value in json.loads(text)]
-    except (TypeError, ValueError) as error:
-        raise SSTCastError(f"{path}: line {line}: {text!r} is not a list of numbers") from error
+    except (ArithmeticError, RecursionError, TypeError, ValueError) as error:
+        raise SSTCastError(f"{path}: line {line}: {shorten(str(text))!r} is not a list of numbers") from error
 
 
 def _splits(folder: Path, table: pd.DataFrame, path: Path, dataset: "Dataset") -> list[Split]:
     if len(dataset.names) > 1:
         second = folder / dataset.names[1]
-        raw = load_torch(second) if second.suffix == ".pt" else load_pickle(second)
+        raw = (load_torch if second.suffix == ".pt" else load_pickle)(second, dataset.trust)
         rows = {name: torch.tensor(np.asarray(part), dtype=torch.long) for name, part in raw.items()}
         if "test" in rows:
             return [Split(rows["train"], rows["val"], rows["test"])]
@@ -147,7 +167,8 @@ def _splits(folder: Path, table: pd.DataFrame, path: Path, dataset: "Dataset") -
     column = table[dataset.options["split"]].replace({"valid": "validation", "val": "validation"})
     wrong = np.flatnonzero(~column.isin(Split._fields))
     if len(wrong):
-        raise SSTCastError(f"{path}: line {wrong[0] + HEADER}: {column.iloc[wrong[0]]!r} is no part of a split")
+        line, part = table.index[wrong[0]], column.iloc[wrong[0]]
+        raise SSTCastError(f"{path}: line {line}: {part!r} is no part of a split")
     return [Split(*(torch.from_numpy(np.flatnonzero(column == part)) for part in Split._fields))]
 
 

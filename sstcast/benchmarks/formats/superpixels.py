@@ -23,7 +23,7 @@ UNUSED = torch.tensor([12, 26, 29, 30, 45, 66, 68, 69, 71, 83])
 def read(folder: Path, dataset: "Dataset") -> Loaded:
     """Read training, validation and test graphs."""
     files = [folder / name for name in dataset.names]
-    parts = [load_torch(f) if f.suffix == ".pt" else load_pickle(f) for f in files]
+    parts = [(load_torch if f.suffix == ".pt" else load_pickle)(f, dataset.trust) for f in files]
     graphs = [_graph(g, dataset) for part in parts for g in part]
     level = "pair" if dataset.task == "link-ranking" else "node"
     return Loaded(pack(graphs, level), [ranges([len(part) for part in parts])])

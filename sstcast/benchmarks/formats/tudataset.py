@@ -1,7 +1,7 @@
 """Folders in the form of TUDataset (Morris et al. 2020, arXiv:2007.08663): `NAME_A.txt` and its companions.
 
 Labels of nodes and edges become indicator columns, attributes are standardised and come before them. Classes are
-numbered in ascending order.
+numbered in ascending order; -1 beside 1 is a class as any other.
 """
 
 from pathlib import Path
@@ -50,13 +50,17 @@ def read(folder: Path, dataset: "Dataset") -> Loaded:
 def _targets(folder: Path, prefix: str, dataset: "Dataset") -> NDArray[Any]:
     if dataset.task == "graph-regression":
         return read_numbers(folder / f"{prefix}_graph_attributes.txt").astype(np.float32)
-    labels = read_numbers(folder / f"{prefix}_graph_labels.txt")
+    path = folder / f"{prefix}_graph_labels.txt"
     if not dataset.classes:
-        return labels.astype(np.float32)
-    unknown = np.flatnonzero(np.isnan(labels).any(1) | (labels.shape[1] > 1))
-    if len(unknown):
-        raise SSTCastError(f"{folder / prefix}_graph_labels.txt: line {unknown[0] + 1}: give one class")
-    return np.unique(labels[:, 0], return_inverse=True)[1].astype(np.int64)
+        return read_numbers(path).astype(np.float32)
+    labels = read_numbers(path, 1)[:, 0]
+    known, numbered = np.unique(labels, return_inverse=True)
+    # Two classes are often called -1 and 1; any other number below 0 is no class.
+    if known[0] < 0 and known.tolist() != [-1, 1]:
+        line = int(np.flatnonzero(labels < 0)[0])
+        remedy = "classes are whole numbers from 0 on, or -1 and 1"
+        raise SSTCastError(f"{path}: line {line + 1}: label {labels[line]}; {remedy}")
+    return numbered.astype(np.int64)
 
 
 def _whole(path: Path) -> NDArray[np.int64]:
@@ -97,6 +101,9 @@ def _features(folder: Path, prefix: str, rows: int) -> NDArray[np.float32] | Non
         values = read_numbers(path)
         if len(values) != rows:
             raise SSTCastError(f"{path}: {len(values)} lines where {rows} belong")
+        if (missing := np.isnan(values)).any():
+            line, column = np.argwhere(missing)[0]
+            raise SSTCastError(f"{path}: line {line + 1}: column {column + 1} is no number")
         if kind == "attributes":
             found.append((values - values.mean(0)) / np.maximum(values.std(0), 1e-6))
         else:

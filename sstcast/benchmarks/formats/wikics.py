@@ -8,6 +8,8 @@ import numpy as np
 
 from sstcast.benchmarks.formats.arrays import splits_of, undirected
 from sstcast.benchmarks.graphs import Loaded, pack
+from sstcast.benchmarks.pickles import REMEDY
+from sstcast.errors import reading
 
 if TYPE_CHECKING:
     from sstcast.benchmarks.registry import Dataset
@@ -15,7 +17,8 @@ if TYPE_CHECKING:
 
 def read(folder: Path, dataset: "Dataset") -> Loaded:
     """Read the graph, its links both ways."""
-    raw = json.loads((folder / dataset.names[0]).read_text())
+    with reading(folder / dataset.names[0], REMEDY):
+        raw = json.loads((folder / dataset.names[0]).read_text())
     pairs = [(i, j) for i, neighbours in enumerate(raw["links"]) for j in neighbours]
     nodes = len(raw["labels"])
     index = undirected(np.array(pairs, np.int64).T, nodes)

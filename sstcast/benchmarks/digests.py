@@ -1,0 +1,79 @@
+"""SHA-256 of raw files and of what was read of them, by which a run knows its data again."""
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from sstcast.benchmarks.registry import Dataset
+from sstcast.errors import SSTCastError
+from sstcast.files import alone, atomic
+
+SETTLED = 2.0  # seconds after which a file that changes again has another time
+
+
+def digest_files(dataset: Dataset, root: Path, cache: Path) -> dict[str, str]:
+    """Return the SHA-256 of each raw file, by its name in the declaration; those `beside` have one together.
+
+    A file is read again only if its size, times or inode have changed since; `cache` keeps what was read.
+    Raises SSTCastError if a file is missing or cannot be read.
+    """
+    dataset.check_files(root)
+    folder, store = root / dataset.folder, cache / "digests.json"
+    known = _read(store)
+    seen = dict(known)
+    digests = {name: _digest(folder / name, known, seen) for name in dataset.names}
+    for pattern in dataset.beside:
+        files = sorted(folder.glob(pattern))
+        parts = [[str(file.relative_to(folder)), _digest(file, known, seen)] for file in files]
+        digests[pattern] = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    if seen != known:
+        with alone(store), atomic(store) as temporary:
+            temporary.write_text(json.dumps(_read(store) | seen))
+    return digests
+
+
+def digest_tensors(tensors: Mapping[str, Tensor], rest: Any) -> str:
+    """Return the SHA-256 of tensors, with their names, kinds and shapes, and of `rest`, which is plain."""
+    described = {name: [str(tensor.dtype), list(tensor.shape)] for name, tensor in tensors.items()}
+    content = hashlib.sha256(json.dumps([described, rest], sort_keys=True).encode())
+    for name in sorted(tensors):
+        content.update(np.ascontiguousarray(tensors[name].numpy()).reshape(-1).view(np.uint8).data)
+    return content.hexdigest()
+
+
+def _digest(path: Path, known: Mapping[str, Any], seen: dict[str, Any]) -> str:
+    name = str(path.absolute())
+    try:
+        with path.open("rb") as file:
+            state = _state(path)
+            entry = known.get(name)
+            if isinstance(entry, list) and entry[:-1] == state:
+                return str(entry[-1])
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            settled = time.time() - path.stat().st_ctime > SETTLED
+    except OSError as error:
+        raise SSTCastError(f"{path}: cannot be read ({error.strerror})") from error
+    seen.pop(name, None)
+    if settled and _state(path) == state:
+        seen[name] = [*state, digest]
+    return digest
+
+
+def _state(path: Path) -> list[int]:
+    stat = path.stat()
+    return [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
+
+
+def _read(store: Path) -> dict[str, Any]:
+    """Return what is known, nothing if the file is absent or damaged: all it saves is time."""
+    try:
+        known = json.loads(store.read_text())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return known if isinstance(known, dict) else {}

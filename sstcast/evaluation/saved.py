@@ -1,0 +1,34 @@
+"""`metrics.json`, sealed: what `evaluate` wrote is read again whole, or made anew."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from sstcast.files import atomic
+
+SEAL = "seal"  # SHA-256 of all else in metrics.json and of scores.nc
+
+
+def write_metrics(path: Path, metrics: dict[str, Any], scores: Path) -> dict[str, Any]:
+    """Write `metrics` with a seal on them and on the file `scores`; return them with it."""
+    sealed = metrics | {SEAL: _seal(metrics, scores)}
+    with atomic(path) as temporary:
+        temporary.write_text(json.dumps(sealed, indent=2) + "\n")
+    return sealed
+
+
+def read_metrics(path: Path, scores: Path) -> dict[str, Any] | None:
+    """Return what `write_metrics` wrote; None if it, or the file `scores`, is not what it was then."""
+    try:
+        metrics = json.loads(path.read_bytes())
+        return metrics if metrics[SEAL] == _seal(metrics, scores) else None
+    except (OSError, ValueError, TypeError, LookupError, RecursionError):
+        return None
+
+
+def _seal(metrics: dict[str, Any], scores: Path) -> str:
+    rest = {key: value for key, value in metrics.items() if key != SEAL}
+    digest = hashlib.sha256(json.dumps(rest, sort_keys=True).encode())
+    digest.update(scores.read_bytes())
+    return digest.hexdigest()

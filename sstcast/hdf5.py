@@ -1,0 +1,51 @@
+"""Where an HDF5 file keeps its values: one from a stranger may name other files of this machine.
+
+h5py tells without following; the netCDF library follows.
+"""
+
+import h5py
+
+LONGEST_AXIS = 10**7  # an axis is read whole when a file is opened; no ocean has more cells or days
+MOST_OBJECTS = 10_000
+
+
+class Refused(Exception):
+    """What a file asks for and does not get; the text says why."""
+
+
+def check_hdf5(file: h5py.File) -> None:
+    """Raise Refused if the file links to others, keeps values in them, or is made to exhaust its reader.
+
+    Soft links stay inside the file, as no other link leads out of it.
+    """
+    groups, seen = [file], {h5py.h5o.get_info(file.id).addr}
+    while groups:
+        group = groups.pop()
+        for name in group:
+            link = group.get(name, getlink=True)
+            where = f"{group.name.rstrip('/')}/{name}"
+            if isinstance(link, h5py.ExternalLink):
+                raise Refused(f"{where} is a link to another file")
+            if not isinstance(link, h5py.HardLink):
+                continue
+            item = group[name]
+            address = h5py.h5o.get_info(item.id).addr
+            if address in seen:
+                if isinstance(item, h5py.Group):  # the netCDF library would go round for ever
+                    raise Refused(f"{where} is a group with two names")
+                continue
+            seen.add(address)
+            if len(seen) > MOST_OBJECTS:
+                raise Refused(f"more than {MOST_OBJECTS:,} objects")
+            if isinstance(item, h5py.Group):
+                groups.append(item)
+            elif isinstance(item, h5py.Dataset):
+                _check_dataset(item, where)
+
+
+def _check_dataset(item: h5py.Dataset, where: str) -> None:
+    plist = item.id.get_create_plist()
+    if plist.get_layout() == h5py.h5d.VIRTUAL or plist.get_external_count():
+        raise Refused(f"{where} keeps its values in another file")
+    if item.ndim == 1 and item.size > LONGEST_AXIS:
+        raise Refused(f"{where}: an axis of more than {LONGEST_AXIS:,}")

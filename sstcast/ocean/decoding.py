@@ -1,0 +1,248 @@
+"""One dataset of temperatures, named and measured as its maker pleased -> `sst(time, lat, lon)` in degC."""
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import cf_xarray  # noqa: F401  (gives datasets their `.cf`)
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from sstcast.errors import SSTCastError
+
+STANDARD_NAMES = (
+    "sea_surface_temperature",
+    "sea_surface_foundation_temperature",
+    "sea_surface_subskin_temperature",
+    "sea_surface_skin_temperature",
+    "surface_temperature",
+    "sea_water_potential_temperature",
+    "sea_water_conservative_temperature",
+    "sea_water_temperature",
+)
+COMMON_NAMES = (
+    *("sst", "analysed_sst", "sea_surface_temperature", "sea_surface_foundation_temperature", "tos", "thetao"),
+    *(
+        "votemper",
+        "tosst",
+        "to",
+        "water_temp",
+        "water_temperature",
+        "sea_water_temperature",
+        "temperature",
+        "temp",
+    ),
+)
+AXES = {"time": ("time", "T"), "lat": ("latitude", "Y"), "lon": ("longitude", "X")}  # in the words of cf_xarray
+BLOCK = 2**23  # values read at once: 32 MB in single precision
+KELVIN = (200, 320)  # where numbers without a unit are taken for kelvin
+DEGC = {"degree_celsius", "degc", "celsius"}
+
+
+class UnstatedKelvin(SSTCastError):
+    """Numbers that look like kelvin, and do not say so."""
+
+
+Layout = tuple[str, dict[str, Any]]  # the variable, and its coordinates that are time, lat and lon
+
+
+def decode(
+    dataset: xr.Dataset,
+    path: Path,
+    variable: str | None = None,
+    units: str | None = None,
+    known: dict[Any, Layout] | None = None,
+) -> xr.DataArray:
+    """Return the temperatures of `dataset` as lazy `sst(time, lat, lon)` in degC, one value a day stamped 00:00.
+
+    `variable` and `units` are those of the configuration: chosen, or found by CF attributes and common names.
+    Latitudes ascend; longitudes and days stay in the file's order; `path` is for messages. `known` remembers
+    layouts, so that of many files that are alike only one is searched.
+
+    Raises SSTCastError if no variable, axis or unit can be made out.
+    """
+    known = {} if known is None else known
+    header = tuple((name, v.shape, v.dims, str(v.dtype), repr(v.attrs)) for name, v in dataset.variables.items())
+    places = [name for name in dataset.data_vars if re.match("(nav_)?(lat|lon)", str(name), re.I)]
+    dataset = dataset.set_coords(places) if places else dataset
+    if header not in known:
+        guessed = dataset.cf.guess_coord_axis()
+        name = choose(guessed, path, variable)
+        known[header] = name, _axes(guessed[name])
+    name, axes = known[header]
+    field = dataset[name]
+    if not field[axes["time"]].ndim:
+        field = field.expand_dims(axes["time"])
+    days = _days(field[axes["time"]], path)
+    if swapped := {field[axis].dims[0]: axis for axis in axes.values() if axis not in field.dims}:
+        field = field.swap_dims(swapped)
+    field = field.squeeze([d for d in field.dims if d not in axes.values()])
+    field = field.rename({old: new for new, old in axes.items()}).transpose("time", "lat", "lon")
+    coordinates = {"time": days, "lat": _degrees(field["lat"], path), "lon": _degrees(field["lon"], path)}
+    field = field.drop_vars(set(field.coords) - set(AXES)).assign_coords(coordinates)
+    if field.indexes["lat"].is_monotonic_decreasing:
+        field = field.isel(lat=slice(None, None, -1))
+    units = units or str(field.attrs.get("units", "")).strip() or _unstated(field, path)
+    factor, zero = celsius(units, path)
+    field = _blocks(field, dataset[name], axes["time"]).astype("float32")
+    if factor != 1:
+        field = field * np.float32(factor)
+    return field + np.float32(zero) if zero else field
+
+
+def choose(dataset: xr.Dataset, path: Path, variable: str | None = None) -> str:
+    """Return the name of the temperatures in `dataset`, whose axes cf_xarray has named.
+
+    That is `variable` if given, else one with a standard name of sea surface temperature, else one with a common
+    name, else the only one on time, lat and lon. Raises SSTCastError, listing what there is, if that leaves none
+    or several.
+    """
+    names = [str(name) for name in dataset.data_vars]
+    usable = [name for name in names if _why_not(dataset[name]) is None]
+    if variable is not None:
+        if variable not in names:
+            raise SSTCastError(
+                f"{path}: no variable {variable!r}, which data.variable names; it has {_listed(dataset)}"
+            )
+        if reason := _why_not(dataset[variable]):
+            raise SSTCastError(f"{path}: {variable} {reason}")
+        return variable
+    by_standard = [n for n in usable if dataset[n].attrs.get("standard_name") in STANDARD_NAMES]
+    for group in (by_standard, usable):
+        known = sorted(
+            (n for n in group if n.lower() in COMMON_NAMES), key=lambda n: COMMON_NAMES.index(n.lower())
+        )
+        if len(group) == 1 or known:
+            return (known or group)[0]
+    if not usable and (odd := [n for n in names if dataset[n].ndim >= 2]):
+        told = [f"{n} {_why_not(dataset[n])}" for n in sorted(odd, key=lambda n: n.lower() not in COMMON_NAMES)]
+        raise SSTCastError(f"{path}: {told[0]}")
+    raise SSTCastError(
+        f"{path}: which variable is the sea surface temperature? It has {_listed(dataset)}; set data.variable"
+    )
+
+
+def celsius(units: str, path: Path) -> tuple[float, float]:
+    """Return (factor, zero) such that degC = factor * value + zero.
+
+    Raises SSTCastError if `units` are no temperature. Temperatures, not their differences: 0 K is -273.15 degC.
+    """
+    if (found := _celsius(units)) is None:
+        raise SSTCastError(
+            f"{path}: {units!r} is no unit of temperature; set data.units, for instance to degC or K"
+        )
+    return found
+
+
+@cache
+def _celsius(units: str) -> tuple[float, float] | None:
+    if units.lower() in DEGC:
+        return 1.0, 0.0
+    from cf_xarray.units import units as registry  # slow to load, and most files do without
+
+    # What pint has no name for: "deg C" is a degree of an angle times something to it.
+    plain = re.sub(r"^(deg(ree)?s?|°)[\s_.]*([CFK])\w*$", lambda m: f"deg{m[3].upper()}", units, flags=re.I)
+    if plain.lower() in ("kelvin", "kelvins", "celsius", "fahrenheit", "k", "c", "f"):
+        plain = f"deg{plain[0].upper()}"
+    try:
+        zero, one = registry.Quantity(np.array([0.0, 1.0]), registry.parse_units(plain)).to("degC").magnitude
+    except Exception:  # pint has a dozen kinds of its own, and lets its parser's through
+        return None
+    return round(float(one - zero), 12), round(float(zero), 9)
+
+
+def _why_not(field: xr.DataArray) -> str | None:
+    """Say why `field` cannot be the temperatures, as the end of a sentence; None if it can."""
+    if field.dtype.kind not in "iuf":
+        return "holds no numbers"
+    axes = _axes(field)
+    for axis in ("lat", "lon"):
+        if (name := axes.get(axis)) is not None and field[name].ndim == 2:
+            return (
+                f"lies on a curvilinear grid ({name} has two dimensions); interpolate it to a grid of latitudes "
+                "and longitudes first, for instance with `cdo remapbil,r1440x720`"
+            )
+    if missing := [axis for axis in AXES if axis not in axes]:
+        return (
+            f"has dimensions {', '.join(map(str, field.dims)) or 'none'}, of which none is known as "
+            f"{' or '.join(missing)}; give it coordinates with CF attributes"
+        )
+    used = {dim for axis in axes.values() for dim in field[axis].dims}
+    if extra := [
+        f"{dim} of {field.sizes[dim]}" for dim in field.dims if dim not in used and field.sizes[dim] != 1
+    ]:
+        return f"has a dimension more than time, lat and lon ({', '.join(extra)}); choose one level and save it"
+    return None
+
+
+def _axes(field: xr.DataArray) -> dict[str, Any]:
+    """Return the coordinates that are time, lat and lon, as far as there are."""
+    found = {}
+    coordinates, axes = field.cf.coordinates, field.cf.axes
+    for axis, (kind, letter) in AXES.items():
+        for names in (coordinates.get(kind, []), axes.get(letter, [])):
+            fit = [n for n in names if field[n].ndim == 1 or (field[n].ndim == 2 and axis != "time")]
+            fit += [n for n in names if not field[n].ndim and axis == "time"]
+            if fit:
+                found[axis] = min(fit, key=lambda n: (field[n].ndim == 2, n not in field.dims))
+                break
+    return found
+
+
+def _listed(dataset: xr.Dataset) -> str:
+    return ", ".join(f"{n}({', '.join(map(str, dataset[n].dims))})" for n in dataset.data_vars) or "no variables"
+
+
+def _days(time: xr.DataArray, path: Path) -> pd.DatetimeIndex:
+    values = np.atleast_1d(time.values)
+    if not values.size:
+        raise SSTCastError(f"{path}: {time.name} is empty; get the file again")
+    if values.dtype.kind != "M":
+        if (calendar := getattr(values.flat[0], "calendar", "")) and calendar not in ("standard", "gregorian"):
+            raise SSTCastError(
+                f"{path}: {time.name} is in the calendar {calendar!r}; sstcast needs real days: convert it, for "
+                "instance with xarray's convert_calendar"
+            )
+        raise SSTCastError(
+            f"{path}: {time.name} holds no dates ({values.flat[0]}); give it units 'days since ...'"
+        )
+    if np.isnat(values).any():
+        raise SSTCastError(f"{path}: {time.name} lacks dates; get the file again")
+    return pd.DatetimeIndex(values).as_unit("ns").normalize()
+
+
+def _degrees(axis: xr.DataArray, path: Path) -> np.ndarray:
+    degrees = axis.values.astype(float)
+    low, high = (-90.01, 90.01) if axis.name == "lat" else (-720, 720)
+    if not (np.isfinite(degrees).all() and low <= degrees.min() and degrees.max() <= high):
+        raise SSTCastError(
+            f"{path}: its {axis.name} is not in degrees ({degrees[0]:g}..{degrees[-1]:g}); mend the file"
+        )
+    steps = np.diff(degrees)
+    if degrees.size < 2 or (steps == 0).any() or (axis.name == "lat" and (steps > 0).any() and (steps < 0).any()):
+        raise SSTCastError(
+            f"{path}: its {axis.name} is not an axis ({degrees.size} values, each must differ); mend it"
+        )
+    return degrees
+
+
+def _unstated(field: xr.DataArray, path: Path) -> str:
+    """Return the unit of numbers without one, by the first day's; raise SSTCastError if they look like kelvin."""
+    values = field.isel(time=0).values
+    values = values[np.isfinite(values)]
+    if values.size and KELVIN[0] <= (middle := float(np.median(values))) <= KELVIN[1]:
+        raise UnstatedKelvin(f"{path}: {field.name} states no units and is about {middle:.0f}; set data.units: K")
+    return "degC"
+
+
+def _blocks(field: xr.DataArray, stored: xr.DataArray, time: Any) -> xr.DataArray:
+    """Let dask read `field` in blocks of whole days, those of the file or several of them at once."""
+    if field.chunks:
+        return field.chunk(lat=-1, lon=-1)
+    days = max(1, BLOCK // (field.sizes["lat"] * field.sizes["lon"]))
+    chunks = stored.encoding.get("chunksizes")
+    if chunks and (step := dict(zip(stored.dims, chunks, strict=False)).get(time)):
+        days = max(1, days // step) * step
+    return field.chunk(time=days, lat=-1, lon=-1)

@@ -1,0 +1,80 @@
+"""Days and cells without a value: named, or filled linearly in time where the configuration allows it."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+
+from sstcast.errors import SSTCastError
+
+DAYS_AT_ONCE = 32  # filled together, where the source comes day by day
+
+
+def fill_gaps(sst: xr.DataArray, gaps: int, path: Path) -> xr.DataArray:
+    """Fill up to `gaps` days in a row linearly in time, cell by cell, and nothing at either end.
+
+    With 0, `sst(time, lat, lon)` comes back as it is. Otherwise it is filled lazily, and a lazy coordinate
+    `filled(time)` counts each day's cells that were.
+
+    Raises SSTCastError if more days in a row are missing.
+    """
+    calendar = check_days(sst, gaps, path)
+    if not gaps:
+        return sst
+    whole = sst.reindex(time=calendar, fill_value={sst.name: np.nan, "file": ""})
+    whole = whole.chunk(time=max(DAYS_AT_ONCE, gaps, *whole.chunksizes["time"]))
+    values = whole.data.map_overlap(_fill, depth={0: gaps}, boundary="none", gaps=gaps, dtype=whole.dtype)
+    filled = whole.copy(data=values)
+    count = (filled.notnull() & whole.chunk(filled.chunksizes).isnull()).sum(("lat", "lon"), dtype="int32")
+    return filled.assign_coords(filled=count)
+
+
+def gaps_filled(sst: xr.DataArray) -> str:
+    """Say which days `fill_gaps` filled, and in how many cells; this goes through all of `sst`."""
+    if "filled" not in sst.coords:
+        return ""
+    count = sst["filled"].compute().drop_vars("filled")
+    days = count[count.values > 0]
+    return ", ".join(
+        f"{day:%Y-%m-%d}: {n} cells" for day, n in zip(days.indexes["time"], days.values, strict=True)
+    )
+
+
+def longest_gap(days: pd.DatetimeIndex) -> int:
+    """Return how many days in a row are missing between ascending `days`, at most."""
+    return int(np.diff(days.values).max(initial=np.timedelta64(1, "D")) / np.timedelta64(1, "D")) - 1
+
+
+def check_days(sst: xr.DataArray, gaps: int, path: Path) -> pd.DatetimeIndex:
+    """Return all days from the first to the last; raise SSTCastError if more than `gaps` in a row are missing."""
+    days = sst.indexes["time"]
+    calendar = pd.date_range(days[0], days[-1])
+    if (longest := longest_gap(days)) > gaps:
+        missing = calendar.difference(days)
+        raise SSTCastError(
+            f"{path}: {len(missing)} missing day(s) in time, the first {missing[0]:%Y-%m-%d}, up to {longest} in "
+            f"a row; fetch them, or fill them in with data.gaps: {longest}"
+        )
+    return calendar
+
+
+def _fill(values: NDArray[np.float32], gaps: int) -> NDArray[np.float32]:
+    """Fill `[time, lat, lon]`: up to `gaps` days between two with a value."""
+    some = np.isfinite(values)
+    lacking = some.any(0) & ~some.all(0)
+    if not lacking.any():
+        return values
+    series, has = values[:, lacking], some[:, lacking]
+    day = np.arange(len(series), dtype=np.int32)[:, None]
+    before = np.maximum.accumulate(np.where(has, day, -1), axis=0)
+    after = np.minimum.accumulate(np.where(has, day, len(series))[::-1], axis=0)[::-1]
+    gap = ~has & (before >= 0) & (after < len(series)) & (after - before - 1 <= gaps)
+    when, cell = np.nonzero(gap)
+    first, last = before[gap], after[gap]
+    share = ((when - first) / (last - first)).astype(values.dtype)
+    series[gap] = series[first, cell] * (1 - share) + series[last, cell] * share
+    filled = values.copy()
+    filled[:, lacking] = series
+    return filled

@@ -1,0 +1,140 @@
+"""Whether numbers can be the sea's temperature: their range, and a coast that stays where it is.
+
+All of it is done block by block, as the values pass on their way to a prepared store.
+"""
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from sstcast.errors import SSTCastError
+from sstcast.ocean.cube import ocean_cells
+from sstcast.ocean.oddities import oisst_land
+
+COLDEST, WARMEST = -3.0, 45.0  # degC
+ICE = (-2.0, -1.5)  # degC: water under ice is at its freezing point, day after day
+LOOKED_AT = 8  # days, to find a number that stands for land
+FEWEST_DAYS = 30  # in which the ocean must have changed
+ASTRAY = 10, 0.02  # cells, and share of a box, that may be on the wrong side of the coast: versions differ
+
+Field = NDArray[np.float32]
+
+
+def without_land_numbers(sst: xr.DataArray, path: Path) -> xr.DataArray:
+    """Take cells that hold one and the same number on every day (-999, 0, 1e30) for land, and say so on stderr.
+
+    A few days tell which cells; the rest of `sst(time, lat, lon)` is held to it as it is computed.
+
+    Raises SSTCastError if no cell ever changes.
+    """
+    days = np.unique(np.linspace(0, sst.sizes["time"] - 1, LOOKED_AT).astype(int))
+    if sst.sizes["time"] < FEWEST_DAYS:
+        return sst
+    some = sst.isel(time=days).values
+    constant = (some == some[0]).all(0) & ~((some[0] >= ICE[0]) & (some[0] <= ICE[1]))
+    if not constant.any():
+        return sst
+    if constant[np.isfinite(some[0])].all():
+        raise SSTCastError(f"{path}: no cell ever changes ({some[0][constant][0]:g} degC); name a record of days")
+    numbers, counts = np.unique(some[0][constant], return_counts=True)
+    stands = [n for n, count in zip(numbers, counts, strict=True) if count > 1 or not COLDEST <= n <= WARMEST]
+    land = constant & np.isin(some[0], stands)
+    if not land.any():
+        return sst
+    told = ", ".join(f"{n:g}" for n in stands)
+    print(f"{path}: {land.sum()} cells hold {told} degC on every day: taken for land", file=sys.stderr, flush=True)
+
+    def block(values: Field, day: NDArray[np.datetime64]) -> Field:
+        differs = land & (values != some[0])
+        if differs.any():
+            where = _place(sst, differs, day, values)
+            raise SSTCastError(f"{path}: {where}, a cell that holds {told} on other days; mend the file")
+        return np.where(land, np.float32(np.nan), values)
+
+    return by_day(block, sst)
+
+
+def checked(sst: xr.DataArray, path: Path, gaps: int = 0) -> tuple[xr.DataArray, xr.DataArray]:
+    """Return `sst(time, lat, lon)`, which looks at its values as they are computed, and its ocean `(lat, lon)`.
+
+    The ocean are the cells with a value in the first year. Computing a block raises SSTCastError, with date, cell
+    and value, if a temperature is beyond the sea's, an ocean cell holds none, or another cell holds one.
+
+    Raises SSTCastError at once if these are days of OISST and the land is not where it should be.
+    """
+    ocean = ocean_cells(sst)
+    if re.search("oisst|optimum interpolation", sst.attrs.get("title", ""), re.I):
+        _check_land(ocean, path)
+    land = ~ocean.values
+    remedy = (
+        f"these gaps are longer than data.gaps: {gaps}"
+        if gaps
+        else "fetch them again, or set data.gaps to fill them"
+    )
+
+    def block(values: Field, day: NDArray[np.datetime64]) -> Field:
+        low, high = np.fmin.reduce(values, axis=None), np.fmax.reduce(values, axis=None)
+        if low < COLDEST or high > WARMEST:
+            where = _place(sst, (values < COLDEST) | (values > WARMEST), day, values)
+            raise SSTCastError(
+                f"{path}: {where}; the sea has {COLDEST:g}..{WARMEST:g}: set data.units if the unit is wrong, "
+                "or name it as _FillValue in the file if it stands for no value"
+            )
+        missing = np.isnan(values)
+        if (missing != land).any():
+            if (short := missing & ~land).any():
+                count = short.any((1, 2)).sum()
+                where = _place(sst, short, day)
+                raise SSTCastError(
+                    f"{path}: ocean cells lack values on {count} or more day(s), the first {where}; {remedy}"
+                )
+            where = _place(sst, ~missing & land, day, values)
+            raise SSTCastError(
+                f"{path}: {where}, a cell without any value in the first year; leave those days out"
+            )
+        return values
+
+    return by_day(block, sst), ocean
+
+
+def by_day(block: Callable[[Field, NDArray[np.datetime64]], Field], sst: xr.DataArray) -> xr.DataArray:
+    """Apply `block(values [time, lat, lon], days [time])` to `sst(time, lat, lon)`, by chunks if it is lazy."""
+    days = xr.DataArray(sst["time"].values, dims="time")
+    return xr.apply_ufunc(
+        block,
+        sst,
+        days.chunk(time=sst.chunksizes["time"]) if sst.chunks else days,
+        input_core_dims=[["lat", "lon"], []],
+        output_core_dims=[["lat", "lon"]],
+        dask="parallelized",
+        output_dtypes=[sst.dtype],
+        keep_attrs=True,
+    )
+
+
+def _place(
+    sst: xr.DataArray, where: NDArray[np.bool_], day: NDArray[np.datetime64], values: Field | None = None
+) -> str:
+    """Name the first place of `where [time, lat, lon]`, and what it holds."""
+    when, row, col = (int(index[0]) for index in np.nonzero(where))
+    date = np.datetime_as_string(day[when], unit="D")
+    place = f"{date} at lat {float(sst['lat'][row]):g}, lon {float(sst['lon'][col]):g}"
+    return place if values is None else f"{values[when, row, col]:g} degC on {place}"
+
+
+def _check_land(ocean: xr.DataArray, path: Path) -> None:
+    """Raise SSTCastError if the mask `ocean(lat, lon)` of days of OISST is not its own, a few cells apart."""
+    lat, lon = ocean["lat"].values, ocean["lon"].values % 360
+    wrong = ocean.values == oisst_land()[np.ix_(((lat + 90) * 4).astype(int), (lon * 4).astype(int))]
+    if wrong.sum() > ASTRAY[0] and wrong.mean() > ASTRAY[1]:
+        row, col = (int(i[0]) for i in np.nonzero(wrong))
+        kind = "ocean" if ocean.values[row, col] else "land"
+        raise SSTCastError(
+            f"{path}: calls itself OISST, but has {kind} at lat {lat[row]:g}, lon {lon[col]:g} and at "
+            f"{int(wrong.sum()) - 1} more cells on the wrong side of the coast; get it again"
+        )

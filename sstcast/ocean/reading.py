@@ -1,0 +1,188 @@
+"""A user's source -> days of sea surface temperature in degC, each file read by its own names, units and axes."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import xarray as xr
+
+from sstcast.config import DataConfig
+from sstcast.errors import SSTCastError
+from sstcast.files import packaged
+from sstcast.ocean.box import crop, step
+from sstcast.ocean.decoding import Layout, decode
+from sstcast.ocean.gaps import fill_gaps
+from sstcast.ocean.plausible import without_land_numbers
+from sstcast.ocean.sources import SAMPLE
+from sstcast.ocean.store import is_raw_store, open_days
+from sstcast.stores import open_netcdf, open_zarr
+
+NETCDF = (".nc", ".nc3", ".nc4", ".netcdf", ".cdf")
+ZARR = (".zgroup", ".zmetadata", "zarr.json")
+SAME_PLACE = 1e-3  # of a cell
+REMEDY = "get it again, or check data.source"
+NAMED = 5  # files that are not read; the others are counted
+
+
+def source_path(source: str) -> Path:
+    """Return the path a `data.source` stands for: `sample` is the ocean that ships with sstcast."""
+    return packaged(SAMPLE) if source == "sample" else Path(source)
+
+
+def open_region(data: DataConfig) -> xr.DataArray:
+    """Open the region's days lazily: `sst(time, lat, lon)` in degC on the source's own cells, without a gap.
+
+    NaN on land, one value a day stamped 00:00; where gaps were filled, with the coordinate `filled(time)`. The
+    attribute `title` says what they are. Values are looked at by `plausible.checked`, not here.
+
+    Raises SSTCastError if the source cannot be read, the region is not in it, or more than `data.gaps` days in a
+    row are missing.
+    """
+    path = source_path(data.source)
+    sst = crop(open_sst(path, data.variable, data.units), data.box, path)
+    if not is_raw_store(path):
+        sst = without_land_numbers(sst, path)
+    return fill_gaps(sst, data.gaps, path)
+
+
+def open_sst(path: Path, variable: str | None = None, units: str | None = None) -> xr.DataArray:
+    """Open daily temperatures lazily (dask).
+
+    `path` is a NetCDF file, a Zarr store or a folder of both (one a day or one a year); `variable` and `units`
+    are as in `DataConfig`. Returns `sst(time, lat, lon)` in degC, NaN on land, latitude and time ascending, one
+    value a day stamped 00:00; its attribute `title` says what they are, and in a folder of files its coordinate
+    `file(time)` where each day is. Days may be missing.
+
+    Raises SSTCastError if the path is absent or cannot be read, the temperatures, their unit or axes are not
+    found, or a day appears twice.
+    """
+    if not path.exists():
+        raise SSTCastError(f"{path}: no such file or folder; set data.source to 'sample' or to a path that exists")
+    if path.is_dir() and not _is_zarr(path):
+        known: dict[Any, Layout] = {}
+        parts = [_part(file, variable, units, known) for file in _readable(path)]
+    else:
+        parts = [_part(path, variable, units, {})]
+    sst = _merge(parts, path)
+    observed = "NOAA Daily OISST" if path == packaged(SAMPLE) else path.name
+    return sst.assign_attrs(title=parts[0].title or observed)
+
+
+@dataclass(frozen=True)
+class Part:
+    """The days of one file or store."""
+
+    path: Path
+    field: xr.DataArray
+    title: str
+    preliminary: bool
+
+
+def _part(path: Path, variable: str | None, units: str | None, known: dict[Any, Layout]) -> Part:
+    if is_raw_store(path):
+        dataset = open_days(path)
+        if not dataset.sizes["time"]:
+            raise SSTCastError(f"{path}: holds no days; run `sstcast fetch` first")
+    elif path.is_dir():
+        dataset = open_zarr(path, REMEDY)
+    else:
+        dataset = open_netcdf(path, REMEDY)
+    field = decode(dataset, path, variable, units, known)
+    days = field.indexes["time"]
+    if days.has_duplicates:
+        raise SSTCastError(
+            f"{path}: time holds {days[days.duplicated()][0]:%Y-%m-%d} twice; sstcast takes one value a day: "
+            "average or remove the others"
+        )
+    preliminary = "preliminary" in str(dataset.attrs.get("id", "")).lower()
+    return Part(path, field, str(dataset.attrs.get("title", "")), preliminary)
+
+
+def _is_zarr(path: Path) -> bool:
+    return any((path / name).exists() for name in ZARR)
+
+
+def _readable(folder: Path) -> list[Path]:
+    """Return the files and stores below a folder that can be read, and name the others on stderr."""
+    found, others = _sorted_out(folder)
+    if not found:
+        raise SSTCastError(f"{folder}: holds neither NetCDF files nor a Zarr store; check data.source")
+    if others:
+        names = ", ".join(str(path.relative_to(folder)) for path in others[:NAMED])
+        more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
+        print(
+            f"{folder}: not read, as neither NetCDF nor Zarr by name: {names}{more}", file=sys.stderr, flush=True
+        )
+    return found
+
+
+def _sorted_out(folder: Path) -> tuple[list[Path], list[Path]]:
+    found: list[Path] = []
+    others: list[Path] = []
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith("."):  # locks, partial writes, what file managers leave
+            continue
+        if path.is_dir() and not _is_zarr(path):
+            below = _sorted_out(path)
+            found += below[0]
+            others += below[1]
+        elif path.is_dir() or path.suffix.lower() in NETCDF:
+            found.append(path)
+        else:
+            others.append(path)
+    return found, others
+
+
+def _merge(parts: list[Part], path: Path) -> xr.DataArray:
+    """Put the days of all parts in order, on the cells of the first; a final day replaces a preliminary one."""
+    days = np.concatenate([part.field["time"].values for part in parts])
+    owner = np.repeat(np.arange(len(parts)), [part.field.sizes["time"] for part in parts])
+    early = np.array([part.preliminary for part in parts])[owner]
+    order = np.lexsort((owner, early, days))
+    again = np.flatnonzero(days[order][1:] == days[order][:-1])
+    if (same := again[early[order][again] == early[order][again + 1]]).size:
+        one, other = (parts[owner[order[same[0] + n]]].path for n in (0, 1))
+        day = np.datetime_as_string(days[order[same[0]]], unit="D")
+        raise SSTCastError(f"{one} and {other}: both hold {day}; remove one of them")
+    wanted = np.ones(days.size, bool)
+    wanted[order[again + 1]] = False
+    first = parts[0]
+    fields = []
+    for number, part in enumerate(parts):
+        keep = wanted[owner == number]
+        if keep.any():
+            field = _aligned(part, first)
+            fields.append(field if keep.all() else field.isel(time=np.flatnonzero(keep)))
+    sst = xr.DataArray(
+        da.concatenate([field.data for field in fields]) if len(fields) > 1 else fields[0].data,
+        dims=("time", "lat", "lon"),
+        coords={"time": days[wanted], "lat": first.field["lat"].values, "lon": first.field["lon"].values},
+        name="sst",
+    )
+    if len(parts) > 1 and not any(part.path.is_dir() for part in parts):
+        names = np.array([str(part.path.relative_to(path)) for part in parts])
+        sst = sst.assign_coords(file=("time", names[owner[wanted]]))
+    return sst if sst.indexes["time"].is_monotonic_increasing else sst.sortby("time")
+
+
+def _aligned(part: Part, first: Part) -> xr.DataArray:
+    """Put a part's cells in the order of the first one's; raise SSTCastError if they lie elsewhere."""
+    field = part.field
+    (lat, lon), (to_lat, to_lon) = ((f["lat"].values, f["lon"].values) for f in (field, first.field))
+    if field.shape[1:] == first.field.shape[1:]:
+        if not np.array_equal(lon, to_lon):  # the other convention, or one that begins elsewhere
+            order, to_order = (np.argsort((x - to_lon.min() + step(to_lon) / 2) % 360) for x in (lon, to_lon))
+            index = np.empty_like(order)
+            index[to_order] = order
+            if (index != np.arange(index.size)).any():
+                field, lon = field.isel(lon=index), lon[index]
+        apart = abs(lat - to_lat).max() / step(to_lat), abs((lon - to_lon + 180) % 360 - 180).max() / step(to_lon)
+        if max(apart) <= SAME_PLACE:
+            return field
+    raise SSTCastError(
+        f"{part.path}: its {lat.size} x {lon.size} cells, lat {lat[0]:g}..{lat[-1]:g}, "
+        f"lon {lon[0]:g}..{lon[-1]:g}, are not those of {first.path}; keep one grid in a folder"
+    )

@@ -1,0 +1,217 @@
+"""The verb `init`: a source that nobody has looked into yet -> a configuration that trains on it."""
+
+import datetime as dt
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+
+from sstcast.config import RunConfig, load_config
+from sstcast.errors import SSTCastError
+from sstcast.files import atomic
+from sstcast.ocean.box import crop, edges, paste
+from sstcast.ocean.decoding import UnstatedKelvin
+from sstcast.ocean.gaps import longest_gap
+from sstcast.ocean.plausible import LOOKED_AT, without_land_numbers
+from sstcast.ocean.reading import open_sst, source_path
+from sstcast.ocean.store import is_raw_store
+
+TILE = 30  # rows and columns wanted
+MOST_TILES = (2, 4)  # rows and columns of tiles: what a laptop trains on in minutes
+LEAST_OCEAN = 0.05  # of a tile that is not left out
+SPANS = ((42, 28), (14, 7), (7, 3))  # history and horizon, the first that the record is long enough for
+YEAR = 365  # days; what a climatology needs
+WINDOWS = 2000
+LINE = re.compile(r"[^A-Za-z0-9._-]+")
+
+TEMPLATE = """\
+# Written by `sstcast init`. Every key can be changed; docs/data.md says what they do.
+name: {name}
+data:
+  source: {source}{variable}{units}{gaps}
+  # The data cover {whole}, {cells} cells.
+  # lon and lat are cell edges; tile is rows and columns of cells; skip names tiles of land.
+  region: {{{region}, tile: [{rows}, {cols}]{skip}}}
+  protocol: physical
+  history: {history} # days that a forecast is made from
+  horizon: {horizon} # days ahead
+  # The data run from {first} to {last}.
+  splits:
+    train: [{train[0]}, {train[1]}]
+    validation: [{validation[0]}, {validation[1]}]
+    test: [{test[0]}, {test[1]}]
+model:
+  name: mpnn-vn
+  width: 64
+  layers: 3
+training: # minutes on two CPU cores
+  epochs: 6
+  windows_per_epoch: {windows}
+"""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where to train: rows and columns of the data, the shape of a tile, and which tiles are land."""
+
+    rows: slice
+    cols: slice
+    tile: tuple[int, int]
+    skip: list[int]
+
+    @property
+    def tiles(self) -> int:
+        """How many there are."""
+        cells = (self.rows.stop - self.rows.start) * (self.cols.stop - self.cols.start)
+        return cells // (self.tile[0] * self.tile[1]) - len(self.skip)
+
+
+def start(
+    source: str, out: Path | None = None, variable: str | None = None, units: str | None = None
+) -> list[str]:
+    """Write a configuration for `source`, a path or `sample`, to `out`; return lines that say what was found.
+
+    By default `out` is named after the source, in the current folder.
+
+    Raises SSTCastError if the file is there already, or the source cannot be read or is too short to train on.
+    """
+    path = source_path(source)
+    out = out or Path(f"{_name(path.resolve().stem)}.yaml")
+    if out.exists():
+        raise SSTCastError(f"{out}: is there already; name another file with --out")
+    try:
+        sst = open_sst(path, variable, units)
+    except UnstatedKelvin:
+        units = "K"
+        sst = open_sst(path, variable, units)
+    if not is_raw_store(path):
+        sst = without_land_numbers(sst, path)
+    days = sst.indexes["time"]
+    ocean = _ocean(sst)
+    if not ocean.any():
+        raise SSTCastError(f"{path}: no cell holds a temperature; name another source")
+    place = choose_place(ocean)
+    history, horizon, splits = choose_splits(days, path)
+    gap = longest_gap(days)
+    lat, lon = sst["lat"].values, sst["lon"].values
+    box = paste(edges(lon[place.cols]), edges(lat[place.rows]))
+    text = TEMPLATE.format(
+        name=json.dumps(_name(out.stem)),
+        source=json.dumps(source, ensure_ascii=False),
+        variable=f"\n  variable: {json.dumps(variable, ensure_ascii=False)}" if variable else "",
+        units=f"\n  units: {json.dumps(units, ensure_ascii=False)} # the file does not tell" if units else "",
+        gaps=f"\n  gaps: {gap} # days in a row without values, which are filled linearly in time" if gap else "",
+        whole=paste(edges(lon), edges(lat)),
+        cells=f"{lat.size} x {lon.size}",
+        region=box[1:-1],
+        rows=place.tile[0],
+        cols=place.tile[1],
+        skip=f", skip: {place.skip}" if place.skip else "",
+        history=history,
+        horizon=horizon,
+        first=f"{days[0]:%Y-%m-%d}",
+        last=f"{days[-1]:%Y-%m-%d}",
+        windows=min(
+            WINDOWS, place.tiles * ((splits["train"][1] - splits["train"][0]).days + 1 - history - horizon)
+        ),
+        **splits,
+    )
+    with atomic(out) as partial:
+        partial.write_text(text, encoding="utf-8")
+        config = load_config(partial)
+        crop(sst, config.data.box, path)  # it fits, or nothing is written
+    return _found(config, path, sst, ocean, place, gap, out)
+
+
+def choose_place(ocean: NDArray[np.bool_]) -> Place:
+    """Choose the tiles to train on, from the mask `ocean [lat, lon]`: whole, near 30 x 30, with most ocean."""
+    tile = _near(ocean.shape[0]), _near(ocean.shape[1])
+    size = [
+        min(cells // side, most) * side for cells, side, most in zip(ocean.shape, tile, MOST_TILES, strict=True)
+    ]
+    total = np.pad(ocean.astype(np.int64), ((1, 0), (1, 0))).cumsum(0).cumsum(1)
+    high, wide = size
+    held = total[high:, wide:] - total[:-high, wide:] - total[high:, :-wide] + total[:-high, :-wide]
+    row, col = (int(i) for i in np.unravel_index(held.argmax(), held.shape))
+    inside = ocean[row : row + high, col : col + wide]
+    share = inside.reshape(high // tile[0], tile[0], wide // tile[1], tile[1]).mean((1, 3)).ravel()
+    skip = np.flatnonzero(share < min(LEAST_OCEAN, share.max())).tolist()
+    return Place(slice(row, row + high), slice(col, col + wide), tile, skip)
+
+
+def choose_splits(days: pd.DatetimeIndex, path: Path) -> tuple[int, int, dict[str, tuple[dt.date, dt.date]]]:
+    """Return history, horizon and the splits of a record: its last years where it is long, else shares of it.
+
+    Raises SSTCastError if it is too short to train on.
+    """
+    first, last = days[0].date(), days[-1].date()
+    count = (last - first).days + 1
+    for history, horizon in SPANS:
+        least = history + horizon + 30
+        if count >= YEAR + 2 * least:
+            break
+    else:
+        raise SSTCastError(
+            f"{path}: {count} days; training takes {YEAR + 2 * least}: a year for the climatology, and days to "
+            "validate and test on"
+        )
+    years = last.year - first.year + 1
+    if years > 5:
+        whole = last.year + (last.month > 9)  # the year after the last that is nearly whole
+        test = dt.date(whole - (2 if years > 10 else 1), 1, 1)
+        validation = dt.date(test.year - 1, 1, 1)
+    else:
+        share = max(least, int(0.15 * count))
+        test = last - dt.timedelta(share - 1)
+        validation = test - dt.timedelta(share)
+        if (validation - first).days < YEAR:
+            validation = first + dt.timedelta(YEAR)
+            test = validation + dt.timedelta((count - YEAR) // 2)
+    day = dt.timedelta(1)
+    return (
+        history,
+        horizon,
+        {"train": (first, validation - day), "validation": (validation, test - day), "test": (test, last)},
+    )
+
+
+def _near(cells: int) -> int:
+    """Return the side of a tile: near 30, and wasting few of the `cells` of an axis."""
+    sides = range(min(TILE - 6, cells), min(TILE + 6, cells) + 1)
+    return min(sides, key=lambda side: (cells % side) / cells + 0.005 * abs(side - TILE))
+
+
+def _ocean(sst: xr.DataArray) -> NDArray[np.bool_]:
+    """Return which cells hold a value on any of a few days of the record, `[lat, lon]`."""
+    some = np.unique(np.linspace(0, sst.sizes["time"] - 1, LOOKED_AT).astype(int))
+    return np.isfinite(sst.isel(time=some).values).any(0)
+
+
+def _name(stem: str) -> str:
+    """Turn a file's name into one that a run's folder may have."""
+    return LINE.sub("-", stem).lstrip("._-") or "my-run"
+
+
+def _found(
+    config: RunConfig, path: Path, sst: xr.DataArray, ocean: NDArray[np.bool_], place: Place, gap: int, out: Path
+) -> list[str]:
+    days, data = sst.indexes["time"], config.data
+    lat, lon = sst["lat"].values, sst["lon"].values
+    missing = len(pd.date_range(days[0], days[-1])) - len(days)
+    inside = ocean[place.rows, place.cols].mean()
+    return [
+        f"{path}: {len(days)} days, {days[0]:%Y-%m-%d}..{days[-1]:%Y-%m-%d}, "
+        f"{missing} missing{f' (up to {gap} in a row)' if gap else ''}",
+        f"  grid: {lat.size} x {lon.size} cells, {paste(edges(lon), edges(lat))}, {ocean.mean():.0%} ocean",
+        f"  region: {paste(data.box.lon, data.box.lat)}, {place.tiles} tile(s) of "
+        f"{place.tile[0]} x {place.tile[1]}, {inside:.0%} ocean",
+        f"  splits: train to {data.splits.train[1]}, test from {data.splits.test[0]}; {data.history} days give "
+        f"{data.horizon}",
+        f"{out}: written; next: sstcast train {out}",
+        f"then: sstcast forecast {config.folder.parent / _name(out.stem)}",
+    ]

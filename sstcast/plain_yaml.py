@@ -1,0 +1,118 @@
+"""YAML of plain values: text, numbers, dates, lists, and mappings whose keys are text and occur once."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sstcast.errors import SSTCastError, in_short, shorten
+
+LARGEST_FILE = 2**20  # bytes
+LARGEST = 100_000  # nodes once aliases are written out, and tens of characters
+DEEPEST = 20
+PLAIN = ("null", "bool", "int", "float", "timestamp", "str", "seq", "map")
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Read a file of `key: value` lines; raise SSTCastError, naming the file and the line, if it is none."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise SSTCastError(f"{path}: cannot read it (not a text file); {_REMEDY}") from None
+    except (OSError, ValueError) as error:  # the latter: a NUL in the name
+        raise SSTCastError(f"{path}: cannot read it ({in_short(error)}); {_REMEDY}") from None
+    if len(content) > LARGEST_FILE:
+        raise SSTCastError(f"{path}: more than {LARGEST_FILE:,} bytes; {_REMEDY}")
+    raw = parse_yaml(text, str(path))
+    if not isinstance(raw, dict):
+        raise SSTCastError(f"{path}: expected 'key: value' lines")
+    return raw
+
+
+def parse_yaml(text: str, where: str) -> Any:
+    """Return what `text` says; raise SSTCastError, naming `where`, if it is not plain YAML."""
+    loader = None
+    try:
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _weigh(node, {}, 0)
+        return loader.construct_document(node)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        at = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        detail = at + " ".join(str(error.problem or error.context).split())
+    except yaml.YAMLError as error:
+        detail = in_short(error)
+    except RecursionError:
+        detail = "nested too deeply"
+    finally:
+        if loader is not None:
+            loader.dispose()
+    raise SSTCastError(f"{where}: not valid YAML ({shorten(detail)})")
+
+
+_REMEDY = "name a YAML file such as configs/demo.yaml"
+
+
+class _Loader(yaml.SafeLoader):
+    yaml_constructors = {  # noqa: RUF012 - as PyYAML has it
+        tag: make
+        for tag, make in yaml.SafeLoader.yaml_constructors.items()
+        if tag is None or tag.rpartition(":")[2] in PLAIN
+    }
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """Build what a node stands for; what Python says of a date or a number that is none gets its line."""
+        try:
+            value = super().construct_object(node, deep)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError("give a finite number")
+            if isinstance(value, str):
+                value.encode()  # half of a surrogate pair could not be written again
+        except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
+            raise _wrong(node, f"{shorten(str(node.value), 40)}: {in_short(error)}") from None
+        return value
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Build a mapping; each key is text, and is there once."""
+        seen = set()
+        for key, _ in node.value:
+            tag = key.tag.rpartition(":")[2]
+            if tag == "merge":
+                continue
+            if tag != "str":
+                raise _wrong(key, f"the key {shorten(str(key.value), 40)} is no text: write it in quotes")
+            if key.value in seen:
+                raise _wrong(key, f"the key {shorten(key.value, 40)!r} is there twice: keep one of them")
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _wrong(node: yaml.Node, problem: str) -> yaml.MarkedYAMLError:
+    return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+
+
+def _weigh(node: yaml.Node, known: dict[int, int], depth: int) -> int:
+    """Return how large a node is with all aliases written out; raise an error where that is beyond reason."""
+    if depth > DEEPEST:
+        raise _wrong(node, f"nested more than {DEEPEST} deep")
+    if id(node) in known:
+        if not known[id(node)]:
+            raise _wrong(node, "an alias of what it is itself part of")
+        return known[id(node)]
+    known[id(node)] = 0
+    if isinstance(node, yaml.ScalarNode):
+        size = 1 + len(node.value) // 10
+    elif isinstance(node, yaml.MappingNode):
+        size = 1 + sum(_weigh(part, known, depth + 1) for pair in node.value for part in pair)
+    else:
+        size = 1 + sum(_weigh(part, known, depth + 1) for part in node.value)
+    if size > LARGEST:
+        raise _wrong(node, f"more than {LARGEST:,} values, once its aliases are written out")
+    known[id(node)] = size
+    return size

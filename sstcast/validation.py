@@ -1,0 +1,82 @@
+"""Plain data -> objects that validate themselves, and one line on the first thing that is wrong."""
+
+import difflib
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from sstcast.errors import SSTCastError
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Strict(BaseModel):
+    """A frozen model that refuses keys it does not know."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def validate(model: type[Model], raw: Any, where: str) -> Model:
+    """Build `model` from plain data; raise SSTCastError with one line on the first thing that is wrong."""
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        raise SSTCastError(f"{where}: {_first_error(error, model, raw)}") from None
+
+
+def suggest(name: str, known: Any) -> str:
+    """Return `; did you mean 'x'?` for the nearest known name, or nothing."""
+    near = difflib.get_close_matches(name, [str(k) for k in known], n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def usable_path(value: Path) -> Path:
+    """Return a path with `~` expanded; raise ValueError if it can be none."""
+    if "\0" in str(value):
+        raise ValueError("holds a NUL character: give a path")
+    try:
+        return value.expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{value}: {error}") from None
+
+
+def _first_error(error: ValidationError, model: type[BaseModel], raw: Any) -> str:
+    first = error.errors(include_url=False)[0]
+    path = _path_in(raw, first["loc"])
+    key = ".".join(map(str, path))
+    if first["type"] == "extra_forbidden":
+        return f"{key}: unknown key{suggest(str(path[-1]), _keys(model, path[:-1]))}"
+    message = first["msg"].removeprefix("Value error, ").replace("Field required", "is missing")
+    if "or instance of" in message:
+        message = "give a mapping of keys"
+    return f"{key}: {message}" if key else message
+
+
+def _path_in(raw: Any, loc: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the keys of an error's place, without what Pydantic adds to name the branches of a union."""
+    path = []
+    for part in loc:
+        if isinstance(raw, dict) and (part in raw or part == loc[-1]):
+            raw = raw.get(part)
+        elif isinstance(raw, (list, tuple)) and isinstance(part, int):
+            raw = raw[part] if part < len(raw) else None
+        else:
+            continue
+        path.append(part)
+    return tuple(path)
+
+
+def _keys(model: Any, path: tuple[Any, ...]) -> list[str]:
+    for part in path:
+        if part not in model.model_fields:
+            return []
+        annotation = model.model_fields[part].annotation
+        branches = [
+            annotation,
+            *(inner for branch in get_args(annotation) for inner in (branch, *get_args(branch))),
+        ]
+        model = next((m for m in branches if isinstance(m, type) and issubclass(m, BaseModel)), None)
+        if model is None:
+            return []
+    return list(model.model_fields)

@@ -1,0 +1,346 @@
+"""A run is scored on the data it was trained on, or not at all."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from small_own import Make, edit, npz, pyg, rewrite, run, smiles_csv, tudataset
+from small_raw import write
+
+from sstcast.benchmarks import digests
+from sstcast.benchmarks import run as run_module
+from sstcast.benchmarks.config import BenchmarkConfig, load_benchmark
+from sstcast.benchmarks.digests import digest_files
+from sstcast.benchmarks.graphs import pack
+from sstcast.benchmarks.load import load
+from sstcast.benchmarks.positions import with_positions
+from sstcast.benchmarks.registry import find_dataset
+from sstcast.benchmarks.run import run_benchmark
+from sstcast.errors import SSTCastError
+
+DIGEST = r"SHA-256 \w{{12}}\.\.\."
+OTHER = rf"seed-0: trained on other data: .*{{}}: {DIGEST} then, {DIGEST} now; put the old data"
+
+
+@pytest.fixture
+def settle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take every file for one that has been there for long."""
+    monkeypatch.setattr(digests, "SETTLED", -1.0)
+
+
+def configure(name: str, root: Path, tmp: Path, *overrides: str) -> BenchmarkConfig:
+    small = [
+        "model.width=8",
+        "model.layers=1",
+        "training.epochs=1",
+        "training.batch_size=4",
+        "training.device=cpu",
+    ]
+    places = [f"runs={tmp / 'runs'}", f"cache={tmp / 'cache'}"]
+    return load_benchmark(name, "mpnn", root, [*small, *places, *overrides])
+
+
+def interrupt(config: BenchmarkConfig) -> None:
+    """Leave a run as one that was killed before its score."""
+    (config.folder / "seed-0/metrics.json").unlink()
+
+
+def change_in_place(path: Path) -> None:
+    """Swap two labels of MUTAG: the same size, and the same time of modification."""
+    stat = path.stat()
+    lines = path.read_text().splitlines()
+    first, second = lines.index("1"), lines.index("-1")
+    lines[first], lines[second] = lines[second], lines[first]
+    content = "".join(f"{line}\n" for line in lines).encode()
+    with path.open("r+b") as file:
+        file.write(content)
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert path.stat().st_size == stat.st_size
+
+
+@pytest.mark.usefixtures("settle")
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_file_changed_in_place_is_refused(finished: bool, tmp_path: Path) -> None:
+    dataset = find_dataset("MUTAG")
+    write(dataset, tmp_path / "raw")
+    config = configure("mutag", tmp_path / "raw", tmp_path)
+    (first,) = run_benchmark(config, [0])
+    if not finished:
+        interrupt(config)
+    labels = tmp_path / "raw" / dataset.folder / "MUTAG_graph_labels.txt"
+    before = labels.read_bytes()
+    change_in_place(labels)
+    for _ in range(2):
+        with pytest.raises(SSTCastError, match=OTHER.format("MUTAG_graph_labels.txt")):
+            run_benchmark(config, [0])
+    with pytest.raises(SSTCastError, match=OTHER.format("MUTAG_graph_labels.txt")):
+        run_benchmark(config, [1, 0])
+    assert not (config.folder / "seed-1").exists()
+    labels.write_bytes(before)
+    (again,) = run_benchmark(config, [0])
+    assert again["test"] == first["test"]
+    assert again["data"] == first["data"]
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_two_folders_of_one_data_set_are_told_apart(finished: bool, tmp_path: Path) -> None:
+    dataset = find_dataset("minesweeper")
+    for name in ("a", "b"):
+        write(dataset, tmp_path / name)
+    path = tmp_path / "b" / dataset.folder / dataset.names[0]
+    with np.load(path) as file:
+        arrays = dict(file)
+    np.savez(path, **(arrays | {"node_labels": 1 - arrays["node_labels"]}))
+    ours, theirs = (configure("minesweeper", tmp_path / name, tmp_path) for name in ("a", "b"))
+    run_benchmark(ours, [0])
+    if not finished:
+        interrupt(ours)
+    with pytest.raises(SSTCastError, match=OTHER.format("minesweeper.npz")):
+        run_benchmark(theirs, [0])
+    y = [load(c.declaration, c.root, c.cache).graphs.y for c in (ours, theirs)]
+    assert torch.equal(y[0], 1 - y[1])
+    shutil.copytree(tmp_path / "a", tmp_path / "moved")
+    run_benchmark(configure("minesweeper", tmp_path / "moved", tmp_path), [0])
+
+
+def other_labels(folder: Path) -> None:
+    rewrite(folder, labels=(np.arange(40) + 1) % 3)
+
+
+def other_graphs(folder: Path) -> None:
+    graphs = torch.load(folder / "mine.pt", weights_only=False)
+    torch.save(graphs[::-1], folder / "mine.pt")
+
+
+OWN: dict[str, tuple[Make, Callable[[Path], Any]]] = {
+    "mine.csv": (smiles_csv, lambda folder: edit(folder, "mine.csv", "3.5", "4.5")),
+    "mine.npz": (npz, other_labels),
+    "MINE_graph_labels.txt": (tudataset, lambda folder: edit(folder, "TU/MINE_graph_labels.txt", "0\n1", "1\n0")),
+    "mine.pt": (pyg, other_graphs),
+}
+
+
+@pytest.mark.parametrize("finished", [True, False])
+@pytest.mark.parametrize("name", OWN)
+def test_one_s_own_data_replaced_is_refused(
+    name: str, finished: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make, change = OWN[name]
+    raw = make(tmp_path)
+    assert run(tmp_path, raw, "--set", "training.epochs=1") == 0
+    if not finished:
+        (tmp_path / "runs/mine/mpnn/seed-0/metrics.json").unlink()
+    change(tmp_path)
+    capsys.readouterr()
+    assert run(tmp_path, raw, "--set", "training.epochs=1") == 2
+    out, err = capsys.readouterr()
+    assert err.count("\n") == 1
+    assert f"{name}: SHA-256" in err
+    assert "trained on other data" in err
+    assert "nothing to do" not in out
+
+
+def test_files_that_come_or_go_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    raw = tudataset(tmp_path)
+    assert run(tmp_path, raw) == 0
+    labels = tmp_path / "TU/MINE_node_labels.txt"
+    (tmp_path / "TU/MINE_node_attributes.txt").write_text("1\n" * 36)
+    assert run(tmp_path, raw) == 2
+    assert "MINE_node_attributes.txt: none then, SHA-256" in capsys.readouterr().err
+    (tmp_path / "TU/MINE_node_attributes.txt").unlink()
+    labels.unlink()
+    assert run(tmp_path, raw) == 2
+    assert "MINE_node_labels.txt: SHA-256" in capsys.readouterr().err
+
+
+def test_graphs_of_a_list_are_part_of_the_data(tmp_path: Path) -> None:
+    """Each call graph of MalNet-Tiny is a file of its own, which only a list names."""
+    dataset = find_dataset("MalNet-Tiny")
+    write(dataset, tmp_path)
+    before = digest_files(dataset, tmp_path, tmp_path / "cache")
+    path = next((tmp_path / dataset.folder).rglob("*.edgelist"))
+    path.write_text(path.read_text() + "0 3\n")
+    after = digest_files(dataset, tmp_path, tmp_path / "cache")
+    assert [name for name in before if before[name] != after[name]] == ["malnet-graphs-tiny/**/*.edgelist"]
+
+
+def test_a_run_older_than_digests_goes_on_with_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(find_dataset("MUTAG"), tmp_path)
+    config = configure("mutag", tmp_path, tmp_path)
+    (first,) = run_benchmark(config, [0])
+    folder = config.folder / "seed-0"
+    (folder / "data.json").unlink()
+    old = {key: value for key, value in first.items() if key != "data"}
+    (folder / "metrics.json").write_text(json.dumps(old))
+    capsys.readouterr()
+    assert run_benchmark(config, [0]) == [old]
+    assert "seed-0: made before digests of raw files were kept" in capsys.readouterr().out
+    interrupt(config)
+    (again,) = run_benchmark(config, [0])
+    assert again["test"] == first["test"]
+    assert "data" not in again  # on which data it began is not known
+
+
+def test_a_score_of_other_data_is_refused(tmp_path: Path) -> None:
+    write(find_dataset("MUTAG"), tmp_path)
+    config = configure("mutag", tmp_path, tmp_path)
+    run_benchmark(config, [0, 1])
+    scores = [config.folder / f"seed-{seed}/metrics.json" for seed in (0, 1)]
+    kept = scores[0].read_text()
+    scores[0].write_text(scores[1].read_text())
+    with pytest.raises(SSTCastError, match=r"metrics\.json: seed is 1, and the run's is 0; delete the file"):
+        run_benchmark(config, [0])
+    score = json.loads(kept)
+    score["data"]["loaded"] = "0" * 64
+    scores[0].write_text(json.dumps(score))
+    with pytest.raises(SSTCastError, match=r"metrics\.json: a score of other data than data\.json says"):
+        run_benchmark(config, [0])
+    scores[0].unlink()
+    assert run_benchmark(config, [0]) == [json.loads(kept)]
+
+
+def test_files_read_otherwise_than_before_are_refused(tmp_path: Path) -> None:
+    write(find_dataset("MUTAG"), tmp_path)
+    config = configure("mutag", tmp_path, tmp_path)
+    run_benchmark(config, [0])
+    interrupt(config)
+    record = config.folder / "seed-0/data.json"
+    data = json.loads(record.read_text())
+    record.write_text(json.dumps(data | {"loaded": "0" * 64}))
+    with pytest.raises(SSTCastError, match=r"MUTAG, as read from the same files .*: SHA-256 0{12}\.\.\. then"):
+        run_benchmark(config, [0])
+
+
+@pytest.mark.usefixtures("settle")
+def test_a_rerun_reads_no_raw_file_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(find_dataset("MUTAG"), tmp_path)
+    config = configure("mutag", tmp_path, tmp_path)
+    results = run_benchmark(config, [0])
+    read = []
+    whole = digests.hashlib.file_digest
+    monkeypatch.setattr(digests.hashlib, "file_digest", lambda *a: read.append(a) or whole(*a))
+    monkeypatch.setattr(run_module, "load", None)  # would be called otherwise
+    assert run_benchmark(config, [0]) == results
+    assert not read
+    for damage in ("", "[", "[1]", '{"a": 1}', "\0"):
+        (tmp_path / "cache/digests.json").write_text(damage)
+        assert run_benchmark(config, [0]) == results
+    assert read
+
+
+def test_a_file_that_may_yet_change_unseen_is_read_again(tmp_path: Path) -> None:
+    """Two writes within a tick of the clock leave the same times."""
+    write(find_dataset("MUTAG"), tmp_path)
+    digest_files(find_dataset("MUTAG"), tmp_path, tmp_path / "cache")
+    assert not (tmp_path / "cache/digests.json").exists()
+
+
+def flip(path: Path, place: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 255
+    path.write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "a tensor", "another", "older"])
+def test_a_damaged_cache_is_made_anew(damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dataset = find_dataset("MUTAG")
+    write(dataset, tmp_path)
+    whole = load(dataset, tmp_path, tmp_path / "cache")
+    (path,) = (tmp_path / "cache").glob("*.pt")
+    content = path.read_bytes()
+    if damage == "cut":
+        path.write_bytes(content[: len(content) // 2])
+    elif damage == "empty":
+        path.write_bytes(b"")
+    elif damage == "a tensor":
+        place = content.find(whole.graphs.edge_index.numpy().tobytes())
+        assert place > 0
+        flip(path, place + 3)
+    elif damage == "another":
+        write(find_dataset("NCI1"), tmp_path)
+        load(find_dataset("NCI1"), tmp_path, tmp_path / "cache")
+        (other,) = (tmp_path / "cache").glob("NCI1*.pt")
+        path.write_bytes(other.read_bytes())
+    else:
+        torch.save({"level": "graph", "tensors": whole.graphs.tensors(), "splits": [], "skipped": []}, path)
+    capsys.readouterr()
+    again = load(dataset, tmp_path, tmp_path / "cache")
+    err = capsys.readouterr().err
+    assert err == f"{path}: damaged; what was read of the raw files is made anew\n"
+    assert again.digest == whole.digest
+    for name, tensor in whole.graphs.tensors().items():
+        assert torch.equal(again.graphs.tensors()[name], tensor)
+    load(dataset, tmp_path, tmp_path / "cache")
+    assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize("damage", ["cut", "a tensor", "another"])
+def test_damaged_positions_are_computed_anew(
+    damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ring(nodes: int) -> Any:
+        ends = torch.arange(nodes)
+        return pack(
+            [{"num_nodes": nodes, "edge_index": torch.stack([ends, (ends + 1) % nodes]), "y": ends}], "node"
+        )
+
+    walk = with_positions(ring(5), "mine", 0, 4, tmp_path).walk
+    (path,) = tmp_path.glob("*.pt")
+    content = path.read_bytes()
+    if damage == "cut":
+        path.write_bytes(content[:100])
+    elif damage == "a tensor":
+        flip(path, content.find(walk.numpy().tobytes()) + 2)
+    else:
+        with_positions(ring(6), "mine", 0, 4, tmp_path)
+        (other,) = set(tmp_path.glob("*.pt")) - {path}
+        path.write_bytes(other.read_bytes())
+    assert torch.equal(with_positions(ring(5), "mine", 0, 4, tmp_path).walk, walk)
+    assert capsys.readouterr().err == f"{path}: damaged; it is computed anew\n"
+
+
+def test_a_score_without_its_configuration_is_refused(tmp_path: Path) -> None:
+    write(find_dataset("MUTAG"), tmp_path)
+    config = configure("mutag", tmp_path, tmp_path)
+    run_benchmark(config, [0])
+    (config.folder / "seed-0/config.yaml").unlink()
+    with pytest.raises(SSTCastError, match=r"config\.yaml is missing"):
+        run_benchmark(config, [0])
+
+
+def test_labels_of_a_folder_that_are_no_classes_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw = tudataset(tmp_path)
+    path = tmp_path / "TU/MINE_graph_labels.txt"
+    lines = path.read_text().splitlines()
+    for bad in ("7.5", "-3", "nan", "inf", "-inf", "1e300", "", "-1", "x", "0, 1", "1e19"):
+        path.write_text("".join(f"{line}\n" for line in [*lines[:4], bad, *lines[5:]]))
+        assert run(tmp_path, raw) == 2, bad
+        err = capsys.readouterr().err
+        assert err.count("\n") == 1
+        assert "MINE_graph_labels.txt" in err, bad
+        assert "line 5" in err, bad
+    path.write_text("".join(f"{2 * int(line) - 1}\n" for line in lines))  # -1 and 1 are two classes, as in MUTAG
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(raw))
+    config = load_benchmark(str(tmp_path / "mine.yaml"), "mpnn", None, None)
+    y = load(config.declaration, config.root, tmp_path / "cache").graphs.y
+    assert y.tolist() == [int(line) for line in lines]
+
+
+def test_real_labels_of_a_folder_are_for_regression(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    raw = tudataset(tmp_path) | {"task": "graph-regression"}
+    path = tmp_path / "TU/MINE_graph_attributes.txt"
+    path.write_text("".join(f"{i - 7.5}\n" for i in range(12)))
+    assert run(tmp_path, raw) == 0
+    capsys.readouterr()
+    path.write_text(path.read_text().replace("-3.5", "inf"))
+    assert run(tmp_path, raw, "--set", f"runs={tmp_path}/others") == 2
+    assert "MINE_graph_attributes.txt: line 5: 'inf'" in capsys.readouterr().err

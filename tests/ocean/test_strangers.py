@@ -1,0 +1,226 @@
+"""Files made to crash their reader, to fill the memory, or to pass for a day of the ocean."""
+
+import datetime as dt
+import io
+import itertools
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from fetching import assert_right, get
+from oisst_server import DAYS, daily_file, daily_files, daily_path
+
+from sstcast.ocean import obtain, reader
+from sstcast.ocean.daily_file import canonical_name, write_day
+from sstcast.ocean.download import Patience, parse_retry_after
+from sstcast.ocean.granule import BadFile, read_granule
+from sstcast.ocean.grid import parse_grid
+from sstcast.ocean.reader import read_apart
+from sstcast.ocean.simulator import Simulator
+
+BAD = DAYS[7]
+GLOBE = parse_grid("global")
+ONCE = Patience(attempts=1, backoff=0.01)
+REAL = Path(__file__).parents[2].parent / "shared/data/ocean/oisst-avhrr-v02r01.20220218.nc"
+
+
+@cache
+def simulated(day: dt.date) -> bytes:
+    """Return a whole globe of the simulator as a file."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        write_day(Path(folder) / "a.nc", day, Simulator())
+        return (Path(folder) / "a.nc").read_bytes()
+
+
+def forged(template: bytes, change: Callable[[h5py.File], object]) -> bytes:
+    buffer = io.BytesIO(template)
+    with h5py.File(buffer, "r+") as file:
+        change(file)
+    return buffer.getvalue()
+
+
+def set_sst(file: h5py.File, values: np.ndarray) -> None:
+    file["sst"][0, 0] = values
+
+
+def rename(file: h5py.File, name: str) -> None:
+    """Let another variable pass for sst, with sst's own attributes."""
+    set_sst(file, file[name][0, 0])
+
+
+def replace(file: h5py.File, name: str) -> None:
+    """Put another variable in the place of sst."""
+    del file["sst"]
+    file["sst"] = file[name]
+
+
+FORGERIES: dict[str, tuple[Callable[[h5py.File], object], str]] = {
+    "zero": (lambda f: set_sst(f, np.zeros((720, 1440))), "its land is not"),
+    "zero at sea": (lambda f: set_sst(f, np.where(f["sst"][0, 0] == -999, -999, 0)), "degC from the climate"),
+    "rolled by a column": (lambda f: set_sst(f, np.roll(f["sst"][0, 0], 1, 1)), "its land is not"),
+    "rolled by half": (lambda f: set_sst(f, np.roll(f["sst"][0, 0], 720, 1)), "its land is not"),
+    "upside down": (lambda f: set_sst(f, f["sst"][0, 0][::-1]), "its land is not"),
+    "anom's values": (lambda f: rename(f, "anom"), "degC"),
+    "ice's values": (lambda f: rename(f, "ice"), "its land is not"),
+    "err's values": (lambda f: rename(f, "err"), "degC from the climate"),
+    "anom": (lambda f: replace(f, "anom"), "anomalies' by its own long_name"),
+    "ice": (lambda f: replace(f, "ice"), "ice concentration' by its own long_name"),
+    "scale": (lambda f: f["sst"].attrs.modify("scale_factor", np.float32(0.012)), "not packed in hundredths"),
+    "offset": (lambda f: f["sst"].attrs.modify("add_offset", np.float32(1)), "not packed in hundredths"),
+    "bounds": (lambda f: f["sst"].attrs.modify("valid_max", np.int16(1200)), "not packed in hundredths"),
+    "id": (lambda f: f.attrs.modify("id", canonical_name(dt.date(2001, 1, 1))), "its id says '20010101'"),
+}
+
+
+@pytest.mark.parametrize("kind", FORGERIES)
+@pytest.mark.parametrize("origin", ["simulated", "real"])
+def test_what_only_looks_like_a_day_is_refused(origin: str, kind: str) -> None:
+    if origin == "real" and not REAL.exists():
+        pytest.skip(f"{REAL.name} is not here")
+    day = dt.date(2022, 2, 18)
+    template = REAL.read_bytes() if origin == "real" else simulated(day)
+    assert list(read_granule(template, [day], GLOBE).fields) == [day]
+    change, reason = FORGERIES[kind]
+    with pytest.raises(BadFile, match=reason):
+        read_granule(forged(template, change), [day], GLOBE)
+
+
+def test_a_scale_of_its_own_is_found_by_the_days_around(aws, tmp_path: Path) -> None:
+    get(tmp_path, [day for day in DAYS[:12] if day < BAD])
+
+    def warmer(file: h5py.File) -> None:
+        del file.attrs["id"]  # so that it need not be packed as NOAA's files are
+        file["sst"].attrs.modify("scale_factor", np.float32(0.012))
+
+    aws.files[daily_path(BAD)] = forged(daily_file(BAD), warmer)
+    report = get(tmp_path)
+    assert list(report.missing) == [BAD]
+    assert "degC on average from" in report.missing[BAD]
+    assert_right(tmp_path, [day for day in DAYS if day != BAD])
+
+
+def bomb() -> bytes:
+    """A file of a few hundred kB whose sst, unpacked, takes gigabytes."""
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w") as file:
+        file["time"] = np.array([15000.0])
+        file["time"].attrs["units"] = "days since 1978-01-01"
+        for axis, first in (("lat", -89.875), ("lon", 0.125)):
+            file.create_dataset(axis, data=first + np.arange(30_000) / 4, compression=9)
+        kind = {"dtype": "f8", "chunks": (1, 100, 30_000), "compression": 9, "fillvalue": 1.0}
+        file.create_dataset("sst", (1, 30_000, 30_000), **kind)[0, 0, 0] = 2
+    return buffer.getvalue()
+
+
+def test_a_bomb_costs_its_day_alone(aws, tmp_path: Path) -> None:
+    grid = parse_grid("0,10,0,10")
+    with pytest.raises(BadFile, match="too much memory"):
+        read_apart(bomb(), [dt.date(2019, 1, 26)], grid)
+    aws.faults[daily_path(BAD)] = itertools.repeat(bomb())
+    assert list(get(tmp_path, patience=ONCE).missing) == [BAD]
+    assert_right(tmp_path, [day for day in DAYS if day != BAD])
+
+
+@pytest.mark.parametrize(
+    ("death", "words"),
+    [(signal.SIGSEGV, "crashes its reader with SIGSEGV"), (signal.SIGALRM, "takes more than 60 s")],
+)
+def test_a_reader_that_dies_is_replaced(death: signal.Signals, words: str) -> None:
+    grid, data = parse_grid("180,182,-1,1"), daily_file(BAD)
+    readers = reader._Readers(1)
+    assert list(readers.read(data, [BAD], grid).fields) == [BAD]
+    held = readers._idle.get()
+    assert held
+    readers._idle.put(held)
+    os.kill(held._process.pid, signal.SIGSTOP)
+    os.kill(held._process.pid, death)
+    os.kill(held._process.pid, signal.SIGCONT)
+    with pytest.raises(BadFile, match=words):
+        readers.read(data, [BAD], grid)
+    assert list(readers.read(data, [BAD], grid).fields) == [BAD]
+    readers._close()
+
+
+def test_values_in_other_files_do_not_land(aws, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(np.full((1, 1, 8, 8), 2222, "<i2").tobytes())
+
+    def borrow(file: h5py.File) -> None:
+        del file["sst"]
+        outside = [(str(tmp_path / "secret"), 0, 128)]
+        file.create_dataset("sst", (1, 1, 8, 8), "<i2", external=outside).attrs["scale_factor"] = 0.01
+
+    aws.files[daily_path(BAD)] = forged(daily_file(BAD), borrow)
+    report = get(tmp_path, patience=ONCE)
+    assert list(report.missing) == [BAD]
+    assert "keeps its values in another file" in report.missing[BAD]
+
+
+def test_downloads_have_a_size_limit(aws, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(obtain, "DAILY_BYTES", len(daily_file(BAD)) + 1000)
+    aws.files[daily_path(BAD)] = daily_file(BAD) + bytes(2000)
+    report = get(tmp_path, patience=ONCE)
+    assert list(report.missing) == [BAD]
+    assert "bytes, more than the" in report.missing[BAD]
+
+
+@pytest.mark.parametrize("announced", [10**15, 10**18, 2 * 10**19])
+def test_an_absurd_content_length_costs_its_day_alone(aws, tmp_path: Path, announced: int) -> None:
+    aws.announced[daily_path(BAD)] = announced
+    assert list(get(tmp_path, patience=Patience(attempts=1, time_limit=2)).missing) == [BAD]
+
+
+@pytest.mark.parametrize(
+    "header", ["²", "-5", "1e400", "9" * 400, "Wed, 99 Foo 0000", "Mon, 01 Jan 0001 00:00:00", "\0", " "]
+)
+def test_odd_headers_ask_for_nothing(header: str) -> None:
+    assert parse_retry_after(header) == 0
+
+
+def test_files_are_known_by_what_they_hold(tmp_path: Path) -> None:
+    mirror = tmp_path / "mirror"
+    (mirror / "deep/er").mkdir(parents=True)
+    for index, day in enumerate(DAYS):
+        (mirror / ("deep/er" if index % 2 else ".") / f"file {index}.{'nc4' if index % 3 else 'dat'}").write_bytes(
+            daily_file(day)
+        )
+    (mirror / "a preliminary one").write_bytes(daily_file(BAD, preliminary=True))
+    (mirror / "deep/again.nc").write_bytes(daily_file(DAYS[3]))
+    (mirror / "README").write_text("about these files")
+    (mirror / "other.nc").write_bytes(daily_file(DAYS[0] - dt.timedelta(100)))
+    (mirror / "round").symlink_to(mirror)
+    shutil.copytree(tmp_path / "mirror/deep", tmp_path / "mirror/store.zarr")
+    (mirror / "store.zarr/.zgroup").write_text('{"zarr_format": 2}')
+    report = get(tmp_path, source=str(mirror))
+    assert report.complete
+    assert report.preliminary == ()
+    assert_right(tmp_path, DAYS)
+    assert report.unused == {
+        "README": "not a NetCDF file (it begins with b'about th')",
+        "a preliminary one": f"preliminary; {BAD} is in deep/er/file 7.nc4",
+        "deep/er/file 3.dat": f"a second file; {DAYS[3]} is in deep/again.nc",
+        "other.nc": "holds no day that was asked for",
+        "store.zarr": "a Zarr store: name it as data.source",
+    }
+    assert "not used README: not a NetCDF file (it begins with b'about th')" in report.lines()
+
+
+def test_a_preliminary_file_serves_where_there_is_no_final_one(tmp_path: Path) -> None:
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    for path, body in daily_files(DAYS[:5]).items():
+        (mirror / Path(path).name).write_bytes(body)
+    (mirror / "x.nc").write_bytes(daily_file(DAYS[5], preliminary=True))
+    (mirror / Path(daily_path(DAYS[2])).name).write_bytes(daily_file(DAYS[2])[:-900])
+    (mirror / "y.nc").write_bytes(daily_file(DAYS[2], preliminary=True))
+    report = get(tmp_path, DAYS[:7], source=str(mirror))
+    assert report.preliminary == (DAYS[2], DAYS[5])
+    assert report.missing == {DAYS[6]: f"mirror: in no file below {mirror}"}
+    assert_right(tmp_path, DAYS[:6], preliminary=(DAYS[2], DAYS[5]))

@@ -1,0 +1,139 @@
+"""Bad inputs by the hundred: what is done to a file, how a command line is run, and what must come of it."""
+
+import contextlib
+import io
+import os
+import random
+import shutil
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from sstcast import cli
+
+ALLOWED = {0, 2, 3, 130}
+Change = Callable[[bytes, random.Random], bytes]
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    """Run a command line in this process; return exit code, stdout and stderr."""
+    out, err, before = io.StringIO(), io.StringIO(), sys.argv
+    sys.argv = ["sstcast", *map(str, arguments)]
+    try:
+        with (
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+            warnings.catch_warnings(),
+            pytest.raises(SystemExit) as end,
+        ):
+            warnings.simplefilter("ignore")  # a damaged file may well make a library wonder
+            cli.main()
+    finally:
+        sys.argv = before
+    return int(end.value.code or 0), out.getvalue(), err.getvalue()
+
+
+@dataclass
+class Family:
+    """Cases of one kind, and what became of them."""
+
+    name: str
+    folder: Path  # in which nothing half-written may remain
+    codes: Counter[int] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+
+    def try_out(self, case: str, words: tuple[object, ...], *arguments: object) -> None:
+        """Run a command line; a refusal must be one line that has one of `words`, a file's name or a key."""
+        code, _, err = run(*arguments)
+        self.codes[code] += 1
+        problems = []
+        if code not in ALLOWED:
+            problems.append(f"exit code {code}")
+        if "Traceback" in err:
+            problems.append("traceback")
+        if code == 2 and err.count("\n") != 1:
+            problems.append(f"{err.count(chr(10))} lines")
+        if code == 2 and not any(str(word) in err for word in words):
+            problems.append("names neither file nor key")
+        if halves := [path for path in walk(self.folder) if path.name.endswith(".partial")]:
+            problems.append(f"left {halves[0].name}")
+            for path in halves:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if problems:
+            self.failures.append(f"{case} [{' '.join(map(str, arguments))[:120]}]: {problems}: {err[-300:]!r}")
+
+    def close(self, at_least: int) -> None:
+        """Print what there was, and fail if any case did."""
+        total = sum(self.codes.values())
+        print(f"{self.name}: {total} cases, {dict(sorted(self.codes.items()))}, {len(self.failures)} wrong")
+        assert total >= at_least
+        assert not self.failures, "\n".join([f"{len(self.failures)} of {total}:", *self.failures])
+
+
+def walk(folder: Path) -> Iterator[Path]:
+    """Return all that is below a folder."""
+    for place, folders, files in os.walk(folder):
+        yield from (Path(place) / name for name in (*folders, *files))
+
+
+def flip(content: bytes, chance: random.Random) -> bytes:
+    """Change one to three bytes."""
+    changed = bytearray(content or b"\0")
+    for _ in range(chance.randint(1, 3)):
+        changed[chance.randrange(len(changed))] ^= chance.randint(1, 255)
+    return bytes(changed)
+
+
+def cut(content: bytes, chance: random.Random) -> bytes:
+    """Keep the beginning."""
+    return content[: chance.randrange(len(content) or 1)]
+
+
+def garbage(content: bytes, chance: random.Random) -> bytes:
+    """Replace everything."""
+    return chance.randbytes(max(len(content) // 2, 16))
+
+
+def overwrite(content: bytes, chance: random.Random) -> bytes:
+    """Replace a stretch by zeros, as a crash of a file system does."""
+    first = chance.randrange(len(content) or 1)
+    length = chance.randint(1, max(len(content) // 4, 1))
+    return content[:first] + b"\0" * len(content[first : first + length]) + content[first + length :]
+
+
+def splice(content: bytes, chance: random.Random) -> bytes:
+    """Put some of it where it does not belong."""
+    a, b = sorted(chance.randrange(len(content) or 1) for _ in range(2))
+    at = chance.randrange(len(content) or 1)
+    return content[:at] + content[a:b] + content[at:]
+
+
+def empty(content: bytes, chance: random.Random) -> bytes:
+    """Leave nothing."""
+    return b""
+
+
+CHANGES: dict[str, Change] = {change.__name__: change for change in (flip, cut, garbage, overwrite, splice, empty)}
+
+
+@contextlib.contextmanager
+def changed(path: Path, content: bytes | None) -> Iterator[None]:
+    """Have `content` in a file's place, a folder if it is None; put back the whole folder it lies in afterwards."""
+    folder = path.parent
+    kept = folder.with_name(f"{folder.name}-kept")
+    shutil.copytree(folder, kept, symlinks=True)
+    try:
+        path.unlink()
+        if content is None:
+            path.mkdir()
+        else:
+            path.write_bytes(content)
+        yield
+    finally:
+        shutil.rmtree(folder)
+        kept.rename(folder)

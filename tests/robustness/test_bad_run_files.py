@@ -1,0 +1,145 @@
+"""Every file of a run, damaged in every way, under the verbs that read it."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from bad import CHANGES, Family, changed, run
+
+from sstcast.evaluation import atlas, evaluate, report, sections
+from sstcast.evaluation.forecasts import ModelMethod, Verification
+from sstcast.runs import Run
+
+READERS = {  # and whether the verb makes the file anew
+    "config.yaml": ("evaluate", "runs", "leaderboard", "forecast", "resume"),
+    "metrics.json": ("evaluate", "leaderboard"),
+    "scores.nc": ("evaluate", "leaderboard"),
+    "history.csv": ("runs", "report", "resume"),
+    "provenance.json": ("report", "runs"),
+    "checkpoints/best.pt": ("evaluate", "forecast"),
+    "checkpoints/step-000000001.pt": ("resume",),
+}
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw nothing: figures are dear, and made of what has been read."""
+
+    def parts(run: Any, metrics: Any) -> list[Any]:
+        return [sections.training(run), sections.configuration(run), sections.provenance(run)]
+
+    monkeypatch.setattr(report, "_sections", parts)
+    monkeypatch.setattr(sections.charts, "training", lambda histories: None)
+    monkeypatch.setattr(sections, "_chart", lambda chart, caption: sections.Image("", "", ""))
+    for name in ("draw_field", "draw_forecast"):
+        monkeypatch.setattr(atlas, name, lambda *a, **k: None)
+    monkeypatch.setattr(atlas, "write_png", lambda figure, path, stamp: None)
+
+
+@pytest.fixture
+def known_tables(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Load the checkpoint to evaluate a run, and take the forecasts as made."""
+    with evaluate.open_scores(Run(world / "runs/small")) as file:
+        tables = file.load()
+
+    def measure(run: Run, data: Verification) -> Any:
+        ModelMethod(run, data.windows)
+        return tables
+
+    monkeypatch.setattr(evaluate, "measure", measure)
+
+
+def command(verb: str, world: Path) -> list[object]:
+    folder = world / "runs/small"
+    return {
+        "runs": ["runs", world / "runs"],
+        "leaderboard": ["leaderboard", world / "runs"],
+        "resume": ["train", "--resume", folder],
+        "forecast": ["forecast", folder, "--out", world / "forecast.nc"],
+    }.get(verb, [verb, folder])
+
+
+@pytest.mark.usefixtures("quick", "known_tables")
+def test_files_of_a_run(world: Path) -> None:
+    family, chance = Family("files of a run", world), random.Random(2)
+    for name, verbs in READERS.items():
+        path = world / "runs/small" / name
+        content = path.read_bytes()
+        few = name in (
+            "metrics.json",
+            "scores.nc",
+        )  # whatever happens to them, they are made anew: that takes time
+        cases = [
+            (kind, change(content, chance)) for kind, change in CHANGES.items() for _ in range(1 if few else 3)
+        ]
+        for kind, new in [
+            *cases,
+            ("folder", None),
+            ("not text", b"\xff\xfe\x00" * 9),
+            ("list", b"[1, 2]"),
+            ("null", b"null"),
+        ]:
+            for verb in verbs:
+                (world / "runs/small/report.html").unlink(missing_ok=True)
+                with changed(path, new):
+                    family.try_out(f"{name}, {kind}", (path.name, "small"), *command(verb, world))
+    family.close(at_least=200)
+
+
+@pytest.mark.usefixtures("quick")
+def test_forecasts_of_a_run(world: Path) -> None:
+    family, chance, folder = Family("forecasts of a run", world), random.Random(3), world / "runs/small"
+    store = folder / "forecasts.zarr"
+    for path in sorted(p for p in store.rglob("*") if p.is_file()):
+        for kind in ("flip", "cut", "garbage", "empty"):
+            with changed(path, CHANGES[kind](path.read_bytes(), chance)):
+                family.try_out(f"{path.relative_to(store)}, {kind}", ("forecasts.zarr",), "map", folder)
+    family.close(at_least=40)
+
+
+def contents() -> dict[str, Any]:
+    weights = {"model": {"x": torch.zeros(2)}}
+    return {
+        "no dict": [1, 2], "nothing in it": {}, "no format": weights, "later format": weights | {"format": 99},
+        "old format": {"format": 1, "state": 3}, "no model": {"format": 2}, "model of text": {"format": 2, "model": "x"},
+        "model of lists": {"format": 2, "model": {"encoder.weight": [1.0]}}, "other model": weights | {"format": 2},
+        "tensor": torch.zeros(3), "number": 5,
+    }  # fmt: skip
+
+
+@pytest.mark.usefixtures("known_tables")
+@pytest.mark.parametrize("name", ["best.pt", "step-000000001.pt"])
+def test_checkpoints_of_something_else(world: Path, tmp_path: Path, name: str) -> None:
+    family, folder = Family(f"checkpoints, {name}", world), world / "runs/small"
+    path, made = folder / "checkpoints" / name, tmp_path / "made.pt"
+    whole = torch.load(path, weights_only=True)
+    spoilt = contents()
+    for key in whole:
+        spoilt |= {
+            f"{key} missing": {k: v for k, v in whole.items() if k != key},
+            f"{key} of text": whole | {key: "x"},
+        }
+        spoilt |= {f"{key} of None": whole | {key: None}, f"{key} of a list": whole | {key: [1]}}
+    for key in whole.get("state", {}):
+        spoilt |= {f"state.{key}": whole | {"state": whole["state"] | {key: "x"}}}
+    for case, state in spoilt.items():
+        torch.save(state, made)
+        with changed(path, made.read_bytes()):
+            for verb in ("forecast", "evaluate") if name == "best.pt" else ("resume",):
+                family.try_out(case, (name, "checkpoints"), *command(verb, world))
+    family.close(at_least=20)
+
+
+def test_weights_that_are_not_finite(world: Path, tmp_path: Path) -> None:
+    path = world / "runs/small/checkpoints/best.pt"
+    state = torch.load(path, weights_only=True)
+    next(iter(state["model"].values()))[0] = float("nan")
+    torch.save(state, tmp_path / "made.pt")
+    with changed(path, (tmp_path / "made.pt").read_bytes()):
+        for verb in ("forecast", "evaluate"):
+            code, _, err = run(*command(verb, world))
+            assert code == 2
+            assert "best.pt: its weights are not finite" in err
+    assert run(*command("forecast", world))[0] == 0

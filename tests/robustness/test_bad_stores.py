@@ -1,0 +1,79 @@
+"""Files of prepared stores, of a store of fetched days, and of sources, damaged in every way."""
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from bad import CHANGES, Family, changed, run
+from small_ocean import make_sst
+
+
+def test_prepared_stores(world: Path) -> None:
+    family, chance, config = Family("prepared stores", world), random.Random(4), world / "small.yaml"
+    stores = world / "prepared"
+    kinds = list(CHANGES)
+    for path in sorted(p for p in stores.rglob("*") if p.is_file() and not p.name.endswith(".lock")):
+        store = next(p.name for p in path.parents if p.suffix == ".zarr")
+        for kind in chance.sample(kinds, 2):
+            with changed(path, CHANGES[kind](path.read_bytes(), chance)):
+                case = f"{path.relative_to(stores)}, {kind}"
+                for verb in ("evaluate", "forecast") if chance.random() < 0.5 else ("train",):
+                    target = [config, "--set", "name=other"] if verb == "train" else [world / "runs/small"]
+                    family.try_out(case, (store,), verb, *target)
+                shutil.rmtree(world / "runs/other", ignore_errors=True)
+        kept = path.read_bytes()
+        path.unlink()
+        family.try_out(f"{path.relative_to(stores)}, absent, then prepare", (store,), "prepare", config)
+        if not path.exists():
+            path.write_bytes(kept)
+    family.close(at_least=100)
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    store = tmp_path_factory.mktemp("raw") / "fetched.zarr"
+    days = ("--start", "1982-01-01", "--end", "1982-02-10", "--out", store)
+    assert run("fetch", "--source", "sample", *days)[0] == 0
+    return store
+
+
+def test_a_store_of_fetched_days(world: Path, raw: Path, tmp_path: Path) -> None:
+    family, chance = Family("raw store", raw.parent), random.Random(5)
+    for path in sorted(p for p in raw.rglob("*") if p.is_file() and not p.name.endswith(".lock")):
+        for kind in chance.sample(list(CHANGES), 3):
+            with changed(path, CHANGES[kind](path.read_bytes(), chance)):
+                case = f"{path.relative_to(raw)}, {kind}"
+                family.try_out(case, ("fetched.zarr",), "status", raw.parent)
+                again = ("--start", "1982-01-01", "--end", "1982-02-10", "--out", raw)
+                sets = ("--set", f"data.source={raw}", "--set", f"data.directory={tmp_path}")
+                family.try_out(
+                    case, ("fetched.zarr", "data.splits", "data.region"), "prepare", world / "small.yaml", *sets
+                )
+                family.try_out(case, ("fetched.zarr",), "fetch", "--source", "sample", *again)
+    family.close(at_least=60)
+
+
+@pytest.mark.parametrize("kind", ["nc", "zarr"])
+def test_sources(world: Path, tmp_path: Path, kind: str) -> None:
+    family, chance = Family(f"sources, {kind}", tmp_path), random.Random(6)
+    place = tmp_path / "in"
+    place.mkdir()
+    source = place / f"tiny.{kind}"
+    data = make_sst(years=2).isel(time=slice(400, 460))
+    if kind == "nc":
+        data.to_netcdf(source, engine="netcdf4")
+        files, times = [source], 14
+    else:
+        data.to_zarr(source, zarr_format=2, consolidated=True)
+        files, times = sorted(p for p in source.rglob("*") if p.is_file()), 1
+    splits = "{train: [2001, 2001], validation: [2002-02-10, 2002-02-20], test: [2002-03-01, 2002-03-15]}"
+    for path in files:
+        for name, change in CHANGES.items():
+            for _ in range(times):
+                with changed(path, change(path.read_bytes(), chance)):
+                    sets = (f"data.source={source}", f"data.directory={tmp_path}/out", f"data.splits={splits}")
+                    flags = [part for text in sets for part in ("--set", text)]
+                    case = f"{path.relative_to(place)}, {name}"
+                    family.try_out(case, (source.name, "data."), "prepare", world / "small.yaml", *flags)
+    family.close(at_least=60)

@@ -1,0 +1,211 @@
+"""How commands end: an exit code and at most one line, whatever happens inside."""
+
+import errno
+import importlib
+import io
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from sstcast import cli
+from sstcast.errors import SSTCastError, printable
+from sstcast.evaluation.leaderboard_files import _plain
+from sstcast.files import alone, atomic, below, write_zarr
+from sstcast.training.interrupt import Interrupted
+
+# Every verb, and a function of a room that it calls.
+INSIDE = {
+    "fetch": ("sstcast.ocean.fetch.fetch", []),
+    "status": ("sstcast.ocean.status.status", []),
+    "prepare": ("sstcast.config.load_config", ["a.yaml"]),
+    "models": ("sstcast.models.MODELS", []),
+    "train": ("sstcast.training.train.plan", ["a.yaml"]),
+    "datasets": ("sstcast.benchmarks.table.dataset_lines", []),
+    "benchmark": ("sstcast.benchmarks.config.load_benchmark", ["cora", "--model", "gps"]),
+    "study": ("sstcast.studies.build_study", ["wl"]),
+    "runs": ("sstcast.training.listing.list_runs", []),
+    "evaluate": ("sstcast.evaluation.evaluate.reference", ["runs/a"]),
+    "leaderboard": ("sstcast.evaluation.leaderboard.leaderboard", []),
+    "forecast": ("sstcast.forecasting.forecast.forecast", ["runs/a"]),
+    "map": ("sstcast.runs.Run", ["runs/a"]),
+    "report": ("sstcast.runs.Run", ["runs/a"]),
+}
+Fails = Callable[[str, BaseException], tuple[int, str]]
+
+
+class Raises:
+    """Raises an error whatever is asked of it."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __call__(self, *_: Any, **__: Any) -> None:
+        raise self.error
+
+    def __getattr__(self, name: str) -> Any:
+        raise self.error
+
+
+@pytest.fixture
+def fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Fails:
+    """Run a verb in which an error is raised; return exit code and stderr."""
+
+    def run(verb: str, error: BaseException) -> tuple[int, str]:
+        path, arguments = INSIDE[verb]
+        module, _, name = path.rpartition(".")
+        monkeypatch.setattr(importlib.import_module(module), name, Raises(error))
+        monkeypatch.setattr(sys, "argv", ["sstcast", verb, *arguments])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        return int(end.value.code or 0), capsys.readouterr().err
+
+    return run
+
+
+@pytest.mark.parametrize("verb", INSIDE)
+def test_ctrl_c_is_130_in_every_verb(fails: Fails, verb: str) -> None:
+    code, err = fails(verb, KeyboardInterrupt())
+    assert code == 130
+    assert "interrupted" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("verb", INSIDE)
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_a_full_disk_is_named_in_every_verb(fails: Fails, verb: str, number: int) -> None:
+    code, err = fails(verb, OSError(number, os.strerror(number), "runs/a/forecasts.zarr"))
+    assert code == 2
+    assert err.startswith("sstcast: runs/a/forecasts.zarr: no space left on its disk;")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (SSTCastError("a.yaml: wrong"), 2, "a.yaml: wrong"),
+        (PermissionError(13, "Permission denied", "x.nc"), 2, "x.nc: Permission denied"),
+        (MemoryError("Unable to allocate 7 TiB"), 2, "not enough memory (Unable to allocate 7 TiB)"),
+        (RuntimeError("[enforce fail] can't allocate memory: you tried\nframe #0"), 2, "not enough memory"),
+        (KeyError("x"), 70, "KeyError: 'x'; this is a bug: run with --debug and report it"),
+        (ZeroDivisionError(), 70, "ZeroDivisionError: ZeroDivisionError; this is a bug"),
+        (RecursionError("maximum recursion depth"), 70, "RecursionError: maximum recursion depth; this is a bug"),
+        (SSTCastError("one\ntwo \x1b[31mred"), 2, "one two \\x1b[31mred"),
+        (SSTCastError("x" * 10**6), 2, "xxx..."),
+    ],
+)
+def test_every_error_is_one_line(fails: Fails, error: Exception, code: int, words: str) -> None:
+    got, err = fails("runs", error)
+    assert got == code
+    assert words in err
+    assert err.count("\n") == 1
+    assert len(err) < 2100
+
+
+def test_a_closed_pipe_ends_quietly(fails: Fails) -> None:
+    assert fails("runs", BrokenPipeError(errno.EPIPE, "Broken pipe")) == (1, "")
+
+
+@pytest.mark.parametrize("verb", ["train", "benchmark"])
+def test_a_signal_that_training_saved_for(fails: Fails, monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+    from sstcast.benchmarks import run
+    from sstcast.training import train
+
+    monkeypatch.setattr(train, "training_windows", lambda config: {})
+    monkeypatch.setattr(train, "train", Raises(Interrupted(15)))
+    monkeypatch.setattr(run, "run_benchmark", Raises(Interrupted(15)))
+    path = {"train": ["configs/demo.yaml"], "benchmark": ["cora", "--model", "gps"]}[verb]
+    monkeypatch.setattr(sys, "argv", ["sstcast", verb, *path])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 143
+
+
+def test_what_is_no_text_is_printed_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, "ascii"))
+    monkeypatch.setattr(sys, "argv", ["sstcast", "models"])
+    monkeypatch.setattr("sstcast.models.MODELS", {"°\udcff": type("Entry", (), {"about": "x"})})
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 0
+    assert raw.getvalue().startswith(rb"\xb0\udcff")
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "x"), RuntimeError("No space left on device")])
+def test_a_full_disk_while_a_file_is_written(tmp_path: Path, error: Exception) -> None:
+    with (
+        pytest.raises(SSTCastError, match=r"thing: no space left on its disk"),
+        atomic(tmp_path / "thing") as part,
+    ):
+        part.write_text("half")
+        raise error
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_while_threads_write_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first chunk that fails ends the write, while others are still on their way."""
+    from zarr.storage import _local
+
+    write, count = _local._put, iter(range(10**6))
+
+    def put(path: Path, *arguments: Any, **options: Any) -> Any:
+        if "sst" in path.parts and next(count) > 20:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(path, *arguments, **options)
+
+    monkeypatch.setattr(_local, "_put", put)
+    data = xr.Dataset({"sst": (("time", "lat"), np.random.default_rng(0).random((400, 50)))})
+    with pytest.raises(SSTCastError, match=r"cube.zarr: no space left"), atomic(tmp_path / "cube.zarr") as part:
+        write_zarr(data, part, {"time": 2})
+    assert not list(tmp_path.iterdir())
+
+
+def test_links_stay_links(tmp_path: Path) -> None:
+    real, link = tmp_path / "real", tmp_path / "link"
+    for made in (real, tmp_path / "file"):
+        made.mkdir() if made == real else made.write_text("old")
+    link.symlink_to(real)
+    (tmp_path / "alias").symlink_to(tmp_path / "file")
+    with atomic(link) as part:
+        part.mkdir()
+        (part / "new").touch()
+    with atomic(tmp_path / "alias") as part:
+        part.write_text("new")
+    assert link.is_symlink()
+    assert (real / "new").exists()
+    assert (tmp_path / "alias").is_symlink()
+    assert (tmp_path / "file").read_text() == "new"
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_what_lies_behind_links_is_found_once(tmp_path: Path) -> None:
+    run = tmp_path / "elsewhere/run"
+    run.mkdir(parents=True)
+    (run / "config.yaml").touch()
+    (run / "round").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "runs/.hidden").mkdir(parents=True)
+    (tmp_path / "runs/.hidden/config.yaml").touch()
+    (tmp_path / "runs/here").symlink_to(run)
+    assert below(tmp_path / "runs", "config.yaml") == [tmp_path / "runs/here/config.yaml"]
+
+
+def test_a_lock_is_taken_again_by_its_holder(tmp_path: Path) -> None:
+    with alone(tmp_path / "thing"), alone(tmp_path / "thing"):
+        pass
+    with pytest.raises(OSError, match="/proc"), alone(Path("/proc/thing")):
+        pass
+
+
+def test_a_spreadsheet_computes_nothing() -> None:
+    text = ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "mpnn", -1.5, None]
+    assert [_plain(cell) for cell in text] == ["'=1+1", "'+1", "'-1", "'@x", "'\tx", "'\rx", "mpnn", -1.5, None]
+
+
+def test_a_terminal_is_told_nothing() -> None:
+    assert printable("a\x1b[2Jb\nc\udcff é") == "a\\x1b[2Jb\\nc\\udcff é"
