@@ -25,9 +25,9 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 from sstcast.config import load_config
-from sstcast.evaluation.evaluate import evaluate
 from sstcast.models import MODELS, build_model
 from sstcast.ocean.prepare import prepare
+from sstcast.scores.evaluate import evaluate
 from sstcast.training.train import train, training_windows
 
 pd.Series({name: entry.about for name, entry in MODELS.items()}).to_frame("about").style

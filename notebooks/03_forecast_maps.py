@@ -27,11 +27,11 @@ from IPython.display import display
 
 import sstcast
 from sstcast.config import load_config
-from sstcast.evaluation.atlas import Atlas, draw_field
-from sstcast.evaluation.evaluate import evaluate
-from sstcast.evaluation.indices import box_mean
-from sstcast.evaluation.maps import draw_forecast
 from sstcast.ocean.prepare import prepare
+from sstcast.pages.atlas import Atlas, draw_field
+from sstcast.pages.maps import draw_forecast
+from sstcast.scores.evaluate import evaluate
+from sstcast.scores.indices import box_mean
 from sstcast.training.train import train, training_windows
 
 config = load_config(

@@ -25,9 +25,9 @@ import h5py
 import obstore
 from obstore.store import HTTPStore
 
-from sstcast.ocean import sources
-from sstcast.ocean.fetch import FetchRequest, fetch
-from sstcast.ocean.sources import Daily
+from sstcast.sources import sources
+from sstcast.sources.fetch import FetchRequest, fetch
+from sstcast.sources.sources import Daily
 
 FIRST = dt.date(2020, 1, 1)
 TOGETHER = 16
@@ -90,8 +90,8 @@ def daily_files(template: bytes, days: list[dt.date]) -> dict[str, bytes]:
 
 def simulated_file() -> bytes:
     """Return a simulated whole-globe day."""
-    from sstcast.ocean.daily_file import write_day
-    from sstcast.ocean.simulator import Simulator
+    from sstcast.sources.daily_file import write_day
+    from sstcast.sources.simulator import Simulator
 
     with tempfile.TemporaryDirectory() as folder:
         write_day(Path(folder) / "day.nc", FIRST, Simulator())

@@ -23,11 +23,11 @@ from sstcast.config import RunConfig
 from sstcast.forecasting.cf import write
 from sstcast.forecasting.loaded import LoadedRun
 from sstcast.forecasting.source import last_days
-from sstcast.ocean.fetch import fetch
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.request import FetchRequest
 from sstcast.ocean.windows import cut_windows
 from sstcast.runs import Run
+from sstcast.sources.fetch import fetch
+from sstcast.sources.request import FetchRequest
 from sstcast.training.checkpoint import save_checkpoint
 from sstcast.training.train import forecaster
 

@@ -22,12 +22,12 @@ import yaml
 
 from sstcast import __version__
 from sstcast.config import load_config
-from sstcast.ocean.daily_file import canonical_name, write_day
-from sstcast.ocean.fetch import fetch
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.reading import open_sst
-from sstcast.ocean.request import FetchRequest
-from sstcast.ocean.simulator import Simulator
+from sstcast.sources.daily_file import canonical_name, write_day
+from sstcast.sources.fetch import fetch
+from sstcast.sources.request import FetchRequest
+from sstcast.sources.simulator import Simulator
 
 FIRST = dt.date(1982, 1, 1)
 CHILD = """

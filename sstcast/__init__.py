@@ -193,7 +193,7 @@ def evaluate(run: "Run | Path | str") -> dict[str, Any]:
         >>> metrics["scores"]["model"]["degC"]["rmse"] > 0
         True
     """
-    from sstcast.evaluation.evaluate import evaluate
+    from sstcast.scores.evaluate import evaluate
 
     return evaluate(_run(run))[0]
 

@@ -1,7 +1,7 @@
 """The one place that knows CF and ACDD: names, units, attributes, types and encodings of everything written.
 
-CF-1.11 (cfconventions.org) and ACDD-1.3 (wiki.esipfed.org). What is written here lines up in xarray: one type and one
-set of values for latitude and longitude, leads counted in days.
+CF-1.11 (cfconventions.org) and ACDD-1.3 (wiki.esipfed.org). What is written here lines up in xarray: one type and
+one set of values for latitude and longitude, leads counted in days.
 """
 
 import datetime as dt
@@ -63,7 +63,8 @@ VARIABLES: dict[str, dict[str, str]] = {
 def describe(dataset: xr.Dataset, **long_names: str) -> xr.Dataset:
     """Give every variable of `VARIABLES` its attributes, and latitude and longitude their type and bounds.
 
-    `long_names` replace those of the table. Cells are taken to be evenly spaced; an axis of one cell has no bounds.
+    `long_names` replace those of the table. Cells are taken to be evenly spaced; an axis of one cell has no
+    bounds.
     """
     for axis in {"lat", "lon"} & set(dataset.dims):
         dataset = dataset.assign_coords({axis: dataset[axis].astype(np.float64).round(SPHERE_DIGITS)})
@@ -114,11 +115,3 @@ def references(source: str, *others: str) -> str:
 def now() -> str:
     """Return the time of day as ISO 8601."""
     return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def check_out(path: Path) -> None:
-    """Raise SSTCastError unless a forecast may be written to `path`: never over anything but a forecast."""
-    if path.suffix not in SUFFIXES:
-        raise SSTCastError(f"--out {path}: name a file that ends in {' or '.join(SUFFIXES)}")
-    if path.exists() and recipe_of(path) is None:
-        raise SSTCastError(f"--out {path}: exists and is no forecast; name another file")

@@ -98,8 +98,8 @@ def fetch(
     seed: Annotated[int, typer.Option(help="Which ocean the simulator makes.")] = 0,
 ) -> None:
     """Get the days that are missing; exit with 3 if some could not be had."""
-    from sstcast.ocean.fetch import fetch
-    from sstcast.ocean.request import FetchRequest
+    from sstcast.sources.fetch import fetch
+    from sstcast.sources.request import FetchRequest
 
     last = date(2016, 12, 31) if source == "sample" else date.today() - timedelta(days=1)
     request = FetchRequest(
@@ -121,7 +121,7 @@ def status(
     folder: Annotated[Path, typer.Argument(help="A store, or a folder that holds stores.")] = Path("data"),
 ) -> None:
     """Say which days are on disk: source, years, gaps, preliminary days, size."""
-    from sstcast.ocean.status import status
+    from sstcast.sources.status import status
 
     def complain(text: str) -> None:
         typer.echo(f"sstcast: {text}", err=True)
@@ -285,9 +285,9 @@ def evaluate(
     ] = "persistence",
 ) -> None:
     """Score runs on their test days beside the baselines."""
-    from sstcast.evaluation.evaluate import compare, evaluate, reference
-    from sstcast.evaluation.table import print_metrics
+    from sstcast.pages.table import print_metrics
     from sstcast.runs import Run
+    from sstcast.scores.evaluate import compare, evaluate, reference
 
     other = reference(against)
     for run in [Run.open(folder) for folder in runs]:
@@ -302,8 +302,8 @@ def leaderboard(
     folder: Annotated[Path, typer.Argument(help="A folder of runs; the table is kept there too.")] = Path("runs"),
 ) -> None:
     """Put all evaluated runs side by side, best first."""
-    from sstcast.evaluation.leaderboard import leaderboard
-    from sstcast.evaluation.leaderboard_files import print_leaderboard, write_leaderboard
+    from sstcast.pages.leaderboard import leaderboard
+    from sstcast.pages.leaderboard_files import print_leaderboard, write_leaderboard
 
     contests = leaderboard(folder)
     print_leaderboard(contests)
@@ -332,7 +332,7 @@ def map_(
     region: Annotated[str | None, typer.Option(help="A part: a name in regions.yaml or W,E,S,N.")] = None,
 ) -> None:
     """Draw where the errors are, and one forecast beside what came true."""
-    from sstcast.evaluation.atlas import draw_run
+    from sstcast.pages.atlas import draw_run
     from sstcast.runs import Run
 
     for run in [Run.open(folder) for folder in runs]:
@@ -342,10 +342,10 @@ def map_(
 @app.command()
 def report(run: OneRun) -> None:
     """Put all that is known of a run on one page."""
-    from sstcast.evaluation.evaluate import evaluate
-    from sstcast.evaluation.report import write_report
-    from sstcast.evaluation.table import print_metrics
+    from sstcast.pages.report import write_report
+    from sstcast.pages.table import print_metrics
     from sstcast.runs import Run
+    from sstcast.scores.evaluate import evaluate
 
     opened = Run.open(run)
     page, new = write_report(opened)

@@ -15,14 +15,14 @@ import xarray as xr
 
 from sstcast import cli
 from sstcast.errors import SSTCastError, printable
-from sstcast.evaluation.leaderboard_files import _plain
 from sstcast.files import alone, atomic, below, write_zarr
+from sstcast.pages.leaderboard_files import _plain
 from sstcast.training.interrupt import Interrupted
 
 # Every verb, and a function of a room that it calls.
 INSIDE = {
-    "fetch": ("sstcast.ocean.fetch.fetch", []),
-    "status": ("sstcast.ocean.status.status", []),
+    "fetch": ("sstcast.sources.fetch.fetch", []),
+    "status": ("sstcast.sources.status.status", []),
     "prepare": ("sstcast.config.load_config", ["a.yaml"]),
     "models": ("sstcast.models.MODELS", []),
     "train": ("sstcast.training.train.plan", ["a.yaml"]),
@@ -30,8 +30,8 @@ INSIDE = {
     "benchmark": ("sstcast.benchmarks.config.load_benchmark", ["cora", "--model", "gps"]),
     "study": ("sstcast.studies.build_study", ["wl"]),
     "runs": ("sstcast.training.listing.list_runs", []),
-    "evaluate": ("sstcast.evaluation.evaluate.reference", ["runs/a"]),
-    "leaderboard": ("sstcast.evaluation.leaderboard.leaderboard", []),
+    "evaluate": ("sstcast.scores.evaluate.reference", ["runs/a"]),
+    "leaderboard": ("sstcast.pages.leaderboard.leaderboard", []),
     "forecast": ("sstcast.forecasting.forecast.forecast", ["runs/a"]),
     "map": ("sstcast.runs.Run", ["runs/a"]),
     "report": ("sstcast.runs.Run", ["runs/a"]),

@@ -15,13 +15,13 @@ from untrained import make_run
 from sstcast import cli
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
-from sstcast.evaluation.evaluate import compare, evaluate
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.loaded import LoadedRun
 from sstcast.ocean.identity import RECORD, digests, fingerprint
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, open_prepared
 from sstcast.runs import Run
+from sstcast.scores.evaluate import compare, evaluate
 from sstcast.training.train import train, training_windows
 
 SHORT = ["training.epochs=1", "training.windows_per_epoch=20"]

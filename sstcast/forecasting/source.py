@@ -10,12 +10,12 @@ import xarray as xr
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.ocean.days import is_final
-from sstcast.ocean.fetch import fetch
 from sstcast.ocean.grid import CELLS_PER_DEGREE
 from sstcast.ocean.reading import open_region, source_path
-from sstcast.ocean.request import FetchRequest
-from sstcast.ocean.status import status
-from sstcast.ocean.store import is_raw_store, open_days
+from sstcast.sources.fetch import fetch
+from sstcast.sources.request import FetchRequest
+from sstcast.sources.status import status
+from sstcast.sources.store import is_raw_store, open_days
 
 GROWING = ("aws", "ncei", "psl", "erddap")  # origins that have new days, at an address known from their name
 DAY = dt.timedelta(days=1)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sstcast.ocean.oddities import Packed
-from sstcast.ocean.sources import FIRST_DAY
+from sstcast.sources.sources import FIRST_DAY
 
 BLOCK = 32  # days a chunk, and so a commit
 ORIGINS = ("aws", "ncei", "psl", "erddap", "mirror", "sample", "simulator")

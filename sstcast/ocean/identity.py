@@ -25,8 +25,8 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.files import atomic
 from sstcast.ocean.days import BLOCK
-from sstcast.ocean.sources import FIRST_DAY
-from sstcast.ocean.store import is_raw_store, open_days
+from sstcast.sources.sources import FIRST_DAY
+from sstcast.sources.store import is_raw_store, open_days
 
 RECORD = "data.json"  # in a run's folder
 

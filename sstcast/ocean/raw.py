@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sstcast.errors import SSTCastError
 from sstcast.ocean.days import BLOCK, STATUS
 from sstcast.ocean.oddities import FILL
-from sstcast.ocean.sources import FIRST_DAY
+from sstcast.sources.sources import FIRST_DAY
 from sstcast.stores import check_zarr, fail
 
 REMEDY = "move the store away and fetch again"

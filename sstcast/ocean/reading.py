@@ -16,8 +16,8 @@ from sstcast.ocean.box import crop, step
 from sstcast.ocean.decoding import Layout, decode
 from sstcast.ocean.gaps import fill_gaps
 from sstcast.ocean.plausible import without_land_numbers
-from sstcast.ocean.sources import SAMPLE
-from sstcast.ocean.store import is_raw_store, open_days
+from sstcast.sources.sources import SAMPLE
+from sstcast.sources.store import is_raw_store, open_days
 from sstcast.stores import open_netcdf, open_zarr
 
 NETCDF = (".nc", ".nc3", ".nc4", ".netcdf", ".cdf")

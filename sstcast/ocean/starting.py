@@ -19,7 +19,7 @@ from sstcast.ocean.decoding import UnstatedKelvin
 from sstcast.ocean.gaps import longest_gap
 from sstcast.ocean.plausible import LOOKED_AT, without_land_numbers
 from sstcast.ocean.reading import open_sst, source_path
-from sstcast.ocean.store import is_raw_store
+from sstcast.sources.store import is_raw_store
 
 TILE = 30  # rows and columns wanted
 MOST_TILES = (2, 4)  # rows and columns of tiles: what a laptop trains on in minutes

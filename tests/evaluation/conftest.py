@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 from scored_runs import configure, make_run
 
-from sstcast.evaluation.evaluate import evaluate
 from sstcast.runs import Run
+from sstcast.scores.evaluate import evaluate
 
 
 @pytest.fixture(scope="session")

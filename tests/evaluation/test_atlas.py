@@ -8,10 +8,10 @@ import pytest
 import xarray as xr
 
 from sstcast.errors import SSTCastError
-from sstcast.evaluation.atlas import Atlas, crop, draw_run
-from sstcast.evaluation.evaluate import scores_file
-from sstcast.evaluation.forecasts import Verification
+from sstcast.pages.atlas import Atlas, crop, draw_run
 from sstcast.runs import Run
+from sstcast.scores.evaluate import scores_file
+from sstcast.scores.verification import Verification
 
 
 def quiet(_line: str) -> None:

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from sstcast.evaluation import charts
-from sstcast.evaluation.images import svg_uri
+from sstcast.pages import charts
+from sstcast.pages.images import svg_uri
 
 
 def lines(chart):

@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 from scores.probability import crps_for_ensemble, rank_histogram
 
-from sstcast.evaluation.ensembles import crps, rank, spread_skill
+from sstcast.scores.ensembles import crps, rank, spread_skill
 
 
 def drawn(members: int = 5, size: int = 400, spread: float = 1.0) -> tuple[np.ndarray, np.ndarray]:

@@ -13,18 +13,18 @@ from scored_runs import configure, make_run
 from scores.probability import crps_for_ensemble, rank_histogram
 
 from sstcast.errors import SSTCastError
-from sstcast.evaluation import evaluate as evaluate_module
-from sstcast.evaluation import forecasts as forecasts_module
-from sstcast.evaluation.evaluate import compare, evaluate, reference, scores_file
-from sstcast.evaluation.forecasts import Verification
-from sstcast.evaluation.heatwaves import threshold
-from sstcast.evaluation.indices import box_mean
-from sstcast.evaluation.metrics import METRICS, area_weights
-from sstcast.evaluation.significance import adjust, diebold_mariano, memory
-from sstcast.evaluation.table import print_metrics
 from sstcast.forecasting.baselines import BASELINES
 from sstcast.forecasting.predictor import Predictor, TrainedRun
+from sstcast.pages.table import print_metrics
 from sstcast.runs import Run
+from sstcast.scores import evaluate as evaluate_module
+from sstcast.scores import verification as forecasts_module
+from sstcast.scores.evaluate import compare, evaluate, reference, scores_file
+from sstcast.scores.heatwaves import threshold
+from sstcast.scores.indices import box_mean
+from sstcast.scores.metrics import METRICS, area_weights
+from sstcast.scores.significance import adjust, diebold_mariano, memory
+from sstcast.scores.verification import Verification
 
 SEEDS = (0, 1, 2)
 

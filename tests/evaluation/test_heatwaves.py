@@ -7,7 +7,7 @@ import xarray as xr
 from scores.categorical import BinaryContingencyManager
 from scores.probability import brier_score
 
-from sstcast.evaluation.heatwaves import contingency, probability_bins, rates, reliability, threshold
+from sstcast.scores.heatwaves import contingency, probability_bins, rates, reliability, threshold
 
 
 def sea(years: int = 6) -> xr.DataArray:

@@ -6,7 +6,7 @@ import xarray as xr
 
 from sstcast.config import load_region
 from sstcast.errors import SSTCastError
-from sstcast.evaluation.indices import NINO, box_mean, box_of, covers, inside
+from sstcast.scores.indices import NINO, box_mean, box_of, covers, inside
 
 
 def field(west: float = 120.5, cols: int = 170, east_first: float = 0) -> xr.DataArray:

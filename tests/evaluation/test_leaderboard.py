@@ -16,11 +16,11 @@ from scored_runs import configure, make_run
 
 from sstcast import cli
 from sstcast.errors import SSTCastError
-from sstcast.evaluation.evaluate import evaluate, scores_file
-from sstcast.evaluation.leaderboard import leaderboard
-from sstcast.evaluation.leaderboard_files import print_leaderboard, write_leaderboard
-from sstcast.evaluation.saved import write_metrics
+from sstcast.pages.leaderboard import leaderboard
+from sstcast.pages.leaderboard_files import print_leaderboard, write_leaderboard
 from sstcast.runs import Run
+from sstcast.scores.evaluate import evaluate, scores_file
+from sstcast.scores.saved import write_metrics
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import xarray as xr
 from scores import continuous
 from sklearn import metrics as sk
 
-from sstcast.evaluation.metrics import METRICS, acc, bias, mae, mse, rmse, skill
+from sstcast.scores.metrics import METRICS, acc, bias, mae, mse, rmse, skill
 
 DIMS = ("init_time", "lead", "cell")
 

@@ -15,10 +15,10 @@ import pytest
 import torch
 from PIL import Image
 
-from sstcast.evaluation import report
-from sstcast.evaluation.atlas import Atlas
-from sstcast.evaluation.report import write_report
 from sstcast.files import PACKAGE
+from sstcast.pages import report
+from sstcast.pages.atlas import Atlas
+from sstcast.pages.report import write_report
 from sstcast.runs import Run
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from chrome import Chrome, find_chrome
 
-from sstcast.evaluation.report import write_report
+from sstcast.pages.report import write_report
 from sstcast.runs import Run
 
 executable = find_chrome()

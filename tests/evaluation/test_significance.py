@@ -7,7 +7,7 @@ from scipy import stats
 from scores.stats.statistical_tests import diebold_mariano as scores_diebold_mariano
 
 from sstcast.errors import SSTCastError
-from sstcast.evaluation.significance import (
+from sstcast.scores.significance import (
     adjust,
     block_counts,
     block_length,

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from sstcast.evaluation.metrics import METRICS, area_weights
-from sstcast.evaluation.tally import DateTally, ErrorTally, area_mean, metrics_of, week_starts, weekly
+from sstcast.scores.metrics import METRICS, area_weights
+from sstcast.scores.tally import DateTally, ErrorTally, area_mean, metrics_of, week_starts, weekly
 
 STARTS, HORIZON, TILES, NODES = 23, 10, 2, 6
 DIMS = ("init_time", "lead", "tile", "node")

@@ -8,12 +8,12 @@ import torch
 import xarray as xr
 
 from sstcast.config import DataConfig, Region, Splits
-from sstcast.evaluation.forecasts import truth
 from sstcast.forecasting.baselines import DampedPersistence, fit_baselines
 from sstcast.forecasting.predictor import Array, Predictor
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import Windows, cut_windows
+from sstcast.scores.verification import truth
 
 # Standardised MSE over ocean cells, paper protocol, train 1982-2013, test 2015-2016, computed independently.
 REFERENCE = {

@@ -15,11 +15,11 @@ import sstcast
 from sstcast import cli
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
-from sstcast.evaluation.evaluate import evaluate
 from sstcast.forecasting.forecast import forecast
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
+from sstcast.scores.evaluate import evaluate
 
 WEST_TILE = "170,171.5,-12,-10"
 

@@ -13,14 +13,14 @@ from sstcast.config import DataConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.source import last_days
-from sstcast.ocean import sources
-from sstcast.ocean.daily_file import canonical_name, write_day
 from sstcast.ocean.days import Day
 from sstcast.ocean.grid import parse_grid
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.simulator import Simulator
-from sstcast.ocean.status import status
-from sstcast.ocean.store import RawStore
+from sstcast.sources import sources
+from sstcast.sources.daily_file import canonical_name, write_day
+from sstcast.sources.simulator import Simulator
+from sstcast.sources.status import status
+from sstcast.sources.store import RawStore
 
 REGION = "170,173,-12,-10"
 FIRST, LAST = dt.date(2003, 1, 1), dt.date(2003, 3, 10)

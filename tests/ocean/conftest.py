@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from oisst_server import DAYS, OisstServer, daily_files
 
-from sstcast.ocean import sources
+from sstcast.sources import sources
 
 
 @pytest.fixture

@@ -18,10 +18,10 @@ from oisst_server import (
     daily_path,
 )
 
-from sstcast.ocean import sources
-from sstcast.ocean.download import Patience, Server, parse_retry_after
-from sstcast.ocean.fetch import FetchRequest, fetch
-from sstcast.ocean.status import status
+from sstcast.sources import sources
+from sstcast.sources.download import Patience, Server, parse_retry_after
+from sstcast.sources.fetch import FetchRequest, fetch
+from sstcast.sources.status import status
 
 BAD = DAYS[7]
 REAL = Path(__file__).parents[2].parent / "shared/data/ocean/oisst-avhrr-v02r01.20220218.nc"

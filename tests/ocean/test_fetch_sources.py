@@ -22,11 +22,11 @@ from oisst_server import (
 )
 
 from sstcast.errors import SSTCastError
-from sstcast.ocean import sources
-from sstcast.ocean.download import Patience
-from sstcast.ocean.fetch import FetchRequest
 from sstcast.ocean.reading import source_path
-from sstcast.ocean.store import open_days
+from sstcast.sources import sources
+from sstcast.sources.download import Patience
+from sstcast.sources.fetch import FetchRequest
+from sstcast.sources.store import open_days
 
 BAD = DAYS[7]
 REAL = Path(__file__).parents[2].parent / "shared/data/ocean/oisst-avhrr-v02r01.20220218.nc"
@@ -195,8 +195,8 @@ def test_the_sample_gives_its_own_values_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("source", ["simulator", "folder"])
 def test_a_simulated_ocean_lands_as_such(tmp_path: Path, source: str) -> None:
-    from sstcast.ocean.daily_file import canonical_name, write_day
-    from sstcast.ocean.simulator import Simulator
+    from sstcast.sources.daily_file import canonical_name, write_day
+    from sstcast.sources.simulator import Simulator
 
     days, simulator = calendar("2020-02-27", 4), Simulator(seed=3)
     if source == "folder":

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from sstcast.ocean import granule
-from sstcast.ocean.granule import BadFile, pack
 from sstcast.ocean.grid import Grid, parse_grid
+from sstcast.sources import granule
+from sstcast.sources.granule import BadFile, pack
 
 read_granule = partial(granule.read_granule, trusted=True)  # the oceans here are noise
 DAYS = [dt.date(2020, 2, 28) + dt.timedelta(i) for i in range(4)]

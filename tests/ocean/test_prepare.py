@@ -19,14 +19,14 @@ from sstcast.config import RunConfig, load_config, load_region
 from sstcast.errors import SSTCastError
 from sstcast.ocean.box import crop
 from sstcast.ocean.cube import coarsen, ocean_cells, ocean_fraction
-from sstcast.ocean.fetch import fetch
-from sstcast.ocean.granule import FILL
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.reading import open_sst
-from sstcast.ocean.request import FetchRequest
-from sstcast.ocean.store import RawStore
 from sstcast.ocean.tiles import tile_index, to_tiles
+from sstcast.sources.fetch import fetch
+from sstcast.sources.granule import FILL
+from sstcast.sources.request import FetchRequest
+from sstcast.sources.store import RawStore
 
 SHARED = Path(__file__).parents[2].parent / "shared/data/ocean"
 REGION = {"lon": [200, 206], "lat": [-3, 3], "coarsen": 2, "tile": [6, 6]}

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from sstcast.ocean.simulated_climate import LAT, LON, land_mask
-from sstcast.ocean.simulator import Simulator, Waves, _eddies, _red_noise
+from sstcast.sources.simulator import Simulator, Waves, _eddies, _red_noise
 
 PACIFIC = LAT[300:420:4], LON[720:1080:4]  # every fourth cell
 

@@ -8,7 +8,7 @@ import pytest
 
 from sstcast.errors import SSTCastError
 from sstcast.ocean.grid import Grid, parse_grid
-from sstcast.ocean.sources import AWS, NCEI, PSL, find_sources
+from sstcast.sources.sources import AWS, NCEI, PSL, find_sources
 
 DAY = dt.date(2022, 2, 18)
 TODAY = dt.date(2024, 6, 30)

@@ -10,11 +10,11 @@ import xarray as xr
 
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
-from sstcast.ocean.fetch import fetch
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.request import FetchRequest
 from sstcast.ocean.starting import choose_place, choose_splits, start
 from sstcast.ocean.windows import cut_windows
+from sstcast.sources.fetch import fetch
+from sstcast.sources.request import FetchRequest
 
 
 def ocean(days: int, rows: int, cols: int, cell: float) -> xr.Dataset:

@@ -16,8 +16,8 @@ from oisst_server import REGION, calendar, hundredths
 from sstcast.errors import SSTCastError
 from sstcast.ocean.days import STATUS, Day
 from sstcast.ocean.grid import parse_grid
-from sstcast.ocean.status import status
-from sstcast.ocean.store import RawStore, is_raw_store, open_days
+from sstcast.sources.status import status
+from sstcast.sources.store import RawStore, is_raw_store, open_days
 
 GRID = parse_grid(REGION)
 DAYS = calendar("1981-10-25", 20)  # across the edge of the second and third block

@@ -16,13 +16,13 @@ import pytest
 from fetching import assert_right, get
 from oisst_server import DAYS, daily_file, daily_files, daily_path
 
-from sstcast.ocean import obtain, reader
-from sstcast.ocean.daily_file import canonical_name, write_day
-from sstcast.ocean.download import Patience, parse_retry_after
-from sstcast.ocean.granule import BadFile, read_granule
 from sstcast.ocean.grid import parse_grid
-from sstcast.ocean.reader import read_apart
-from sstcast.ocean.simulator import Simulator
+from sstcast.sources import obtain, reader
+from sstcast.sources.daily_file import canonical_name, write_day
+from sstcast.sources.download import Patience, parse_retry_after
+from sstcast.sources.granule import BadFile, read_granule
+from sstcast.sources.reader import read_apart
+from sstcast.sources.simulator import Simulator
 
 BAD = DAYS[7]
 GLOBE = parse_grid("global")

@@ -8,9 +8,9 @@ import yaml
 from small_ocean import make_sst
 
 from sstcast.config import load_config
-from sstcast.evaluation.evaluate import evaluate
 from sstcast.ocean.prepare import prepare
 from sstcast.runs import Run
+from sstcast.scores.evaluate import evaluate
 from sstcast.training import engine
 from sstcast.training.train import train, training_windows
 

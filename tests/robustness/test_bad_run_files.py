@@ -8,9 +8,10 @@ import pytest
 import torch
 from bad import CHANGES, Family, changed, run
 
-from sstcast.evaluation import atlas, evaluate, report, sections
-from sstcast.evaluation.forecasts import ModelMethod, Verification
+from sstcast.pages import atlas, report, sections
 from sstcast.runs import Run
+from sstcast.scores import evaluate
+from sstcast.scores.verification import ModelMethod, Verification
 
 READERS = {  # and whether the verb makes the file anew
     "config.yaml": ("evaluate", "runs", "leaderboard", "forecast", "resume"),

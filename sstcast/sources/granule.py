@@ -54,7 +54,7 @@ def read_granule(data: bytes | Path, days: Sequence[dt.date], grid: Grid, truste
 
     Raises BadFile if it is not NetCDF, is damaged, has no sst, lacks a cell of `grid`, holds values that no sea
     has, or, unless `trusted`, if what it says of itself, its land or its climate tells that it is not OISST. A
-    file from a stranger can also crash who reads it: see `sstcast.ocean.reader`.
+    file from a stranger can also crash who reads it: see `sstcast.sources.reader`.
     """
     try:
         with _open(data) as (variables, attributes):

@@ -16,8 +16,8 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from sstcast.ocean.granule import BadFile, Granule, read_granule
 from sstcast.ocean.grid import Grid
+from sstcast.sources.granule import BadFile, Granule, read_granule
 
 MEMORY = 1 << 30  # bytes that reading may take: a block of whole-globe days takes a tenth of that
 SECONDS = 60  # that reading may take
@@ -72,7 +72,13 @@ class _Reader:
         self._pipe, theirs = Pipe()
         paths = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", "from sstcast.ocean.reader import serve; serve()", str(theirs.fileno())],
+            [
+                sys.executable,
+                "-P",
+                "-c",
+                "from sstcast.sources.reader import serve; serve()",
+                str(theirs.fileno()),
+            ],
             pass_fds=[theirs.fileno()],
             env=os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
             stdin=subprocess.DEVNULL,

@@ -5,7 +5,7 @@ import xarray as xr
 
 from sstcast.config import load_region
 from sstcast.errors import SSTCastError
-from sstcast.evaluation.metrics import area_weights
+from sstcast.scores.metrics import area_weights
 
 Box = tuple[float, float, float, float]
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 from sstcast.files import atomic
 from sstcast.ocean.days import Day, block_of
-from sstcast.ocean.download import Absent, Server, Trouble, body
-from sstcast.ocean.granule import BadFile, Granule, pack
 from sstcast.ocean.grid import Grid
 from sstcast.ocean.progress import Progress
-from sstcast.ocean.reader import read_apart
-from sstcast.ocean.request import FetchRequest
-from sstcast.ocean.sources import Source
+from sstcast.sources.download import Absent, Server, Trouble, body
+from sstcast.sources.granule import BadFile, Granule, pack
+from sstcast.sources.reader import read_apart
+from sstcast.sources.request import FetchRequest
+from sstcast.sources.sources import Source
 
 if TYPE_CHECKING:  # obstore has its types in stubs only
     from obstore import GetResult
@@ -49,7 +49,7 @@ def obtain(source: Source, request: FetchRequest, need: Need, progress: Progress
 
 def simulate(request: FetchRequest, need: Need, progress: Progress) -> Iterator[Batch]:
     """Yield the days of `need` from the simulated ocean of `request.seed`, block by block."""
-    from sstcast.ocean.simulator import Simulator
+    from sstcast.sources.simulator import Simulator
 
     simulator, grid = Simulator(request.seed), request.grid
     for _, members in groupby(need, block_of):

@@ -9,13 +9,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from rich.console import Console
 from rich.progress import track
 
-from sstcast.evaluation import sections
-from sstcast.evaluation.atlas import REFERENCE, Atlas, checkpoint_stamp, credit
-from sstcast.evaluation.evaluate import evaluate, open_scores
-from sstcast.evaluation.sections import Section
-from sstcast.evaluation.tables import DEGREES, MODEL
 from sstcast.files import alone, atomic
+from sstcast.pages import sections
+from sstcast.pages.atlas import REFERENCE, Atlas, checkpoint_stamp, credit
+from sstcast.pages.sections import Section
 from sstcast.runs import Run
+from sstcast.scores.evaluate import evaluate, open_scores
+from sstcast.scores.tables import DEGREES, MODEL
 
 HEAD = 1000  # characters of the page in which its stamp lies
 

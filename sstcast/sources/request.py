@@ -6,10 +6,10 @@ from pathlib import Path
 
 from sstcast.errors import SSTCastError
 from sstcast.ocean.days import day_ranges
-from sstcast.ocean.download import Patience
 from sstcast.ocean.grid import Grid, parse_grid
 from sstcast.ocean.raw import CALENDAR
-from sstcast.ocean.sources import FIRST_DAY, Sample
+from sstcast.sources.download import Patience
+from sstcast.sources.sources import FIRST_DAY, Sample
 
 LAST_DAY = FIRST_DAY + dt.timedelta(CALENDAR - 1)
 MOST_TOGETHER = 256

@@ -7,7 +7,9 @@ import numpy as np
 import xarray as xr
 
 from sstcast.errors import SSTCastError
-from sstcast.evaluation.significance import (
+from sstcast.ocean.identity import Record
+from sstcast.runs import Run
+from sstcast.scores.significance import (
     FDR,
     adjust,
     block_length,
@@ -15,9 +17,7 @@ from sstcast.evaluation.significance import (
     memory,
     skill_interval,
 )
-from sstcast.evaluation.tables import DEGREES, MODEL
-from sstcast.ocean.identity import Record
-from sstcast.runs import Run
+from sstcast.scores.tables import DEGREES, MODEL
 
 SEASONS = ("DJF", "MAM", "JJA", "SON")  # of the day forecast
 DATES = "init_time"

@@ -29,7 +29,7 @@ from sstcast.ocean.days import BLOCK, STATUS, Day, block_of
 from sstcast.ocean.grid import Grid
 from sstcast.ocean.oddities import AROUND, FILL, Packed, contradicted
 from sstcast.ocean.raw import CALENDAR, REMEDY, Days, look_into, reading
-from sstcast.ocean.sources import FIRST_DAY
+from sstcast.sources.sources import FIRST_DAY
 from sstcast.stores import first_line, open_zarr
 
 TITLE = "NOAA Daily OISST (AVHRR), 0.25 degrees"

@@ -10,13 +10,13 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.evaluation import ensembles, heatwaves
-from sstcast.evaluation.forecasts import Verification
-from sstcast.evaluation.indices import NINO, covers, inside
-from sstcast.evaluation.metrics import area_weights
-from sstcast.evaluation.significance import adjust, diebold_mariano, memory
-from sstcast.evaluation.tally import MOMENTS, DateTally, ErrorTally, area_mean, metrics_of, week_starts
 from sstcast.forecasting.predictor import Array, axes
+from sstcast.scores import ensembles, heatwaves
+from sstcast.scores.indices import NINO, covers, inside
+from sstcast.scores.metrics import area_weights
+from sstcast.scores.significance import adjust, diebold_mariano, memory
+from sstcast.scores.tally import MOMENTS, DateTally, ErrorTally, area_mean, metrics_of, week_starts
+from sstcast.scores.verification import Verification
 
 MODEL = "model"  # the run's own name among the methods, whatever its folder is called
 TRUTH = "truth"

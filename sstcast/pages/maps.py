@@ -19,7 +19,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
-from sstcast.evaluation.views import DEFAULT_PROJECTION, Box, View, edges
+from sstcast.pages.views import DEFAULT_PROJECTION, Box, View, edges
 
 Kind = Literal["error", "difference", "skill", "temperature"]
 

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from sstcast.errors import printable
-from sstcast.evaluation.comparison import SEASONS
-from sstcast.evaluation.tables import MODEL, REGION
+from sstcast.scores.comparison import SEASONS
+from sstcast.scores.tables import MODEL, REGION
 
 Scores = dict[str, Any]
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sstcast.files import atomic
 from sstcast.ocean.simulated_climate import FREEZING, LAT, LON
-from sstcast.ocean.simulator import Simulator
+from sstcast.sources.simulator import Simulator
 
 EPOCH = dt.date(1978, 1, 1)  # at 12:00
 FILL = -999

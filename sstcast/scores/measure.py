@@ -4,13 +4,13 @@ import xarray as xr
 from rich.console import Console
 from rich.progress import track
 
-from sstcast.evaluation.forecasts import Verification, blocks, forecast_file, truth
-from sstcast.evaluation.heatwaves import threshold
-from sstcast.evaluation.tables import DEGREES, MODEL, STANDARDISED, Observed, Tables
 from sstcast.forecasting.baselines import fit_baselines
 from sstcast.forecasting.predictor import TrainedRun, in_degrees
 from sstcast.ocean.anomalies import on_days
 from sstcast.runs import Run
+from sstcast.scores.heatwaves import threshold
+from sstcast.scores.tables import DEGREES, MODEL, STANDARDISED, Observed, Tables
+from sstcast.scores.verification import Verification, blocks, forecast_file, truth
 
 
 def measure(run: Run, data: Verification) -> xr.Dataset:

@@ -12,8 +12,8 @@ import numpy as np
 from sstcast.errors import SSTCastError
 from sstcast.ocean.days import STATUS, day_ranges, is_final
 from sstcast.ocean.raw import look_into
-from sstcast.ocean.sources import FIRST_DAY
-from sstcast.ocean.store import is_raw_store
+from sstcast.sources.sources import FIRST_DAY
+from sstcast.sources.store import is_raw_store
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,15 @@ import xarray as xr
 
 from sstcast.config import suggest
 from sstcast.errors import SSTCastError
-from sstcast.evaluation.comparison import check_comparable, compare_tables
-from sstcast.evaluation.forecasts import Verification
-from sstcast.evaluation.measure import measure
-from sstcast.evaluation.saved import read_metrics, write_metrics
-from sstcast.evaluation.significance import block_length
-from sstcast.evaluation.summary import summarise
 from sstcast.files import alone, atomic
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
+from sstcast.scores.comparison import check_comparable, compare_tables
+from sstcast.scores.measure import measure
+from sstcast.scores.saved import read_metrics, write_metrics
+from sstcast.scores.significance import block_length
+from sstcast.scores.summary import summarise
+from sstcast.scores.verification import Verification
 from sstcast.stores import open_netcdf, open_zarr
 from sstcast.training.train import check_data
 

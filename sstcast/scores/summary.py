@@ -4,12 +4,12 @@ from typing import Any
 
 import xarray as xr
 
-from sstcast.evaluation import heatwaves
-from sstcast.evaluation.comparison import DATES, SEASONS, compare_errors, plain, shares
-from sstcast.evaluation.ensembles import spread_skill
-from sstcast.evaluation.metrics import METRICS
-from sstcast.evaluation.tables import DEGREES, MODEL, TRUTH, UNITS
-from sstcast.evaluation.tally import MOMENTS, metrics_of
+from sstcast.scores import heatwaves
+from sstcast.scores.comparison import DATES, SEASONS, compare_errors, plain, shares
+from sstcast.scores.ensembles import spread_skill
+from sstcast.scores.metrics import METRICS
+from sstcast.scores.tables import DEGREES, MODEL, TRUTH, UNITS
+from sstcast.scores.tally import MOMENTS, metrics_of
 
 Metrics = dict[str, Any]
 

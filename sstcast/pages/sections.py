@@ -9,16 +9,16 @@ import xarray as xr
 import yaml
 
 from sstcast.errors import reading
-from sstcast.evaluation import charts, table
-from sstcast.evaluation.animation import animate
-from sstcast.evaluation.atlas import LABELS, REFERENCE, Atlas, draw_field
-from sstcast.evaluation.charts import Chart
-from sstcast.evaluation.images import png_uri, svg_uri
-from sstcast.evaluation.maps import PHONE, SLIDE, TALL, draw_forecast
-from sstcast.evaluation.significance import FDR, skill_interval
-from sstcast.evaluation.table import Sheet
-from sstcast.evaluation.tables import DEGREES, MODEL, REGION, TRUTH
+from sstcast.pages import charts, table
+from sstcast.pages.animation import animate
+from sstcast.pages.atlas import LABELS, REFERENCE, Atlas, draw_field
+from sstcast.pages.charts import Chart
+from sstcast.pages.images import png_uri, svg_uri
+from sstcast.pages.maps import PHONE, SLIDE, TALL, draw_forecast
+from sstcast.pages.table import Sheet
 from sstcast.runs import Run
+from sstcast.scores.significance import FDR, skill_interval
+from sstcast.scores.tables import DEGREES, MODEL, REGION, TRUTH
 from sstcast.training.listing import describe, read_history
 
 Scores = dict[str, Any]

@@ -6,8 +6,8 @@ import numpy as np
 import xarray as xr
 from PIL import Image
 
-from sstcast.evaluation.images import PAD, data_uri, render
-from sstcast.evaluation.maps import Room, draw_pair
+from sstcast.pages.images import PAD, data_uri, render
+from sstcast.pages.maps import Room, draw_pair
 
 ROOM = Room(5.2, 4.0)
 DAY, LAST_DAY = 350, 1800  # milliseconds

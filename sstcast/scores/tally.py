@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sstcast.evaluation.metrics import correlation
+from sstcast.scores.metrics import correlation
 
 Array = NDArray[np.floating]
 MOMENTS = ("mse", "mae", "bias", "product", "forecast_square", "truth_square")

@@ -4,9 +4,9 @@ import csv
 from html import escape
 from pathlib import Path
 
-from sstcast.evaluation.leaderboard import COLUMNS, SIGNIFICANT, Contest, Entry, Score
-from sstcast.evaluation.table import Sheet, open_console, print_sheet
 from sstcast.files import atomic
+from sstcast.pages.leaderboard import COLUMNS, SIGNIFICANT, Contest, Entry, Score
+from sstcast.pages.table import Sheet, open_console, print_sheet
 
 NOTE = (
     "Mean ± standard deviation over seeds. * in standardised units, cells counted alike; the others °C by area. "

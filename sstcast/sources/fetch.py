@@ -1,7 +1,7 @@
 """The verb `fetch`: list what is wanted, take the difference to what is there, get the missing days.
 
 Source after source is asked for what is still missing; what arrives goes into the store
-(`sstcast.ocean.store`) block by block.
+(`sstcast.sources.store`) block by block.
 """
 
 import datetime as dt
@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from sstcast.ocean.days import Day, is_final
-from sstcast.ocean.folder import from_folder
-from sstcast.ocean.obtain import Batch, Need, obtain, simulate
 from sstcast.ocean.progress import Progress, days_progress
-from sstcast.ocean.request import FetchReport, FetchRequest
-from sstcast.ocean.sources import find_sources, is_folder
-from sstcast.ocean.store import RawStore
+from sstcast.sources.folder import from_folder
+from sstcast.sources.obtain import Batch, Need, obtain, simulate
+from sstcast.sources.request import FetchReport, FetchRequest
+from sstcast.sources.sources import find_sources, is_folder
+from sstcast.sources.store import RawStore
 
 Reader = Callable[[Need, Progress], Iterator[Batch]]
 

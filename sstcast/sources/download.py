@@ -19,7 +19,7 @@ from obstore.exceptions import BaseError
 from obstore.store import HTTPStore, LocalStore
 
 from sstcast.errors import SSTCastError
-from sstcast.ocean.granule import BadFile
+from sstcast.sources.granule import BadFile
 
 if TYPE_CHECKING:  # obstore has its types in stubs only
     from obstore import GetResult

@@ -10,12 +10,12 @@ from itertools import groupby
 from pathlib import Path
 
 from sstcast.ocean.days import Day, block_of
-from sstcast.ocean.granule import BadFile, Granule
-from sstcast.ocean.obtain import Batch, Need
 from sstcast.ocean.progress import Progress
-from sstcast.ocean.reader import read_apart
-from sstcast.ocean.request import FetchRequest
-from sstcast.ocean.sources import SETTLED_AFTER
+from sstcast.sources.granule import BadFile, Granule
+from sstcast.sources.obtain import Batch, Need
+from sstcast.sources.reader import read_apart
+from sstcast.sources.request import FetchRequest
+from sstcast.sources.sources import SETTLED_AFTER
 
 TOGETHER = 8  # files read at once; there are fewer processes to read them, and one is to be ready for each
 STORES = (".zgroup", ".zarray", "zarr.json")

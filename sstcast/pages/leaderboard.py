@@ -17,13 +17,13 @@ import xarray as xr
 
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, printable
-from sstcast.evaluation.comparison import DATES
-from sstcast.evaluation.evaluate import LAYOUT, open_scores, scores_file
-from sstcast.evaluation.saved import read_metrics
-from sstcast.evaluation.significance import adjust, diebold_mariano, memory
-from sstcast.evaluation.tables import DEGREES, MODEL, STANDARDISED
 from sstcast.files import below
 from sstcast.runs import Run
+from sstcast.scores.comparison import DATES
+from sstcast.scores.evaluate import LAYOUT, open_scores, scores_file
+from sstcast.scores.saved import read_metrics
+from sstcast.scores.significance import adjust, diebold_mariano, memory
+from sstcast.scores.tables import DEGREES, MODEL, STANDARDISED
 
 # What is shown of an entry: heading, units, metric.
 COLUMNS = (

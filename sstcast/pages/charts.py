@@ -10,7 +10,7 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from sstcast.evaluation.tables import MODEL, TRUTH
+from sstcast.scores.tables import MODEL, TRUTH
 
 SIZE = (5.0, 3.6)  # inches: as wide as a phone, so that text stays legible there
 # Colours of Okabe and Ito (2008), which colour-blind readers tell apart; dashes tell them apart in grey.

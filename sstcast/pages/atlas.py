@@ -10,17 +10,17 @@ import xarray as xr
 
 from sstcast import __version__
 from sstcast.errors import SSTCastError, reading
-from sstcast.evaluation.evaluate import LAYOUT, evaluate, open_forecasts, open_scores
-from sstcast.evaluation.forecasts import Verification
-from sstcast.evaluation.images import read_stamp, write_png
-from sstcast.evaluation.maps import draw_forecast, draw_weeks
-from sstcast.evaluation.metrics import skill
-from sstcast.evaluation.significance import FDR
-from sstcast.evaluation.tables import DEGREES, MODEL
-from sstcast.evaluation.views import DEFAULT_PROJECTION
 from sstcast.files import alone
 from sstcast.ocean.grid import parse_grid
+from sstcast.pages.images import read_stamp, write_png
+from sstcast.pages.maps import draw_forecast, draw_weeks
+from sstcast.pages.views import DEFAULT_PROJECTION
 from sstcast.runs import Run
+from sstcast.scores.evaluate import LAYOUT, evaluate, open_forecasts, open_scores
+from sstcast.scores.metrics import skill
+from sstcast.scores.significance import FDR
+from sstcast.scores.tables import DEGREES, MODEL
+from sstcast.scores.verification import Verification
 
 REFERENCE = "persistence"
 LABELS = {

@@ -1,0 +1,1 @@
+"""Scores and forecasts as figures, maps and pages."""

@@ -1,0 +1,1 @@
+"""From forecasts of the test days to scores, with intervals and tests."""
