@@ -92,6 +92,10 @@ def space_for(path: Path) -> Iterator[None]:
     except Exception as error:
         if is_full(error, path):
             raise SSTCastError(f"{path}: {FULL}") from error
+        if isinstance(error, RuntimeError) and str(error).startswith("NetCDF:"):  # it never says why
+            raise SSTCastError(
+                f"{path}: cannot be written ({error}); look whether its disk or quota is full"
+            ) from error
         raise
 
 
@@ -107,7 +111,12 @@ def is_full(error: BaseException, path: Path | None = None) -> bool:
         cause = cause.__cause__ or cause.__context__
     if any(getattr(e, "errno", None) in NO_SPACE or os.strerror(errno.ENOSPC) in str(e) for e in chain):
         return True
-    if path is None or getattr(error, "errno", None) is not None or not isinstance(error, (OSError, RuntimeError)):
+    vague = getattr(error, "errno", None) in (
+        None,
+        errno.EACCES,
+        errno.EIO,
+    )  # netCDF takes a full disk for a closed one
+    if path is None or not vague or not isinstance(error, (OSError, RuntimeError)):
         return False
     with suppress(OSError):
         disk = shutil.disk_usage(path.parent)

@@ -148,6 +148,11 @@ def test_a_full_disk_while_a_file_is_written(tmp_path: Path, error: Exception) -
     assert not list(tmp_path.iterdir())
 
 
+def test_netcdf_does_not_say_why_it_cannot_write(tmp_path: Path) -> None:
+    with pytest.raises(SSTCastError, match=r"a.nc: cannot be written .*quota is full"), atomic(tmp_path / "a.nc"):
+        raise RuntimeError("NetCDF: HDF error")
+
+
 def test_a_full_disk_while_threads_write_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first chunk that fails ends the write, while others are still on their way."""
     from zarr.storage import _local

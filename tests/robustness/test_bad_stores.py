@@ -1,7 +1,6 @@
 """Files of prepared stores, of a store of fetched days, and of sources, damaged in every way."""
 
 import random
-import shutil
 from pathlib import Path
 
 import pytest
@@ -15,13 +14,12 @@ def test_prepared_stores(world: Path) -> None:
     kinds = list(CHANGES)
     for path in sorted(p for p in stores.rglob("*") if p.is_file() and not p.name.endswith(".lock")):
         store = next(p.name for p in path.parents if p.suffix == ".zarr")
-        for kind in chance.sample(kinds, 2):
-            with changed(path, CHANGES[kind](path.read_bytes(), chance)):
+        kind = chance.choice(kinds)
+        with changed(path, CHANGES[kind](path.read_bytes(), chance)):
+            for verb in ("evaluate", "forecast"):
                 case = f"{path.relative_to(stores)}, {kind}"
-                for verb in ("evaluate", "forecast") if chance.random() < 0.5 else ("train",):
-                    target = [config, "--set", "name=other"] if verb == "train" else [world / "runs/small"]
-                    family.try_out(case, (store,), verb, *target)
-                shutil.rmtree(world / "runs/other", ignore_errors=True)
+                out = ("--out", world / "out.nc") if verb == "forecast" else ()
+                family.try_out(case, (store,), verb, world / "runs/small", *out)
         kept = path.read_bytes()
         path.unlink()
         family.try_out(f"{path.relative_to(stores)}, absent, then prepare", (store,), "prepare", config)
