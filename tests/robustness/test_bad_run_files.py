@@ -1,5 +1,6 @@
 """Every file of a run, damaged in every way, under the verbs that read it."""
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,9 @@ def known_tables(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ModelMethod(run, data.windows)
         return tables
 
+    known = json.loads((world / "runs/small/metrics.json").read_text())
     monkeypatch.setattr(evaluate, "measure", measure)
+    monkeypatch.setattr(evaluate, "summarise", lambda tables, members: known)
 
 
 def command(verb: str, world: Path) -> list[object]:
@@ -94,7 +97,7 @@ def test_forecasts_of_a_run(world: Path) -> None:
     store = folder / "forecasts.zarr"
     for path in sorted(p for p in store.rglob("*") if p.is_file()):
         for kind in ("flip", "cut"):
-            with changed(path, CHANGES[kind](path.read_bytes(), chance)):
+            with changed(path, CHANGES[kind](path.read_bytes(), chance), store):
                 family.try_out(f"{path.relative_to(store)}, {kind}", ("forecasts.zarr",), "map", folder)
     family.close(at_least=20)
 

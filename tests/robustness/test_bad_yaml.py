@@ -13,13 +13,15 @@ VALUES = [
     "null", "true", "-1", "0", "99999999999999999999", "1" * 5000, ".nan", "-.inf", "1e999", "''", "[]", "{}",
     "x" * 3000, '"\\0"', '"\\e[2J"', "[1, 2, 3]", "2013-02-30", "{a: {b: [c]}}", "!!python/name:os.system",
 ]  # fmt: skip
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join(['*' + before] * 9)}]\n"
+    for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
 TEXTS = {
     "a day that is none": "data: {splits: {train: [1982-01-01, 2013-02-30]}}",
     "deep": "data: " + "[" * 3000,
     "deep and closed": "data: " + "[" * 900 + "]" * 900,
-    "bomb": "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
-        f"{name}: &{name} [{', '.join(['*' + before] * 9)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
-    ),
+    "bomb": BOMB,
     "circle": "data: &d {region: *d}",
     "twice": "name: a\nname: b",
     "a number as key": "model: {1: 2}",
