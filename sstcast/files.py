@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, in_short
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -44,8 +44,15 @@ def alone(path: Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with space_for(path):
         place = path.with_name(f".{path.name}.lock")
-        if not place.exists():
-            place.open("a").close()  # where no file can be, filelock would wait for one for ever
+        try:
+            if not place.exists():
+                place.open("a").close()  # where no file can be, filelock would wait for one for ever
+        except OSError as error:
+            if is_full(error):
+                raise
+            raise SSTCastError(
+                f"{path}: cannot be written there ({in_short(error)}); choose another place"
+            ) from error
         lock = FileLock(place, is_singleton=True)
         try:
             held = lock.acquire(blocking=False)

@@ -91,7 +91,7 @@ def test_files_of_a_run(world: Path) -> None:
     family.close(at_least=150)
 
 
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("quick", "known_tables")
 def test_forecasts_of_a_run(world: Path) -> None:
     family, chance, folder = Family("forecasts of a run", world), random.Random(3), world / "runs/small"
     store = folder / "forecasts.zarr"
