@@ -122,7 +122,9 @@ def days_of(store: xr.Dataset) -> Days:
 
 
 def source_name(data: DataConfig) -> str:
-    """Name a source and how it is read: its own name, and a hash of its full path and of the keys about reading."""
+    """Name a source and how it is read: its own name, and a hash of its full path and of the keys about
+    reading.
+    """
     path, reading = Path(data.source), (data.variable, data.units, data.gaps)
     if data.source == "sample" and reading == (None, None, 0):
         return "sample"
