@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, in_short
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -44,8 +44,15 @@ def alone(path: Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with space_for(path):
         place = path.with_name(f".{path.name}.lock")
-        if not place.exists():
-            place.open("a").close()  # where no file can be, filelock would wait for one for ever
+        try:
+            if not place.exists():
+                place.open("a").close()  # where no file can be, filelock would wait for one for ever
+        except OSError as error:
+            if is_full(error):
+                raise
+            raise SSTCastError(
+                f"{path}: cannot be written there ({in_short(error)}); choose another place"
+            ) from error
         lock = FileLock(place, is_singleton=True)
         try:
             held = lock.acquire(blocking=False)
@@ -92,6 +99,10 @@ def space_for(path: Path) -> Iterator[None]:
     except Exception as error:
         if is_full(error, path):
             raise SSTCastError(f"{path}: {FULL}") from error
+        if isinstance(error, RuntimeError) and str(error).startswith("NetCDF:"):  # it never says why
+            raise SSTCastError(
+                f"{path}: cannot be written ({error}); look whether its disk or quota is full"
+            ) from error
         raise
 
 
@@ -107,7 +118,12 @@ def is_full(error: BaseException, path: Path | None = None) -> bool:
         cause = cause.__cause__ or cause.__context__
     if any(getattr(e, "errno", None) in NO_SPACE or os.strerror(errno.ENOSPC) in str(e) for e in chain):
         return True
-    if path is None or getattr(error, "errno", None) is not None or not isinstance(error, (OSError, RuntimeError)):
+    vague = getattr(error, "errno", None) in (
+        None,
+        errno.EACCES,
+        errno.EIO,
+    )  # netCDF takes a full disk for a closed one
+    if path is None or not vague or not isinstance(error, (OSError, RuntimeError)):
         return False
     with suppress(OSError):
         disk = shutil.disk_usage(path.parent)

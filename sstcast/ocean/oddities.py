@@ -7,7 +7,7 @@ globe turned by some degrees.
 import datetime as dt
 import gzip
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +30,7 @@ def oddity(
     `lat` and `lon` are centres of 0.25 degree cells in any order. The land of OISST never changes, and was
     the same in its version 2.0: 3 cells in a thousand and two more may differ, a turn by one column moves 9.
     """
-    rows = np.rint((lat + 89.875) * 4).astype(int)
-    columns = np.rint((lon % 360 - 0.125) * 4).astype(int) % 1440
-    land = field == FILL
-    known = climate.land_mask(lat, lon) if simulated else oisst_land()[np.ix_(rows, columns)]
-    wrong = int((land != known).sum())
+    wrong = int(np.count_nonzero((field == FILL) != _land(lat.tobytes(), lon.tobytes(), simulated)))
     if wrong > 2 + 0.003 * field.size:
         return f"its land is not that of the ocean's grid: {wrong} of {field.size} cells differ"
     some, places = field[::SPARSE, ::SPARSE], (lat[::SPARSE], lon[::SPARSE])
@@ -67,6 +63,17 @@ def contradicted(day: dt.date, field: Packed, others: Mapping[dt.date, Packed]) 
         return ""
     worst = max(changes, key=changes.__getitem__)
     return f"differs by {changes[worst]:.1f} degC on average from {worst}, which is no ocean"
+
+
+@lru_cache(maxsize=4)
+def _land(lat: bytes, lon: bytes, simulated: bool) -> NDArray[np.bool_]:
+    """Return the land of the cells (float64 as bytes, to be cached) of OISST or of the simulator."""
+    south_north, west_east = np.frombuffer(lat), np.frombuffer(lon)
+    if simulated:
+        return climate.land_mask(south_north, west_east)
+    rows = np.rint((south_north + 89.875) * 4).astype(int)
+    columns = np.rint((west_east % 360 - 0.125) * 4).astype(int) % 1440
+    return oisst_land()[np.ix_(rows, columns)]
 
 
 @cache

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from sstcast import __version__
 from sstcast.config import DataConfig
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, reading_later
 from sstcast.files import alone, atomic, write_zarr
 from sstcast.manifest import damage, write_manifest
 from sstcast.ocean.anomalies import fit, standardise
@@ -35,7 +35,7 @@ from sstcast.ocean.identity import digest_of, digests, fingerprint, states_of_da
 from sstcast.ocean.plausible import checked
 from sstcast.ocean.prepared import Days, Prepared, days_of, open_prepared, source_name
 from sstcast.ocean.progress import dask_progress
-from sstcast.ocean.reading import open_region, source_path
+from sstcast.ocean.reading import REMEDY, open_region, source_path
 from sstcast.ocean.tiles import tile_index, to_tiles
 
 DAYS_PER_CHUNK = 128
@@ -54,7 +54,7 @@ def prepare(data: DataConfig, say: Say = print) -> Prepared:
     Raises SSTCastError if the source is unusable, a tile is all land, or a split holds too few days.
     """
     prepared = Prepared.of(data)
-    with alone(prepared.cube.parent):
+    with alone(prepared.cube.parent), reading_later(source_path(data.source), REMEDY):
         _Preparation(data, prepared, say).run()
     return prepared
 

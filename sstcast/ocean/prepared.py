@@ -11,11 +11,11 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.config import DataConfig
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, reading_later
 from sstcast.manifest import check_manifest
 from sstcast.ocean.cube import coarsen, ocean_cells
 from sstcast.ocean.identity import Record, changed, digests, fingerprint
-from sstcast.ocean.reading import open_region, source_path
+from sstcast.ocean.reading import REMEDY, open_region, source_path
 from sstcast.stores import open_zarr
 
 AGAIN = "run `sstcast prepare` with the run's configuration"
@@ -99,7 +99,8 @@ def check_source(data: DataConfig, native: xr.DataArray | None = None) -> None:
     days = changed(path, native, cube.sel(time=span))
     if not days.size:
         return
-    now = digests(coarsen(native.sel(time=days), ocean_cells(native), data.box)).compute()
+    with reading_later(path, REMEDY):
+        now = digests(coarsen(native.sel(time=days), ocean_cells(native), data.box)).compute()
     differ = days[now.values != cube["digest"].sel(time=days).values]
     if differ.size:
         raise SSTCastError(
