@@ -27,6 +27,7 @@ from sstcast import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic, write_zarr
+from sstcast.geo import tile_index, to_tiles
 from sstcast.manifest import damage, write_manifest
 from sstcast.ocean.anomalies import fit, standardise
 from sstcast.ocean.cube import coarsen, cube_dataset, ocean_cells, ocean_fraction
@@ -36,7 +37,6 @@ from sstcast.ocean.plausible import checked
 from sstcast.ocean.prepared import Days, Prepared, days_of, open_prepared, source_name
 from sstcast.ocean.progress import dask_progress
 from sstcast.ocean.reading import open_region, source_path
-from sstcast.ocean.tiles import tile_index, to_tiles
 
 DAYS_PER_CHUNK = 128
 LAYOUT = 3  # of the stores; part of every recipe

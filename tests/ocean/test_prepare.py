@@ -17,14 +17,14 @@ import yaml
 from sstcast import manifest
 from sstcast.config import RunConfig, load_config, load_region
 from sstcast.errors import SSTCastError
-from sstcast.ocean.box import crop
+from sstcast.geo import tile_index, to_tiles
 from sstcast.ocean.cube import coarsen, ocean_cells, ocean_fraction
+from sstcast.ocean.days import FILL
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.reading import open_sst
-from sstcast.ocean.tiles import tile_index, to_tiles
+from sstcast.ocean.region import crop
 from sstcast.sources.fetch import fetch
-from sstcast.sources.granule import FILL
 from sstcast.sources.request import FetchRequest
 from sstcast.sources.store import RawStore
 
