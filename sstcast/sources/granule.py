@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sstcast.errors import in_short
-from sstcast.geo import CELLS_PER_DEGREE, Box
+from sstcast.geo import Box
 from sstcast.hdf5 import Refused, check_hdf5
 from sstcast.ocean.days import COLDEST, FILL, WARMEST, Packed, pack
 from sstcast.ocean.oddities import oddity
 
 VALID = (100 * COLDEST, 100 * WARMEST)  # hundredths of a degree
+NEAR = 0.0025  # degrees by which a cell's centre may be off
 OISST = "oisst-avhrr-v02r01."  # how `id` begins in NOAA's daily files; a date follows
 NOT_SST = re.compile(r"anomal|\bice\b|\berror\b|deviation", re.IGNORECASE)
 
@@ -79,7 +79,7 @@ def _read(
     lat, lon = (
         np.asarray(_either(variables, names)[:], float) for names in (("lat", "latitude"), ("lon", "longitude"))
     )
-    rows, columns = _locate(lat.tobytes(), lon.tobytes(), box)
+    rows, columns = _positions(lat, box.lat, "lat"), _positions(lon, box.lon, "lon")
     if sst.shape[-2:] != (lat.size, lon.size):
         raise BadFile(f"wrong grid: sst is {sst.shape}, its axes {lat.size} x {lon.size}")
     held = dates(variables["time"])
@@ -140,25 +140,14 @@ def _open(data: bytes | Path) -> Iterator[tuple[Any, Mapping[str, Any]]]:
             raise BadFile(f"not a NetCDF file (it begins with {magic!r})" if magic else "empty")
 
 
-@lru_cache(maxsize=8)
-def _locate(lat: bytes, lon: bytes, box: Box) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where in the file's axes (float64 as bytes, to be cached) the rows and columns of `box` lie."""
-    return _positions(np.frombuffer(lat), box.lat, "lat"), _positions(np.frombuffer(lon), box.lon, "lon")
-
-
-def _positions(axis: NDArray[np.float64], wanted: NDArray[np.float64], name: str) -> NDArray[np.int64]:
-    def cells(degrees: NDArray[np.float64]) -> NDArray[np.int64]:
-        half_cells = degrees % 360 * CELLS_PER_DEGREE * 2
-        whole = np.rint(half_cells).astype(np.int64)
-        return np.where(np.abs(half_cells - whole) < 0.02, whole, -1)
-
-    position = {int(cell): index for index, cell in enumerate(cells(axis))}
-    position.pop(-1, None)
-    try:
-        return np.array([position[int(cell)] for cell in cells(wanted)])
-    except KeyError:
-        missing = next(w for w, cell in zip(wanted, cells(wanted), strict=True) if int(cell) not in position)
-        raise BadFile(f"wrong grid: no cell at {name} {missing:g}") from None
+def _positions(axis: NDArray[np.float64], wanted: NDArray[np.float64], name: str) -> NDArray[np.intp]:
+    """Return where in an axis of a file, of any order and convention, the `wanted` centres of cells lie."""
+    order = np.argsort(axis % 360)
+    found = order[np.searchsorted(axis[order] % 360, wanted % 360 - NEAR) % axis.size]
+    same = np.abs((axis[found] - wanted + 180) % 360 - 180) <= NEAR
+    if not same.all():
+        raise BadFile(f"wrong grid: no cell at {name} {wanted[~same][0]:g}")
+    return found
 
 
 def dates(time: Any) -> dict[dt.date, int]:

@@ -67,8 +67,10 @@ class FetchRequest:
     @property
     def path(self) -> Path:
         """The store: `out`, or a name made of source and region in `data`."""
+        if self.out:
+            return self.out
         source = find_source(self.source)
-        return self.out or Path("data") / f"{source.store}-{(self.region or source.region).replace(',', '_')}.zarr"
+        return Path("data") / f"{source.store}-{(self.region or source.region).replace(',', '_')}.zarr"
 
 
 @dataclass(frozen=True)

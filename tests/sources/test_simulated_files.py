@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 
 from perf.simulated_files import canonical_name, write_day
+from sstcast.ocean.land import GLOBE
 from sstcast.ocean.reading import open_sst
 from sstcast.sources.simulator import Simulator
 
