@@ -55,9 +55,12 @@ class Box:
         return box
 
     @classmethod
-    def of(cls, lat: Any, lon: Any) -> "Box":
-        """Return the outer edges of the cells with these centres, `[lat]` and `[lon]`, both ascending."""
-        return cls(*span(np.asarray(lon)), *span(np.asarray(lat)))
+    def of(cls, field: Any) -> "Box":
+        """Return the outer edges of the cells of `field(..., lat, lon)`, or of a mapping of these two axes.
+
+        Both axes ascend; longitudes may exceed 360.
+        """
+        return cls(*span(np.asarray(field["lon"])), *span(np.asarray(field["lat"])))
 
     def __str__(self) -> str:
         """Write it as `parse` reads it."""
@@ -75,9 +78,14 @@ class Box:
         return (self.east - self.west) % 360 or 360.0
 
     @property
-    def centre(self) -> tuple[float, float]:
-        """Longitude, east of `west`, and latitude of the middle."""
-        return self.west + self.width / 2, (self.south + self.north) / 2
+    def centre(self) -> float:
+        """The central longitude, east of `west`."""
+        return self.west + self.width / 2
+
+    @property
+    def middle(self) -> float:
+        """The central latitude."""
+        return (self.south + self.north) / 2
 
     def eastward(self, lon: Any, near: float = 0.0) -> Any:
         """Return longitudes of any convention as degrees from `west` (less `near`) up to 360 east of it."""

@@ -48,16 +48,16 @@ def test_a_box_is_written_as_it_is_read(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("box", "width", "centre"),
+    ("box", "width", "centre", "middle"),
     [
-        (Box(350, 10, -5, 5), 20, (360, 0)),
-        (Box(170, -170, -5, 15), 20, (180, 5)),
-        (Box(0, 360, -90, 90), 360, (180, 0)),
-        (Box(-180, -90, 0, 10), 90, (-135, 5)),
+        (Box(350, 10, -5, 5), 20, 360, 0),
+        (Box(170, -170, -5, 15), 20, 180, 5),
+        (Box(0, 360, -90, 90), 360, 180, 0),
+        (Box(-180, -90, 0, 10), 90, -135, 5),
     ],
 )
-def test_width_and_centre(box: Box, width: float, centre: tuple[float, float]) -> None:
-    assert (box.width, box.centre) == (width, centre)
+def test_width_and_centre(box: Box, width: float, centre: float, middle: float) -> None:
+    assert (box.width, box.centre, box.middle) == (width, centre, middle)
 
 
 @pytest.mark.parametrize("turn", [-360, 0, 360])
@@ -73,6 +73,6 @@ def test_places_of_any_convention_are_found(turn: int) -> None:
 
 
 def test_the_box_of_cells_is_their_edges() -> None:
-    assert Box.of(PACIFIC.lat, PACIFIC.lon) == PACIFIC
+    assert Box.of({"lat": PACIFIC.lat, "lon": PACIFIC.lon}) == PACIFIC
     assert span(np.arange(10.0), slice(3, 4)) == (2.5, 3.5)
     assert Box(10, 20, -90.125, 0).yaml == "{lon: [10, 20], lat: [-90, 0]}"

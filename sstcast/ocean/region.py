@@ -43,7 +43,8 @@ def _longest_run(cols: Index, lon: Axis) -> Index:
 def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> str:
     """Say what is wrong with a region whose cells are `rows` and `cols`, and what would fit."""
     if not rows.size or not cols.size:
-        return f"holds no cell of the data, which cover {Box.of(lat, _around(lon)).yaml}: change data.region"
+        cover = Box.of({"lat": lat, "lon": _around(lon)}).yaml
+        return f"holds no cell of the data, which cover {cover}: change data.region"
     box = region.bounds
     wanted = (box.south, box.north, box.west, box.west + box.width)
     have = (*span(lat, rows), *span(lon, cols))

@@ -100,14 +100,14 @@ def start(
     history, horizon, splits = choose_splits(days, path)
     gap = longest_gap(days)
     lat, lon = sst["lat"].values, sst["lon"].values
-    box = Box.of(lat[place.rows], lon[place.cols]).yaml
+    box = Box.of({"lat": lat[place.rows], "lon": lon[place.cols]}).yaml
     text = TEMPLATE.format(
         name=json.dumps(_name(out.stem)),
         source=json.dumps(source, ensure_ascii=False),
         variable=f"\n  variable: {json.dumps(variable, ensure_ascii=False)}" if variable else "",
         units=f"\n  units: {json.dumps(units, ensure_ascii=False)} # the file does not tell" if units else "",
         gaps=f"\n  gaps: {gap} # days in a row without values, which are filled linearly in time" if gap else "",
-        whole=Box.of(lat, lon).yaml,
+        whole=Box.of(sst).yaml,
         cells=f"{lat.size} x {lon.size}",
         region=box[1:-1],
         rows=place.tile[0],
@@ -208,7 +208,7 @@ def _found(
     return [
         f"{path}: {len(days)} days, {days[0]:%Y-%m-%d}..{days[-1]:%Y-%m-%d}, "
         f"{missing} missing{f' (up to {gap} in a row)' if gap else ''}",
-        f"  grid: {lat.size} x {lon.size} cells, {Box.of(lat, lon).yaml}, {ocean.mean():.0%} ocean",
+        f"  grid: {lat.size} x {lon.size} cells, {Box.of(sst).yaml}, {ocean.mean():.0%} ocean",
         f"  region: {data.box.bounds.yaml}, {place.tiles} tile(s) of "
         f"{place.tile[0]} x {place.tile[1]}, {inside:.0%} ocean",
         f"  splits: train to {data.splits.train[1]}, test from {data.splits.test[0]}; {data.history} days give "
