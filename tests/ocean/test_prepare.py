@@ -97,7 +97,7 @@ def test_a_day_that_became_final_is_not_missed(tmp_path: Path) -> None:
     store = fetched(tmp_path / "sim.zarr", dt.date(2002, 5, 10))
     run = config(tmp_path, store)
     prepare(run.data, say=lambda line: None)
-    raw = RawStore(store, FetchRequest(dt.date(2001, 1, 1), dt.date(2001, 1, 1), region="200,206,-3,3").grid)
+    raw = RawStore(store, FetchRequest(dt.date(2001, 1, 1), dt.date(2001, 1, 1), region="200,206,-3,3").box)
     days = raw._group["sst"][7440:7460]  # of early 2002
     raw._group["sst"][7440:7460] = np.where(days == FILL, FILL, days + 100)  # one degree warmer
     raw._group["status"][7440:7460] = 2
