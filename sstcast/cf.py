@@ -5,13 +5,11 @@ one set of values for latitude and longitude, leads counted in days.
 """
 
 import datetime as dt
-from pathlib import Path
 
 import numpy as np
 import xarray as xr
 
 from sstcast import __version__
-from sstcast.errors import SSTCastError
 
 CONVENTIONS = "CF-1.11, ACDD-1.3"
 OISST = "Huang et al. (2021), doi:10.1175/JCLI-D-20-0166.1"

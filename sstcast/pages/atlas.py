@@ -11,7 +11,7 @@ import xarray as xr
 from sstcast import __version__
 from sstcast.errors import SSTCastError, reading
 from sstcast.files import alone
-from sstcast.ocean.grid import parse_grid
+from sstcast.geo import Box
 from sstcast.pages.images import read_stamp, write_png
 from sstcast.pages.maps import draw_forecast, draw_weeks
 from sstcast.pages.views import DEFAULT_PROJECTION
@@ -154,15 +154,18 @@ def crop(fields: xr.Dataset, region: str | None) -> xr.Dataset:
     """
     if region is None:
         return fields
-    grid = parse_grid(region)
-    (west, east), (south, north) = grid.lon_edges, grid.lat_edges
-    lat, east_of_west = fields["lat"], (fields["lon"] - west) % 360
-    rows, columns = (lat > south) & (lat < north), east_of_west < ((east - west) % 360 or 360)
+    box = Box.parse(region)
+    inside = box.contains(fields["lat"], fields["lon"])
+    rows, columns = inside.any("lon"), inside.any("lat")
     if min(int(rows.sum()), int(columns.sum())) < 2:
         raise SSTCastError(
             f"--region {region}: less than two rows and columns of the forecasts; widen or leave it"
         )
-    cells = fields.assign_coords(lon=west + east_of_west).isel(lat=rows.values, lon=columns.values).sortby("lon")
+    cells = (
+        fields.assign_coords(lon=box.eastward(fields["lon"]))
+        .isel(lat=rows.values, lon=columns.values)
+        .sortby("lon")
+    )
     step = float(fields["lon"][1] - fields["lon"][0])
     lon = cells["lon"].values
     whole = np.arange(lon[0], lon[-1] + step / 2, step)  # the box may have a gap

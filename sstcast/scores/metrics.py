@@ -15,11 +15,6 @@ Dims = Sequence[Hashable] | None
 Weights = xr.DataArray | None
 
 
-def area_weights(lat: xr.DataArray) -> xr.DataArray:
-    """Return what cells of a regular grid cover, up to a factor: the cosine of their latitude in degrees."""
-    return xr.ufuncs.cos(xr.ufuncs.deg2rad(lat)).rename("area")
-
-
 def mse(forecast: xr.DataArray, truth: xr.DataArray, dims: Dims = None, weights: Weights = None) -> xr.DataArray:
     """Mean squared error."""
     return _mean((forecast - truth) ** 2, dims, weights)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from sstcast.scores.metrics import METRICS, area_weights
+from sstcast.geo import area_weights
+from sstcast.scores.metrics import METRICS
 from sstcast.scores.tally import DateTally, ErrorTally, area_mean, metrics_of, week_starts, weekly
 
 STARTS, HORIZON, TILES, NODES = 23, 10, 2, 6
