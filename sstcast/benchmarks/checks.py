@@ -5,8 +5,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from sstcast.benchmarks.graphs import Graphs, Split, check_edges
-from sstcast.benchmarks.registry import Dataset
+from sstcast.benchmarks.dataset import Dataset
+from sstcast.benchmarks.packed import Graphs, Split, check_edges
 from sstcast.errors import SSTCastError
 
 

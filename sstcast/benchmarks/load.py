@@ -15,9 +15,9 @@ import torch
 from sklearn.model_selection import StratifiedKFold
 
 from sstcast.benchmarks.checks import check_graphs, check_split
+from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.digests import digest_files, digest_tensors
-from sstcast.benchmarks.graphs import Graphs, Loaded, Split, compact
-from sstcast.benchmarks.registry import Dataset
+from sstcast.benchmarks.packed import Graphs, Loaded, Split, compact
 from sstcast.errors import SSTCastError, in_short
 from sstcast.files import alone, atomic
 

@@ -7,9 +7,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch_geometric.utils import scatter
 
-from sstcast.benchmarks.graphs import GraphBatch, Graphs
-from sstcast.benchmarks.registry import Dataset
-from sstcast.benchmarks.words import END, LENGTH, UNKNOWN, WORDS
+from sstcast.benchmarks.dataset import END, LENGTH, UNKNOWN, WORDS, Dataset
+from sstcast.benchmarks.packed import GraphBatch, Graphs
 
 
 class Objective(Protocol):

@@ -11,9 +11,9 @@ from rich.progress import Progress
 from torch import Tensor
 
 from sstcast.benchmarks.digests import digest_tensors
-from sstcast.benchmarks.graphs import Graphs
+from sstcast.benchmarks.packed import Graphs
 from sstcast.files import alone, atomic
-from sstcast.graphs.positional import landing_probabilities, laplacian_basis
+from sstcast.graphs.positions import landing_probabilities, laplacian_basis
 from sstcast.graphs.sparse import SparseGraph
 
 FORMAT = b"2"

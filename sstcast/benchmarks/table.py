@@ -10,7 +10,7 @@ from sstcast.benchmarks.run import Result
 
 def dataset_lines(root: Path) -> Iterator[str]:
     """Yield a line for each data set: name, task, metric, split, size, licence, and whether it is below `root`."""
-    from sstcast.benchmarks.declared import DATASETS
+    from sstcast.benchmarks.registry import DATASETS
 
     columns = ("name", "task", "metric", "split", "size", "licence", f"below {root}")
     rows = [columns]

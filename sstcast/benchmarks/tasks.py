@@ -8,10 +8,10 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from sstcast.benchmarks.graphs import GraphBatch, Graphs, Split
+from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.metrics import METRICS
 from sstcast.benchmarks.objectives import Objective
-from sstcast.benchmarks.registry import Dataset
+from sstcast.benchmarks.packed import GraphBatch, Graphs, Split
 from sstcast.errors import SSTCastError
 
 NAMED = 5  # samples spelled out when a batch is described

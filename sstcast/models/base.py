@@ -5,18 +5,24 @@ from torch import Tensor, nn
 
 from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import GEOGRAPHY, Graph
-from sstcast.models.encodings import Positional, build_encoding
+from sstcast.models.positional_encodings import Positional, build_encoding
 
 
 class Backbone(nn.Module):
     """Layers that map node features to node features of the same shape.
 
     `forward(x, graph)` takes `x` of the shape the graph stores (`[B, N, width]` on a grid,
-    `[nodes, width]` on a sparse graph) and returns the same. Further losses of the last forward pass come
-    back from `auxiliary_loss()`.
+    `[nodes, width]` on a sparse graph) and returns the same.
+
+    A model may be trained in `stages`: each names a part of it that is trained before the whole. `row` names the
+    row that the model keeps for each graph (see `encode`). `eigenpairs` is how many Laplacian eigenpairs it asks
+    its graphs for.
     """
 
     width: int
+    stages: tuple[str, ...] = ()
+    row: str | None = None
+    eigenpairs = 0
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
         """Map `x` to features of the same shape."""
@@ -26,9 +32,13 @@ class Backbone(nn.Module):
         """Return the node features and, of a model that keeps one, each graph's own row `[graphs, width]`."""
         return self(x, graph), None
 
+    def enter(self, stage: str | None) -> None:
+        """Use only what is trained in `stage`, one of `stages`; use the whole model if it is None."""
+
     def auxiliary_loss(self) -> Tensor:
-        """Return what is to be added to the loss: nothing, unless a model says otherwise."""
-        return torch.zeros(())
+        """Return what the last forward pass adds to the loss: the `penalty()` of all parts that have one."""
+        penalties = [m.penalty() for m in self.modules() if hasattr(m, "penalty")]  # type: ignore[operator]
+        return torch.stack(penalties).sum() if penalties else torch.zeros(())
 
 
 class ForecastModel(nn.Module):

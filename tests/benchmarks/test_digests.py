@@ -18,8 +18,8 @@ from sstcast.benchmarks import digests
 from sstcast.benchmarks import run as run_module
 from sstcast.benchmarks.config import BenchmarkConfig, load_benchmark
 from sstcast.benchmarks.digests import digest_files
-from sstcast.benchmarks.graphs import pack
 from sstcast.benchmarks.load import load
+from sstcast.benchmarks.packed import pack
 from sstcast.benchmarks.positions import with_positions
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.benchmarks.run import run_benchmark

@@ -16,12 +16,11 @@ from torch import Tensor
 from torch_geometric import datasets as pyg
 from torch_geometric.data import Data
 
-from sstcast.benchmarks.declared import DATASETS
+from sstcast.benchmarks.dataset import WORDS, Dataset
 from sstcast.benchmarks.formats.ogb import number_words
-from sstcast.benchmarks.graphs import Loaded
 from sstcast.benchmarks.load import choose_split, load
-from sstcast.benchmarks.registry import Dataset, find_dataset
-from sstcast.benchmarks.words import WORDS
+from sstcast.benchmarks.packed import Loaded
+from sstcast.benchmarks.registry import DATASETS, find_dataset
 from sstcast.errors import SSTCastError
 
 

@@ -10,12 +10,13 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.utils import subgraph
 
 from sstcast.benchmarks.checks import check_features, check_labels
-from sstcast.benchmarks.graphs import Graphs, Loaded, check_edges, compact, pack
+from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.load import choose_split
+from sstcast.benchmarks.packed import Graphs, Loaded, check_edges, compact, pack
 from sstcast.benchmarks.positions import with_positions
-from sstcast.benchmarks.registry import Dataset, find_dataset
+from sstcast.benchmarks.registry import find_dataset
 from sstcast.errors import SSTCastError
-from sstcast.graphs.positional import landing_probabilities, laplacian_basis
+from sstcast.graphs.positions import landing_probabilities, laplacian_basis
 
 
 def make(count: int = 6, level: str = "graph") -> tuple[Graphs, list[Data]]:

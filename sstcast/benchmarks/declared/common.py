@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sstcast.benchmarks.registry import Dataset
+from sstcast.benchmarks.dataset import Dataset
 
 DROPBOX = "https://www.dropbox.com/s/"
 OGB = "http://snap.stanford.edu/ogb/data/"

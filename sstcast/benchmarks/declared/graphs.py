@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from sstcast.benchmarks.dataset import RANDOM, Categories, Dataset
 from sstcast.benchmarks.declared.common import DROPBOX, ogb
-from sstcast.benchmarks.registry import RANDOM, Categories, Dataset
 
 TU = "https://www.chrsmrrs.com/graphkerneldatasets/"
 MALNET = "http://malnet.cc.gatech.edu/"

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.declared.common import DROPBOX
-from sstcast.benchmarks.registry import Dataset
 
 BENCHMARKING = "https://data.pyg.org/datasets/benchmarking-gnns/"
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from sstcast.benchmarks.dataset import ATOMS, BONDS, Dataset
 from sstcast.benchmarks.declared.common import DROPBOX, ogb
-from sstcast.benchmarks.registry import ATOMS, BONDS, Dataset
 
 SHAPES = (
     *(f"{kind}_{axis}" for kind in ("Inertia_mass", "Inertia_valence", "length") for axis in "abc"),

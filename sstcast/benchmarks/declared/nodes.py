@@ -1,7 +1,7 @@
 """Graphs whose nodes are the samples."""
 
+from sstcast.benchmarks.dataset import RANDOM, Dataset
 from sstcast.benchmarks.declared.common import ogb
-from sstcast.benchmarks.registry import RANDOM, Dataset
 
 PLANETOID = "https://github.com/kimiyoung/planetoid/raw/master/data/"
 YANDEX = "https://github.com/yandex-research/heterophilous-graphs/raw/main/data/"

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sstcast.benchmarks.graphs import Split
+from sstcast.benchmarks.packed import Split
 from sstcast.benchmarks.pickles import REMEDY
 from sstcast.errors import SSTCastError, reading
 
