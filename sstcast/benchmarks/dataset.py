@@ -21,7 +21,6 @@ Categories = tuple[int, ...]  # how many there are in each column
 
 ATOMS: Categories = (119, 5, 12, 12, 10, 6, 6, 2, 2)  # of ogb.utils.features
 BONDS: Categories = (5, 6, 2)
-RANDOM = "random:0.7/0.15/0.15"  # for data without an official split, as in KDLGT
 
 METRICS_OF: dict[TaskName, tuple[Metric, ...]] = {  # the usual one first
     "graph-regression": ("mae",),
@@ -57,8 +56,8 @@ class Dataset:
     files: Mapping[str, str]
     task: TaskName
     metric: Metric
-    split: str
     size: str
+    split: str = "official"
     licence: str = "not stated"
     node: Categories | Literal["linear", "none"] = "linear"
     edge: Categories | Literal["linear", "none"] = "none"

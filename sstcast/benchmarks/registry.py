@@ -1,14 +1,25 @@
-"""Every data set of the five papers, in PyG's layout of files where PyG knows it."""
+"""Every data set of the five papers, as `configs/benchmarks/datasets.yaml` describes them."""
 
-from sstcast.benchmarks.dataset import Dataset
-from sstcast.benchmarks.declared.graphs import GRAPHS
-from sstcast.benchmarks.declared.images import IMAGES
-from sstcast.benchmarks.declared.molecules import MOLECULES
-from sstcast.benchmarks.declared.nodes import NODES
-from sstcast.config import suggest
+from dataclasses import fields
+from functools import cache
+from pathlib import PurePosixPath
+from typing import Any
+
+from sstcast.benchmarks.dataset import ATOMS, BONDS, Dataset
+from sstcast.config import read_config, suggest
 from sstcast.errors import SSTCastError, shorten
+from sstcast.files import packaged
 
-DATASETS = (*NODES, *GRAPHS, *IMAGES, *MOLECULES)
+FEATURES = {"atoms": ATOMS, "bonds": BONDS}
+FIELDS = {field.name for field in fields(Dataset)} - {"name", "files"}
+
+
+@cache
+def datasets() -> dict[str, Dataset]:
+    """Return every declaration by its name in lower case."""
+    groups = read_config(packaged("configs/benchmarks/datasets.yaml")).values()
+    found = [_declare(name, group | own) for group in groups for name, own in group["sets"].items()]
+    return {dataset.name.lower(): dataset for dataset in found}
 
 
 def find_dataset(name: str) -> Dataset:
@@ -16,10 +27,28 @@ def find_dataset(name: str) -> Dataset:
 
     Raises SSTCastError, suggesting the nearest name, if there is none.
     """
-    known = {dataset.name.lower(): dataset for dataset in DATASETS}
+    known = datasets()
     if name.lower() not in known:
         near = suggest(name.lower(), known)
         raise SSTCastError(
             f"no data set {shorten(name)!r}{near}; see `sstcast datasets`, or name your own YAML file"
         )
     return known[name.lower()]
+
+
+def _declare(name: str, keys: dict[str, Any]) -> Dataset:
+    words = keys | {"name": name, "lower": name.lower()}
+    files: dict[str, str] = {}
+    for address, paths in keys["files"].items():
+        for path in (text.format_map(words) for text in paths):
+            files[path] = address.format_map(words).replace("*", PurePosixPath(path).name)
+    files |= dict.fromkeys(keys.get("more", ()), address.format_map(words))  # in the archive of the others
+    values = {key: _plain(keys[key]) for key in FIELDS & keys.keys()}
+    return Dataset(name, files=files, **values | {"folder": keys["folder"].format_map(words)})
+
+
+def _plain(value: Any) -> Any:
+    """Return what a declaration holds in place of YAML's lists and names."""
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return tuple(value) if isinstance(value, list) else FEATURES.get(value, value)

@@ -1,1 +1,0 @@
-"""Declarations of data sets; `registry` collects them."""
