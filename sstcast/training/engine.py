@@ -96,7 +96,6 @@ class Trainer:
             self.fabric.device,
             total,
             self._attempt,
-            self.options.cuda_graphs,
         )
         # DistributedDataParallel goes around the model, and the compiler around both.
         self.module, self.stepper = self.fabric.setup(module, self.optimizer, _reapply_compile=not self.alone)
