@@ -10,12 +10,12 @@ from sstcast.benchmarks.packed import GraphBatch, Graphs
 from sstcast.errors import SSTCastError
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models import build_model, default_options, takes_graphs
-from sstcast.models.base import Backbone
+from sstcast.models.base import Backbone, Model
 from sstcast.models.layers import reads_edges
 from sstcast.models.positional_encodings import LaplacianEncoding, RandomWalkEncoding
 
 
-class GraphPredictor(nn.Module):
+class GraphPredictor(Model):
     """Encoders, a backbone and a head: `outputs` numbers for each graph, or for each node."""
 
     of_each_stage = "head."  # these parameters start anew in each
@@ -70,10 +70,6 @@ class GraphPredictor(nn.Module):
         if self.degree is not None:
             x = x + self.degree(batch.graph)
         return x if self.position is None else x + self.position(batch.graph)
-
-    def auxiliary_loss(self) -> Tensor:
-        """Return the backbone's."""
-        return self.backbone.auxiliary_loss()
 
 
 def build_predictor(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs, outputs: int) -> GraphPredictor:

@@ -48,7 +48,6 @@ class MessagePassing(Conv):
         self.edge = edge_linear(edge_dim, width)
 
     def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
-        """Return new node features and the edges as they were."""
         messages = add_edges(graph.source(self.neighbor(x)), self.edge, edges)
         return self.root(x) + graph.aggregate([m.relu() for m in messages], "mean"), edges
 
@@ -63,7 +62,6 @@ class GINE(Conv):
         self.edge = edge_linear(edge_dim, width)
 
     def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
-        """Return new node features and the edges as they were."""
         messages = graph.source(x)
         if self.edge is not None:
             messages = [m.relu() for m in add_edges(messages, self.edge, edges)]
@@ -86,7 +84,6 @@ class GCN(Conv):
         self.bias = nn.Parameter(torch.zeros(width))
 
     def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
-        """Return new node features and the edges as they were."""
         x = self.linear(x)
         scale = (graph.neighbors(torch.ones_like(x[..., :1])) + 1).rsqrt()
         x = x * scale
@@ -112,7 +109,6 @@ class GAT(Conv):
             self.attend_edge = nn.Parameter(nn.init.xavier_uniform_(torch.empty(heads, width // heads)))
 
     def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
-        """Return new node features and the edges as they were."""
         x = self.linear(x)
         source, target = self._score(x, self.attend_source), self._score(x, self.attend_target)
         scores = [s + t for s, t in zip(graph.source(source), graph.target(target), strict=True)]

@@ -83,7 +83,6 @@ class GPS(Backbone):
         self.layers = nn.ModuleList(built)
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
-        """Map node features to node features of the same shape."""
         edges, memory = graph.edge_attr, None
         if self.edge_encoder is not None and edges is not None:
             edges = [self.edge_encoder(e) for e in edges]

@@ -53,7 +53,6 @@ class LinearTransformer(Backbone):
         self.norm = nn.LayerNorm(width)
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
-        """Map node features to node features of the same shape."""
         y, mask = graph.dense(x)
         for layer in self.layers:
             y = layer(y, mask)

@@ -51,7 +51,6 @@ class MPNN(Backbone):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
-        """Map node features to node features of the same shape."""
         return self.encode(x, graph)[0]
 
     def encode(self, x: Tensor, graph: Graph) -> tuple[Tensor, Tensor | None]:

@@ -116,7 +116,6 @@ class Polynormer(Backbone):
         self.global_attention = stage != "local"
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
-        """Map node features to node features of the same shape."""
         x = self.dropout(x)
         total = torch.zeros_like(x)
         for layer in self.local_layers:

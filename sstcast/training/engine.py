@@ -281,6 +281,7 @@ class Trainer:
             self.state.write_history(self.run.history)
 
     def _continue(self, before: Run) -> None:
+        self.fabric.barrier()  # the first process may still be saving it
         saved, own = load_checkpoint(before.best), getattr(self.model, "of_each_stage", ())
         fresh = {name: value for name, value in self.model.state_dict().items() if name.startswith(own)}
         load_weights(self.model, saved | {"model": saved["model"] | fresh}, before.best)

@@ -20,7 +20,7 @@ from sstcast.errors import SSTCastError
 def read(folder: Path, dataset: Dataset) -> Loaded:
     """Read the graphs; there is no official split."""
     prefix = dataset.names[0].removesuffix("_A.txt")
-    owner = _whole(folder / f"{prefix}_graph_indicator.txt")
+    owner = read_numbers(folder / f"{prefix}_graph_indicator.txt", 1)[:, 0].astype(np.int64) - 1
     ends = read_numbers(folder / dataset.names[0], 2).astype(np.int64) - 1
     targets = _targets(folder, prefix, dataset)
     _check(folder, prefix, owner, ends, len(targets), dataset)
@@ -59,10 +59,6 @@ def _targets(folder: Path, prefix: str, dataset: Dataset) -> NDArray[Any]:
         remedy = "classes are whole numbers from 0 on, or -1 and 1"
         raise SSTCastError(f"{path}: line {line + 1}: label {labels[line]}; {remedy}")
     return numbered.astype(np.int64)
-
-
-def _whole(path: Path) -> NDArray[np.int64]:
-    return read_numbers(path, 1)[:, 0].astype(np.int64) - 1
 
 
 def _check(
