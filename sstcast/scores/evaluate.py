@@ -1,7 +1,6 @@
 """The verb `evaluate`: score a run on its test days beside the baselines."""
 
 import hashlib
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +83,7 @@ def _evaluate(run: Run, digest: str) -> dict[str, Any]:
         "model": run.config.model.name,
         "members": len(run.members),
         "source": data.cube.attrs["source"],
-        "data": asdict(Prepared.of(config).record()),
+        "data": Prepared.of(config).record().model_dump(),
         "protocol": config.protocol,
         "test": [str(day) for day in config.splits.test],
         "forecasts": data.windows.starts,
