@@ -23,6 +23,7 @@ import zarr
 from numcodecs import Shuffle, Zstd
 from numpy.typing import NDArray
 
+from sstcast.cf import CONVENTIONS, VARIABLES, references
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic
 from sstcast.ocean.days import BLOCK, STATUS, Day, block_of
@@ -185,10 +186,10 @@ def _create(path: Path, size: int, grid: Grid, notice: str) -> None:
     group = zarr.open_group(path, mode="w", zarr_format=2)
     group.attrs.put(
         {
-            "Conventions": "CF-1.11",
+            "Conventions": CONVENTIONS,
             "title": notice or TITLE,
             "simulated": notice,
-            "references": "Huang et al. (2021), doi:10.1175/JCLI-D-20-0166.1",
+            **references(notice or TITLE, ""),
         }
     )
     # Zstd after byte shuffling: as small as Blosc, whose threads do not always give the same bytes.
@@ -205,8 +206,8 @@ def _create(path: Path, size: int, grid: Grid, notice: str) -> None:
     axes: dict[str, tuple[str, NDArray[Any], dict[str, Any]]] = {
         "status": ("time", np.zeros(size, np.uint8), _STATUS),
         "time": ("time", np.arange(size, dtype="<i4"), _TIME),
-        "lat": ("lat", grid.lat, {"standard_name": "latitude", "units": "degrees_north"}),
-        "lon": ("lon", grid.lon, {"standard_name": "longitude", "units": "degrees_east"}),
+        "lat": ("lat", grid.lat, VARIABLES["lat"]),
+        "lon": ("lon", grid.lon, VARIABLES["lon"]),
     }
     for name, (dimension, values, attributes) in axes.items():
         group.create_array(
@@ -223,21 +224,11 @@ def _create(path: Path, size: int, grid: Grid, notice: str) -> None:
     zarr.consolidate_metadata(group.store, zarr_format=2)
 
 
-_SST: dict[str, Any] = {
-    "standard_name": "sea_surface_temperature",
-    "long_name": "daily sea surface temperature",
-    "units": "degree_Celsius",
-    "scale_factor": 0.01,
-    "ancillary_variables": "status",
-}
+_SST: dict[str, Any] = VARIABLES["sst"] | {"scale_factor": 0.01, "ancillary_variables": "status"}
 _STATUS = {
     "long_name": "origin of the day",
     "flag_values": list(range(len(STATUS))),
     "flag_meanings": " ".join(STATUS),
     "comment": "days with status 0 hold no values",
 }
-_TIME = {
-    "standard_name": "time",
-    "units": f"days since {FIRST_DAY}",
-    "calendar": "proleptic_gregorian",
-}
+_TIME = VARIABLES["time"] | {"units": f"days since {FIRST_DAY}", "calendar": "proleptic_gregorian"}
