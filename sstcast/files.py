@@ -8,14 +8,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
 from sstcast.errors import SSTCastError, in_short
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 PACKAGE = Path(__file__).parent
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -173,29 +169,3 @@ def _clear(partial: Path) -> None:
         if quiet > 2:
             return
         time.sleep(0.02)
-
-
-def write_zarr(
-    dataset: "xr.Dataset", path: Path, chunks: dict[str, int], keep: tuple[Path, int] | None = None
-) -> None:
-    """Write `dataset` as a Zarr store that plain `xr.open_zarr` opens; dimensions not in `chunks` stay whole.
-
-    With `keep = (store, n)` the first n chunks along time are linked from a store of the same layout instead
-    of being computed. Format 2, because consolidated metadata, which makes a store open in one read, is not
-    yet part of 3.
-    """
-    sizes = {str(d): chunks.get(str(d), n) for d, n in dataset.sizes.items()}
-    dataset = dataset.drop_encoding().chunk(sizes)
-    if keep is None or not keep[1]:
-        dataset.to_zarr(path, zarr_format=2, consolidated=True)
-        return
-    dataset.to_zarr(path, zarr_format=2, consolidated=True, compute=False)
-    store, whole = keep
-    fields = [str(name) for name in dataset.data_vars if "time" in dataset[name].dims]
-    for name in fields:
-        for file in (store / name).glob("[0-9]*"):
-            if int(file.name.split(".")[0]) < whole:
-                os.link(file, path / name / file.name)
-    rest = dataset[fields].isel(time=slice(whole * chunks["time"], None))
-    rest.drop_vars([c for c in rest.coords if c != "time"]).to_zarr(path, region="auto")
-    dataset.drop_dims("time").to_zarr(path, mode="a")

@@ -14,8 +14,9 @@ import pytest
 import xarray as xr
 
 from sstcast import cli
+from sstcast.cf import write_zarr
 from sstcast.errors import SSTCastError, printable
-from sstcast.files import alone, atomic, below, write_zarr
+from sstcast.files import alone, atomic, below
 from sstcast.pages.leaderboard_files import _plain
 from sstcast.training.interrupt import Interrupted
 

@@ -81,7 +81,7 @@ def digests(sst: xr.DataArray) -> xr.DataArray:
         dask="parallelized",
         output_dtypes=[np.int64],
         dask_gufunc_kwargs={"allow_rechunk": True},
-    ).assign_attrs(long_name="hash of the day's values")
+    )
 
 
 def digest_of(dataset: xr.Dataset) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from sstcast.cf import rounded
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading_later
 from sstcast.manifest import check_manifest
@@ -49,11 +50,16 @@ class Prepared:
         """Open cube and anomalies lazily; raise SSTCastError if `prepare` has not made them, or they are
         damaged.
         """
-        return open_prepared(self.cube), open_prepared(self.anomalies)
+        return rounded(open_prepared(self.cube)), rounded(open_prepared(self.anomalies))
 
     def open_statistics(self) -> tuple[xr.Dataset, xr.Dataset]:
-        """Open cube and statistics lazily; raise SSTCastError as `open` does."""
-        return open_prepared(self.cube), open_prepared(self.statistics)
+        """Open cube and statistics lazily; raise SSTCastError as `open` does.
+
+        Under the `paper` protocol the statistics are of the source's cells, and on its coordinates.
+        """
+        statistics = open_prepared(self.statistics)
+        on_source = self.data.protocol == "paper"
+        return rounded(open_prepared(self.cube)), statistics if on_source else rounded(statistics)
 
     def record(self) -> Record:
         """Return which data the stores hold; raise SSTCastError as `open` does."""

@@ -10,6 +10,7 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from sstcast.forecasting.baselines import BASELINES
 from sstcast.scores.tables import MODEL, TRUTH
 
 SIZE = (5.0, 3.6)  # inches: as wide as a phone, so that text stays legible there
@@ -22,6 +23,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "ridge": {"color": "#009E73", "linestyle": (0, (6, 2))},
     TRUTH: {"color": "black", "linewidth": 1.4},
 }
+OTHERS = ("#56B4E9", "#E69F00", "#F0E442")  # of baselines without a style of their own
 BAND = 0.2  # opacity of an interval
 
 Values = Sequence[float | None]
@@ -68,7 +70,7 @@ def by_lead(
     intervals: Mapping[str, Sequence[Sequence[float | None]]] | None = None,
     zero: bool = False,
 ) -> Chart:
-    """Draw curves over the lead in days, named as in `STYLES`; None is a gap.
+    """Draw curves over the lead in days, each of the model, the truth or a baseline; None is a gap.
 
     `intervals` holds the two ends at each lead; `zero` draws a line at 0.
     """
@@ -81,10 +83,10 @@ def by_lead(
         if not np.isfinite(line).any():
             continue
         leads = np.arange(1, len(line) + 1)
-        ax.plot(leads, line, label=name, marker="." if len(line) < 3 else None, **STYLES[name])
+        ax.plot(leads, line, label=name, marker="." if len(line) < 3 else None, **_style(name))
         if intervals and name in intervals:
             low, high = np.array(intervals[name], float).T
-            ax.fill_between(leads, low, high, color=STYLES[name]["color"], alpha=BAND, linewidth=0)
+            ax.fill_between(leads, low, high, color=_style(name)["color"], alpha=BAND, linewidth=0)
         shown = leads[np.isfinite(line)]
         parts.append(
             f"{name} {line[shown[0] - 1]:.2f} on day {shown[0]}, {line[shown[-1] - 1]:.2f} on day {shown[-1]}"
@@ -99,7 +101,7 @@ def series(index: xr.DataArray, name: str) -> Chart:
     lead = int(index["lead"])
     figure, ax = _axes("", f"{name} (°C)")
     for which in index["series"].values:
-        ax.plot(index["valid_time"], index.sel(series=which), label=_series_name(which, lead), **STYLES[which])
+        ax.plot(index["valid_time"], index.sel(series=which), label=_series_name(which, lead), **_style(which))
     ax.axhline(0, color="0.2", linewidth=0.8)
     locator = AutoDateLocator(maxticks=7)
     ax.xaxis.set_major_locator(locator)
@@ -159,6 +161,12 @@ def spread_and_error(spread: Values, error: Values) -> Chart:
         f"Spread and error of the ensemble by lead: on day 1 spread {spread[0]:.2f} and RMSE {error[0]:.2f} °C, "
         f"on day {len(spread)} spread {spread[-1]:.2f} and RMSE {error[-1]:.2f} °C.",
     )
+
+
+def _style(name: str) -> dict[str, Any]:
+    if name in STYLES:
+        return STYLES[name]
+    return {"color": OTHERS[list(BASELINES).index(name) % len(OTHERS)], "linestyle": "-."}
 
 
 def _series_name(which: str, lead: int) -> str:

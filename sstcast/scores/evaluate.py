@@ -6,9 +6,12 @@ from typing import Any
 
 import xarray as xr
 
+from sstcast import __version__
+from sstcast.cf import describe, references, write
 from sstcast.config import suggest
 from sstcast.errors import SSTCastError
-from sstcast.files import alone, atomic
+from sstcast.files import alone
+from sstcast.forecasting.baselines import BASELINES
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
 from sstcast.scores.comparison import check_comparable, compare_tables
@@ -20,8 +23,7 @@ from sstcast.scores.verification import Verification
 from sstcast.stores import open_netcdf, open_zarr
 from sstcast.training.train import check_data
 
-LAYOUT = 2  # of metrics.json and scores.nc
-BASELINES = {name: name for name in ("persistence", "climatology", "ridge")} | {"damped": "damped persistence"}
+LAYOUT = 3  # of metrics.json and scores.nc
 
 
 def scores_file(run: Run) -> Path:
@@ -74,9 +76,15 @@ def _evaluate(run: Run, digest: str) -> dict[str, Any]:
     config, data = run.config.data, Verification.of(run)
     block = block_length(config.horizon, data.windows.starts)
     tables = measure(run, data)
-    with atomic(scores_file(run)) as temporary:
-        packed = {"zlib": True, "complevel": 1, "shuffle": True}
-        tables.to_netcdf(temporary, engine="netcdf4", encoding=dict.fromkeys(tables.data_vars, packed))
+    tables = describe(
+        tables,
+        title=f"Scores of run {run.folder.name}",
+        summary="Errors, heatwaves, box means and significance of a run and of baselines over its test days",
+        source=data.cube.attrs["source"],
+        history=f"sstcast {__version__} evaluate",
+        **references(data.cube.attrs["source"], config.protocol),
+    )
+    write(tables, scores_file(run))
     found = {
         "layout": LAYOUT,
         "checkpoint": digest,
@@ -95,16 +103,17 @@ def _evaluate(run: Run, digest: str) -> dict[str, Any]:
 
 
 def reference(name: str) -> str | Run:
-    """Return the baseline called `name`, for which `damped` will do too, or the run in that folder.
+    """Return the baseline called `name`, for which its first word will do, or the run in that folder.
 
     Raises SSTCastError if it is neither.
     """
-    if baseline := BASELINES.get(name):
-        return baseline
+    baselines = {short: baseline for baseline in BASELINES for short in (baseline, baseline.split()[0])}
+    if name in baselines:
+        return baselines[name]
     if not Path(name).exists():
         known = ", ".join(BASELINES)
         raise SSTCastError(
-            f"--against {name}: neither a run's folder nor a baseline ({known}){suggest(name, BASELINES)}"
+            f"--against {name}: neither a run's folder nor a baseline ({known}){suggest(name, baselines)}"
         )
     return Run.open(Path(name))
 
