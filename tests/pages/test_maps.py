@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from sstcast.errors import SSTCastError
 from sstcast.pages.images import read_stamp, write_png
 from sstcast.pages.maps import PHONE, draw_forecast, draw_weeks
-from sstcast.pages.views import Box, View, projections
+from sstcast.pages.projection import Box, View, projections
 
 # west, south, rows, columns, degrees a cell; and a place on land and one at sea
 REGIONS = {

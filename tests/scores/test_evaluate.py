@@ -15,7 +15,7 @@ from scores.probability import crps_for_ensemble, rank_histogram
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.baselines import BASELINES
 from sstcast.forecasting.predictor import Predictor, TrainedRun
-from sstcast.pages.table import print_metrics
+from sstcast.pages.text import print_metrics
 from sstcast.runs import Run
 from sstcast.scores import evaluate as evaluate_module
 from sstcast.scores import verification as forecasts_module
