@@ -284,7 +284,7 @@ def evaluate(
     ] = "persistence",
 ) -> None:
     """Score runs on their test days beside the baselines."""
-    from sstcast.pages.table import print_metrics
+    from sstcast.pages.text import print_metrics
     from sstcast.runs import Run
     from sstcast.scores.evaluate import compare, evaluate, reference
 
@@ -301,8 +301,8 @@ def leaderboard(
     folder: Annotated[Path, typer.Argument(help="A folder of runs; the table is kept there too.")] = Path("runs"),
 ) -> None:
     """Put all evaluated runs side by side, best first."""
-    from sstcast.pages.leaderboard import leaderboard
-    from sstcast.pages.leaderboard_files import print_leaderboard, write_leaderboard
+    from sstcast.pages.leaderboard import print_leaderboard, write_leaderboard
+    from sstcast.scores.leaderboard import leaderboard
 
     contests = leaderboard(folder)
     print_leaderboard(contests)
@@ -342,7 +342,7 @@ def map_(
 def report(run: OneRun) -> None:
     """Put all that is known of a run on one page."""
     from sstcast.pages.report import write_report
-    from sstcast.pages.table import print_metrics
+    from sstcast.pages.text import print_metrics
     from sstcast.runs import Run
     from sstcast.scores.evaluate import evaluate
 

@@ -17,7 +17,7 @@ from sstcast import cli
 from sstcast.cf import write_zarr
 from sstcast.errors import SSTCastError, printable
 from sstcast.files import alone, atomic, below
-from sstcast.pages.leaderboard_files import _plain
+from sstcast.pages.leaderboard import _plain
 from sstcast.training.interrupt import Interrupted
 
 # Every verb, and a function of a room that it calls.
@@ -32,7 +32,7 @@ INSIDE = {
     "study": ("sstcast.studies.build_study", ["wl"]),
     "runs": ("sstcast.training.listing.list_runs", []),
     "evaluate": ("sstcast.scores.evaluate.reference", ["runs/a"]),
-    "leaderboard": ("sstcast.pages.leaderboard.leaderboard", []),
+    "leaderboard": ("sstcast.scores.leaderboard.leaderboard", []),
     "forecast": ("sstcast.forecasting.forecast.forecast", ["runs/a"]),
     "map": ("sstcast.runs.Run", ["runs/a"]),
     "report": ("sstcast.runs.Run", ["runs/a"]),

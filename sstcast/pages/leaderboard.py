@@ -1,188 +1,73 @@
-"""The verb `leaderboard`: many evaluated runs side by side, best first.
+"""A leaderboard on the terminal, as `leaderboard.csv` and as `leaderboard.html`."""
 
-Runs meet in a contest: the same ocean, protocol, horizon and test period. Runs whose configurations differ in
-nothing but the seed are one entry, shown with mean and standard deviation.
-"""
-
-import json
-import sys
-from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import takewhile
+import csv
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import xarray as xr
+from sstcast.files import atomic
+from sstcast.pages.templates import write_page
+from sstcast.pages.text import Sheet, open_console, p_value, print_sheet
+from sstcast.scores.leaderboard import SIGNIFICANT, Contest, Entry, Score, shown
 
-from sstcast.config import DataConfig
-from sstcast.errors import SSTCastError, printable
-from sstcast.files import below
-from sstcast.runs import Run
-from sstcast.scores.comparison import DATES
-from sstcast.scores.evaluate import LAYOUT, open_scores, scores_file
-from sstcast.scores.saved import read_metrics
-from sstcast.scores.significance import adjust, diebold_mariano, memory
-from sstcast.scores.tables import DEGREES, MODEL, STANDARDISED
-
-# What is shown of an entry: heading, units, metric.
-COLUMNS = (
-    ("RMSE", DEGREES, "rmse"),
-    ("MAE", DEGREES, "mae"),
-    ("bias", DEGREES, "bias"),
-    ("ACC", DEGREES, "acc"),
-    ("MSE*", STANDARDISED, "mse"),
+NOTE = (
+    "Mean ± standard deviation over seeds. * in standardised units, cells counted alike; the others °C by area. "
+    "p: Diebold-Mariano test against the first line, adjusted for the number of lines; "
+    f"↓ significantly worse (p < {SIGNIFICANT})."
 )
-SIGNIFICANT = 0.05
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what begins with one is computed by a spreadsheet
 
 
-@dataclass(frozen=True)
-class Score:
-    """A number and how far it spreads over seeds, None for a single run."""
-
-    mean: float | None
-    spread: float | None = None
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A line of a contest: a baseline, or runs that differ by their seed."""
-
-    name: str
-    runs: int  # 0 for a baseline
-    members: int  # of each run
-    scores: dict[tuple[str, str], Score]
-    losses: xr.DataArray  # mean squared error by date, of the contest's units
-    p_value: float = np.nan  # that it is as good as the best entry, which has none itself
-
-    @property
-    def worse(self) -> bool:
-        """Whether it is significantly worse than the best."""
-        return self.p_value < SIGNIFICANT
-
-
-@dataclass(frozen=True)
-class Contest:
-    """Entries that may be compared, best first."""
-
-    title: str
-    entries: list[Entry]
-
-
-@dataclass(frozen=True)
-class Evaluated:
-    """A run, its configuration and its metrics."""
-
-    run: Run
-    name: str
-
-    @cached_property
-    def metrics(self) -> dict[str, Any]:
-        """What `evaluate` wrote; raises SSTCastError if an older version did, or it is damaged."""
-        metrics = read_metrics(self.run.metrics, scores_file(self.run))
-        if metrics is None or metrics.get("layout") != LAYOUT:
-            raise SSTCastError(
-                f"{self.run.metrics}: damaged or of another version; run `sstcast evaluate {self.run.folder}`"
-            )
-        return metrics
-
-    @cached_property
-    def data(self) -> DataConfig:
-        """What it learnt from."""
-        return self.run.config.data
-
-    @property
-    def contest(self) -> str:
-        """What it forecast, in words."""
-        data, (first, last) = self.data, self.data.splits.test
-        ocean = f"{data.source}, {data.region}"
-        return f"{ocean}: {data.protocol} protocol, {data.horizon} days ahead, {first} to {last}"
-
-    @property
-    def recipe(self) -> str:
-        """All that distinguishes it from runs with another seed."""
-        config = self.run.config.model_dump(
-            mode="json", exclude={"name": True, "runs": True, "training": {"seed"}}
+def print_leaderboard(contests: list[Contest]) -> None:
+    """Print a table a contest, and say so where runs cannot be compared."""
+    console = open_console()
+    for contest in contests:
+        print_sheet(console, _sheet(contest))
+    console.print(NOTE, soft_wrap=True)
+    if len(contests) > 1:
+        console.print(
+            f"{len(contests)} tables: runs of other data or test periods cannot be compared", soft_wrap=True
         )
-        return json.dumps([config, self.metrics["members"]], sort_keys=True)
-
-    @cached_property
-    def problem(self) -> str | None:
-        """What keeps it from a leaderboard, None if nothing does."""
-        try:
-            return None if self.contest and self.recipe and self.losses(MODEL).size else "empty"
-        except (SSTCastError, OSError) as error:
-            return str(error)
-
-    def losses(self, method: str) -> xr.DataArray:
-        """Return the mean squared error by date in the units that this contest is decided in."""
-        units = STANDARDISED if self.data.protocol == "paper" else DEGREES
-        with open_scores(self.run) as tables:
-            return tables["mse_by_date"].sel(units=units, forecast=method).mean("lead").load()
 
 
-def leaderboard(folder: Path) -> list[Contest]:
-    """Return the contests of all evaluated runs below `folder`, the largest first.
-
-    A run that cannot be read is left out, and a line on stderr says why. Raises SSTCastError if there are none.
-    """
-    found = [file.parent for file in below(folder, "scores.nc") if Run(file.parent).metrics.exists()]
-    every = [Evaluated(Run(path), str(path.relative_to(folder))) for path in found]
-    problems = [problem for run in every if (problem := run.problem)]
-    runs = [run for run in every if not run.problem]
-    if not runs:
-        raise SSTCastError(
-            problems[0] if problems else f"{folder}: no evaluated runs; run `sstcast evaluate RUN...` first"
-        )
-    for problem in problems:
-        print(printable(f"left out: {problem}"), file=sys.stderr)
-    contests = [Contest(title, _entries(some)) for title, some in _group(runs, "contest").items()]
-    return sorted(contests, key=lambda contest: -len(contest.entries))
+def write_leaderboard(contests: list[Contest], folder: Path) -> tuple[Path, Path]:
+    """Write both files into `folder` and return their paths."""
+    table, page = folder / "leaderboard.csv", folder / "leaderboard.html"
+    with atomic(table) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        metrics = [f"{units}_{metric}{part}" for _, units, metric in shown() for part in ("", "_spread")]
+        rows.writerow(["contest", "name", "runs", "members", *metrics, "p_value"])
+        for contest in contests:
+            rows.writerows(map(_plain, [contest.title, *_record(entry)]) for entry in contest.entries)
+    write_page(page, "leaderboard.html", sheets=list(map(_sheet, contests)), note=NOTE)
+    return table, page
 
 
-def _group(runs: list[Evaluated], key: str) -> dict[str, list[Evaluated]]:
-    groups: dict[str, list[Evaluated]] = {}
-    for run in runs:
-        groups.setdefault(getattr(run, key), []).append(run)
-    return groups
+def _sheet(contest: Contest) -> Sheet:
+    header = ["seeds", *(heading for heading, *_ in shown()), "p"]
+    return Sheet(contest.title, header, [(_name(entry), _cells(entry)) for entry in contest.entries])
 
 
-def _entries(runs: list[Evaluated]) -> list[Entry]:
-    """Return the entries of a contest in order, and the baselines as its first run has them."""
-    entries = [_entry(_common_name(group), group, MODEL) for group in _group(runs, "recipe").values()]
-    entries += [_entry(name, runs[:1], name) for name in runs[0].metrics["scores"] if name != MODEL]
-    entries.sort(key=lambda entry: float(entry.losses.mean()))
-    return [entries[0], *_tested(entries[0], entries[1:], memory(runs[0].data.horizon))]
+def _name(entry: Entry) -> str:
+    return f"{entry.name} ({entry.members} members)" if entry.members > 1 else entry.name
 
 
-def _entry(name: str, runs: list[Evaluated], method: str) -> Entry:
-    def score(units: str, metric: str) -> Score:
-        values = [run.metrics["scores"][method][units][metric] for run in runs]
-        if None in values:
-            return Score(None)
-        return Score(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None)
-
-    scores = {(units, metric): score(units, metric) for _, units, metric in COLUMNS}
-    losses = xr.concat([run.losses(method) for run in runs], "run", join="inner").mean("run")
-    own = method == MODEL
-    return Entry(name, len(runs) if own else 0, runs[0].metrics["members"] if own else 1, scores, losses)
+def _cells(entry: Entry) -> list[str]:
+    p = "" if entry.p_value != entry.p_value else p_value(entry.p_value)
+    scores = [_text(score) for score in entry.scores.values()]
+    return [str(entry.runs or ""), *scores, f"{p} ↓" if entry.worse else p]
 
 
-def _tested(best: Entry, others: list[Entry], lags: int) -> list[Entry]:
-    """Test each entry against the best: Diebold-Mariano by date, p-values adjusted for their number."""
-
-    def p_value(entry: Entry) -> float:
-        losses, least = xr.align(entry.losses, best.losses, join="inner")
-        return float(diebold_mariano((losses - least).transpose(DATES).values.astype(float), lags))
-
-    adjusted = adjust(np.array([p_value(entry) for entry in others]))
-    return [replace(entry, p_value=float(p)) for entry, p in zip(others, adjusted, strict=True)]
+def _text(score: Score) -> str:
+    if score.mean is None:
+        return "-"
+    return f"{score.mean:.3f}" if score.spread is None else f"{score.mean:.3f} ± {score.spread:.3f}"
 
 
-def _common_name(runs: list[Evaluated]) -> str:
-    """Name runs after what their names begin with: `mpnn/seed-0` and `mpnn/seed-1` are `mpnn`."""
-    if len(runs) == 1:
-        return runs[0].name
-    letters = zip(*(run.name for run in runs), strict=False)
-    shared = "".join(some[0] for some in takewhile(lambda some: len(set(some)) == 1, letters))
-    return shared.rstrip("-_./").removesuffix("seed").rstrip("-_./") or ", ".join(run.name for run in runs)
+def _record(entry: Entry) -> list[object]:
+    numbers = [value for score in entry.scores.values() for value in (score.mean, score.spread)]
+    p = None if entry.p_value != entry.p_value else entry.p_value
+    return [entry.name, entry.runs, entry.members, *numbers, p]
+
+
+def _plain(cell: object) -> object:
+    """Keep a spreadsheet from taking text for a formula; numbers stay numbers."""
+    return f"'{cell}" if isinstance(cell, str) and cell[:1] in FORMULA else cell

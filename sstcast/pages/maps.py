@@ -1,7 +1,7 @@
-"""Maps of errors, skill and single forecasts, in any projection (see `views`).
+"""Maps of errors, skill and single forecasts, in any projection (see `projection`).
 
 Functions return matplotlib figures whose maps fill them; titles, degrees and colour bars lie outside and are kept
-by the tight box of `images.encode`.
+by the tight box of `images.render`.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
-from sstcast.pages.views import DEFAULT_PROJECTION, View, degrees, edges
+from sstcast.pages.projection import DEFAULT_PROJECTION, View, degrees, edges
 
 Kind = Literal["error", "difference", "skill", "temperature"]
 
@@ -61,11 +61,11 @@ PHONE = Room(3.6, 8.0)
 def draw_weeks(
     field: xr.DataArray,
     *,
-    title: str,
     label: str,
     kind: Literal["error", "difference", "skill"],
     hatched: xr.DataArray | None = None,
     hatch_label: str = "",
+    title: str = "",
     credit: str = "",
     projection: str = DEFAULT_PROJECTION,
     room: Room = SLIDE,
@@ -106,9 +106,9 @@ def draw_forecast(
     forecast: xr.DataArray,
     truth: xr.DataArray,
     *,
-    title: str,
     label: str = "Sea surface temperature (°C)",
     kind: Literal["temperature", "difference"] = "temperature",
+    title: str = "",
     credit: str = "",
     projection: str = DEFAULT_PROJECTION,
     room: Room = TALL,

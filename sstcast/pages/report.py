@@ -1,23 +1,66 @@
 """The verb `report`: all that is known of a run on one page that needs nothing else."""
 
 import datetime as dt
-from collections.abc import Callable
+import json
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+import yaml
 from rich.console import Console
 from rich.progress import track
 
-from sstcast.files import alone, atomic
-from sstcast.pages import sections
-from sstcast.pages.atlas import REFERENCE, Atlas, checkpoint_stamp, credit
-from sstcast.pages.sections import Section
+from sstcast.errors import reading
+from sstcast.files import alone
+from sstcast.pages import figures, text
+from sstcast.pages.animation import animate
+from sstcast.pages.images import png_uri, svg_uri
+from sstcast.pages.maps import PHONE
+from sstcast.pages.results import REFERENCE, Results
+from sstcast.pages.templates import write_page
+from sstcast.pages.text import Sheet
 from sstcast.runs import Run
-from sstcast.scores.evaluate import evaluate, open_scores
 from sstcast.scores.tables import DEGREES, MODEL
+from sstcast.training.listing import describe
 
 HEAD = 1000  # characters of the page in which its stamp lies
+SECTIONS = {
+    "data": "Data",
+    "training": "Training",
+    "scores": "Scores",
+    "errors": "Error by lead",
+    "maps": "Maps by lead week",
+    "indices": "Box means",
+    "heatwaves": "Marine heatwaves",
+    "ensemble": "Ensemble",
+    "cases": "Cases",
+    "configuration": "Configuration",
+    "provenance": "Provenance",
+}
+
+
+@dataclass(frozen=True)
+class Image:
+    """A picture as `data:` addresses: `narrow` on a phone, `still` in print and where motion is unwelcome."""
+
+    wide: str
+    alt: str
+    caption: str
+    narrow: str = ""
+    still: str = ""
+
+
+@dataclass
+class Section:
+    """A part of the page under a heading; what is empty is left out."""
+
+    id: str
+    title: str
+    charts: list[Image] = field(default_factory=list)
+    maps: list[Image] = field(default_factory=list)
+    tables: list[Sheet] = field(default_factory=list)
+    motion: Image | None = None
+    source: str = ""
 
 
 def write_report(run: Run) -> tuple[Path, bool]:
@@ -26,55 +69,117 @@ def write_report(run: Run) -> tuple[Path, bool]:
     Returns its path and whether there was anything to do: a page of the same checkpoints is kept.
     """
     with alone(run.forecasts):
-        return _write(run)
+        results = Results(run)
+        if run.report.is_file():
+            with run.report.open(encoding="utf-8", errors="replace") as file:
+                if results.stamp in file.read(HEAD):
+                    return run.report, False
+        write_page(
+            run.report,
+            "report.html",
+            run=run.folder.name,
+            stamp=results.stamp,
+            written=dt.datetime.now(dt.UTC).isoformat(timespec="minutes"),
+            credit=results.credit,
+            summary=_summary(results.metrics),
+            verdict=_verdict(results.metrics),
+            key=_key_figures(results.metrics),
+            sections=_sections(results),
+        )
+        return run.report, True
 
 
-def _write(run: Run) -> tuple[Path, bool]:
-    metrics, _ = evaluate(run)
-    stamp = checkpoint_stamp(metrics)
-    if run.report.is_file():
-        with run.report.open(encoding="utf-8", errors="replace") as file:
-            if stamp in file.read(HEAD):
-                return run.report, False
-    page = Environment(
-        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined
-    ).get_template("page.html")
-    html = page.render(
-        run=run.folder.name,
-        stamp=stamp,
-        written=dt.datetime.now(dt.UTC).isoformat(timespec="minutes"),
-        credit=credit(metrics),
-        summary=_summary(metrics),
-        verdict=_verdict(metrics),
-        key=_key_figures(metrics),
-        sections=_sections(run, metrics),
-    )
-    with atomic(run.report) as temporary:
-        temporary.write_text(html, encoding="utf-8")
-    return run.report, True
-
-
-def _sections(run: Run, metrics: dict[str, Any]) -> list[Section]:
-    """Return the parts of the page in order."""
-    with open_scores(run) as file:
-        tables = file[["mse_by_date", "index"]].load()
-    atlas = Atlas(run)
-    parts: list[Callable[[], Section]] = [
-        lambda: sections.data(run, metrics),
-        lambda: sections.training(run),
-        lambda: sections.scores(run, metrics),
-        lambda: sections.errors(metrics, tables),
-        lambda: sections.maps(atlas, metrics),
-        lambda: sections.indices(run, metrics, tables),
-        lambda: sections.heatwaves(run, metrics),
-        *([lambda: sections.ensemble(metrics)] if metrics["ensemble"] else []),
-        lambda: sections.cases(atlas),
-        lambda: sections.configuration(run),
-        lambda: sections.provenance(run),
-    ]
+def _sections(results: Results) -> list[Section]:
+    """Return the parts of the page in order, without those that hold nothing."""
+    sections = {name: Section(name, title) for name, title in SECTIONS.items()}
+    for name, tables in _tables(results).items():
+        sections[name].tables = tables
     console = Console(stderr=True)
-    shown = console.is_terminal
-    return [make() for make in track(parts, "report", console=console, disable=not shown, transient=True)]
+    for entry in track(
+        figures.FIGURES, "report", console=console, disable=not console.is_terminal, transient=True
+    ):
+        section = sections[entry.section]
+        for figure, alt, caption in entry.draw(results):
+            if entry.is_map:
+                (narrow,) = entry.draw(results, room=PHONE)
+                section.maps.append(Image(png_uri(figure), alt, caption, png_uri(narrow.figure)))
+            else:
+                section.charts.append(Image(svg_uri(figure), alt, caption))
+    sections["cases"].motion = _animation(results)
+    sections["configuration"].source = yaml.safe_dump(results.run.config.model_dump(mode="json"), sort_keys=False)
+    return [s for s in sections.values() if s.tables or s.charts or s.maps or s.source]
+
+
+def _tables(results: Results) -> dict[str, list[Sheet]]:
+    run, metrics = results.run, results.metrics
+    label, compared = run.folder.name, metrics["skill"][DEGREES]
+    trained = {member.folder.name: describe(member) for member in run.members}
+    header = [name for name in next(iter(trained.values())) if name != "run"]
+    return {
+        "data": [_data(run, metrics)],
+        "training": [
+            Sheet("Trained", header, [(name, [row[key] for key in header]) for name, row in trained.items()])
+        ],
+        "scores": [
+            text.overall(metrics, label),
+            text.by_lead(metrics, label),
+            *(text.versus(compared[name], name) for name in compared),
+            text.by_season(metrics, label),
+        ],
+        "indices": list(text.indices(metrics, label).values()),
+        "heatwaves": [text.heatwaves(metrics, label)],
+        "ensemble": text.ensemble(metrics),
+        "provenance": [_provenance(run)],
+    }
+
+
+def _data(run: Run, metrics: dict[str, Any]) -> Sheet:
+    config, box = run.config.data, run.config.data.box
+    named = f"{config.region}: " if isinstance(config.region, str) else ""
+    (west, east), (south, north) = box.lon, box.lat
+    return _facts(
+        "What was forecast, and from what",
+        {
+            "Source": metrics["source"],
+            "Region": f"{named}longitude {west:g} to {east:g}, latitude {south:g} to {north:g}",
+            "Tiles": f"{box.tile[0]} x {box.tile[1]} nodes of {box.coarsen} x {box.coarsen} cells of the source",
+            "Ocean": f"{metrics['ocean_cells']} nodes",
+            "Protocol": config.protocol,
+            "History and horizon": f"{config.history} days seen, {config.horizon} days forecast",
+            **{name.capitalize(): " to ".join(map(str, span)) for name, span in config.splits},
+            "Forecasts": f"{metrics['forecasts']}, one a day; intervals from blocks of {metrics['block']} days",
+        },
+    )
+
+
+def _provenance(run: Run) -> Sheet:
+    file = run.folder / "provenance.json"
+    if not file.exists():
+        return _facts("Not known: provenance.json is not there", {})
+    with reading(file, "restore it, or delete it: the report then goes without"):
+        made = json.loads(file.read_text())
+        facts = {
+            "Command": " ".join(made["command"]),
+            "Time": made["time"],
+            "sstcast": made["sstcast"],
+            "Python": made["python"],
+            "Platform": made["platform"],
+            **made["packages"],
+        }
+    return _facts("What made this run", facts)
+
+
+def _facts(title: str, facts: dict[str, Any]) -> Sheet:
+    return Sheet(title, [], [(name, [str(value)]) for name, value in facts.items()])
+
+
+def _animation(results: Results) -> Image:
+    forecast, truth = (fields["anomaly"] for fields in results.fields(results.case("median")))
+    moving, still = animate(forecast, truth, figures.ANOMALY)
+    caption = figures.describe_case(results, "median")
+    low, high = float(forecast.min()), float(forecast.max())
+    alt = f"{caption} Anomalies day by day, forecast beside observed; {low:.1f} to {high:.1f} °C forecast."
+    return Image(moving, alt, caption, still=still)
 
 
 def _summary(metrics: dict[str, Any]) -> str:

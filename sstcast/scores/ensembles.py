@@ -1,6 +1,9 @@
 """Scores of ensembles: arrays `members [M, ...]` against `truth [...]`, element by element."""
 
+from collections.abc import Iterator, Mapping
+
 import numpy as np
+import xarray as xr
 from numpy.typing import NDArray
 
 Array = NDArray[np.floating]
@@ -27,12 +30,25 @@ def rank(members: Array, truth: Array) -> NDArray[np.int64]:
     return (members < truth).sum(0)
 
 
-def spread_skill(variance: Array, mse: Array, members: int) -> Array:
-    """Return the ratio of spread to the error of the ensemble mean; 1 is reliable, below it overconfident.
+def statistics(members: Array, truth: Array) -> Iterator[tuple[str, Array]]:
+    """Yield the name and the values `[...]` of each statistic that `scores` needs; one at a time is in memory."""
+    yield "crps", crps(members, truth)
+    yield "crps_fair", crps(members, truth, fair=True)
+    yield "variance", members.var(0, ddof=1)
 
-    `variance` is the mean of the members' sample variance (ddof = 1), `mse` of the ensemble mean; the factor
+
+def scores(means: Mapping[str, xr.DataArray], members: int) -> dict[str, xr.DataArray]:
+    """Return the scores that follow from mean `statistics` and the `mse` of the ensemble mean.
+
+    `spread_skill` is the ratio of spread to error: 1 is reliable, below it overconfident. Its factor
     `(M + 1) / M` makes the two equal for a reliable ensemble of any size (Fortin et al. 2014,
     J. Hydrometeorol. 15).
     """
-    ratio: Array = np.sqrt((members + 1) / members * variance / mse)
-    return ratio
+    variance, mse = means["variance"], means["mse"]
+    return {
+        "crps": means["crps"],
+        "crps_fair": means["crps_fair"],
+        "spread": variance**0.5,
+        "rmse": mse**0.5,
+        "spread_skill": ((members + 1) / members * variance / mse) ** 0.5,
+    }

@@ -1,12 +1,12 @@
-"""Scores of forecasts, one function a metric, over any dimensions of labelled arrays.
+"""Scores of forecasts: a `Statistic` is averaged, and a `Metric` follows from averages.
 
-Every function takes `forecast` and `truth` of the same units, averages over `dims` (all if None) with
-`weights` (equal if None), ignores NaN (land) and works lazily on dask arrays. Each element counts once, with
-its weight: nothing is a mean of means.
+A metric listed in `METRICS` appears in `metrics.json`, `scores.nc`, the printed tables, the report and the
+leaderboard. Called on labelled arrays, it scores any forecast: `rmse(forecast, truth, ["time"], weights)`. Each
+element counts once, with its weight: nothing is a mean of means.
 """
 
-from collections.abc import Hashable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -15,52 +15,133 @@ Dims = Sequence[Hashable] | None
 Weights = xr.DataArray | None
 
 
-def mse(forecast: xr.DataArray, truth: xr.DataArray, dims: Dims = None, weights: Weights = None) -> xr.DataArray:
-    """Mean squared error."""
-    return _mean((forecast - truth) ** 2, dims, weights)
+class Statistic(NamedTuple):
+    """What is averaged: a function of forecast and truth, element by element, of NumPy or labelled arrays."""
+
+    name: str  # of its tables in scores.nc
+    of: Callable[[Any, Any], Any]
 
 
-def rmse(forecast: xr.DataArray, truth: xr.DataArray, dims: Dims = None, weights: Weights = None) -> xr.DataArray:
+SQUARED_ERROR = Statistic("mse", lambda forecast, truth: (forecast - truth) ** 2)
+ABSOLUTE_ERROR = Statistic("mae", lambda forecast, truth: abs(forecast - truth))
+ERROR = Statistic("bias", lambda forecast, truth: forecast - truth)
+PRODUCT = Statistic("product", lambda forecast, truth: forecast * truth)
+FORECAST_SQUARE = Statistic("forecast_square", lambda forecast, truth: forecast * forecast)
+TRUTH_SQUARE = Statistic("truth_square", lambda forecast, truth: truth * truth)
+
+
+class Metric:
+    """A score that follows from mean statistics; by default it is the mean of the only one.
+
+    Attributes:
+        name: its key in `metrics.json`.
+        heading: its name in tables.
+        about: what it is, in a sentence for the report.
+        statistics: what it follows from.
+        unit: of errors in degC.
+        in_degrees, standardised: whether tables show it of errors in degC and in standardised units.
+        by_cell: whether `scores.nc` holds it for every cell and lead week, as `NAME_by_cell`.
+    """
+
+    name: str
+    heading: str
+    about: str
+    statistics: tuple[Statistic, ...]
+    unit = "°C"
+    in_degrees = True
+    standardised = False
+    by_cell = True
+
+    def value(self, *means: Any) -> Any:
+        """Return the score, given the mean of each statistic, NumPy or labelled."""
+        (mean,) = means
+        return mean
+
+    def of(self, means: Mapping[str, Any]) -> Any:
+        """Return the score, given mean statistics by name."""
+        return self.value(*(means[statistic.name] for statistic in self.statistics))
+
+    def __call__(
+        self, forecast: xr.DataArray, truth: xr.DataArray, dims: Dims = None, weights: Weights = None
+    ) -> xr.DataArray:
+        """Score forecasts.
+
+        Args:
+            forecast: labelled values, dask-backed or not.
+            truth: what came true, in the same units. NaN in either (land) is left out.
+            dims: what is averaged over; all dimensions if None.
+            weights: of the elements; equal if None.
+        """
+        known = forecast.notnull() & truth.notnull()
+        fields = (statistic.of(forecast, truth).where(known) for statistic in self.statistics)
+        return self.value(*(f.mean(dims) if weights is None else f.weighted(weights).mean(dims) for f in fields))
+
+
+class MSE(Metric):
+    """Mean squared error, which is what the published table shows, in standardised units."""
+
+    name, heading, unit = "mse", "MSE", "°C²"
+    about = "Mean squared error."
+    statistics = (SQUARED_ERROR,)
+    in_degrees, standardised = False, True
+
+
+class RMSE(Metric):
     """Root of the mean squared error."""
-    return mse(forecast, truth, dims, weights) ** 0.5
+
+    name, heading = "rmse", "RMSE"
+    about = "Root of the mean squared error."
+    statistics = (SQUARED_ERROR,)
+    by_cell = False  # the root of `mse_by_cell`
+
+    def value(self, *means: Any) -> Any:
+        """Return the root."""
+        return means[0] ** 0.5
 
 
-def mae(forecast: xr.DataArray, truth: xr.DataArray, dims: Dims = None, weights: Weights = None) -> xr.DataArray:
+class MAE(Metric):
     """Mean absolute error."""
-    return _mean(abs(forecast - truth), dims, weights)
+
+    name, heading = "mae", "MAE"
+    about = "Mean absolute error."
+    statistics = (ABSOLUTE_ERROR,)
+    standardised = True
 
 
-def bias(forecast: xr.DataArray, truth: xr.DataArray, dims: Dims = None, weights: Weights = None) -> xr.DataArray:
+class Bias(Metric):
     """Mean of forecast minus truth."""
-    return _mean(forecast - truth, dims, weights)
+
+    name, heading = "bias", "bias"
+    about = "Mean of forecast minus observation."
+    statistics = (ERROR,)
 
 
-def acc(forecast: xr.DataArray, truth: xr.DataArray, dims: Dims = None, weights: Weights = None) -> xr.DataArray:
-    """Anomaly correlation, uncentred: both arguments are anomalies from the same climatology.
+class ACC(Metric):
+    """Anomaly correlation, uncentred: forecast and truth are anomalies from the same climatology.
 
     NaN where either has no variance about it, as the climatology itself has none.
     """
-    known = forecast.notnull() & truth.notnull()
-    squares = (_mean(field.where(known) ** 2, dims, weights) for field in (forecast, truth))
-    return correlation(_mean(forecast * truth, dims, weights), *squares)
+
+    name, heading, unit = "acc", "ACC", ""
+    about = "Uncentred correlation of anomalies from the climatology of the training years."
+    statistics = (PRODUCT, FORECAST_SQUARE, TRUTH_SQUARE)
+
+    def value(self, *means: Any) -> Any:
+        """Return the product over the root of the two squares."""
+        product, *squares = means
+        norms = squares[0] * squares[1]
+        return product / (norms * xr.where(norms > 0, 1.0, np.nan)) ** 0.5
 
 
-def correlation(product: Any, *squares: Any) -> Any:
-    """Return the mean `product` of two fields over the root of their two mean `squares`; NaN where one is 0.
+mse, rmse, mae, bias, acc = MSE(), RMSE(), MAE(), Bias(), ACC()
+METRICS: dict[str, Metric] = {metric.name: metric for metric in (mse, rmse, mae, bias, acc)}
 
-    Of NumPy or labelled arrays alike.
-    """
-    norms = squares[0] * squares[1]
-    return product / (norms * xr.where(norms > 0, 1.0, np.nan)) ** 0.5
+
+def statistics() -> dict[str, Statistic]:
+    """Return the statistics of all metrics by name, each once."""
+    return {statistic.name: statistic for metric in METRICS.values() for statistic in metric.statistics}
 
 
 def skill(error: xr.DataArray, reference: xr.DataArray) -> xr.DataArray:
-    """Mean-squared-error skill score, `1 - error / reference`; 0 is no better than the reference."""
+    """Return the mean-squared-error skill score, `1 - error / reference`; 0 is no better than the reference."""
     return 1 - error / reference.where(reference > 0)
-
-
-METRICS = {"mse": mse, "rmse": rmse, "mae": mae, "bias": bias, "acc": acc}
-
-
-def _mean(field: xr.DataArray, dims: Dims, weights: Weights) -> xr.DataArray:
-    return field.mean(dims) if weights is None else field.weighted(weights).mean(dims)

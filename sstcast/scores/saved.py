@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from sstcast.files import atomic
+from sstcast.scores.metrics import METRICS
+from sstcast.scores.tables import DEGREES, MODEL
 
 SEAL = "seal"  # SHA-256 of all else in metrics.json and of scores.nc
 
@@ -19,10 +21,14 @@ def write_metrics(path: Path, metrics: dict[str, Any], scores: Path) -> dict[str
 
 
 def read_metrics(path: Path, scores: Path) -> dict[str, Any] | None:
-    """Return what `write_metrics` wrote; None if it, or the file `scores`, is not what it was then."""
+    """Return what `write_metrics` wrote; None if it, or the file `scores`, is not what it was then.
+
+    Nor is it what it was if a metric has been added since.
+    """
     try:
         metrics = json.loads(path.read_bytes())
-        return metrics if metrics[SEAL] == _seal(metrics, scores) else None
+        complete = METRICS.keys() <= metrics["scores"][MODEL][DEGREES].keys()
+        return metrics if complete and metrics[SEAL] == _seal(metrics, scores) else None
     except (OSError, ValueError, TypeError, LookupError, RecursionError):
         return None
 

@@ -1,17 +1,23 @@
 """From the tables of a run to `metrics.json`: plain numbers, None where undefined."""
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import xarray as xr
 
-from sstcast.scores import heatwaves
+from sstcast.scores import ensembles, heatwaves
 from sstcast.scores.comparison import DATES, SEASONS, compare_errors, plain, shares
-from sstcast.scores.ensembles import spread_skill
-from sstcast.scores.metrics import METRICS
-from sstcast.scores.tables import DEGREES, MODEL, TRUTH, UNITS
-from sstcast.scores.tally import MOMENTS, metrics_of
+from sstcast.scores.metrics import METRICS, statistics
+from sstcast.scores.tables import DEGREES, MODEL, STANDARDISED, TRUTH, UNITS
 
 Metrics = dict[str, Any]
+Arrays = Mapping[str, xr.DataArray]
+
+
+def columns() -> list[tuple[str, str, str]]:
+    """Return what tables show of every metric: heading, units and name, degC first."""
+    degrees = [(m.heading, DEGREES, m.name) for m in METRICS.values() if m.in_degrees]
+    return degrees + [(f"{m.heading}*", STANDARDISED, m.name) for m in METRICS.values() if m.standardised]
 
 
 def summarise(tables: xr.Dataset, members: int) -> Metrics:
@@ -30,28 +36,28 @@ def summarise(tables: xr.Dataset, members: int) -> Metrics:
 
 
 def _scores(tables: xr.Dataset) -> Metrics:
-    dates, tiles = ({n: tables[f"{n}_by_{by}"].astype(float) for n in MOMENTS} for by in ("date", "tile"))
+    dates, tiles = ({n: tables[f"{n}_by_{by}"].astype(float) for n in statistics()} for by in ("date", "tile"))
 
-    def metrics(moments: dict[str, xr.DataArray], *dims: str) -> dict[str, xr.DataArray]:
-        return metrics_of({name: moment.mean(dims) for name, moment in moments.items()})
+    def metrics(means: Arrays) -> Arrays:
+        return {name: metric.of(means) for name, metric in METRICS.items()}
 
-    whole, by_lead = metrics(dates, DATES, "lead"), metrics(dates, DATES)
-    by_tile = metrics(tiles, "lead")
+    overall = metrics(_mean(dates, DATES, "lead"))
+    parts = {"by_lead": metrics(_mean(dates, DATES)), "by_tile": metrics(_mean(tiles, "lead"))}
     seasons = {}
     for season in SEASONS:
-        within = {name: moment.where(moment["season"] == season) for name, moment in dates.items()}
-        seasons[season] = metrics(within, DATES, "lead")
+        within = {name: values.where(values["season"] == season) for name, values in dates.items()}
+        seasons[season] = metrics(_mean(within, DATES, "lead"))
 
-    def of(at: dict[str, str]) -> Metrics:
+    def of(**at: str) -> Metrics:
+        by_season = {season: _numbers(scores, **at) for season, scores in seasons.items()}
         return {
-            **{name: _at(whole[name], at) for name in METRICS},
-            "by_lead": {name: _at(by_lead[name], at) for name in METRICS},
-            "by_tile": {name: _at(by_tile[name], at) for name in METRICS},
-            "by_season": {name: {s: _at(score[name], at) for s, score in seasons.items()} for name in METRICS},
+            **_numbers(overall, **at),
+            **{part: _numbers(scores, **at) for part, scores in parts.items()},
+            "by_season": {name: {season: of[name] for season, of in by_season.items()} for name in METRICS},
         }
 
     names = tables["forecast"].values
-    return {name: {units: of({"forecast": name, "units": units}) for units in UNITS} for name in names}
+    return {name: {units: of(forecast=name, units=units) for units in UNITS} for name in names}
 
 
 def _skill(tables: xr.Dataset, reference: str, units: str) -> Metrics:
@@ -66,56 +72,42 @@ def _skill(tables: xr.Dataset, reference: str, units: str) -> Metrics:
 
 def _heatwaves(tables: xr.Dataset) -> Metrics:
     names = ("warned", "observed", "hit", "brier")
-    means = {name: tables[f"heatwave_{name}_by_date"].astype(float).mean(DATES) for name in names}
-    by_lead = heatwaves.rates(means)
-    whole = heatwaves.rates({name: mean.mean("lead") for name, mean in means.items()})
-
-    def of(at: dict[str, str]) -> Metrics:
-        return {name: _at(score, at) for name, score in whole.items()} | {
-            "by_lead": {name: _at(score, at) for name, score in by_lead.items()}
-        }
-
-    return {name: of({"forecast": name}) for name in tables["forecast"].values}
+    means = {name: tables[f"heatwave_{name}_by_date"].astype(float) for name in names}
+    return {name: _by_lead(heatwaves.rates, means, forecast=name) for name in tables["forecast"].values}
 
 
 def _indices(index: xr.DataArray) -> Metrics:
     truth = index.sel(series=TRUTH)
     mse = ((index - truth) ** 2).mean(DATES)
-    correlation, by_lead = xr.corr(index, truth, [DATES, "lead"]), xr.corr(index, truth, DATES)
+    overall = {"rmse": mse.mean("lead") ** 0.5, "correlation": xr.corr(index, truth, [DATES, "lead"])}
+    by_lead = {"rmse": mse**0.5, "correlation": xr.corr(index, truth, DATES)}
 
-    def of(at: dict[str, str]) -> Metrics:
-        return {
-            "rmse": _at(mse.mean("lead") ** 0.5, at),
-            "correlation": _at(correlation, at),
-            "by_lead": {"rmse": _at(mse**0.5, at), "correlation": _at(by_lead, at)},
-        }
+    def of(**at: str) -> Metrics:
+        return {**_numbers(overall, **at), "by_lead": _numbers(by_lead, **at)}
 
     methods = [name for name in index["series"].values if name != TRUTH]
-    return {box: {name: of({"box": box, "series": name}) for name in methods} for box in index["box"].values}
+    return {box: {name: of(box=box, series=name) for name in methods} for box in index["box"].values}
 
 
 def _ensemble(tables: xr.Dataset, members: int) -> Metrics:
-    names = ("crps", "crps_fair", "variance", "mse")
-    means = {name: tables[f"{name}_by_date"].astype(float).mean(DATES) for name in names}
-
-    def of(means: dict[str, xr.DataArray]) -> Metrics:
-        crps, fair, variance, mse = (means[name].values for name in names)
-        return {
-            "crps": plain(crps),
-            "crps_fair": plain(fair),
-            "spread": plain(variance**0.5),
-            "rmse": plain(mse**0.5),
-            "spread_skill": plain(spread_skill(variance, mse, members)),
-        }
-
+    means = {name: tables[f"{name}_by_date"].astype(float) for name in ("crps", "crps_fair", "variance", "mse")}
     parts = ("share", "probability", "observed")
     return {
-        **of({name: mean.mean("lead") for name, mean in means.items()}),
-        "by_lead": of(means),
+        **_by_lead(lambda means: ensembles.scores(means, members), means),
         "rank_histogram": plain(tables["rank_histogram"].values),
         "reliability": {part: plain(tables[f"reliability_{part}"].values) for part in parts},
     }
 
 
-def _at(scores: xr.DataArray, at: dict[str, str]) -> Any:
-    return plain(scores.sel(at).values)
+def _by_lead(scores: Callable[[Arrays], Arrays], by_date: Arrays, **at: str) -> Metrics:
+    """Return the scores that follow from means over dates: over all leads and `by_lead`."""
+    overall, by_lead = scores(_mean(by_date, DATES, "lead")), scores(_mean(by_date, DATES))
+    return {**_numbers(overall, **at), "by_lead": _numbers(by_lead, **at)}
+
+
+def _mean(fields: Arrays, *dims: str) -> Arrays:
+    return {name: field.mean(dims) for name, field in fields.items()}
+
+
+def _numbers(scores: Arrays, **at: str) -> Metrics:
+    return {name: plain(score.sel(at).values) for name, score in scores.items()}

@@ -18,15 +18,15 @@ from sstcast.forecasting.baselines import BASELINES, Baseline, spans
 from sstcast.forecasting.predictor import Array, Predictor, TrainedRun
 from sstcast.geo import area_weights
 from sstcast.ocean.windows import Windows
-from sstcast.pages.leaderboard import leaderboard
 from sstcast.pages.report import write_report
-from sstcast.pages.table import print_metrics
+from sstcast.pages.text import print_metrics
 from sstcast.runs import Run
 from sstcast.scores import evaluate as evaluate_module
 from sstcast.scores import verification as forecasts_module
 from sstcast.scores.evaluate import compare, evaluate, reference, scores_file
 from sstcast.scores.heatwaves import threshold
 from sstcast.scores.indices import box_mean
+from sstcast.scores.leaderboard import leaderboard
 from sstcast.scores.metrics import METRICS
 from sstcast.scores.significance import adjust, diebold_mariano, memory
 from sstcast.scores.verification import Verification

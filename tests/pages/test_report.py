@@ -17,8 +17,8 @@ from PIL import Image
 
 from sstcast.files import PACKAGE
 from sstcast.pages import report
-from sstcast.pages.atlas import Atlas
 from sstcast.pages.report import write_report
+from sstcast.pages.results import Results
 from sstcast.runs import Run
 
 
@@ -72,7 +72,7 @@ def test_numbers_are_those_of_the_metrics(page: Page, evaluated: Run) -> None:
     assert "windows_per_epoch" in page.text  # the configuration, with its defaults
     assert torch.__version__ in page.text
     charts = [image["alt"] for image in page.all("img")]
-    assert any("seed-1: training loss from 0.900 to 0.700 in 3 epochs" in alt for alt in charts)
+    assert any("seed-1: " in alt and "training loss 0.90 at 1, 0.70 at 3" in alt for alt in charts)
 
 
 def test_it_needs_nothing_else(html: str, page: Page) -> None:
@@ -111,12 +111,12 @@ def test_images_are_whole_and_animations_last_as_long_as_the_forecast(page: Page
         image.load()
         if getattr(image, "is_animated", False):
             assert image.n_frames == evaluated.config.data.horizon
-    assert kinds["image/png"] == 2 * 3 + 2 * 2  # maps and cases, for desks and phones
+    assert kinds["image/png"] == 2 * (3 + 3)  # maps and cases, for desks and phones
     assert kinds["image/webp"] == 2
     (moving,) = [image for image in page.all("img") if "image/webp" in image["src"]]
     still = next(one for one in page.all("source") if "image/webp" in one["srcset"])
     assert "prefers-reduced-motion" in still["media"]
-    assert np.datetime_as_string(Atlas(evaluated).error["init_time"].values[0], unit="Y") in moving["alt"]
+    assert np.datetime_as_string(Results(evaluated).error["init_time"].values[0], unit="Y") in moving["alt"]
 
 
 def test_a_page_of_the_same_checkpoints_is_kept(
@@ -124,19 +124,18 @@ def test_a_page_of_the_same_checkpoints_is_kept(
 ) -> None:
     assert write_report(evaluated) == (evaluated.report, False)
     run = Run(Path(shutil.copytree(evaluated.folder, tmp_path / "small")))
-    metrics = json.loads(run.metrics.read_text())
-    monkeypatch.setattr(report, "evaluate", lambda run: (metrics | {"checkpoint": "another"}, True))
-    monkeypatch.setattr(report, "_sections", lambda run, metrics: [])
+    monkeypatch.setattr(report, "_sections", lambda results: [])
+    monkeypatch.setattr(Results, "stamp", "checkpoint another")
     assert write_report(run) == (run.report, True)
     assert "checkpoint another" in run.report.read_text(encoding="utf-8")
     assert write_report(run) == (run.report, False)
 
 
 def test_a_page_is_whole_or_the_last_one(evaluated: Run, html: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(run: Run, metrics: Any) -> None:
+    def fail(results: Results) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(report, "checkpoint_stamp", lambda metrics: "other")
+    monkeypatch.setattr(Results, "stamp", "other")
     monkeypatch.setattr(report, "_sections", fail)
     with pytest.raises(KeyboardInterrupt):
         write_report(evaluated)
@@ -146,15 +145,14 @@ def test_a_page_is_whole_or_the_last_one(evaluated: Run, html: str, monkeypatch:
 def test_names_of_sources_are_text_not_markup(
     evaluated: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    metrics = json.loads(evaluated.metrics.read_text())
     run = Run(Path(shutil.copytree(evaluated.folder, tmp_path / "small")))
-    source = {"source": "<b>bold</b>", "checkpoint": "third"}
-    monkeypatch.setattr(report, "evaluate", lambda run: (metrics | source, True))
-    monkeypatch.setattr(report, "_sections", lambda run, metrics: [])
+    monkeypatch.setattr(report, "_sections", lambda results: [])
+    monkeypatch.setattr(Results, "stamp", "third")
+    monkeypatch.setattr(Results, "credit", "Data: <b>bold</b>")
     page = Page(write_report(run)[0].read_text(encoding="utf-8"))
     assert "<b>bold</b>" in page.text
     assert not page.all("b")
 
 
 def test_the_page_travels_with_the_package() -> None:
-    assert (PACKAGE / "evaluation" / "page.html").exists()
+    assert all((PACKAGE / "pages" / f"{name}.html").exists() for name in ("report", "leaderboard", "table"))

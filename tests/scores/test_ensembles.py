@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 from scores.probability import crps_for_ensemble, rank_histogram
 
-from sstcast.scores.ensembles import crps, rank, spread_skill
+from sstcast.scores.ensembles import crps, rank, scores
 
 
 def drawn(members: int = 5, size: int = 400, spread: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -45,9 +45,10 @@ def test_ranks_against_scores() -> None:
 @pytest.mark.parametrize(("spread", "expected"), [(1.0, 1.0), (0.5, 0.55), (2.0, 1.6)])
 def test_spread_matches_the_error_of_a_reliable_ensemble_only(spread: float, expected: float) -> None:
     ensemble, truth = drawn(members=4, size=100_000, spread=spread)
-    variance, mse = ensemble.var(0, ddof=1).mean(), ((ensemble.mean(0) - truth) ** 2).mean()
+    means = {name: ensemble.mean() for name in ("crps", "crps_fair")}
+    means |= {"variance": ensemble.var(0, ddof=1).mean(), "mse": ((ensemble.mean(0) - truth) ** 2).mean()}
     closed = np.sqrt(5 / 4 * spread**2 / (1 + spread**2 / 4))
-    assert spread_skill(variance, mse, 4) == pytest.approx(closed, rel=0.02)
+    assert scores(means, 4)["spread_skill"] == pytest.approx(closed, rel=0.02)
     assert closed == pytest.approx(expected, abs=0.03)
     counts = np.bincount(rank(ensemble, truth), minlength=5) / 100_000
     if spread == 1:

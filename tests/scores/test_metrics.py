@@ -50,6 +50,22 @@ def test_weights_against_scikit_learn_and_scores() -> None:
     assert float(acc(forecast, truth, None, weights)) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("name", METRICS)
+def test_each_metric_leaves_nan_out_and_is_lazy_on_dask(name: str) -> None:
+    forecast, truth = pair()
+    forecast[0, 0, 0], truth[1, 1, 1] = np.nan, np.nan
+    metric, weights = METRICS[name], xr.DataArray([0.2, 1, 3, 0, 0.7], dims="cell")
+    known = (forecast.notnull() & truth.notnull()).values.ravel()
+    some = (xr.DataArray(field.values.ravel()[known], dims="case") for field in (forecast, truth))
+    expected = float(metric(*some))
+    assert float(metric(forecast, truth)) == pytest.approx(expected)
+    lazy = forecast.chunk(init_time=2), truth.chunk(init_time=3)
+    for options in ({}, {"dims": ["cell"]}, {"dims": ["init_time", "cell"], "weights": weights}):
+        found = metric(*lazy, **options)
+        assert found.chunks is not None
+        np.testing.assert_allclose(found, metric(forecast, truth, **options))
+
+
 def test_shuffled_forecasts_know_nothing() -> None:
     random = np.random.default_rng(1)
     truth = xr.DataArray(random.normal(size=200_000), dims="case")

@@ -5,8 +5,8 @@ import pytest
 import xarray as xr
 
 from sstcast.geo import area_weights
-from sstcast.scores.metrics import METRICS
-from sstcast.scores.tally import DateTally, ErrorTally, area_mean, metrics_of, week_starts, weekly
+from sstcast.scores.means import Means, area_mean, week_starts, weekly
+from sstcast.scores.metrics import METRICS, statistics
 
 STARTS, HORIZON, TILES, NODES = 23, 10, 2, 6
 DIMS = ("init_time", "lead", "tile", "node")
@@ -23,47 +23,52 @@ def forecasts() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return forecast, truth, (weights / weights.sum()).astype(np.float32)
 
 
+def statistics_of(forecast: np.ndarray, truth: np.ndarray) -> list[tuple[str, np.ndarray]]:
+    return [(name, statistic.of(forecast, truth)) for name, statistic in statistics().items()]
+
+
 @pytest.mark.parametrize("block", [1, 5, STARTS])
-def test_tallies_of_any_blocks_are_the_metrics_of_the_whole(block: int) -> None:
+def test_means_of_any_blocks_give_the_metrics_of_the_whole(block: int) -> None:
     forecast, truth, weights = forecasts()
-    tally = ErrorTally(STARTS, HORIZON, weights, by_week=True)
+    means = Means(STARTS, HORIZON, weights, mapped=True, keep="mse")
     for start in range(0, STARTS, block):
         dates = slice(start, start + block)
-        tally.add(dates, forecast[dates], truth[dates])
+        means.add(dates, statistics_of(forecast[dates], truth[dates]))
     ocean = xr.DataArray(weights > 0, dims=DIMS[2:])
     whole = [xr.DataArray(field.astype(float), dims=DIMS).where(ocean) for field in (forecast, truth)]
     area = xr.DataArray(weights.astype(float), dims=DIMS[2:])
-    for name, metric in METRICS.items():
-        by_date = metrics_of(tally.by_date)[name]
+    for metric in METRICS.values():
+        by_date = metric.of(means.by_date)
         np.testing.assert_allclose(by_date, metric(*whole, DIMS[2:], area), rtol=1e-4, atol=1e-6)
-        by_tile = metrics_of(tally.by_tile())[name]
+        by_tile = metric.of(means.by_tile)
         np.testing.assert_allclose(by_tile.T, metric(*whole, (DIMS[0], DIMS[3]), area), rtol=1e-4, atol=1e-6)
         for week, leads in enumerate((slice(0, 7), slice(7, 10))):
             part = [field.isel(lead=leads) for field in whole]
-            by_cell = np.where(ocean, metrics_of(tally.by_cell())[name][week], np.nan)
+            by_cell = np.where(ocean, metric.of(means.by_cell)[week], np.nan)
             np.testing.assert_allclose(by_cell, metric(*part, DIMS[:2]), rtol=1e-4, atol=1e-6)
     squares = (whole[0] - whole[1]).values ** 2
-    found = np.where(ocean, tally.squared_error_by_week, np.nan)
+    found = np.where(ocean, means.by_week, np.nan)
     np.testing.assert_allclose(found[:, 1], squares[:, 7:].mean(1), rtol=1e-4)
 
 
 def test_a_tile_without_ocean_has_no_scores() -> None:
     forecast, truth, weights = forecasts()
     weights[0] = 0
-    tally = ErrorTally(STARTS, HORIZON, weights / weights.sum())
-    tally.add(slice(0, STARTS), forecast, truth)
-    assert np.isnan(tally.by_tile()["mse"][0]).all()
-    assert np.isfinite(tally.by_tile()["mse"][1]).all()
+    means = Means(STARTS, HORIZON, weights / weights.sum(), mapped=True)
+    means.add(slice(0, STARTS), statistics_of(forecast, truth))
+    assert np.isnan(means.by_tile["mse"][0]).all()
+    assert np.isfinite(means.by_tile["mse"][1]).all()
 
 
-def test_date_tally_is_the_weighted_mean() -> None:
+def test_means_by_date_are_weighted() -> None:
     forecast, _, weights = forecasts()
-    tally = DateTally(STARTS, HORIZON, weights)
+    means = Means(STARTS, HORIZON, weights)
     for dates in (slice(0, 20), slice(20, STARTS)):
-        tally.add(dates, {"one": forecast[dates], "two": 2 * forecast[dates]})
+        means.add(dates, {"one": forecast[dates], "two": 2 * forecast[dates]}.items())
     expected = np.average(forecast.reshape(STARTS, HORIZON, -1), axis=-1, weights=weights.ravel())
-    np.testing.assert_allclose(tally.by_date["one"], expected, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(tally.by_date["two"], 2 * expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(means.by_date["one"], expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(means.by_date["two"], 2 * expected, rtol=1e-5, atol=1e-6)
+    assert not means.by_tile
     np.testing.assert_allclose(area_mean(forecast, weights), expected, rtol=1e-5, atol=1e-6)
 
 

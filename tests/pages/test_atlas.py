@@ -8,10 +8,13 @@ import pytest
 import xarray as xr
 
 from sstcast.errors import SSTCastError
-from sstcast.pages.atlas import Atlas, crop, draw_run
+from sstcast.pages.atlas import draw_run
+from sstcast.pages.results import Results, crop
 from sstcast.runs import Run
 from sstcast.scores.evaluate import scores_file
 from sstcast.scores.verification import Verification
+
+NAMES = ("rmse", "bias", "skill", "forecast", "best", "worst")
 
 
 def quiet(_line: str) -> None:
@@ -34,7 +37,7 @@ def test_weekly_fields_against_the_forecasts_themselves(evaluated: Run) -> None:
     forecast = xr.open_zarr(evaluated.forecasts)["sst"].values.astype(float)
     truth = Verification.of(evaluated).truth()["sst"].values.astype(float)
     error = forecast - truth
-    weekly = Atlas(evaluated).weekly
+    weekly = Results(evaluated).weekly
     for week, days in enumerate((slice(0, 7), slice(7, 8))):
         rmse = np.sqrt((error[:, days] ** 2).mean((0, 1)))
         np.testing.assert_allclose(weekly["rmse"][week], rmse, rtol=1e-4)
@@ -47,16 +50,16 @@ def test_weekly_fields_against_the_forecasts_themselves(evaluated: Run) -> None:
 
 
 def test_cases_are_the_extremes_of_the_error(evaluated: Run) -> None:
-    atlas = Atlas(evaluated)
+    results = Results(evaluated)
     with xr.open_dataset(scores_file(evaluated), engine="netcdf4") as scores:
         rmse = scores["mse_by_date"].sel(units="degC", forecast="model").mean("lead").values ** 0.5
-    assert rmse[atlas.case("best")] == rmse.min()
-    assert rmse[atlas.case("worst")] == rmse.max()
-    assert np.median(rmse) == pytest.approx(rmse[atlas.case("median")], rel=0.01)
+    assert rmse[results.case("best")] == rmse.min()
+    assert rmse[results.case("worst")] == rmse.max()
+    assert np.median(rmse) == pytest.approx(rmse[results.case("median")], rel=0.01)
 
 
 def test_a_case_is_the_forecast_of_its_day(evaluated: Run) -> None:
-    forecast, truth = Atlas(evaluated).fields(17)
+    forecast, truth = Results(evaluated).fields(17)
     stored = xr.open_zarr(evaluated.forecasts).isel(init_time=17)
     np.testing.assert_array_equal(forecast["sst"], stored["sst"])
     assert forecast["init_time"] == truth["init_time"] == stored["init_time"]
@@ -105,13 +108,13 @@ def test_regions_that_are_none(evaluated: Run, region: str, message: str) -> Non
 def test_maps_are_drawn_once_a_way(run: Run) -> None:
     lines: list[str] = []
     files = draw_run(run, say=lines.append)
-    assert {file.name for file in files} == {"rmse.png", "bias.png", "skill.png", "forecast.png"}
+    assert {file.name for file in files} == {f"{name}.png" for name in NAMES}
     assert lines == [str(file) for file in files]
     before = {file: file.read_bytes() for file in files}
     draw_run(run, say=lines.append)
     assert lines[-1] == f"{run.maps}: nothing to do"
     draw_run(run, "Mollweide", "170,172,-12,-10", say=lines.append)
-    assert lines[-1] == str(run.maps / "forecast.png")
+    assert lines[-1] == str(run.maps / "worst.png")
     assert all(file.read_bytes() != before[file] for file in files)
 
 

@@ -16,10 +16,10 @@ from scored_runs import configure, make_run
 
 from sstcast import cli
 from sstcast.errors import SSTCastError
-from sstcast.pages.leaderboard import leaderboard
-from sstcast.pages.leaderboard_files import print_leaderboard, write_leaderboard
+from sstcast.pages.leaderboard import print_leaderboard, write_leaderboard
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate, scores_file
+from sstcast.scores.leaderboard import leaderboard
 from sstcast.scores.saved import write_metrics
 
 
@@ -81,6 +81,18 @@ def test_seeds_are_one_entry_and_other_test_periods_another_table(runs: Path, ev
     assert [entry.worse for entry in entries][:: len(entries) - 1] == [False, True]
     losses = [float(entry.losses.mean()) for entry in entries]
     assert losses == sorted(losses)
+
+
+def test_another_ocean_of_the_same_name_is_another_table(evaluated: Run, tmp_path: Path) -> None:
+    copy(evaluated, tmp_path / "here", 0.1)
+    there = copy(evaluated, tmp_path / "there")
+    metrics = json.loads(there.metrics.read_text())
+    metrics["data"]["test"] = "0123456789"
+    write_metrics(there.metrics, metrics, scores_file(there))
+    contests = leaderboard(tmp_path)
+    assert [len(contest.entries) for contest in contests] == [5, 5]
+    assert len({contest.title for contest in contests}) == 2
+    assert [contest.title for contest in contests if contest.title.endswith("(test days 01234567)")]
 
 
 def test_an_equal_entry_is_not_marked(evaluated: Run, tmp_path: Path) -> None:

@@ -1,0 +1,252 @@
+"""The figures of a report, and the maps of the verb `map`: one function each, listed once in `FIGURES`."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from sstcast.pages.curves import draw_curves
+from sstcast.pages.maps import draw_forecast, draw_weeks
+from sstcast.pages.results import REFERENCE, Results
+from sstcast.pages.text import BOXES
+from sstcast.scores.metrics import METRICS
+from sstcast.scores.significance import FDR, skill_interval
+from sstcast.scores.tables import DEGREES, MODEL, TRUTH
+from sstcast.training.listing import read_history
+
+ANOMALY = "SST anomaly (°C)"
+
+
+class Picture(NamedTuple):
+    """A figure, what it shows in words, and its caption."""
+
+    figure: Figure
+    alt: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A figure of the report, or several of a kind.
+
+    Attributes:
+        name: of its file, if it is a map.
+        title: in a word or two.
+        section: of the report, one of `report.SECTIONS`.
+        draw: makes the pictures of some `Results`, none where they do not apply. One that makes a map makes one
+            picture, and takes the options `title`, `credit`, `projection` and `room` of `maps.draw_weeks`.
+        is_map: whether the verb `map` draws it, and the report once more for narrow screens.
+    """
+
+    name: str
+    title: str
+    section: str
+    draw: Callable[..., Iterable[Picture]]
+    is_map: bool = False
+
+
+def training(results: Results) -> Iterator[Picture]:
+    """Training loss and validation score of each member, by epoch."""
+    for member in results.run.members:
+        if not member.history.exists():
+            continue
+        history = read_history(member.history)
+        score = next(column for column in history if column.startswith("validation_"))
+        label = score.replace("_", " ").replace("mse", "MSE")
+        curves = {"training loss": history["train_loss"].values, label: history[score].values}
+        epochs, best = history["epoch"].values + 1, int(history[score].argmin())
+        figure, alt = draw_curves(curves, "Standardised units", across="Epoch", x=epochs)
+        figure.axes[0].plot(
+            epochs[best], history[score][best], "o", markersize=11, fillstyle="none", color="black"
+        )
+        caption = f"{member.folder.name}: training loss and validation score; the ring marks the weights used."
+        yield Picture(figure, f"{member.folder.name}: {alt} Best: epoch {epochs[best]}.", caption)
+
+
+def error_by_lead(results: Results) -> Iterator[Picture]:
+    """Every metric that tables show in degC, by lead; the RMSE with intervals."""
+    block, error = results.metrics["block"], results.tables["mse_by_date"].sel(units=DEGREES)
+    intervals = {name: _rmse_interval(error.sel(forecast=name), block) for name in (MODEL, REFERENCE)}
+    scores = {name: of[DEGREES]["by_lead"] for name, of in results.metrics["scores"].items()}
+    for metric in METRICS.values():
+        if metric.in_degrees:
+            up = f"{metric.heading} ({metric.unit})" if metric.unit else metric.heading
+            bands = intervals if metric.name == "rmse" else {}
+            figure, alt = draw_curves({name: of[metric.name] for name, of in scores.items()}, up, bands=bands)
+            yield Picture(figure, alt, f"{metric.about} {_about_bands(results)}" if bands else metric.about)
+
+
+def skill_by_lead(results: Results) -> Iterator[Picture]:
+    """The share of each baseline's error that the model saves."""
+    compared = {name: of for name, of in results.metrics["skill"][DEGREES].items() if name != "climatology"}
+    bands = {name: of["by_lead_interval"] for name, of in compared.items()}
+    curves = {name: of["by_lead"] for name, of in compared.items()}
+    caption = "Share of a baseline's mean squared error that the model saves; above 0 it is better."
+    yield Picture(*draw_curves(curves, "Skill", bands=bands), f"{caption} {_about_bands(results)}")
+
+
+def rmse_map(results: Results, **options: Any) -> list[Picture]:
+    """RMSE by lead week."""
+    caption = "Root mean squared error by lead week."
+    return [_weeks(results, "rmse", "RMSE (°C)", caption, kind="error", **options)]
+
+
+def bias_map(results: Results, **options: Any) -> list[Picture]:
+    """Bias by lead week."""
+    caption = "Mean of forecast minus observation by lead week."
+    return [_weeks(results, "bias", "Forecast − observed (°C)", caption, kind="difference", **options)]
+
+
+def skill_map(results: Results, **options: Any) -> list[Picture]:
+    """Skill over persistence by lead week, hatched where it is not significant."""
+    compared = results.metrics["skill"][DEGREES][REFERENCE]
+    shares = enumerate(zip(compared["better"], compared["worse"], strict=True), 1)
+    told = [f"{b:.0%} and {w:.0%} in week {week}" for week, (b, w) in shares if b is not None]
+    caption = (
+        f"Skill over {REFERENCE} by lead week; above 0 the model is better. Hatched: not significant by "
+        f"a Diebold-Mariano test with false discoveries held at {FDR:.0%}. Cells where it is significantly better "
+        f"and worse: {', '.join(told)}."
+    )
+    label = f"1 − MSE / MSE of {REFERENCE} (above 0: better)"
+    hatched = {
+        "hatched": results.weekly["hatched"],
+        "hatch_label": f"not significant (false discoveries ≤ {FDR:.0%})",
+    }
+    return [_weeks(results, "skill", label, caption, kind="skill", **hatched, **options)]
+
+
+def median_forecast(results: Results, **options: Any) -> list[Picture]:
+    """The forecast of median error beside what came true, in degC."""
+    return [_case(results, "median", "sst", **options)]
+
+
+def best_forecast(results: Results, **options: Any) -> list[Picture]:
+    """The forecast of lowest error beside what came true, as anomalies."""
+    return [_case(results, "best", "anomaly", label=ANOMALY, kind="difference", **options)]
+
+
+def worst_forecast(results: Results, **options: Any) -> list[Picture]:
+    """The forecast of highest error beside what came true, as anomalies."""
+    return [_case(results, "worst", "anomaly", label=ANOMALY, kind="difference", **options)]
+
+
+def indices(results: Results) -> Iterator[Picture]:
+    """The mean of each box over the test days, and its correlation with the observed one by lead."""
+    for box, scores in results.metrics["indices"].items():
+        index = results.tables["index"].sel(box=box, series=[TRUTH, MODEL, REFERENCE]).isel(lead=-1)
+        days, up = index["valid_time"].values, f"{BOXES[box]} (°C)"
+        curves = {name: index.sel(series=name).values for name in index["series"].values}
+        caption = f"{BOXES[box]}: anomaly of the last day forecast, as observed (truth) and as forecast."
+        yield Picture(*draw_curves(curves, up, across="day", x=days), caption)
+        correlation = {name: of["by_lead"]["correlation"] for name, of in scores.items()}
+        label = f"{BOXES[box]}: correlation"
+        yield Picture(*draw_curves(correlation, label), f"{label} with the observed one.")
+
+
+def heatwaves(results: Results) -> Iterator[Picture]:
+    """How well heatwave days are forecast, by lead."""
+    found = results.metrics["heatwaves"]
+    captions = {
+        "Brier score": "Mean squared error of the probability of a heatwave day: one warmer than the 90th "
+        "percentile of its time of the year in the training years (Hobday et al. 2016). In the test period "
+        f"{found[MODEL]['observed']:.1%} of days were.",
+        "Hit rate": "Share of the heatwave days that were forecast.",
+        "False alarm ratio": "Share of the heatwave days forecast that did not come true.",
+    }
+    for key, (label, caption) in zip(("brier", "hit_rate", "false_alarm_ratio"), captions.items(), strict=True):
+        yield Picture(*draw_curves({name: of["by_lead"][key] for name, of in found.items()}, label), caption)
+
+
+def spread(results: Results) -> Iterator[Picture]:
+    """Spread of an ensemble and error of its mean, by lead."""
+    if found := results.metrics["ensemble"]:
+        curves = {"RMSE of the mean": found["by_lead"]["rmse"], "spread": found["by_lead"]["spread"]}
+        caption = "Standard deviation of the members and error of their mean; alike if the ensemble is reliable."
+        yield Picture(*draw_curves(curves, "°C"), caption)
+
+
+def rank_histogram(results: Results) -> Iterator[Picture]:
+    """How often so many members lie below the truth."""
+    if found := results.metrics["ensemble"]:
+        shares = found["rank_histogram"]
+        curves = {"share": shares, "reliable": [1 / len(shares)] * len(shares)}
+        across = "Members below the truth"
+        caption = "A reliable ensemble has all ranks equally often; high ends mean too little spread."
+        yield Picture(
+            *draw_curves(curves, "Share of cases", across=across, x=np.arange(len(shares))),
+            caption,
+        )
+
+
+def reliability(results: Results) -> Iterator[Picture]:
+    """How often heatwaves came true, by their probability forecast."""
+    if found := results.metrics["ensemble"]:
+        rows = zip(*(found["reliability"][part] for part in ("probability", "observed", "share")), strict=True)
+        probability, observed, share = np.array([row for row in rows if None not in row], float).T
+        curves, across = {MODEL: observed, "reliable": probability}, "Forecast probability"
+        figure, alt = draw_curves(curves, "Observed frequency", across=across, x=probability)
+        figure.axes[0].scatter(probability, observed, s=20 + 300 * share, alpha=0.7, clip_on=False)
+        caption = "How often heatwaves came true, by their probability forecast; larger points are more cases."
+        yield Picture(figure, alt, caption)
+
+
+FIGURES = [
+    Entry("training", "Training", "training", training),
+    Entry("error_by_lead", "Errors", "errors", error_by_lead),
+    Entry("skill_by_lead", "Skill", "errors", skill_by_lead),
+    Entry("rmse", "RMSE", "maps", rmse_map, is_map=True),
+    Entry("bias", "Bias", "maps", bias_map, is_map=True),
+    Entry("skill", f"Skill over {REFERENCE}", "maps", skill_map, is_map=True),
+    Entry("indices", "Box means", "indices", indices),
+    Entry("heatwaves", "Heatwaves", "heatwaves", heatwaves),
+    Entry("spread", "Spread and error", "ensemble", spread),
+    Entry("rank_histogram", "Rank histogram", "ensemble", rank_histogram),
+    Entry("reliability", "Reliability", "ensemble", reliability),
+    Entry("forecast", "Median forecast", "cases", median_forecast, is_map=True),
+    Entry("best", "Best forecast", "cases", best_forecast, is_map=True),
+    Entry("worst", "Worst forecast", "cases", worst_forecast, is_map=True),
+]
+
+
+def describe_case(results: Results, name: str) -> str:
+    """Say which forecast the `best`, `median` or `worst` is."""
+    error = results.error[results.case(name)]
+    kind = {"best": "lowest", "worst": "highest", "median": "median"}[name]
+    day = np.datetime_as_string(error["init_time"].values, unit="D")
+    return f"The forecast of the {kind} error, from {day}: RMSE {float(error):.2f} °C over all its days."
+
+
+def _case(results: Results, name: str, field: str, **options: Any) -> Picture:
+    forecast, truth = (fields[field] for fields in results.fields(results.case(name)))
+    last = (forecast - truth).isel(lead=-1)
+    text = describe_case(results, name)
+    alt = (
+        f"{text} Forecast, observation and their difference by lead; the last day's difference is "
+        f"{float(last.min()):.1f} to {float(last.max()):.1f} °C."
+    )
+    return Picture(draw_forecast(forecast, truth, **options), alt, text)
+
+
+def _weeks(results: Results, name: str, label: str, caption: str, **options: Any) -> Picture:
+    field = results.weekly[name]
+    parts = []
+    for week in field["week"].values:
+        low, middle, high = np.nanpercentile(field.sel(week=week).values, [5, 50, 95])
+        parts.append(f"week {week} median {middle:.2f}, nine tenths of the cells {low:.2f} to {high:.2f}")
+    return Picture(draw_weeks(field, label=label, **options), f"Maps of {label}: {'; '.join(parts)}.", caption)
+
+
+def _rmse_interval(error: xr.DataArray, block: int) -> list[list[float]]:
+    """Return the ends of a 95 % interval of the RMSE at each lead: the skill over a reference of error 1."""
+    values = error.transpose("init_time", "lead").values.astype(float)
+    low, high = skill_interval(values, np.ones_like(values), block)
+    ends: list[list[float]] = np.sqrt(np.stack([1 - high, 1 - low], axis=-1)).tolist()
+    return ends
+
+
+def _about_bands(results: Results) -> str:
+    block = results.metrics["block"]
+    return f"Bands hold 95 % of a moving-block bootstrap over initial dates, blocks of {block} days."

@@ -1,0 +1,113 @@
+"""What figures are drawn of: an evaluated run, its scores, and the fields of its forecasts."""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from sstcast import __version__
+from sstcast.errors import SSTCastError, reading
+from sstcast.geo import Box
+from sstcast.runs import Run
+from sstcast.scores.evaluate import LAYOUT, evaluate, open_forecasts, open_scores
+from sstcast.scores.metrics import skill
+from sstcast.scores.significance import FDR
+from sstcast.scores.tables import DEGREES, MODEL
+from sstcast.scores.verification import Verification
+
+REFERENCE = "persistence"  # of the maps of skill
+
+
+class Results:
+    """An evaluated run; its fields in degC, over all its box or over a `region` of it.
+
+    Attributes:
+        metrics: what `metrics.json` holds.
+        tables: what `scores.nc` holds, but for the squared errors of every date.
+    """
+
+    def __init__(self, run: Run, region: str | None = None) -> None:
+        """Evaluate the run if need be; raise SSTCastError if it cannot be."""
+        self.run, self.region = run, region
+        self.metrics: dict[str, Any] = evaluate(run)[0]
+        with open_scores(run) as tables:
+            self.tables = tables.drop_vars("squared_error_by_week").load()
+
+    @property
+    def stamp(self) -> str:
+        """What tells figures of this evaluation from those of another."""
+        return f"sstcast {__version__}, layout {LAYOUT}, checkpoint {self.metrics['checkpoint']}"
+
+    @property
+    def credit(self) -> str:
+        """Where the data of the maps are from."""
+        return f"Data: {self.metrics['source']}. Land: Natural Earth."
+
+    @cached_property
+    def weekly(self) -> xr.Dataset:
+        """`rmse`, `bias`, `skill` and where it is not significant, `hatched`, over `(week, lat, lon)`.
+
+        Raises SSTCastError if the run covers nothing of the region.
+        """
+        tables = self.tables.sel(units=DEGREES, drop=True)[["mse_by_cell", "bias_by_cell", "p_fdr"]]
+        cells = crop(tables, self.region)
+        error, reference = (cells["mse_by_cell"].sel(forecast=name, drop=True) for name in (MODEL, REFERENCE))
+        return xr.Dataset(
+            {
+                "rmse": error**0.5,
+                "bias": cells["bias_by_cell"].sel(forecast=MODEL, drop=True),
+                "skill": skill(error, reference),
+                "hatched": cells["p_fdr"].sel(reference=REFERENCE, drop=True) > FDR,
+            }
+        )
+
+    @cached_property
+    def error(self) -> xr.DataArray:
+        """RMSE of each forecast over its days, `init_time`."""
+        return self.tables["mse_by_date"].sel(units=DEGREES, forecast=MODEL, drop=True).mean("lead") ** 0.5
+
+    def case(self, name: str) -> int:
+        """Return the position of the `best`, `median` or `worst` forecast."""
+        order = np.argsort(self.error.values)
+        return int(order[{"best": 0, "median": len(order) // 2, "worst": -1}[name]])
+
+    def fields(self, date: int) -> tuple[xr.Dataset, xr.Dataset]:
+        """Return the forecast from the initial date at position `date`, and what came true.
+
+        Both hold `sst` and `anomaly`, its difference from the climatology of the day, over `(lead, lat, lon)`.
+        """
+        truth = self._verification.truth(slice(date, date + 1)).isel(init_time=0)
+        climatology = truth["sst"] - truth["sst_anomaly"]
+        with reading(self.run.forecasts, f"delete it and run `sstcast evaluate {self.run.folder}`"):
+            sst = open_forecasts(self.run)["sst"].isel(init_time=date).load()
+            sst, _ = xr.align(sst, climatology, join="exact")
+            forecast = xr.Dataset({"sst": sst, "anomaly": sst - climatology})
+        observed = xr.Dataset({"sst": truth["sst"], "anomaly": truth["sst_anomaly"]})
+        return crop(forecast, self.region), crop(observed, self.region)
+
+    @cached_property
+    def _verification(self) -> Verification:
+        return Verification.of(self.run)
+
+
+def crop(fields: xr.Dataset, region: str | None) -> xr.Dataset:
+    """Return the cells of `fields(..., lat, lon)` with their centre in `region`, longitudes east of its west edge.
+
+    Raises SSTCastError if there are not two rows and two columns of them.
+    """
+    if region is None:
+        return fields
+    box = Box.parse(region)
+    inside = box.contains(fields["lat"], fields["lon"])
+    rows, columns = inside.any("lon"), inside.any("lat")
+    if min(int(rows.sum()), int(columns.sum())) < 2:
+        raise SSTCastError(
+            f"--region {region}: less than two rows and columns of the forecasts; widen or leave it"
+        )
+    cells = fields.assign_coords(lon=box.eastward(fields["lon"]))
+    cells = cells.isel(lat=rows.values, lon=columns.values).sortby("lon")
+    step = float(fields["lon"][1] - fields["lon"][0])
+    lon = cells["lon"].values
+    whole = np.arange(lon[0], lon[-1] + step / 2, step)  # the box may have a gap
+    return cells.reindex(lon=whole, method="nearest", tolerance=step / 4)

@@ -1,0 +1,16 @@
+"""HTML pages from the templates beside this file."""
+
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from sstcast.files import atomic
+
+
+def write_page(path: Path, template: str, **values: Any) -> None:
+    """Write a page to `path`, whole or not at all; `values` are text, not markup."""
+    loader = FileSystemLoader(Path(__file__).parent)
+    page = Environment(loader=loader, autoescape=True, undefined=StrictUndefined).get_template(template)
+    with atomic(path) as temporary:
+        temporary.write_text(page.render(values), encoding="utf-8")

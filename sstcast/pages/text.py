@@ -1,0 +1,197 @@
+"""Metrics as small tables of text, for the terminal and for the report."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from sstcast.errors import printable
+from sstcast.scores.comparison import SEASONS
+from sstcast.scores.summary import columns
+from sstcast.scores.tables import DEGREES, MODEL, REGION
+
+Scores = dict[str, Any]
+
+BOXES = {
+    REGION: "Mean of the region",
+    "nino12": "Niño 1+2",
+    "nino3": "Niño 3",
+    "nino34": "Niño 3.4",
+    "nino4": "Niño 4",
+}
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table as text: `rows` are (name, cells)."""
+
+    title: str
+    header: list[str]
+    rows: list[tuple[str, list[str]]]
+
+
+def print_metrics(
+    metrics: Scores, label: str, against: str = "persistence", comparison: Scores | None = None
+) -> None:
+    """Print the tables of a run called `label`.
+
+    The skill is that over the baseline `against` or, with a `comparison`, over the run of that name.
+    """
+    first, last = metrics["test"]
+    console = open_console()
+    console.print(
+        f"{printable(label)}: {metrics['model']}, {metrics['protocol']} protocol, {metrics['forecasts']} "
+        f"forecasts of {metrics['ocean_cells']} ocean cells, {first} to {last}",
+        soft_wrap=True,
+    )
+    sheets = [
+        overall(metrics, label),
+        by_lead(metrics, label),
+        versus(comparison or metrics["skill"][DEGREES][against], against),
+        by_season(metrics, label),
+        heatwaves(metrics, label),
+        *(sheet for box, sheet in indices(metrics, label).items() if box != REGION),
+        *ensemble(metrics),
+    ]
+    for sheet in sheets:
+        print_sheet(console, sheet, bold=label)
+
+
+def overall(metrics: Scores, label: str) -> Sheet:
+    """Scores over all leads: degC, then standardised units, and the model's skill over each baseline."""
+
+    def cells(method: str, score: Scores) -> list[str]:
+        skill = ["", ""] if method == MODEL else _skill(metrics["skill"][DEGREES][method])
+        return [*(_number(score[units][metric]) for _, units, metric in columns()), *skill]
+
+    title = "All leads, °C (* standardised; skill: share of MSE the model saves)"
+    header = [*(heading for heading, *_ in columns()), "skill", "95 %"]
+    return _sheet(title, header, metrics["scores"], label, cells)
+
+
+def by_lead(metrics: Scores, label: str) -> Sheet:
+    """RMSE in degC on the first day, at the end of each week, and on the last day."""
+    leads = week_ends(len(metrics["scores"][MODEL][DEGREES]["by_lead"]["rmse"]))
+
+    def cells(method: str, score: Scores) -> list[str]:
+        return [_number(score[DEGREES]["by_lead"]["rmse"][lead - 1]) for lead in leads]
+
+    return _sheet("RMSE °C by lead", [f"day {lead}" for lead in leads], metrics["scores"], label, cells)
+
+
+def by_season(metrics: Scores, label: str) -> Sheet:
+    """RMSE in degC by the season of the day forecast."""
+
+    def cells(method: str, score: Scores) -> list[str]:
+        return [_number(score[DEGREES]["by_season"]["rmse"][season]) for season in SEASONS]
+
+    return _sheet("RMSE °C by season of the day forecast", list(SEASONS), metrics["scores"], label, cells)
+
+
+def versus(comparison: Scores, name: str) -> Sheet:
+    """Skill over a reference by lead, its interval, the test of equal errors, and where on the map it holds."""
+    leads = week_ends(len(comparison["by_lead"]))
+    parts = zip(comparison["by_lead"], comparison["by_lead_interval"], strict=True)
+    at = [{"overall": skill, "interval": interval} for skill, interval in parts]
+    skills = [_skill(comparison), *(_skill(at[lead - 1]) for lead in leads)]
+    p_values = [comparison["p_value"], *(comparison["by_lead_p_value"][lead - 1] for lead in leads)]
+    weeks = [None, *((lead - 1) // 7 if lead % 7 == 0 or lead == leads[-1] else None for lead in leads)]
+
+    def share(kind: str) -> list[str]:
+        return ["" if week is None else _percent(comparison[kind][week]) for week in weeks]
+
+    rows = [
+        ("skill", [skill for skill, _ in skills]),
+        ("95 % interval", [interval for _, interval in skills]),
+        ("p (equal MSE)", [p_value(p) for p in p_values]),
+        ("cells better", share("better")),
+        ("cells worse", share("worse")),
+    ]
+    title = f"Skill over {name} (cells: share of those with a significant difference, by week)"
+    return Sheet(title, ["all", *(f"day {lead}" for lead in leads)], rows)
+
+
+def heatwaves(metrics: Scores, label: str) -> Sheet:
+    """Days above the 90th percentile of the training years: how often, how well foreseen."""
+
+    def cells(method: str, score: Scores) -> list[str]:
+        shares = [_percent(score[name]) for name in ("observed", "hit_rate", "false_alarm_ratio")]
+        return [*shares, _number(score["brier"])]
+
+    header = ["observed", "hit rate", "false alarms", "Brier"]
+    return _sheet("Marine heatwave days, all leads", header, metrics["heatwaves"], label, cells)
+
+
+def indices(metrics: Scores, label: str) -> dict[str, Sheet]:
+    """RMSE and correlation of each box mean, over all leads and on the last one."""
+
+    def cells(method: str, score: Scores) -> list[str]:
+        last = score["by_lead"]
+        values = (score["rmse"], score["correlation"], last["rmse"][-1], last["correlation"][-1])
+        return [_number(value) for value in values]
+
+    header = ["RMSE", "correlation", "RMSE, last day", "correlation, last day"]
+    found = metrics["indices"].items()
+    return {box: _sheet(f"{BOXES[box]}, °C", header, scores, label, cells) for box, scores in found}
+
+
+def ensemble(metrics: Scores) -> list[Sheet]:
+    """Scores of the ensemble as one, over all leads; nothing of a single run."""
+    if not metrics["ensemble"]:
+        return []
+    names = {"crps": "CRPS", "crps_fair": "fair CRPS", "spread": "spread", "spread_skill": "spread / error"}
+    cells = [_number(metrics["ensemble"][name]) for name in names]
+    return [Sheet("Ensemble, all leads, °C", list(names.values()), [(f"{metrics['members']} members", cells)])]
+
+
+def week_ends(horizon: int) -> list[int]:
+    """Return the first day, the end of each week, and the last day."""
+    return sorted({1, horizon, *range(7, horizon + 1, 7)})
+
+
+def open_console() -> Console:
+    """Return standard output: as wide as the terminal, or 120 columns in a file, which has no edge."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = 120
+    return console
+
+
+def print_sheet(console: Console, sheet: Sheet, bold: str = "") -> None:
+    """Print a table; the row called `bold` stands out."""
+    table = Table(title=printable(sheet.title), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("", no_wrap=True)
+    for name in sheet.header:
+        table.add_column(name, justify="right", overflow="fold")
+    for name, cells in sheet.rows:
+        table.add_row(printable(name), *cells, style="bold" if name == bold else None)
+    console.print(table)
+
+
+def p_value(value: float | None) -> str:
+    """Return a p-value as text."""
+    return "-" if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _sheet(
+    title: str, header: list[str], scores: Scores, label: str, cells: Callable[[str, Scores], list[str]]
+) -> Sheet:
+    """Make a table with a row a method, the model's under the run's own name."""
+    return Sheet(title, header, [(label if m == MODEL else m, cells(m, score)) for m, score in scores.items()])
+
+
+def _skill(score: Scores) -> list[str]:
+    low, high = score["interval"]
+    interval = "-" if low is None or high is None else f"{100 * low:.0f}..{100 * high:.0f}%"
+    return [_percent(score["overall"]), interval]
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

@@ -1,0 +1,190 @@
+"""Many evaluated runs side by side, best first.
+
+Runs meet in a contest: the same ocean, protocol, horizon and test days. Runs whose configurations differ in
+nothing but the seed are one entry, with mean and standard deviation.
+"""
+
+import json
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from sstcast.errors import SSTCastError, printable
+from sstcast.files import below
+from sstcast.runs import Run
+from sstcast.scores.comparison import DATES
+from sstcast.scores.evaluate import LAYOUT, open_scores, scores_file
+from sstcast.scores.saved import read_metrics
+from sstcast.scores.significance import adjust, diebold_mariano, memory
+from sstcast.scores.summary import columns
+from sstcast.scores.tables import DEGREES, MODEL, STANDARDISED
+
+SIGNIFICANT = 0.05
+
+
+@dataclass(frozen=True)
+class Score:
+    """A number and how far it spreads over seeds, None for a single run."""
+
+    mean: float | None
+    spread: float | None = None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of a contest: a baseline, or runs that differ by their seed."""
+
+    name: str
+    runs: int  # 0 for a baseline
+    members: int  # of each run
+    scores: dict[tuple[str, str], Score]  # by units and metric
+    losses: xr.DataArray  # mean squared error by date, in the contest's units
+    p_value: float = np.nan  # that it is as good as the best entry, which has none itself
+
+    @property
+    def worse(self) -> bool:
+        """Whether it is significantly worse than the best."""
+        return self.p_value < SIGNIFICANT
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Entries that may be compared, best first."""
+
+    title: str
+    entries: list[Entry]
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """A run and its metrics."""
+
+    run: Run
+    name: str
+
+    @cached_property
+    def metrics(self) -> dict[str, Any]:
+        """What `evaluate` wrote; raises SSTCastError if an older version did, or it is damaged."""
+        metrics = read_metrics(self.run.metrics, scores_file(self.run))
+        if metrics is None or metrics.get("layout") != LAYOUT:
+            raise SSTCastError(
+                f"{self.run.metrics}: damaged or of another version; run `sstcast evaluate {self.run.folder}`"
+            )
+        return metrics
+
+    @cached_property
+    def contest(self) -> tuple[str, str]:
+        """What it forecast, in words, and the digest of its test days, empty in files that hold none."""
+        data = self.run.config.data
+        first, last = data.splits.test
+        ocean = f"{data.source}, {data.region}: {data.protocol} protocol"
+        title = f"{ocean}, {data.horizon} days ahead, {first} to {last}"
+        return title, self.metrics.get("data", {}).get("test", "")
+
+    @cached_property
+    def recipe(self) -> str:
+        """All that distinguishes it from runs with another seed."""
+        config = self.run.config.model_dump(
+            mode="json", exclude={"name": True, "runs": True, "training": {"seed"}}
+        )
+        return json.dumps([config, self.metrics["members"]], sort_keys=True)
+
+    @cached_property
+    def problem(self) -> str | None:
+        """What keeps it from a leaderboard, None if nothing does."""
+        try:
+            return None if self.contest and self.recipe and self.losses(MODEL).size else "empty"
+        except (SSTCastError, OSError) as error:
+            return str(error)
+
+    def losses(self, method: str) -> xr.DataArray:
+        """Return the mean squared error by date in the units that this contest is decided in."""
+        units = STANDARDISED if self.run.config.data.protocol == "paper" else DEGREES
+        with open_scores(self.run) as tables:
+            return tables["mse_by_date"].sel(units=units, forecast=method).mean("lead").load()
+
+
+def shown() -> list[tuple[str, str, str]]:
+    """Return the columns of a leaderboard: heading, units and name of metrics; of standardised ones the MSE."""
+    return [(head, units, name) for head, units, name in columns() if units == DEGREES or name == "mse"]
+
+
+def leaderboard(folder: Path) -> list[Contest]:
+    """Return the contests of all evaluated runs below `folder`, the largest first.
+
+    A run that cannot be read is left out, and a line on stderr says why. Raises SSTCastError if there are none.
+    """
+    found = [file.parent for file in below(folder, "scores.nc") if Run(file.parent).metrics.exists()]
+    every = [Evaluated(Run(path), str(path.relative_to(folder))) for path in found]
+    problems = [problem for run in every if (problem := run.problem)]
+    runs = [run for run in every if not run.problem]
+    if not runs:
+        raise SSTCastError(
+            problems[0] if problems else f"{folder}: no evaluated runs; run `sstcast evaluate RUN...` first"
+        )
+    for problem in problems:
+        print(printable(f"left out: {problem}"), file=sys.stderr)
+    groups = _groups((run.contest, run) for run in runs)
+    titles = Counter(title for title, _ in groups)
+    contests = []
+    for (title, digest), some in groups.items():
+        same_name = f" (test days {digest[:8] or 'without a digest'})" if titles[title] > 1 else ""
+        contests.append(Contest(title + same_name, _entries(some)))
+    return sorted(contests, key=lambda contest: -len(contest.entries))
+
+
+def _groups(runs: Iterable[tuple[Any, Evaluated]]) -> dict[Any, list[Evaluated]]:
+    groups: dict[Any, list[Evaluated]] = defaultdict(list)
+    for key, run in runs:
+        groups[key].append(run)
+    return groups
+
+
+def _entries(runs: list[Evaluated]) -> list[Entry]:
+    """Return the entries of a contest in order, and the baselines as its first run has them."""
+    groups = _groups((run.recipe, run) for run in runs).values()
+    entries = [_entry(_common_name(group), group, MODEL) for group in groups]
+    entries += [_entry(name, runs[:1], name) for name in runs[0].metrics["scores"] if name != MODEL]
+    entries.sort(key=lambda entry: float(entry.losses.mean()))
+    return [entries[0], *_tested(entries[0], entries[1:], memory(runs[0].run.config.data.horizon))]
+
+
+def _entry(name: str, runs: list[Evaluated], method: str) -> Entry:
+    def score(units: str, metric: str) -> Score:
+        values = [run.metrics["scores"][method][units][metric] for run in runs]
+        if None in values:
+            return Score(None)
+        return Score(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None)
+
+    scores = {(units, metric): score(units, metric) for _, units, metric in shown()}
+    losses = xr.concat([run.losses(method) for run in runs], "run", join="inner").mean("run")
+    own = method == MODEL
+    return Entry(name, len(runs) if own else 0, runs[0].metrics["members"] if own else 1, scores, losses)
+
+
+def _tested(best: Entry, others: list[Entry], lags: int) -> list[Entry]:
+    """Test each entry against the best: Diebold-Mariano by date, p-values adjusted for their number."""
+
+    def p_value(entry: Entry) -> float:
+        losses, least = xr.align(entry.losses, best.losses, join="inner")
+        return float(diebold_mariano((losses - least).transpose(DATES).values.astype(float), lags))
+
+    adjusted = adjust(np.array([p_value(entry) for entry in others]))
+    return [replace(entry, p_value=float(p)) for entry, p in zip(others, adjusted, strict=True)]
+
+
+def _common_name(runs: list[Evaluated]) -> str:
+    """Name runs after what their names begin with: `mpnn/seed-0` and `mpnn/seed-1` are `mpnn`."""
+    if len(runs) == 1:
+        return runs[0].name
+    letters = zip(*(run.name for run in runs), strict=False)
+    shared = "".join(some[0] for some in takewhile(lambda some: len(set(some)) == 1, letters))
+    return shared.rstrip("-_./").removesuffix("seed").rstrip("-_./") or ", ".join(run.name for run in runs)

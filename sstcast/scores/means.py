@@ -1,0 +1,65 @@
+"""Means over forecasts that come a block of initial dates at a time, so that no field need be held whole."""
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.floating]
+
+
+class Means:
+    """Mean statistics of one method's forecasts, by name; land nodes may hold anything, their weight is 0.
+
+    Attributes:
+        by_date: area means `[starts, horizon]`.
+        by_tile: means `[tile, horizon]` over dates and the tile's area, NaN for a tile without ocean.
+        by_cell: means `[week, tile, N]` over dates and the days of a lead week.
+        by_week: of the statistic `keep` the means `[starts, week, tile, N]` over the days of a lead week.
+
+    All but `by_date` only if `mapped`.
+    """
+
+    def __init__(self, starts: int, horizon: int, weights: Array, *, mapped: bool = False, keep: str = "") -> None:
+        """Take the size of the split and `weights [tile, N]`, which sum to 1."""
+        self.shape, self.weights, self.mapped, self.keep = (starts, horizon), weights, mapped, keep
+        area = weights.sum(-1, keepdims=True)
+        self.within_tiles = weights / np.where(area > 0, area, np.nan)
+        self.by_date: dict[str, Array] = {}
+        self.by_tile: dict[str, Array] = {}
+        self.by_cell: dict[str, Array] = {}
+        self.by_week = np.empty((starts if keep else 0, len(week_starts(horizon)), *weights.shape), np.float32)
+
+    def add(self, dates: slice, fields: Iterable[tuple[str, Array]]) -> None:
+        """Take in the statistics of `dates`, each a name and `[dates, horizon, tile, N]`, one after the other."""
+        for name, values in fields:
+            values = values.astype(np.float32, copy=False)  # a statistic may be true or false
+            means = self.by_date.setdefault(name, np.full(self.shape, np.nan, np.float32))
+            means[dates] = area_mean(values, self.weights)
+            if self.mapped:
+                part = values.sum(0, dtype=float) / self.shape[0]
+                self.by_tile[name] = self.by_tile.get(name, 0) + np.einsum("ltn,tn->tl", part, self.within_tiles)
+                self.by_cell[name] = self.by_cell.get(name, 0) + weekly(part, 0)
+            if name == self.keep:
+                self.by_week[dates] = weekly(values, 1)
+
+
+def week_starts(horizon: int) -> NDArray[np.int64]:
+    """Return the positions at which lead weeks begin; the last may be short."""
+    return np.arange(0, horizon, 7)
+
+
+def weekly(by_lead: Array, axis: int) -> Array:
+    """Average over the days of each lead week along `axis`."""
+    starts = week_starts(by_lead.shape[axis])
+    days = np.diff(np.append(starts, by_lead.shape[axis])).astype(by_lead.dtype)
+    shape = [1] * by_lead.ndim
+    shape[axis] = len(days)
+    mean: Array = np.add.reduceat(by_lead, starts, axis) / days.reshape(shape)
+    return mean
+
+
+def area_mean(field: Array, weights: Array) -> Array:
+    """Return the mean `[...]` of `field [..., tile, N]` with `weights [tile, N]`, which sum to 1."""
+    mean: Array = field.reshape(*field.shape[:-2], -1) @ weights.ravel().astype(field.dtype)
+    return mean

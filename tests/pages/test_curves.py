@@ -1,0 +1,91 @@
+"""Charts: the curves drawn are those given, and the text says so."""
+
+import base64
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from sstcast.pages import figures
+from sstcast.pages.curves import draw_curves
+from sstcast.pages.images import svg_uri
+from sstcast.pages.results import Results
+from sstcast.runs import Run
+
+
+def lines(figure):
+    (ax,) = figure.axes
+    return {line.get_label(): line for line in ax.lines}
+
+
+def test_curves_by_lead_with_gaps_and_intervals():
+    curve, low, high = [0.25, 0.5, None, 1.0], [0.2, 0.4, None, 0.9], [0.3, 0.6, None, 1.1]
+    figure, alt = draw_curves(
+        {"model": curve, "persistence": [1.0, 2.0, 3.0, 4.0], "climatology": [None] * 4, "mine": [1, 2, 3, 5]},
+        "RMSE (°C)",
+        bands={"model": list(zip(low, high, strict=True))},
+    )
+    drawn = lines(figure)
+    assert set(drawn) == {"model", "persistence", "mine"}  # nothing is known of climatology
+    np.testing.assert_array_equal(drawn["model"].get_ydata(), [0.25, 0.5, np.nan, 1.0])
+    np.testing.assert_array_equal(drawn["model"].get_xdata(), [1, 2, 3, 4])
+    (band,) = figure.axes[0].collections
+    corners = np.concatenate([path.vertices for path in band.get_paths()])
+    assert {0.2, 0.4, 0.3, 0.6} <= set(corners[:, 1])
+    assert alt == (
+        "RMSE (°C) over Lead (days): model 0.25 at 1, 1.00 at 4; persistence 1.00 at 1, 4.00 at 4; "
+        "mine 1.00 at 1, 5.00 at 4."
+    )
+    assert len({line.get_color() for line in drawn.values()}) == 3
+
+
+def test_days_and_values_below_zero():
+    days = np.datetime64("2020-01-29", "ns") + np.arange(59) * np.timedelta64(1, "D")
+    wave = np.sin(np.arange(59) / 5)
+    figure, alt = draw_curves({"truth": wave, "model": -wave}, "Niño 3.4", across="day", x=days)
+    assert lines(figure)["truth"].get_xdata()[0] == np.datetime64("2020-01-29")
+    np.testing.assert_array_equal(lines(figure)["model"].get_ydata(), -wave)
+    assert "truth 0.00 at 2020-01-29" in alt
+    assert [line for line in figure.axes[0].lines if set(line.get_ydata()) == {0}]
+
+
+def test_training_marks_the_best_epoch_of_each_member(evaluated: Run):
+    pictures = list(figures.training(Results(evaluated)))
+    assert [picture.caption[:6] for picture in pictures] == ["seed-0", "seed-1"]
+    for seed, picture in enumerate(pictures):
+        (ring,) = [line for line in picture.figure.axes[0].lines if line.get_fillstyle() == "none"]
+        assert (ring.get_xdata()[0], ring.get_ydata()[0]) == (2, 0.625 + seed)
+        assert "training loss 0.90 at 1, 0.70 at 3" in picture.alt
+
+
+def test_a_run_without_a_history_has_no_training_curves(evaluated: Run, tmp_path: Path):
+    results = Results(evaluated)
+    results.run = Run(tmp_path)
+    assert not list(figures.training(results))
+
+
+def test_charts_of_an_ensemble(evaluated: Run):
+    results = Results(evaluated)
+    found = results.metrics["ensemble"]
+    (histogram,) = figures.rank_histogram(results)
+    np.testing.assert_allclose(lines(histogram.figure)["share"].get_ydata(), found["rank_histogram"])
+    assert lines(histogram.figure)["reliable"].get_ydata()[0] == pytest.approx(1 / 3)
+    (diagram,) = figures.reliability(results)
+    told = found["reliability"]
+    np.testing.assert_allclose(lines(diagram.figure)["model"].get_xdata(), told["probability"])
+    np.testing.assert_allclose(lines(diagram.figure)["model"].get_ydata(), told["observed"])
+    (spread,) = figures.spread(results)
+    np.testing.assert_allclose(lines(spread.figure)["spread"].get_ydata(), found["by_lead"]["spread"])
+    results.metrics["ensemble"] = None
+    assert not [*figures.rank_histogram(results), *figures.reliability(results), *figures.spread(results)]
+
+
+def test_an_svg_is_whole_and_always_the_same():
+    first, second = (svg_uri(draw_curves({"spread": [0.1, 0.2]}, "°C")[0]) for _ in range(2))
+    assert first == second
+    kind, content = first.split(",")
+    assert kind == "data:image/svg+xml;base64"
+    root = ElementTree.fromstring(base64.b64decode(content))
+    assert re.fullmatch(r"[\d.]+pt", root.attrib["width"])

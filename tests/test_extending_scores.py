@@ -1,0 +1,91 @@
+"""What is added with one registration appears wherever its kind does."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from scored_runs import configure, make_run
+
+from sstcast.pages import figures
+from sstcast.pages.curves import draw_curves
+from sstcast.pages.leaderboard import print_leaderboard, write_leaderboard
+from sstcast.pages.report import write_report
+from sstcast.pages.text import print_metrics
+from sstcast.runs import Run
+from sstcast.scores.evaluate import evaluate, scores_file
+from sstcast.scores.leaderboard import leaderboard
+from sstcast.scores.metrics import METRICS, Metric, Statistic
+
+
+class Misses(Metric):
+    """How often the error is larger than 0.3."""
+
+    name, heading, unit = "misses", "misses", ""
+    about = "Share of errors larger than 0.3."
+    statistics = (Statistic("missed", lambda forecast, truth: abs(forecast - truth) > 0.3),)
+
+
+def missed_days(results: figures.Results) -> list[figures.Picture]:
+    """Draw a curve that nothing else draws."""
+    return [figures.Picture(*draw_curves({"model": [1, 2, 3]}, "days missed"), "Which days were missed.")]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("extending")
+
+
+@pytest.fixture(scope="module")
+def run(folder: Path, sst_file: Path) -> Run:
+    return make_run(configure(folder, sst_file))
+
+
+def test_a_metric_is_one_class(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evaluate(run)
+    monkeypatch.setitem(METRICS, "misses", Misses())
+    metrics, new = evaluate(run)
+    assert new  # what was evaluated without the metric lacks it
+    share = metrics["scores"]["ridge"]["degC"]["misses"]
+    assert 0 < share < 1
+    assert json.loads(run.metrics.read_text()) == metrics
+    assert len(metrics["scores"]["ridge"]["degC"]["by_lead"]["misses"]) == 8
+    assert set(metrics["scores"]["ridge"]["degC"]["by_season"]["misses"]) == {"DJF", "MAM", "JJA", "SON"}
+    with xr.open_dataset(scores_file(run), engine="netcdf4") as tables:
+        assert {"missed_by_date", "missed_by_tile", "misses_by_cell"} <= set(tables)
+        by_date = tables["missed_by_date"].sel(units="degC", forecast="ridge")
+        assert float(by_date.mean()) == pytest.approx(share, abs=1e-5)
+    print_metrics(metrics, "small")
+    shown = capsys.readouterr().out
+    assert "misses" in shown
+    assert f"{share:.3f}" in shown
+    contests = leaderboard(folder / "runs")
+    assert [e.scores["degC", "misses"].mean for e in contests[0].entries if e.name == "ridge"] == [share]
+    print_leaderboard(contests)
+    assert "misses" in capsys.readouterr().out
+    table, page = write_leaderboard(contests, folder)
+    assert "degC_misses" in table.read_text()
+    assert f"{share:.3f}" in page.read_text()
+    monkeypatch.setattr(figures, "FIGURES", [entry for entry in figures.FIGURES if not entry.is_map])
+    html = write_report(run)[0].read_text()
+    assert f"{share:.3f}" in html
+    assert "Share of errors larger than 0.3." in html
+
+
+def test_a_figure_is_one_function(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run.report.unlink(missing_ok=True)
+    entry = figures.Entry("missed", "Missed days", "cases", missed_days)
+    monkeypatch.setattr(figures, "FIGURES", [entry])
+    html = write_report(run)[0].read_text()
+    assert "Which days were missed." in html
+    assert "days missed over Lead (days): model 1.00 at 1, 3.00 at 3." in html
+
+
+def test_a_metric_scores_arrays_with_land_and_in_parts() -> None:
+    forecast = xr.DataArray([[0.0, 1.0, np.nan], [1.0, 1.0, 1.0]], dims=("time", "cell"))
+    truth = xr.DataArray([[0.0, 0.0, 0.0], [0.9, np.nan, 0.0]], dims=("time", "cell"))
+    assert float(Misses()(forecast, truth)) == 0.5
+    assert Misses()(forecast.chunk(time=1), truth.chunk(time=1)).chunks is not None
