@@ -12,6 +12,7 @@ from sstcast.config import suggest
 from sstcast.errors import SSTCastError
 from sstcast.files import alone
 from sstcast.forecasting.baselines import BASELINES
+from sstcast.manifest import check_manifest
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
 from sstcast.scores.comparison import check_comparable, compare_tables
@@ -39,7 +40,9 @@ def open_scores(run: Run) -> xr.Dataset:
 
 def open_forecasts(run: Run) -> xr.Dataset:
     """Open the forecasts of an evaluated run; raise SSTCastError if they are damaged."""
-    return open_zarr(run.forecasts, f"delete it and run `sstcast evaluate {run.folder}`")
+    remedy = f"delete it and run `sstcast evaluate {run.folder}`"
+    check_manifest(run.forecasts, remedy)
+    return open_zarr(run.forecasts, remedy)
 
 
 def evaluate(run: Run) -> tuple[dict[str, Any], bool]:

@@ -19,6 +19,7 @@ from sstcast.files import atomic
 from sstcast.forecasting.baselines import spans
 from sstcast.forecasting.predictor import FIELD, Array, Predictor, axes, described, in_degrees
 from sstcast.geo import from_tiles, tile_index, to_tiles
+from sstcast.manifest import write_manifest
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import Windows, cut_windows
@@ -208,3 +209,4 @@ def forecast_file(run: Run, data: Verification, dates_per_chunk: int) -> Iterato
             part.to_zarr(temporary, region={"init_time": dates, **dict.fromkeys(FIELD[1:], ALL)})
 
         yield write
+        write_manifest(temporary)
