@@ -114,7 +114,7 @@ def test_both_formats_hold_what_python_returns(shared_yaml: Path, tmp_path: Path
         assert held["lead"].values.tolist() == [1, 2, 3, 4, 5]
         for variable in got.variables:
             assert got[variable].attrs.items() <= held[variable].attrs.items()
-        for key in got.attrs.keys() - {"title", "history", "data", "forecast_recipe"}:
+        for key in got.attrs.keys() - {"date_created", "title", "history", "data", "forecast_recipe"}:
             assert held.attrs[key] == got.attrs[key]
         assert "small.nc" in held.attrs["data"]
         assert "2004-12-22..2004-12-31 (10 days)" in held.attrs["data"]

@@ -9,7 +9,7 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.transforms import AddRandomWalkPE
 from torch_geometric.utils import from_networkx, get_laplacian, to_dense_adj, to_undirected
 
-from sstcast.graphs import positional
+from sstcast.graphs import positions
 from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.positions import landing_probabilities, laplacian_basis, node_identifiers
 from sstcast.graphs.sparse import SparseGraph
@@ -67,7 +67,7 @@ def test_large_graphs_get_what_a_dense_solver_gives(graph: nx.Graph, k: int) -> 
 def test_a_pair_that_the_solver_misses_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a graph with many equal eigenvalues Lanczos may leave one out, and so does this one, twice."""
     graph = nx.grid_2d_graph(33, 33, periodic=True)
-    eigsh, calls = positional.eigsh, []
+    eigsh, calls = positions.eigsh, []
 
     def careless(operator: object, k: int, **options: object) -> tuple[np.ndarray, np.ndarray]:
         values, vectors = eigsh(operator, k + 2, **options)
@@ -75,7 +75,7 @@ def test_a_pair_that_the_solver_misses_is_found(monkeypatch: pytest.MonkeyPatch)
         keep = [i for i in range(k + 2) if i not in (2, 5)] if len(calls) == 1 else slice(2, None)
         return values[keep], vectors[:, keep]
 
-    monkeypatch.setattr(positional, "eigsh", careless)
+    monkeypatch.setattr(positions, "eigsh", careless)
     _, values = basis(edges(graph), len(graph), 12)
     monkeypatch.undo()
     assert len(calls) >= 4
@@ -159,10 +159,10 @@ def test_positions_computed_beforehand_are_taken() -> None:
     assert graph.laplacian(6)[0].shape == (8, 6)
 
 
-@pytest.mark.parametrize("entries", [positional.ENTRIES, 5 * 32, 1])
+@pytest.mark.parametrize("entries", [positions.ENTRIES, 5 * 32, 1])
 def test_landing_probabilities_are_pygs(monkeypatch: pytest.MonkeyPatch, entries: int) -> None:
     """In one piece, in pieces of five nodes, and node by node."""
-    monkeypatch.setattr(positional, "ENTRIES", entries)
+    monkeypatch.setattr(positions, "ENTRIES", entries)
     edge_index = to_undirected(torch.randint(0, 30, (2, 60), generator=torch.Generator().manual_seed(0)))
     edge_index = edge_index[:, edge_index[0] != edge_index[1]]
     expected = AddRandomWalkPE(7, "walk")(Data(edge_index=edge_index, num_nodes=32)).walk

@@ -56,8 +56,11 @@ class Family:
             problems.append(f"exit code {code}")
         if "Traceback" in err:
             problems.append("traceback")
-        if code == 2 and err.count("\n") != 1:
-            problems.append(f"{err.count(chr(10))} lines")
+        lines = [
+            line for line in err.splitlines() if ": not read, " not in line
+        ]  # that line tells, it does not refuse
+        if code == 2 and len(lines) != 1:
+            problems.append(f"{len(lines)} lines")
         if code == 2 and not any(str(word) in err for word in words):
             problems.append("names neither file nor key")
         if halves := [path for path in walk(self.folder) if path.name.endswith(".partial")]:
