@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import torch
 from bad import CHANGES, Family, changed, run
+from matplotlib.figure import Figure
 
 from sstcast.forecasting.predictor import TrainedRun
-from sstcast.pages import atlas, report, sections
+from sstcast.pages import atlas, figures, report
 from sstcast.runs import Run
 from sstcast.scores import evaluate
 from sstcast.scores.verification import Verification
@@ -29,15 +30,14 @@ READERS = {  # and whether the verb makes the file anew
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw nothing: figures are dear, and made of what has been read."""
-
-    def parts(run: Any, metrics: Any) -> list[Any]:
-        return [sections.training(run), sections.configuration(run), sections.provenance(run)]
-
-    monkeypatch.setattr(report, "_sections", parts)
-    monkeypatch.setattr(sections.charts, "training", lambda histories: None)
-    monkeypatch.setattr(sections, "_chart", lambda chart, caption: sections.Image("", "", ""))
-    for name in ("draw_field", "draw_forecast"):
-        monkeypatch.setattr(atlas, name, lambda *a, **k: None)
+    for name in ("draw_weeks", "draw_forecast"):
+        monkeypatch.setattr(figures, name, lambda *a, **k: None)
+    blank = Figure()
+    blank.add_subplot()
+    monkeypatch.setattr(figures, "draw_curves", lambda *a, **k: (blank, ""))
+    for name in ("png_uri", "svg_uri"):
+        monkeypatch.setattr(report, name, lambda figure: "")
+    monkeypatch.setattr(report, "animate", lambda *a: ("", ""))
     monkeypatch.setattr(atlas, "write_png", lambda figure, path, stamp: None)
 
 
