@@ -85,8 +85,8 @@ def digests(sst: xr.DataArray) -> xr.DataArray:
 
 
 def digest_of(dataset: xr.Dataset) -> str:
-    """Return a hash of all values of a dataset in memory."""
-    names = sorted(map(str, dataset.variables))
+    """Return a hash of the values of a dataset's variables, but for its coordinates."""
+    names = sorted(map(str, dataset.data_vars))
     return _sha256(b"".join(name.encode() + dataset[name].values.tobytes() for name in names))
 
 
