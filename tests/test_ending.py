@@ -28,7 +28,7 @@ INSIDE = {
     "train": ("sstcast.training.train.plan", ["a.yaml"]),
     "datasets": ("sstcast.benchmarks.table.dataset_lines", []),
     "benchmark": ("sstcast.benchmarks.config.load_benchmark", ["cora", "--model", "gps"]),
-    "study": ("sstcast.studies.build_study", ["wl"]),
+    "study": ("studies.build_study", ["wl"]),
     "runs": ("sstcast.training.listing.list_runs", []),
     "evaluate": ("sstcast.scores.evaluate.reference", ["runs/a"]),
     "leaderboard": ("sstcast.pages.leaderboard.leaderboard", []),

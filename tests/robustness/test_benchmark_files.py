@@ -14,11 +14,11 @@ import small_raw
 import torch
 import yaml
 from bad import CHANGES, Family, changed, run
-from sstcast.studies.study import Study, run_study
 
 from sstcast.benchmarks import run as run_module
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.errors import SSTCastError
+from studies.study import Study, run_study
 
 FORMATS = (
     *("CiteSeer", "minesweeper", "amazon-photo", "wikics", "PROTEINS", "CSL", "ZINC", "PATTERN", "PCQM-Contact"),
