@@ -9,10 +9,11 @@ import pytest
 import torch
 from bad import CHANGES, Family, changed, run
 
+from sstcast.forecasting.predictor import TrainedRun
 from sstcast.pages import atlas, report, sections
 from sstcast.runs import Run
 from sstcast.scores import evaluate
-from sstcast.scores.verification import ModelMethod, Verification
+from sstcast.scores.verification import Verification
 
 READERS = {  # and whether the verb makes the file anew
     "config.yaml": ("evaluate", "runs", "leaderboard", "forecast", "resume"),
@@ -47,7 +48,7 @@ def known_tables(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         tables = file.load()
 
     def measure(run: Run, data: Verification) -> Any:
-        ModelMethod(run, data.windows)
+        TrainedRun(run)
         return tables
 
     known = json.loads((world / "runs/small/metrics.json").read_text())
