@@ -24,10 +24,11 @@ from pathlib import Path
 import h5py
 import obstore
 from obstore.store import HTTPStore
+from simulated_files import canonical_name, write_day
 
-from sstcast.sources import sources
+from sstcast.sources.daily import Aws
 from sstcast.sources.fetch import FetchRequest, fetch
-from sstcast.sources.sources import Daily
+from sstcast.sources.simulator import Simulator
 
 FIRST = dt.date(2020, 1, 1)
 TOGETHER = 16
@@ -83,16 +84,13 @@ def daily_files(template: bytes, days: list[dt.date]) -> dict[str, bytes]:
         buffer = io.BytesIO(template)
         with h5py.File(buffer, "r+") as file:
             file["time"][0] = (day - dt.date(1978, 1, 1)).days
-            file.attrs["id"] = Path(Daily("aws", "").files(day)[0]).name
-        files["/" + Daily("aws", "").files(day)[0]] = buffer.getvalue()
+            file.attrs["id"] = canonical_name(day)
+        files[f"/{day:%Y%m}/{canonical_name(day)}"] = buffer.getvalue()
     return files
 
 
 def simulated_file() -> bytes:
     """Return a simulated whole-globe day."""
-    from sstcast.sources.daily_file import write_day
-    from sstcast.sources.simulator import Simulator
-
     with tempfile.TemporaryDirectory() as folder:
         write_day(Path(folder) / "day.nc", FIRST, Simulator())
         return (Path(folder) / "day.nc").read_bytes()
@@ -136,11 +134,11 @@ def main() -> None:
         target=serve, args=(files, options.line * 1e6, there), daemon=True
     )
     server.start()
-    sources.AWS = f"http://127.0.0.1:{here.recv()}"
+    Aws.base = f"http://127.0.0.1:{here.recv()}"
     bare, full = [], []
     for _ in range(3):
         folder = Path(tempfile.mkdtemp())
-        bare.append(download(sources.AWS, list(files), folder))
+        bare.append(download(Aws.base, list(files), folder))
         full.append(fetch_days(days, folder))
         shutil.rmtree(folder)
     server.kill()

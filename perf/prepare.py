@@ -19,12 +19,12 @@ from pathlib import Path
 
 import h5py
 import yaml
+from simulated_files import canonical_name, write_day
 
 from sstcast import __version__
 from sstcast.config import load_config
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.reading import open_sst
-from sstcast.sources.daily_file import canonical_name, write_day
 from sstcast.sources.fetch import fetch
 from sstcast.sources.request import FetchRequest
 from sstcast.sources.simulator import Simulator

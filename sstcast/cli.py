@@ -16,6 +16,7 @@ from sstcast import __version__
 from sstcast.ending import explain, flush
 from sstcast.errors import SSTCastError
 from sstcast.files import FIRST_PROCESS, PACKAGE
+from sstcast.sources import KNOWN, find_source
 
 app = typer.Typer(
     help="Forecast sea surface temperature with graph networks.",
@@ -86,11 +87,9 @@ def options(
 
 @app.command()
 def fetch(
-    source: Annotated[
-        str, typer.Option(help="aws, ncei, psl, erddap, sample, simulator, a URL or a folder.")
-    ] = "aws",
+    source: Annotated[str, typer.Option(help=f"{KNOWN}.")] = "aws",
     start: Annotated[datetime | None, day_option("First day; 1982-01-01 by default.")] = None,
-    end: Annotated[datetime | None, day_option("Last day; by default yesterday, or the sample's last.")] = None,
+    end: Annotated[datetime | None, day_option("Last day; by default yesterday, or the source's last.")] = None,
     region: Annotated[str | None, typer.Option(help="A name in regions.yaml, W,E,S,N or global.")] = None,
     out: Annotated[Path | None, typer.Option(help="The store to write; by default one in data/.")] = None,
     keep_raw: Annotated[bool, typer.Option("--keep-raw", help="Keep the files as downloaded.")] = False,
@@ -101,7 +100,7 @@ def fetch(
     from sstcast.sources.fetch import fetch
     from sstcast.sources.request import FetchRequest
 
-    last = date(2016, 12, 31) if source == "sample" else date.today() - timedelta(days=1)
+    last = find_source(source).end or date.today() - timedelta(days=1)
     request = FetchRequest(
         start=start.date() if start else date(1982, 1, 1),
         end=end.date() if end else last,

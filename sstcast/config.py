@@ -23,6 +23,7 @@ from pydantic import (
 
 from sstcast.errors import SSTCastError
 from sstcast.files import packaged
+from sstcast.geo import Box
 from sstcast.plain_yaml import parse_yaml, read_yaml
 from sstcast.validation import Strict as Strict
 from sstcast.validation import suggest as suggest
@@ -96,6 +97,11 @@ class Region(Strict):
     tile: tuple[Side, Side] = (30, 30)
     skip: tuple[int, ...] = ()
     land_tiles: Literal["refuse", "keep"] = "refuse"
+
+    @property
+    def bounds(self) -> Box:
+        """Its edges."""
+        return Box(*self.lon, *self.lat)
 
     @field_validator("lat")
     @classmethod

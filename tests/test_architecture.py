@@ -7,7 +7,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "sstcast"
 UPPER = {"training", "evaluation", "forecasting", "benchmarks", "cli"}
-FORBIDDEN = {"ocean": UPPER, "graphs": UPPER, "models": UPPER | {"ocean"}}
+FORBIDDEN = {"sources": UPPER, "ocean": UPPER | {"sources"}, "graphs": UPPER, "models": UPPER | {"ocean"}}
 
 
 def imports(path: Path) -> set[str]:

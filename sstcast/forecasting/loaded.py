@@ -13,9 +13,9 @@ from sstcast.errors import SSTCastError
 from sstcast.forecasting.cf import CONVENTIONS, describe, describe_days, now
 from sstcast.forecasting.history import Normals, checked
 from sstcast.forecasting.predictor import Predictor, TrainedRun, in_degrees
+from sstcast.geo import Box
 from sstcast.models import build_forecaster
 from sstcast.models.base import Forecaster
-from sstcast.ocean.grid import parse_grid
 from sstcast.runs import Run
 from sstcast.training.train import check_data
 
@@ -103,9 +103,9 @@ def elsewhere(config: RunConfig, region: str) -> DataConfig:
     data = config.data
     place: Region | str = region
     if "," in region:
-        grid = parse_grid(region)
-        box = {"lon": grid.lon_edges, "lat": grid.lat_edges, "skip": (), "land_tiles": "keep"}
-        place = data.box.model_copy(update=box)
+        box = Box.parse(region)
+        edges = {"lon": (box.west, box.east), "lat": (box.south, box.north)}
+        place = data.box.model_copy(update=edges | {"skip": (), "land_tiles": "keep"})
     other = data.model_copy(update={"region": place})
     if other.box.tile != data.box.tile and not _takes_any_graph(config):
         shapes = " x ".join(map(str, data.box.tile)), " x ".join(map(str, other.box.tile))
@@ -125,5 +125,4 @@ def _takes_any_graph(config: RunConfig) -> bool:
 
 
 def _name(data: DataConfig) -> str:
-    box = data.box
-    return data.region if isinstance(data.region, str) else ",".join(f"{edge:g}" for edge in (*box.lon, *box.lat))
+    return data.region if isinstance(data.region, str) else str(data.box.bounds)

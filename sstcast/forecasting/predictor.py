@@ -8,9 +8,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.config import Region
+from sstcast.geo import from_tiles, tile_index
 from sstcast.models import build_forecaster
 from sstcast.ocean.anomalies import on_days
-from sstcast.ocean.tiles import from_tiles, tile_index
 from sstcast.ocean.windows import Windows, windows_of
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint, load_weights

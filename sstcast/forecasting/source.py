@@ -10,14 +10,13 @@ import xarray as xr
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.ocean.days import is_final
-from sstcast.ocean.grid import CELLS_PER_DEGREE
+from sstcast.ocean.raw import is_raw_store, look_into, open_days
 from sstcast.ocean.reading import open_region, source_path
+from sstcast.sources import SOURCES, find_source
 from sstcast.sources.fetch import fetch
 from sstcast.sources.request import FetchRequest
 from sstcast.sources.status import status
-from sstcast.sources.store import is_raw_store, open_days
 
-GROWING = ("aws", "ncei", "psl", "erddap")  # origins that have new days, at an address known from their name
 DAY = dt.timedelta(days=1)
 
 
@@ -64,8 +63,9 @@ def _extend(path: Path, date: dt.date | None, history: int, today: dt.date, say:
         raise SSTCastError(f"{path}: holds no days; run `sstcast fetch` first")
     last = max(held)
     origin = held[last].removesuffix("_preliminary")
+    grows = origin in SOURCES and find_source(origin).grows
     if date is None:
-        if origin not in GROWING:
+        if not grows:
             return
         date = max(last, today - DAY)
     first = date - (history - 1) * DAY
@@ -73,17 +73,9 @@ def _extend(path: Path, date: dt.date | None, history: int, today: dt.date, say:
         return
     if date > today:
         raise SSTCastError(f"--date {date}: has not come yet; {path} holds days up to {last}")
-    if origin not in GROWING:
+    if not grows:
         raise SSTCastError(
             f"{path}: ends on {last}, its days are from {origin!r}; "
             f"run `sstcast fetch --source ... --end {date} --out {path}` first"
         )
-    fetch(FetchRequest(min(first, last + DAY), date, origin, _box(path), out=path), say)
-
-
-def _box(path: Path) -> str:
-    """Return the region of a store as `fetch` takes it, `W,E,S,N`."""
-    store = xr.open_zarr(path)
-    half = 0.5 / CELLS_PER_DEGREE
-    edges = [(float(store[axis][0]) - half, float(store[axis][-1]) + half) for axis in ("lon", "lat")]
-    return ",".join(f"{edge:g}" for pair in edges for edge in pair)
+    fetch(FetchRequest(min(first, last + DAY), date, origin, str(look_into(path).box), out=path), say)

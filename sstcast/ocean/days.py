@@ -1,15 +1,30 @@
-"""The vocabulary of fetched days: where a day came from, and the block it is kept in."""
+"""The vocabulary of fetched days: how values are packed, where they came from, which block they are in."""
 
 import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from sstcast.ocean.oddities import Packed
-from sstcast.sources.sources import FIRST_DAY
+import numpy as np
+from numpy.typing import NDArray
 
+Packed = NDArray[np.int16]  # hundredths of degC
+
+FILL = -999
+COLDEST, WARMEST = -3.0, 45.0  # degC of any sea; NOAA's files declare the same
+FIRST_DAY = dt.date(1981, 9, 1)
 BLOCK = 32  # days a chunk, and so a commit
-ORIGINS = ("aws", "ncei", "psl", "erddap", "mirror", "sample", "simulator")
-STATUS = ("missing", *(name + end for name in ORIGINS for end in ("", "_preliminary")))
+
+# Words for the status of a day, in the order of their numbers. Every store begins with these; days of another
+# source add its two words to the store that holds them.
+STATUS = (
+    "missing",
+    *(
+        f"{name}{end}"
+        for name in ("aws", "ncei", "psl", "erddap", "mirror", "sample", "simulator")
+        for end in ("", "_preliminary")
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -21,10 +36,10 @@ class Day:
     preliminary: bool
     notice: str = ""
 
-    @property
-    def status(self) -> int:
-        """The day's number in `STATUS`."""
-        return 1 + 2 * ORIGINS.index(self.origin) + self.preliminary
+
+def pack(celsius: NDArray[Any]) -> Packed:
+    """Round degC to hundredths; NaN becomes `FILL`."""
+    return np.where(np.isnan(celsius), FILL, np.rint(celsius * 100.0)).astype(np.int16)
 
 
 def block_of(day: dt.date) -> int:
@@ -33,7 +48,7 @@ def block_of(day: dt.date) -> int:
 
 
 def is_final(status: int) -> bool:
-    """Return whether a number in `STATUS` stands for a day that will not change."""
+    """Return whether the number of a status stands for a day that will not change."""
     return status % 2 == 1
 
 

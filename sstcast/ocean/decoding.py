@@ -24,16 +24,8 @@ STANDARD_NAMES = (
 )
 COMMON_NAMES = (
     *("sst", "analysed_sst", "sea_surface_temperature", "sea_surface_foundation_temperature", "tos", "thetao"),
-    *(
-        "votemper",
-        "tosst",
-        "to",
-        "water_temp",
-        "water_temperature",
-        "sea_water_temperature",
-        "temperature",
-        "temp",
-    ),
+    *("votemper", "tosst", "to", "water_temp", "water_temperature", "sea_water_temperature"),
+    *("temperature", "temp"),
 )
 AXES = {"time": ("time", "T"), "lat": ("latitude", "Y"), "lon": ("longitude", "X")}  # in the words of cf_xarray
 BLOCK = 2**23  # values read at once: 32 MB in single precision

@@ -24,9 +24,8 @@ from numpy.typing import NDArray
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.files import atomic
-from sstcast.ocean.days import BLOCK
-from sstcast.sources.sources import FIRST_DAY
-from sstcast.sources.store import is_raw_store, open_days
+from sstcast.ocean.days import BLOCK, FIRST_DAY
+from sstcast.ocean.raw import is_raw_store, open_days
 
 RECORD = "data.json"  # in a run's folder
 

@@ -5,19 +5,15 @@ globe turned by some degrees.
 """
 
 import datetime as dt
-import gzip
 from collections.abc import Mapping
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sstcast.files import packaged
-from sstcast.ocean import simulated_climate as climate
+from sstcast.ocean.days import FILL, Packed
+from sstcast.ocean.land import land_mask
+from sstcast.ocean.simulated_climate import climatology
 
-Packed = NDArray[np.int16]
-
-FILL = -999
 AROUND = 3  # days before and after that a day is compared with
 SPARSE = 8  # every so many rows and columns are enough to compare with the climate
 
@@ -27,21 +23,17 @@ def oddity(
 ) -> str:
     """Return what tells that `field[lat, lon]`, in hundredths of degC, is no day of the ocean; "" if nothing.
 
-    `lat` and `lon` are centres of 0.25 degree cells in any order. The land of OISST never changes, and was
-    the same in its version 2.0: 3 cells in a thousand and two more may differ, a turn by one column moves 9.
+    `lat` and `lon` are centres of 0.25 degree cells in any order. Of the land 3 cells in a thousand and two more
+    may differ; a turn by one column moves 9.
     """
-    rows = np.rint((lat + 89.875) * 4).astype(int)
-    columns = np.rint((lon % 360 - 0.125) * 4).astype(int) % 1440
-    land = field == FILL
-    known = climate.land_mask(lat, lon) if simulated else oisst_land()[np.ix_(rows, columns)]
-    wrong = int((land != known).sum())
+    wrong = int(((field == FILL) != land_mask(lat, lon, simulated)).sum())
     if wrong > 2 + 0.003 * field.size:
         return f"its land is not that of the ocean's grid: {wrong} of {field.size} cells differ"
     some, places = field[::SPARSE, ::SPARSE], (lat[::SPARSE], lon[::SPARSE])
     wet = some != FILL
     if not wet.any():
         return ""
-    expected = climate.climatology(day.toordinal() + 365, *places)
+    expected = climatology(day.toordinal() + 365, *places)
     off = float(np.abs(some / 100 - expected)[wet].mean())
     # The climate is roughly drawn: a real day is off by 1.2 degC over the globe, by up to 7 over 8 x 8 degrees.
     limit = 4.0 if field.size > 500_000 else 6.0 if field.size > 50_000 else 10.0
@@ -67,10 +59,3 @@ def contradicted(day: dt.date, field: Packed, others: Mapping[dt.date, Packed]) 
         return ""
     worst = max(changes, key=changes.__getitem__)
     return f"differs by {changes[worst]:.1f} degC on average from {worst}, which is no ocean"
-
-
-@cache
-def oisst_land() -> NDArray[np.bool_]:
-    """Return `[720, 1440]`: whether a cell of OISST is land, southernmost row first, from Greenwich eastward."""
-    bits = np.frombuffer(gzip.decompress(packaged("data/map/oisst_land.gz").read_bytes()), np.uint8)
-    return np.unpackbits(bits).astype(bool).reshape(720, 1440)

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
 from sstcast.ocean.cube import ocean_cells
-from sstcast.ocean.oddities import oisst_land
+from sstcast.ocean.days import COLDEST, WARMEST
+from sstcast.ocean.land import land_mask
 
-COLDEST, WARMEST = -3.0, 45.0  # degC
 ICE = (-2.0, -1.5)  # degC: water under ice is at its freezing point, day after day
 LOOKED_AT = 8  # days, to find a number that stands for land
 FEWEST_DAYS = 30  # in which the ocean must have changed
@@ -130,7 +130,7 @@ def _place(
 def _check_land(ocean: xr.DataArray, path: Path) -> None:
     """Raise SSTCastError if the mask `ocean(lat, lon)` of days of OISST is not its own, a few cells apart."""
     lat, lon = ocean["lat"].values, ocean["lon"].values % 360
-    wrong = ocean.values == oisst_land()[np.ix_(((lat + 90) * 4).astype(int), (lon * 4).astype(int))]
+    wrong = ocean.values == land_mask(lat, lon)
     if wrong.sum() > ASTRAY[0] and wrong.mean() > ASTRAY[1]:
         row, col = (int(i[0]) for i in np.nonzero(wrong))
         kind = "ocean" if ocean.values[row, col] else "land"

@@ -27,6 +27,7 @@ from sstcast import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic, write_zarr
+from sstcast.geo import tile_index, to_tiles
 from sstcast.manifest import damage, write_manifest
 from sstcast.ocean.anomalies import fit, standardise
 from sstcast.ocean.cube import coarsen, cube_dataset, ocean_cells, ocean_fraction
@@ -36,7 +37,6 @@ from sstcast.ocean.plausible import checked
 from sstcast.ocean.prepared import Days, Prepared, days_of, open_prepared, source_name
 from sstcast.ocean.progress import dask_progress
 from sstcast.ocean.reading import open_region, source_path
-from sstcast.ocean.tiles import tile_index, to_tiles
 
 DAYS_PER_CHUNK = 128
 LAYOUT = 3  # of the stores; part of every recipe
@@ -140,8 +140,6 @@ class _Preparation:
         dataset = make().assign(state=("time", self.days.state, {"long_name": "state of the source's file"}))
         with atomic(path) as temporary, dask_progress(path.name):
             write_zarr(dataset.assign_attrs(marks), temporary, {"time": DAYS_PER_CHUNK}, keep=(path, kept))
-            new = xr.open_zarr(temporary).isel(time=slice(kept * DAYS_PER_CHUNK, None))
-            _check_values(new["sst" if "sst" in new else "anomaly"], new["ocean_mask"], path)
             write_manifest(temporary, like=path if kept else None)
         self.say(f"{path}: {count - done} days {'appended' if done else 'written'}")
 
@@ -185,14 +183,3 @@ def _recipe(path: Path) -> Recipe | None:
         return None
     recipe: Recipe = json.loads(open_prepared(path).attrs["recipe"])
     return recipe
-
-
-def _check_values(field: xr.DataArray, ocean: xr.DataArray, path: Path) -> None:
-    """Refuse a field in which a cell of the mask `ocean` lacks a value on some day."""
-    cells = field.notnull().sum(("lat", "lon")).compute()
-    short = cells["time"].values[cells.values < int(ocean.sum())]
-    if len(short):
-        day = np.datetime_as_string(short[0], unit="D")
-        raise SSTCastError(
-            f"{path}: {len(short)} day(s) lack values at ocean cells, the first {day}; fetch them again"
-        )

@@ -1,20 +1,27 @@
-"""What a raw store must look like: any damage to its files is one line, before a value of it is used."""
+"""The raw store: days of 0.25 degree SST on disk, as fetched, in one Zarr store (format 2).
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+    sst(time, lat, lon)   int16 hundredths of degC, chunks of BLOCK days counted from 1981-09-01
+    status(time)          where each day came from; 0 is missing, even numbers are preliminary (`days.STATUS`)
+
+The time axis is the whole calendar from 1981-09-01 to the last day ever asked for, so a day's place never moves.
+Here it is read, and any damage to its files becomes one line before a value of it is used; `sstcast.sources.store`
+writes it.
+"""
+
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import dask.array as da
 import numpy as np
+import xarray as xr
 import zarr
 from numpy.typing import NDArray
 
-from sstcast.errors import SSTCastError
-from sstcast.ocean.days import BLOCK, STATUS
-from sstcast.ocean.oddities import FILL
-from sstcast.sources.sources import FIRST_DAY
-from sstcast.stores import check_zarr, fail
+from sstcast.errors import reading
+from sstcast.geo import CELLS_PER_DEGREE, Box
+from sstcast.ocean.days import BLOCK, FILL, FIRST_DAY, STATUS, Packed
+from sstcast.stores import check_zarr, open_zarr
 
 REMEDY = "move the store away and fetch again"
 CALENDAR = 1 << 15  # days a chunk of time and status: till 2071 in one file
@@ -22,44 +29,59 @@ CALENDAR = 1 << 15  # days a chunk of time and status: till 2071 in one file
 
 @dataclass(frozen=True)
 class Held:
-    """What a raw store says of itself; `status[time]` is each day's number in `days.STATUS`."""
+    """What a raw store says of itself; `status[time]` is each day's number in `words`."""
 
     lat: NDArray[np.float64]
     lon: NDArray[np.float64]
     status: NDArray[np.uint8]
+    words: tuple[str, ...]
     title: str
     notice: str
 
-    def __str__(self) -> str:
-        return f"lat {self.lat[0]:g}..{self.lat[-1]:g}, lon {self.lon[0]:g}..{self.lon[-1]:g}"
+    @property
+    def box(self) -> Box:
+        """The edges of its cells."""
+        half = 0.5 / CELLS_PER_DEGREE
+        return Box(*self.lon[[0, -1]] + (-half, half), *self.lat[[0, -1]] + (-half, half))
+
+
+def is_raw_store(path: Path) -> bool:
+    """Return whether `path` was made by `sstcast fetch`."""
+    return (path / "status" / ".zarray").exists() and (path / "sst" / ".zarray").exists()
 
 
 def look_into(path: Path) -> Held:
     """Read all of a raw store but its temperatures; raise SSTCastError if anything is not as it was written."""
     check_zarr(path, REMEDY)
-    with reading(path):
+    with reading(path, REMEDY):
         for name in (".zmetadata", "time/0", "lat/0", "lon/0", "status/0"):
             _check_file(path, name)
         group: Any = zarr.open_consolidated(path, mode="r", zarr_format=2)
-        axes = {name: np.asarray(group[name][:]) for name in ("time", "lat", "lon", "status")}
-        held = Held(axes["lat"], axes["lon"], axes["status"], group.attrs["title"], group.attrs["simulated"])
+        axes = {name: np.asarray(group[name][:]) for name in ("lat", "lon", "status", "time")}
+        time, words = axes.pop("time"), tuple(group["status"].attrs["flag_meanings"].split())
+        held = Held(**axes, words=words, title=group.attrs["title"], notice=group.attrs["simulated"])
         _check_layout(group, held)
-        if not np.array_equal(axes["time"], np.arange(held.status.size)):
+        if not np.array_equal(time, np.arange(held.status.size)):
             raise ValueError("time is not the calendar")
         for block in np.unique(np.flatnonzero(held.status) // BLOCK):
             _check_file(path, f"sst/{block}.0.0")
     return held
 
 
-@contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Turn what goes wrong on reading into the error that names the store."""
-    try:
-        yield
-    except SSTCastError:
-        raise
-    except Exception as error:  # damaged chunks and metadata raise errors of every kind
-        fail(path, "a store of fetched days", error, REMEDY)
+def open_days(path: Path) -> xr.Dataset:
+    """Open a raw store lazily, only the days it holds: `sst(time, lat, lon)` in degC and `status(time)`.
+
+    Raises SSTCastError, also when values are computed, if the store is damaged.
+    """
+    present = np.flatnonzero(look_into(path).status)
+    with reading(path, REMEDY):
+        dataset = open_zarr(path, REMEDY, chunks=None, decode_cf=False)
+        days = Days(path)
+        dataset["sst"] = dataset["sst"].copy(data=da.from_array(days, chunks=days.chunks))
+        whole = present.size and present[-1] - present[0] + 1 == present.size
+        # dask serves a slice without regrouping chunks
+        held = slice(int(present[0]), int(present[-1]) + 1) if whole else present
+        return xr.decode_cf(dataset).isel(time=held)
 
 
 class Days:
@@ -73,8 +95,8 @@ class Days:
         self.shape, self.dtype, self.ndim = self._array.shape, self._array.dtype, 3
         self.chunks = self._array.chunks
 
-    def __getitem__(self, key: Any) -> NDArray[np.int16]:
-        with reading(self.path):
+    def __getitem__(self, key: Any) -> Packed:
+        with reading(self.path, REMEDY):
             return np.asarray(self._array[key])
 
 
@@ -103,7 +125,9 @@ def _check_layout(group: Any, held: Held) -> None:
     for axis in (held.lat, held.lon):
         if not axis.size or not np.allclose(np.diff(axis), 0.25) or not np.isfinite(axis).all():
             raise ValueError("lat or lon is not on the 0.25 degree grid")
-    if held.status.size and held.status.max() >= len(STATUS):
+    if held.words[: len(STATUS)] != STATUS:
+        raise ValueError("the words for its status are damaged")
+    if held.status.size and held.status.max() >= len(held.words):
         raise ValueError(f"status holds {held.status.max()}, which stands for no source")
     if not isinstance(held.title, str) or not isinstance(held.notice, str):
         raise ValueError("its title is damaged")

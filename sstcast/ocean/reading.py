@@ -12,14 +12,15 @@ import xarray as xr
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.files import packaged
-from sstcast.ocean.box import crop, step
+from sstcast.geo import step
 from sstcast.ocean.decoding import Layout, decode
 from sstcast.ocean.gaps import fill_gaps
 from sstcast.ocean.plausible import without_land_numbers
-from sstcast.sources.sources import SAMPLE
-from sstcast.sources.store import is_raw_store, open_days
+from sstcast.ocean.raw import is_raw_store, open_days
+from sstcast.ocean.region import crop
 from sstcast.stores import open_netcdf, open_zarr
 
+SAMPLE = "data/sample/tasman_oisst_daily_1982_2016.nc"
 NETCDF = (".nc", ".nc3", ".nc4", ".netcdf", ".cdf")
 ZARR = (".zgroup", ".zmetadata", "zarr.json")
 SAME_PLACE = 1e-3  # of a cell

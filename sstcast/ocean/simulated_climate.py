@@ -1,23 +1,13 @@
-"""The unchanging side of the simulated ocean: its climate, where its variability lies, its coasts.
+"""The unchanging side of the simulated ocean: its climate, and where its variability lies.
 
 Everything is a sum of a few Gaussian bumps, set by eye against the known ocean; nothing is read from
-observations but the coastlines.
+observations.
 """
 
-import gzip
-import json
-from functools import cache
-
 import numpy as np
-import shapely
-from numpy.typing import ArrayLike, NDArray
-
-from sstcast.files import packaged
+from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-
-LAT = np.arange(-89.875, 90, 0.25)
-LON = np.arange(0.125, 360, 0.25)
 
 YEAR = 365.2425
 FREEZING = -1.8  # degC, sea water
@@ -117,20 +107,3 @@ def chart(bumps: Bumps, lat: Array, lon: Array) -> Array:
 def annual(day: int, peak: float) -> float:
     """Return a cosine of one year; `peak` is the fraction of the year at which it is 1."""
     return float(np.cos(2 * np.pi * (day / YEAR - peak)))
-
-
-def land_mask(lat: ArrayLike, lon: ArrayLike) -> NDArray[np.bool_]:
-    """Return `[lat, lon]`: whether the centre of the 0.25 degree cell lies on land (Natural Earth, 1:50m)."""
-    row = np.clip(np.floor((np.asarray(lat, float) + 90) * 4).astype(int), 0, LAT.size - 1)
-    column = np.floor(np.asarray(lon, float) % 360 * 4).astype(int)
-    return _global_land()[np.ix_(row, column)]
-
-
-@cache
-def _global_land() -> NDArray[np.bool_]:
-    collection = json.loads(gzip.decompress(packaged("data/map/ne_50m_land.geojson.gz").read_bytes()))
-    shapes = shapely.from_geojson([json.dumps(feature["geometry"]) for feature in collection["features"]])
-    land = shapely.multipolygons(shapely.get_parts(shapes))
-    shapely.prepare(land)
-    inside: NDArray[np.bool_] = shapely.contains_xy(land, *np.meshgrid((LON + 180) % 360 - 180, LAT))
-    return inside

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.files import atomic
-from sstcast.ocean.box import crop, edges, paste
+from sstcast.geo import Box
 from sstcast.ocean.decoding import UnstatedKelvin
 from sstcast.ocean.gaps import longest_gap
 from sstcast.ocean.plausible import LOOKED_AT, without_land_numbers
+from sstcast.ocean.raw import is_raw_store
 from sstcast.ocean.reading import open_sst, source_path
-from sstcast.sources.store import is_raw_store
+from sstcast.ocean.region import crop
 
 TILE = 30  # rows and columns wanted
 MOST_TILES = (2, 4)  # rows and columns of tiles: what a laptop trains on in minutes
@@ -99,14 +100,14 @@ def start(
     history, horizon, splits = choose_splits(days, path)
     gap = longest_gap(days)
     lat, lon = sst["lat"].values, sst["lon"].values
-    box = paste(edges(lon[place.cols]), edges(lat[place.rows]))
+    box = Box.of({"lat": lat[place.rows], "lon": lon[place.cols]}).yaml
     text = TEMPLATE.format(
         name=json.dumps(_name(out.stem)),
         source=json.dumps(source, ensure_ascii=False),
         variable=f"\n  variable: {json.dumps(variable, ensure_ascii=False)}" if variable else "",
         units=f"\n  units: {json.dumps(units, ensure_ascii=False)} # the file does not tell" if units else "",
         gaps=f"\n  gaps: {gap} # days in a row without values, which are filled linearly in time" if gap else "",
-        whole=paste(edges(lon), edges(lat)),
+        whole=Box.of(sst).yaml,
         cells=f"{lat.size} x {lon.size}",
         region=box[1:-1],
         rows=place.tile[0],
@@ -207,8 +208,8 @@ def _found(
     return [
         f"{path}: {len(days)} days, {days[0]:%Y-%m-%d}..{days[-1]:%Y-%m-%d}, "
         f"{missing} missing{f' (up to {gap} in a row)' if gap else ''}",
-        f"  grid: {lat.size} x {lon.size} cells, {paste(edges(lon), edges(lat))}, {ocean.mean():.0%} ocean",
-        f"  region: {paste(data.box.lon, data.box.lat)}, {place.tiles} tile(s) of "
+        f"  grid: {lat.size} x {lon.size} cells, {Box.of(sst).yaml}, {ocean.mean():.0%} ocean",
+        f"  region: {data.box.bounds.yaml}, {place.tiles} tile(s) of "
         f"{place.tile[0]} x {place.tile[1]}, {inside:.0%} ocean",
         f"  splits: train to {data.splits.train[1]}, test from {data.splits.test[0]}; {data.history} days give "
         f"{data.horizon}",

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from sstcast.config import DataConfig, Region
 from sstcast.errors import SSTCastError
+from sstcast.geo import tile_index, to_tiles
 from sstcast.graphs.grid import GridGraph
 from sstcast.ocean.anomalies import YEAR
-from sstcast.ocean.tiles import tile_index, to_tiles
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
-from sstcast.pages.projection import DEFAULT_PROJECTION, Box, View, edges
+from sstcast.geo import Box
+from sstcast.pages.projection import DEFAULT_PROJECTION, View, degrees, edges
 
 Kind = Literal["error", "difference", "skill", "temperature"]
 
@@ -203,7 +204,7 @@ def _draw(ax: Any, view: View, field: xr.DataArray, norm: BoundaryNorm, kind: Ki
     ax.patch.set(**NO_DATA)
     view.prepare(ax)
     mesh: QuadMesh = ax.pcolormesh(
-        x, y, field.values, cmap=COLOURS[kind], norm=norm, zorder=1, transform=view.box.degrees
+        x, y, field.values, cmap=COLOURS[kind], norm=norm, zorder=1, transform=degrees(view.box)
     )
     return mesh
 
@@ -215,7 +216,7 @@ def _hatch(ax: Any, view: View, cells: xr.DataArray) -> None:
     row, column = np.nonzero(cells.values)
     if row.size:
         area = shapely.union_all(shapely.box(x[column], y[row], x[column + 1], y[row + 1]))
-        (artist,) = [ax.add_geometries([area], crs=view.box.degrees, zorder=1.5, **HATCH)]
+        (artist,) = [ax.add_geometries([area], crs=degrees(view.box), zorder=1.5, **HATCH)]
         artist.set_hatch_linewidth(HATCH_WIDTH)
 
 

@@ -8,7 +8,7 @@ import gzip
 import inspect
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import cartopy.crs as ccrs
 import numpy as np
@@ -22,6 +22,7 @@ from pyproj.exceptions import CRSError
 from sstcast.config import suggest
 from sstcast.errors import SSTCastError
 from sstcast.files import packaged
+from sstcast.geo import Box
 
 DEFAULT_PROJECTION = "PlateCarree"
 LAND, COAST = "0.62", "0.15"  # greys
@@ -29,36 +30,6 @@ REGIONAL = 180  # degrees of longitude up to which a map is cut along its box; a
 OUTLINE_STEP = 0.5  # degrees between points of the outline, so that it bends with the projection
 INCHES_PER_LABEL = 0.65
 SEAM = 180 - 1e-6  # degrees from the centre at which a view of the globe ends, lest both its sides be one
-
-
-class Box(NamedTuple):
-    """The outer cell edges of a field, in degrees; longitudes run eastward and may exceed 360."""
-
-    west: float
-    east: float
-    south: float
-    north: float
-
-    @classmethod
-    def of(cls, field: xr.DataArray) -> "Box":
-        """Return the box of `field(..., lat, lon)`."""
-        lon, lat = edges(field["lon"].values), edges(field["lat"].values)
-        return cls(float(lon[0]), float(lon[-1]), float(lat[0]), float(lat[-1]))
-
-    @property
-    def centre(self) -> float:
-        """The central longitude."""
-        return (self.west + self.east) / 2
-
-    @property
-    def middle(self) -> float:
-        """The central latitude."""
-        return (self.south + self.north) / 2
-
-    @property
-    def degrees(self) -> ccrs.PlateCarree:
-        """The coordinates of all that is drawn: degrees east of the centre and north."""
-        return _degrees(_signed(self.centre))
 
 
 @dataclass(frozen=True)
@@ -139,9 +110,9 @@ class View:
         ax.set_aspect(self.stretch)
         if self.regional:
             ax.set_boundary(shapely_to_path(self.outline))
-        land, degrees = [_land(self.box)], self.box.degrees
-        ax.add_geometries(land, crs=degrees, facecolor=LAND, edgecolor="none", zorder=0.5)
-        ax.add_geometries(land, crs=degrees, facecolor="none", edgecolor=COAST, linewidth=0.8, zorder=2)
+        land, crs = [_land(self.box)], degrees(self.box)
+        ax.add_geometries(land, crs=crs, facecolor=LAND, edgecolor="none", zorder=0.5)
+        ax.add_geometries(land, crs=crs, facecolor="none", edgecolor=COAST, linewidth=0.8, zorder=2)
 
     def is_land(self, field: xr.DataArray) -> NDArray[np.bool_]:
         """Return which cells `[lat, lon]` of `field` have their centre on land."""
@@ -154,7 +125,7 @@ class View:
         most = max(3, min(5, int(width / INCHES_PER_LABEL)))
         style = {"size": "small", "color": "0.1"}
         ax.gridlines(
-            crs=box.degrees,
+            crs=degrees(box),
             xlocs=FixedLocator([lon - box.centre for lon in ticks(box.west, box.east, most)]),
             ylocs=FixedLocator(ticks(box.south, box.north, most)),
             xformatter=FuncFormatter(lambda x, _: east_west(x + box.centre)),
@@ -217,6 +188,11 @@ def _examples() -> str:
     return f"; for instance {DEFAULT_PROJECTION}, Robinson or LambertAzimuthalEqualArea"
 
 
+def degrees(box: Box) -> ccrs.PlateCarree:
+    """Return the coordinates of all that is drawn of a box: degrees east of its centre and north."""
+    return _degrees(_signed(box.centre))
+
+
 @cache  # cartopy keeps what it knows of every projection object it ever met
 def _degrees(centre: float) -> ccrs.PlateCarree:
     return ccrs.PlateCarree(central_longitude=centre)
@@ -240,7 +216,7 @@ def _projection(name: str, box: Box) -> Any:
     }
     cls = projections()[name]
     if cls is ccrs.PlateCarree:
-        return box.degrees
+        return degrees(box)
     return cls(**{key: value for key, value in given.items() if key in inspect.signature(cls).parameters})
 
 
@@ -248,14 +224,14 @@ def _cut(projection: Any, box: Box) -> Any:
     """Return what `projection` shows of `box`; empty if that is nothing."""
     half = (box.east - box.west) / 2
     sides = shapely.segmentize(shapely.box(-half, box.south, half, box.north), OUTLINE_STEP)
-    return projection.project_geometry(sides, box.degrees)
+    return projection.project_geometry(sides, degrees(box))
 
 
 def _rectangle(projection: Any, box: Box) -> Any:
     """Return the rectangle about what `projection` shows of `box`; empty if that is nothing."""
     half = min((box.east - box.west) / 2, SEAM)
     lon, lat = np.meshgrid(np.linspace(-half, half, 361), np.linspace(box.south, box.north, 181))
-    points = projection.transform_points(box.degrees, lon, lat)[..., :2].reshape(-1, 2)
+    points = projection.transform_points(degrees(box), lon, lat)[..., :2].reshape(-1, 2)
     shown = shapely.MultiPoint(points[np.isfinite(points).all(-1)])
     return shown.envelope.intersection(projection.domain.envelope)
 

@@ -8,7 +8,7 @@ import xarray as xr
 
 from sstcast import __version__
 from sstcast.errors import SSTCastError, reading
-from sstcast.ocean.grid import parse_grid
+from sstcast.geo import Box
 from sstcast.runs import Run
 from sstcast.scores.evaluate import LAYOUT, evaluate, open_forecasts, open_scores
 from sstcast.scores.metrics import skill
@@ -97,15 +97,15 @@ def crop(fields: xr.Dataset, region: str | None) -> xr.Dataset:
     """
     if region is None:
         return fields
-    grid = parse_grid(region)
-    (west, east), (south, north) = grid.lon_edges, grid.lat_edges
-    lat, east_of_west = fields["lat"], (fields["lon"] - west) % 360
-    rows, columns = (lat > south) & (lat < north), east_of_west < ((east - west) % 360 or 360)
+    box = Box.parse(region)
+    inside = box.contains(fields["lat"], fields["lon"])
+    rows, columns = inside.any("lon"), inside.any("lat")
     if min(int(rows.sum()), int(columns.sum())) < 2:
         raise SSTCastError(
             f"--region {region}: less than two rows and columns of the forecasts; widen or leave it"
         )
-    cells = fields.assign_coords(lon=west + east_of_west).isel(lat=rows.values, lon=columns.values).sortby("lon")
+    cells = fields.assign_coords(lon=box.eastward(fields["lon"]))
+    cells = cells.isel(lat=rows.values, lon=columns.values).sortby("lon")
     step = float(fields["lon"][1] - fields["lon"][0])
     lon = cells["lon"].values
     whole = np.arange(lon[0], lon[-1] + step / 2, step)  # the box may have a gap

@@ -5,16 +5,14 @@ import xarray as xr
 
 from sstcast.config import load_region
 from sstcast.errors import SSTCastError
-from sstcast.scores.metrics import area_weights
+from sstcast.geo import Box, area_weights
 
-Box = tuple[float, float, float, float]
-
-# West, east, south, north. Trenberth (1997), Bull. Amer. Meteor. Soc. 78; NOAA Climate Prediction Center.
+# Trenberth (1997), Bull. Amer. Meteor. Soc. 78; NOAA Climate Prediction Center.
 NINO: dict[str, Box] = {
-    "nino12": (270, 280, -10, 0),
-    "nino3": (210, 270, -5, 5),
-    "nino34": (190, 240, -5, 5),
-    "nino4": (160, 210, -5, 5),
+    "nino12": Box(270, 280, -10, 0),
+    "nino3": Box(210, 270, -5, 5),
+    "nino34": Box(190, 240, -5, 5),
+    "nino4": Box(160, 210, -5, 5),
 }
 
 
@@ -25,35 +23,26 @@ def box_of(name: str) -> Box:
     """
     if name in NINO:
         return NINO[name]
-    region = load_region(name)
-    return (*region.lon, *region.lat)
-
-
-def inside(lat: xr.DataArray, lon: xr.DataArray, box: Box) -> xr.DataArray:
-    """Return which cells `(lat, lon)` have their centre in `box`; longitudes of any convention."""
-    west, east, south, north = box
-    width = (east - west) % 360 or 360
-    return (lat > south) & (lat < north) & ((lon - west) % 360 < width)
+    return load_region(name).bounds
 
 
 def covers(tiled: xr.DataArray, box: Box) -> bool:
     """Return whether the cells of the mask `tiled(lat, lon)` leave no part of `box` out."""
     lat, lon = tiled["lat"], tiled["lon"]
     step_lat, step_lon = (float(axis[1] - axis[0]) if len(axis) > 1 else np.inf for axis in (lat, lon))
-    cells = inside(lat, lon, box)
-    west, east, south, north = box
-    expected = (north - south) / step_lat * ((east - west) % 360 or 360) / step_lon
+    cells = box.contains(lat, lon)
+    expected = (box.north - box.south) / step_lat * box.width / step_lon
     return bool((cells & tiled).sum() == cells.sum() >= round(expected))
 
 
-def box_mean(field: xr.DataArray, box: str | Box) -> xr.DataArray:
+def box_mean(field: xr.DataArray, box: str | Box | tuple[float, float, float, float]) -> xr.DataArray:
     """Return the area-weighted mean of `field(..., lat, lon)` over the box, land (NaN) left out.
 
     `box` is a name for `box_of`, or west, east, south and north in degrees. Raises SSTCastError if no cell of
     the box holds a value.
     """
-    edges = box_of(box) if isinstance(box, str) else box
-    cells = field.where(inside(field["lat"], field["lon"], edges))
+    place = box_of(box) if isinstance(box, str) else box if isinstance(box, Box) else Box(*box)
+    cells = field.where(place.contains(field["lat"], field["lon"]))
     first = cells.isel({d: 0 for d in field.dims if d not in ("lat", "lon")})
     if not bool(first.notnull().any()):
         raise SSTCastError(f"{box}: no ocean in this box of the forecasts; choose one inside their region")

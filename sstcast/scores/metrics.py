@@ -145,8 +145,3 @@ def statistics() -> dict[str, Statistic]:
 def skill(error: xr.DataArray, reference: xr.DataArray) -> xr.DataArray:
     """Return the mean-squared-error skill score, `1 - error / reference`; 0 is no better than the reference."""
     return 1 - error / reference.where(reference > 0)
-
-
-def area_weights(lat: xr.DataArray) -> xr.DataArray:
-    """Return what cells of a regular grid cover, up to a factor: the cosine of their latitude in degrees."""
-    return xr.ufuncs.cos(xr.ufuncs.deg2rad(lat)).rename("area")

@@ -11,10 +11,11 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.forecasting.predictor import Array, axes
+from sstcast.geo import area_weights
 from sstcast.scores import ensembles, heatwaves
-from sstcast.scores.indices import NINO, covers, inside
+from sstcast.scores.indices import NINO, covers
 from sstcast.scores.means import Means, week_starts
-from sstcast.scores.metrics import METRICS, area_weights, statistics
+from sstcast.scores.metrics import METRICS, statistics
 from sstcast.scores.significance import adjust, diebold_mariano, memory
 from sstcast.scores.verification import Verification
 
@@ -47,7 +48,7 @@ class Tables:
         self.data, self.methods = data, methods
         area = area_weights(data.anomalies["lat"]) * xr.ones_like(data.anomalies["lon"])
         covered = {name: box for name, box in NINO.items() if covers(data.tiled, box)}
-        boxes = {name: area * inside(area["lat"], area["lon"], box) for name, box in covered.items()}
+        boxes = {name: area * box.contains(area["lat"], area["lon"]) for name, box in covered.items()}
         weights = {name: _sum_to_one(data.on_tiles(box)) for name, box in {REGION: area, **boxes}.items()}
         self.area, shape = weights[REGION], (data.windows.starts, data.windows.horizon)
 

@@ -17,10 +17,10 @@ from sstcast.errors import SSTCastError
 from sstcast.files import atomic
 from sstcast.forecasting.baselines import spans
 from sstcast.forecasting.predictor import FIELD, Array, Predictor, axes, in_degrees
+from sstcast.geo import from_tiles, tile_index, to_tiles
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.cube import describe_axes
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.tiles import from_tiles, tile_index, to_tiles
 from sstcast.ocean.windows import Windows, cut_windows
 from sstcast.runs import Run
 from sstcast.training.train import check_data

@@ -1,4 +1,4 @@
-"""One server or folder, asked politely: bounded time, retries with backoff and jitter, Retry-After."""
+"""One server, asked politely: bounded time, retries with backoff and jitter, Retry-After."""
 
 import datetime as dt
 import email.utils
@@ -11,14 +11,13 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import obstore
 from obstore.exceptions import BaseError
-from obstore.store import HTTPStore, LocalStore
+from obstore.store import HTTPStore
 
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, in_short
 from sstcast.sources.granule import BadFile
 
 if TYPE_CHECKING:  # obstore has its types in stubs only
@@ -26,7 +25,6 @@ if TYPE_CHECKING:  # obstore has its types in stubs only
     from obstore.store import ClientConfig
 
 Result = TypeVar("Result")
-_GIVE = "give aws, ncei, psl, erddap, sample, simulator or a mirror"
 
 
 class Absent(Exception):
@@ -57,13 +55,10 @@ class Patience:
 
 
 class Server:
-    """A base URL or local folder. Its methods may be called from many threads."""
+    """A base URL. Its methods may be called from many threads."""
 
     def __init__(self, base: str, time_limit: float, patience: Patience) -> None:
-        """Connect to nothing yet; raise SSTCastError if `base` is neither a URL nor a folder."""
-        self.folder = None if re.match("https?://", base) else Path(base).resolve()
-        if not base or (self.folder and not self.folder.is_dir()):
-            raise SSTCastError(f"--source {base}: neither a folder nor a URL; {_GIVE}")
+        """Connect to nothing yet; raise SSTCastError if `base` is no URL."""
         self._base, self._patience = base.rstrip("/"), patience
         self._options: ClientConfig = {
             "timeout": dt.timedelta(seconds=patience.time_limit or time_limit),
@@ -73,7 +68,7 @@ class Server:
         try:
             self._store = self._connect(self._base)
         except ValueError as error:
-            raise SSTCastError(f"--source {base}: no address ({str(error).splitlines()[0]}); {_GIVE}") from error
+            raise SSTCastError(f"--source {base}: no address ({in_short(error)}); mend it") from error
         self._failures, self._resume, self._lock = 0, 0.0, threading.Lock()
         self._closed = threading.Event()
         self.down: str | None = None
@@ -124,9 +119,7 @@ class Server:
     def _sleep(self, seconds: float) -> None:
         self._closed.wait(max(0.0, seconds))
 
-    def _connect(self, url: str) -> HTTPStore | LocalStore:
-        if self.folder:
-            return LocalStore(self.folder)
+    def _connect(self, url: str) -> HTTPStore:
         # obstore's own retries neither wait as long as a server asks nor look at the body.
         return HTTPStore.from_url(url, client_options=self._options, retry_config={"max_retries": 0})
 

@@ -5,18 +5,14 @@ Source after source is asked for what is still missing; what arrives goes into t
 """
 
 import datetime as dt
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 
 from sstcast.ocean.days import Day, is_final
-from sstcast.ocean.progress import Progress, days_progress
-from sstcast.sources.folder import from_folder
-from sstcast.sources.obtain import Batch, Need, obtain, simulate
+from sstcast.ocean.progress import days_progress
+from sstcast.sources import find_source
 from sstcast.sources.request import FetchReport, FetchRequest
-from sstcast.sources.sources import find_sources, is_folder
+from sstcast.sources.source import Need
 from sstcast.sources.store import RawStore
-
-Reader = Callable[[Need, Progress], Iterator[Batch]]
 
 
 def fetch(request: FetchRequest, say: Callable[[str], object] = print) -> FetchReport:
@@ -25,25 +21,26 @@ def fetch(request: FetchRequest, say: Callable[[str], object] = print) -> FetchR
     Raises SSTCastError if the request, the source or the store is unusable, or the disk is full. Days that
     cannot be had are no error: the report lists them.
     """
-    store, days = RawStore(request.path, request.grid), request.days
+    store, days = RawStore(request.path, request.box), request.days
     with store.writing():
         before = store.status(days)
         fetched: set[dt.date] = set()
         unused: dict[str, str] = {}
         failures: dict[dt.date, list[str]] = {day: [] for day in days}
-        for name, reader in _readers(request, unused):
+        for source in find_source(request.source).open(request):
             status = zip(days, store.status(days).tolist(), strict=True)
             need: Need = {d: code > 0 for d, code in status if not is_final(code) and d not in fetched}
             if not need:
                 break
-            with days_progress(name, len(need)) as progress:
-                for batch in reader(need, progress):
+            with days_progress(source.name, len(need)) as progress:
+                for batch in source.read(need, progress):
                     good = {d: day for d, day in batch.items() if isinstance(day, Day)}
                     odd = store.put(good, request.end)
                     fetched.update(good.keys() - odd.keys())
                     for d, reason in (batch | odd).items():
                         if isinstance(reason, str):
-                            failures[d].append(f"{name}: {reason}")
+                            failures[d].append(f"{source.name}: {reason}")
+            unused |= source.unused
         after = dict(zip(days, store.status(days).tolist(), strict=True))
     report = FetchReport(
         path=request.path,
@@ -56,12 +53,3 @@ def fetch(request: FetchRequest, say: Callable[[str], object] = print) -> FetchR
     for line in report.lines():
         say(line)
     return report
-
-
-def _readers(request: FetchRequest, unused: dict[str, str]) -> list[tuple[str, Reader]]:
-    if request.source == "simulator":
-        return [("simulator", partial(simulate, request))]
-    if is_folder(request.source):
-        return [("mirror", partial(from_folder, request, unused))]
-    sources = find_sources(request.source, request.grid, dt.date.today())
-    return [(source.name, partial(obtain, source, request)) for source in sources]

@@ -9,19 +9,22 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import cftime
 import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from sstcast.errors import in_short
+from sstcast.geo import Box
 from sstcast.hdf5 import Refused, check_hdf5
-from sstcast.ocean.grid import CELLS_PER_DEGREE, Grid
-from sstcast.ocean.oddities import FILL, Packed, oddity
+from sstcast.ocean.days import COLDEST, FILL, WARMEST, Packed, pack
+from sstcast.ocean.oddities import oddity
 
-VALID = (-300, 4500)  # hundredths of a degree, as the files of NOAA declare
+VALID = (100 * COLDEST, 100 * WARMEST)  # hundredths of a degree
+NEAR = 0.0025  # degrees by which a cell's centre may be off
 OISST = "oisst-avhrr-v02r01."  # how `id` begins in NOAA's daily files; a date follows
 NOT_SST = re.compile(r"anomal|\bice\b|\berror\b|deviation", re.IGNORECASE)
 
@@ -32,7 +35,7 @@ class BadFile(Exception):
 
 @dataclass(frozen=True)
 class Granule:
-    """Days of one file on a grid: `fields[day]` is `[lat, lon]` in hundredths of degC, `FILL` on land.
+    """Days of one file in a box: `fields[day]` is `[lat, lon]` in hundredths of degC, `FILL` on land.
 
     `notice` says in words that the file is simulated, and is empty for observations. `days` are those that
     the file itself holds.
@@ -49,31 +52,26 @@ class Granule:
         return " to ".join(sorted({str(min(self.days)), str(max(self.days))}))
 
 
-def read_granule(data: bytes | Path, days: Sequence[dt.date], grid: Grid, trusted: bool = False) -> Granule:
+def read_granule(data: bytes | Path, days: Sequence[dt.date], box: Box, trusted: bool = False) -> Granule:
     """Read those of `days` that a file (or its bytes) holds.
 
-    Raises BadFile if it is not NetCDF, is damaged, has no sst, lacks a cell of `grid`, holds values that no sea
+    Raises BadFile if it is not NetCDF, is damaged, has no sst, lacks a cell of `box`, holds values that no sea
     has, or, unless `trusted`, if what it says of itself, its land or its climate tells that it is not OISST. A
     file from a stranger can also crash who reads it: see `sstcast.sources.reader`.
     """
     try:
         with _open(data) as (variables, attributes):
-            return _read(variables, attributes, days, grid, trusted)
+            return _read(variables, attributes, days, box, trusted)
     except (BadFile, Refused) as error:
         raise BadFile(str(error)) from error
     except MemoryError as error:
         raise BadFile("damaged (takes too much memory to read)") from error
     except Exception as error:  # what HDF5 and NumPy make of damage is of every kind
-        raise BadFile(f"damaged ({_first_line(error)})") from error
-
-
-def pack(celsius: NDArray[Any]) -> Packed:
-    """Round degC to hundredths; NaN becomes `FILL`."""
-    return np.where(np.isnan(celsius), FILL, np.rint(celsius * 100.0)).astype(np.int16)
+        raise BadFile(f"damaged ({in_short(error)})") from error
 
 
 def _read(
-    variables: Any, attributes: Mapping[str, Any], days: Sequence[dt.date], grid: Grid, trusted: bool
+    variables: Any, attributes: Mapping[str, Any], days: Sequence[dt.date], box: Box, trusted: bool
 ) -> Granule:
     if "sst" not in variables:
         raise BadFile("no variable 'sst' in it")
@@ -81,7 +79,7 @@ def _read(
     lat, lon = (
         np.asarray(_either(variables, names)[:], float) for names in (("lat", "latitude"), ("lon", "longitude"))
     )
-    rows, columns = _locate(lat.tobytes(), lon.tobytes(), grid)
+    rows, columns = _positions(lat, box.lat, "lat"), _positions(lon, box.lon, "lon")
     if sst.shape[-2:] != (lat.size, lon.size):
         raise BadFile(f"wrong grid: sst is {sst.shape}, its axes {lat.size} x {lon.size}")
     held = dates(variables["time"])
@@ -116,7 +114,7 @@ def _check_attributes(sst: Any, name: str, held: Mapping[dt.date, int]) -> None:
         return
     packing = [float(_attribute(sst.attrs, key, default)) for key, default in _LINEAR]
     bounds = [float(_attribute(sst.attrs, *one)) for one in zip(("valid_min", "valid_max"), VALID, strict=True)]
-    if sst.dtype != np.int16 or abs(packing[0] - 0.01) > 1e-8 or packing[1] != 0 or bounds != [*map(float, VALID)]:
+    if sst.dtype != np.int16 or abs(packing[0] - 0.01) > 1e-8 or packing[1] != 0 or bounds != [*VALID]:
         raise BadFile("sst is not packed in hundredths of degC as in NOAA's files")
     day = name.removeprefix(OISST)[:8]
     if len(held) == 1 and day != f"{min(held):%Y%m%d}":
@@ -142,38 +140,24 @@ def _open(data: bytes | Path) -> Iterator[tuple[Any, Mapping[str, Any]]]:
             raise BadFile(f"not a NetCDF file (it begins with {magic!r})" if magic else "empty")
 
 
-@lru_cache(maxsize=8)
-def _locate(lat: bytes, lon: bytes, grid: Grid) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where in the file's axes (float64 as bytes, to be cached) the rows and columns of `grid` lie."""
-    return _positions(np.frombuffer(lat), grid.lat, "lat"), _positions(np.frombuffer(lon), grid.lon, "lon")
-
-
-def _positions(axis: NDArray[np.float64], wanted: NDArray[np.float64], name: str) -> NDArray[np.int64]:
-    def cells(degrees: NDArray[np.float64]) -> NDArray[np.int64]:
-        half_cells = degrees % 360 * CELLS_PER_DEGREE * 2
-        whole = np.rint(half_cells).astype(np.int64)
-        return np.where(np.abs(half_cells - whole) < 0.02, whole, -1)
-
-    position = {int(cell): index for index, cell in enumerate(cells(axis))}
-    position.pop(-1, None)
-    try:
-        return np.array([position[int(cell)] for cell in cells(wanted)])
-    except KeyError:
-        missing = next(w for w, cell in zip(wanted, cells(wanted), strict=True) if int(cell) not in position)
-        raise BadFile(f"wrong grid: no cell at {name} {missing:g}") from None
+def _positions(axis: NDArray[np.float64], wanted: NDArray[np.float64], name: str) -> NDArray[np.intp]:
+    """Return where in an axis of a file, of any order and convention, the `wanted` centres of cells lie."""
+    order = np.argsort(axis % 360)
+    found = order[np.searchsorted(axis[order] % 360, wanted % 360 - NEAR) % axis.size]
+    same = np.abs((axis[found] - wanted + 180) % 360 - 180) <= NEAR
+    if not same.all():
+        raise BadFile(f"wrong grid: no cell at {name} {wanted[~same][0]:g}")
+    return found
 
 
 def dates(time: Any) -> dict[dt.date, int]:
     """Return the position of each date; the hour (noon at NCEI, midnight at PSL) is dropped."""
     units = str(_attribute(time.attrs, "units", ""))
-    match = re.match(r"(days|hours|seconds) since (\d+)-(\d+)-(\d+)(?:[T ](\d+):(\d+))?", units)
-    if not match:
-        raise BadFile(f"time in {units!r}")
-    year, month, day, hour, minute = (int(part or 0) for part in match.groups()[1:])
-    origin = np.datetime64(dt.datetime(year, month, day, hour, minute))
-    seconds = np.asarray(time[:], float) * {"days": 86400, "hours": 3600, "seconds": 1}[match[1]]
-    dates = (origin + np.rint(seconds).astype("timedelta64[s]")).astype("datetime64[D]")
-    return {date: index for index, date in enumerate(dates.tolist())}
+    try:
+        moments = cftime.num2pydate(np.asarray(time[:], float).ravel(), units)
+    except ValueError as error:
+        raise BadFile(f"time in {units!r}") from error
+    return {moment.date(): index for index, moment in enumerate(moments)}
 
 
 def _pack(values: NDArray[Any], attributes: Mapping[str, Any]) -> Packed:
@@ -207,7 +191,3 @@ def _attribute(attributes: Mapping[str, Any], key: str, default: Any) -> Any:
     if isinstance(value, np.ndarray):
         value = value.reshape(-1)[0]
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -16,7 +16,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from sstcast.ocean.grid import Grid
+from sstcast.geo import Box
 from sstcast.sources.granule import BadFile, Granule, read_granule
 
 MEMORY = 1 << 30  # bytes that reading may take: a block of whole-globe days takes a tenth of that
@@ -24,12 +24,12 @@ SECONDS = 60  # that reading may take
 MOST = 4  # processes
 
 
-def read_apart(data: bytes | Path, days: Sequence[dt.date], grid: Grid) -> Granule:
+def read_apart(data: bytes | Path, days: Sequence[dt.date], box: Box) -> Granule:
     """Do as `read_granule` does, in another process; may be called from many threads.
 
     Raises BadFile also if that process crashes, or takes more than `MEMORY` or `SECONDS`.
     """
-    return _readers(os.getpid()).read(data, days, grid)
+    return _readers(os.getpid()).read(data, days, box)
 
 
 @cache
@@ -45,11 +45,11 @@ class _Readers:
             self._idle.put(None)
         atexit.register(self._close)
 
-    def read(self, data: bytes | Path, days: Sequence[dt.date], grid: Grid) -> Granule:
+    def read(self, data: bytes | Path, days: Sequence[dt.date], box: Box) -> Granule:
         reader = self._idle.get()
         try:
             reader = reader or _Reader()
-            answer = reader.ask(data, days, grid)
+            answer = reader.ask(data, days, box)
         except BaseException:
             if reader:
                 reader.close()
@@ -72,13 +72,7 @@ class _Reader:
         self._pipe, theirs = Pipe()
         paths = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
         self._process = subprocess.Popen(
-            [
-                sys.executable,
-                "-P",
-                "-c",
-                "from sstcast.sources.reader import serve; serve()",
-                str(theirs.fileno()),
-            ],
+            [sys.executable, "-P", "-c", f"from {__name__} import serve; serve()", str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
             env=os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
             stdin=subprocess.DEVNULL,
@@ -87,10 +81,10 @@ class _Reader:
         )
         theirs.close()
 
-    def ask(self, data: bytes | Path, days: Sequence[dt.date], grid: Grid) -> Granule | str:
+    def ask(self, data: bytes | Path, days: Sequence[dt.date], box: Box) -> Granule | str:
         """Return what the process reads, or why it cannot."""
         try:
-            self._pipe.send((data, list(days), grid))
+            self._pipe.send((data, list(days), box))
             answer: Granule | str = self._pipe.recv()
             return answer
         except (EOFError, OSError):
@@ -120,12 +114,12 @@ def serve() -> None:
     pipe = Connection(int(sys.argv[1]))
     while True:
         try:
-            data, days, grid = pipe.recv()
+            data, days, box = pipe.recv()
         except EOFError:
             return
         signal.alarm(SECONDS)
         try:
-            answer: Granule | str = read_granule(data, days, grid)
+            answer: Granule | str = read_granule(data, days, box)
         except BadFile as error:
             answer = str(error)
         signal.alarm(0)

@@ -2,14 +2,15 @@
 
 import datetime as dt
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from sstcast.errors import SSTCastError
-from sstcast.ocean.days import day_ranges
-from sstcast.ocean.grid import Grid, parse_grid
+from sstcast.geo import Box
+from sstcast.ocean.days import FIRST_DAY, day_ranges
 from sstcast.ocean.raw import CALENDAR
+from sstcast.sources import find_source
 from sstcast.sources.download import Patience
-from sstcast.sources.sources import FIRST_DAY, Sample
 
 LAST_DAY = FIRST_DAY + dt.timedelta(CALENDAR - 1)
 MOST_TOGETHER = 256
@@ -19,9 +20,9 @@ MOST_TOGETHER = 256
 class FetchRequest:
     """What to fetch: every day from `start` to `end`, both included.
 
-    `source` is aws, ncei, psl, erddap, sample, simulator, a URL or a folder; `region` is `global`, a name in
-    `configs/regions.yaml` or `W,E,S,N` (by default the Pacific, or all of the sample); `out` is the Zarr
-    store. `keep_raw` keeps the files as downloaded in a folder beside it. `seed` chooses the simulated ocean.
+    `source` is a name in `sstcast.sources.SOURCES`, a URL or a folder; `region` is `global`, a name in
+    `configs/regions.yaml` or `W,E,S,N` (by default the source's own); `out` is the Zarr store. `keep_raw` keeps
+    the files as downloaded in a folder beside it. `seed` chooses the simulated ocean.
     """
 
     start: dt.date
@@ -40,11 +41,11 @@ class FetchRequest:
         if self.start < FIRST_DAY:
             raise SSTCastError(f"--start {self.start}: OISST begins on {FIRST_DAY}; start there or later")
         today = dt.date.today()
-        if self.end > (LAST_DAY if self.source == "simulator" else today):
-            held = (
-                f"{LAST_DAY} is the last a store can hold" if self.source == "simulator" else f"today is {today}"
-            )
-            raise SSTCastError(f"--end {self.end}: is yet to come, {held}; end earlier")
+        if find_source(self.source).foresees:
+            if self.end > LAST_DAY:
+                raise SSTCastError(f"--end {self.end}: a store holds days up to {LAST_DAY}; end there or earlier")
+        elif self.end > today:
+            raise SSTCastError(f"--end {self.end}: is yet to come, today is {today}; end earlier")
         if not 1 <= self.concurrency <= MOST_TOGETHER:
             raise SSTCastError(f"--concurrency {str(self.concurrency)[:20]}: give 1 to {MOST_TOGETHER}")
         if not 0 <= self.seed < 2**63:
@@ -57,21 +58,19 @@ class FetchRequest:
         """Every day wanted."""
         return [self.start + dt.timedelta(i) for i in range((self.end - self.start).days + 1)]
 
-    @property
-    def grid(self) -> Grid:
-        """The cells wanted."""
-        if self.region is None:
-            return Sample.grid if self.source == "sample" else parse_grid("pacific")
-        return parse_grid(self.region)
+    @cached_property
+    def box(self) -> Box:
+        """The box wanted."""
+        source = find_source(self.source)
+        return Box.parse(self.region or source.region) if self.region or not source.box else source.box
 
     @property
     def path(self) -> Path:
         """The store: `out`, or a name made of source and region in `data`."""
         if self.out:
             return self.out
-        kind = self.source if self.source in ("sample", "simulator") else "oisst"
-        region = self.region or ("tasman" if self.source == "sample" else "pacific")
-        return Path("data") / f"{kind}-{region.replace(',', '_')}.zarr"
+        source = find_source(self.source)
+        return Path("data") / f"{source.store}-{(self.region or source.region).replace(',', '_')}.zarr"
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,20 @@ leaves vanish there.
 """
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sstcast import __version__
 from sstcast.ocean import simulated_climate as climate
+from sstcast.ocean.days import Day, block_of, pack
+from sstcast.ocean.land import land_mask
+from sstcast.ocean.progress import Progress
 from sstcast.ocean.simulated_climate import ENVELOPES, FREEZING, RADIANS, YEAR, Array
+from sstcast.sources.source import Batch, Need, Source
 
 Dates = ArrayLike | Sequence[dt.date]
 
@@ -94,7 +99,7 @@ class Simulator:
         Preliminary values differ from final ones by about 0.01 degC.
         """
         lat, lon, ordinals = np.asarray(lat, float), np.asarray(lon, float), _ordinals(days)
-        land = climate.land_mask(lat, lon)
+        land = land_mask(lat, lon, simulated=True)
         layers = [
             (name, waves, climate.chart(ENVELOPES[name], lat, lon), waves.zonal(lon))
             for name, waves in self._waves.items()
@@ -125,6 +130,21 @@ class Simulator:
             nino = (waves.meridional(day, np.array([0.0])) @ waves.zonal(np.array([215.0]))).item()
             return (0.7 + 0.3 * climate.annual(day, peak=0.8)) * min(max(1 - 0.5 * nino, 0.2), 1.8)
         return 1.0
+
+
+class Simulation(Source):
+    """The ocean of the request's seed, on any day."""
+
+    name = store = "simulator"
+    foresees = True
+
+    def read(self, need: Need, progress: Progress) -> Iterator[Batch]:
+        simulator, box = Simulator(self.request.seed), self.request.box
+        for _, members in groupby(need, block_of):
+            days = list(members)
+            fields = zip(days, pack(simulator.field(days, box.lat, box.lon)), strict=True)
+            yield {day: Day(field, self.name, preliminary=False, notice=simulator.notice) for day, field in fields}
+            progress.settled(len(days))
 
 
 def _enso(rng: np.random.Generator) -> Waves:

@@ -10,15 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from sstcast.errors import SSTCastError
-from sstcast.ocean.days import STATUS, day_ranges, is_final
-from sstcast.ocean.raw import look_into
-from sstcast.sources.sources import FIRST_DAY
-from sstcast.sources.store import is_raw_store
+from sstcast.ocean.days import FIRST_DAY, day_ranges
+from sstcast.ocean.raw import is_raw_store, look_into
 
 
 @dataclass(frozen=True)
 class StoreStatus:
-    """What a raw store holds: the `origin` of each day, ascending, in the words of `days.STATUS`.
+    """What a raw store holds: the `origin` of each day, ascending, such as `aws` or `aws_preliminary`.
 
     `title` says whether it is observed or simulated, `size` is in bytes.
     """
@@ -41,7 +39,7 @@ class StoreStatus:
     @property
     def preliminary(self) -> list[dt.date]:
         """Days that NOAA will still replace."""
-        return [day for day, origin in self.origin.items() if not is_final(STATUS.index(origin))]
+        return [day for day, origin in self.origin.items() if origin.endswith("_preliminary")]
 
     @property
     def gaps(self) -> list[tuple[dt.date, dt.date]]:
@@ -91,6 +89,6 @@ def status(directory: Path, complain: Callable[[str], object] = print) -> list[S
 
 def _describe(path: Path) -> StoreStatus:
     held = look_into(path)
-    origin = {FIRST_DAY + int(i) * _DAY: STATUS[held.status[i]] for i in np.flatnonzero(held.status)}
+    origin = {FIRST_DAY + int(i) * _DAY: held.words[held.status[i]] for i in np.flatnonzero(held.status)}
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     return StoreStatus(path, held.title, origin, size)

@@ -1,36 +1,27 @@
-"""The raw store: days of 0.25 degree SST on disk, as fetched, in one Zarr store (format 2).
+"""Writing a raw store (`sstcast.ocean.raw` says what is in one).
 
-    sst(time, lat, lon)   int16 hundredths of degC, chunks of BLOCK days counted from 1981-09-01
-    status(time)          where each day came from; 0 is missing, even numbers are preliminary (`days.STATUS`)
-
-The time axis is the whole calendar from 1981-09-01 to the last day ever asked for, so a day's place never
-moves. Two rules make any instant a good one to be killed at: every file is written under a temporary name
-and renamed, and `status`, a single chunk, is renamed last. What it calls present is whole.
+Killed at any moment, a store stays whole: every file is written under a temporary name and renamed, and `status`,
+a single chunk, is renamed last. What it calls present is there.
 """
 
 import datetime as dt
-import errno
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import dask.array as da
 import numpy as np
-import xarray as xr
 import zarr
 from numcodecs import Shuffle, Zstd
 from numpy.typing import NDArray
 
-from sstcast.errors import SSTCastError
-from sstcast.files import alone, atomic
-from sstcast.ocean.days import BLOCK, STATUS, Day, block_of
-from sstcast.ocean.grid import Grid
-from sstcast.ocean.oddities import AROUND, FILL, Packed, contradicted
-from sstcast.ocean.raw import CALENDAR, REMEDY, Days, look_into, reading
-from sstcast.sources.sources import FIRST_DAY
-from sstcast.stores import first_line, open_zarr
+from sstcast.errors import SSTCastError, in_short, reading
+from sstcast.files import alone, atomic, space_for
+from sstcast.geo import Box
+from sstcast.ocean.days import BLOCK, FILL, FIRST_DAY, STATUS, Day, Packed, block_of
+from sstcast.ocean.oddities import AROUND, contradicted
+from sstcast.ocean.raw import CALENDAR, REMEDY, is_raw_store, look_into
 
 TITLE = "NOAA Daily OISST (AVHRR), 0.25 degrees"
 
@@ -38,30 +29,25 @@ TITLE = "NOAA Daily OISST (AVHRR), 0.25 degrees"
 class RawStore:
     """A raw store to write to; nothing is made on disk before the first day is put."""
 
-    def __init__(self, path: Path, grid: Grid) -> None:
+    def __init__(self, path: Path, box: Box) -> None:
         """Raise SSTCastError if `path` holds something else, or other cells."""
-        self.path, self.grid = path, grid
+        self.path, self.box = path, box
         self._status: NDArray[np.uint8] = np.zeros(0, np.uint8)
         self._group: Any = None
         if path.exists():
             self._open()
 
     def status(self, days: Sequence[dt.date]) -> NDArray[np.uint8]:
-        """Return each day's number in `days.STATUS`."""
+        """Return the number of each day's status."""
         index = np.array([(day - FIRST_DAY).days for day in days], int)
-        known = index < self._status.size
-        return np.where(known, self._status[np.where(known, index, 0)] if self._status.size else 0, 0).astype(
-            np.uint8
-        )
+        calendar = np.append(self._status, np.uint8(0))
+        return calendar[np.minimum(index, self._status.size)]
 
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Be the only one to write, or wait for that; raise SSTCastError if nothing can be written."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.with_name(f".{self.path.name}.lock").open("a"):
-                pass  # where no file can be made, waiting for a lock would not end
-            with alone(self.path):
+            with alone(self.path), space_for(self.path):
                 beside = self.path.parent.glob(f".{self.path.name}.*.nc*")
                 for leftover in [*self.path.rglob("*.partial"), *beside]:  # of a killed process
                     leftover.unlink()
@@ -69,12 +55,9 @@ class RawStore:
                     self._open()  # the last writer may have finished only now
                 yield
         except OSError as error:
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-            reason = (
-                "no space left on its disk; free some" if full else f"cannot write: {first_line(error)}; mend it"
-            )
             raise SSTCastError(
-                f"{self.path}: {reason} and run the same command again, what is there is kept"
+                f"{self.path}: cannot write: {in_short(error)}; mend it and run the same command again, what is "
+                "there is kept"
             ) from error
 
     def put(self, days: Mapping[dt.date, Day], last: dt.date) -> dict[dt.date, str]:
@@ -96,7 +79,6 @@ class RawStore:
         odd = {day: reason for day, one in days.items() if (reason := contradicted(day, one.field, fields))}
         for block, members in groupby(sorted(set(days) - set(odd)), block_of):
             self._put_block(block * BLOCK, {(day - FIRST_DAY).days: days[day] for day in members})
-
         return odd
 
     def _around(self, days: Mapping[dt.date, Day]) -> dict[dt.date, Packed]:
@@ -114,18 +96,26 @@ class RawStore:
     def _put_block(self, start: int, days: dict[int, Day]) -> None:
         status = self._status.copy()
         span = slice(start, min(start + BLOCK, status.size))
-        fields = np.full((span.stop - start, *self.grid.shape), FILL, np.int16)
+        fields = np.full((span.stop - start, *self.box.shape), FILL, np.int16)
         if present := np.flatnonzero(status[span]).tolist():
             fields[present] = self._read(span)[present]
         for index, day in days.items():
             fields[index - start] = day.field
-            status[index] = day.status
+            status[index] = self._number(day)
         self._group["sst"][span] = fields
         self._group["status"][:] = status
         self._status = status
 
+    def _number(self, day: Day) -> int:
+        """Return the number of a day's status; add the words of a source that the store has not met."""
+        if day.origin not in self._words:
+            self._words += (day.origin, f"{day.origin}_preliminary")
+            self._group["status"].attrs.update(_flags(self._words))
+            zarr.consolidate_metadata(self._group.store, zarr_format=2)
+        return self._words.index(day.origin) + day.preliminary
+
     def _read(self, span: slice) -> Packed:
-        with reading(self.path):
+        with reading(self.path, REMEDY):
             return np.asarray(self._group["sst"][span])
 
     def _reach(self, last: dt.date, notice: str) -> None:
@@ -133,7 +123,7 @@ class RawStore:
         size = (last - FIRST_DAY).days + 1
         if not self.path.exists():
             with atomic(self.path) as partial:
-                _create(partial, size, self.grid, notice)
+                _create(partial, size, self.box, notice)
             self._open()
         elif size > self._size:
             group = self._group
@@ -147,41 +137,18 @@ class RawStore:
         if not is_raw_store(self.path):
             raise SSTCastError(f"{self.path}: exists and is not a store of fetched days; choose another --out")
         held = look_into(self.path)
-        if not (np.array_equal(held.lat, self.grid.lat) and np.array_equal(held.lon, self.grid.lon)):
-            raise SSTCastError(f"{self.path}: holds {held}, not {self.grid}; choose another --out or --region")
-        self._notice, self._size = held.notice, held.status.size
-        with reading(self.path):
+        if not (np.array_equal(held.lat, self.box.lat) and np.array_equal(held.lon, self.box.lon)):
+            raise SSTCastError(
+                f"{self.path}: holds region {held.box}, not {self.box}; choose another --out or --region"
+            )
+        self._notice, self._size, self._words = held.notice, held.status.size, held.words
+        with reading(self.path, REMEDY):
             # Consolidated metadata is written last, so it may be behind the arrays' own after a kill.
             self._group = zarr.open_group(self.path, mode="r+", zarr_format=2, use_consolidated=False)
             self._status = np.asarray(self._group["status"][:])
 
 
-def is_raw_store(path: Path) -> bool:
-    """Return whether `path` was made by `sstcast fetch`."""
-    return (path / "status" / ".zarray").exists() and (path / "sst" / ".zarray").exists()
-
-
-def open_days(path: Path) -> xr.Dataset:
-    """Open a raw store lazily, only the days it holds: `sst(time, lat, lon)` in degC and `status(time)`.
-
-    Raises SSTCastError, also when values are computed, if the store is damaged.
-    """
-    present = np.flatnonzero(look_into(path).status)
-    with reading(path):
-        dataset = open_zarr(path, REMEDY, chunks=None, decode_cf=False)
-        days = Days(path)
-        dataset["sst"] = dataset["sst"].copy(data=da.from_array(days, chunks=days.chunks))
-        return xr.decode_cf(dataset).isel(time=_as_slice(present))
-
-
-def _as_slice(index: NDArray[np.intp]) -> slice | NDArray[np.intp]:
-    """A run of days as a slice, which dask serves without regrouping chunks."""
-    if index.size and index[-1] - index[0] + 1 == index.size:
-        return slice(int(index[0]), int(index[-1]) + 1)
-    return index
-
-
-def _create(path: Path, size: int, grid: Grid, notice: str) -> None:
+def _create(path: Path, size: int, box: Box, notice: str) -> None:
     group = zarr.open_group(path, mode="w", zarr_format=2)
     group.attrs.put(
         {
@@ -194,8 +161,8 @@ def _create(path: Path, size: int, grid: Grid, notice: str) -> None:
     # Zstd after byte shuffling: as small as Blosc, whose threads do not always give the same bytes.
     group.create_array(
         "sst",
-        shape=(size, *grid.shape),
-        chunks=(BLOCK, *grid.shape),
+        shape=(size, *box.shape),
+        chunks=(BLOCK, *box.shape),
         dtype="<i2",
         fill_value=FILL,
         filters=[Shuffle(2)],
@@ -203,10 +170,10 @@ def _create(path: Path, size: int, grid: Grid, notice: str) -> None:
         attributes=_SST | {"_ARRAY_DIMENSIONS": ["time", "lat", "lon"]},
     )
     axes: dict[str, tuple[str, NDArray[Any], dict[str, Any]]] = {
-        "status": ("time", np.zeros(size, np.uint8), _STATUS),
+        "status": ("time", np.zeros(size, np.uint8), _flags(STATUS)),
         "time": ("time", np.arange(size, dtype="<i4"), _TIME),
-        "lat": ("lat", grid.lat, {"standard_name": "latitude", "units": "degrees_north"}),
-        "lon": ("lon", grid.lon, {"standard_name": "longitude", "units": "degrees_east"}),
+        "lat": ("lat", box.lat, {"standard_name": "latitude", "units": "degrees_north"}),
+        "lon": ("lon", box.lon, {"standard_name": "longitude", "units": "degrees_east"}),
     }
     for name, (dimension, values, attributes) in axes.items():
         group.create_array(
@@ -223,18 +190,21 @@ def _create(path: Path, size: int, grid: Grid, notice: str) -> None:
     zarr.consolidate_metadata(group.store, zarr_format=2)
 
 
+def _flags(words: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "long_name": "origin of the day",
+        "flag_values": list(range(len(words))),
+        "flag_meanings": " ".join(words),
+        "comment": "days with status 0 hold no values",
+    }
+
+
 _SST: dict[str, Any] = {
     "standard_name": "sea_surface_temperature",
     "long_name": "daily sea surface temperature",
     "units": "degree_Celsius",
     "scale_factor": 0.01,
     "ancillary_variables": "status",
-}
-_STATUS = {
-    "long_name": "origin of the day",
-    "flag_values": list(range(len(STATUS))),
-    "flag_meanings": " ".join(STATUS),
-    "comment": "days with status 0 hold no values",
 }
 _TIME = {
     "standard_name": "time",

@@ -1,6 +1,10 @@
 """The last days of a source: what is fetched, what is marked as preliminary, what cannot be had."""
 
 import datetime as dt
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import h5py
@@ -9,15 +13,15 @@ import pytest
 import xarray as xr
 from untrained import make_run
 
+from perf.simulated_files import canonical_name, write_day
 from sstcast.config import DataConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.source import last_days
+from sstcast.geo import Box
 from sstcast.ocean.days import Day
-from sstcast.ocean.grid import parse_grid
 from sstcast.ocean.prepare import prepare
-from sstcast.sources import sources
-from sstcast.sources.daily_file import canonical_name, write_day
+from sstcast.sources.daily import Aws, Ncei
 from sstcast.sources.simulator import Simulator
 from sstcast.sources.status import status
 from sstcast.sources.store import RawStore
@@ -35,10 +39,10 @@ def quiet(line: str) -> None:
 
 def put(path: Path, first: dt.date, preliminary: int = 2, origin: str = "aws", notice: str = "") -> Path:
     """Put the days from `first` to LAST into a store; the last ones are preliminary."""
-    grid = parse_grid(REGION)
-    store = RawStore(path, grid)
+    box = Box.parse(REGION)
+    store = RawStore(path, box)
     days = [first + n * DAY for n in range((LAST - first).days + 1)]
-    fields = np.round(SIMULATOR.field(days, grid.lat, grid.lon) * 100).astype(np.int16)
+    fields = np.round(SIMULATOR.field(days, box.lat, box.lon) * 100).astype(np.int16)
     with store.writing():
         dressed = zip(days, fields, strict=True)
         store.put(
@@ -47,9 +51,16 @@ def put(path: Path, first: dt.date, preliminary: int = 2, origin: str = "aws", n
     return path
 
 
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves a folder."""
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
 @pytest.fixture
-def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that stands for AWS: ten days from two before LAST on, the last three of them preliminary."""
+def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A server that stands for AWS and NCEI: ten days from LAST - 1 on, the last three of them preliminary."""
     folder = tmp_path / "aws"
     days = [LAST + n * DAY for n in range(-1, 9)]
     for n, day in enumerate(days):
@@ -59,9 +70,12 @@ def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         write_day(path, day, SIMULATOR, preliminary, (ROWS, COLS))
         with h5py.File(path, "r+") as file:  # as if it were observed: those that are not are never mixed
             file.attrs["title"] = "a test"
-    monkeypatch.setattr(sources, "AWS", str(folder))
-    monkeypatch.setattr(sources, "NCEI", str(folder))
-    return folder
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for source in (Aws, Ncei):
+            monkeypatch.setattr(source, "base", f"http://127.0.0.1:{server.server_port}")
+        yield
+        server.shutdown()
 
 
 def config_of(run_yaml: Path, store: Path) -> DataConfig:
@@ -74,7 +88,7 @@ def marked(history: xr.DataArray) -> list[dt.date]:
 
 
 def test_what_is_there_is_not_fetched(run_yaml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "AWS", str(tmp_path / "nothing"))
+    monkeypatch.setattr(Aws, "base", "http://127.0.0.1:1")
     data = config_of(run_yaml, put(tmp_path / "a.zarr", FIRST))
     history = last_days(data, LAST, LAST + 100 * DAY, pytest.fail)
     assert history["time"].values.astype("datetime64[D]").tolist() == [LAST - n * DAY for n in range(9, -1, -1)]
@@ -85,7 +99,7 @@ def test_what_is_there_is_not_fetched(run_yaml: Path, tmp_path: Path, monkeypatc
 
 @pytest.mark.parametrize("latest", [True, False])
 def test_missing_days_are_fetched_and_preliminary_ones_replaced(
-    run_yaml: Path, tmp_path: Path, aws: Path, latest: bool
+    run_yaml: Path, tmp_path: Path, aws: None, latest: bool
 ) -> None:
     data = config_of(run_yaml, put(tmp_path / "a.zarr", FIRST))
     end, lines = LAST + 8 * DAY, []
@@ -98,7 +112,7 @@ def test_missing_days_are_fetched_and_preliminary_ones_replaced(
     assert status(tmp_path)[0].gaps == []
 
 
-def test_latest_is_what_can_be_had(run_yaml: Path, tmp_path: Path, aws: Path) -> None:
+def test_latest_is_what_can_be_had(run_yaml: Path, tmp_path: Path, aws: None) -> None:
     data = config_of(run_yaml, put(tmp_path / "a.zarr", FIRST))
     history = last_days(data, None, LAST + 12 * DAY, quiet)
     assert history["time"].values[-1] == np.datetime64(LAST + 8 * DAY)
@@ -106,7 +120,7 @@ def test_latest_is_what_can_be_had(run_yaml: Path, tmp_path: Path, aws: Path) ->
         last_days(data, LAST + 10 * DAY, LAST + 12 * DAY, quiet)
 
 
-def test_days_between_are_fetched_too(run_yaml: Path, tmp_path: Path, aws: Path) -> None:
+def test_days_between_are_fetched_too(run_yaml: Path, tmp_path: Path, aws: None) -> None:
     """History of three days that begins after the store's end: no gap is left."""
     data = config_of(run_yaml, put(tmp_path / "a.zarr", FIRST)).model_copy(update={"history": 3})
     assert last_days(data, LAST + 6 * DAY, LAST + 7 * DAY, quiet).sizes["time"] == 3

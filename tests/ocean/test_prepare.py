@@ -17,14 +17,14 @@ import yaml
 from sstcast import manifest
 from sstcast.config import RunConfig, load_config, load_region
 from sstcast.errors import SSTCastError
-from sstcast.ocean.box import crop
+from sstcast.geo import tile_index, to_tiles
 from sstcast.ocean.cube import coarsen, ocean_cells, ocean_fraction
+from sstcast.ocean.days import FILL
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.reading import open_sst
-from sstcast.ocean.tiles import tile_index, to_tiles
+from sstcast.ocean.region import crop
 from sstcast.sources.fetch import fetch
-from sstcast.sources.granule import FILL
 from sstcast.sources.request import FetchRequest
 from sstcast.sources.store import RawStore
 
@@ -97,7 +97,7 @@ def test_a_day_that_became_final_is_not_missed(tmp_path: Path) -> None:
     store = fetched(tmp_path / "sim.zarr", dt.date(2002, 5, 10))
     run = config(tmp_path, store)
     prepare(run.data, say=lambda line: None)
-    raw = RawStore(store, FetchRequest(dt.date(2001, 1, 1), dt.date(2001, 1, 1), region="200,206,-3,3").grid)
+    raw = RawStore(store, FetchRequest(dt.date(2001, 1, 1), dt.date(2001, 1, 1), region="200,206,-3,3").box)
     days = raw._group["sst"][7440:7460]  # of early 2002
     raw._group["sst"][7440:7460] = np.where(days == FILL, FILL, days + 100)  # one degree warmer
     raw._group["status"][7440:7460] = 2

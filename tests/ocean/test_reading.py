@@ -11,10 +11,10 @@ from small_ocean import make_sst
 
 from sstcast.config import DataConfig, Region
 from sstcast.errors import SSTCastError
-from sstcast.ocean.box import crop
 from sstcast.ocean.gaps import gaps_filled
 from sstcast.ocean.plausible import checked
 from sstcast.ocean.reading import open_region, open_sst
+from sstcast.ocean.region import crop
 
 SHARED = Path(__file__).parents[2].parent / "shared/data/ocean"
 OCEAN = make_sst(1)

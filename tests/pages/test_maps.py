@@ -16,9 +16,10 @@ from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
 from sstcast.errors import SSTCastError
+from sstcast.geo import Box
 from sstcast.pages.images import read_stamp, write_png
 from sstcast.pages.maps import PHONE, draw_forecast, draw_weeks
-from sstcast.pages.projection import Box, View, projections
+from sstcast.pages.projection import View, projections
 
 # west, south, rows, columns, degrees a cell; and a place on land and one at sea
 REGIONS = {

@@ -15,6 +15,7 @@ from scores.probability import crps_for_ensemble, rank_histogram
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.baselines import BASELINES
 from sstcast.forecasting.predictor import Predictor, TrainedRun
+from sstcast.geo import area_weights
 from sstcast.pages.text import print_metrics
 from sstcast.runs import Run
 from sstcast.scores import evaluate as evaluate_module
@@ -22,7 +23,7 @@ from sstcast.scores import verification as forecasts_module
 from sstcast.scores.evaluate import compare, evaluate, reference, scores_file
 from sstcast.scores.heatwaves import threshold
 from sstcast.scores.indices import box_mean
-from sstcast.scores.metrics import METRICS, area_weights
+from sstcast.scores.metrics import METRICS
 from sstcast.scores.significance import adjust, diebold_mariano, memory
 from sstcast.scores.verification import Verification
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from sstcast.geo import area_weights
 from sstcast.scores.means import Means, area_mean, week_starts, weekly
-from sstcast.scores.metrics import METRICS, area_weights, statistics
+from sstcast.scores.metrics import METRICS, statistics
 
 STARTS, HORIZON, TILES, NODES = 23, 10, 2, 6
 DIMS = ("init_time", "lead", "tile", "node")

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from perf.simulated_files import canonical_name, write_day
+from sstcast.ocean.land import GLOBE
 from sstcast.ocean.reading import open_sst
-from sstcast.ocean.simulated_climate import LAT, LON
-from sstcast.sources.daily_file import canonical_name, write_day
 from sstcast.sources.simulator import Simulator
+
+LAT, LON = GLOBE.lat, GLOBE.lon
 
 DAY = dt.date(2022, 2, 18)
 BOX = slice(300, 420), slice(720, 1080)

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from sstcast.ocean.grid import Grid, parse_grid
+from sstcast.geo import Box
+from sstcast.ocean.days import pack
 from sstcast.sources import granule
-from sstcast.sources.granule import BadFile, pack
+from sstcast.sources.granule import BadFile
 
 read_granule = partial(granule.read_granule, trusted=True)  # the oceans here are noise
 DAYS = [dt.date(2020, 2, 28) + dt.timedelta(i) for i in range(4)]
@@ -56,7 +57,7 @@ PACKED = {"dtype": "int16", "scale_factor": 0.01, "_FillValue": -999}
     ],
 )
 def test_every_time_stamp_is_normalised_to_its_date(units: str, values: list[float]) -> None:
-    sst, grid = globe(), parse_grid("10,20,-2,2")
+    sst, grid = globe(), Box.parse("10,20,-2,2")
     found = read_granule(to_bytes(sst, units, values, **PACKED), DAYS[1:], grid)
     assert list(found.fields) == DAYS[1:]
     assert found.span == "2020-02-28 to 2020-03-02"
@@ -76,7 +77,7 @@ def test_every_time_stamp_is_normalised_to_its_date(units: str, values: list[flo
 @pytest.mark.parametrize("region", ["10,40,-2,2", "-5,5,-1,1", "170,190,-1,2", "0,360,-1,1"])
 @pytest.mark.parametrize("flip", ["", "north first", "-180..180", "zlev"])
 def test_every_layout_gives_the_same_cells(encoding, region: str, flip: str) -> None:
-    sst, grid = globe(), parse_grid(region)
+    sst, grid = globe(), Box.parse(region)
     stored = sst
     if flip == "north first":
         stored = sst[:, ::-1]
@@ -94,7 +95,7 @@ def test_a_grid_that_is_a_little_off_is_wrong(shift: dict[str, float]) -> None:
     sst = globe().isel(lon=slice(40, 80))
     moved = sst.assign_coords({axis: sst[axis] + by for axis, by in shift.items()})
     with pytest.raises(BadFile, match="wrong grid: no cell at"):
-        read_granule(to_bytes(moved, *SINCE_1978, **PACKED), DAYS, parse_grid("10,20,-2,2"))
+        read_granule(to_bytes(moved, *SINCE_1978, **PACKED), DAYS, Box.parse("10,20,-2,2"))
 
 
 def test_pack_rounds_and_fills() -> None:
@@ -110,12 +111,12 @@ def test_no_truncated_file_passes(tmp_path: Path, cut: float) -> None:
     (tmp_path / "a.nc").write_bytes(data)
     for source in (data, tmp_path / "a.nc"):
         with pytest.raises(BadFile, match="damaged"):
-            read_granule(source, DAYS, Grid((10, 20), (-2, 2)))
+            read_granule(source, DAYS, Box(10, 20, -2, 2))
 
 
 def test_flipped_bits_in_the_values_are_found() -> None:
     data = to_bytes(globe(), *SINCE_1978, **PACKED, zlib=True, shuffle=True, chunksizes=(1, 24, 1440))
-    grid, found = Grid((0, 360), (-3, 3)), 0
+    grid, found = Box(0, 360, -3, 3), 0
     for position in range(len(data) // 2, len(data) // 2 + 40_000, 4000):
         broken = bytearray(data)
         broken[position] ^= 0xFF
@@ -127,7 +128,7 @@ def test_flipped_bits_in_the_values_are_found() -> None:
 
 
 def test_other_files_are_named_for_what_they_are() -> None:
-    grid = Grid((10, 20), (-2, 2))
+    grid = Box(10, 20, -2, 2)
     for data, words in [
         (b"", "empty"),
         (b"<!DOCTYPE html>", "not a NetCDF file"),

@@ -13,7 +13,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.files import atomic
-from sstcast.ocean.simulated_climate import FREEZING, LAT, LON
+from sstcast.ocean.land import GLOBE
+from sstcast.ocean.simulated_climate import FREEZING
 from sstcast.sources.simulator import Simulator
 
 EPOCH = dt.date(1978, 1, 1)  # at 12:00
@@ -38,7 +39,7 @@ def write_day(
     `box` holds the rows and columns of the global 720 x 1440 grid to write, for small files. The same
     arguments give the same values and attributes.
     """
-    lat, lon = LAT[box[0]], LON[box[1]]
+    lat, lon = GLOBE.lat[box[0]], GLOBE.lon[box[1]]
     dataset = xr.Dataset(
         {
             name: (("time", "zlev", "lat", "lon"), packed[None, None], _variable_attributes(name))

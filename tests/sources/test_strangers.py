@@ -16,16 +16,16 @@ import pytest
 from fetching import assert_right, get
 from oisst_server import DAYS, daily_file, daily_files, daily_path
 
-from sstcast.ocean.grid import parse_grid
-from sstcast.sources import obtain, reader
-from sstcast.sources.daily_file import canonical_name, write_day
+from perf.simulated_files import canonical_name, write_day
+from sstcast.geo import Box
+from sstcast.sources import reader, remote
 from sstcast.sources.download import Patience, parse_retry_after
 from sstcast.sources.granule import BadFile, read_granule
 from sstcast.sources.reader import read_apart
 from sstcast.sources.simulator import Simulator
 
 BAD = DAYS[7]
-GLOBE = parse_grid("global")
+GLOBE = Box.parse("global")
 ONCE = Patience(attempts=1, backoff=0.01)
 REAL = Path(__file__).parents[2].parent / "shared/data/ocean/oisst-avhrr-v02r01.20220218.nc"
 
@@ -121,7 +121,7 @@ def bomb() -> bytes:
 
 
 def test_a_bomb_costs_its_day_alone(aws, tmp_path: Path) -> None:
-    grid = parse_grid("0,10,0,10")
+    grid = Box.parse("0,10,0,10")
     with pytest.raises(BadFile, match="too much memory"):
         read_apart(bomb(), [dt.date(2019, 1, 26)], grid)
     aws.faults[daily_path(BAD)] = itertools.repeat(bomb())
@@ -134,7 +134,7 @@ def test_a_bomb_costs_its_day_alone(aws, tmp_path: Path) -> None:
     [(signal.SIGSEGV, "crashes its reader with SIGSEGV"), (signal.SIGALRM, "takes more than 60 s")],
 )
 def test_a_reader_that_dies_is_replaced(death: signal.Signals, words: str) -> None:
-    grid, data = parse_grid("180,182,-1,1"), daily_file(BAD)
+    grid, data = Box.parse("180,182,-1,1"), daily_file(BAD)
     readers = reader._Readers(1)
     assert list(readers.read(data, [BAD], grid).fields) == [BAD]
     held = readers._idle.get()
@@ -164,7 +164,7 @@ def test_values_in_other_files_do_not_land(aws, tmp_path: Path) -> None:
 
 
 def test_downloads_have_a_size_limit(aws, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(obtain, "DAILY_BYTES", len(daily_file(BAD)) + 1000)
+    monkeypatch.setattr(remote, "DAILY_BYTES", len(daily_file(BAD)) + 1000)
     aws.files[daily_path(BAD)] = daily_file(BAD) + bytes(2000)
     report = get(tmp_path, patience=ONCE)
     assert list(report.missing) == [BAD]

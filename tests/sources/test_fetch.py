@@ -18,7 +18,7 @@ from oisst_server import (
     daily_path,
 )
 
-from sstcast.sources import sources
+from sstcast.sources.daily import Ncei
 from sstcast.sources.download import Patience, Server, parse_retry_after
 from sstcast.sources.fetch import FetchRequest, fetch
 from sstcast.sources.status import status
@@ -128,7 +128,7 @@ def test_missing_days_in_a_row_share_a_line(aws, tmp_path: Path) -> None:
 
 def test_the_next_source_steps_in_for_a_day_and_for_a_server(aws, tmp_path: Path, monkeypatch) -> None:
     with OisstServer(daily_files(DAYS)) as ncei:
-        monkeypatch.setattr(sources, "NCEI", ncei.url)
+        monkeypatch.setattr(Ncei, "base", ncei.url)
         del aws.files[daily_path(BAD)]
         assert get(tmp_path).complete
         assert ncei.seen == [daily_path(BAD)]

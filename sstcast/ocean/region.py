@@ -8,53 +8,31 @@ from numpy.typing import NDArray
 
 from sstcast.config import Region
 from sstcast.errors import SSTCastError
+from sstcast.geo import Axis, Box, span, step
 
 NEAR = 0.02  # of a cell: edges that differ by less are the same, as 0.083 is 1/12 to who types it
-Edges = tuple[float, float]
-Axis = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 
 def crop(sst: xr.DataArray, region: Region, path: Path) -> xr.DataArray:
     """Cut the region's box out of `sst(..., lat, lon)`.
 
-    Longitudes of either convention are taken; the result's run eastward from the region's west edge.
+    Longitudes may be of either convention; the result's run eastward from the region's west edge.
 
     Raises SSTCastError, naming the nearest box there is, if the region reaches outside the data, its edges are not
     those of cells, or it does not hold whole tiles.
     """
-    west, east = region.lon
-    width = (east - west) % 360 or 360.0
+    box = region.bounds
     lat, near = sst["lat"].values, NEAR * step(sst["lon"].values)
-    lon = west + (sst["lon"].values - west + near) % 360 - near
-    rows = np.flatnonzero((lat > region.lat[0]) & (lat < region.lat[1]))
+    lon = box.eastward(sst["lon"].values, near)
+    rows = np.flatnonzero((lat > box.south) & (lat < box.north))
     order = np.argsort(lon, kind="stable")
-    cols = _longest_run(order[(lon[order] > west) & (lon[order] < west + width)], lon)
+    cols = _longest_run(order[(lon[order] > box.west) & (lon[order] < box.west + box.width)], lon)
     if fault := _fault(region, lat, rows, lon, cols):
-        swapped = f" (lon is [west, east]: [{east:g}, {west:g}]?)" if west > east and width > 180 else ""
-        raise SSTCastError(f"{path}: data.region {paste(region.lon, region.lat)}{swapped} {fault}")
+        west, east = region.lon
+        swapped = f" (lon is [west, east]: [{east:g}, {west:g}]?)" if west > east and box.width > 180 else ""
+        raise SSTCastError(f"{path}: data.region {box.yaml}{swapped} {fault}")
     return _take(_take(sst, "lat", rows), "lon", cols).assign_coords(lon=lon[cols])
-
-
-def step(centres: Axis) -> float:
-    """Return the usual width of a cell of an axis, in degrees."""
-    return float(np.median(np.abs(np.diff(centres))))
-
-
-def edges(centres: Axis, chosen: Index | slice = slice(None)) -> Edges:
-    """Return the outer edges of neighbouring cells of an axis, in degrees, given the centres of all its cells."""
-    cells = centres[chosen]
-    if cells.size > 1:
-        first, last = (cells[1] - cells[0]) / 2, (cells[-1] - cells[-2]) / 2
-    else:
-        first = last = step(centres) / 2
-    return round(float(cells[0] - first), 5), round(float(cells[-1] + last), 5)
-
-
-def paste(lon: Edges, lat: Edges) -> str:
-    """Write a box as the YAML of a configuration takes it."""
-    south, north = (min(max(edge, -90.0), 90.0) for edge in lat)  # cells at the poles are halves
-    return f"{{lon: [{lon[0]:.7g}, {lon[1]:.7g}], lat: [{south:.7g}, {north:.7g}]}}"
 
 
 def _longest_run(cols: Index, lon: Axis) -> Index:
@@ -65,11 +43,11 @@ def _longest_run(cols: Index, lon: Axis) -> Index:
 def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> str:
     """Say what is wrong with a region whose cells are `rows` and `cols`, and what would fit."""
     if not rows.size or not cols.size:
-        cover = paste(edges(_around(lon)), edges(lat))
+        cover = Box.of({"lat": lat, "lon": _around(lon)}).yaml
         return f"holds no cell of the data, which cover {cover}: change data.region"
-    west, east = region.lon
-    wanted = (*region.lat, west, west + ((east - west) % 360 or 360.0))
-    have = (*edges(lat, rows), *edges(lon, cols))
+    box = region.bounds
+    wanted = (box.south, box.north, box.west, box.west + box.width)
+    have = (*span(lat, rows), *span(lon, cols))
     off = [
         abs(have - want) / size
         for have, want, size in zip(have, wanted, np.repeat([step(lat), step(lon)], 2), strict=True)
@@ -86,9 +64,9 @@ def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> st
         return ""
     whole = rows[: rows.size // high * high], cols[: cols.size // wide * wide]
     if not whole[0].size or not whole[1].size:
-        box = paste(edges(lon, cols), edges(lat, rows))
-        return f"{fault}; the data there, {box}, are {rows.size} x {cols.size} cells: choose a smaller tile"
-    return f"{fault}; the nearest that fits is data.region: {paste(edges(lon, whole[1]), edges(lat, whole[0]))}"
+        there = Box(*span(lon, cols), *span(lat, rows)).yaml
+        return f"{fault}; the data there, {there}, are {rows.size} x {cols.size} cells: choose a smaller tile"
+    return f"{fault}; the nearest that fits is data.region: {Box(*span(lon, whole[1]), *span(lat, whole[0])).yaml}"
 
 
 def _around(lon: Axis) -> Axis:

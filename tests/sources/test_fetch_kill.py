@@ -15,9 +15,9 @@ from oisst_server import REGION, OisstServer, calendar, daily_files, hundredths
 
 from sstcast.errors import SSTCastError
 from sstcast.ocean.days import BLOCK
+from sstcast.ocean.raw import open_days
 from sstcast.sources.download import Patience
 from sstcast.sources.fetch import FetchRequest, fetch
-from sstcast.sources.store import open_days
 
 DAYS = calendar("1990-03-03", 40 * BLOCK)
 KILLS = 15
@@ -45,7 +45,7 @@ def whole_days(path: Path) -> int:
 
 def test_kill_at_any_moment(tmp_path: Path) -> None:
     processes = multiprocessing.get_context("forkserver")
-    processes.set_forkserver_preload(["sstcast.sources.fetch", "sstcast.sources.obtain"])
+    processes.set_forkserver_preload(["sstcast.sources.fetch", "sstcast.sources.mirror"])
     moments = random.Random(0)
     path, counts = tmp_path / "killed.zarr", []
     with OisstServer(daily_files(DAYS)) as server:

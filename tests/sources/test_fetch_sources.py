@@ -21,12 +21,14 @@ from oisst_server import (
     yearly_file,
 )
 
+from perf.simulated_files import canonical_name, write_day
 from sstcast.errors import SSTCastError
+from sstcast.ocean.raw import open_days
 from sstcast.ocean.reading import source_path
-from sstcast.sources import sources
 from sstcast.sources.download import Patience
 from sstcast.sources.fetch import FetchRequest
-from sstcast.sources.store import open_days
+from sstcast.sources.simulator import Simulator
+from sstcast.sources.yearly import Psl
 
 BAD = DAYS[7]
 REAL = Path(__file__).parents[2].parent / "shared/data/ocean/oisst-avhrr-v02r01.20220218.nc"
@@ -47,7 +49,7 @@ def test_files_of_a_year_are_cut_into_days(server, tmp_path: Path) -> None:
 
 
 def test_the_current_year_grows(server, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(sources, "PSL", server.url)
+    monkeypatch.setattr(Psl, "base", server.url)
     days = calendar("2020-01-01", 70)
     server.files = {"/sst.day.mean.2020.nc": yearly_file(days[:50])}
     report = get(tmp_path, days, "psl")
@@ -60,7 +62,7 @@ def test_the_current_year_grows(server, tmp_path: Path, monkeypatch) -> None:
 
 
 def test_the_latest_days_of_psl_count_as_preliminary(server, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(sources, "PSL", server.url)
+    monkeypatch.setattr(Psl, "base", server.url)
     today = dt.date.today()
     days = [today - dt.timedelta(i) for i in range(20, 0, -1)]
     server.files = {
@@ -195,9 +197,6 @@ def test_the_sample_gives_its_own_values_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("source", ["simulator", "folder"])
 def test_a_simulated_ocean_lands_as_such(tmp_path: Path, source: str) -> None:
-    from sstcast.sources.daily_file import canonical_name, write_day
-    from sstcast.sources.simulator import Simulator
-
     days, simulator = calendar("2020-02-27", 4), Simulator(seed=3)
     if source == "folder":
         (tmp_path / "files").mkdir()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from oisst_server import DAYS, OisstServer, daily_files
 
-from sstcast.sources import sources
+from sstcast.sources.daily import Aws, Ncei
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def server() -> Iterator[OisstServer]:
 @pytest.fixture
 def aws(server: OisstServer, monkeypatch) -> OisstServer:
     """A server that stands for AWS alone; nothing listens where NCEI should be."""
-    monkeypatch.setattr(sources, "AWS", server.url)
-    monkeypatch.setattr(sources, "NCEI", "http://127.0.0.1:1")
+    monkeypatch.setattr(Aws, "base", server.url)
+    monkeypatch.setattr(Ncei, "base", "http://127.0.0.1:1")
     server.files = daily_files(DAYS)
     return server

@@ -7,10 +7,10 @@ import numpy as np
 import xarray as xr
 from oisst_server import DAYS, REGION, hundredths
 
+from sstcast.ocean.raw import open_days
 from sstcast.sources.download import Patience
 from sstcast.sources.fetch import FetchReport, FetchRequest, fetch
 from sstcast.sources.status import status
-from sstcast.sources.store import open_days
 
 
 def get(out: Path, days: list[dt.date] = DAYS, source: str = "aws", **options) -> FetchReport:

@@ -1,0 +1,166 @@
+"""Boxes on the globe: their edges and cells, longitudes of any convention, tiles, areas, names of regions."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sstcast.errors import SSTCastError
+
+if TYPE_CHECKING:  # processes that read downloaded files start without them
+    import xarray as xr
+
+    from sstcast.config import Region
+
+CELLS_PER_DEGREE = 4  # of OISST
+
+Axis = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Box:
+    """A box in degrees; longitudes of any convention, so it may span the date line or Greenwich."""
+
+    west: float
+    east: float
+    south: float
+    north: float
+
+    @classmethod
+    def parse(cls, region: str) -> "Box":
+        """Read `global`, a name in `configs/regions.yaml` or `W,E,S,N` in degrees.
+
+        Raises SSTCastError if it is none of them, or holds no cell of 0.25 degrees.
+        """
+        from sstcast.config import Region, load_region, validate
+
+        if region == "global":
+            return cls(0, 360, -90, 90)
+        if "," not in region:
+            box = load_region(region).bounds
+        else:
+            try:
+                edges = [float(edge) for edge in region.split(",")]
+                if len(edges) != 4 or not all(abs(edge) <= 360 for edge in edges):  # nan is not, either
+                    raise ValueError
+            except ValueError:
+                raise SSTCastError(
+                    f"--region {region}: write W,E,S,N in degrees, for instance 180,270,-15,15"
+                ) from None
+            box = validate(Region, {"lon": edges[:2], "lat": edges[2:]}, f"--region {region}").bounds
+        if 0 in box.shape:
+            raise SSTCastError(f"--region {region}: holds no 0.25 degree cell; widen it")
+        return box
+
+    @classmethod
+    def of(cls, field: Any) -> "Box":
+        """Return the outer edges of the cells of `field(..., lat, lon)`, or of a mapping of these two axes.
+
+        Both axes ascend; longitudes may exceed 360.
+        """
+        return cls(*span(np.asarray(field["lon"])), *span(np.asarray(field["lat"])))
+
+    def __str__(self) -> str:
+        """Write it as `parse` reads it."""
+        return ",".join(f"{edge:g}" for edge in (self.west, self.east, self.south, self.north))
+
+    @property
+    def yaml(self) -> str:
+        """The box as the YAML of a configuration takes it."""
+        south, north = max(self.south, -90.0), min(self.north, 90.0)  # cells at the poles are halves
+        return f"{{lon: [{self.west:.7g}, {self.east:.7g}], lat: [{south:.7g}, {north:.7g}]}}"
+
+    @property
+    def width(self) -> float:
+        """Degrees of longitude from west to east, 360 once around."""
+        return (self.east - self.west) % 360 or 360.0
+
+    @property
+    def centre(self) -> float:
+        """The central longitude, east of `west`."""
+        return self.west + self.width / 2
+
+    @property
+    def middle(self) -> float:
+        """The central latitude."""
+        return (self.south + self.north) / 2
+
+    def eastward(self, lon: Any, near: float = 0.0) -> Any:
+        """Return longitudes of any convention as degrees from `west` (less `near`) up to 360 east of it."""
+        return self.west + (lon - self.west + near) % 360 - near
+
+    def contains(self, lat: Any, lon: Any) -> Any:
+        """Return which places lie in the box, NumPy or labelled arrays alike."""
+        return (lat > self.south) & (lat < self.north) & ((lon - self.west) % 360 < self.width)
+
+    @cached_property
+    def lat(self) -> Axis:
+        """Centres of the box's 0.25 degree cells `[lat]`, those of OISST, ascending."""
+        return _centres(self.south, self.north)
+
+    @cached_property
+    def lon(self) -> Axis:
+        """Centres of the box's 0.25 degree cells `[lon]`, ascending within -180..360."""
+        centres = _centres(self.west % 360, self.west % 360 + self.width)
+        return centres - 360 if centres.size and centres[-1] > 360 else centres
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of 0.25 degree cells, (lat, lon)."""
+        return self.lat.size, self.lon.size
+
+
+def step(centres: Axis) -> float:
+    """Return the usual width of a cell of an axis, in degrees."""
+    return float(np.median(np.abs(np.diff(centres))))
+
+
+def span(centres: Axis, chosen: NDArray[np.intp] | slice = slice(None)) -> tuple[float, float]:
+    """Return the outer edges, in degrees, of neighbouring cells of an axis, given the centres of all its cells."""
+    cells = centres[chosen]
+    if cells.size > 1:
+        first, last = (cells[1] - cells[0]) / 2, (cells[-1] - cells[-2]) / 2
+    else:
+        first = last = step(centres) / 2
+    return round(float(cells[0] - first), 5), round(float(cells[-1] + last), 5)
+
+
+def area_weights(lat: "xr.DataArray") -> "xr.DataArray":
+    """Return the area of cells of a regular grid, up to a factor: the cosine of their latitude in degrees."""
+    import xarray as xr
+
+    return xr.ufuncs.cos(xr.ufuncs.deg2rad(lat)).rename("area")
+
+
+# A region's tiles, `[..., lat, lon]` <-> `[..., tile, node]`: counted row by row from the south-west, as are the
+# nodes of a tile. Both directions are pure reshapes.
+
+
+def tile_index(region: "Region", shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return `[tile, node]`: the position of every node in the flattened `(lat, lon)` field of `shape`."""
+    (rows, cols), (height, width) = region.tile, shape[-2:]
+    cells = np.arange(height * width).reshape(height // rows, rows, width // cols, cols)
+    tiles = cells.transpose(0, 2, 1, 3).reshape(-1, rows * cols)
+    if outside := [t for t in region.skip if not 0 <= t < len(tiles)]:
+        raise SSTCastError(f"region.skip: no tile {outside[0]}; the region has tiles 0..{len(tiles) - 1}")
+    return np.delete(tiles, list(region.skip), axis=0)
+
+
+def to_tiles(field: NDArray[Any], index: NDArray[np.int64]) -> NDArray[Any]:
+    """Cut `field` of shape `[..., lat, lon]` into `[..., tile, node]`."""
+    return field.reshape(*field.shape[:-2], -1)[..., index]
+
+
+def from_tiles(tiles: NDArray[Any], index: NDArray[np.int64], shape: tuple[int, int]) -> NDArray[Any]:
+    """Put `tiles` of shape `[..., tile, node]` back on the map, `[..., lat, lon]`; NaN where no tile lies."""
+    field = np.full((*tiles.shape[:-2], shape[0] * shape[1]), np.nan, dtype=tiles.dtype)
+    field[..., index] = tiles
+    return field.reshape(*tiles.shape[:-2], *shape)
+
+
+def _centres(low: float, high: float) -> Axis:
+    first = np.ceil(low * CELLS_PER_DEGREE - 0.5)
+    last = np.ceil(high * CELLS_PER_DEGREE - 0.5)
+    return (np.arange(first, last) + 0.5) / CELLS_PER_DEGREE

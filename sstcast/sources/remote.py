@@ -1,0 +1,151 @@
+"""Sources of files behind a URL: daily files by many threads, long files one after another."""
+
+import datetime as dt
+from abc import abstractmethod
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from sstcast.files import atomic
+from sstcast.ocean.days import Day, block_of
+from sstcast.ocean.progress import Progress
+from sstcast.sources.download import Absent, Server, Trouble, body
+from sstcast.sources.granule import BadFile, Granule
+from sstcast.sources.reader import read_apart
+from sstcast.sources.source import Batch, Need, Source
+
+if TYPE_CHECKING:  # obstore has its types in stubs only
+    from obstore import GetResult
+
+DAILY_BYTES = 1 << 26  # NOAA's files take 1.7 MB, unpacked 17
+LONG_BYTES = 1 << 32  # a year takes 0.5 GB, unpacked 1.5
+
+
+class Remote(Source):
+    """Files below the URL `base`. Days that share a name (a year in one file) are fetched together.
+
+    `together` is how many requests the server bears at once, None for as many as the user allows; `long_files`
+    says whether a file holds many days. `time_limit` is in seconds a request.
+    """
+
+    base: str
+    together: ClassVar[int | None] = None
+    long_files: ClassVar[bool] = False
+    time_limit: ClassVar[float] = 120
+
+    @abstractmethod
+    def files(self, day: dt.date, final_only: bool = False) -> tuple[str, ...]:
+        """Return the names under which a day may be found, best first."""
+
+    def provisional(self, file: str, day: dt.date) -> bool:
+        """Return whether the day is preliminary by where it was found, whatever the file says."""
+        return False
+
+    def read(self, need: Need, progress: Progress) -> Iterator[Batch]:
+        patience, together = self.request.patience, self.request.concurrency
+        if self.together:  # one after another, a server that is down would cost long waits
+            together = min(together, self.together)
+            patience = replace(patience, give_up=min(patience.give_up, 3))
+        self._server, self._progress = Server(self.base, self.time_limit, patience), progress
+        yield from self._long_files(need) if self.long_files else self._daily_files(need, together)
+
+    def _daily_files(self, need: Need, together: int) -> Iterator[Batch]:
+        """Ask for `together` files at once; yield whole blocks, so that each is written to disk once."""
+        outstanding = Counter(map(block_of, need))
+        blocks: dict[int, Batch] = defaultdict(dict)
+        pool = ThreadPoolExecutor(together)
+        try:
+            for future in as_completed([pool.submit(self._day, *item) for item in need.items()]):
+                day, outcome = future.result()
+                block = block_of(day)
+                blocks[block][day] = outcome
+                outstanding[block] -= 1
+                self._progress.settled(1)
+                if not outstanding[block]:
+                    yield blocks.pop(block)
+        finally:
+            self._server.close()
+            pool.shutdown(cancel_futures=True)
+
+    def _day(self, day: dt.date, final_only: bool) -> tuple[dt.date, Day | str]:
+        reason = "not there"
+        for file in self.files(day, final_only):
+            try:
+                granule = self._server.try_hard(file, partial(self._read, file, day))
+            except Absent:
+                continue
+            except Trouble as trouble:
+                return day, str(trouble)
+            if day in granule.fields:
+                return day, self._dress(granule, file, day)
+            reason = f"{file} holds {granule.span}"
+        return day, reason
+
+    def _read(self, file: str, day: dt.date, response: "GetResult") -> Granule:
+        data = b"".join(body(response, DAILY_BYTES))
+        self._progress.downloaded(len(data))
+        granule = read_apart(data, [day], self.request.box)
+        if self.request.keep_raw and day in granule.fields:
+            with atomic(self._kept(file, day)) as path:
+                path.write_bytes(data)
+        return granule
+
+    def _kept(self, file: str, day: dt.date) -> Path:
+        name, _, query = file.partition("?")
+        return self.request.path.with_suffix(".raw") / (
+            f"{name.removesuffix('.nc')}.{day:%Y%m%d}.nc" if query else name
+        )
+
+    def _long_files(self, need: Need) -> Iterator[Batch]:
+        """Take one file after another; yield its days block by block, so that memory holds one block."""
+        files = {day: self.files(day, final_only) for day, final_only in need.items()}
+        for names, members in groupby(filter(files.get, files), files.__getitem__):
+            days = list(members)
+            try:
+                path = self._long_file(names[0])
+            except (Absent, Trouble) as error:
+                yield dict.fromkeys(days, str(error))
+                self._progress.settled(len(days))
+                continue
+            try:
+                for _, block in groupby(days, block_of):
+                    yield self._block(path, names[0], list(block))
+            finally:
+                if not self.request.keep_raw:
+                    path.unlink()
+
+    def _long_file(self, name: str) -> Path:
+        """Download a file beside the store."""
+        store = self.request.path
+        path = (
+            store.with_suffix(".raw") / name if self.request.keep_raw else store.with_name(f".{store.name}.{name}")
+        )
+        self._server.try_hard(name, partial(self._save, path))
+        return path
+
+    def _save(self, path: Path, response: "GetResult") -> None:
+        with atomic(path) as temporary:
+            with temporary.open("wb") as file:
+                for part in body(response, LONG_BYTES):
+                    self._progress.downloaded(file.write(part))
+            read_apart(temporary, [], self.request.box)
+
+    def _block(self, path: Path, name: str, days: list[dt.date]) -> Batch:
+        self._progress.settled(len(days))
+        try:
+            granule = read_apart(path, days, self.request.box)
+        except BadFile as error:
+            return dict.fromkeys(days, f"{name}: {error}")
+        return {
+            day: self._dress(granule, name, day) if day in granule.fields else f"{name} holds {granule.span}"
+            for day in days
+        }
+
+    def _dress(self, granule: Granule, file: str, day: dt.date) -> Day:
+        preliminary = granule.preliminary or self.provisional(file, day)
+        return Day(granule.fields[day], self.name, preliminary, granule.notice)

@@ -1,0 +1,21 @@
+"""The ocean that ships with sstcast."""
+
+import datetime as dt
+
+from sstcast.geo import Box
+from sstcast.ocean.reading import source_path
+from sstcast.sources.folder import Folder
+from sstcast.sources.request import FetchRequest
+
+
+class Sample(Folder):
+    """Every day of the sample, which are in one file."""
+
+    name = store = "sample"
+    region = "tasman"
+    box = Box(147, 155, -45, -37)
+    end = dt.date(2016, 12, 31)
+
+    def __init__(self, request: FetchRequest) -> None:
+        super().__init__(request)
+        self.root = source_path("sample")
