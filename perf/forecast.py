@@ -19,8 +19,8 @@ import numpy as np
 import torch
 
 import sstcast
+from sstcast.cf import write
 from sstcast.config import RunConfig
-from sstcast.forecasting.cf import write
 from sstcast.forecasting.loaded import LoadedRun
 from sstcast.forecasting.source import last_days
 from sstcast.ocean.prepare import prepare

@@ -24,9 +24,9 @@ from torch.profiler import ProfilerActivity, profile
 
 from sstcast import __version__
 from sstcast.graphs.sparse import SparseGraph
-from sstcast.models.attention import build_attention
+from sstcast.models.attention import Attention, OnGraph
 from sstcast.models.biased_attention import AnchorAttention, StructureAwareAttention
-from sstcast.models.gps import ON_DENSE, ON_GRAPH, OnDense
+from sstcast.models.layers import ATTENTIONS, build_attention
 from sstcast.models.polynormer import GlobalLayer
 
 LIMIT = 3.0  # seconds
@@ -50,7 +50,8 @@ def layers(width: int, heads: int) -> dict[str, Callable[[SparseGraph], tuple[nn
     """Return for each attention what makes it for a graph: the module, and its call."""
 
     def in_gps(module: nn.Module, graph: SparseGraph) -> tuple[nn.Module, Layer]:
-        return module, lambda x: module(x, graph, None, None)[0]
+        layer = OnGraph(module) if isinstance(module, Attention) else module
+        return layer, lambda x: layer(x, graph, None, None)[0]
 
     def with_hops(module: nn.Module, graph: SparseGraph) -> tuple[nn.Module, Layer]:
         hops = torch.randint(0, 9, (1, len(graph.batch), ANCHORS)).float()
@@ -61,23 +62,13 @@ def layers(width: int, heads: int) -> dict[str, Callable[[SparseGraph], tuple[nn
         return module, lambda x: module(x, graph)
 
     sizes = {"width": width, "heads": heads}
-    return (
-        {
-            name: lambda g, name=name: in_gps(OnDense(build_attention(ON_DENSE, name, None, **sizes)), g)
-            for name in ON_DENSE
-        }
-        | {
-            name: lambda g, name=name: in_gps(build_attention(ON_GRAPH, name, None, **sizes), g)
-            for name in ON_GRAPH
-        }
-        | {
-            "polynormer": polynormer,
-            "lsat": lambda g: with_hops(StructureAwareAttention(width, heads, 2, 2, 64), g),
-            "sapdgt": lambda g: with_hops(AnchorAttention(width, heads, 64), g),
-            "sat": lambda g: with_hops(StructureAwareAttention(width, heads, 2, 2, 0), g),
-            "(sum of neighbours)": lambda g: (nn.Identity(), g.neighbors),
-        }
-    )
+    return {name: lambda g, name=name: in_gps(build_attention(name, None, **sizes), g) for name in ATTENTIONS} | {
+        "polynormer": polynormer,
+        "lsat": lambda g: with_hops(StructureAwareAttention(width, heads, 2, 2, 64), g),
+        "sapdgt": lambda g: with_hops(AnchorAttention(width, heads, 64), g),
+        "sat": lambda g: with_hops(StructureAwareAttention(width, heads, 2, 2, 0), g),
+        "(sum of neighbours)": lambda g: (nn.Identity(), g.neighbors),
+    }
 
 
 def seconds(step: Callable[[], None]) -> float:

@@ -1,33 +1,34 @@
 """The one place that knows CF and ACDD: names, units, attributes, types and encodings of everything written.
 
-CF-1.11 (cfconventions.org) and ACDD-1.3 (wiki.esipfed.org). What is written here lines up in xarray: one type and
-one set of values for latitude and longitude, leads counted in days.
+CF-1.11 (cfconventions.org) and ACDD-1.3 (wiki.esipfed.org). All files line up in xarray: latitude and longitude
+have one type and the same values, leads count days, and times count days since one date.
 """
 
-import datetime as dt
+import os
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import xarray as xr
 
 from sstcast import __version__
-from sstcast.errors import SSTCastError
+from sstcast.files import atomic
 
 CONVENTIONS = "CF-1.11, ACDD-1.3"
 OISST = "Huang et al. (2021), doi:10.1175/JCLI-D-20-0166.1"
-SUFFIXES = (".nc", ".zarr")
+PAPER = "Cai et al. (2023), arXiv:2301.11956"
 EPOCH = "days since 1970-01-01"
-SPHERE_DIGITS = 6  # decimals of a degree: a tenth of a metre, and float32 and float64 of one cell agree
+DECIMALS = 6  # of a degree, 0.1 m: cells read from float32 and from float64 are then the same
 
 _CELSIUS = {"units": "degree_Celsius", "units_metadata": "temperature: on_scale"}
 _DIFFERENCE = {"units": "degree_Celsius", "units_metadata": "temperature: difference"}
 _DAY = {"units_metadata": "leap_seconds: none"}
-_MEANS = {"cell_methods": "area: mean where sea"}
+_MEAN = {"cell_methods": "area: mean where sea"}
 
 VARIABLES: dict[str, dict[str, str]] = {
     "lat": {"standard_name": "latitude", "long_name": "latitude", "units": "degrees_north", "axis": "Y"},
     "lon": {"standard_name": "longitude", "long_name": "longitude", "units": "degrees_east", "axis": "X"},
-    "time": {"standard_name": "time", "long_name": "day", "axis": "T"},
+    "time": {"standard_name": "time", "long_name": "day", "axis": "T", **_DAY},
     "init_time": {"standard_name": "forecast_reference_time", "long_name": "last day of history", **_DAY},
     # "day", not "days": xarray would read the latter as time differences, and lead=28 would be no index.
     "lead": {"standard_name": "forecast_period", "long_name": "days ahead", "units": "day"},
@@ -37,18 +38,19 @@ VARIABLES: dict[str, dict[str, str]] = {
         "standard_name": "sea_surface_temperature",
         "long_name": "sea surface temperature",
         **_CELSIUS,
-        **_MEANS,
+        **_MEAN,
     },
     "sst_anomaly": {
         "standard_name": "sea_water_temperature_anomaly",
         "long_name": "departure from the climatology",
         **_DIFFERENCE,
-        **_MEANS,
+        **_MEAN,
     },
-    "sst_spread": {"long_name": "standard deviation of the members", **_DIFFERENCE, **_MEANS},
+    "sst_spread": {"long_name": "standard deviation of the members", **_DIFFERENCE, **_MEAN},
     "anomaly": {"long_name": "standardised anomaly", "units": "1"},
-    "climatology": {"long_name": "climatology of the training years", **_CELSIUS},
+    "climatology": {"long_name": "climatology of the training days", **_CELSIUS},
     "scale": {"long_name": "degC of one standardised unit", **_DIFFERENCE},
+    "heatwave_threshold": {"long_name": "sea surface temperature above which a day is a heatwave's", **_CELSIUS},
     "ocean_fraction": {
         "standard_name": "sea_area_fraction",
         "long_name": "ocean share of the cell",
@@ -58,60 +60,109 @@ VARIABLES: dict[str, dict[str, str]] = {
     "digest": {"long_name": "hash of the day's values", "units": "1"},
     "state": {"long_name": "hash of size and time of the source's file of the day", "units": "1"},
 }
+_TIMES = ("time", "init_time", "valid_time")
+_PACKED = {"zlib": True, "complevel": 1, "shuffle": True}
+_MAKER = {
+    "Conventions": CONVENTIONS,
+    "institution": "not stated",
+    "creator_name": f"sstcast {__version__}",
+    "license": "that of the source",
+    "geospatial_lat_units": "degrees_north",
+    "geospatial_lon_units": "degrees_east",
+}
+
+Labelled = TypeVar("Labelled", xr.Dataset, xr.DataArray)
 
 
-def describe(dataset: xr.Dataset, **long_names: str) -> xr.Dataset:
-    """Give every variable of `VARIABLES` its attributes, and latitude and longitude their type and bounds.
+def rounded(data: Labelled) -> Labelled:
+    """Return `data` with `lat` and `lon`, where present, as float64 of `DECIMALS` decimals."""
+    cells = {axis: data[axis].astype(np.float64).round(DECIMALS) for axis in ("lat", "lon") if axis in data.coords}
+    return data.assign_coords(cells)
 
-    `long_names` replace those of the table. Cells are taken to be evenly spaced; an axis of one cell has no
-    bounds.
+
+def describe(dataset: xr.Dataset, long_names: dict[str, str] | None = None, /, **attributes: str) -> xr.Dataset:
+    """Return a dataset as it is written: with CF attributes, bounds of its cells and global attributes.
+
+    Args:
+        dataset: variables named as in `VARIABLES`, and others, which are described by their name; `lat` and `lon`
+            evenly spaced. An axis of one cell has no bounds.
+        long_names: replace those of `VARIABLES`.
+        attributes: of the dataset, among them `title`, `summary`, `source` and `history`.
     """
-    for axis in {"lat", "lon"} & set(dataset.dims):
-        dataset = dataset.assign_coords({axis: dataset[axis].astype(np.float64).round(SPHERE_DIGITS)})
-    for name in VARIABLES.keys() & set(dataset.variables):
-        text = {"long_name": long_names[name]} if name in long_names else {}
-        dataset[name].attrs = VARIABLES[name] | text
-    for axis in {"lat", "lon"} & set(dataset.dims):
-        centres = dataset[axis].values
+    dataset = dataset.copy()
+    for name in map(str, dataset.variables):
+        dataset[name].attrs = dict(VARIABLES.get(name, {"long_name": name.replace("_", " ")}))
+    for name, text in (long_names or {}).items():
+        dataset[name].attrs["long_name"] = text
+    covered: dict[str, Any] = {}
+    for axis in ("lat", "lon"):
+        edges = centres = dataset[axis].values
         if len(centres) > 1:
             half = (centres[-1] - centres[0]) / (len(centres) - 1) / 2
-            edges = np.stack([centres - half, centres + half], axis=1).round(SPHERE_DIGITS)
+            edges = np.stack([centres - half, centres + half], axis=1).round(DECIMALS)
             dataset = dataset.assign_coords({f"{axis}_bnds": ((axis, "bnds"), edges)})
             dataset[axis].attrs["bounds"] = f"{axis}_bnds"
+        covered |= {f"geospatial_{axis}_min": float(edges.min()), f"geospatial_{axis}_max": float(edges.max())}
+    for name in {"time", "valid_time"} & set(dataset.variables):
+        first, last = (np.datetime_as_string(f(dataset[name].values), unit="D") for f in (np.min, np.max))
+        covered |= {"time_coverage_start": str(first), "time_coverage_end": str(last)}
+    return dataset.assign_attrs(_MAKER | covered | attributes)
+
+
+def references(source: str, protocol: str) -> dict[str, str]:
+    """Return the attribute `references` of what was made of a source with this title under a protocol.
+
+    It names OISST only where the data are, and the published experiment only where its protocol was used; without
+    either there is none.
+    """
+    used = [PAPER] * (protocol == "paper") + [OISST] * ("OISST" in source and "simulated" not in source.lower())
+    return {"references": "; ".join(used)} if used else {}
+
+
+def encoded(dataset: xr.Dataset) -> xr.Dataset:
+    """Return a described dataset whose times and coordinates are encoded alike in every file."""
+    dataset = dataset.drop_encoding()
+    for name in dataset.coords:
+        times = {"units": EPOCH, "dtype": "int32"}
+        dataset[name].encoding = times if name in _TIMES else {"_FillValue": None}
     return dataset
 
 
-def attributes(dataset: xr.Dataset, title: str, summary: str, **more: str) -> dict[str, str]:
-    """Return global attributes of a described dataset: its title and summary, who made it, box and days."""
-    lat, lon = (dataset[axis].values for axis in ("lat", "lon"))
-    days = next((dataset[name] for name in ("valid_time", "time") if name in dataset.coords), None)
-    covered = {} if days is None else {"start": days.min(), "end": days.max()}
-    return {
-        "Conventions": CONVENTIONS,
-        "title": title,
-        "summary": summary,
-        "institution": "none",
-        "creator_name": "sstcast",
-        "creator_type": "group",
-        "license": "the licence of its sources; what sstcast adds is free of restrictions",
-        "date_created": now(),
-        "geospatial_lat_min": f"{lat.min():g}",
-        "geospatial_lat_max": f"{lat.max():g}",
-        "geospatial_lon_min": f"{lon.min():g}",
-        "geospatial_lon_max": f"{lon.max():g}",
-        "geospatial_lat_units": "degrees_north",
-        "geospatial_lon_units": "degrees_east",
-        **{f"time_coverage_{end}": np.datetime_as_string(day.values, unit="D") for end, day in covered.items()},
-        "code_version": __version__,
-    } | more
+def write(dataset: xr.Dataset, path: Path, grows_along: str | None = None) -> None:
+    """Write a described dataset, whole or not at all: Zarr where the path ends in .zarr, else compressed NetCDF.
+
+    A NetCDF file has no limit `grows_along` one dimension, so that tools such as ncrcat can join files.
+    """
+    with atomic(path) as temporary:
+        if path.suffix == ".zarr":
+            write_zarr(dataset, temporary, {})
+            return
+        unlimited = [grows_along] if grows_along else []
+        packed: Any = dict.fromkeys(dataset.data_vars, _PACKED)
+        encoded(dataset).to_netcdf(temporary, engine="netcdf4", encoding=packed, unlimited_dims=unlimited)
 
 
-def references(source: str, *others: str) -> str:
-    """Return the references of data whose source's title is `source`, OISST's only where it is OISST."""
-    observed = "OISST" in source and "SIMULATED" not in source
-    return "; ".join([*others, *([OISST] if observed else [])])
+def write_zarr(
+    dataset: xr.Dataset, path: Path, chunks: dict[str, int], keep: tuple[Path, int] | None = None
+) -> None:
+    """Write `dataset` as a Zarr store that plain `xr.open_zarr` opens; dimensions not in `chunks` stay whole.
 
-
-def now() -> str:
-    """Return the time of day as ISO 8601."""
-    return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    With `keep = (store, n)` the first n chunks along time are linked from a store of the same layout instead
+    of being computed. Format 2, because consolidated metadata, which makes a store open in one read, is not
+    yet part of 3.
+    """
+    sizes = {str(d): chunks.get(str(d), n) for d, n in dataset.sizes.items()}
+    dataset = encoded(dataset).chunk(sizes)
+    if keep is None or not keep[1]:
+        dataset.to_zarr(path, zarr_format=2, consolidated=True)
+        return
+    dataset.to_zarr(path, zarr_format=2, consolidated=True, compute=False)
+    store, whole = keep
+    fields = [str(name) for name in dataset.data_vars if "time" in dataset[name].dims]
+    for name in fields:
+        for file in (store / name).glob("[0-9]*"):
+            if int(file.name.split(".")[0]) < whole:
+                os.link(file, path / name / file.name)
+    rest = dataset[fields].isel(time=slice(whole * chunks["time"], None))
+    rest.drop_vars([c for c in rest.coords if c != "time"]).to_zarr(path, region="auto")
+    dataset.drop_dims("time").to_zarr(path, mode="a")

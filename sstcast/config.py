@@ -30,6 +30,7 @@ from sstcast.validation import suggest as suggest
 from sstcast.validation import usable_path
 from sstcast.validation import validate as validate
 
+RETIRED = ("cuda_graphs", "tf32", "fused")  # training keys of older runs: a GPU always does so
 LARGEST_SEED = 2**63 - 1  # of PyTorch's generators
 MOST_SEEDS = 1000
 FIRST_YEAR, LAST_YEAR = 1678, 2261  # of time in nanoseconds
@@ -163,9 +164,7 @@ class TrainingConfig(Strict):
       Smith's, with a rise of its own. `clip` bounds the gradient's norm. With `ema`, a running mean of the weights
       with this decay is what is validated and kept.
     - `device` is auto, cpu or cuda; `devices`, `strategy` (auto, ddp) and `precision` (auto, 32-true, bf16-mixed)
-      are Lightning Fabric's. `compile` auto compiles on a GPU, and on a CPU runs of at least 2,000 steps; what is
-      compiled for a GPU runs as `cuda_graphs`. `tf32` lets a GPU multiply single precision in it, and `fused` is
-      PyTorch's optimiser in one kernel.
+      are Lightning Fabric's. `compile` auto compiles on a GPU, and on a CPU runs of at least 2,000 steps.
     - A checkpoint is written every `checkpoint_minutes`, or `checkpoint_steps` if given, and the last `keep` stay.
       Up to `skip_nonfinite` steps whose loss is not finite are left out; one more stops the run.
     """
@@ -185,9 +184,6 @@ class TrainingConfig(Strict):
     accumulate: Count = 1
     precision: Literal["auto", "32-true", "bf16-mixed"] = "auto"
     compile: bool | Literal["auto"] = "auto"
-    cuda_graphs: bool = True
-    tf32: bool = True
-    fused: bool = True
     skip_nonfinite: int = Field(default=0, ge=0, le=10**9)
     device: str = "auto"
     devices: int = Field(default=1, ge=1, le=10_000)
@@ -195,6 +191,11 @@ class TrainingConfig(Strict):
     checkpoint_minutes: float = Field(default=1.0, gt=0)
     checkpoint_steps: Count | None = None
     keep: Count = 2
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_retired(cls, raw: Any) -> Any:
+        return {key: raw[key] for key in raw if key not in RETIRED} if isinstance(raw, dict) else raw
 
     @model_validator(mode="after")
     def _parts(self) -> "TrainingConfig":

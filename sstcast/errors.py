@@ -1,9 +1,11 @@
 """The one exception users meet, and what makes one line of it."""
 
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+READERS = {"zarr", "numcodecs", "netCDF4", "_netCDF4", "h5py", "backends"}  # the last is a folder of xarray
 LONGEST = 300  # characters of a library's message that are passed on
 
 
@@ -25,6 +27,23 @@ def reading(path: Path, remedy: str) -> Iterator[None]:
     except SSTCastError:
         raise
     except Exception as error:  # parsers of outside files can raise anything
+        raise SSTCastError(f"{path}: cannot be read ({in_short(error)}); {remedy}") from error
+
+
+@contextmanager
+def reading_later(path: Path, remedy: str) -> Iterator[None]:
+    """Compute within what reads the source `path` lazily: what its readers raise becomes one line that names it.
+
+    Errors that come from anywhere else pass, as they are mistakes of ours.
+    """
+    try:
+        yield
+    except SSTCastError:
+        raise
+    except Exception as error:
+        frames = [Path(frame.filename).parts for frame in traceback.extract_tb(error.__traceback__)]
+        if not any(READERS & {part.removesuffix(".pyx") for part in parts} for parts in frames[-4:]):
+            raise
         raise SSTCastError(f"{path}: cannot be read ({in_short(error)}); {remedy}") from error
 
 

@@ -8,14 +8,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
-from sstcast.errors import SSTCastError
-
-if TYPE_CHECKING:
-    import xarray as xr
+from sstcast.errors import SSTCastError, in_short
 
 PACKAGE = Path(__file__).parent
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -44,8 +40,15 @@ def alone(path: Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with space_for(path):
         place = path.with_name(f".{path.name}.lock")
-        if not place.exists():
-            place.open("a").close()  # where no file can be, filelock would wait for one for ever
+        try:
+            if not place.exists():
+                place.open("a").close()  # where no file can be, filelock would wait for one for ever
+        except OSError as error:
+            if is_full(error):
+                raise
+            raise SSTCastError(
+                f"{path}: cannot be written there ({in_short(error)}); choose another place"
+            ) from error
         lock = FileLock(place, is_singleton=True)
         try:
             held = lock.acquire(blocking=False)
@@ -92,6 +95,10 @@ def space_for(path: Path) -> Iterator[None]:
     except Exception as error:
         if is_full(error, path):
             raise SSTCastError(f"{path}: {FULL}") from error
+        if isinstance(error, RuntimeError) and str(error).startswith("NetCDF:"):  # it never says why
+            raise SSTCastError(
+                f"{path}: cannot be written ({error}); look whether its disk or quota is full"
+            ) from error
         raise
 
 
@@ -107,7 +114,12 @@ def is_full(error: BaseException, path: Path | None = None) -> bool:
         cause = cause.__cause__ or cause.__context__
     if any(getattr(e, "errno", None) in NO_SPACE or os.strerror(errno.ENOSPC) in str(e) for e in chain):
         return True
-    if path is None or getattr(error, "errno", None) is not None or not isinstance(error, (OSError, RuntimeError)):
+    vague = getattr(error, "errno", None) in (
+        None,
+        errno.EACCES,
+        errno.EIO,
+    )  # netCDF takes a full disk for a closed one
+    if path is None or not vague or not isinstance(error, (OSError, RuntimeError)):
         return False
     with suppress(OSError):
         disk = shutil.disk_usage(path.parent)
@@ -157,29 +169,3 @@ def _clear(partial: Path) -> None:
         if quiet > 2:
             return
         time.sleep(0.02)
-
-
-def write_zarr(
-    dataset: "xr.Dataset", path: Path, chunks: dict[str, int], keep: tuple[Path, int] | None = None
-) -> None:
-    """Write `dataset` as a Zarr store that plain `xr.open_zarr` opens; dimensions not in `chunks` stay whole.
-
-    With `keep = (store, n)` the first n chunks along time are linked from a store of the same layout instead
-    of being computed. Format 2, because consolidated metadata, which makes a store open in one read, is not
-    yet part of 3.
-    """
-    sizes = {str(d): chunks.get(str(d), n) for d, n in dataset.sizes.items()}
-    dataset = dataset.drop_encoding().chunk(sizes)
-    if keep is None or not keep[1]:
-        dataset.to_zarr(path, zarr_format=2, consolidated=True)
-        return
-    dataset.to_zarr(path, zarr_format=2, consolidated=True, compute=False)
-    store, whole = keep
-    fields = [str(name) for name in dataset.data_vars if "time" in dataset[name].dims]
-    for name in fields:
-        for file in (store / name).glob("[0-9]*"):
-            if int(file.name.split(".")[0]) < whole:
-                os.link(file, path / name / file.name)
-    rest = dataset[fields].isel(time=slice(whole * chunks["time"], None))
-    rest.drop_vars([c for c in rest.coords if c != "time"]).to_zarr(path, region="auto")
-    dataset.drop_dims("time").to_zarr(path, mode="a")

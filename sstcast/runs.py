@@ -24,11 +24,35 @@ import platform
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Self
+
+from pydantic import ValidationError
 
 from sstcast import __version__
-from sstcast.config import RunConfig, load_config, save_config
+from sstcast.config import RunConfig, Strict, load_config, read_config, save_config, validate
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic
+
+
+class Record(Strict):
+    """What a run keeps as JSON and compares later."""
+
+    @classmethod
+    def load(cls, path: Path, remedy: str) -> Self:
+        """Read a record; raise SSTCastError, with the remedy, if it is damaged."""
+        try:
+            return cls.model_validate_json(path.read_bytes(), strict=True)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            key = ".".join(str(part) for part in first["loc"])
+            reason = f"{key}: {first['msg']}" if key else first["msg"]
+        except OSError as error:
+            reason = f"cannot be read: {error.strerror}"
+        raise SSTCastError(f"{path}: is damaged ({' '.join(reason.split())}); {remedy}")
+
+    def save(self, path: Path) -> None:
+        """Write the record, whole or not at all."""
+        write_json(path, self.model_dump(mode="json"))
 
 
 @dataclass(frozen=True)
@@ -69,6 +93,11 @@ class Run:
         return self.folder / "forecasts.zarr"
 
     @property
+    def data(self) -> Path:
+        """Record of the data it was trained on."""
+        return self.folder / "data.json"
+
+    @property
     def metrics(self) -> Path:
         """Scores."""
         return self.folder / "metrics.json"
@@ -103,28 +132,50 @@ class Run:
         return run
 
     @classmethod
-    def create(cls, config: RunConfig, write: bool = True) -> "Run":
-        """Make the run's folder, or open it if it holds the same configuration; only look unless `write`.
+    def find(cls, config: Any, folder: Path | None = None) -> "Run":
+        """Return the configured run, made or not; raise SSTCastError if its folder holds another one.
 
-        Raises SSTCastError if the folder holds a run of another configuration.
+        `config` is any that says what is the `same_experiment`; `folder` is its own by default.
         """
-        run = cls(config.folder)
+        run = cls(folder or config.folder)
         if run.config_file.exists():
-            if not run.config.same_experiment(config):
+            saved = validate(type(config), read_config(run.config_file), str(run.config_file))
+            if not saved.same_experiment(config):
+                key = "name" if isinstance(config, RunConfig) else "runs"
                 raise SSTCastError(
                     f"{run.config_file}: a run of this name has another configuration; "
-                    "choose another with --set name=..., or delete the folder"
+                    f"choose another with --set {key}=..., or delete the folder"
                 )
-        elif write:
-            with alone(run.checkpoints):
-                if run.config_file.exists():  # made while this one waited
-                    return cls.create(config)
-                run.checkpoints.mkdir(parents=True, exist_ok=True)
-                with atomic(run.folder / "provenance.json") as temporary:
-                    temporary.write_text(json.dumps(provenance(), indent=2) + "\n")
-                with atomic(run.config_file) as temporary:  # last: a folder with a configuration is a run
-                    save_config(config, temporary)
         return run
+
+    @classmethod
+    def create(
+        cls, config: Any, write: bool = True, folder: Path | None = None, data: Record | None = None
+    ) -> "Run":
+        """Make the run's folder, or open it if it holds the same configuration; only look unless `write`.
+
+        `data` is the record of the data it is to be trained on, where that is known by now. Raises SSTCastError as
+        `find` does.
+        """
+        run = cls.find(config, folder)
+        if run.config_file.exists() or not write:
+            return run
+        with alone(run.checkpoints):
+            if cls.find(config, folder).config_file.exists():  # made while this one waited
+                return run
+            run.checkpoints.mkdir(parents=True, exist_ok=True)
+            write_json(run.folder / "provenance.json", provenance())
+            if data is not None:
+                data.save(run.data)
+            with atomic(run.config_file) as temporary:  # last: a folder with a configuration is a run
+                save_config(config, temporary)
+        return run
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write plain data as JSON, whole or not at all."""
+    with atomic(path) as temporary:
+        temporary.write_text(json.dumps(content, indent=2) + "\n")
 
 
 def provenance() -> dict[str, object]:

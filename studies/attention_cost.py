@@ -18,13 +18,13 @@ from matplotlib.figure import Figure
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models import build_model
 from sstcast.models.base import Backbone
-from sstcast.models.gps import ON_DENSE, ON_GRAPH
+from sstcast.models.layers import ATTENTIONS
 from studies.figures import label_decades
 from studies.graphs import batch_graphs
 from studies.measure import median_seconds, peak_bytes
 from studies.study import Row, Study
 
-MODELS = ("none", *ON_DENSE, *ON_GRAPH, "polynormer")
+MODELS = ("none", *ATTENTIONS, "polynormer")
 QUADRATIC = "softmax"
 MEASURES = {"milliseconds": "time, ms", "megabytes": "memory, MB"}
 

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
-from sstcast.graphs.positional import node_identifiers
+from sstcast.graphs.positions import node_identifiers
 from sstcast.models.attention import split_heads
 from sstcast.models.tokengt import laplacian_identifiers
 from studies.fit import fit

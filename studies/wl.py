@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models import build_model
-from sstcast.models.encodings import Positional, build_encoding
+from sstcast.models.positional_encodings import Positional, build_encoding
 from studies.fit import fit
 from studies.graphs import batch_graphs
 from studies.study import Row, Study, spread

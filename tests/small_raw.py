@@ -12,7 +12,7 @@ import torch
 from scipy.io import savemat
 from scipy.sparse import coo_matrix, csr_matrix
 
-from sstcast.benchmarks.registry import ATOMS, BONDS, Categories, Dataset
+from sstcast.benchmarks.dataset import ATOMS, BONDS, Categories, Dataset
 
 NODES, GRAPHS = 40, 24
 SMILES = [

@@ -14,8 +14,9 @@ import pytest
 import xarray as xr
 
 from sstcast import cli
+from sstcast.cf import write_zarr
 from sstcast.errors import SSTCastError, printable
-from sstcast.files import alone, atomic, below, write_zarr
+from sstcast.files import alone, atomic, below
 from sstcast.pages.leaderboard import _plain
 from sstcast.training.interrupt import Interrupted
 
@@ -148,6 +149,11 @@ def test_a_full_disk_while_a_file_is_written(tmp_path: Path, error: Exception) -
     assert not list(tmp_path.iterdir())
 
 
+def test_netcdf_does_not_say_why_it_cannot_write(tmp_path: Path) -> None:
+    with pytest.raises(SSTCastError, match=r"a.nc: cannot be written .*quota is full"), atomic(tmp_path / "a.nc"):
+        raise RuntimeError("NetCDF: HDF error")
+
+
 def test_a_full_disk_while_threads_write_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first chunk that fails ends the write, while others are still on their way."""
     from zarr.storage import _local
@@ -198,7 +204,7 @@ def test_what_lies_behind_links_is_found_once(tmp_path: Path) -> None:
 def test_a_lock_is_taken_again_by_its_holder(tmp_path: Path) -> None:
     with alone(tmp_path / "thing"), alone(tmp_path / "thing"):
         pass
-    with pytest.raises(OSError, match="/proc"), alone(Path("/proc/thing")):
+    with pytest.raises(SSTCastError, match="/proc/thing: cannot be written there"), alone(Path("/proc/thing")):
         pass
 
 

@@ -17,7 +17,7 @@ from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.loaded import LoadedRun
-from sstcast.ocean.identity import RECORD, digests, fingerprint
+from sstcast.ocean.identity import digests, fingerprint
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, open_prepared
 from sstcast.runs import Run
@@ -181,17 +181,17 @@ def test_a_run_that_kept_no_record_passes_with_a_line(
     config = configured(run_yaml, sst_file)
     prepare(config.data, say=quiet)
     run = make_run(config)
-    (run.folder / RECORD).unlink()
+    run.data.unlink()
     evaluate(run)
     assert "made before runs kept a record of their data; not checked" in capsys.readouterr().err
 
 
 def test_a_damaged_record_is_named(tmp_path: Path, run_yaml: Path, sst_file: Path) -> None:
     run = trained(configured(run_yaml, sst_file))
-    whole = json.loads((run.folder / RECORD).read_text())
+    whole = json.loads(run.data.read_text())
     assert set(whole) == {"source", "cube", "test", "statistics"}
     for text in ("", "[]", "{}", '{"cube": 1}', "[" * 100_000):
-        (run.folder / RECORD).write_text(text)
+        run.data.write_text(text)
         with pytest.raises(SSTCastError, match=r"data.json: is damaged"):
             evaluate(run)
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from sstcast.benchmarks.graphs import Graphs, Split, check_edges
-from sstcast.benchmarks.registry import Dataset
+from sstcast.benchmarks.dataset import Dataset
+from sstcast.benchmarks.packed import Graphs, Split
 from sstcast.errors import SSTCastError
 
 
@@ -14,10 +14,30 @@ def check_graphs(graphs: Graphs, dataset: Dataset, folder: Path) -> None:
     """Raise SSTCastError if edges, features or labels do not fit each other, or the declaration."""
     path = folder / dataset.names[0]
     _check_lengths(graphs, path)
-    check_edges(graphs, str(path), keep_edgeless=dataset.options.get("edgeless", True))
+    check_edges(graphs, path, keep_edgeless=dataset.options.get("edgeless", True))
     labelled = next((name for name in dataset.names if "label" in name or "attributes" in name), dataset.names[0])
     check_labels(graphs, dataset, folder / labelled)
     check_features(graphs, dataset, path)
+
+
+def check_edges(graphs: Graphs, path: Path, keep_edgeless: bool = True) -> None:
+    """Raise SSTCastError, naming the graph and the edge, if an edge points outside of its graph.
+
+    Also if a graph has no nodes or, unless kept, no edges.
+    """
+    nodes = graphs.nodes.repeat_interleave(graphs.edges)
+    outside = ((graphs.edge_index < 0) | (graphs.edge_index >= nodes)).any(0).nonzero()
+    if len(outside):
+        row = int(outside[0])
+        source, target = graphs.edge_index[:, row].tolist()
+        raise SSTCastError(
+            f"{path}: {_place(graphs, 'edge', row)}: {source} - {target} points outside; "
+            f"its nodes are 0..{int(nodes[row]) - 1}"
+        )
+    for counts, what in ((graphs.nodes, "nodes"), (graphs.edges, "edges")):
+        empty = (counts == 0).nonzero()
+        if len(empty) and (what == "nodes" or not keep_edgeless):
+            raise SSTCastError(f"{path}: graph {int(empty[0])} has no {what}; give it some or leave it out")
 
 
 def check_split(split: Split, samples: int, name: str) -> Split:

@@ -4,11 +4,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from sstcast.benchmarks.encoders import ReadoutName
+from sstcast.benchmarks.dataset import Dataset
+from sstcast.benchmarks.features import ReadoutName
 from sstcast.benchmarks.own import OwnData
-from sstcast.benchmarks.registry import Dataset, find_dataset
+from sstcast.benchmarks.registry import find_dataset
 from sstcast.config import (
     FOLDER_NAME,
     WHERE,
@@ -25,11 +26,11 @@ from sstcast.config import (
 from sstcast.errors import SSTCastError, shorten
 from sstcast.files import packaged
 from sstcast.models import MODELS
-from sstcast.models.encodings import Positional
+from sstcast.models.layers import CONVS
+from sstcast.models.positional_encodings import Positional
 
 LONGEST_NAME = 100  # of a folder
 PRESETS = "configs/benchmarks"
-MESSAGE_PASSING = ("mean", "gin", "gine", "gcn", "gat", "gatedgcn")
 # Batches of graphs are of every size, and sums over many edges want single precision.
 TRAINING = {"batch_size": 128, "compile": False, "precision": "32-true"}
 
@@ -54,7 +55,8 @@ class PredictorConfig(Strict):
 class BenchmarkConfig(Strict):
     """One model on one data set, for one or more seeds.
 
-    With `local_epochs`, Polynormer's local layers train first, and the best of them go on with global attention.
+    `stages` are the epochs for which parts of a model train before the whole, by the names that the model gives to
+    its stages; `local_epochs` is short for the one called `local`.
     `part` is the number of nodes of a random part of a graph that does not fit as a whole. Of many graphs,
     those of `bucket` batches are sorted by size before they are dealt to them, so that attention pads less. Raw
     files are below `root`; what was read is kept in `cache`.
@@ -66,12 +68,21 @@ class BenchmarkConfig(Strict):
     model: ModelConfig
     predictor: PredictorConfig = PredictorConfig()
     training: TrainingConfig = TrainingConfig()
-    local_epochs: int = Field(default=0, ge=0, le=10**9)
+    stages: dict[str, Count] = Field(default_factory=dict)
     part: Count | None = None
     bucket: Count = 1
     root: Folder = Path("data/graphs")
     cache: Folder = Path("data/prepared/graphs")
     runs: Folder = Path("runs/benchmarks")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _local_epochs(cls, raw: Any) -> Any:
+        if not isinstance(raw, dict) or "local_epochs" not in raw:
+            return raw
+        raw = dict(raw)
+        epochs = raw.pop("local_epochs")
+        return raw if epochs == 0 else raw | {"stages": {"local": epochs}}
 
     @property
     def folder(self) -> Path:
@@ -138,7 +149,7 @@ def _model(name: str, presets: Path) -> dict[str, Any]:
     if name in MODELS:
         return {"name": name}
     conv = name.removesuffix("-vn")
-    if conv in MESSAGE_PASSING:
+    if conv in CONVS:
         return {"name": "mpnn", "conv": conv, "virtual_node": name.endswith("-vn")}
-    known = [*MODELS, *MESSAGE_PASSING, *(path.stem for path in presets.glob("*.yaml"))]
+    known = [*MODELS, *CONVS, *(path.stem for path in presets.glob("*.yaml"))]
     raise SSTCastError(f"--model: no model {name!r}{suggest(name, known)}; see `sstcast models`")

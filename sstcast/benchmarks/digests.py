@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from sstcast.benchmarks.registry import Dataset
+from sstcast.benchmarks.dataset import Dataset
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic
 

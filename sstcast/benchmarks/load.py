@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -14,14 +13,15 @@ import numpy as np
 import torch
 from sklearn.model_selection import StratifiedKFold
 
+from sstcast.benchmarks.cache import cached
 from sstcast.benchmarks.checks import check_graphs, check_split
-from sstcast.benchmarks.digests import digest_files, digest_tensors
-from sstcast.benchmarks.graphs import Graphs, Loaded, Split, compact
-from sstcast.benchmarks.registry import Dataset
+from sstcast.benchmarks.dataset import Dataset
+from sstcast.benchmarks.digests import digest_files
+from sstcast.benchmarks.packed import Graphs, Loaded, Split, compact
 from sstcast.errors import SSTCastError, in_short
-from sstcast.files import alone, atomic
+from sstcast.files import atomic
 
-FORMAT = 3
+FORMAT = 4
 NOT_READ = ("split", "size", "licence", "files", "trust")  # of a declaration: a reader does not look at it
 MISFITS = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
 NAMED = 4  # files in a message
@@ -34,28 +34,25 @@ def load(dataset: Dataset, root: Path, cache: Path) -> Loaded:
     Raises SSTCastError if a raw file is missing, damaged or holds what does not fit together.
     """
     files = digest_files(dataset, root, cache)
-    key = _key(dataset, files)
-    path = cache / f"{dataset.name}-{key[:12]}.pt"
-    report = path.with_suffix(".skipped.txt")
-    loaded = _restore(path, key)
-    if loaded is None:
-        if path.exists():
-            print(f"{path}: damaged; what was read of the raw files is made anew", file=sys.stderr)
-        with alone(path):
-            loaded = _restore(path, key)  # made while this one waited?
-            if loaded is None:
-                loaded = _read(dataset, root)
-                if digest_files(dataset, root, cache) != files:
-                    raise SSTCastError(
-                        f"{root / dataset.folder}: changed while it was read; run the command again"
-                    )
-                _write_report(report, root / dataset.folder / dataset.names[0], loaded)
-                loaded = _store(path, key, loaded)
-    if loaded.skipped:
-        if not report.exists():
-            _write_report(report, root / dataset.folder / dataset.names[0], loaded)
-        _say_skipped(loaded, report)
-    return loaded._replace(files=files)
+    path = cache / f"{dataset.name}-{_key(dataset, files)[:12]}.pt"
+
+    def read() -> tuple[dict[str, torch.Tensor], Any]:
+        loaded = _read(dataset, root)
+        if digest_files(dataset, root, cache) != files:
+            raise SSTCastError(f"{root / dataset.folder}: changed while it was read; run the command again")
+        parts = {f"split {i} {j}": part for i, split in enumerate(loaded.splits) for j, part in enumerate(split)}
+        return loaded.graphs.tensors() | parts, [loaded.graphs.level, list(loaded.skipped)]
+
+    kept = cached(path, read)
+    level, skipped = kept.rest
+    tensors = dict(kept.tensors)
+    splits: list[Split] = []
+    while f"split {len(splits)} 0" in tensors:
+        splits.append(Split(*(tensors.pop(f"split {len(splits)} {j}") for j in range(len(Split._fields)))))
+    loaded = Loaded(Graphs(level=level, **tensors), splits, tuple(skipped), files, kept.digest)
+    if skipped:
+        _say_skipped(loaded, path.with_suffix(".skipped.txt"), root / dataset.folder / dataset.names[0])
+    return loaded
 
 
 def _read(dataset: Dataset, root: Path) -> Loaded:
@@ -109,47 +106,12 @@ def _key(dataset: Dataset, files: Mapping[str, str]) -> str:
     return hashlib.sha256(json.dumps(what, default=str, sort_keys=True).encode()).hexdigest()
 
 
-def _store(path: Path, key: str, loaded: Loaded) -> Loaded:
-    state = {
-        "key": key,
-        "level": loaded.graphs.level,
-        "tensors": loaded.graphs.tensors(),
-        "splits": [list(split) for split in loaded.splits],
-        "skipped": list(loaded.skipped),
-    }
-    digest = _digest(state)
-    with atomic(path) as temporary:
-        torch.save(state | {"digest": digest}, temporary)
-    return loaded._replace(digest=digest)
-
-
-def _restore(path: Path, key: str) -> Loaded | None:
-    """Return what was read before; None if there is nothing, or if it is not what it was."""
-    try:
-        state = torch.load(path, weights_only=True, mmap=True)
-        if state["key"] != key or state["digest"] != _digest(state):
-            return None
-        graphs = Graphs(level=state["level"], **state["tensors"])
-        splits = [Split(*split) for split in state["splits"]]
-        return Loaded(graphs, splits, tuple(state["skipped"]), digest=state["digest"])
-    except Exception:  # a damaged file can raise anything
-        return None
-
-
-def _digest(state: Mapping[str, Any]) -> str:
-    parts = {f"split {i} {j}": part for i, split in enumerate(state["splits"]) for j, part in enumerate(split)}
-    return digest_tensors(state["tensors"] | parts, [state["level"], list(state["skipped"])])
-
-
-def _write_report(report: Path, path: Path, loaded: Loaded) -> None:
-    if loaded.skipped:
+def _say_skipped(loaded: Loaded, report: Path, raw: Path) -> None:
+    if not report.exists():
         with atomic(report) as temporary:
-            temporary.write_text("".join(f"{path}: {line}\n" for line in loaded.skipped))
-
-
-def _say_skipped(loaded: Loaded, path: Path) -> None:
+            temporary.write_text("".join(f"{raw}: {line}\n" for line in loaded.skipped))
     total = len(loaded.skipped) + len(loaded.graphs)
-    print(f"{len(loaded.skipped):,} of {total:,} molecules cannot be parsed and are left out; all in {path}")
+    print(f"{len(loaded.skipped):,} of {total:,} molecules cannot be parsed and are left out; all in {report}")
     for line in loaded.skipped[:LISTED]:
         print(f"  {line}")
 

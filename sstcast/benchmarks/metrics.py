@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import metrics
 
-from sstcast.benchmarks.registry import Metric
-from sstcast.benchmarks.words import END
+from sstcast.benchmarks.dataset import END, Metric
 
 Array = NDArray[np.float64]
 

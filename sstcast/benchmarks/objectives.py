@@ -1,33 +1,33 @@
 """What a model is to minimise, and what of its outputs a metric looks at."""
 
-from typing import Protocol
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 from torch_geometric.utils import scatter
 
-from sstcast.benchmarks.graphs import GraphBatch, Graphs
-from sstcast.benchmarks.registry import Dataset
-from sstcast.benchmarks.words import END, LENGTH, UNKNOWN, WORDS
+from sstcast.benchmarks.dataset import END, LENGTH, UNKNOWN, WORDS, Dataset
+from sstcast.benchmarks.packed import GraphBatch, Graphs
 
 
-class Objective(Protocol):
+class Objective:
     """A loss over those labels that are known; models give `outputs` numbers a row."""
 
     outputs: int
 
     def weight(self, batch: GraphBatch) -> Tensor:
         """Return how much the batch's known labels weigh together."""
+        return (~batch.y.isnan()).sum()
 
     def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
         """Return the sum over them."""
+        raise NotImplementedError
 
     def judged(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Return predictions and targets for the metric."""
+        return out, batch.y
 
 
-class Regression:
+class Regression(Objective):
     """Absolute errors of targets that are standardised by what is known of training, `[targets]`."""
 
     def __init__(self, training: Tensor) -> None:
@@ -37,10 +37,6 @@ class Regression:
         self.mean = training.nan_to_num().sum(0) / count
         variance = ((training - self.mean).nan_to_num().square() * known).sum(0) / count
         self.scale = variance.sqrt().clamp(min=1e-6)
-
-    def weight(self, batch: GraphBatch) -> Tensor:
-        """Count what is known."""
-        return (~batch.y.isnan()).sum()
 
     def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
         """Sum absolute errors, in standard deviations."""
@@ -53,27 +49,19 @@ class Regression:
         return out * self.scale.to(out.device) + self.mean.to(out.device), batch.y
 
 
-class Binary:
+class Binary(Objective):
     """Cross-entropies of yes-or-no questions, `[rows, questions]`, NaN if not known."""
 
     def __init__(self, questions: int) -> None:
         self.outputs = questions
-
-    def weight(self, batch: GraphBatch) -> Tensor:
-        """Count what is known."""
-        return (~batch.y.isnan()).sum()
 
     def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
         """Sum the cross-entropies."""
         known = ~batch.y.isnan()
         return F.binary_cross_entropy_with_logits(out[known], batch.y[known], reduction="sum")
 
-    def judged(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
-        """Return logits and answers."""
-        return out, batch.y
 
-
-class Classes:
+class Classes(Objective):
     """Cross-entropies of one class of many, weighted by `weights [classes]`."""
 
     def __init__(self, weights: Tensor) -> None:
@@ -88,12 +76,8 @@ class Classes:
         weights = self.weights.to(out.device, out.dtype)
         return F.cross_entropy(out, batch.y, weights, ignore_index=-1, reduction="sum")
 
-    def judged(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
-        """Return logits and classes."""
-        return out, batch.y
 
-
-class Links:
+class Links(Objective):
     """Whether two nodes are joined, by the product of their vectors, which are the model's outputs.
 
     The metric ranks, for each true link, its second node among all nodes of the graph, and takes the mean over a
@@ -134,7 +118,7 @@ class Links:
         return torch.arange(len(own), device=own.device) - (sizes.cumsum(0) - sizes)[own]
 
 
-class Words:
+class Words(Objective):
     """Cross-entropies of the first `LENGTH` words; what is rare is unknown, and after the last comes the end."""
 
     def __init__(self) -> None:

@@ -5,15 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from sstcast.benchmarks.registry import (
-    ALLOWED_METRICS,
-    ATOMS,
-    BONDS,
-    DEFAULT_METRIC,
-    Dataset,
-    Metric,
-    TaskName,
-)
+from sstcast.benchmarks.dataset import ATOMS, BONDS, METRICS_OF, Dataset, Metric, TaskName
 from sstcast.config import Folder, Strict
 from sstcast.errors import SSTCastError
 
@@ -38,7 +30,7 @@ class _Own(Strict):
 
     @model_validator(mode="after")
     def _fits(self) -> "_Own":
-        allowed = ALLOWED_METRICS[self.task]
+        allowed = METRICS_OF[self.task]
         if self.metric is not None and self.metric not in allowed:
             raise ValueError(f"metric: {self.task} is judged by {' or '.join(allowed)}")
         if self.split.startswith("random"):
@@ -55,7 +47,7 @@ class _Own(Strict):
             folder=str(file.parent),
             files={file.name: ""} | dict.fromkeys(rest.pop("extra", ()), ""),
             task=self.task,
-            metric=self.metric or DEFAULT_METRIC[self.task],
+            metric=self.metric or METRICS_OF[self.task][0],
             split=self.split,
             size="",
             options=options,

@@ -4,21 +4,21 @@ import torch
 from torch import Tensor, nn
 
 from sstcast.benchmarks.config import BenchmarkConfig, PredictorConfig
-from sstcast.benchmarks.encoders import DegreeEncoder, Readout, build_encoder
-from sstcast.benchmarks.graphs import GraphBatch, Graphs
-from sstcast.benchmarks.registry import Dataset
+from sstcast.benchmarks.dataset import Dataset
+from sstcast.benchmarks.features import DegreeEncoder, Readout, build_encoder
+from sstcast.benchmarks.packed import GraphBatch, Graphs
 from sstcast.errors import SSTCastError
 from sstcast.graphs.sparse import SparseGraph
-from sstcast.models import build_model, default_options
-from sstcast.models.base import Backbone
-from sstcast.models.encodings import LaplacianEncoding, RandomWalkEncoding
-from sstcast.models.tokengt import TokenGT
-
-BLIND = ("gcn", "gin")  # local layers that do not look at edge features
+from sstcast.models import build_model, default_options, takes_graphs
+from sstcast.models.base import Backbone, Model
+from sstcast.models.layers import reads_edges
+from sstcast.models.positional_encodings import LaplacianEncoding, RandomWalkEncoding
 
 
-class GraphPredictor(nn.Module):
+class GraphPredictor(Model):
     """Encoders, a backbone and a head: `outputs` numbers for each graph, or for each node."""
+
+    of_each_stage = "head."  # these parameters start anew in each
 
     def __init__(
         self,
@@ -42,6 +42,12 @@ class GraphPredictor(nn.Module):
         self.backbone = backbone
         self.readout = Readout(config.readout, backbone) if graph_level else None
         self.head = perceptron(width, outputs, config.head_layers)
+        self.untrained_head = {name: value.clone() for name, value in self.head.state_dict().items()}
+
+    def enter(self, stage: str | None) -> None:
+        """Use only what is trained in `stage`, all if None, with an untrained head: each stage has its own."""
+        self.backbone.enter(stage)
+        self.head.load_state_dict(self.untrained_head)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Return `[graphs, outputs]`, or `[rows, outputs]` of the nodes that are asked for."""
@@ -65,10 +71,6 @@ class GraphPredictor(nn.Module):
             x = x + self.degree(batch.graph)
         return x if self.position is None else x + self.position(batch.graph)
 
-    def auxiliary_loss(self) -> Tensor:
-        """Return the backbone's."""
-        return self.backbone.auxiliary_loss()
-
 
 def build_predictor(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs, outputs: int) -> GraphPredictor:
     """Build the configured predictor for these graphs.
@@ -77,10 +79,12 @@ def build_predictor(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs, o
     """
     name, options = config.model.name, config.model.options
     defaults = default_options(name)
-    if "width" not in defaults or name == "tfnet":
+    if not takes_graphs(name):
         raise SSTCastError(f"model {name}: it forecasts tiles, not graphs; see `sstcast models`")
     known = defaults | options
-    sighted = "edge_dim" in defaults and dataset.edge != "none" and known.get("conv") not in BLIND
+    sighted = (
+        "edge_dim" in defaults and dataset.edge != "none" and ("conv" not in known or reads_edges(known["conv"]))
+    )
     if "edge_dim" in defaults:
         options["edge_dim"] = known["width"] if sighted else 0
     backbone = build_model(name, **options)
@@ -96,9 +100,8 @@ def build_predictor(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs, o
 
 def positions_of(model: GraphPredictor) -> tuple[int, int]:
     """Return how many eigenpairs and steps of walks the model will ask its graphs for."""
-    pairs = model.position.pairs if isinstance(model.position, LaplacianEncoding) else 0
-    if isinstance(model.backbone, TokenGT) and model.backbone.identifiers == "laplacian":
-        pairs = max(pairs, model.backbone.size - 1)
+    own = model.position.pairs if isinstance(model.position, LaplacianEncoding) else 0
+    pairs = max(own, model.backbone.eigenpairs)
     return pairs, model.position.steps if isinstance(model.position, RandomWalkEncoding) else 0
 
 

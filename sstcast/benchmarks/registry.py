@@ -1,103 +1,25 @@
-"""What a data set is: where its files come from, how to open them, and what is to be predicted."""
+"""Every data set of the five papers, as `configs/benchmarks/datasets.yaml` describes them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal
+from dataclasses import fields
+from functools import cache
+from pathlib import PurePosixPath
+from typing import Any
 
-from sstcast.config import suggest
+from sstcast.benchmarks.dataset import ATOMS, BONDS, Dataset
+from sstcast.config import read_config, suggest
 from sstcast.errors import SSTCastError, shorten
+from sstcast.files import packaged
 
-TaskName = Literal[
-    "graph-regression",
-    "graph-classification",
-    "multi-label",
-    "node-regression",
-    "node-classification",
-    "link-ranking",
-    "next-tokens",
-]
-Metric = Literal["mae", "accuracy", "balanced-accuracy", "macro-f1", "roc-auc", "ap", "mrr", "f1"]
-Categories = tuple[int, ...]  # how many there are in each column
-
-ATOMS: Categories = (119, 5, 12, 12, 10, 6, 6, 2, 2)  # of ogb.utils.features
-BONDS: Categories = (5, 6, 2)
-RANDOM = "random:0.7/0.15/0.15"  # for data without an official split, as in KDLGT
-
-DEFAULT_METRIC: dict[TaskName, Metric] = {
-    "graph-regression": "mae",
-    "graph-classification": "accuracy",
-    "multi-label": "ap",
-    "node-regression": "mae",
-    "node-classification": "accuracy",
-    "link-ranking": "mrr",
-    "next-tokens": "f1",
-}
-ALLOWED_METRICS: dict[TaskName, tuple[Metric, ...]] = {
-    "graph-regression": ("mae",),
-    "graph-classification": ("accuracy", "balanced-accuracy", "macro-f1", "roc-auc", "ap"),
-    "multi-label": ("ap", "roc-auc"),
-    "node-regression": ("mae",),
-    "node-classification": ("accuracy", "balanced-accuracy", "macro-f1", "roc-auc", "ap"),
-    "link-ranking": ("mrr",),
-    "next-tokens": ("f1",),
-}
-BINARY = ("roc-auc", "ap")
+FEATURES = {"atoms": ATOMS, "bonds": BONDS}
+FIELDS = {field.name for field in fields(Dataset)} - {"name", "files"}
 
 
-@dataclass(frozen=True)
-class Dataset:
-    """A declaration; everything that differs between data sets is in here.
-
-    `reader` is a module of `formats`, `folder` is below the root, `files` are in it, each with the address where
-    it (or the archive that holds it) is to be had. `node` and `edge` say what features there are: `linear` (real
-    numbers), how many categories each column has, or `none`. `split` is `official`, `folds:N` or
-    `random:TRAIN/VALIDATION/TEST`. `beside` are patterns of files that are read too. With `trust`, which is the
-    user's to say, pickles among the files are opened that are not known.
-    """
-
-    name: str
-    reader: str
-    folder: str
-    files: Mapping[str, str]
-    task: TaskName
-    metric: Metric
-    split: str
-    size: str
-    licence: str = "not stated"
-    node: Categories | Literal["linear", "none"] = "linear"
-    edge: Categories | Literal["linear", "none"] = "none"
-    balanced: bool = False  # classes count equally in the loss
-    options: Mapping[str, Any] = field(default_factory=dict)
-    beside: tuple[str, ...] = ()
-    trust: bool = False
-
-    @property
-    def names(self) -> list[str]:
-        """The raw files, as paths below `folder`."""
-        return list(self.files)
-
-    @property
-    def classes(self) -> bool:
-        """Whether labels are classes, one of many; what a rank metric judges are yes-or-no questions instead."""
-        return self.task in ("graph-classification", "node-classification") and self.metric not in BINARY
-
-    def missing(self, root: Path) -> list[Path]:
-        """Return the raw files that are not below `root`."""
-        return [root / self.folder / name for name in self.files if not (root / self.folder / name).exists()]
-
-    def check_files(self, root: Path) -> None:
-        """Raise SSTCastError, saying which file goes where and from which address, if one is missing."""
-        for path in self.missing(root):
-            address = self.files[str(path.relative_to(root / self.folder))]
-            source = f"get it from {address}" if address else "it is not there"
-            inside = (
-                " (an archive that holds it)"
-                if address.split("?")[0].endswith((".zip", ".gz"))
-                and (Path(address.split("?")[0]).name != path.name)
-                else ""
-            )
-            raise SSTCastError(f"{self.name}: {path} is missing; {source}{inside}")
+@cache
+def datasets() -> dict[str, Dataset]:
+    """Return every declaration by its name in lower case."""
+    groups = read_config(packaged("configs/benchmarks/datasets.yaml")).values()
+    found = [_declare(name, group | own) for group in groups for name, own in group["sets"].items()]
+    return {dataset.name.lower(): dataset for dataset in found}
 
 
 def find_dataset(name: str) -> Dataset:
@@ -105,12 +27,28 @@ def find_dataset(name: str) -> Dataset:
 
     Raises SSTCastError, suggesting the nearest name, if there is none.
     """
-    from sstcast.benchmarks.declared import DATASETS
-
-    known = {dataset.name.lower(): dataset for dataset in DATASETS}
+    known = datasets()
     if name.lower() not in known:
         near = suggest(name.lower(), known)
         raise SSTCastError(
             f"no data set {shorten(name)!r}{near}; see `sstcast datasets`, or name your own YAML file"
         )
     return known[name.lower()]
+
+
+def _declare(name: str, keys: dict[str, Any]) -> Dataset:
+    words = keys | {"name": name, "lower": name.lower()}
+    files: dict[str, str] = {}
+    for address, paths in keys["files"].items():
+        for path in (text.format_map(words) for text in paths):
+            files[path] = address.format_map(words).replace("*", PurePosixPath(path).name)
+    files |= dict.fromkeys(keys.get("more", ()), address.format_map(words))  # in the archive of the others
+    values = {key: _plain(keys[key]) for key in FIELDS & keys.keys()}
+    return Dataset(name, files=files, **values | {"folder": keys["folder"].format_map(words)})
+
+
+def _plain(value: Any) -> Any:
+    """Return what a declaration holds in place of YAML's lists and names."""
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return tuple(value) if isinstance(value, list) else FEATURES.get(value, value)

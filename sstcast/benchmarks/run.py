@@ -6,11 +6,10 @@ RUNS/DATASET/MODEL/seed-K/
   provenance.json   versions, machine, time, and the command
   history.csv       one row an epoch
   checkpoints/      best.pt and step-N.pt
-  local/            the same of Polynormer's first stage, where there is one
+  STAGE/            the same of each stage before the last, where the model has stages
   metrics.json      the test score at the best validation score, parameters, seconds, and the digests again
 """
 
-import json
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
@@ -21,30 +20,20 @@ from lightning_fabric import Fabric
 
 from sstcast.benchmarks.config import BenchmarkConfig
 from sstcast.benchmarks.digests import digest_files
-from sstcast.benchmarks.graphs import Loaded
 from sstcast.benchmarks.load import choose_split, load
 from sstcast.benchmarks.objectives import build_objective
+from sstcast.benchmarks.packed import Loaded
 from sstcast.benchmarks.positions import with_positions
 from sstcast.benchmarks.predictor import GraphPredictor, build_predictor, positions_of
-from sstcast.benchmarks.records import (
-    Data,
-    Score,
-    check_files,
-    check_loaded,
-    data_file,
-    read_score,
-    recorded,
-    write_record,
-)
+from sstcast.benchmarks.records import Data, Score
 from sstcast.benchmarks.tasks import BenchmarkTask, ManyGraphs, OneGraph, PartsOfOneGraph
-from sstcast.config import read_config, save_config, validate
 from sstcast.errors import SSTCastError
-from sstcast.files import alone, atomic
-from sstcast.models.polynormer import Polynormer
-from sstcast.runs import Run, provenance
+from sstcast.files import alone
+from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint, load_weights
 from sstcast.training.devices import start
 from sstcast.training.engine import Trainer
+from sstcast.training.state import State
 
 Result = dict[str, Any]
 
@@ -54,18 +43,22 @@ def run_benchmark(config: BenchmarkConfig, seeds: list[int], trust: bool = False
 
     With `trust`, raw files that are pickles are opened even if they are not known, and may run any code. Raises
     SSTCastError for raw files that are missing or wrong or not what a run was trained on, and folders that hold
-    another run, and Interrupted after Ctrl-C or SIGTERM: the same call then goes on.
+    another run, and Interrupted after Ctrl-C or SIGTERM: the same call then resumes.
     """
     dataset = replace(config.declaration, trust=trust)
-    runs = [_open(_of_seed(config, seed)) for seed in seeds]
+    configs = [
+        config.model_copy(update={"training": config.training.model_copy(update={"seed": seed})}) for seed in seeds
+    ]
+    runs = [_find(each) for each in configs]
     files = digest_files(dataset, config.root, config.cache)
-    known = [_check(run, files, config) for run in runs]
+    known = [_check(run, each, files) for run, each in zip(runs, configs, strict=True)]
     results: list[Result] = []
     loaded = fabric = None
-    for seed, run, data in zip(seeds, runs, known, strict=True):
-        ours = _of_seed(config, seed)
+    for ours, run, data in zip(configs, runs, known, strict=True):
         if run.metrics.exists():
-            results.append(_score(ours, run, data))
+            of_run = {"dataset": ours.dataset, "model": ours.label, "seed": ours.training.seed}
+            score = Score.of(run, data, **of_run, metric=dataset.metric)
+            results.append(score.model_dump(mode="json", exclude_none=True))
             print(f"{run.folder}: nothing to do")
             continue
         if loaded is None or fabric is None:
@@ -75,12 +68,15 @@ def run_benchmark(config: BenchmarkConfig, seeds: list[int], trust: bool = False
         task, model = build_task(ours, loaded, fabric)  # before the folder is made: options may be wrong
         with alone(run.checkpoints) if fabric.is_global_zero else nullcontext():
             if fabric.is_global_zero:
-                data = _create(ours, run, loaded)
+                new = not _find(ours).config_file.exists()
+                record = Data(files=dict(loaded.files), loaded=loaded.digest)
+                Run.create(ours, folder=run.folder, data=record)
+                data = record if new else _check(run, ours, loaded.files, loaded.digest, say=False)
             result = _fit_and_score(ours, run, task, model, fabric)
             if data is not None:
                 result["data"] = data.model_dump()
             if fabric.is_global_zero:
-                write_record(Score(**result), run.metrics)
+                Score(**result).save(run.metrics)
         results.append(result)
     return results
 
@@ -93,6 +89,9 @@ def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple
     objective = build_objective(dataset, graphs, split.train)
     model = build_predictor(config, dataset, graphs, objective.outputs)
     graphs = with_positions(graphs, dataset.name, *positions_of(model), config.cache)
+    for stage in config.stages:
+        if stage not in model.backbone.stages:
+            raise SSTCastError(f"{stage}_epochs: {config.model.name} has no {stage} stage; leave it out")
     if config.part and not graphs.transductive:
         raise SSTCastError(f"part: {config.dataset} has many graphs; set training.batch_size")
     common = (dataset, graphs, split, objective, config.part or config.training.batch_size, fabric)
@@ -104,20 +103,17 @@ def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple
 def _fit_and_score(
     config: BenchmarkConfig, run: Run, task: BenchmarkTask, model: GraphPredictor, fabric: Fabric
 ) -> Result:
-    seconds = 0.0
-    if config.local_epochs:
-        seconds = _fit_local(config, Run(run.folder / "local"), model, task, fabric)
-    trainer = Trainer(run, config, config.training, model, task, fabric)
-    if not trainer.finished:
-        trainer.fit()
+    stages = _fit(config, run, task, model, fabric)
     best = load_checkpoint(run.best)
-    load_weights(model, best, run.best)
-    model.eval()
-    epochs, epoch = len(trainer.state.history), best.get("epoch")
-    if not isinstance(epoch, int) or not 0 <= epoch < epochs:
+    stage, epoch = best.get("stage"), best.get("epoch")
+    if stage not in stages or not isinstance(epoch, int) or not 0 <= epoch < stages[stage].epoch:
         raise SSTCastError(
             f"{run.best}: not of the training in {run.checkpoints}; delete {run.folder} to train anew"
         )
+    model.enter(stage)
+    load_weights(model, best, run.best)
+    model.eval()
+    before = list(stages)[: list(stages).index(stage)]
     metric = task.dataset.metric
     return {
         "dataset": config.dataset,
@@ -126,91 +122,56 @@ def _fit_and_score(
         "metric": metric,
         "test": task.score(model, task.split.test),
         "validation": task.score(model, task.split.validation),
-        "best_epoch": epoch,
-        "epochs": epochs,
+        "best_epoch": sum(stages[name].epoch for name in before) + epoch,
+        "epochs": sum(state.epoch for state in stages.values()),
         "parameters": sum(p.numel() for p in model.parameters()),
-        "seconds": round(seconds + trainer.state.seconds, 1),
+        "seconds": round(sum(state.seconds for state in stages.values()), 1),
         "device": str(fabric.device),
     }
 
 
-def _fit_local(
-    config: BenchmarkConfig, run: Run, model: GraphPredictor, task: BenchmarkTask, fabric: Fabric
-) -> float:
-    """Fit Polynormer's local layers, leave the best in `model`, and switch global attention on.
+def _fit(
+    config: BenchmarkConfig, run: Run, task: BenchmarkTask, model: GraphPredictor, fabric: Fabric
+) -> dict[str | None, State]:
+    """Fit the model stage by stage, the whole of it (stage None) last; return where the training of each stands.
 
-    Returns the seconds. The head starts anew, as the paper's models have one of their own for each stage.
+    Each stage continues from the best weights of the one before, with its optimiser's state and its score to beat.
     """
-    if not isinstance(model.backbone, Polynormer):
-        raise SSTCastError(f"local_epochs: {config.model.name} has no local stage; leave it out")
-    options = config.training.model_copy(update={"epochs": config.local_epochs})
-    run.checkpoints.mkdir(parents=True, exist_ok=True)
-    fresh = {name: value.clone() for name, value in model.head.state_dict().items()}
-    model.backbone.global_attention = False
-    trainer = Trainer(run, config, options, model, task, fabric)
-    if not trainer.finished:
-        trainer.fit()
-    load_weights(model, load_checkpoint(run.best), run.best)
-    model.head.load_state_dict(fresh)
-    model.backbone.global_attention = True
-    return trainer.state.seconds
+    states: dict[str | None, State] = {}
+    before = None
+    for stage, epochs in [*config.stages.items(), (None, config.training.epochs)]:
+        place = run if stage is None else Run(run.folder / stage)
+        place.checkpoints.mkdir(parents=True, exist_ok=True)
+        model.enter(stage)
+        options = config.training.model_copy(update={"epochs": epochs})
+        trainer = Trainer(place, config, options, model, task, fabric, stage, before)
+        if not trainer.finished:
+            trainer.fit()
+        states[stage], before = trainer.state, place
+    return states
 
 
-def _of_seed(config: BenchmarkConfig, seed: int) -> BenchmarkConfig:
-    return config.model_copy(update={"training": config.training.model_copy(update={"seed": seed})})
-
-
-def _open(config: BenchmarkConfig) -> Run:
+def _find(config: BenchmarkConfig) -> Run:
     """Return the run of the configured seed; raise SSTCastError if its folder holds another."""
-    run = Run(config.folder / f"seed-{config.training.seed}")
-    if not run.config_file.exists():
-        if run.metrics.exists() or any(run.checkpoints.glob("*.pt")):
-            raise SSTCastError(
-                f"{run.config_file} is missing, so what this run is is not known; delete its folder"
-            )
-        return run
-    saved = validate(BenchmarkConfig, read_config(run.config_file), str(run.config_file))
-    if not saved.same_experiment(config):
-        raise SSTCastError(
-            f"{run.config_file}: a run of this name has another configuration; choose another folder with "
-            "--set runs=..., or delete this one"
-        )
+    run = Run.find(config, config.folder / f"seed-{config.training.seed}")
+    if not run.config_file.exists() and (run.metrics.exists() or any(run.checkpoints.glob("*.pt"))):
+        raise SSTCastError(f"{run.config_file} is missing, so what this run is is not known; delete its folder")
     return run
 
 
-def _check(run: Run, files: Mapping[str, str], config: BenchmarkConfig) -> Data | None:
-    """Return the digests of a run's data, if it has them; raise SSTCastError if the files are others."""
-    known = recorded(run) if run.config_file.exists() else None
-    if known is not None:
-        check_files(run, known, files, config.root / config.declaration.folder)
+def _check(
+    run: Run, config: BenchmarkConfig, files: Mapping[str, str], loaded: str | None = None, say: bool = True
+) -> Data | None:
+    """Return the record of a run's data, if it has one; raise SSTCastError if the data are others."""
+    if not run.config_file.exists():
+        return None
+    if (known := Data.of(run)) is not None:
+        known.check(run, config.declaration, config.root, files, loaded)
+    elif say:
+        print(
+            f"{run.folder}: made before digests of raw files were kept; whether its data are the same is unknown"
+        )
     return known
-
-
-def _score(config: BenchmarkConfig, run: Run, known: Data | None) -> Result:
-    expected = {"dataset": config.dataset, "model": config.label, "seed": config.training.seed}
-    metric = config.declaration.metric
-    return read_score(run, known, **expected, metric=metric).model_dump(mode="json", exclude_none=True)
-
-
-def _create(config: BenchmarkConfig, run: Run, loaded: Loaded) -> Data | None:
-    """Make the run's folder, if it is not there; return the digests of its data if it has them.
-
-    Raises SSTCastError if it has others.
-    """
-    if _open(config).config_file.exists():
-        known = recorded(run) if data_file(run).exists() else None
-        if known is not None:
-            check_files(run, known, loaded.files, config.root / config.declaration.folder)
-            check_loaded(run, known, loaded.digest, config.dataset)
-        return known
-    data = Data(files=dict(loaded.files), loaded=loaded.digest)
-    run.checkpoints.mkdir(parents=True, exist_ok=True)
-    with atomic(run.folder / "provenance.json") as temporary:
-        temporary.write_text(json.dumps(provenance(), indent=2) + "\n")
-    write_record(data, data_file(run))
-    with atomic(run.config_file) as temporary:  # last: a folder with a configuration is a run
-        save_config(config, temporary)
-    return data
 
 
 def _describe(loaded: Loaded) -> str:

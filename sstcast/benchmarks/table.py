@@ -5,16 +5,15 @@ from pathlib import Path
 from statistics import mean, stdev
 
 from sstcast.benchmarks.config import BenchmarkConfig, published
+from sstcast.benchmarks.registry import datasets
 from sstcast.benchmarks.run import Result
 
 
 def dataset_lines(root: Path) -> Iterator[str]:
     """Yield a line for each data set: name, task, metric, split, size, licence, and whether it is below `root`."""
-    from sstcast.benchmarks.declared import DATASETS
-
     columns = ("name", "task", "metric", "split", "size", "licence", f"below {root}")
     rows = [columns]
-    for d in DATASETS:
+    for d in datasets().values():
         missing = d.missing(root)
         there = "yes" if not missing else "no" if len(missing) == len(d.files) else f"{len(missing)} files missing"
         rows.append((d.name, d.task, d.metric, d.split, d.size, d.licence, there))

@@ -8,10 +8,10 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from sstcast.benchmarks.graphs import GraphBatch, Graphs, Split
+from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.metrics import METRICS
 from sstcast.benchmarks.objectives import Objective
-from sstcast.benchmarks.registry import Dataset
+from sstcast.benchmarks.packed import GraphBatch, Graphs, Split
 from sstcast.errors import SSTCastError
 
 NAMED = 5  # samples spelled out when a batch is described
@@ -100,7 +100,6 @@ class ManyGraphs(BenchmarkTask):
         self.bucket = bucket
 
     def order(self, seed: int, epoch: int) -> list[Tensor]:
-        """Shuffle the training graphs."""
         train, generator = self.split.train, _generator(seed, epoch)
         shuffled = train[torch.randperm(len(train), generator=generator)]
         if self.bucket == 1:
@@ -110,7 +109,6 @@ class ManyGraphs(BenchmarkTask):
         return [batches[i] for i in torch.randperm(len(batches), generator=generator)]
 
     def batch(self, index: Tensor) -> GraphBatch:
-        """Return these graphs on the device."""
         return self.graphs.batch(index)
 
     def batches(self, samples: Tensor) -> Any:
@@ -129,7 +127,6 @@ class OneGraph(BenchmarkTask):
         self.whole = self.graphs.batch(torch.tensor([0]))
 
     def order(self, seed: int, epoch: int) -> list[Tensor]:
-        """Return all training nodes."""
         return [self.split.train]
 
     def batch(self, index: Tensor) -> GraphBatch:
@@ -138,7 +135,6 @@ class OneGraph(BenchmarkTask):
         return self.whole._replace(rows=rows, y=self.whole.y[rows])
 
     def batches(self, samples: Tensor) -> list[GraphBatch]:
-        """Return one batch."""
         return [self.batch(samples)]
 
 

@@ -4,17 +4,19 @@ import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
 
+from sstcast.cf import write
 from sstcast.config import FIRST_YEAR, LAST_YEAR
 from sstcast.errors import SSTCastError
 from sstcast.files import alone
-from sstcast.forecasting.cf import check_out, recipe_of, write
 from sstcast.forecasting.loaded import LoadedRun, elsewhere
 from sstcast.forecasting.source import last_days
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.runs import Run
+from sstcast.stores import open_netcdf, open_zarr
 
 LATEST = "latest"
+SUFFIXES = (".nc", ".zarr")
 
 
 def forecast(
@@ -34,7 +36,7 @@ def forecast(
     """
     day = _read_date(date)
     if out is not None:
-        check_out(out)
+        _check_out(out)
     run = Run.open(folder)
     with alone(out or run.folder / "forecast"):  # at once, so that a place that cannot be written is found first
         return _forecast(run, day, out, region, say)
@@ -52,10 +54,10 @@ def _forecast(
     if out is None:
         place = f"-{region.replace(',', '_')}" if region else ""
         out = loaded.run.folder / f"forecast{place}-{history.indexes['time'][-1]:%Y-%m-%d}.nc"
-        check_out(out)
-    if recipe_of(out) == loaded.recipe(history):
+        _check_out(out)
+    if _recipe_of(out) == loaded.recipe(history):
         return out, False
-    write(loaded.forecast(history), out)
+    write(loaded.forecast(history), out, grows_along="init_time")
     return out, True
 
 
@@ -69,3 +71,21 @@ def _read_date(text: str) -> dt.date | None:
         return day
     except ValueError:
         raise SSTCastError(f"--date {text}: write YYYY-MM-DD or {LATEST}") from None
+
+
+def _check_out(path: Path) -> None:
+    """Raise SSTCastError unless a forecast may be written to `path`: never over anything but a forecast."""
+    if path.suffix not in SUFFIXES:
+        raise SSTCastError(f"--out {path}: name a file that ends in {' or '.join(SUFFIXES)}")
+    if path.exists() and _recipe_of(path) is None:
+        raise SSTCastError(f"--out {path}: exists and is no forecast; delete it or name another file")
+
+
+def _recipe_of(path: Path) -> str | None:
+    """Return what the forecast at `path` was made of; None if there is none."""
+    try:
+        with (open_zarr if path.suffix == ".zarr" else open_netcdf)(path, "name another --out") as dataset:
+            recipe: str | None = dataset.attrs.get("forecast_recipe")
+            return recipe
+    except SSTCastError:
+        return None

@@ -8,6 +8,7 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.ocean.anomalies import standardise
 from sstcast.ocean.cube import coarsen, ocean_fraction
+from sstcast.ocean.days import day_ranges
 from sstcast.ocean.prepared import Prepared
 
 SAME_SHARE = 1e-4  # of a cell's area
@@ -67,6 +68,8 @@ class Normals:
 
     def _finer(self, history: xr.DataArray) -> xr.DataArray | None:
         """Return the cells of `history` that average to the run's grid, if it has them."""
+        if self.data.protocol == "paper":
+            return _at(history, self.statistics)  # which are of the source's cells
         n = self.data.box.coarsen
         axes = {}
         for axis in ("lat", "lon"):
@@ -108,6 +111,19 @@ def checked(history: xr.DataArray, count: int) -> xr.DataArray:
     if not PLAUSIBLE[0] <= low <= high <= PLAUSIBLE[1]:  # nor are NaN
         raise SSTCastError(f"history: values from {low:g} to {high:g} are no sea surface temperatures in degC")
     return history
+
+
+def in_words(history: xr.DataArray) -> str:
+    """Say which days `history` holds, and which of them are preliminary."""
+    days = [day.item() for day in history["time"].values.astype("datetime64[D]")]
+    text = f"{history.attrs.get('title', 'daily SST')}; history {days[0]}..{days[-1]} ({len(days)} days)"
+    if "preliminary" not in history.coords:
+        return f"{text}; not known which days are preliminary"
+    marked = dict.fromkeys(
+        (day for day, mark in zip(days, history["preliminary"].values, strict=True) if mark), ""
+    )
+    ranges = [f"{a}..{b}" if a != b else f"{a}" for a, b, _ in day_ranges(marked)]
+    return f"{text}; preliminary days: {', '.join(ranges) or 'none'}"
 
 
 def _at(history: xr.DataArray, grid: xr.DataArray | xr.Dataset) -> xr.DataArray | None:

@@ -1,5 +1,6 @@
 """A trained run, or an ensemble, in memory: days of SST in, a forecast on the map out."""
 
+import datetime as dt
 import hashlib
 import json
 from functools import cached_property
@@ -8,11 +9,11 @@ from pathlib import Path
 import xarray as xr
 
 from sstcast import __version__
+from sstcast.cf import CONVENTIONS
 from sstcast.config import DataConfig, Region, RunConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.cf import CONVENTIONS, describe, describe_days, now
-from sstcast.forecasting.history import Normals, checked
-from sstcast.forecasting.predictor import Predictor, TrainedRun, in_degrees
+from sstcast.forecasting.history import Normals, checked, in_words
+from sstcast.forecasting.predictor import Predictor, TrainedRun, described, in_degrees, region_name
 from sstcast.geo import Box
 from sstcast.models import build_forecaster
 from sstcast.models.base import Forecaster
@@ -53,6 +54,7 @@ class LoadedRun:
             state.update(history["preliminary"].values.tobytes())
         parts = {
             "sstcast": __version__,
+            "conventions": CONVENTIONS,
             "checkpoints": self._checkpoints,
             "statistics": json.loads(self.normals.statistics.attrs["recipe"]),
             "history": state.hexdigest(),
@@ -73,26 +75,19 @@ class LoadedRun:
         history = checked(history, self.data.history)
         standard = self.normals.standardise(history).compute()
         members = self.predictor.predict(standard)
-        count = members.sizes["member"]
-        dataset = in_degrees(members, standard[["climatology", "scale"]])
-        dataset = describe(dataset, count, "..".join(map(str, self.data.splits.train)))
-        name, data, days = self.run.folder.resolve().name, self.config.data, history.indexes["time"]
-        dataset.attrs = {
-            "Conventions": CONVENTIONS,
-            "title": f"SST forecast by run {name} from {describe_days(history).partition(';')[0]}",
-            "source": f"sstcast {__version__}, model {self.config.model.name}, "
-            f"{count} member{'s' if count > 1 else ''}, trained on {self.normals.source} of "
-            f"{'..'.join(map(str, data.splits.train))}, region {_name(data)}",
-            "history": f"{now()} sstcast {__version__} forecast of run {name} from {days[-1]:%Y-%m-%d}",
-            "references": "Cai et al. (2023), arXiv:2301.11956; Huang et al. (2021), doi:10.1175/JCLI-D-20-0166.1",
-            "comment": "init_time is the last day of history; lead counts days after it; NaN on land",
-            "model": json.dumps(self.config.model.model_dump(mode="json")),
-            "data": describe_days(history),
-            "region": _name(self.data),
-            "code_version": __version__,
-            "forecast_recipe": self.recipe(history),
-        }
-        return dataset
+        name, data, day = self.run.folder.resolve().name, in_words(history), history.indexes["time"][-1]
+        now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return described(
+            in_degrees(members, standard),
+            self.run,
+            self.normals.source,
+            title=f"SST forecast by run {name} from {data.partition(';')[0]}",
+            history=f"{now} sstcast {__version__} forecast of run {name} from {day:%Y-%m-%d}",
+            date_created=now,
+            data=data,
+            region=region_name(self.data),
+            forecast_recipe=self.recipe(history),
+        )
 
 
 def elsewhere(config: RunConfig, region: str) -> DataConfig:
@@ -122,7 +117,3 @@ def _takes_any_graph(config: RunConfig) -> bool:
         config.model.name, history=data.history, horizon=data.horizon, shape=data.box.tile, **options
     )
     return isinstance(model, Forecaster)
-
-
-def _name(data: DataConfig) -> str:
-    return data.region if isinstance(data.region, str) else str(data.box.bounds)

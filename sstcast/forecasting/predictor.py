@@ -1,5 +1,6 @@
 """What forecasts: a trained run, an ensemble and every baseline answer one call, `Predictor.predict`."""
 
+import json
 from abc import ABC, abstractmethod
 
 import numpy as np
@@ -7,7 +8,9 @@ import torch
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.config import Region
+from sstcast import __version__
+from sstcast.cf import describe, references
+from sstcast.config import DataConfig, Region
 from sstcast.geo import from_tiles, tile_index
 from sstcast.models import build_forecaster
 from sstcast.ocean.anomalies import on_days
@@ -123,3 +126,40 @@ def in_degrees(forecast: xr.DataArray, statistics: xr.Dataset) -> xr.Dataset:
     if members.sizes["member"] > 1:
         fields["sst_spread"] = members.std("member", ddof=1, skipna=False)
     return xr.Dataset(fields).transpose(*FIELD).astype("float32")
+
+
+def described(fields: xr.Dataset, run: Run, source: str, **attributes: str) -> xr.Dataset:
+    """Return a run's forecasts in degC as they are written, in a hindcast and in a forecast alike.
+
+    Args:
+        fields: some of those that `in_degrees` returns.
+        source: title of the data that the run was trained on.
+        attributes: of the dataset, besides those that follow from the run.
+    """
+    config, count = run.config, len(run.members)
+    train = "..".join(map(str, config.data.splits.train))
+    of = f", mean of {count} members" if count > 1 else ""
+    names = {
+        "sst": f"forecast sea surface temperature{of}",
+        "sst_anomaly": f"forecast departure from the climatology of {train}{of}",
+        "sst_spread": f"standard deviation of {count} members, with {count - 1} as divisor",
+    }
+    members = f"{count} member{'s' if count > 1 else ''}"
+    return describe(
+        fields,
+        {name: text for name, text in names.items() if name in fields},
+        summary=f"Daily sea surface temperature, forecast up to {fields.sizes['lead']} days ahead; "
+        "init_time is the last day of history, lead counts days after it; NaN on land",
+        source=f"sstcast {__version__}, model {config.model.name}, {members}, trained on {source} of {train}, "
+        f"region {region_name(config.data)}",
+        model=json.dumps(config.model.model_dump(mode="json")),
+        code_version=__version__,
+        **references(source, config.data.protocol),
+        **attributes,
+    )
+
+
+def region_name(data: DataConfig) -> str:
+    """Return the name of a region, or its box `W,E,S,N`."""
+    box = data.box
+    return data.region if isinstance(data.region, str) else ",".join(f"{edge:g}" for edge in (*box.lon, *box.lat))

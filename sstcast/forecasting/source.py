@@ -8,10 +8,10 @@ import numpy as np
 import xarray as xr
 
 from sstcast.config import DataConfig
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, reading_later
 from sstcast.ocean.days import is_final
 from sstcast.ocean.raw import is_raw_store, look_into, open_days
-from sstcast.ocean.reading import open_region, source_path
+from sstcast.ocean.reading import REMEDY, open_region, source_path
 from sstcast.sources import SOURCES, find_source
 from sstcast.sources.fetch import fetch
 from sstcast.sources.request import FetchRequest
@@ -50,7 +50,8 @@ def last_days(
             f"{path}: a forecast from {date} needs {first}..{date}, it holds {held[0]}..{held[1]}; "
             "choose another --date or fetch them"
         )
-    days = sst.sel(time=slice(np.datetime64(first), np.datetime64(date))).load()
+    with reading_later(path, REMEDY):
+        days = sst.sel(time=slice(np.datetime64(first), np.datetime64(date))).load()
     if not days.notnull().any():
         raise SSTCastError(f"{path}: the region is all land; choose another")
     return days

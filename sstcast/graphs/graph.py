@@ -18,7 +18,7 @@ Layers compute plane by plane, `[f(xj) for xj in graph.source(x)]`. Shapes, with
 | `geography`, or None                    | `[B, H*W, 5]`                | `[nodes, 5]`                      |
 
 A plane of one direction fits a CPU's cache where all eight together do not, and a compiler fuses a sum over
-planes where it cannot fuse a stack of them: `benchmarks/planes.py` compares the two.
+planes where it cannot fuse a stack of them: `perf/planes.py` compares the two.
 
 Masked nodes of a grid (land) send no messages and enter no pool and no attention, so nothing on them ever
 reaches the ocean. Values there must only be finite. Positions, `laplacian` and `random_walk`, are those of the
@@ -70,7 +70,7 @@ class Graph(Protocol):
         """Undo `dense`."""
 
     def laplacian(self, k: int) -> tuple[Tensor, Tensor]:
-        """Return each graph's `k` smallest non-trivial Laplacian eigenpairs, see `positional.laplacian_basis`."""
+        """Return each graph's `k` smallest non-trivial Laplacian eigenpairs, see `positions.laplacian_basis`."""
 
     def random_walk(self, steps: int) -> Tensor:
-        """Return `positional.landing_probabilities`."""
+        """Return `positions.landing_probabilities`."""

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from sstcast.graphs.graph import Planes, Reduce
-from sstcast.graphs.positional import landing_probabilities, laplacian_basis
+from sstcast.graphs.positions import landing_probabilities, laplacian_basis
 
 
 class GridGraph:

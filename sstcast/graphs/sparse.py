@@ -6,7 +6,7 @@ from torch_geometric import utils as pyg
 from torch_geometric.data import Data
 
 from sstcast.graphs.graph import Planes, Reduce
-from sstcast.graphs.positional import landing_probabilities, laplacian_basis
+from sstcast.graphs.positions import landing_probabilities, laplacian_basis
 
 
 class SparseGraph:

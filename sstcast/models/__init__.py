@@ -65,6 +65,11 @@ def default_options(name: str) -> dict[str, Any]:
     return {k: p.default for k, p in _parameters(cls).items() if p.default is not p.empty} | fixed
 
 
+def takes_graphs(name: str) -> bool:
+    """Whether the model called `name` takes graphs of any kind, not tiles of the sea alone."""
+    return issubclass(_class(name)[0], Backbone)
+
+
 def build_forecaster(
     name: str, *, history: int, horizon: int, shape: tuple[int, int], **options: Any
 ) -> ForecastModel:

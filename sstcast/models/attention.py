@@ -1,7 +1,8 @@
-"""Global attention on padded nodes: `forward(x [B, N, width], mask [B, N]) -> [B, N, width]`.
+"""Global attention: `Attention` on padded nodes, `GraphAttention` on nodes and their graph.
 
-A node that `mask` leaves out is neither a key nor a value, and no denominator or mean counts it; what comes back
-there is finite and means nothing. With n nodes, width d, m features and blocks of b nodes:
+A node that a mask leaves out is neither a key nor a value, and no denominator or mean counts it; what comes back
+there is finite and means nothing. `layers` knows all of them by name. With n nodes, width d, m features and
+blocks of b nodes:
 
 | class                                 | time and memory    | source                                            |
 |---------------------------------------|--------------------|---------------------------------------------------|
@@ -15,10 +16,7 @@ there is finite and means nothing. With n nodes, width d, m features and blocks 
 | `primphormer.PrimphormerAttention`    | n d^2              | Primphormer, section 2.2                          |
 """
 
-import inspect
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import torch
 from pydantic import PositiveInt
@@ -27,11 +25,48 @@ from torch.nn import functional as F
 
 from sstcast.errors import SSTCastError
 from sstcast.graphs.anchors import check_memory
+from sstcast.graphs.graph import Graph, Planes
 from sstcast.models.kernels import elu_features, favor_features, kernel_attention, orthogonal_directions, widen
-from sstcast.models.options import check_options
 
 
 class Attention(nn.Module):
+    """Attention that sees padded nodes alone. One that adds to the loss has a method `penalty()`."""
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Map `x [B, N, width]` to the same shape; `mask [B, N]` is True on real nodes."""
+        raise NotImplementedError
+
+
+class GraphAttention(nn.Module):
+    """Attention that sees the graph and its edge state, and may remember something from layer to layer."""
+
+    reads_edges = False
+
+    def forward(
+        self, x: Tensor, graph: Graph, edges: Planes | None, memory: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return new node features and the `memory` for the next layer."""
+        raise NotImplementedError
+
+    def share(self, first: nn.Module) -> None:
+        """Take from the first layer's attention what all layers have in common: nothing by default."""
+
+
+class OnGraph(GraphAttention):
+    """An `Attention`, called as a `GraphAttention`."""
+
+    def __init__(self, attention: Attention) -> None:
+        super().__init__()
+        self.attention = attention
+
+    def forward(
+        self, x: Tensor, graph: Graph, edges: Planes | None, memory: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return node features and `memory` as it was."""
+        return graph.sparse(self.attention(*graph.dense(x))), memory
+
+
+class HeadedAttention(Attention):
     """Queries, keys and values of `heads` heads, `attend` on each, and a projection of all together.
 
     Raises SSTCastError if the heads do not share the width evenly.
@@ -47,14 +82,14 @@ class Attention(nn.Module):
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Attend over each row's nodes."""
         q, k, v = (split_heads(part, self.heads) for part in self.qkv(x).chunk(3, dim=-1))
-        return self.out(self.attend(q, k, v, mask).transpose(1, 2).flatten(2))
+        return self.out(merge_heads(self.attend(q, k, v, mask)))
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
         """Return `[B, heads, N, d]` from three of them and the mask `[B, N]`."""
         raise NotImplementedError
 
 
-class SoftmaxAttention(Attention):
+class SoftmaxAttention(HeadedAttention):
     """`softmax(q k^T / sqrt(d)) v`; dropout acts on the weights."""
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
@@ -62,7 +97,7 @@ class SoftmaxAttention(Attention):
         return softmax_attention(q, k, v, mask, self.dropout if self.training else 0.0)
 
 
-class LinearAttention(Attention):
+class LinearAttention(HeadedAttention):
     """`phi(q) (phi(k)^T v) / phi(q) (phi(k)^T 1)` with `phi(x) = elu(x) + 1`; dropout acts on the result."""
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
@@ -74,7 +109,7 @@ class LinearAttention(Attention):
         return F.dropout(y, self.dropout, self.training)
 
 
-class PerformerAttention(Attention):
+class PerformerAttention(HeadedAttention):
     """Softmax attention by FAVOR+: positive orthogonal random features, unbiased; dropout acts on the result.
 
     `features` is their number, d ln d if None. With `redraw`, each forward pass in training draws new ones;
@@ -107,7 +142,7 @@ class PerformerAttention(Attention):
         return F.dropout(y, self.dropout, self.training)
 
 
-class DeepSets(nn.Module):
+class DeepSets(Attention):
     """`ReLU(norm(x A + mean(x) B + c))`: a virtual node in place of attention."""
 
     def __init__(self, width: int, dropout: float = 0.0) -> None:
@@ -147,6 +182,11 @@ def split_heads(x: Tensor, heads: int) -> Tensor:
     return x.unflatten(-1, (heads, -1)).transpose(1, 2)
 
 
+def merge_heads(x: Tensor) -> Tensor:
+    """Undo `split_heads`."""
+    return x.transpose(1, 2).flatten(2)
+
+
 def feed_forward(width: int, dropout: float) -> nn.Sequential:
     """Return the perceptron that follows attention, twice as wide inside."""
     return nn.Sequential(
@@ -156,16 +196,3 @@ def feed_forward(width: int, dropout: float) -> nn.Sequential:
         nn.Linear(2 * width, width),
         nn.Dropout(dropout),
     )
-
-
-def build_attention(
-    kinds: Mapping[str, type[nn.Module]], name: str, options: Mapping[str, Any] | None, **sizes: Any
-) -> Any:
-    """Build `kinds[name]` with the `sizes` it takes; `options` are its further arguments.
-
-    Raises SSTCastError, naming the option, if there is no such one or its value is of the wrong type.
-    """
-    arguments = inspect.signature(kinds[name]).parameters
-    further = [p for p in arguments.values() if p.name not in sizes]
-    checked = check_options(further, options or {}, f"attention_options of {name}")
-    return kinds[name](**{key: sizes[key] for key in arguments if key in sizes}, **checked)

@@ -9,10 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sstcast.errors import SSTCastError
 from sstcast.graphs.anchors import check_memory
 from sstcast.graphs.graph import Graph
-from sstcast.models.attention import softmax_attention, split_heads
+from sstcast.models.attention import check_heads, merge_heads, softmax_attention, split_heads
 from sstcast.models.convs import MessagePassing
 from sstcast.models.kernels import favor_features, kernel_attention, orthogonal_directions, widen
 
@@ -25,13 +24,14 @@ class StructureAwareAttention(nn.Module):
 
     def __init__(self, width: int, heads: int, hops: int, edge_dim: int, features: int) -> None:
         super().__init__()
+        check_heads(width, heads)
         self.heads = heads
         self.convs = nn.ModuleList(MessagePassing(width, edge_dim) for _ in range(hops))
         self.norm = nn.LayerNorm(width)
         self.content = nn.Linear(width, 3 * width)
         self.structure = nn.Linear(width, 2 * width, bias=False)
         self.out = nn.Linear(width, width)
-        size = 2 * head_size(width, heads)
+        size = 2 * width // heads
         self.directions: Tensor | None
         self.register_buffer("directions", orthogonal_directions(features, size) if features else None)
 
@@ -64,12 +64,13 @@ class AnchorAttention(nn.Module):
 
     def __init__(self, width: int, heads: int, features: int) -> None:
         super().__init__()
+        check_heads(width, heads)
         self.heads = heads
         self.content = nn.Linear(width, 3 * width)
         self.slope = nn.Parameter(torch.full((heads, 1, 1), math.log(math.expm1(0.1))))
         self.out = nn.Linear(width, width)
         self.directions: Tensor
-        self.register_buffer("directions", orthogonal_directions(features, head_size(width, heads)))
+        self.register_buffer("directions", orthogonal_directions(features, width // heads))
 
     def forward(self, x: Tensor, graph: Graph, hops: Tensor) -> Tensor:
         """Map node features to node features of the same shape; `hops` are `anchor_distances(graph)`."""
@@ -95,7 +96,7 @@ class PathAttention(nn.Module):
 
     def __init__(self, width: int, heads: int, max_hops: int) -> None:
         super().__init__()
-        head_size(width, heads)
+        check_heads(width, heads)
         self.heads, self.max_hops = heads, max_hops
         self.content = nn.Linear(width, 3 * width)
         self.bias = nn.Parameter(0.02 * torch.randn(heads, max_hops + 2))
@@ -125,15 +126,3 @@ def anchored_attention(phi_q: Tensor, phi_k: Tensor, v: Tensor, weights: Tensor)
     values = weights.unsqueeze(-1) * F.pad(v, (0, 1), value=1.0).unsqueeze(-2)
     sums = (phi_q @ (phi_k.transpose(-1, -2) @ values.flatten(-2))).unflatten(-1, values.shape[-2:])
     return sums[..., :-1] / sums[..., -1:].clamp(min=torch.finfo(sums.dtype).tiny)
-
-
-def merge_heads(x: Tensor) -> Tensor:
-    """Undo `split_heads`."""
-    return x.transpose(1, 2).flatten(2)
-
-
-def head_size(width: int, heads: int) -> int:
-    """Return the width of a head; raise SSTCastError if the heads do not share the width evenly."""
-    if width % heads:
-        raise SSTCastError(f"heads: {heads} heads cannot share a width of {width}; choose a divisor of it")
-    return width // heads

@@ -5,11 +5,11 @@ from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor
 from torch.nn import functional as F
 
-from sstcast.models.attention import Attention, softmax_attention
+from sstcast.models.attention import HeadedAttention, softmax_attention
 from sstcast.models.order import pack, random_integers
 
 
-class BigBirdAttention(Attention):
+class BigBirdAttention(HeadedAttention):
     """Softmax attention of each block of nodes to itself, its two neighbours, random blocks and the first block.
 
     The first block attends to all nodes (the paper's internal global tokens). `block` nodes make a block, counted

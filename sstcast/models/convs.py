@@ -1,5 +1,7 @@
 """Local layers: `forward(x, graph, edges) -> (x, edges)`, with node features and the edge state.
 
+`layers` knows all of them by name:
+
 | name       | new node features                                                              | source            |
 |------------|--------------------------------------------------------------------------------|-------------------|
 | `mean`     | W_root x_i + mean_j ReLU(W x_j + E e_ij)                                       |                   |
@@ -18,14 +20,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import Graph, Planes
+from sstcast.models.attention import check_heads
 
 
 class Conv(nn.Module):
-    """A local layer; one that is `residual` adds its input, others leave that, norm and dropout to the caller."""
+    """A local layer; its arguments are `width` and, where it uses them, `edge_dim` and `dropout`.
+
+    One that is `residual` adds its input; others leave that, norm and dropout to the caller.
+    """
 
     residual = False
+    updates_edges = False
 
     def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
         """Return new node features and the new edge state."""
@@ -42,13 +48,12 @@ class MessagePassing(Conv):
         self.edge = edge_linear(edge_dim, width)
 
     def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
-        """Return new node features and the edges as they were."""
         messages = add_edges(graph.source(self.neighbor(x)), self.edge, edges)
         return self.root(x) + graph.aggregate([m.relu() for m in messages], "mean"), edges
 
 
-class GIN(Conv):
-    """`gin`, blind to edge features; `gine` with `edge_dim`."""
+class GINE(Conv):
+    """`gine`."""
 
     def __init__(self, width: int, edge_dim: int = 0) -> None:
         super().__init__()
@@ -57,11 +62,17 @@ class GIN(Conv):
         self.edge = edge_linear(edge_dim, width)
 
     def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
-        """Return new node features and the edges as they were."""
         messages = graph.source(x)
         if self.edge is not None:
             messages = [m.relu() for m in add_edges(messages, self.edge, edges)]
         return self.mlp((1 + self.eps) * x + graph.aggregate(messages)), edges
+
+
+class GIN(GINE):
+    """`gin`, blind to edge features."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width)
 
 
 class GCN(Conv):
@@ -73,7 +84,6 @@ class GCN(Conv):
         self.bias = nn.Parameter(torch.zeros(width))
 
     def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
-        """Return new node features and the edges as they were."""
         x = self.linear(x)
         scale = (graph.neighbors(torch.ones_like(x[..., :1])) + 1).rsqrt()
         x = x * scale
@@ -88,8 +98,7 @@ class GAT(Conv):
 
     def __init__(self, width: int, edge_dim: int = 0, heads: int = 4, bias: bool = True) -> None:
         super().__init__()
-        if width % heads:
-            raise SSTCastError(f"width: {width} does not divide into {heads} heads; choose a multiple of {heads}")
+        check_heads(width, heads)
         self.heads = heads
         self.linear = nn.Linear(width, width, bias=False)
         self.edge = edge_linear(edge_dim, width)
@@ -100,7 +109,6 @@ class GAT(Conv):
             self.attend_edge = nn.Parameter(nn.init.xavier_uniform_(torch.empty(heads, width // heads)))
 
     def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
-        """Return new node features and the edges as they were."""
         x = self.linear(x)
         source, target = self._score(x, self.attend_source), self._score(x, self.attend_target)
         scores = [s + t for s, t in zip(graph.source(source), graph.target(target), strict=True)]
@@ -124,7 +132,7 @@ class GAT(Conv):
 class GatedGCN(Conv):
     """`gatedgcn`, with dropout on what it adds to nodes and edges; without edges the gates see the nodes alone."""
 
-    residual = True
+    residual = updates_edges = True
 
     def __init__(self, width: int, edge_dim: int = 0, dropout: float = 0.0) -> None:
         super().__init__()
@@ -149,22 +157,6 @@ class GatedGCN(Conv):
         messages = [g * m for g, m in zip(gates, graph.source(self.neighbor(x)), strict=True)]
         mean = graph.aggregate(messages) / (graph.aggregate(gates) + 1e-6)
         return x + self.dropout(self.node_norm(self.own(x) + mean).relu()), edges
-
-
-def build_conv(name: str, width: int, edge_dim: int, dropout: float = 0.0) -> Conv:
-    """Build the local layer called `name` for edges of `edge_dim` channels, 0 for none.
-
-    `dropout` is for the layers that are their own residual.
-    """
-    layers = {
-        "mean": lambda: MessagePassing(width, edge_dim),
-        "gin": lambda: GIN(width),
-        "gine": lambda: GIN(width, edge_dim),
-        "gcn": lambda: GCN(width),
-        "gat": lambda: GAT(width, edge_dim),
-        "gatedgcn": lambda: GatedGCN(width, edge_dim, dropout),
-    }
-    return layers[name]()
 
 
 def edge_linear(edge_dim: int, width: int) -> nn.Linear | None:

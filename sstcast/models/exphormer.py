@@ -5,11 +5,11 @@ from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from sstcast.graphs.graph import Graph, Planes
-from sstcast.models.attention import check_heads, softmax_attention, split_heads
+from sstcast.models.attention import GraphAttention, check_heads, merge_heads, softmax_attention, split_heads
 from sstcast.models.order import random_cycles
 
 
-class ExphormerAttention(nn.Module):
+class ExphormerAttention(GraphAttention):
     """Softmax attention to neighbours on the graph, neighbours on random cycles, and virtual nodes.
 
     The score of node j for node i is `q_i (k_j * e) / sqrt(d)`; e comes from the state of the edge if there is one
@@ -17,6 +17,8 @@ class ExphormerAttention(nn.Module):
     cycles make an expander of degree `2 cycles`. Virtual nodes are learned, attend to all nodes, and take what
     they saw to the next layer (Shirzad et al. 2023, arXiv:2303.06147). Dropout acts on the result.
     """
+
+    reads_edges = True
 
     def __init__(
         self,
@@ -66,7 +68,7 @@ class ExphormerAttention(nn.Module):
 
         key, value = (split_heads(part, self.heads) for part in padded.chunk(2, dim=-1))
         seen = softmax_attention(split_heads(virtual_q, self.heads), key, value, mask)
-        return self.out(self.dropout(y)), virtual + seen.transpose(1, 2).flatten(2)
+        return self.out(self.dropout(y)), virtual + merge_heads(seen)
 
     def _neighbors(self, k: Tensor, graph: Graph, edges: Planes | None) -> Planes:
         """Return the keys at each edge's source, scaled by the edge."""

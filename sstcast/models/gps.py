@@ -1,48 +1,14 @@
 """GraphGPS: message passing beside global attention in every layer (Rampasek et al. 2022, arXiv:2205.12454)."""
 
-from typing import Any, Literal
+from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from sstcast.graphs.graph import Graph, Planes
-from sstcast.models.attention import (
-    DeepSets,
-    LinearAttention,
-    PerformerAttention,
-    SoftmaxAttention,
-    build_attention,
-    feed_forward,
-)
+from sstcast.models.attention import Attention, GraphAttention, OnGraph, feed_forward
 from sstcast.models.base import Backbone
-from sstcast.models.bigbird import BigBirdAttention
-from sstcast.models.convs import build_conv
-from sstcast.models.exphormer import ExphormerAttention
-from sstcast.models.primphormer import KSVDAttention, PrimalAttention, PrimphormerAttention
-
-ON_DENSE: dict[str, type[nn.Module]] = {
-    "softmax": SoftmaxAttention,
-    "performer": PerformerAttention,
-    "linear": LinearAttention,
-    "deepsets": DeepSets,
-    "bigbird": BigBirdAttention,
-    "primal": PrimalAttention,
-}
-ON_GRAPH: dict[str, type[nn.Module]] = {"exphormer": ExphormerAttention, "primphormer": PrimphormerAttention}
-
-
-class OnDense(nn.Module):
-    """Attention on padded nodes, called as those that see the graph and remember from layer to layer."""
-
-    def __init__(self, attention: nn.Module) -> None:
-        super().__init__()
-        self.attention = attention
-
-    def forward(
-        self, x: Tensor, graph: Graph, edges: Planes | None, memory: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
-        """Return node features and `memory` as it was."""
-        return graph.sparse(self.attention(*graph.dense(x))), memory
+from sstcast.models.convs import Conv
+from sstcast.models.layers import ATTENTIONS, CONVS, AttentionName, ConvName, build_attention, build_conv
 
 
 class GPSLayer(nn.Module):
@@ -52,7 +18,7 @@ class GPSLayer(nn.Module):
     here.
     """
 
-    def __init__(self, width: int, conv: nn.Module, attention: nn.Module | None, dropout: float) -> None:
+    def __init__(self, width: int, conv: Conv, attention: GraphAttention | None, dropout: float) -> None:
         super().__init__()
         self.conv, self.attention = conv, attention
         self.conv_norm = nn.LayerNorm(width)
@@ -73,11 +39,11 @@ class GPSLayer(nn.Module):
 
 
 class GPS(Backbone):
-    """`layers` of `conv` (see `sstcast.models.convs`) beside `attention` (see `sstcast.models.attention`).
+    """`layers` of `conv` beside `attention` (see `sstcast.models.layers`), or without attention if it is `none`.
 
     `attention_options` are further arguments of the attention's class, such as `features` of `performer`. Edges
-    of `edge_dim` features are encoded to the nodes' width where the edge state has readers: `gatedgcn`, which
-    updates it, and `exphormer`. `primal` and `primphormer` bring their KSVD objective as the auxiliary loss.
+    of `edge_dim` features are encoded to the nodes' width where the local layer updates them or the attention
+    reads them.
 
     Raises SSTCastError for options that the attention does not have and heads that do not divide the width.
     """
@@ -86,10 +52,8 @@ class GPS(Backbone):
         self,
         width: int = 64,
         layers: int = 4,
-        conv: Literal["mean", "gin", "gine", "gcn", "gat", "gatedgcn"] = "gatedgcn",
-        attention: Literal[
-            "none", "softmax", "performer", "bigbird", "exphormer", "primal", "primphormer", "linear", "deepsets"
-        ] = "softmax",
+        conv: ConvName = "gatedgcn",
+        attention: AttentionName = "softmax",
         heads: int = 4,
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
@@ -98,35 +62,30 @@ class GPS(Backbone):
     ) -> None:
         super().__init__()
         self.width = width
-        encode = edge_dim > 0 and (conv == "gatedgcn" or attention == "exphormer")
+        read = CONVS[conv].updates_edges or getattr(ATTENTIONS.get(attention), "reads_edges", False)
+        encode = edge_dim > 0 and read
         self.edge_encoder = nn.Linear(edge_dim, width) if encode else None
         sizes = {"width": width, "heads": heads, "dropout": attention_dropout, "edge_state": encode}
 
-        def attend() -> nn.Module | None:
+        def attend() -> GraphAttention | None:
             if attention == "none":
                 return None
-            if attention in ON_GRAPH:
-                return build_attention(ON_GRAPH, attention, attention_options, **sizes)
-            return OnDense(build_attention(ON_DENSE, attention, attention_options, **sizes))
+            built = build_attention(attention, attention_options, **sizes)
+            return OnGraph(built) if isinstance(built, Attention) else built
 
-        self.layers = nn.ModuleList(
+        built = [
             GPSLayer(width, build_conv(conv, width, width if encode else edge_dim, dropout), attend(), dropout)
             for _ in range(layers)
-        )
-        primal = [m for m in self.modules() if isinstance(m, PrimphormerAttention)]
-        for later in primal[1:]:
-            later.basis = primal[0].basis  # one F goes from layer to layer
+        ]
+        for layer in built[1:]:
+            if layer.attention is not None and built[0].attention is not None:
+                layer.attention.share(built[0].attention)
+        self.layers = nn.ModuleList(built)
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
-        """Map node features to node features of the same shape."""
         edges, memory = graph.edge_attr, None
         if self.edge_encoder is not None and edges is not None:
             edges = [self.edge_encoder(e) for e in edges]
         for layer in self.layers:
             x, edges, memory = layer(x, graph, edges, memory)
         return x
-
-    def auxiliary_loss(self) -> Tensor:
-        """Return the sum of the layers' `eta J^2`, 0 without primal attention."""
-        penalties = [m.penalty() for m in self.modules() if isinstance(m, KSVDAttention)]
-        return torch.stack(penalties).sum() if penalties else torch.zeros(())

@@ -54,7 +54,6 @@ class BiasedTransformer(Backbone):
         return None
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
-        """Map node features to node features of the same shape."""
         if not x.numel():
             return self.norm(x)  # no node, no distance
         hops = self.distances(graph)

@@ -1,30 +1,19 @@
 """The Linear Transformer and its kin: a transformer encoder on the nodes, blind to edges."""
 
-from typing import Any, Literal
+from typing import Any
 
 from torch import Tensor, nn
 
 from sstcast.graphs.graph import Graph
-from sstcast.models.attention import (
-    LinearAttention,
-    PerformerAttention,
-    SoftmaxAttention,
-    build_attention,
-    feed_forward,
-)
+from sstcast.models.attention import Attention, feed_forward
 from sstcast.models.base import Backbone
-
-ATTENTIONS: dict[str, type[nn.Module]] = {
-    "linear": LinearAttention,
-    "performer": PerformerAttention,
-    "softmax": SoftmaxAttention,
-}
+from sstcast.models.layers import NodeAttentionName, build_attention
 
 
 class EncoderLayer(nn.Module):
     """Attention, then feed-forward, each on the norm of its input and around a residual."""
 
-    def __init__(self, width: int, attention: nn.Module, dropout: float) -> None:
+    def __init__(self, width: int, attention: Attention, dropout: float) -> None:
         super().__init__()
         self.attention, self.attention_norm = attention, nn.LayerNorm(width)
         self.feed_forward, self.feed_forward_norm = feed_forward(width, dropout), nn.LayerNorm(width)
@@ -37,10 +26,10 @@ class EncoderLayer(nn.Module):
 
 
 class LinearTransformer(Backbone):
-    """Linear attention (Katharopoulos et al. 2020, arXiv:2006.16236), or `performer`, or `softmax`.
+    """Linear attention (Katharopoulos et al. 2020, arXiv:2006.16236), or any other that sees the nodes alone.
 
     Nodes know their place only through positional encodings in `x`. `attention_options` are further arguments of
-    the attention's class in `sstcast.models.attention`, such as `features` and `redraw` of `performer`.
+    the attention's class (see `sstcast.models.layers`), such as `features` and `redraw` of `performer`.
 
     Raises SSTCastError for options that the attention does not have and heads that do not divide the width.
     """
@@ -50,7 +39,7 @@ class LinearTransformer(Backbone):
         width: int = 256,
         layers: int = 2,
         heads: int = 4,
-        attention: Literal["linear", "performer", "softmax"] = "linear",
+        attention: NodeAttentionName = "linear",
         dropout: float = 0.0,
         attention_options: dict[str, Any] | None = None,
     ) -> None:
@@ -58,13 +47,12 @@ class LinearTransformer(Backbone):
         self.width = width
         sizes = {"width": width, "heads": heads, "dropout": dropout}
         self.layers = nn.ModuleList(
-            EncoderLayer(width, build_attention(ATTENTIONS, attention, attention_options, **sizes), dropout)
+            EncoderLayer(width, build_attention(attention, attention_options, **sizes), dropout)
             for _ in range(layers)
         )
         self.norm = nn.LayerNorm(width)
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
-        """Map node features to node features of the same shape."""
         y, mask = graph.dense(x)
         for layer in self.layers:
             y = layer(y, mask)

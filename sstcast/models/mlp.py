@@ -18,7 +18,6 @@ class TileMLP(ForecastModel):
         self.net = nn.Sequential(nn.Linear(nodes * history, hidden), nn.ReLU(), nn.Linear(hidden, nodes * horizon))
 
     def forward(self, history: Tensor, graph: Graph) -> Tensor:
-        """Forecast the coming days."""
         x, _ = graph.dense(history)
         change = self.net(x.flatten(1)).reshape(-1, self.nodes, self.horizon)
         return history[..., -1:] + graph.sparse(change)
@@ -36,7 +35,6 @@ class PointwiseMLP(Backbone):
         )
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
-        """Map node features to node features of the same shape."""
         for layer in self.layers:
             x = x + layer(x)
         return x

@@ -1,12 +1,10 @@
 """Message passing with and without a virtual node (Cai et al. 2023, arXiv:2301.11956)."""
 
-from typing import Literal
-
 from torch import Tensor, nn
 
 from sstcast.graphs.graph import Graph
 from sstcast.models.base import Backbone
-from sstcast.models.convs import build_conv
+from sstcast.models.layers import CONVS, ConvName, build_conv
 
 
 class VirtualNode(nn.Module):
@@ -25,8 +23,8 @@ class VirtualNode(nn.Module):
 class MPNN(Backbone):
     """`layers` of message passing, LayerNorm, ReLU and dropout, each around a residual.
 
-    `conv` is the message passing (see `sstcast.models.convs`); `gatedgcn` has norm, dropout and residual of its
-    own and carries the edges, once encoded to the nodes' width, from layer to layer. With `virtual_node` every
+    `conv` is the message passing (see `sstcast.models.convs`). One that updates the edges gets them encoded to the
+    nodes' width, and carries them from layer to layer. With `virtual_node` every
     layer first adds the virtual node to the nodes and then updates it; it starts at 0. Everything else is equal,
     so that the two can be compared.
     """
@@ -38,21 +36,21 @@ class MPNN(Backbone):
         virtual_node: bool = False,
         dropout: float = 0.0,
         edge_dim: int = 2,
-        conv: Literal["mean", "gin", "gine", "gcn", "gat", "gatedgcn"] = "mean",
+        conv: ConvName = "mean",
     ) -> None:
         super().__init__()
         self.width = width
-        self.edge_encoder = nn.Linear(edge_dim, width) if edge_dim and conv == "gatedgcn" else None
+        self.edge_encoder = nn.Linear(edge_dim, width) if edge_dim and CONVS[conv].updates_edges else None
         if self.edge_encoder is not None:
             edge_dim = width
         self.convs = nn.ModuleList(build_conv(conv, width, edge_dim, dropout) for _ in range(layers))
         self.norms = nn.ModuleList(nn.Identity() if c.residual else nn.LayerNorm(width) for c in self.convs)
         # The last layer has none: its update would reach nothing.
         self.virtual_nodes = nn.ModuleList(VirtualNode(width) for _ in range(layers - 1 if virtual_node else 0))
+        self.row = "virtual-node" if len(self.virtual_nodes) else None
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
-        """Map node features to node features of the same shape."""
         return self.encode(x, graph)[0]
 
     def encode(self, x: Tensor, graph: Graph) -> tuple[Tensor, Tensor | None]:

@@ -7,9 +7,8 @@ in the input that a node's output is.
 import torch
 from torch import Tensor, nn
 
-from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import Graph
-from sstcast.models.attention import split_heads
+from sstcast.models.attention import check_heads, merge_heads, split_heads
 from sstcast.models.base import Backbone
 from sstcast.models.convs import GAT
 from sstcast.models.kernels import kernel_attention, widen
@@ -73,17 +72,19 @@ class GlobalLayer(nn.Module):
             q = split_heads(widen(key).sigmoid(), self.heads)
             k = q.masked_fill(~mask[:, None, :, None], 0)
             y = kernel_attention(q, k, split_heads(widen(value), self.heads))
-        return self.norm(graph.sparse(y.transpose(1, 2).flatten(2))) * (self.gate(x) + self.beta())
+        return self.norm(graph.sparse(merge_heads(y))) * (self.gate(x) + self.beta())
 
 
 class Polynormer(Backbone):
     """Local layers, whose outputs are summed, then global ones: `relu=False` is the paper's Polynormer, else -r.
 
-    Local layers are to be trained first: as long as `global_attention` is False, the model ends after them.
+    Local layers are to be trained first: in the stage `local` the model ends after them.
     `beta` is learned as a sigmoid if None, else freely from this value.
 
     Raises SSTCastError if the heads do not share the width evenly.
     """
+
+    stages = ("local",)
 
     def __init__(
         self,
@@ -99,8 +100,7 @@ class Polynormer(Backbone):
         edge_dim: int = 2,
     ) -> None:
         super().__init__()
-        if width % heads:
-            raise SSTCastError(f"heads: {heads} heads cannot share a width of {width}; choose a divisor of it")
+        check_heads(width, heads)
         self.width, self.global_attention = width, True
         self.act = nn.ReLU() if relu else nn.Identity()
         self.local_layers = nn.ModuleList(
@@ -111,8 +111,11 @@ class Polynormer(Backbone):
         self.out = nn.Linear(width, width)  # of every global layer
         self.dropout, self.global_dropout = nn.Dropout(dropout), nn.Dropout(global_dropout)
 
+    def enter(self, stage: str | None) -> None:
+        """End after the local layers in the stage `local`."""
+        self.global_attention = stage != "local"
+
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
-        """Map node features to node features of the same shape."""
         x = self.dropout(x)
         total = torch.zeros_like(x)
         for layer in self.local_layers:

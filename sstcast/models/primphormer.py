@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sstcast.graphs.graph import Graph, Planes
-from sstcast.models.attention import check_heads
+from sstcast.models.attention import Attention, GraphAttention, check_heads
 from sstcast.models.order import pack
 
 
@@ -61,7 +61,7 @@ class KSVDAttention(nn.Module):
         return (w_e * w_r).sum() / self.heads
 
 
-class PrimphormerAttention(KSVDAttention):
+class PrimphormerAttention(KSVDAttention, GraphAttention):
     """Primal attention on graphs: `f(X) = F + v 1^T`, with v a virtual node.
 
     F, `[rank, projections]`, is learned; v is a projection of the nodes' mean, added up from layer to layer.
@@ -97,13 +97,17 @@ class PrimphormerAttention(KSVDAttention):
         self.objective = graph.pool(energy, "sum").sum() / count - self.coupling(self.w_e, self.w_r)
         return self.outputs(e, r), v
 
+    def share(self, first: nn.Module) -> None:
+        """Take F, which goes from layer to layer."""
+        self.basis = first.basis  # type: ignore[assignment]
+
     def _scores(self, phi: Tensor, w: Tensor, v: Tensor, graph: Graph) -> Tensor:
         """Return `f(X) W phi`, `[..., heads, rank]`."""
         learned = torch.einsum("...hd,shd->...hs", phi, torch.einsum("sn,nhd->shd", self.basis, w))
         return learned + (phi * w.sum(0)).sum(-1, keepdim=True) * graph.spread(v).unsqueeze(-2)
 
 
-class PrimalAttention(KSVDAttention):
+class PrimalAttention(KSVDAttention, Attention):
     """Primal attention on sequences: `f(X)` holds `samples` nodes at equal steps in the order of storage.
 
     Their features take the place of F and v, head by head, so that `e_i = (X'^T W_e)^T phi(q_i)`

@@ -6,11 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from sstcast.graphs.graph import Graph
-from sstcast.graphs.positional import node_identifiers
+from sstcast.graphs.positions import node_identifiers
 from sstcast.graphs.undirected import undirected_edges
-from sstcast.models.attention import build_attention
 from sstcast.models.base import Backbone
-from sstcast.models.linear_transformer import ATTENTIONS, EncoderLayer
+from sstcast.models.layers import NodeAttentionName, build_attention
+from sstcast.models.linear_transformer import EncoderLayer
 
 
 class TokenGT(Backbone):
@@ -27,17 +27,19 @@ class TokenGT(Backbone):
       nodes.
 
     `linear` attention is the default because a grid has 5 tokens a node; `attention_options` are further arguments
-    of its class in `sstcast.models.attention`. The paper has 12 layers of width 768 with 32 heads, and softmax.
+    of its class (see `sstcast.models.layers`). The paper has 12 layers of width 768 with 32 heads, and softmax.
 
     Raises SSTCastError for options that the attention does not have and heads that do not divide the width.
     """
+
+    row = "token"
 
     def __init__(
         self,
         width: int = 64,
         layers: int = 3,
         heads: int = 4,
-        attention: Literal["softmax", "linear", "performer"] = "linear",
+        attention: NodeAttentionName = "linear",
         identifiers: Literal["laplacian", "orf"] = "laplacian",
         identifier_size: int = 16,
         dropout: float = 0.0,
@@ -46,6 +48,7 @@ class TokenGT(Backbone):
         attention_options: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
+        self.eigenpairs = identifier_size - 1 if identifiers == "laplacian" else 0
         self.width, self.identifiers, self.size, self.seed = width, identifiers, identifier_size, seed
         self.identify = nn.Linear(2 * identifier_size, width, bias=False)
         self.types = nn.Parameter(0.02 * torch.randn(2, width))
@@ -53,7 +56,7 @@ class TokenGT(Backbone):
         self.edge_encoder = nn.Linear(edge_dim, width, bias=False) if edge_dim else None
         sizes = {"width": width, "heads": heads, "dropout": dropout}
         self.layers = nn.ModuleList(
-            EncoderLayer(width, build_attention(ATTENTIONS, attention, attention_options, **sizes), dropout)
+            EncoderLayer(width, build_attention(attention, attention_options, **sizes), dropout)
             for _ in range(layers)
         )
         self.norm = nn.LayerNorm(width)

@@ -19,7 +19,7 @@ import numpy as np
 import xarray as xr
 
 from sstcast.config import DataConfig
-from sstcast.ocean.cube import coarsen, describe_axes, ocean_fraction
+from sstcast.ocean.cube import coarsen, ocean_fraction
 
 HARMONICS = 3
 YEAR = 365.2425
@@ -43,7 +43,7 @@ def fit(native: xr.DataArray, coarse: xr.DataArray, data: DataConfig) -> xr.Data
         scale = xr.ones_like(climatology)
         deviation = _standard(training, climatology, scale)
         scale = scale * max(float((deviation**2).mean().compute()) ** 0.5, SMALLEST_STD)
-    return describe(xr.Dataset({"climatology": climatology, "scale": scale}).astype("float32"))
+    return xr.Dataset({"climatology": climatology, "scale": scale}).astype("float32")
 
 
 def standardise(
@@ -62,7 +62,7 @@ def standardise(
     else:
         anomaly = _standard(coarse, climatology, scale)
     result = xr.Dataset({"anomaly": anomaly, "climatology": climatology, "scale": scale}).astype("float32")
-    return describe(result.assign(ocean_mask=fraction >= data.box.min_ocean))
+    return result.assign(ocean_mask=fraction >= data.box.min_ocean)
 
 
 def on_days(statistic: xr.DataArray, time: xr.DataArray) -> xr.DataArray:
@@ -118,21 +118,6 @@ def daily_statistics(sst: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
         for statistic in (mean, std):
             statistic.loc[{"dayofyear": absent}] = statistic.sel(dayofyear=max(absent - 1, 1))
     return mean, std.clip(min=SMALLEST_STD)
-
-
-def describe(dataset: xr.Dataset) -> xr.Dataset:
-    """Give the variables their CF attributes."""
-    describe_axes(dataset)
-    names = {
-        "anomaly": ("standardised anomaly", "1"),
-        "climatology": ("climatology of the training years", "degree_Celsius"),
-        "scale": ("degC of one standardised unit", "degree_Celsius"),
-        "dayofyear": ("day of the year, 1..366", "1"),
-        "ocean_mask": ("cell is ocean", "1"),
-    }
-    for name in names.keys() & set(dataset.variables):
-        dataset[name].attrs = {"long_name": names[name][0], "units": names[name][1]}
-    return dataset
 
 
 def _harmonics(day: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from sstcast.cf import rounded
 from sstcast.config import Region
 
 
@@ -17,7 +18,7 @@ def ocean_cells(sst: xr.DataArray) -> xr.DataArray:
 def ocean_fraction(ocean: xr.DataArray, region: Region) -> xr.DataArray:
     """Return the share `(lat, lon)` of each coarse cell's source cells that are ocean."""
     blocks: Any = ocean.astype("float32").coarsen({"lat": region.coarsen, "lon": region.coarsen})
-    return blocks.mean()
+    return rounded(blocks.mean())
 
 
 def coarsen(field: xr.DataArray, ocean: xr.DataArray, region: Region) -> xr.DataArray:
@@ -46,30 +47,3 @@ def coarsen(field: xr.DataArray, ocean: xr.DataArray, region: Region) -> xr.Data
         output_dtypes=[field.dtype],
     )
     return coarse.assign_coords(fraction.coords)
-
-
-def cube_dataset(sst: xr.DataArray, fraction: xr.DataArray, ocean: xr.DataArray) -> xr.Dataset:
-    """Dress the coarse field as a CF dataset: `sst(time, lat, lon)` in degC, `ocean_fraction`, `ocean_mask`."""
-    cube = xr.Dataset({"sst": sst.astype("float32"), "ocean_fraction": fraction, "ocean_mask": ocean})
-    cube["sst"].attrs = {
-        "standard_name": "sea_surface_temperature",
-        "long_name": "sea surface temperature",
-        "units": "degree_Celsius",
-    }
-    cube["ocean_fraction"].attrs = {
-        "standard_name": "sea_area_fraction",
-        "long_name": "ocean share of the cell",
-        "units": "1",
-    }
-    describe_axes(cube)
-    cube.attrs = {"Conventions": "CF-1.11", "title": "Daily sea surface temperature"}
-    return cube
-
-
-def describe_axes(dataset: xr.Dataset) -> None:
-    """Give `lat`, `lon` and `time`, where present, their CF attributes."""
-    axes = {"lat": ("latitude", "degrees_north", "Y"), "lon": ("longitude", "degrees_east", "X")}
-    for axis, (name, units, letter) in axes.items():
-        dataset[axis].attrs = {"standard_name": name, "long_name": name, "units": units, "axis": letter}
-    if "time" in dataset.coords:
-        dataset["time"].attrs = {"standard_name": "time", "long_name": "day", "axis": "T"}

@@ -11,9 +11,7 @@ A name says little: two files may share one, and a file may change in place. Thr
 
 import datetime as dt
 import hashlib
-import json
 import os
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +21,10 @@ from numpy.typing import NDArray
 
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.files import atomic
 from sstcast.ocean.days import BLOCK, FIRST_DAY
 from sstcast.ocean.raw import is_raw_store, open_days
-
-RECORD = "data.json"  # in a run's folder
+from sstcast.runs import Record as RunRecord
+from sstcast.runs import Run
 
 
 def fingerprint(path: Path) -> str:
@@ -84,7 +81,7 @@ def digests(sst: xr.DataArray) -> xr.DataArray:
         dask="parallelized",
         output_dtypes=[np.int64],
         dask_gufunc_kwargs={"allow_rechunk": True},
-    ).assign_attrs(long_name="hash of the day's values")
+    )
 
 
 def digest_of(dataset: xr.Dataset) -> str:
@@ -93,8 +90,7 @@ def digest_of(dataset: xr.Dataset) -> str:
     return _sha256(b"".join(name.encode() + dataset[name].values.tobytes() for name in names))
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(RunRecord):
     """The data of a run.
 
     `cube` is a digest of its days from the first of training to the last of testing, `test` one of the days of
@@ -116,8 +112,12 @@ class Record:
             return _sha256(days["time"].values.astype("datetime64[D]").tobytes() + days.values.tobytes())
 
         splits = data.splits
-        both = between(splits.train[0], splits.test[1]), between(*splits.test)
-        return cls(data.source, *both, str(statistics.attrs["digest"]))
+        return cls(
+            source=data.source,
+            cube=between(splits.train[0], splits.test[1]),
+            test=between(*splits.test),
+            statistics=str(statistics.attrs["digest"]),
+        )
 
     @classmethod
     def read(cls, folder: Path) -> "Record | None":
@@ -125,18 +125,12 @@ class Record:
 
         Raises SSTCastError if the record is damaged.
         """
-        path = folder / RECORD
-        if not path.exists():
-            return None
-        try:
-            return cls(**{key: str(value) for key, value in json.loads(path.read_text()).items()})
-        except (OSError, ValueError, TypeError, AttributeError, RecursionError):
-            raise SSTCastError(f"{path}: is damaged; restore it, or train again under another name") from None
+        path = Run(folder).data
+        return cls.load(path, "restore it, or train again under another name") if path.exists() else None
 
     def write(self, folder: Path) -> None:
         """Write the record into a run's folder."""
-        with atomic(folder / RECORD) as temporary:
-            temporary.write_text(json.dumps(asdict(self), indent=2) + "\n")
+        self.save(Run(folder).data)
 
     def check(self, folder: Path, now: "Record", store: Path) -> None:
         """Raise SSTCastError if `now`, read from `store`, is not the data that the run in `folder` was trained

@@ -26,7 +26,7 @@ def oddity(
     `lat` and `lon` are centres of 0.25 degree cells in any order. Of the land 3 cells in a thousand and two more
     may differ; a turn by one column moves 9.
     """
-    wrong = int(((field == FILL) != land_mask(lat, lon, simulated)).sum())
+    wrong = int(np.count_nonzero((field == FILL) != land_mask(lat, lon, simulated)))
     if wrong > 2 + 0.003 * field.size:
         return f"its land is not that of the ocean's grid: {wrong} of {field.size} cells differ"
     some, places = field[::SPARSE, ::SPARSE], (lat[::SPARSE], lon[::SPARSE])

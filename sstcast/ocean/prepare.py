@@ -24,22 +24,23 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast import __version__
+from sstcast.cf import describe, references, write_zarr
 from sstcast.config import DataConfig
-from sstcast.errors import SSTCastError
-from sstcast.files import alone, atomic, write_zarr
+from sstcast.errors import SSTCastError, reading_later
+from sstcast.files import alone, atomic
 from sstcast.geo import tile_index, to_tiles
 from sstcast.manifest import damage, write_manifest
 from sstcast.ocean.anomalies import fit, standardise
-from sstcast.ocean.cube import coarsen, cube_dataset, ocean_cells, ocean_fraction
+from sstcast.ocean.cube import coarsen, ocean_cells, ocean_fraction
 from sstcast.ocean.gaps import gaps_filled
 from sstcast.ocean.identity import digest_of, digests, fingerprint, states_of_days
 from sstcast.ocean.plausible import checked
 from sstcast.ocean.prepared import Days, Prepared, days_of, open_prepared, source_name
 from sstcast.ocean.progress import dask_progress
-from sstcast.ocean.reading import open_region, source_path
+from sstcast.ocean.reading import REMEDY, open_region, source_path
 
 DAYS_PER_CHUNK = 128
-LAYOUT = 3  # of the stores; part of every recipe
+LAYOUT = 4  # of the stores; part of every recipe
 
 Say = Callable[[str], object]
 Recipe = dict[str, Any]
@@ -54,7 +55,7 @@ def prepare(data: DataConfig, say: Say = print) -> Prepared:
     Raises SSTCastError if the source is unusable, a tile is all land, or a split holds too few days.
     """
     prepared = Prepared.of(data)
-    with alone(prepared.cube.parent):
+    with alone(prepared.cube.parent), reading_later(source_path(data.source), REMEDY):
         _Preparation(data, prepared, say).run()
     return prepared
 
@@ -110,23 +111,32 @@ class _Preparation:
         values, ocean = checked(self.native, self.path, self.data.gaps)
         fraction = ocean_fraction(ocean, self.region)
         _check_tiles(fraction, self.data)
-        cube = cube_dataset(coarsen(values, ocean, self.region), fraction, fraction >= self.region.min_ocean)
+        sst = coarsen(values, ocean, self.region).astype("float32")
+        mask = fraction >= self.region.min_ocean
+        cube = xr.Dataset(
+            {"sst": sst, "ocean_fraction": fraction, "ocean_mask": mask, "digest": digests(sst)},
+            attrs={"title": "Daily sea surface temperature"},
+        )
         if self.data.gaps:
             cube.attrs["gaps_filled"] = gaps_filled(self._opened)
-        return cube.assign(digest=digests(cube["sst"]))
+        return cube
 
     def _write_statistics(self, recipe: Recipe) -> None:
         path = self.prepared.statistics
         fitted = fit(self.native, open_prepared(self.prepared.cube)["sst"], self.data).compute()
-        marks = self._about | {"recipe": json.dumps(recipe), "digest": digest_of(fitted)}
+        n = self.region.coarsen if self.data.protocol == "physical" else 1
+        as_given = {axis: (axis, self._opened[axis].coarsen({axis: n}).mean().values) for axis in ("lat", "lon")}
+        digest = digest_of(fitted.assign_coords(as_given))  # also of runs trained before cells were rounded
+        fitted.attrs["title"] = "Climatology and scale of daily sea surface temperature"
         with atomic(path) as temporary, dask_progress(path.name):
-            write_zarr(fitted.assign_attrs(marks), temporary, {})
+            write_zarr(self._described(fitted, recipe, digest=digest), temporary, {})
             write_manifest(temporary)
         self.say(f"{path}: statistics of {recipe['train']}")
 
     def _anomalies(self) -> xr.Dataset:
         cube, fitted = self.prepared.open_statistics()
-        return standardise(self.native, cube["sst"], ocean_cells(self.native), fitted, self.data)
+        anomalies = standardise(self.native, cube["sst"], ocean_cells(self.native), fitted, self.data)
+        return anomalies.assign_attrs(title="Standardised anomalies of daily sea surface temperature")
 
     def _update(self, path: Path, recipe: Recipe, make: Callable[[], xr.Dataset]) -> None:
         """Bring a store with a time axis up to date: keep its whole chunks if they still hold, write the rest."""
@@ -136,20 +146,24 @@ class _Preparation:
             self.say(f"{path}: nothing to do")
             return
         kept = done // DAYS_PER_CHUNK
-        marks = self._about | {"recipe": json.dumps(recipe), "fingerprint": self.fingerprint}
-        dataset = make().assign(state=("time", self.days.state, {"long_name": "state of the source's file"}))
+        dataset = make().assign(state=("time", self.days.state))
+        dataset = self._described(dataset, recipe, fingerprint=self.fingerprint)
         with atomic(path) as temporary, dask_progress(path.name):
-            write_zarr(dataset.assign_attrs(marks), temporary, {"time": DAYS_PER_CHUNK}, keep=(path, kept))
+            write_zarr(dataset, temporary, {"time": DAYS_PER_CHUNK}, keep=(path, kept))
             write_manifest(temporary, like=path if kept else None)
         self.say(f"{path}: {count - done} days {'appended' if done else 'written'}")
 
-    @property
-    def _about(self) -> dict[str, str]:
-        return {
-            "source": self.native.attrs["title"],
-            "history": f"sstcast {__version__} prepare",
-            "references": "Huang et al. (2021), doi:10.1175/JCLI-D-20-0166.1",
-        }
+    def _described(self, dataset: xr.Dataset, recipe: Recipe, **marks: str) -> xr.Dataset:
+        source = str(self.native.attrs["title"])
+        return describe(
+            dataset,
+            summary=f"{dataset.attrs['title']}, made from {source}; NaN on land",
+            source=source,
+            history=f"sstcast {__version__} prepare",
+            recipe=json.dumps(recipe),
+            **marks,
+            **references(source, recipe.get("protocol", "")),
+        )
 
 
 def check_splits(data: DataConfig, time: NDArray[np.datetime64]) -> None:

@@ -10,12 +10,13 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from sstcast.cf import rounded
 from sstcast.config import DataConfig
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, reading_later
 from sstcast.manifest import check_manifest
 from sstcast.ocean.cube import coarsen, ocean_cells
 from sstcast.ocean.identity import Record, changed, digests, fingerprint
-from sstcast.ocean.reading import open_region, source_path
+from sstcast.ocean.reading import REMEDY, open_region, source_path
 from sstcast.stores import open_zarr
 
 AGAIN = "run `sstcast prepare` with the run's configuration"
@@ -49,11 +50,16 @@ class Prepared:
         """Open cube and anomalies lazily; raise SSTCastError if `prepare` has not made them, or they are
         damaged.
         """
-        return open_prepared(self.cube), open_prepared(self.anomalies)
+        return rounded(open_prepared(self.cube)), rounded(open_prepared(self.anomalies))
 
     def open_statistics(self) -> tuple[xr.Dataset, xr.Dataset]:
-        """Open cube and statistics lazily; raise SSTCastError as `open` does."""
-        return open_prepared(self.cube), open_prepared(self.statistics)
+        """Open cube and statistics lazily; raise SSTCastError as `open` does.
+
+        Under the `paper` protocol the statistics are of the source's cells, and on its coordinates.
+        """
+        statistics = open_prepared(self.statistics)
+        on_source = self.data.protocol == "paper"
+        return rounded(open_prepared(self.cube)), statistics if on_source else rounded(statistics)
 
     def record(self) -> Record:
         """Return which data the stores hold; raise SSTCastError as `open` does."""
@@ -99,7 +105,8 @@ def check_source(data: DataConfig, native: xr.DataArray | None = None) -> None:
     days = changed(path, native, cube.sel(time=span))
     if not days.size:
         return
-    now = digests(coarsen(native.sel(time=days), ocean_cells(native), data.box)).compute()
+    with reading_later(path, REMEDY):
+        now = digests(coarsen(native.sel(time=days), ocean_cells(native), data.box)).compute()
     differ = days[now.values != cube["digest"].sel(time=days).values]
     if differ.size:
         raise SSTCastError(

@@ -64,10 +64,12 @@ def open_sst(path: Path, variable: str | None = None, units: str | None = None) 
         raise SSTCastError(f"{path}: no such file or folder; set data.source to 'sample' or to a path that exists")
     if path.is_dir() and not _is_zarr(path):
         known: dict[Any, Layout] = {}
-        parts = [_part(file, variable, units, known) for file in _readable(path)]
+        found, others = _readable(path)
+        parts = [_part(file, variable, units, known) for file in found]
     else:
-        parts = [_part(path, variable, units, {})]
+        parts, others = [_part(path, variable, units, {})], []
     sst = _merge(parts, path)
+    _name_others(path, others)
     observed = "NOAA Daily OISST" if path == packaged(SAMPLE) else path.name
     return sst.assign_attrs(title=parts[0].title or observed)
 
@@ -106,18 +108,21 @@ def _is_zarr(path: Path) -> bool:
     return any((path / name).exists() for name in ZARR)
 
 
-def _readable(folder: Path) -> list[Path]:
-    """Return the files and stores below a folder that can be read, and name the others on stderr."""
+def _readable(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Return the files and stores below a folder that can be read, and the others."""
     found, others = _sorted_out(folder)
     if not found:
         raise SSTCastError(f"{folder}: holds neither NetCDF files nor a Zarr store; check data.source")
+    return found, others
+
+
+def _name_others(folder: Path, others: list[Path]) -> None:
     if others:
         names = ", ".join(str(path.relative_to(folder)) for path in others[:NAMED])
         more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
         print(
             f"{folder}: not read, as neither NetCDF nor Zarr by name: {names}{more}", file=sys.stderr, flush=True
         )
-    return found
 
 
 def _sorted_out(folder: Path) -> tuple[list[Path], list[Path]]:

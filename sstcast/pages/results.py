@@ -78,10 +78,11 @@ class Results:
         Both hold `sst` and `anomaly`, its difference from the climatology of the day, over `(lead, lat, lon)`.
         """
         truth = self._verification.truth(slice(date, date + 1)).isel(init_time=0)
+        climatology = truth["sst"] - truth["sst_anomaly"]
         with reading(self.run.forecasts, f"delete it and run `sstcast evaluate {self.run.folder}`"):
             sst = open_forecasts(self.run)["sst"].isel(init_time=date).load()
-        climatology = truth["sst"] - truth["sst_anomaly"]
-        forecast = xr.Dataset({"sst": sst, "anomaly": sst - climatology})
+            sst, _ = xr.align(sst, climatology, join="exact")
+            forecast = xr.Dataset({"sst": sst, "anomaly": sst - climatology})
         observed = xr.Dataset({"sst": truth["sst"], "anomaly": truth["sst_anomaly"]})
         return crop(forecast, self.region), crop(observed, self.region)
 

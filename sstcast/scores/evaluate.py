@@ -1,15 +1,17 @@
 """The verb `evaluate`: score a run on its test days beside the baselines."""
 
 import hashlib
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import xarray as xr
 
+from sstcast import __version__
+from sstcast.cf import describe, references, write
 from sstcast.config import suggest
 from sstcast.errors import SSTCastError
-from sstcast.files import alone, atomic
+from sstcast.files import alone
+from sstcast.forecasting.baselines import BASELINES
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
 from sstcast.scores.comparison import check_comparable, compare_tables
@@ -21,8 +23,7 @@ from sstcast.scores.verification import Verification
 from sstcast.stores import open_netcdf, open_zarr
 from sstcast.training.train import check_data
 
-LAYOUT = 2  # of metrics.json and scores.nc
-BASELINES = {name: name for name in ("persistence", "climatology", "ridge")} | {"damped": "damped persistence"}
+LAYOUT = 3  # of metrics.json and scores.nc
 
 
 def scores_file(run: Run) -> Path:
@@ -75,16 +76,22 @@ def _evaluate(run: Run, digest: str) -> dict[str, Any]:
     config, data = run.config.data, Verification.of(run)
     block = block_length(config.horizon, data.windows.starts)
     tables = measure(run, data)
-    with atomic(scores_file(run)) as temporary:
-        packed = {"zlib": True, "complevel": 1, "shuffle": True}
-        tables.to_netcdf(temporary, engine="netcdf4", encoding=dict.fromkeys(tables.data_vars, packed))
+    tables = describe(
+        tables,
+        title=f"Scores of run {run.folder.name}",
+        summary="Errors, heatwaves, box means and significance of a run and of baselines over its test days",
+        source=data.cube.attrs["source"],
+        history=f"sstcast {__version__} evaluate",
+        **references(data.cube.attrs["source"], config.protocol),
+    )
+    write(tables, scores_file(run))
     found = {
         "layout": LAYOUT,
         "checkpoint": digest,
         "model": run.config.model.name,
         "members": len(run.members),
         "source": data.cube.attrs["source"],
-        "data": asdict(Prepared.of(config).record()),
+        "data": Prepared.of(config).record().model_dump(),
         "protocol": config.protocol,
         "test": [str(day) for day in config.splits.test],
         "forecasts": data.windows.starts,
@@ -96,16 +103,17 @@ def _evaluate(run: Run, digest: str) -> dict[str, Any]:
 
 
 def reference(name: str) -> str | Run:
-    """Return the baseline called `name`, for which `damped` will do too, or the run in that folder.
+    """Return the baseline called `name`, for which its first word will do, or the run in that folder.
 
     Raises SSTCastError if it is neither.
     """
-    if baseline := BASELINES.get(name):
-        return baseline
+    baselines = {short: baseline for baseline in BASELINES for short in (baseline, baseline.split()[0])}
+    if name in baselines:
+        return baselines[name]
     if not Path(name).exists():
         known = ", ".join(BASELINES)
         raise SSTCastError(
-            f"--against {name}: neither a run's folder nor a baseline ({known}){suggest(name, BASELINES)}"
+            f"--against {name}: neither a run's folder nor a baseline ({known}){suggest(name, baselines)}"
         )
     return Run.open(Path(name))
 

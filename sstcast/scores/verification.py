@@ -12,14 +12,14 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast import __version__
+from sstcast.cf import encoded
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.files import atomic
 from sstcast.forecasting.baselines import spans
-from sstcast.forecasting.predictor import FIELD, Array, Predictor, axes, in_degrees
+from sstcast.forecasting.predictor import FIELD, Array, Predictor, axes, described, in_degrees
 from sstcast.geo import from_tiles, tile_index, to_tiles
 from sstcast.ocean.anomalies import on_days
-from sstcast.ocean.cube import describe_axes
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import Windows, cut_windows
 from sstcast.runs import Run
@@ -190,32 +190,18 @@ def forecast_file(run: Run, data: Verification, dates_per_chunk: int) -> Iterato
     The variables are `sst(init_time, lead, lat, lon)` in degC and, of an ensemble, `sst_spread`. The file is there
     when all has been written, or not at all.
     """
-    described = {
-        "sst": {
-            "standard_name": "sea_surface_temperature",
-            "long_name": "forecast sea surface temperature",
-            "units": "degree_Celsius",
-        },
-        "sst_spread": {"long_name": "standard deviation of the members", "units": "degree_Celsius"},
-    }
     coordinates = axes(data.windows.init_times, data.windows.horizon, data.anomalies)
     empty = da.empty([coordinates.sizes[d] for d in FIELD], dtype=np.float32, chunks=(dates_per_chunk, -1, -1, -1))
     names = ["sst"] + ["sst_spread"] * (len(run.members) > 1)
-    dataset = coordinates.assign({name: (FIELD, empty, described[name]) for name in names})
-    describe_axes(dataset)
-    dataset["init_time"].attrs = {
-        "standard_name": "forecast_reference_time",
-        "long_name": "last day of history",
-    }
-    dataset["lead"].attrs = {"long_name": "days after init_time", "units": "1"}
-    dataset["valid_time"].attrs = {"standard_name": "time", "long_name": "day forecast"}
-    dataset.attrs = {
-        "Conventions": "CF-1.11",
-        "title": f"SST forecasts of run {run.folder.name}",
-        "source": f"sstcast {__version__}, model {run.config.model.name}, trained on {data.cube.attrs['source']}",
-    }
+    dataset = described(
+        coordinates.assign(dict.fromkeys(names, (FIELD, empty))),
+        run,
+        data.cube.attrs["source"],
+        title=f"SST forecasts of run {run.folder.name}",
+        history=f"sstcast {__version__} evaluate",
+    )
     with atomic(run.forecasts) as temporary:
-        dataset.to_zarr(temporary, zarr_format=2, consolidated=True, compute=False)
+        encoded(dataset).to_zarr(temporary, zarr_format=2, consolidated=True, compute=False)
 
         def write(dates: slice, fields: xr.Dataset) -> None:
             part = fields[names].drop_vars(list(fields.coords))

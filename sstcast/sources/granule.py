@@ -164,8 +164,11 @@ def _pack(values: NDArray[Any], attributes: Mapping[str, Any]) -> Packed:
     """Bring `values` as stored to hundredths of degC; OISST's own packing passes untouched."""
     scale, offset = (float(_attribute(attributes, key, default)) for key, default in _LINEAR)
     fills = [_attribute(attributes, key, np.nan) for key in ("_FillValue", "missing_value")]
+    hundredths = values.dtype == np.int16 and abs(scale - 0.01) < 1e-8 and offset == 0
+    if hundredths and fills[0] == FILL and np.isnan(fills[1]):
+        return values
     missing = (values == fills[0]) | (values == fills[1])
-    if values.dtype == np.int16 and abs(scale - 0.01) < 1e-8 and offset == 0:
+    if hundredths:
         return np.where(missing, FILL, values).astype(np.int16)
     return pack(np.where(missing, np.nan, values.astype(float) * scale + offset))
 

@@ -16,6 +16,7 @@ import zarr
 from numcodecs import Shuffle, Zstd
 from numpy.typing import NDArray
 
+from sstcast.cf import CONVENTIONS, VARIABLES, references
 from sstcast.errors import SSTCastError, in_short, reading
 from sstcast.files import alone, atomic, space_for
 from sstcast.geo import Box
@@ -152,10 +153,10 @@ def _create(path: Path, size: int, box: Box, notice: str) -> None:
     group = zarr.open_group(path, mode="w", zarr_format=2)
     group.attrs.put(
         {
-            "Conventions": "CF-1.11",
+            "Conventions": CONVENTIONS,
             "title": notice or TITLE,
             "simulated": notice,
-            "references": "Huang et al. (2021), doi:10.1175/JCLI-D-20-0166.1",
+            **references(notice or TITLE, ""),
         }
     )
     # Zstd after byte shuffling: as small as Blosc, whose threads do not always give the same bytes.
@@ -172,8 +173,8 @@ def _create(path: Path, size: int, box: Box, notice: str) -> None:
     axes: dict[str, tuple[str, NDArray[Any], dict[str, Any]]] = {
         "status": ("time", np.zeros(size, np.uint8), _flags(STATUS)),
         "time": ("time", np.arange(size, dtype="<i4"), _TIME),
-        "lat": ("lat", box.lat, {"standard_name": "latitude", "units": "degrees_north"}),
-        "lon": ("lon", box.lon, {"standard_name": "longitude", "units": "degrees_east"}),
+        "lat": ("lat", box.lat, VARIABLES["lat"]),
+        "lon": ("lon", box.lon, VARIABLES["lon"]),
     }
     for name, (dimension, values, attributes) in axes.items():
         group.create_array(
@@ -199,15 +200,5 @@ def _flags(words: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-_SST: dict[str, Any] = {
-    "standard_name": "sea_surface_temperature",
-    "long_name": "daily sea surface temperature",
-    "units": "degree_Celsius",
-    "scale_factor": 0.01,
-    "ancillary_variables": "status",
-}
-_TIME = {
-    "standard_name": "time",
-    "units": f"days since {FIRST_DAY}",
-    "calendar": "proleptic_gregorian",
-}
+_SST: dict[str, Any] = VARIABLES["sst"] | {"scale_factor": 0.01, "ancillary_variables": "status"}
+_TIME = VARIABLES["time"] | {"units": f"days since {FIRST_DAY}", "calendar": "proleptic_gregorian"}

@@ -17,12 +17,11 @@ def compile_model(
     device: torch.device,
     steps: int,
     attempt: Callable[[nn.Module], None],
-    cuda_graphs: bool = True,
 ) -> nn.Module:
     """Return `model` compiled, or as it is.
 
     `attempt(module)` runs a step's forward and backward pass; if the compiled module fails it, that is printed and
-    `model` stays as it is. On a GPU compiled steps run as CUDA graphs, if wanted. Compiled code is kept in the
+    `model` stays as it is. On a GPU compiled steps run as CUDA graphs. Compiled code is kept in the
     user's cache folder for the next run.
     """
     if wanted is False or (wanted == "auto" and device.type == "cpu" and steps < LEAST_STEPS_ON_CPU):
@@ -35,7 +34,7 @@ def compile_model(
     from torch._functorch import config as aot  # these two take a second to import
     from torch._inductor import config as inductor
 
-    mode = "reduce-overhead" if device.type == "cuda" and cuda_graphs else None  # all steps are of one shape
+    mode = "reduce-overhead" if device.type == "cuda" else None  # all steps are of one shape
     # On a CPU a backward pass would load ReLU's signs as bytes, which are unpacked one by one, unless views are
     # recomputed; and with the usual limit of 4 reads, messages would be stored, a plane a direction.
     views, reads = (True, 5) if device.type == "cpu" else (False, 4)

@@ -10,7 +10,7 @@ from sstcast.errors import SSTCastError
 
 
 def start(options: TrainingConfig) -> Fabric:
-    """Start Lightning Fabric on the devices asked for, with matrix products in TF32 where that is wanted.
+    """Start Lightning Fabric on the devices asked for, with matrix products in TF32 on a GPU.
 
     Raises SSTCastError if the device is not there.
     """
@@ -18,7 +18,7 @@ def start(options: TrainingConfig) -> Fabric:
     precision: Any = options.precision
     if precision == "auto":
         precision = "bf16-mixed" if device.type == "cuda" else "32-true"
-    torch.set_float32_matmul_precision("high" if device.type == "cuda" and options.tf32 else "highest")
+    torch.set_float32_matmul_precision("high" if device.type == "cuda" else "highest")
     fabric = Fabric(
         accelerator=device.type, strategy=options.strategy, devices=options.devices, precision=precision
     )

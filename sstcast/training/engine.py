@@ -1,6 +1,7 @@
 """The loop over epochs and steps, and what it takes to leave and re-enter it."""
 
 import math
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -15,8 +16,15 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from sstcast.config import TrainingConfig
 from sstcast.errors import SSTCastError, reading
+from sstcast.files import atomic
 from sstcast.runs import Run
-from sstcast.training.checkpoint import load_weights, newest_checkpoint, save_checkpoint, step_checkpoints
+from sstcast.training.checkpoint import (
+    load_checkpoint,
+    load_weights,
+    newest_checkpoint,
+    save_checkpoint,
+    step_checkpoints,
+)
 from sstcast.training.compiling import compile_model
 from sstcast.training.interrupt import Interrupted, StopRequest
 from sstcast.training.optimization import build_optimizer, learning_rate
@@ -38,13 +46,24 @@ class Trainer:
     Order, dropout and whatever else is random are functions of seed, epoch, step and device, so there is no state
     of a generator to keep: an interrupted run goes on, on a CPU, to the same weights bit by bit.
 
-    `config` is what the checkpoints carry. Raises SSTCastError if the checkpoints in the run's folder are damaged
-    or belong to another model.
+    `config` is what the checkpoints carry. A `stage` of a longer training begins with the best weights of the
+    stage `before` it, the optimiser's state at that time, and its score as the one to beat.
+
+    Raises SSTCastError if the checkpoints in the run's folder are damaged or belong to another model.
     """
 
     def __init__(
-        self, run: Run, config: BaseModel, options: TrainingConfig, model: nn.Module, task: Task, fabric: Fabric
+        self,
+        run: Run,
+        config: BaseModel,
+        options: TrainingConfig,
+        model: nn.Module,
+        task: Task,
+        fabric: Fabric,
+        stage: str | None = None,
+        before: Run | None = None,
     ) -> None:
+        self.stage = stage
         self.run, self.config, self.options, self.task, self.fabric = run, config, options, task, fabric
         self.alone = fabric.world_size == 1
         self.auxiliary_loss: Callable[[], Tensor] = model.auxiliary_loss  # type: ignore[assignment]
@@ -56,7 +75,7 @@ class Trainer:
         self.state = State()
         self.steps = len(task.order(options.seed, 0))
         self.saved_at = time.monotonic()
-        self._load()
+        self._load(before)
 
     @property
     def finished(self) -> bool:
@@ -77,7 +96,6 @@ class Trainer:
             self.fabric.device,
             total,
             self._attempt,
-            self.options.cuda_graphs,
         )
         # DistributedDataParallel goes around the model, and the compiler around both.
         self.module, self.stepper = self.fabric.setup(module, self.optimizer, _reapply_compile=not self.alone)
@@ -246,9 +264,11 @@ class Trainer:
             return self._done % self.options.checkpoint_steps == 0
         return time.monotonic() - self.saved_at >= 60 * self.options.checkpoint_minutes
 
-    def _load(self) -> None:
+    def _load(self, before: Run | None) -> None:
         found = newest_checkpoint(self.run.checkpoints)
         if found is None:
+            if before is not None:
+                self._continue(before)
             return
         path, saved = found
         load_weights(self.model, saved, path)
@@ -259,6 +279,24 @@ class Trainer:
             self.state = State(**saved["state"])
         if self.fabric.is_global_zero:  # a kill may have come between the checkpoint and the history
             self.state.write_history(self.run.history)
+
+    def _continue(self, before: Run) -> None:
+        self.fabric.barrier()  # the first process may still be saving it
+        saved, own = load_checkpoint(before.best), getattr(self.model, "of_each_stage", ())
+        fresh = {name: value for name, value in self.model.state_dict().items() if name.startswith(own)}
+        load_weights(self.model, saved | {"model": saved["model"] | fresh}, before.best)
+        if "optimizer" not in saved:  # of a version in which each stage began with a new one
+            return
+        with reading(before.best, "delete the run's folder to train anew"):
+            moments = saved["optimizer"]["state"]
+            for number, (name, _) in enumerate(self.model.named_parameters()):
+                if name.startswith(own):
+                    moments.pop(number, None)
+            self.optimizer.load_state_dict(saved["optimizer"])
+            self.state.best, self.state.best_loss = saved["score"]
+        if self.fabric.is_global_zero:
+            with atomic(self.run.best) as temporary:
+                shutil.copyfile(before.best, temporary)
 
     def _save(self) -> None:
         """Write a checkpoint to continue from, let go of the oldest, and bring `history.csv` up to date."""
@@ -283,4 +321,8 @@ class Trainer:
     def _save_best(self) -> None:
         if self.fabric.is_global_zero:
             model = self.model if self.ema is None else self.ema.module
-            save_checkpoint(self.run.best, self.config, model=model.state_dict(), epoch=self.state.epoch)
+            state = {"model": model.state_dict(), "epoch": self.state.epoch, "stage": self.stage}
+            if self.stage is not None:  # another one continues from here
+                state |= {"optimizer": self.optimizer.state_dict()}
+                state |= {"score": [self.state.best, self.state.best_loss]}
+            save_checkpoint(self.run.best, self.config, **state)

@@ -14,7 +14,7 @@ RISE, START, END = 0.3, 1 / 25, 1 / 25e4  # one-cycle: share of steps that rise,
 def build_optimizer(parameters: Iterable[nn.Parameter], options: TrainingConfig) -> torch.optim.Optimizer:
     """Return Adam, whose weight decay is a part of the gradient, or AdamW, which decays the weights themselves."""
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[options.optimizer]
-    return kind(parameters, lr=options.learning_rate, weight_decay=options.weight_decay, fused=options.fused)
+    return kind(parameters, lr=options.learning_rate, weight_decay=options.weight_decay, fused=True)
 
 
 def learning_rate(step: int, steps: int, options: TrainingConfig) -> float:

@@ -8,10 +8,10 @@ from ogb.linkproppred import Evaluator as LinkEvaluator
 from ogb.nodeproppred import Evaluator as NodeEvaluator
 from torchmetrics.functional.classification import multiclass_accuracy, multiclass_f1_score
 
-from sstcast.benchmarks.graphs import pack
+from sstcast.benchmarks.dataset import END, LENGTH, UNKNOWN, WORDS
 from sstcast.benchmarks.metrics import METRICS
 from sstcast.benchmarks.objectives import Links, Words
-from sstcast.benchmarks.words import END, LENGTH, UNKNOWN, WORDS
+from sstcast.benchmarks.packed import pack
 
 random = np.random.default_rng(3)
 

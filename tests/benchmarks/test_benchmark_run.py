@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 from lightning_fabric import Fabric
@@ -14,12 +15,12 @@ from small_raw import write
 from sstcast import cli
 from sstcast.benchmarks import run as run_module
 from sstcast.benchmarks.config import BenchmarkConfig, load_benchmark, published
-from sstcast.benchmarks.graphs import pack
 from sstcast.benchmarks.load import choose_split, load
 from sstcast.benchmarks.objectives import Binary, Classes, Regression, build_objective
+from sstcast.benchmarks.packed import pack
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.benchmarks.run import build_task, run_benchmark
-from sstcast.benchmarks.tasks import PartsOfOneGraph
+from sstcast.benchmarks.tasks import OneGraph, PartsOfOneGraph
 from sstcast.config import TrainingConfig
 from sstcast.errors import SSTCastError
 from sstcast.models import MODELS
@@ -144,25 +145,58 @@ def test_an_interrupted_run_ends_with_the_same_weights(
     assert all(torch.equal(a[name], b[name]) for name in a)
 
 
-def test_local_layers_train_first_and_hand_on_their_best(
-    configure: Callable[..., BenchmarkConfig], fabric: Fabric
-) -> None:
+def test_stages_train_one_after_the_other(configure: Callable[..., BenchmarkConfig], fabric: Fabric) -> None:
+    """The second continues from the best of the first: its weights, its Adam and its score, but for the head."""
     config = configure("minesweeper", "polynormer", "local_epochs=3")
+    assert config.stages == {"local": 3}
     (result,) = run_benchmark(config, [0])
     folder = config.folder / "seed-0"
     assert len((folder / "local/history.csv").read_text().splitlines()) == 1 + 3
-    assert result["epochs"] == 2
-    config = config.model_copy(update={"training": config.training.model_copy(update={"seed": 0})})
+    assert len((folder / "history.csv").read_text().splitlines()) == 1 + 2
+    assert result["epochs"] == 3 + 2
+
     task, model = build_task(config, load(config.declaration, config.root, config.cache), fabric)
     initial = {name: value.clone() for name, value in model.state_dict().items()}
-    run_module._fit_local(config, run_module.Run(folder / "local"), model, task, fabric)
-    local = load_checkpoint(folder / "local/checkpoints/best.pt")["model"]
+    model.enter("local")
+    assert not model.backbone.global_attention
+    torch.nn.init.zeros_(model.head[-1].weight)  # as if it had been trained
+    model.enter(None)
+    second = run_module.Run(folder / "anew")
+    second.checkpoints.mkdir(parents=True)
+    first = run_module.Run(folder / "local")
+    trainer = run_module.Trainer(second, config, config.training, model, task, fabric, None, first)
+    best = load_checkpoint(first.best)
     for name, value in model.state_dict().items():
         fresh = name.startswith(("head", "backbone.global_layers", "backbone.out", "backbone.norm."))
-        assert torch.equal(value, initial[name] if fresh else local[name]), name
-    assert model.backbone.global_attention
+        assert torch.equal(value, initial[name] if fresh else best["model"][name]), name
+    moments = trainer.optimizer.state
+    for name, parameter in model.named_parameters():
+        fresh = name.startswith(("head", "backbone.global_layers", "backbone.out", "backbone.norm."))
+        assert (parameter in moments) == (not fresh), name
+    assert [trainer.state.best, trainer.state.best_loss] == best["score"]
+    assert load_checkpoint(second.best)["stage"] == "local"  # until the second stage does better
     with pytest.raises(SSTCastError, match="gps has no local stage"):
         run_benchmark(configure("minesweeper", "gps", "local_epochs=1"), [0])
+
+
+def test_the_best_of_all_stages_is_scored(
+    configure: Callable[..., BenchmarkConfig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = configure("minesweeper", "polynormer", "local_epochs=3")
+    validate = OneGraph.validate
+
+    def worse_as_a_whole(task: OneGraph, model: torch.nn.Module) -> dict[str, float]:
+        whole = model.backbone.global_attention  # type: ignore[union-attr]
+        return {"roc-auc": 0.0, "loss": 9.0} if whole else validate(task, model)
+
+    monkeypatch.setattr(OneGraph, "validate", worse_as_a_whole)
+    (result,) = run_benchmark(config, [0])
+    folder = config.folder / "seed-0"
+    best = load_checkpoint(folder / "checkpoints/best.pt")
+    assert best["stage"] == "local"
+    assert result["best_epoch"] == best["epoch"] < 3
+    history = pd.read_csv(folder / "local/history.csv")
+    assert result["validation"] == pytest.approx(history["validation_roc-auc"].max())
 
 
 def test_parts_of_a_graph_cover_all_its_nodes(configure: Callable[..., BenchmarkConfig], fabric: Fabric) -> None:

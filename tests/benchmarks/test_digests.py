@@ -18,8 +18,8 @@ from sstcast.benchmarks import digests
 from sstcast.benchmarks import run as run_module
 from sstcast.benchmarks.config import BenchmarkConfig, load_benchmark
 from sstcast.benchmarks.digests import digest_files
-from sstcast.benchmarks.graphs import pack
 from sstcast.benchmarks.load import load
+from sstcast.benchmarks.packed import pack
 from sstcast.benchmarks.positions import with_positions
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.benchmarks.run import run_benchmark
@@ -273,7 +273,7 @@ def test_a_damaged_cache_is_made_anew(damage: str, tmp_path: Path, capsys: pytes
     capsys.readouterr()
     again = load(dataset, tmp_path, tmp_path / "cache")
     err = capsys.readouterr().err
-    assert err == f"{path}: damaged; what was read of the raw files is made anew\n"
+    assert err == f"{path}: damaged; it is made anew\n"
     assert again.digest == whole.digest
     for name, tensor in whole.graphs.tensors().items():
         assert torch.equal(again.graphs.tensors()[name], tensor)
@@ -303,7 +303,7 @@ def test_damaged_positions_are_computed_anew(
         (other,) = set(tmp_path.glob("*.pt")) - {path}
         path.write_bytes(other.read_bytes())
     assert torch.equal(with_positions(ring(5), "mine", 0, 4, tmp_path).walk, walk)
-    assert capsys.readouterr().err == f"{path}: damaged; it is computed anew\n"
+    assert capsys.readouterr().err == f"{path}: damaged; it is made anew\n"
 
 
 def test_a_score_without_its_configuration_is_refused(tmp_path: Path) -> None:

@@ -16,12 +16,11 @@ from torch import Tensor
 from torch_geometric import datasets as pyg
 from torch_geometric.data import Data
 
-from sstcast.benchmarks.declared import DATASETS
+from sstcast.benchmarks.dataset import WORDS, Dataset
 from sstcast.benchmarks.formats.ogb import number_words
-from sstcast.benchmarks.graphs import Loaded
 from sstcast.benchmarks.load import choose_split, load
-from sstcast.benchmarks.registry import Dataset, find_dataset
-from sstcast.benchmarks.words import WORDS
+from sstcast.benchmarks.packed import Loaded
+from sstcast.benchmarks.registry import datasets, find_dataset
 from sstcast.errors import SSTCastError
 
 
@@ -31,7 +30,7 @@ def open_small(name: str, tmp: Path) -> tuple[Dataset, Loaded]:
     return dataset, load(dataset, tmp / "raw", tmp / "cache")
 
 
-@pytest.mark.parametrize("dataset", DATASETS, ids=lambda d: d.name)
+@pytest.mark.parametrize("dataset", datasets().values(), ids=lambda d: d.name)
 def test_every_declaration_opens_its_raw_files(dataset: Dataset, tmp_path: Path) -> None:
     _, loaded = open_small(dataset.name, tmp_path)
     graphs, split = loaded.graphs, choose_split(dataset, loaded, 0)

@@ -9,13 +9,14 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import subgraph
 
-from sstcast.benchmarks.checks import check_features, check_labels
-from sstcast.benchmarks.graphs import Graphs, Loaded, check_edges, compact, pack
+from sstcast.benchmarks.checks import check_edges, check_features, check_labels
+from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.load import choose_split
+from sstcast.benchmarks.packed import Graphs, Loaded, compact, pack
 from sstcast.benchmarks.positions import with_positions
-from sstcast.benchmarks.registry import Dataset, find_dataset
+from sstcast.benchmarks.registry import find_dataset
 from sstcast.errors import SSTCastError
-from sstcast.graphs.positional import landing_probabilities, laplacian_basis
+from sstcast.graphs.positions import landing_probabilities, laplacian_basis
 
 
 def make(count: int = 6, level: str = "graph") -> tuple[Graphs, list[Data]]:
@@ -75,14 +76,14 @@ def test_edges_that_point_outside_are_named(edges: list[list[int]], words: str) 
     good = {"num_nodes": 2, "edge_index": torch.tensor([[0], [1]]), "y": torch.tensor([0])}
     bad = {"num_nodes": 4, "edge_index": torch.tensor(edges), "y": torch.tensor([0])}
     with pytest.raises(SSTCastError, match=rf"file: .*{words} points outside"):
-        check_edges(pack([good, bad], "graph"), "file")
+        check_edges(pack([good, bad], "graph"), Path("file"))
 
 
 def test_graphs_without_edges_are_named_unless_kept() -> None:
     graphs, _ = make()
-    check_edges(graphs, "file")
+    check_edges(graphs, Path("file"))
     with pytest.raises(SSTCastError, match="file: graph 0 has no edges"):
-        check_edges(graphs, "file", keep_edgeless=False)
+        check_edges(graphs, Path("file"), keep_edgeless=False)
 
 
 def declare(split: str = "random:0.7/0.15/0.15", **changes: object) -> Dataset:
@@ -138,20 +139,20 @@ def test_a_seed_takes_its_official_split(tmp_path: Path) -> None:
 )
 def test_labels_out_of_range_are_named(y: Tensor, changes: dict[str, object], words: str) -> None:
     with pytest.raises(SSTCastError, match=words):
-        check_labels(graphs_with(y), declare(**changes), Path("file"))
+        check_labels(graphs_with(y), declare(**changes), Path(Path("file")))
 
 
 def test_categories_out_of_range_are_named() -> None:
     graphs, _ = make()
-    check_features(graphs, declare(node=(9, 9)), Path("file"))
+    check_features(graphs, declare(node=(9, 9)), Path(Path("file")))
     for node, words in (
         ((9, 4), r"graph \d, node \d: feature 1 is 8, beyond the 4"),
         ((9,), "the 1 columns declared"),
     ):
         with pytest.raises(SSTCastError, match=words):
-            check_features(graphs, declare(node=node), Path("file"))
+            check_features(graphs, declare(node=node), Path(Path("file")))
     with pytest.raises(SSTCastError, match="no node features"):
-        check_features(graphs_with(torch.arange(2)), declare(), Path("file"))
+        check_features(graphs_with(torch.arange(2)), declare(), Path(Path("file")))
 
 
 def test_positions_are_each_graph_s_own_and_are_kept(tmp_path: Path) -> None:

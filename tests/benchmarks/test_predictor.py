@@ -10,11 +10,12 @@ from small_raw import write
 from torch_geometric.nn import global_add_pool, global_max_pool, global_mean_pool
 
 from sstcast.benchmarks.config import load_benchmark
-from sstcast.benchmarks.encoders import HIGHEST_DEGREE, CategoricalEncoder, DegreeEncoder, Readout
-from sstcast.benchmarks.graphs import GraphBatch, Loaded
+from sstcast.benchmarks.dataset import ATOMS, BONDS
+from sstcast.benchmarks.features import HIGHEST_DEGREE, CategoricalEncoder, DegreeEncoder, Readout
 from sstcast.benchmarks.load import load
+from sstcast.benchmarks.packed import GraphBatch, Loaded
 from sstcast.benchmarks.predictor import GraphPredictor, build_predictor, positions_of
-from sstcast.benchmarks.registry import ATOMS, BONDS, find_dataset
+from sstcast.benchmarks.registry import find_dataset
 from sstcast.errors import SSTCastError
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models import build_model
@@ -88,7 +89,7 @@ def test_the_virtual_node_sees_the_last_layer(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "readout", "words"), [("mpnn", "virtual-node", "needs mpnn-vn"), ("gps", "token", "only tokengt")]
+    ("model", "readout", "words"), [("mpnn", "virtual-node", "no virtual-node"), ("gps", "token", "no token")]
 )
 def test_a_readout_needs_its_backbone(model: str, readout: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(SSTCastError, match=words):

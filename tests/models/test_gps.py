@@ -7,7 +7,8 @@ from torch import Tensor, nn
 from sstcast.errors import SSTCastError
 from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph
-from sstcast.models.gps import GPS, ON_DENSE, ON_GRAPH
+from sstcast.models.gps import GPS
+from sstcast.models.layers import ATTENTIONS
 
 D = 16
 
@@ -54,7 +55,7 @@ def test_attention_reaches_where_convolutions_do_not() -> None:
 
 def test_dropout_acts_in_training_only() -> None:
     x, graph = make_grid()
-    for name in (*ON_DENSE, *ON_GRAPH, "none"):
+    for name in (*ATTENTIONS, "none"):
         model = GPS(D, 2, attention=name, heads=2, attention_dropout=0.5)
         drops = not torch.equal(model(x, graph), model(x, graph))
         assert drops == (name != "none"), name

@@ -122,9 +122,9 @@ CHANGES: dict[str, Change] = {change.__name__: change for change in (flip, cut, 
 
 
 @contextlib.contextmanager
-def changed(path: Path, content: bytes | None) -> Iterator[None]:
-    """Have `content` in a file's place, a folder if it is None; put back the whole folder it lies in afterwards."""
-    folder = path.parent
+def changed(path: Path, content: bytes | None, folder: Path | None = None) -> Iterator[None]:
+    """Have `content` in a file's place, a folder if it is None; put all of `folder` back afterwards."""
+    folder = folder or path.parent
     kept = folder.with_name(f"{folder.name}-kept")
     shutil.copytree(folder, kept, symlinks=True)
     try:

@@ -1,6 +1,5 @@
 """A tiny ocean, prepared, and a run on it that has all its files."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from sstcast.training.train import train, training_windows
 
 
 @pytest.fixture(scope="session")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with small.nc, small.yaml, prepared/ and runs/small: one step of training, and its evaluation."""
     folder = tmp_path_factory.mktemp("world")
     make_sst(years=2).to_netcdf(folder / "small.nc", engine="netcdf4")
@@ -45,4 +44,4 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         prepare(config.data, say=lambda line: None)
         run, _ = train(config, training_windows(config))
     evaluate(Run(run.folder))
-    yield folder
+    return folder

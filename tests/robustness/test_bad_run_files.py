@@ -1,5 +1,6 @@
 """Every file of a run, damaged in every way, under the verbs that read it."""
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,9 @@ def known_tables(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ModelMethod(run, data.windows)
         return tables
 
+    known = json.loads((world / "runs/small/metrics.json").read_text())
     monkeypatch.setattr(evaluate, "measure", measure)
+    monkeypatch.setattr(evaluate, "summarise", lambda tables, members: known)
 
 
 def command(verb: str, world: Path) -> list[object]:
@@ -73,7 +76,7 @@ def test_files_of_a_run(world: Path) -> None:
             "scores.nc",
         )  # whatever happens to them, they are made anew: that takes time
         cases = [
-            (kind, change(content, chance)) for kind, change in CHANGES.items() for _ in range(1 if few else 3)
+            (kind, change(content, chance)) for kind, change in CHANGES.items() for _ in range(1 if few else 2)
         ]
         for kind, new in [
             *cases,
@@ -86,26 +89,28 @@ def test_files_of_a_run(world: Path) -> None:
                 (world / "runs/small/report.html").unlink(missing_ok=True)
                 with changed(path, new):
                     family.try_out(f"{name}, {kind}", (path.name, "small"), *command(verb, world))
-    family.close(at_least=200)
+    family.close(at_least=150)
 
 
-@pytest.mark.usefixtures("quick")
+@pytest.mark.usefixtures("quick", "known_tables")
 def test_forecasts_of_a_run(world: Path) -> None:
     family, chance, folder = Family("forecasts of a run", world), random.Random(3), world / "runs/small"
     store = folder / "forecasts.zarr"
     for path in sorted(p for p in store.rglob("*") if p.is_file()):
-        for kind in ("flip", "cut", "garbage", "empty"):
-            with changed(path, CHANGES[kind](path.read_bytes(), chance)):
+        for kind in ("flip", "cut"):
+            with changed(path, CHANGES[kind](path.read_bytes(), chance), store):
                 family.try_out(f"{path.relative_to(store)}, {kind}", ("forecasts.zarr",), "map", folder)
-    family.close(at_least=40)
+    family.close(at_least=20)
 
 
 def contents() -> dict[str, Any]:
     weights = {"model": {"x": torch.zeros(2)}}
     return {
         "no dict": [1, 2], "nothing in it": {}, "no format": weights, "later format": weights | {"format": 99},
-        "old format": {"format": 1, "state": 3}, "no model": {"format": 2}, "model of text": {"format": 2, "model": "x"},
-        "model of lists": {"format": 2, "model": {"encoder.weight": [1.0]}}, "other model": weights | {"format": 2},
+        "old format": {"format": 1, "state": 3}, "no model": {"format": 2},
+        "model of text": {"format": 2, "model": "x"},
+        "model of lists": {"format": 2, "model": {"encoder.weight": [1.0]}},
+        "other model": weights | {"format": 2},
         "tensor": torch.zeros(3), "number": 5,
     }  # fmt: skip
 

@@ -13,13 +13,15 @@ VALUES = [
     "null", "true", "-1", "0", "99999999999999999999", "1" * 5000, ".nan", "-.inf", "1e999", "''", "[]", "{}",
     "x" * 3000, '"\\0"', '"\\e[2J"', "[1, 2, 3]", "2013-02-30", "{a: {b: [c]}}", "!!python/name:os.system",
 ]  # fmt: skip
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join(['*' + before] * 9)}]\n"
+    for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
 TEXTS = {
     "a day that is none": "data: {splits: {train: [1982-01-01, 2013-02-30]}}",
     "deep": "data: " + "[" * 3000,
     "deep and closed": "data: " + "[" * 900 + "]" * 900,
-    "bomb": "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
-        f"{name}: &{name} [{', '.join(['*' + before] * 9)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
-    ),
+    "bomb": BOMB,
     "circle": "data: &d {region: *d}",
     "twice": "name: a\nname: b",
     "a number as key": "model: {1: 2}",
@@ -108,7 +110,8 @@ def test_values_in_use(world: Path) -> None:
     """What a configuration may say by itself, but not of this ocean."""
     family = Family("YAML, values in use", world)
     for setting in (
-        "data.region.lon=[0, 10]", "data.region.lat=[-10, -12]", "data.region.lat=[80, 90]", "data.region.coarsen=7",
+        "data.region.lon=[0, 10]", "data.region.lat=[-10, -12]", "data.region.lat=[80, 90]",
+        "data.region.coarsen=7",
         "data.region.tile=[10000, 10000]", "data.region.tile=[5, 5]", "data.region.skip=[7]",
         "data.region.skip=[0, 1]", "data.region=pacific", "data.region={lon: [170, 173], lat: [-12, -10]}",
         "data.source=absent.nc", "data.source=.", "data.source=''", "data.source=/dev/null",
@@ -129,7 +132,8 @@ def test_values_in_use(world: Path) -> None:
             *sets,
         )
     for setting in (
-        "model.name=absent", "model.width=1000000000000", "model.width=10000000", "model.width=0", "model.width=-3",
+        "model.name=absent", "model.width=1000000000000", "model.width=10000000", "model.width=0",
+        "model.width=-3",
         "model.width=x", "model.layers=100000000", "model.dropout=2", "model.dropout=-1", "model.widht=3",
         "model={name: gps, width: 8, heads: 3}", "model={name: gps, attention_options: {features: 1000000000}}",
         "model={name: gps, attention: performer, attention_options: {a: {b: c}}}", "training.device=tpu",

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 import xarray as xr
@@ -13,9 +14,11 @@ from scored_runs import configure, make_run
 from scores.probability import crps_for_ensemble, rank_histogram
 
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.baselines import BASELINES
-from sstcast.forecasting.predictor import Predictor, TrainedRun
+from sstcast.forecasting.baselines import BASELINES, Baseline, spans
+from sstcast.forecasting.predictor import Array, Predictor, TrainedRun
 from sstcast.geo import area_weights
+from sstcast.ocean.windows import Windows
+from sstcast.pages.report import write_report
 from sstcast.pages.text import print_metrics
 from sstcast.runs import Run
 from sstcast.scores import evaluate as evaluate_module
@@ -23,6 +26,7 @@ from sstcast.scores import verification as forecasts_module
 from sstcast.scores.evaluate import compare, evaluate, reference, scores_file
 from sstcast.scores.heatwaves import threshold
 from sstcast.scores.indices import box_mean
+from sstcast.scores.leaderboard import leaderboard
 from sstcast.scores.metrics import METRICS
 from sstcast.scores.significance import adjust, diebold_mariano, memory
 from sstcast.scores.verification import Verification
@@ -269,6 +273,39 @@ def test_runs_of_other_days_are_refused(ensemble: Run, tmp_path: Path, sst_file:
     assert reference(str(ensemble.folder)) == Run(ensemble.folder)
     with pytest.raises(SSTCastError, match=r"--against persistance: neither .* did you mean 'persistence'"):
         reference("persistance")
+
+
+class Yesterday(Baseline):
+    """The anomaly of the day before the last one, repeated."""
+
+    def members(self, past: Windows) -> Array:
+        """Repeat it."""
+        day = spans(past.values.numpy(), self.history - 2, 1, past.starts)
+        return np.repeat(day, self.horizon, axis=1)[None]
+
+
+def test_a_new_baseline_is_one_class_and_one_line(
+    tmp_path: Path, sst_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(BASELINES, "day before", Yesterday)
+    run = make_run(configure(tmp_path, sst_file))
+    metrics, _ = evaluate(run)
+    assert metrics["scores"]["day before"]["degC"]["rmse"] > metrics["scores"]["persistence"]["degC"]["rmse"]
+    assert metrics["skill"]["degC"]["day before"]["interval"][0] < 1
+    assert reference("day") == reference("day before") == "day before"
+    print_metrics(metrics, "small", "day before")
+    assert "day before" in capsys.readouterr().out
+    epoch = {
+        "epoch": 0,
+        "train_loss": 0.9,
+        "learning_rate": 0.1,
+        "validation_mse": 0.8,
+        "best": True,
+        "seconds": 1.0,
+    }
+    pd.DataFrame([epoch]).to_csv(run.history, index=False)
+    assert "day before" in write_report(run)[0].read_text()
+    assert "day before" in [entry.name for contest in leaderboard(run.folder.parent) for entry in contest.entries]
 
 
 def test_an_empty_season_is_a_dash(tmp_path: Path, sst_file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 import datetime as dt
 import multiprocessing
 import random
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -47,24 +48,34 @@ def test_kill_at_any_moment(tmp_path: Path) -> None:
     processes = multiprocessing.get_context("forkserver")
     processes.set_forkserver_preload(["sstcast.sources.fetch", "sstcast.sources.mirror"])
     moments = random.Random(0)
-    path, counts = tmp_path / "killed.zarr", []
+    path = tmp_path / "killed.zarr"
     with OisstServer(daily_files(DAYS)) as server:
-        fetch(request(server.url, tmp_path / "whole.zarr"), str)
-        server.delay = 0.03
+        server.delay, hits, before = 0.03, 0, 0
+        process = processes.Process(target=fetch, args=(request(server.url, tmp_path / "whole.zarr"), str))
+        process.start()
+        while not server.seen:
+            time.sleep(0.005)
+        started = time.monotonic()
+        process.join()
+        span = time.monotonic() - started  # machines differ, and other work on them
         for _ in range(KILLS):
             process = processes.Process(target=fetch, args=(request(server.url, path), str))
             server.seen.clear()
             process.start()
-            while not server.seen:
+            while not server.seen and process.is_alive():
                 time.sleep(0.005)
-            process.join(moments.uniform(0, 1.2))
+            process.join(moments.uniform(0, 0.6 * span))
             process.kill()
             process.join()
-            assert process.exitcode == -9  # it was still at work
-            counts.append(whole_days(path) if path.exists() else 0)
+            hits += process.exitcode == -9  # it was still at work
+            held = whole_days(path) if path.exists() else 0
+            assert held >= before
+            before = held
+            if held == len(DAYS):  # from nothing again
+                shutil.rmtree(path)
+                before = 0
         server.delay = 0.0
-        assert counts == sorted(counts)
-        assert 0 < counts[-1] < len(DAYS)
+        assert hits >= 5
         assert fetch(request(server.url, path), str).complete
     assert whole_days(path) == len(DAYS)
     assert tree(path) == tree(tmp_path / "whole.zarr")

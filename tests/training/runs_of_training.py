@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+import dask
 import torch
 
 from sstcast.config import RunConfig, load_config
@@ -39,7 +40,8 @@ def train_in_a_child(config: RunConfig, windows: dict[str, Windows]) -> int:
     child = os.fork()
     if child == 0:
         try:
-            train(config, windows)
+            with dask.config.set(scheduler="synchronous"):  # dask's threads do not survive a fork
+                train(config, windows)
         finally:
             os._exit(0)
     return child

@@ -16,7 +16,7 @@ from sstcast.errors import SSTCastError
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint
 from sstcast.training.compiling import compile_model
-from sstcast.training.optimization import build_optimizer, learning_rate
+from sstcast.training.optimization import learning_rate
 from sstcast.training.train import forecaster, train
 
 
@@ -91,18 +91,16 @@ def test_two_processes_train_like_one(run_yaml: Path) -> None:
         torch.testing.assert_close(value, weights(together)[name], rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize(("graphs", "mode"), [(True, "reduce-overhead"), (False, None)])
-def test_cuda_graphs_are_an_option(graphs: bool, mode: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_runs_compiled_steps_as_cuda_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = {}
     monkeypatch.setattr(torch, "compile", lambda model, **options: asked.update(options) or model)
-    compile_model(torch.nn.Linear(2, 2), True, torch.device("cuda"), 1, lambda module: None, graphs)
-    assert asked["mode"] == mode
+    compile_model(torch.nn.Linear(2, 2), True, torch.device("cuda"), 1, lambda module: None)
+    assert asked["mode"] == "reduce-overhead"
 
 
-@pytest.mark.parametrize("wanted", [True, False])
-def test_the_fused_optimiser_is_an_option(wanted: bool) -> None:
-    optimizer = build_optimizer([torch.nn.Parameter(torch.zeros(1))], TrainingConfig(fused=wanted))
-    assert optimizer.defaults["fused"] is wanted
+def test_keys_that_older_runs_had_are_let_pass(run_yaml: Path) -> None:
+    options = load_config(run_yaml, ["training.fused=true", "training.tf32=true"]).training
+    assert options == load_config(run_yaml).training
 
 
 def test_compilation_that_fails_is_said_and_done_without(capsys: pytest.CaptureFixture[str]) -> None:

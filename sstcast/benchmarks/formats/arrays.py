@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sstcast.benchmarks.graphs import Split
+from sstcast.benchmarks.packed import Split
 from sstcast.benchmarks.pickles import REMEDY
 from sstcast.errors import SSTCastError, reading
 
@@ -35,11 +35,9 @@ def splits_of(parts: Iterable[NDArray[Any]], nodes: int) -> list[Split]:
     Raises ValueError if a mask is not of `nodes` nodes.
     """
     many = [a.T if a.ndim > 1 and len(a) == nodes else np.atleast_2d(a) for a in parts]
-    return [_split([a[min(i, len(a) - 1)] for a in many], nodes) for i in range(len(many[0]))]
-
-
-def _split(parts: Sequence[NDArray[Any]], nodes: int) -> Split:
-    return Split(*(torch.from_numpy(_rows(part, nodes)) for part in parts))
+    return [
+        Split(*(torch.from_numpy(_rows(a[min(i, len(a) - 1)], nodes)) for a in many)) for i in range(len(many[0]))
+    ]
 
 
 def _rows(part: NDArray[Any], nodes: int) -> NDArray[np.int64]:
@@ -86,11 +84,8 @@ def read_numbers(path: Path, columns: int | None = None) -> NDArray[Any]:
     if missing.any(axis=None):
         line = int(np.flatnonzero(missing.any(axis=1))[0])
         kind = f"{columns} whole" if columns else "only finite"
-        raise SSTCastError(f"{path}: line {line + 1}: {_shown(table, line)!r} is not {kind} numbers")
+        shown = ", ".join(str(v) for v in table.iloc[line])
+        raise SSTCastError(f"{path}: line {line + 1}: {shown!r} is not {kind} numbers")
     if columns and numbers.shape[1] != columns:
         raise SSTCastError(f"{path}: line 1: {numbers.shape[1]} numbers where {columns} belong")
     return numbers.to_numpy()
-
-
-def _shown(table: pd.DataFrame, line: int) -> str:
-    return ", ".join(str(v) for v in table.iloc[line])

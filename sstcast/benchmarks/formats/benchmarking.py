@@ -6,21 +6,19 @@ graphs).
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
+from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.formats.arrays import ranges
-from sstcast.benchmarks.graphs import Loaded, pack
+from sstcast.benchmarks.packed import Loaded, pack
 from sstcast.benchmarks.pickles import REMEDY, load_pickle, load_torch
 from sstcast.errors import reading
 
-if TYPE_CHECKING:
-    from sstcast.benchmarks.registry import Dataset
 
-
-def read(folder: Path, dataset: "Dataset") -> Loaded:
+def read(folder: Path, dataset: Dataset) -> Loaded:
     """Read the graphs; CSL has no official split."""
     files = [folder / name for name in dataset.names]
     if dataset.options["layout"] == "csl":
@@ -61,7 +59,7 @@ def _molecule(molecule: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _image(graph: dict[str, Any], dataset: "Dataset") -> dict[str, Any]:
+def _image(graph: dict[str, Any], dataset: Dataset) -> dict[str, Any]:
     """Return pixels with their positions (MNIST, CIFAR10), or a block model's nodes."""
     x = graph["x"].float()
     if graph.get("pos") is not None:

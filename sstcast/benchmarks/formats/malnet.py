@@ -1,21 +1,18 @@
 """MalNet-Tiny (Freitas et al. 2021, arXiv:2011.07682): an edge list for each call graph, in its class's folder."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.formats.arrays import ranges
-from sstcast.benchmarks.graphs import Loaded, pack
+from sstcast.benchmarks.packed import Loaded, pack
 from sstcast.benchmarks.pickles import REMEDY
 from sstcast.errors import SSTCastError, reading
 
-if TYPE_CHECKING:
-    from sstcast.benchmarks.registry import Dataset
 
-
-def read(folder: Path, dataset: "Dataset") -> Loaded:
+def read(folder: Path, dataset: Dataset) -> Loaded:
     """Read the graphs in the order of the three lists; calls keep their direction."""
     names = []
     for file in dataset.files:

@@ -8,23 +8,21 @@
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
+from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.formats.arrays import splits_of, undirected
-from sstcast.benchmarks.graphs import Loaded, pack
+from sstcast.benchmarks.packed import Loaded, pack
 from sstcast.benchmarks.pickles import load_npz
 from sstcast.errors import SSTCastError
-
-if TYPE_CHECKING:
-    from sstcast.benchmarks.registry import Dataset
 
 DENSE = 2**32  # numbers that a sparse matrix may stand for
 
 
-def read(folder: Path, dataset: "Dataset") -> Loaded:
+def read(folder: Path, dataset: Dataset) -> Loaded:
     """Read the graph; its splits are in it, or in a second file that the declaration names."""
     files = [folder / name for name in dataset.names]
     arrays, names = load_npz(files[0], dataset.trust), dataset.options

@@ -7,26 +7,23 @@ the edges between successive tokens that its authors' baselines use, and whose l
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from sstcast.benchmarks.dataset import WORDS, Dataset
 from sstcast.benchmarks.formats.arrays import read_numbers, undirected
-from sstcast.benchmarks.graphs import Graphs, Loaded, Split, compact
+from sstcast.benchmarks.packed import Graphs, Loaded, Split, compact
 from sstcast.benchmarks.pickles import REMEDY
-from sstcast.benchmarks.words import WORDS
 from sstcast.errors import reading
-
-if TYPE_CHECKING:
-    from sstcast.benchmarks.registry import Dataset
 
 DEEPEST = 20  # deeper nodes of a syntax tree count as this deep
 
 
-def read(folder: Path, dataset: "Dataset") -> Loaded:
+def read(folder: Path, dataset: Dataset) -> Loaded:
     """Read the graphs and the official split."""
     nodes = _read(folder, "raw/num-node-list").ravel()
     edges = _read(folder, "raw/num-edge-list").ravel()
@@ -58,7 +55,7 @@ def read(folder: Path, dataset: "Dataset") -> Loaded:
     return Loaded(graphs, [official])
 
 
-def _labels(folder: Path, dataset: "Dataset", split: Split) -> torch.Tensor:
+def _labels(folder: Path, dataset: Dataset, split: Split) -> torch.Tensor:
     if dataset.options.get("syntax"):
         path = folder / "raw/graph-label.csv.gz"
         with reading(path, REMEDY):
@@ -110,5 +107,5 @@ def _read(folder: Path, name: str) -> NDArray[Any]:
     return read_numbers(folder / f"{name}.csv.gz")
 
 
-def _optional(folder: Path, name: str, dataset: "Dataset") -> NDArray[Any] | None:
+def _optional(folder: Path, name: str, dataset: Dataset) -> NDArray[Any] | None:
     return _read(folder, name) if f"{name}.csv.gz" in dataset.files else None

@@ -6,23 +6,20 @@ gives; numbers that are missing from it (CiteSeer has some) are nodes without fe
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.formats.arrays import read_numbers, undirected
-from sstcast.benchmarks.graphs import Loaded, Split, pack
+from sstcast.benchmarks.packed import Loaded, Split, pack
 from sstcast.benchmarks.pickles import load_pickle
 from sstcast.errors import SSTCastError
-
-if TYPE_CHECKING:
-    from sstcast.benchmarks.registry import Dataset
 
 VALIDATION = 500  # nodes after the training nodes
 
 
-def read(folder: Path, dataset: "Dataset") -> Loaded:
+def read(folder: Path, dataset: Dataset) -> Loaded:
     """Read a network and its public split."""
     files = {name.split(".", 2)[2]: folder / name for name in dataset.names}
     wanted = ("y", "tx", "ty", "allx", "ally", "graph")

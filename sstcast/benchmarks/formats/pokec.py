@@ -1,20 +1,17 @@
 """Pokec (Lim et al. 2021, arXiv:2110.14446): a MATLAB file, and splits in a NumPy file of dictionaries."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.formats.arrays import splits_of, undirected
-from sstcast.benchmarks.graphs import Loaded, Split, pack
+from sstcast.benchmarks.packed import Loaded, Split, pack
 from sstcast.benchmarks.pickles import load_mat, load_npy
 
-if TYPE_CHECKING:
-    from sstcast.benchmarks.registry import Dataset
 
-
-def read(folder: Path, dataset: "Dataset") -> Loaded:
+def read(folder: Path, dataset: Dataset) -> Loaded:
     """Read the friendships, both ways; people of unknown gender (-1) are in no split."""
     raw = load_mat(folder / dataset.names[0], dataset.trust)
     labels = raw["label"].ravel().astype(np.int64)

@@ -1,25 +1,23 @@
 """What PyTorch Geometric wrote: a list of `Data` from `torch.save`, or a processed `InMemoryDataset`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.data.separate import separate
 
+from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.formats.arrays import splits_of
-from sstcast.benchmarks.graphs import Loaded, pack
+from sstcast.benchmarks.packed import Loaded, pack
 from sstcast.benchmarks.pickles import load_torch
 from sstcast.errors import SSTCastError
-
-if TYPE_CHECKING:
-    from sstcast.benchmarks.registry import Dataset
 
 MASKS = ("train_mask", "val_mask", "test_mask")
 
 
-def read(folder: Path, dataset: "Dataset") -> Loaded:
+def read(folder: Path, dataset: Dataset) -> Loaded:
     """Read the graphs; a single one may have the masks `train_mask`, `val_mask` and `test_mask`."""
     path = folder / dataset.names[0]
     data = _separate(load_torch(path, dataset.trust), path)
@@ -44,7 +42,7 @@ def _separate(raw: Any, path: Path) -> list[Data]:
     raise SSTCastError(f"{path}: holds {type(raw).__name__}; torch.save a list of torch_geometric.data.Data")
 
 
-def _graph(data: Data, number: int, level: str, path: Path, dataset: "Dataset") -> dict[str, Any]:
+def _graph(data: Data, number: int, level: str, path: Path, dataset: Dataset) -> dict[str, Any]:
     if data.edge_index is None or data.y is None:
         missing = "edge_index" if data.edge_index is None else "y"
         raise SSTCastError(f"{path}: graph {number} has no {missing}")

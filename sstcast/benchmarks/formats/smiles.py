@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,18 +19,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sstcast.benchmarks.checks import wrong_label
-from sstcast.benchmarks.graphs import Loaded, Split, pack
+from sstcast.benchmarks.dataset import Dataset
+from sstcast.benchmarks.packed import Loaded, Split, pack
 from sstcast.benchmarks.pickles import load_pickle, load_torch
 from sstcast.errors import SSTCastError, reading, shorten
-
-if TYPE_CHECKING:
-    from sstcast.benchmarks.registry import Dataset
 
 HEADER = 2  # the first molecule's line in the file
 HELD_OUT = 150_000  # of PCQM4Mv2's training molecules, for validation: the labels of its test are secret
 
 
-def read(folder: Path, dataset: "Dataset") -> Loaded:
+def read(folder: Path, dataset: Dataset) -> Loaded:
     """Read the molecules; those that cannot be parsed are left out and named."""
     path = folder / dataset.names[0]
     table = read_table(path, dataset)
@@ -48,7 +46,7 @@ def read(folder: Path, dataset: "Dataset") -> Loaded:
     return Loaded(pack([g for g in graphs if g is not None], "graph"), splits, tuple(skipped))
 
 
-def read_table(path: Path, dataset: "Dataset") -> pd.DataFrame:
+def read_table(path: Path, dataset: Dataset) -> pd.DataFrame:
     """Read the CSV, its index the lines of the file.
 
     Raises SSTCastError if it is empty, lacks a column or repeats an id.
@@ -126,7 +124,7 @@ def _featuriser() -> Callable[[str], dict[str, Any]]:
     return quietly
 
 
-def _labels(table: pd.DataFrame, path: Path, dataset: "Dataset") -> NDArray[Any]:
+def _labels(table: pd.DataFrame, path: Path, dataset: Dataset) -> NDArray[Any]:
     columns = table[list(dataset.options["targets"])]
     if columns.shape[1] == 1 and str(columns.iloc[0, 0]).startswith("["):
         rows = [_listed(text, path, line) for line, text in columns.iloc[:, 0].items()]
@@ -152,7 +150,7 @@ def _listed(text: Any, path: Path, line: int) -> list[float]:
         raise SSTCastError(f"{path}: line {line}: {shorten(str(text))!r} is not a list of numbers") from error
 
 
-def _splits(folder: Path, table: pd.DataFrame, path: Path, dataset: "Dataset") -> list[Split]:
+def _splits(folder: Path, table: pd.DataFrame, path: Path, dataset: Dataset) -> list[Split]:
     if len(dataset.names) > 1:
         second = folder / dataset.names[1]
         raw = (load_torch if second.suffix == ".pt" else load_pickle)(second, dataset.trust)

@@ -5,22 +5,20 @@ Each of the three files holds tuples of tensors: `(x, edge_attr, edge_index, y)`
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.formats.arrays import ranges
-from sstcast.benchmarks.graphs import Loaded, pack
+from sstcast.benchmarks.packed import Loaded, pack
 from sstcast.benchmarks.pickles import load_pickle, load_torch
-
-if TYPE_CHECKING:
-    from sstcast.benchmarks.registry import Dataset
 
 # COCO numbers its 80 kinds of things 1..90; these numbers are not used.
 UNUSED = torch.tensor([12, 26, 29, 30, 45, 66, 68, 69, 71, 83])
 
 
-def read(folder: Path, dataset: "Dataset") -> Loaded:
+def read(folder: Path, dataset: Dataset) -> Loaded:
     """Read training, validation and test graphs."""
     files = [folder / name for name in dataset.names]
     parts = [(load_torch if f.suffix == ".pt" else load_pickle)(f, dataset.trust) for f in files]
@@ -29,7 +27,7 @@ def read(folder: Path, dataset: "Dataset") -> Loaded:
     return Loaded(pack(graphs, level), [ranges([len(part) for part in parts])])
 
 
-def _graph(graph: Any, dataset: "Dataset") -> dict[str, Any]:
+def _graph(graph: Any, dataset: Dataset) -> dict[str, Any]:
     x, edge_attr, edge_index, *labels = graph
     if dataset.task == "link-ranking":
         whole = {"x": x, "edge_attr": edge_attr}

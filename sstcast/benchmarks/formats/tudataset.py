@@ -5,24 +5,22 @@ numbered in ascending order; -1 beside 1 is a class as any other.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.formats.arrays import read_numbers
-from sstcast.benchmarks.graphs import Graphs, Loaded, compact
+from sstcast.benchmarks.packed import Graphs, Loaded, compact
 from sstcast.errors import SSTCastError
 
-if TYPE_CHECKING:
-    from sstcast.benchmarks.registry import Dataset
 
-
-def read(folder: Path, dataset: "Dataset") -> Loaded:
+def read(folder: Path, dataset: Dataset) -> Loaded:
     """Read the graphs; there is no official split."""
     prefix = dataset.names[0].removesuffix("_A.txt")
-    owner = _whole(folder / f"{prefix}_graph_indicator.txt")
+    owner = read_numbers(folder / f"{prefix}_graph_indicator.txt", 1)[:, 0].astype(np.int64) - 1
     ends = read_numbers(folder / dataset.names[0], 2).astype(np.int64) - 1
     targets = _targets(folder, prefix, dataset)
     _check(folder, prefix, owner, ends, len(targets), dataset)
@@ -47,7 +45,7 @@ def read(folder: Path, dataset: "Dataset") -> Loaded:
     return Loaded(graphs, [])
 
 
-def _targets(folder: Path, prefix: str, dataset: "Dataset") -> NDArray[Any]:
+def _targets(folder: Path, prefix: str, dataset: Dataset) -> NDArray[Any]:
     if dataset.task == "graph-regression":
         return read_numbers(folder / f"{prefix}_graph_attributes.txt").astype(np.float32)
     path = folder / f"{prefix}_graph_labels.txt"
@@ -63,12 +61,8 @@ def _targets(folder: Path, prefix: str, dataset: "Dataset") -> NDArray[Any]:
     return numbered.astype(np.int64)
 
 
-def _whole(path: Path) -> NDArray[np.int64]:
-    return read_numbers(path, 1)[:, 0].astype(np.int64) - 1
-
-
 def _check(
-    folder: Path, prefix: str, owner: NDArray[Any], ends: NDArray[Any], graphs: int, dataset: "Dataset"
+    folder: Path, prefix: str, owner: NDArray[Any], ends: NDArray[Any], graphs: int, dataset: Dataset
 ) -> None:
     indicator, adjacency = folder / f"{prefix}_graph_indicator.txt", folder / f"{prefix}_A.txt"
     falls = np.flatnonzero(np.diff(owner) < 0)

@@ -2,20 +2,17 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.formats.arrays import splits_of, undirected
-from sstcast.benchmarks.graphs import Loaded, pack
+from sstcast.benchmarks.packed import Loaded, pack
 from sstcast.benchmarks.pickles import REMEDY
 from sstcast.errors import reading
 
-if TYPE_CHECKING:
-    from sstcast.benchmarks.registry import Dataset
 
-
-def read(folder: Path, dataset: "Dataset") -> Loaded:
+def read(folder: Path, dataset: Dataset) -> Loaded:
     """Read the graph, its links both ways."""
     with reading(folder / dataset.names[0], REMEDY):
         raw = json.loads((folder / dataset.names[0]).read_text())

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from sstcast.errors import SSTCastError
 from sstcast.graphs.sparse import SparseGraph
 
 
@@ -190,27 +189,6 @@ def compact(values: Tensor) -> Tensor:
         if torch.iinfo(dtype).min <= low and high <= torch.iinfo(dtype).max:
             return values.to(dtype)
     return values
-
-
-def check_edges(graphs: Graphs, where: str, keep_edgeless: bool = True) -> None:
-    """Raise SSTCastError, naming the graph and the edge, if an edge points outside of its graph.
-
-    Also if a graph has no nodes or, unless kept, no edges.
-    """
-    owner = torch.arange(len(graphs)).repeat_interleave(graphs.edges)
-    outside = ((graphs.edge_index < 0) | (graphs.edge_index >= graphs.nodes[owner])).any(0).nonzero()
-    if len(outside):
-        row = int(outside[0])
-        source, target = graphs.edge_index[:, row].tolist()
-        inside = int(row - (graphs.edges.cumsum(0) - graphs.edges)[owner[row]])
-        raise SSTCastError(
-            f"{where}: graph {int(owner[row])}, edge {inside}: {source} - {target} points outside; "
-            f"its nodes are 0..{int(graphs.nodes[owner[row]]) - 1}"
-        )
-    for counts, what in ((graphs.nodes, "nodes"), (graphs.edges, "edges")):
-        empty = (counts == 0).nonzero()
-        if len(empty) and (what == "nodes" or not keep_edgeless):
-            raise SSTCastError(f"{where}: graph {int(empty[0])} has no {what}; give it some or leave it out")
 
 
 def _rows(counts: Tensor, index: Tensor) -> Tensor:

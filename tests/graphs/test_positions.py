@@ -11,11 +11,11 @@ from torch_geometric.utils import from_networkx, get_laplacian, to_dense_adj, to
 
 from sstcast.graphs import positional
 from sstcast.graphs.grid import GridGraph
-from sstcast.graphs.positional import landing_probabilities, laplacian_basis, node_identifiers
+from sstcast.graphs.positions import landing_probabilities, laplacian_basis, node_identifiers
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models.base import Forecaster
-from sstcast.models.encodings import LaplacianEncoding, RandomWalkEncoding
 from sstcast.models.mlp import PointwiseMLP
+from sstcast.models.positional_encodings import LaplacianEncoding, RandomWalkEncoding
 
 EMPTY = torch.zeros(2, 0, dtype=torch.long)
 

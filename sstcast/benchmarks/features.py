@@ -5,13 +5,12 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from sstcast.benchmarks.registry import Categories
+from sstcast.benchmarks.dataset import Categories
 from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import Graph
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models.base import Backbone
-from sstcast.models.mpnn import MPNN, VirtualNode
-from sstcast.models.tokengt import TokenGT
+from sstcast.models.mpnn import VirtualNode
 
 HIGHEST_DEGREE = 255  # what is above counts as this
 
@@ -76,11 +75,8 @@ class Readout(nn.Module):
         super().__init__()
         self.kind = kind
         self.update = VirtualNode(backbone.width) if kind == "virtual-node" else None
-        has_virtual_node = isinstance(backbone, MPNN) and len(backbone.virtual_nodes) > 0
-        if kind == "virtual-node" and not has_virtual_node:
-            raise SSTCastError("predictor.readout: virtual-node needs mpnn-vn of two layers or more; choose mean")
-        if kind == "token" and not isinstance(backbone, TokenGT):
-            raise SSTCastError("predictor.readout: only tokengt has a [graph] token; choose mean")
+        if kind in ("virtual-node", "token") and kind != backbone.row:
+            raise SSTCastError(f"predictor.readout: this model has no {kind}; choose mean, sum or max")
 
     def forward(self, x: Tensor, own: Tensor | None, graph: Graph) -> Tensor:
         """Reduce `x [nodes, width]` to `[graphs, width]`; `own` is what the backbone keeps."""

@@ -1,0 +1,47 @@
+"""Tensors that are computed once and kept in a file, with a digest by which damage is found."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from sstcast.benchmarks.digests import digest_tensors
+from sstcast.files import alone, atomic
+
+
+class Kept(NamedTuple):
+    """Tensors by name, what is to be known beside them (plain data), and the SHA-256 of both."""
+
+    tensors: dict[str, Tensor]
+    rest: Any
+    digest: str
+
+
+def cached(path: Path, compute: Callable[[], tuple[dict[str, Tensor], Any]]) -> Kept:
+    """Return what is kept in `path`; where nothing is, or it is damaged, compute it and keep it."""
+    kept = _restore(path)
+    if kept is None:
+        if path.exists():
+            print(f"{path}: damaged; it is made anew", file=sys.stderr)
+        with alone(path):
+            kept = _restore(path)  # made while this one waited?
+            if kept is None:
+                tensors, rest = compute()
+                kept = Kept(tensors, rest, digest_tensors(tensors, rest))
+                with atomic(path) as temporary:
+                    torch.save({"name": path.name, **kept._asdict()}, temporary)
+    return kept
+
+
+def _restore(path: Path) -> Kept | None:
+    try:
+        state = torch.load(path, weights_only=True, mmap=True)
+        whole = state.pop("name") == path.name and state["digest"] == digest_tensors(
+            state["tensors"], state["rest"]
+        )
+        return Kept(**state) if whole else None
+    except Exception:  # a damaged file can raise anything
+        return None

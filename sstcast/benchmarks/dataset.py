@@ -1,0 +1,94 @@
+"""What a data set is: where its files come from, how to open them, and what is to be predicted."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from sstcast.errors import SSTCastError
+
+TaskName = Literal[
+    "graph-regression",
+    "graph-classification",
+    "multi-label",
+    "node-regression",
+    "node-classification",
+    "link-ranking",
+    "next-tokens",
+]
+Metric = Literal["mae", "accuracy", "balanced-accuracy", "macro-f1", "roc-auc", "ap", "mrr", "f1"]
+Categories = tuple[int, ...]  # how many there are in each column
+
+ATOMS: Categories = (119, 5, 12, 12, 10, 6, 6, 2, 2)  # of ogb.utils.features
+BONDS: Categories = (5, 6, 2)
+
+METRICS_OF: dict[TaskName, tuple[Metric, ...]] = {  # the usual one first
+    "graph-regression": ("mae",),
+    "graph-classification": ("accuracy", "balanced-accuracy", "macro-f1", "roc-auc", "ap"),
+    "multi-label": ("ap", "roc-auc"),
+    "node-regression": ("mae",),
+    "node-classification": ("accuracy", "balanced-accuracy", "macro-f1", "roc-auc", "ap"),
+    "link-ranking": ("mrr",),
+    "next-tokens": ("f1",),
+}
+BINARY = ("roc-auc", "ap")
+
+# How many words a model for ogbg-code2 knows, and how many it predicts; those of its authors' baselines.
+WORDS = 5000
+UNKNOWN, END = WORDS, WORDS + 1
+LENGTH = 5
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A declaration; everything that differs between data sets is in here.
+
+    `reader` is a module of `formats`, `folder` is below the root, `files` are in it, each with the address where
+    it (or the archive that holds it) is to be had. `node` and `edge` say what features there are: `linear` (real
+    numbers), how many categories each column has, or `none`. `split` is `official`, `folds:N` or
+    `random:TRAIN/VALIDATION/TEST`. `beside` are patterns of files that are read too. With `trust`, which is the
+    user's to say, pickles among the files are opened that are not known.
+    """
+
+    name: str
+    reader: str
+    folder: str
+    files: Mapping[str, str]
+    task: TaskName
+    metric: Metric
+    size: str
+    split: str = "official"
+    licence: str = "not stated"
+    node: Categories | Literal["linear", "none"] = "linear"
+    edge: Categories | Literal["linear", "none"] = "none"
+    balanced: bool = False  # classes count equally in the loss
+    options: Mapping[str, Any] = field(default_factory=dict)
+    beside: tuple[str, ...] = ()
+    trust: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        """The raw files, as paths below `folder`."""
+        return list(self.files)
+
+    @property
+    def classes(self) -> bool:
+        """Whether labels are classes, one of many; what a rank metric judges are yes-or-no questions instead."""
+        return self.task in ("graph-classification", "node-classification") and self.metric not in BINARY
+
+    def missing(self, root: Path) -> list[Path]:
+        """Return the raw files that are not below `root`."""
+        return [root / self.folder / name for name in self.files if not (root / self.folder / name).exists()]
+
+    def check_files(self, root: Path) -> None:
+        """Raise SSTCastError, saying which file goes where and from which address, if one is missing."""
+        for path in self.missing(root):
+            address = self.files[str(path.relative_to(root / self.folder))]
+            source = f"get it from {address}" if address else "it is not there"
+            inside = (
+                " (an archive that holds it)"
+                if address.split("?")[0].endswith((".zip", ".gz"))
+                and (Path(address.split("?")[0]).name != path.name)
+                else ""
+            )
+            raise SSTCastError(f"{self.name}: {path} is missing; {source}{inside}")

@@ -1,0 +1,134 @@
+"""What is written says what it is, passes a CF checker and lines up in xarray, whatever the cells."""
+
+from pathlib import Path
+
+import netCDF4
+import numpy as np
+import pytest
+import xarray as xr
+from small_ocean import make_sst
+from untrained import make_run
+
+from sstcast import cf
+from sstcast.config import load_config
+from sstcast.forecasting.forecast import forecast
+from sstcast.ocean.identity import digest_of
+from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.reading import open_region
+from sstcast.runs import Run
+from sstcast.scores.evaluate import evaluate, scores_file
+
+BOX = "data.region={lon: [170, 171], lat: [-12, -11.333333], coarsen: %d, tile: %s}"
+
+
+def quiet(line: str) -> None:
+    """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small ocean on cells of a twelfth of a degree, in single precision."""
+    path = tmp_path_factory.mktemp("twelfths") / "OISST of twelfths.nc"
+    lat, lon = -12 + (np.arange(8) + 0.5) / 12, 170 + (np.arange(12) + 0.5) / 12
+    make_sst().assign_coords(lat=lat.astype("float32"), lon=lon.astype("float32")).to_netcdf(path)
+    return path
+
+
+def scored(run_yaml: Path, source: Path, *overrides: str) -> Run:
+    short = "data.splits.test=[2004-06-01, 2004-09-15]"
+    config = load_config(run_yaml, [f"data.source={source}", short, *overrides])
+    prepare(config.data, say=quiet)
+    run = make_run(config, (0, 1))
+    evaluate(run)
+    return run
+
+
+def complaints(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    suite = pytest.importorskip("compliance_checker.suite", reason="compliance-checker is not installed")
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("the checker must do without a network")
+
+    monkeypatch.setattr("socket.socket.connect", refuse)
+    suite.CheckSuite.load_all_available_checkers()
+    with netCDF4.Dataset(path) as file:
+        groups, errors = suite.CheckSuite().run_all(file, ["cf:1.11"])["cf:1.11"]
+    # It cannot subtract texts, and scores.nc has coordinates that are.
+    assert not errors.keys() - {"check_coordinate_variables_strict_monotonicity"}
+    assert len(groups) > 10
+    return [f"{group.name}: {group.msgs}" for group in groups if group.value[0] < group.value[1]]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "coarsen", "tile"), [("physical", 1, "[8, 6]"), ("physical", 2, "[4, 3]"), ("paper", 2, "[4, 3]")]
+)
+def test_all_files_are_cf_and_line_up(
+    run_yaml: Path,
+    source: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    protocol: str,
+    coarsen: int,
+    tile: str,
+) -> None:
+    run = scored(run_yaml, source, f"data.protocol={protocol}", BOX % (coarsen, tile))
+    path, _ = forecast(run.folder, say=quiet)
+    ahead, hindcast = xr.open_dataset(path, engine="netcdf4"), xr.open_zarr(run.forecasts)
+    cube, scores = xr.open_zarr(Prepared.of(run.config.data).cube), xr.open_dataset(scores_file(run))
+
+    both = xr.concat([hindcast, ahead], "init_time")
+    assert both.sizes["init_time"] == hindcast.sizes["init_time"] + 1
+    np.testing.assert_array_equal(both["sst"][-1], ahead["sst"][0])
+    xr.align(hindcast, ahead, scores, cube, join="exact", exclude=["init_time"])
+    for one in (ahead, hindcast, scores):
+        assert one["lead"].dtype == np.int32
+        assert one["lead"].attrs == cf.VARIABLES["lead"]
+        for axis in ("init_time", "valid_time"):
+            assert (one[axis].encoding["units"], one[axis].encoding["dtype"]) == (cf.EPOCH, np.int32)
+    for one in (ahead, hindcast, scores, cube):
+        for axis, step in (("lat", coarsen / 12), ("lon", coarsen / 12)):
+            assert one[axis].dtype == np.float64
+            np.testing.assert_array_equal(one[axis], one[axis].values.round(6))
+            bounds = one[one[axis].attrs["bounds"]]
+            np.testing.assert_allclose(bounds.mean("bnds"), one[axis], atol=2e-6)
+            np.testing.assert_allclose(bounds[:, 1] - bounds[:, 0], step, atol=2e-6)
+        assert {"title", "summary", "institution", "creator_name", "license", "history"} <= one.attrs.keys()
+        assert one.attrs["geospatial_lat_min"] == pytest.approx(-12, abs=1e-5)
+        of_the_paper = protocol == "paper" and one is not cube  # a cube serves both protocols
+        assert ("Cai et al." in one.attrs["references"]) == of_the_paper
+    assert hindcast.attrs["time_coverage_start"] == "2004-06-11"
+    assert ahead["sst"].attrs["cell_methods"] == hindcast["sst"].attrs["cell_methods"]
+
+    files = {"cube.nc": cube, "hindcast.nc": hindcast}
+    for name, dataset in files.items():
+        cf.write(dataset.load(), tmp_path / name, "init_time" if "init_time" in dataset.dims else None)
+    for file in (path, *(tmp_path / name for name in files)):
+        assert complaints(file, monkeypatch) == []
+    # Scores are ordered by what they are of, not by place and time.
+    assert all(found.startswith("§2.4 Dimensions") for found in complaints(scores_file(run), monkeypatch))
+
+
+def test_a_run_trained_before_cells_were_rounded_knows_its_data(run_yaml: Path, source: Path) -> None:
+    """The digest of the statistics is of the source's own coordinates, not of the rounded ones."""
+    config = load_config(run_yaml, [f"data.source={source}", BOX % (1, "[8, 6]")])
+    prepare(config.data, say=quiet)
+    statistics = xr.load_dataset(Prepared.of(config.data).statistics, engine="zarr").drop_vars(
+        ["lat_bnds", "lon_bnds"]
+    )
+    cells = {axis: open_region(config.data)[axis] for axis in ("lat", "lon")}
+    assert statistics["lat"].dtype == np.float64
+    assert digest_of(statistics.assign_coords(cells)) == statistics.attrs["digest"]
+
+
+@pytest.mark.parametrize(
+    ("title", "protocol", "expected"),
+    [
+        ("NOAA Daily OISST (AVHRR), 0.25 degrees", "physical", {"references": cf.OISST}),
+        ("NOAA Daily OISST", "paper", {"references": f"{cf.PAPER}; {cf.OISST}"}),
+        ("SIMULATED by sstcast, in the layout of OISST", "physical", {}),
+        ("my own ocean", "paper", {"references": cf.PAPER}),
+    ],
+)
+def test_only_what_was_used_is_cited(title: str, protocol: str, expected: dict[str, str]) -> None:
+    assert cf.references(title, protocol) == expected
