@@ -28,8 +28,9 @@ from IPython.display import display
 import sstcast
 from sstcast.config import load_config
 from sstcast.ocean.prepare import prepare
-from sstcast.pages.atlas import Atlas, draw_field
+from sstcast.pages.figures import rmse_map, skill_map
 from sstcast.pages.maps import draw_forecast
+from sstcast.pages.results import Results
 from sstcast.scores.evaluate import evaluate
 from sstcast.scores.indices import box_mean
 from sstcast.training.train import train, training_windows
@@ -57,15 +58,17 @@ metrics, _ = evaluate(run)
 # Root mean squared error by week of lead, over all forecasts of 2015 and 2016.
 
 # %%
-atlas = Atlas(run)
-display(draw_field(atlas, "rmse", title="RMSE, 2015-2016"))
+results = Results(run)
+(picture,) = rmse_map(results, title="RMSE, 2015-2016")
+display(picture.figure)
 
 # %% [markdown]
 # The share of persistence's squared error that the network saves. Hatched cells are those where the difference could
 # be chance: a Diebold-Mariano test in each cell, with the rate of false discoveries over the map controlled.
 
 # %%
-display(draw_field(atlas, "skill", title="Skill over persistence, 2015-2016"))
+(picture,) = skill_map(results, title="Skill over persistence, 2015-2016")
+display(picture.figure)
 
 # %% [markdown]
 # ## One forecast

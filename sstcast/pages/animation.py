@@ -6,8 +6,10 @@ import numpy as np
 import xarray as xr
 from PIL import Image
 
+from sstcast.geo import Box
 from sstcast.pages.images import PAD, data_uri, render
-from sstcast.pages.maps import Room, draw_pair
+from sstcast.pages.maps import Room, draw_panels
+from sstcast.pages.projection import View
 
 ROOM = Room(5.2, 4.0)
 DAY, LAST_DAY = 350, 1800  # milliseconds
@@ -19,7 +21,10 @@ def animate(forecast: xr.DataArray, truth: xr.DataArray, label: str) -> tuple[st
 
     Returns two `data:` addresses: the animation, a frame a day, and its last frame as a still.
     """
-    figure, meshes = draw_pair(forecast, truth, label=label, room=ROOM)
+    first = {"Forecast": forecast.isel(lead=0), "Observed": truth.isel(lead=0)}
+    every_day = np.stack([forecast.values, truth.values])
+    view = View(Box.of(forecast))
+    figure, meshes = draw_panels(first, view, label=label, kind="difference", room=ROOM, values=every_day)
     title = figure.text(0.5, 1 + 0.45 / figure.get_size_inches()[1], _day(forecast, -1), ha="center", va="bottom")
     box = figure.get_tightbbox().padded(PAD)
     frames = []

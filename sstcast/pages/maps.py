@@ -4,7 +4,7 @@ Functions return matplotlib figures whose maps fill them; titles, degrees and co
 by the tight box of `images.render`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import cmocean
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
-from sstcast.pages.projection import DEFAULT_PROJECTION, View, degrees, edges
+from sstcast.pages.projection import DEFAULT_PROJECTION, View, edges
 
 Kind = Literal["error", "difference", "skill", "temperature"]
 
@@ -80,26 +80,47 @@ def draw_weeks(
 
     Raises SSTCastError if no cell holds a value, or the projection is unknown or shows nothing of the box.
     """
-    view, weeks = View(Box.of(field), projection), field["week"].values
-    norm = _norm(field.values, kind)
-    columns = max(range(1, len(weeks) + 1), key=lambda n: _panel_width(view, -(-len(weeks) // n), n, room))
-    figure, axes = _panels(view, -(-len(weeks) // columns), columns, room)
-    for panel, (week, ax) in enumerate(zip(weeks, axes.flat, strict=False)):
-        mesh = _draw(ax, view, field.sel(week=week), norm, kind)
-        if hatched is not None:
-            _hatch(ax, view, hatched.sel(week=week))
-        _label(ax, view, left=panel % columns == 0, bottom=panel + columns >= len(weeks))
-        ax.set_title(f"Week {week}")
-    for ax in axes.flat[len(weeks) :]:
-        ax.remove()
+    view = View(Box.of(field), projection)
+    panels = {f"Week {week}": field.sel(week=week) for week in field["week"].values}
+    figure, meshes = draw_panels(panels, view, label=label, kind=kind, room=room)
     legend = []
-    _bar_below(figure, mesh, label)
     if hatched is not None and bool(hatched.any()):
+        for mesh, week in zip(meshes, field["week"].values, strict=True):
+            _hatch(mesh.axes, view, hatched.sel(week=week))
         legend.append(Patch(**HATCH, label=hatch_label))
-    if _has_gaps(field, view):
+    if bool((field.isnull().all("week") & ~view.is_land(field)).any()):
         legend.append(Patch(**NO_DATA, label="no data"))
     _finish(figure, title=(title, 0.45), credit=(credit, 1.75 if legend else 1.4), legend=(legend, 1.25))
     return figure
+
+
+def draw_panels(
+    panels: Mapping[str, xr.DataArray],
+    view: View,
+    *,
+    label: str,
+    kind: Kind,
+    room: Room,
+    values: NDArray[Any] | None = None,
+) -> tuple[Figure, list[QuadMesh]]:
+    """Draw fields `(lat, lon)` side by side, each under its name, with one colour bar.
+
+    Colours fit `values`, or the fields themselves. Returns the figure and what was drawn of each field.
+    Raises SSTCastError if no value is known.
+    """
+    norm = _norm(np.stack(list(panels.values())) if values is None else values, kind)
+    count = len(panels)
+    columns = max(range(1, count + 1), key=lambda n: _panel_width(view, -(-count // n), n, room))
+    figure, axes = _panels(view, -(-count // columns), columns, room)
+    meshes = []
+    for panel, ((name, field), ax) in enumerate(zip(panels.items(), axes.flat, strict=False)):
+        meshes.append(_draw(ax, view, field, norm, kind))
+        _label(ax, view, left=panel % columns == 0, bottom=panel + columns >= count)
+        ax.set_title(name)
+    for ax in axes.flat[count:]:
+        ax.remove()
+    _bar_below(figure, meshes[0], label)
+    return figure, meshes
 
 
 def draw_forecast(
@@ -149,29 +170,6 @@ def draw_forecast(
     return figure
 
 
-def draw_pair(
-    forecast: xr.DataArray, truth: xr.DataArray, *, label: str, room: Room
-) -> tuple[Figure, list[QuadMesh]]:
-    """Draw the first day of a forecast and of what came true, with colours that hold for all days.
-
-    Both are anomalies `(lead, lat, lon)` in degC. Returns the two meshes, whose values can be exchanged.
-    Raises SSTCastError if no cell holds a value.
-    """
-    view = View(Box.of(forecast))
-    norm = _norm(np.stack([forecast.values, truth.values]), "difference")
-    rows = 2 if view.shape <= WIDE else 1
-    figure, axes = _panels(view, rows, 2 // rows, room)
-    meshes = [
-        _draw(ax, view, field.isel(lead=0), norm, "difference")
-        for ax, field in zip(axes.flat, (forecast, truth), strict=True)
-    ]
-    for panel, (ax, name) in enumerate(zip(axes.flat, ("Forecast", "Observed"), strict=True)):
-        _label(ax, view, left=rows == 2 or panel == 0, bottom=rows == 1 or panel == 1)
-        ax.set_title(name)
-    _bar_below(figure, meshes[0], label)
-    return figure, meshes
-
-
 def _norm(values: NDArray[Any], kind: Kind) -> BoundaryNorm:
     """Choose round colour levels that hold all but the outermost 2 % of `values`."""
     finite = values[np.isfinite(values)]
@@ -204,7 +202,7 @@ def _draw(ax: Any, view: View, field: xr.DataArray, norm: BoundaryNorm, kind: Ki
     ax.patch.set(**NO_DATA)
     view.prepare(ax)
     mesh: QuadMesh = ax.pcolormesh(
-        x, y, field.values, cmap=COLOURS[kind], norm=norm, zorder=1, transform=degrees(view.box)
+        x, y, field.values, cmap=COLOURS[kind], norm=norm, zorder=1, transform=view.degrees
     )
     return mesh
 
@@ -216,13 +214,8 @@ def _hatch(ax: Any, view: View, cells: xr.DataArray) -> None:
     row, column = np.nonzero(cells.values)
     if row.size:
         area = shapely.union_all(shapely.box(x[column], y[row], x[column + 1], y[row + 1]))
-        (artist,) = [ax.add_geometries([area], crs=degrees(view.box), zorder=1.5, **HATCH)]
+        artist = ax.add_geometries([area], crs=view.degrees, zorder=1.5, **HATCH)
         artist.set_hatch_linewidth(HATCH_WIDTH)
-
-
-def _has_gaps(field: xr.DataArray, view: View) -> bool:
-    """Return whether a cell without values is mostly water."""
-    return bool((field.isnull().all("week") & ~view.is_land(field)).any())
 
 
 def _label(ax: Any, view: View, *, left: bool, bottom: bool) -> None:

@@ -15,7 +15,8 @@ import numpy as np
 import shapely
 import xarray as xr
 from cartopy.mpl.path import shapely_to_path
-from matplotlib.ticker import FixedLocator, FuncFormatter
+from cartopy.mpl.ticker import LatitudeFormatter, LongitudeFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 from pyproj.exceptions import CRSError
 
@@ -25,6 +26,7 @@ from sstcast.files import packaged
 from sstcast.geo import Box
 
 DEFAULT_PROJECTION = "PlateCarree"
+EXAMPLES = f"; for instance {DEFAULT_PROJECTION}, Robinson or LambertAzimuthalEqualArea"
 LAND, COAST = "0.62", "0.15"  # greys
 REGIONAL = 180  # degrees of longitude up to which a map is cut along its box; a wider one shows the globe
 OUTLINE_STEP = 0.5  # degrees between points of the outline, so that it bends with the projection
@@ -43,6 +45,11 @@ class View:
     name: str = DEFAULT_PROJECTION
 
     @cached_property
+    def degrees(self) -> ccrs.PlateCarree:
+        """The coordinates of all that is drawn: degrees east of the centre and north."""
+        return _degrees(_signed(self.box.centre))
+
+    @cached_property
     def projection(self) -> Any:
         """The projection, made for this box.
 
@@ -50,8 +57,8 @@ class View:
         """
         known = projections()
         if self.name not in known:
-            nearest = suggest(self.name, known)
-            raise SSTCastError(f"--projection {self.name}: cartopy has none of that name{nearest or _examples()}")
+            nearest = suggest(self.name, known) or EXAMPLES
+            raise SSTCastError(f"--projection {self.name}: cartopy has none of that name{nearest}")
         try:
             return _projection(self.name, self.box)
         except CRSError as error:
@@ -66,13 +73,18 @@ class View:
 
         Raises SSTCastError if that is nothing.
         """
-        box, projection = self.box, self.projection
-        outline = (_cut if self.regional else _rectangle)(projection, box)
-        if outline.is_empty:
-            raise SSTCastError(
-                f"--projection {self.name}: shows nothing of this region; choose another{_examples()}"
-            )
-        return outline
+        half, south, north = min((self.box.east - self.box.west) / 2, SEAM), self.box.south, self.box.north
+        if self.regional:
+            sides = shapely.box(-half, south, half, north)
+            shown = self.projection.project_geometry(shapely.segmentize(sides, OUTLINE_STEP), self.degrees)
+        else:
+            lon, lat = np.meshgrid(np.linspace(-half, half, 361), np.linspace(south, north, 181))
+            points = self.projection.transform_points(self.degrees, lon, lat)[..., :2].reshape(-1, 2)
+            cloud = shapely.MultiPoint(points[np.isfinite(points).all(-1)])
+            shown = cloud.envelope.intersection(self.projection.domain.envelope)
+        if shown.is_empty:
+            raise SSTCastError(f"--projection {self.name}: shows nothing of this region; choose another{EXAMPLES}")
+        return shown
 
     @property
     def regional(self) -> bool:
@@ -87,15 +99,9 @@ class View:
         return float(1 / np.cos(np.radians(self.box.middle)))
 
     @property
-    def bounds(self) -> tuple[float, float, float, float]:
-        """Left, right, bottom and top, in the projection's coordinates."""
-        left, bottom, right, top = self.outline.bounds
-        return left, right, bottom, top
-
-    @property
     def shape(self) -> float:
         """Height of the map over its width."""
-        left, right, bottom, top = self.bounds
+        left, bottom, right, top = self.outline.bounds
         return self.stretch * (top - bottom) / (right - left)
 
     def x(self, lon: NDArray[Any]) -> NDArray[Any]:
@@ -104,15 +110,13 @@ class View:
 
     def prepare(self, ax: Any) -> None:
         """Frame `ax` and draw land, and the coast above all fields."""
-        left, right, bottom, top = self.bounds
-        ax.set_xlim(left, right)
-        ax.set_ylim(bottom, top)
-        ax.set_aspect(self.stretch)
+        left, bottom, right, top = self.outline.bounds
+        ax.set(xlim=(left, right), ylim=(bottom, top), aspect=self.stretch)
         if self.regional:
             ax.set_boundary(shapely_to_path(self.outline))
-        land, crs = [_land(self.box)], degrees(self.box)
-        ax.add_geometries(land, crs=crs, facecolor=LAND, edgecolor="none", zorder=0.5)
-        ax.add_geometries(land, crs=crs, facecolor="none", edgecolor=COAST, linewidth=0.8, zorder=2)
+        land = [_land(self.box)]
+        ax.add_geometries(land, crs=self.degrees, facecolor=LAND, edgecolor="none", zorder=0.5)
+        ax.add_geometries(land, crs=self.degrees, facecolor="none", edgecolor=COAST, linewidth=0.8, zorder=2)
 
     def is_land(self, field: xr.DataArray) -> NDArray[np.bool_]:
         """Return which cells `[lat, lon]` of `field` have their centre on land."""
@@ -121,15 +125,14 @@ class View:
 
     def label(self, ax: Any, *, left: bool, bottom: bool, width: float) -> None:
         """Draw parallels and meridians, and their degrees on the sides asked for of a map `width` inches wide."""
-        box = self.box
-        most = max(3, min(5, int(width / INCHES_PER_LABEL)))
-        style = {"size": "small", "color": "0.1"}
+        box, east_west, style = self.box, LongitudeFormatter(), {"size": "small", "color": "0.1"}
+        round_degrees = MaxNLocator(max(3, min(5, int(width / INCHES_PER_LABEL))), steps=[1, 2, 3, 5, 10])
         ax.gridlines(
-            crs=degrees(box),
-            xlocs=FixedLocator([lon - box.centre for lon in ticks(box.west, box.east, most)]),
-            ylocs=FixedLocator(ticks(box.south, box.north, most)),
-            xformatter=FuncFormatter(lambda x, _: east_west(x + box.centre)),
-            yformatter=FuncFormatter(lambda y, _: north_south(y)),
+            crs=self.degrees,
+            xlocs=FixedLocator([lon - box.centre for lon in round_degrees.tick_values(box.west, box.east)]),
+            ylocs=FixedLocator(round_degrees.tick_values(box.south, box.north)),
+            xformatter=FuncFormatter(lambda x, _: east_west(_signed(x + box.centre))),
+            yformatter=LatitudeFormatter(),
             auto_inline=False,
             rotate_labels=False,
             draw_labels=["left"] * left + ["bottom"] * bottom,
@@ -160,37 +163,8 @@ def edges(centres: NDArray[Any]) -> NDArray[Any]:
     return np.append(centres - half, centres[-1] + half)
 
 
-def ticks(start: float, stop: float, most: int) -> list[float]:
-    """Return at most about `most` round degrees from `start` to `stop`."""
-    steps = (0.25, 0.5, 1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 180)
-    step = next(s for s in steps if (stop - start) / s <= most)
-    return [number * step for number in range(int(np.ceil(start / step)), int(np.floor(stop / step)) + 1)]
-
-
-def east_west(lon: float) -> str:
-    """Return a longitude of any convention as text."""
-    signed = _signed(lon)
-    if abs(signed) in (0, 180):
-        return f"{abs(signed):.0f}°"
-    return f"{abs(signed):g}°{'E' if signed > 0 else 'W'}"
-
-
-def north_south(lat: float) -> str:
-    """Return a latitude as text."""
-    return f"{abs(lat):g}°{'N' if lat > 0 else 'S' if lat < 0 else ''}"
-
-
 def _signed(lon: float) -> float:
     return (lon + 180) % 360 - 180
-
-
-def _examples() -> str:
-    return f"; for instance {DEFAULT_PROJECTION}, Robinson or LambertAzimuthalEqualArea"
-
-
-def degrees(box: Box) -> ccrs.PlateCarree:
-    """Return the coordinates of all that is drawn of a box: degrees east of its centre and north."""
-    return _degrees(_signed(box.centre))
 
 
 @cache  # cartopy keeps what it knows of every projection object it ever met
@@ -216,24 +190,8 @@ def _projection(name: str, box: Box) -> Any:
     }
     cls = projections()[name]
     if cls is ccrs.PlateCarree:
-        return degrees(box)
+        return _degrees(lon)
     return cls(**{key: value for key, value in given.items() if key in inspect.signature(cls).parameters})
-
-
-def _cut(projection: Any, box: Box) -> Any:
-    """Return what `projection` shows of `box`; empty if that is nothing."""
-    half = (box.east - box.west) / 2
-    sides = shapely.segmentize(shapely.box(-half, box.south, half, box.north), OUTLINE_STEP)
-    return projection.project_geometry(sides, degrees(box))
-
-
-def _rectangle(projection: Any, box: Box) -> Any:
-    """Return the rectangle about what `projection` shows of `box`; empty if that is nothing."""
-    half = min((box.east - box.west) / 2, SEAM)
-    lon, lat = np.meshgrid(np.linspace(-half, half, 361), np.linspace(box.south, box.north, 181))
-    points = projection.transform_points(degrees(box), lon, lat)[..., :2].reshape(-1, 2)
-    shown = shapely.MultiPoint(points[np.isfinite(points).all(-1)])
-    return shown.envelope.intersection(projection.domain.envelope)
 
 
 @cache
