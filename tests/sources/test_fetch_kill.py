@@ -83,10 +83,10 @@ def test_kill_at_any_moment(tmp_path: Path) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 160 kB, where mounting one is allowed."""
+    """A file system of 112 kB, where mounting one is allowed."""
     folder = tmp_path / "small"
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=160k", "tmpfs", str(folder)]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=112k", "tmpfs", str(folder)]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("not allowed to mount a file system")
     yield folder
@@ -94,7 +94,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_small_disk_fills_up(small_disk: Path, tmp_path: Path) -> None:
-    path, days = small_disk / "a.zarr", calendar("1990-03-03", 40 * BLOCK)
+    path, days = small_disk / "a.zarr", calendar("1990-03-03", 24 * BLOCK)
     with OisstServer(daily_files(days)) as server:
         with pytest.raises(SSTCastError, match=r"a\.zarr: no space left on its disk; free some"):
             fetch(request(server.url, path, days), str)
