@@ -2,9 +2,9 @@
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.features import ReadoutName
@@ -29,6 +29,7 @@ from sstcast.models import MODELS
 from sstcast.models.layers import CONVS
 from sstcast.models.positional_encodings import Positional
 
+EPOCHS = TypeAdapter(Annotated[int, Field(ge=0, le=10**9)])
 LONGEST_NAME = 100  # of a folder
 PRESETS = "configs/benchmarks"
 # Batches of graphs are of every size, and sums over many edges want single precision.
@@ -81,8 +82,11 @@ class BenchmarkConfig(Strict):
         if not isinstance(raw, dict) or "local_epochs" not in raw:
             return raw
         raw = dict(raw)
-        epochs = raw.pop("local_epochs")
-        return raw if epochs == 0 else raw | {"stages": {"local": epochs}}
+        try:
+            epochs = EPOCHS.validate_python(raw.pop("local_epochs"))
+        except ValidationError as error:
+            raise ValueError(f"local_epochs: {error.errors()[0]['msg']}") from None
+        return raw | {"stages": {"local": epochs}} if epochs else raw
 
     @property
     def folder(self) -> Path:

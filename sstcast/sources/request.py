@@ -61,8 +61,10 @@ class FetchRequest:
     @cached_property
     def box(self) -> Box:
         """The box wanted."""
+        if self.region is not None:
+            return Box.parse(self.region)
         source = find_source(self.source)
-        return Box.parse(self.region or source.region) if self.region or not source.box else source.box
+        return source.box or Box.parse(source.region)
 
     @property
     def path(self) -> Path:
