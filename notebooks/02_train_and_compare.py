@@ -52,7 +52,8 @@ COMMON = [
     "model.width=32",
     "model.layers=2",
     "training.epochs=3",
-    "training.windows_per_epoch=1000",
+    "training.windows_per_epoch=500",
+    "training.compile=false",
     "training.learning_rate=0.002",
 ]
 configs = [

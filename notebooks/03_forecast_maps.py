@@ -44,6 +44,7 @@ config = load_config(
         "model.width=32",
         "model.layers=2",
         "training.epochs=3",
+        "training.compile=false",
         "training.windows_per_epoch=1000",
         "training.learning_rate=0.002",
     ],

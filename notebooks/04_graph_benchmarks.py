@@ -18,17 +18,19 @@
 # passing cannot see, and how does one bring a data set of one's own?
 
 # %%
+import sys
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import networkx as nx
 import numpy as np
 import pandas as pd
-from sstcast.studies import wl
 
+sys.path.insert(0, "..")  # the studies lie beside the package, not in it
 from sstcast.benchmarks.config import load_benchmark
 from sstcast.benchmarks.run import run_benchmark
 from sstcast.benchmarks.table import dataset_lines
+from studies import wl
 
 # %% [markdown]
 # These are the data sets that `sstcast benchmark` knows by name; it says which raw files it wants, and where.
