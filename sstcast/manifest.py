@@ -58,7 +58,7 @@ def damage(store: Path) -> str | None:
 def check_manifest(store: Path, remedy: str) -> None:
     """Raise SSTCastError, naming the store and the `remedy`, if it is absent or not as it was written."""
     if not store.exists():
-        raise SSTCastError(f"{store}: not prepared yet; {remedy}")
+        raise SSTCastError(f"{store}: is not there; {remedy}")
     if found := damage(store):
         raise SSTCastError(f"{store}: {found}; {remedy}")
 

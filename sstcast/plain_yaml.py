@@ -1,6 +1,8 @@
 """YAML of plain values: text, numbers, dates, lists, and mappings whose keys are text and occur once."""
 
 import math
+from copy import deepcopy
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +36,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 def parse_yaml(text: str, where: str) -> Any:
     """Return what `text` says; raise SSTCastError, naming `where`, if it is not plain YAML."""
-    loader = None
     try:
-        loader = _Loader(text)
-        node = loader.get_single_node()
-        if node is None:
-            return None
-        _weigh(node, {}, 0)
-        return loader.construct_document(node)
+        return deepcopy(_parse(text))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         at = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
@@ -50,10 +46,20 @@ def parse_yaml(text: str, where: str) -> Any:
         detail = in_short(error)
     except RecursionError:
         detail = "nested too deeply"
-    finally:
-        if loader is not None:
-            loader.dispose()
     raise SSTCastError(f"{where}: not valid YAML ({shorten(detail)})")
+
+
+@lru_cache(maxsize=16)  # a command reads its run's configuration many times
+def _parse(text: str) -> Any:
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _weigh(node, {}, 0)
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
 
 
 _REMEDY = "name a YAML file such as configs/demo.yaml"

@@ -131,7 +131,7 @@ def test_preliminary_days_are_named(folder: Path, history: xr.DataArray) -> None
 
 
 def test_what_prepare_made_must_be_there(run_yaml: Path, history: xr.DataArray) -> None:
-    with pytest.raises(SSTCastError, match=r"small-\S+\.zarr: not prepared yet"):
+    with pytest.raises(SSTCastError, match=r"small-\S+\.zarr: is not there"):
         sstcast.load(make_run(load_config(run_yaml)).folder).forecast(history)
 
 
