@@ -85,8 +85,8 @@ def digests(sst: xr.DataArray) -> xr.DataArray:
 
 
 def digest_of(dataset: xr.Dataset) -> str:
-    """Return a hash of the values of a dataset's variables, but for its coordinates."""
-    names = sorted(map(str, dataset.data_vars))
+    """Return a hash of the values of a dataset and of where they lie; bounds follow from the latter."""
+    names = sorted(name for name in map(str, dataset.variables) if not name.endswith("_bnds"))
     return _sha256(b"".join(name.encode() + dataset[name].values.tobytes() for name in names))
 
 

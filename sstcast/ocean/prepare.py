@@ -40,7 +40,7 @@ from sstcast.ocean.progress import dask_progress
 from sstcast.ocean.reading import REMEDY, open_region, source_path
 
 DAYS_PER_CHUNK = 128
-LAYOUT = 4  # of the stores; part of every recipe
+LAYOUT = 5  # of the stores; part of every recipe
 
 Say = Callable[[str], object]
 Recipe = dict[str, Any]
