@@ -1,108 +1,36 @@
-"""Forecasts that need no network, fitted to the training days only."""
+"""The linear systems that every run is measured against, fitted to the days before its test days."""
 
 import numpy as np
+import torch
+import xarray as xr
 
-from sstcast.config import Region
-from sstcast.forecasting.predictor import Array, Predictor
-from sstcast.ocean.windows import Windows
+from sstcast.config import DataConfig
+from sstcast.forecasting.predictor import Array, Models, Predictor
+from sstcast.models import build_forecaster
+from sstcast.models.linear import LinearSystem
+from sstcast.ocean.windows import cut_windows
+from sstcast.training.fitting import fit
 
-
-class Baseline(Predictor):
-    """A predictor that is fitted to training windows; one that learns nothing from them needs no `fit`."""
-
-    def __init__(self, region: Region, train: Windows) -> None:
-        super().__init__(region, train.history, train.horizon)
-        self.fit(train)
-
-    def fit(self, train: Windows) -> None:
-        """Learn from the training windows."""
-
-
-class Climatology(Baseline):
-    """No anomaly."""
-
-    def members(self, past: Windows) -> Array:
-        """Return zeros."""
-        return np.zeros((1, past.starts, self.horizon, *past.values.shape[1:]), np.float32)
-
-
-class Persistence(Baseline):
-    """The anomaly of the last day of history, repeated."""
-
-    def members(self, past: Windows) -> Array:
-        """Repeat the last anomaly."""
-        last = spans(past.values.cpu().numpy(), self.history - 1, 1, past.starts)
-        return np.repeat(last, self.horizon, axis=1)[None]
-
-
-class DampedPersistence(Baseline):
-    """The last anomaly times one coefficient a lead: least squares without intercept over all training days."""
-
-    def fit(self, train: Windows) -> None:
-        """Fit the coefficients."""
-        values = train.values.cpu().numpy().reshape(len(train.values), -1)  # land, being 0, adds nothing
-        ahead = range(1, train.horizon + 1)
-        pairs = [(values[:-lead], values[lead:]) for lead in ahead]
-        self.coefficients = np.array([_dot(x, y) / _dot(x, x) for x, y in pairs], np.float32)
-
-    def members(self, past: Windows) -> Array:
-        """Damp the last anomaly."""
-        last = spans(past.values.cpu().numpy(), self.history - 1, 1, past.starts)
-        return (last * self.coefficients[:, None, None])[None]
-
-
-class Ridge(Baseline):
-    """One linear map from a cell's own history to all leads, pooled over ocean cells.
-
-    Fitted with `PENALTY` on every `STRIDE`-th training window, or fewer where that exceeds `MOST_ROWS`.
-    """
-
-    PENALTY = 10.0
-    STRIDE = 7
-    MOST_ROWS = 2_000_000
-    STARTS_AT_ONCE = 16
-
-    def fit(self, train: Windows) -> None:
-        """Solve the normal equations."""
-        values, ocean = (
-            train.values.cpu().numpy().reshape(len(train.values), -1),
-            train.ocean.cpu().numpy().ravel(),
-        )
-        stride = max(self.STRIDE, -(-train.starts * int(ocean.sum()) // self.MOST_ROWS))
-        starts = np.arange(0, train.starts, stride)
-        length = train.history + train.horizon
-        # The normal equations need sums over rows only, so memory holds a few windows of the record. Land is
-        # 0 and adds nothing to them.
-        gram, total = np.zeros((length, length)), np.zeros(length)
-        for part in np.array_split(starts, -(-len(starts) // self.STARTS_AT_ONCE)):
-            rows = values[part[:, None] + np.arange(length)].swapaxes(0, 1).reshape(length, -1)
-            gram += rows @ rows.T
-            total += rows.sum(1)
-        count = len(starts) * int(ocean.sum())
-        gram -= np.outer(total, total) / count  # of deviations from the mean: the constant is not penalised
-        past, ahead = slice(None, train.history), slice(train.history, None)
-        penalised = gram[past, past] + self.PENALTY * np.eye(train.history)
-        self.weights = np.linalg.solve(penalised, gram[past, ahead]).astype(np.float32)
-        self.constant = ((total[ahead] - total[past] @ self.weights) / count).astype(np.float32)
-
-    def members(self, past: Windows) -> Array:
-        """Apply the map to every cell."""
-        history = spans(past.values.cpu().numpy(), 0, self.history, past.starts)
-        forecast = np.einsum("shtn,hl->sltn", history, self.weights, optimize=True)
-        return (np.ascontiguousarray(forecast) + self.constant[:, None, None])[None]
-
-
-BASELINES: dict[str, type[Baseline]] = {
-    "climatology": Climatology,
-    "persistence": Persistence,
-    "damped persistence": DampedPersistence,
-    "ridge": Ridge,
+# What tables call them -> `model.name`.
+BASELINES = {
+    "climatology": "climatology",
+    "persistence": "persistence",
+    "damped persistence": "damped-persistence",
+    "ridge": "ridge",
+    "multiscale ridge": "multiscale-ridge",
 }
 
 
-def fit_baselines(region: Region, train: Windows) -> dict[str, Predictor]:
-    """Return the baselines by name, fitted to training windows of a region's tiles."""
-    return {name: kind(region, train) for name, kind in BASELINES.items()}
+def fit_baselines(data: DataConfig, anomalies: xr.Dataset) -> dict[str, Predictor]:
+    """Return the baselines by name, fitted to a run's prepared anomalies."""
+    train, validation = (cut_windows(anomalies, data, split, as_one=True) for split in ("train", "validation"))
+    baselines: dict[str, Predictor] = {}
+    for name, model_name in BASELINES.items():
+        model = build_forecaster(model_name, history=data.history, horizon=data.horizon, shape=train.shape)
+        assert isinstance(model, LinearSystem)
+        fit(model, train, validation)
+        baselines[name] = Models(data.box, data.history, data.horizon, [model], torch.device("cpu"))
+    return baselines
 
 
 def spans(values: Array, offset: int, length: int, starts: int) -> Array:
@@ -112,8 +40,3 @@ def spans(values: Array, offset: int, length: int, starts: int) -> Array:
     """
     days = values[offset : offset + starts + length - 1]
     return np.moveaxis(np.lib.stride_tricks.sliding_window_view(days, length, axis=0), -1, 1)
-
-
-def _dot(x: Array, y: Array) -> float:
-    """Return the sum of the products of `[T, n]`, by day first: in one go, single precision would not do."""
-    return float(np.einsum("tn,tn->t", x, y).sum(dtype=float))

@@ -2,6 +2,7 @@
 
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -11,17 +12,20 @@ from numpy.typing import NDArray
 from sstcast import __version__
 from sstcast.cf import describe, references
 from sstcast.config import DataConfig, Region
+from sstcast.errors import reading
 from sstcast.geo import from_tiles, tile_index
-from sstcast.models import build_forecaster
+from sstcast.models import build_forecaster, is_linear
+from sstcast.models.base import ForecastModel
+from sstcast.models.linear import LinearSystem
 from sstcast.ocean.anomalies import on_days
-from sstcast.ocean.windows import Windows, windows_of
+from sstcast.ocean.windows import Windows, whole, windows_of
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint, load_weights
 from sstcast.training.devices import choose_device
 
 Array = NDArray[np.float32]
 FIELD = ("init_time", "lead", "lat", "lon")
-AT_ONCE = 64  # windows a model is given
+AT_ONCE, VALUES_AT_ONCE = 64, 2**23  # windows a model is given, and values of their history
 
 
 class Predictor(ABC):
@@ -61,34 +65,53 @@ class Predictor(ABC):
         )
 
 
-class TrainedRun(Predictor):
-    """A run's model, or an ensemble's, at their best checkpoints; for another `region` than the run's if given."""
+class Models(Predictor):
+    """Models of one kind, each a member; linear systems see the whole region as one tile."""
 
-    def __init__(self, run: Run, region: Region | None = None) -> None:
-        data = run.config.data
-        super().__init__(region or data.box, data.history, data.horizon)
-        self.device = choose_device(run.config.training.device)
-        self.models = [self._load(member) for member in run.members]
+    def __init__(
+        self, region: Region, history: int, horizon: int, models: Sequence[ForecastModel], device: torch.device
+    ) -> None:
+        super().__init__(region, history, horizon)
+        self.models, self.device = [model.eval().to(device) for model in models], device
 
-    def _load(self, run: Run) -> torch.nn.Module:
-        config = run.config.model
-        model = build_forecaster(
-            config.name, history=self.history, horizon=self.horizon, shape=self.region.tile, **config.options
-        )
-        load_weights(model, load_checkpoint(run.best), run.best)
-        return model.eval().to(self.device)
+    def predict(self, anomalies: xr.Dataset) -> xr.DataArray:
+        """Forecast from every day that ends `history` days (see `Predictor.predict`)."""
+        if isinstance(self.models[0], LinearSystem):
+            self.region = whole(self.region, anomalies)
+        return super().predict(anomalies)
 
     @torch.no_grad()
     def members(self, past: Windows) -> Array:
         """Return every member's forecast."""
         past = past.to(self.device)
         tiles, nodes = past.values.shape[1:]
-        batches = torch.arange(len(past), device=self.device).split(AT_ONCE)
+        at_once = max(1, min(AT_ONCE, VALUES_AT_ONCE // (nodes * self.history)))
+        batches = torch.arange(len(past), device=self.device).split(at_once)
         members = np.empty((len(self.models), past.starts, self.horizon, tiles, nodes), np.float32)
         for member, model in zip(members, self.models, strict=True):
             out = torch.cat([model(b.history, b.graph).cpu() for b in map(past.batch, batches)])
             member[:] = out.reshape(past.starts, tiles, nodes, -1).permute(0, 3, 1, 2).numpy()
         return members
+
+
+class TrainedRun(Models):
+    """A run's model, or an ensemble's, at their best checkpoints; for another `region` than the run's if given."""
+
+    def __init__(self, run: Run, region: Region | None = None) -> None:
+        data, config = run.config.data, run.config.model
+        region = region or data.box
+        models = []
+        for member in run.members:
+            state, shape = load_checkpoint(member.best), region.tile
+            if is_linear(config.name):
+                with reading(member.best, "train again"):
+                    shape = (int(state["tile"][0]), int(state["tile"][1]))
+            model = build_forecaster(
+                config.name, history=data.history, horizon=data.horizon, shape=shape, **config.options
+            )
+            load_weights(model, state, member.best)
+            models.append(model)
+        super().__init__(region, data.history, data.horizon, models, choose_device(run.config.training.device))
 
 
 def axes(init_times: NDArray[np.datetime64], horizon: int, grid: xr.Dataset) -> xr.Dataset:

@@ -6,13 +6,14 @@ what it is given against them, so the class is the one place where an option is 
 
 import inspect
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from torch import nn
 
 from sstcast.config import suggest
 from sstcast.errors import SSTCastError, in_short
-from sstcast.models.base import Backbone, Forecaster, ForecastModel
+from sstcast.models.base import Backbone, Base, Forecaster, ForecastModel
+from sstcast.models.linear import LinearSystem, MultiscaleRidge
 from sstcast.models.options import check_memory, check_options, check_sizes
 
 
@@ -25,6 +26,15 @@ class Entry(NamedTuple):
 
 
 MODELS = {
+    "climatology": Entry("linear.Climatology", {}, "no anomaly"),
+    "persistence": Entry("linear.Persistence", {}, "the last day, repeated"),
+    "damped-persistence": Entry("linear.DampedPersistence", {}, "the last day times a coefficient a lead"),
+    "ridge": Entry("linear.Ridge", {}, "ridge regression on a cell's own history"),
+    "multiscale-ridge": Entry("linear.MultiscaleRidge", {}, "ridge regression on means over boxes around it too"),
+    "local-ridge": Entry("modes.LocalRidge", {}, "multiscale ridge, corrected by place from principal components"),
+    "lim": Entry(
+        "modes.LinearInverseModel", {}, "linear inverse model (10.1175/1520-0442(1995)008<1999:TOGOTS>2.0.CO;2)"
+    ),
     "mlp": Entry("mlp.TileMLP", {}, "perceptron over a whole tile"),
     "mlp-pointwise": Entry("mlp.PointwiseMLP", {}, "perceptron on each node alone"),
     "tfnet": Entry("tfnet.TFNet", {}, "TF-Net, turbulent flow by convolutions (arXiv:1911.08655)"),
@@ -70,26 +80,48 @@ def takes_graphs(name: str) -> bool:
     return issubclass(_class(name)[0], Backbone)
 
 
+def is_linear(name: str) -> bool:
+    """Whether the model called `name` is fitted in closed form, to the whole region as one tile."""
+    return issubclass(_class(name)[0], LinearSystem)
+
+
 def build_forecaster(
     name: str, *, history: int, horizon: int, shape: tuple[int, int], **options: Any
 ) -> ForecastModel:
     """Build a forecaster `(history [B, nodes, history], graph) -> [B, nodes, horizon]` for tiles of `shape`.
 
     A backbone gets an encoder and a head (`Forecaster`), whose further arguments are options too; a model that
-    is a forecaster by itself is told the sizes it asks for.
+    is a forecaster by itself is told the sizes it asks for. The option `base` says what a network's output is
+    added to: `persistence` (the last day), `linear` (a multiscale ridge, to be fitted first) or `none`.
     """
     cls, fixed = _class(name)
     check_sizes(options, f"model {name}")
     rows, cols = shape
     sizes = {"history": history, "horizon": horizon, "nodes": rows * cols, "rows": rows, "cols": cols}
-    if not issubclass(cls, Backbone):
-        return build_model(name, **options, **{key: sizes[key] for key in sizes.keys() & _parameters(cls).keys()})
-    around = {
-        key: p for key, p in _parameters(Forecaster).items() if key not in {"backbone", "history", "horizon"}
-    }
-    checked = check_options([*_parameters(cls).values(), *around.values()], fixed | options, f"model {name}")
-    forecaster = {key: checked.pop(key) for key in around}
-    return Forecaster(_build(cls, name, checked), history, horizon, **forecaster)
+    if issubclass(cls, LinearSystem):
+        return build_model(name, **options, **_asked_for(sizes, cls))
+    base = options.pop("base", cls.BASE if issubclass(cls, ForecastModel) else ForecastModel.BASE)
+    if base not in get_args(Base):
+        raise SSTCastError(
+            f"model.base: {base!r} is none of {', '.join(get_args(Base))}{suggest(str(base), get_args(Base))}"
+        )
+    if issubclass(cls, Backbone):
+        around = {
+            key: p for key, p in _parameters(Forecaster).items() if key not in {"backbone", "history", "horizon"}
+        }
+        checked = check_options([*_parameters(cls).values(), *around.values()], fixed | options, f"model {name}")
+        forecaster = {key: checked.pop(key) for key in around}
+        model: ForecastModel = Forecaster(_build(cls, name, checked), history, horizon, **forecaster)
+    else:
+        model = build_model(name, **options, **_asked_for(sizes, cls))
+    model.base = base
+    if base == "linear":
+        model.linear = MultiscaleRidge(history, horizon)
+    return model
+
+
+def _asked_for(sizes: dict[str, int], cls: type[nn.Module]) -> dict[str, int]:
+    return {key: sizes[key] for key in sizes.keys() & _parameters(cls).keys()}
 
 
 def _build(cls: type[nn.Module], name: str, options: dict[str, Any]) -> Any:

@@ -1,11 +1,15 @@
 """What every system is built of: `Backbone`, and `Forecaster` around it."""
 
+from typing import ClassVar, Literal
+
 import torch
 from torch import Tensor, nn
 
 from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import GEOGRAPHY, Graph
 from sstcast.models.positional_encodings import Positional, build_encoding
+
+Base = Literal["persistence", "linear", "none"]
 
 
 class Model(nn.Module):
@@ -46,19 +50,37 @@ class Backbone(Model):
 
 
 class ForecastModel(Model):
-    """Anything that maps `history [B, N, history]` on a graph to the standardised anomaly `[B, N, horizon]`."""
+    """Anything that maps `history [B, N, history]` on a graph to the standardised anomaly `[B, N, horizon]`.
+
+    A network gives the `change` from its `base`: the last day of history, what the `linear` system says, or 0.
+    """
+
+    BASE: ClassVar[Base] = "persistence"
+    base: Base
+    linear: nn.Module | None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.base, self.linear = self.BASE, None
 
     def forward(self, history: Tensor, graph: Graph) -> Tensor:
         """Forecast the coming days."""
+        change = self.change(history, graph)
+        if self.base == "none":
+            return change
+        return change + (history[..., -1:] if self.linear is None else self.linear(history, graph))
+
+    def change(self, history: Tensor, graph: Graph) -> Tensor:
+        """Return what is added to the base."""
         raise NotImplementedError
 
 
 class Forecaster(ForecastModel):
-    """History encoder -> backbone -> MLP head, which forecasts the change since the last day of history.
+    """History encoder -> backbone -> MLP head, which forecasts the change from the base.
 
-    So the network need not learn to repeat what it was given. The encoder and the head act on each node
-    alone, and the whole is as equivariant as its backbone; with `positional` a node also knows where it is
-    in the graph (see `positional_encodings`), and with `geography` where on the globe it is and when in the year.
+    So the network need not learn to repeat what it was given, or what a linear map knows. The encoder and the head
+    act on each node alone, and the whole is as equivariant as its backbone; with `positional` a node also knows
+    where it is in the graph (see `positional_encodings`), and with `geography` where on the globe and in the year.
     The head has one hidden layer of twice the width (Cai et al. 2023, D.4: 256 and 512).
     """
 
@@ -78,8 +100,8 @@ class Forecaster(ForecastModel):
         self.backbone = backbone
         self.head = nn.Sequential(nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, horizon))
 
-    def forward(self, history: Tensor, graph: Graph) -> Tensor:
-        """Forecast the coming days. Raises SSTCastError if the graph lacks the geography asked for."""
+    def change(self, history: Tensor, graph: Graph) -> Tensor:
+        """Return the change. Raises SSTCastError if the graph lacks the geography asked for."""
         x = self.encoder(history)
         if self.position is not None:
             x = x + self.position(graph)
@@ -87,4 +109,4 @@ class Forecaster(ForecastModel):
             if graph.geography is None:
                 raise SSTCastError("geography: these graphs do not say where they lie; set model.geography=false")
             x = x + self.geography(graph.geography)
-        return history[..., -1:] + self.head(self.backbone(x, graph))
+        return self.head(self.backbone(x, graph))

@@ -17,10 +17,10 @@ class TileMLP(ForecastModel):
         self.nodes, self.horizon = nodes, horizon
         self.net = nn.Sequential(nn.Linear(nodes * history, hidden), nn.ReLU(), nn.Linear(hidden, nodes * horizon))
 
-    def forward(self, history: Tensor, graph: Graph) -> Tensor:
+    def change(self, history: Tensor, graph: Graph) -> Tensor:
+        """Return the change."""
         x, _ = graph.dense(history)
-        change = self.net(x.flatten(1)).reshape(-1, self.nodes, self.horizon)
-        return history[..., -1:] + graph.sparse(change)
+        return graph.sparse(self.net(x.flatten(1)).reshape(-1, self.nodes, self.horizon))
 
 
 class PointwiseMLP(Backbone):

@@ -15,12 +15,16 @@ from sstcast.models.base import ForecastModel
 class TFNet(ForecastModel):
     """A tile of `rows` x `cols` nodes -> its next `horizon` days. Land is 0 on every day that the network sees.
 
+    It stands on nothing unless told to.
+
     `direct` decoding gives all days in one pass; `rollout` gives one, drops the oldest day for it and goes on.
     `filter_days` is the length of the temporal filter and `width` the number of channels of the first stage.
     Weights belong to places in a tile, so the model knows neither permutations nor graphs of another shape.
 
     Raises SSTCastError if the filter is longer than the history.
     """
+
+    BASE = "none"
 
     def __init__(
         self,
@@ -40,8 +44,14 @@ class TFNet(ForecastModel):
         self.split = FlowSplit(filter_days)
         self.net = FlowNet(history - filter_days + 1, horizon // self.passes, width)
 
-    def forward(self, history: Tensor, graph: Graph) -> Tensor:
-        """Forecast the coming days. Raises SSTCastError if the graph is not the size of a tile."""
+    def change(self, history: Tensor, graph: Graph) -> Tensor:
+        """Return the change.
+
+        Raises SSTCastError if the graph is not the size of a tile, or if a `rollout`, whose days become input,
+        stands on anything.
+        """
+        if self.passes > 1 and self.base != "none":
+            raise SSTCastError(f"model.base: tfnet's rollout forecasts no change from {self.base}; choose none")
         nodes, mask = graph.dense(history)
         if nodes.shape[1] != self.rows * self.cols:
             raise SSTCastError(

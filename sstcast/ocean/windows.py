@@ -14,6 +14,8 @@ from sstcast.geo import tile_index, to_tiles
 from sstcast.graphs.grid import GridGraph
 from sstcast.ocean.anomalies import YEAR
 
+DAYS_AT_ONCE = 512
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -86,14 +88,24 @@ class Windows:
         return Batch(window[..., : self.history], window[..., self.history :], ocean, graph)
 
 
-def cut_windows(anomalies: xr.Dataset, data: DataConfig, split: str) -> Windows:
+def whole(region: Region, field: xr.Dataset) -> Region:
+    """Return a region as one tile of all cells `lat`, `lon` of `field`."""
+    return region.model_copy(
+        update={"tile": (field.sizes["lat"], field.sizes["lon"]), "skip": (), "land_tiles": "keep"}
+    )
+
+
+def cut_windows(anomalies: xr.Dataset, data: DataConfig, split: str, as_one: bool = False) -> Windows:
     """Cut the windows of `split` (`train`, `validation` or `test`) out of the prepared anomalies.
+
+    Those of the region's tiles, or of the whole region `as_one` tile.
 
     Raises SSTCastError if the split is too short for even one.
     """
     first, last = getattr(data.splits, split)
     split_days = anomalies.sel(time=slice(str(first), str(last)))
-    windows = windows_of(split_days, data.box, data.history, data.horizon)
+    region = whole(data.box, anomalies) if as_one else data.box
+    windows = windows_of(split_days, region, data.history, data.horizon)
     if windows.starts < 1:
         days, needed = len(windows.values), data.history + data.horizon + 1
         raise SSTCastError(f"data.splits.{split}: {days} days; a window needs {needed}: lengthen it")
@@ -107,10 +119,13 @@ def windows_of(anomalies: xr.Dataset, region: Region, history: int, horizon: int
     """
     anomaly = anomalies["anomaly"]
     index = tile_index(region, anomaly.shape)
-    values = to_tiles(np.nan_to_num(anomaly.values), index)
+    values = np.empty((anomaly.sizes["time"], *index.shape), np.float32)
+    for start in range(0, len(values), DAYS_AT_ONCE):  # a copy of the whole record would not fit memory
+        days = slice(start, start + DAYS_AT_ONCE)
+        values[days] = to_tiles(np.nan_to_num(anomaly[days].values), index)
     ocean = to_tiles(anomalies["ocean_mask"].values, index)
     return Windows(
-        values=torch.from_numpy(np.ascontiguousarray(values)),
+        values=torch.from_numpy(values),
         ocean=torch.from_numpy(ocean),
         days=anomaly["time"].values,
         shape=region.tile,

@@ -20,7 +20,7 @@ def measure(run: Run, data: Verification) -> xr.Dataset:
     """
     limits = threshold(data.training(data.cube["sst"]))
     limit = on_days(limits, data.days).values - data.climatology
-    predictors = {MODEL: TrainedRun(run), **fit_baselines(data.data.box, data.train)}
+    predictors = {MODEL: TrainedRun(run), **fit_baselines(data.data, data.anomalies)}
     members = len(run.members)
     tables = Tables(data, list(predictors), members)
     parts = blocks(data.windows, members)

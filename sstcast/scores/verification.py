@@ -7,7 +7,6 @@ from functools import cached_property
 
 import dask.array as da
 import numpy as np
-import torch
 import xarray as xr
 from numpy.typing import NDArray
 
@@ -62,12 +61,6 @@ class Verification:
             )
         shape = (anomalies.sizes["lat"], anomalies.sizes["lon"])
         return cls(data, windows, anomalies, cube, tile_index(data.box, shape))
-
-    @property
-    def train(self) -> Windows:
-        """The training split, read anew each time: it is large and needed once."""
-        anomaly = self.training(self.anomalies["anomaly"])
-        return replace(self.windows, values=torch.from_numpy(anomaly.values), days=anomaly["time"].values)
 
     def training(self, field: xr.DataArray) -> xr.DataArray:
         """Read `field(time, lat, lon)` on the training days as `(time, tile, node)`, 0 on land, part by part."""

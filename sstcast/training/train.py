@@ -9,19 +9,25 @@ import torch
 from sstcast.config import RunConfig, load_config, parse_seeds
 from sstcast.errors import SSTCastError
 from sstcast.files import FIRST_PROCESS, alone
-from sstcast.models import build_forecaster
+from sstcast.models import build_forecaster, is_linear
 from sstcast.models.base import ForecastModel
+from sstcast.models.linear import LinearSystem
 from sstcast.ocean.identity import Record
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.ocean.windows import Windows, cut_windows
 from sstcast.runs import Run
+from sstcast.training.checkpoint import save_checkpoint, step_checkpoints
 from sstcast.training.devices import choose_device, start
 from sstcast.training.engine import Trainer
+from sstcast.training.fitting import fit
 from sstcast.training.forecasting import ForecastTask
 
 
 def train(config: RunConfig, windows: dict[str, Windows]) -> tuple[Run, bool]:
     """Fit `config.model` to `windows["train"]`, selecting by the error on `windows["validation"]`.
+
+    A linear system is solved for: what it chooses, it chooses on validation, and is then fitted to both. What a
+    network stands on has seen the training windows only, so that validation can tell when to stop.
 
     Returns the run and whether there was anything to do. A run that was interrupted goes on where it
     stopped: on a CPU to the same weights, bit by bit, that an undisturbed run ends with. Where another process
@@ -41,6 +47,16 @@ def train(config: RunConfig, windows: dict[str, Windows]) -> tuple[Run, bool]:
         if FIRST_PROCESS and not any(run.checkpoints.glob("*.pt")) and Record.read(run.folder) is None:
             Prepared.of(config.data).record().write(run.folder)
         check_data(run)
+        if isinstance(model, LinearSystem):
+            if run.best.exists():
+                return run, False
+            chosen = fit(model, windows["train"], windows["validation"])
+            save_checkpoint(
+                run.best, config, model=model.state_dict(), tile=list(windows["train"].shape), chosen=chosen
+            )
+            return run, True
+        if isinstance(model.linear, LinearSystem) and not step_checkpoints(run.checkpoints):
+            fit(model.linear, windows["train"], None)
         fabric = start(config.training)
         fabric.barrier()
         task = ForecastTask(windows, config.training, fabric)
@@ -116,7 +132,8 @@ def training_windows(config: RunConfig) -> dict[str, Windows]:
     """
     check_source(config.data)
     _, anomalies = Prepared.of(config.data).open()
-    return {split: cut_windows(anomalies, config.data, split) for split in ("train", "validation")}
+    as_one = is_linear(config.model.name)
+    return {split: cut_windows(anomalies, config.data, split, as_one) for split in ("train", "validation")}
 
 
 def forecaster(config: RunConfig, windows: Windows) -> ForecastModel:

@@ -1,0 +1,196 @@
+"""Systems fitted in closed form: no step is trained, and each takes seconds.
+
+All act on standardised anomalies, 0 on land, of one tile. `training.fitting` fits them to the windows of a run.
+"""
+
+from collections.abc import Callable, Iterable
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sstcast.graphs.graph import Graph
+from sstcast.graphs.grid import GridGraph
+from sstcast.models.base import ForecastModel
+
+# Given n, every n-th window of a split, in batches that have `history [B, N, history]`, `target [B, N, horizon]`,
+# `ocean [B, N]` and their `graph`.
+Samples = Callable[[int], Iterable[Any]]
+
+
+class LinearSystem(ForecastModel):
+    """A forecaster whose weights are buffers that `fit` finds, from windows `STRIDE` days apart."""
+
+    STRIDE = 7
+
+    def __init__(self, history: int, horizon: int) -> None:
+        super().__init__()
+        self.history, self.horizon = history, horizon
+
+    def fit(self, train: Samples, validation: Samples | None) -> dict[str, float]:
+        """Fit the weights to the training windows, with what is chosen chosen on those of validation.
+
+        What was chosen is then fitted again to both. Without `validation` the first choice is taken, and only the
+        training windows are used. Returns what was chosen by name.
+        """
+        return {}
+
+
+class Climatology(LinearSystem):
+    """No anomaly."""
+
+    def forward(self, history: Tensor, graph: Graph) -> Tensor:
+        return history.new_zeros(*history.shape[:-1], self.horizon)
+
+
+class Persistence(LinearSystem):
+    """The anomaly of the last day of history, repeated."""
+
+    def forward(self, history: Tensor, graph: Graph) -> Tensor:
+        return history[..., -1:].expand(*history.shape[:-1], self.horizon)
+
+
+class DampedPersistence(LinearSystem):
+    """The last anomaly times one coefficient a lead: least squares without intercept over the training windows."""
+
+    STRIDE = 1
+    damping: Tensor
+
+    def __init__(self, history: int, horizon: int) -> None:
+        super().__init__(history, horizon)
+        self.register_buffer("damping", torch.zeros(horizon))
+
+    def fit(self, train: Samples, validation: Samples | None) -> dict[str, float]:
+        """Fit the coefficients."""
+        self.damping.copy_(damping((s.history[..., -1:], s.target) for s in train(self.STRIDE)))
+        return {}
+
+    def forward(self, history: Tensor, graph: Graph) -> Tensor:
+        return history[..., -1:] * self.damping
+
+
+class Ridge(LinearSystem):
+    """One linear map from a cell's history to all leads, pooled over ocean cells; the constant is not penalised.
+
+    `BOXES` are the sides, in cells, of boxes around the cell over whose ocean the history is averaged too; 0 is
+    the whole tile. The penalty is the best of `PENALTIES` on validation.
+    """
+
+    BOXES: tuple[int, ...] = ()
+    PENALTIES: tuple[float, ...] = (10.0,)
+    weight: Tensor
+
+    def __init__(self, history: int, horizon: int) -> None:
+        super().__init__(history, horizon)
+        self.register_buffer("weight", torch.zeros((1 + len(self.BOXES)) * history + 1, horizon))
+
+    def inputs(self, history: Tensor, graph: Graph) -> Tensor:
+        """Return each node's history, those of the boxes around it, and 1: `[B, N, (1 + boxes) * history + 1]`.
+
+        All are 0 on land.
+        """
+        assert isinstance(graph, GridGraph)
+        ocean = graph.mask.unsqueeze(-1).to(history.dtype).expand_as(history[..., :1])
+        means = [box_means(history, graph, size) for size in self.BOXES]
+        return torch.cat([history, *means, ocean], dim=-1)
+
+    def forward(self, history: Tensor, graph: Graph) -> Tensor:
+        return self.inputs(history, graph) @ self.weight
+
+    def fit(self, train: Samples, validation: Samples | None) -> dict[str, float]:
+        """Solve the normal equations."""
+        sums = self._sums(train)
+        if validation is None or len(self.PENALTIES) == 1:
+            self.weight.copy_(sums.solve(self.PENALTIES[0]))
+            return {}
+        late = self._sums(validation)
+        penalty = min(self.PENALTIES, key=lambda p: late.error(sums.solve(p)))
+        self.weight.copy_((sums + late).solve(penalty))
+        return {"penalty": penalty}
+
+    def _sums(self, samples: Samples) -> "Sums":
+        sums = Sums(len(self.weight), self.horizon)
+        for sample in samples(self.STRIDE):
+            sums.add(self.inputs(sample.history, sample.graph).flatten(0, 1), sample.target.flatten(0, 1))
+        return sums
+
+
+class MultiscaleRidge(Ridge):
+    """Ridge regression that also sees means over the 3 x 3, 7 x 7 and 15 x 15 cells around, and over the tile."""
+
+    BOXES = (3, 7, 15, 0)
+    PENALTIES = (1e3, 1e2, 1e4, 1e5)
+
+
+class Sums:
+    """Sums over rows, of their products with each other and with what is to be forecast, for normal equations."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        self.gram = torch.zeros(inputs, inputs, dtype=torch.float64)
+        self.cross = torch.zeros(inputs, outputs, dtype=torch.float64)
+        self.squares = 0.0
+
+    def add(self, x: Tensor, y: Tensor) -> None:
+        """Take in rows `x [n, inputs]` and `y [n, outputs]`."""
+        self.gram += x.T @ x
+        self.cross += x.T @ y
+        self.squares += float(y.square().sum(dtype=torch.float64))
+
+    def __add__(self, other: "Sums") -> "Sums":
+        total = Sums(*self.cross.shape)
+        for sums in (self, other):
+            total.gram += sums.gram
+            total.cross += sums.cross
+            total.squares += sums.squares
+        return total
+
+    def solve(self, penalty: float) -> Tensor:
+        """Return the weights `[inputs, outputs]` of least squares with a penalty on all but the last input."""
+        diagonal = torch.full((len(self.gram),), penalty, dtype=torch.float64)
+        diagonal[-1] = 0
+        return torch.linalg.solve(self.gram + diagonal.diag(), self.cross)
+
+    def error(self, weight: Tensor) -> float:
+        """Return the summed squared error that `weight` has on these rows."""
+        explained = 2 * (weight * self.cross).sum() - (weight * (self.gram @ weight)).sum()
+        return self.squares - float(explained)
+
+
+def box_means(history: Tensor, graph: GridGraph, size: int) -> Tensor:
+    """Average `history [B, N, T]`, 0 on land, over the ocean of boxes of `size` x `size` cells around each node.
+
+    Boxes end at the tile's edge; a `size` of 0 is the whole tile. The mean is 0 on land.
+    """
+    shape, ocean = (graph.height, graph.width), graph.mask.unsqueeze(-1).to(history.dtype)
+    if size == 0:
+        return (history.sum(1) / ocean.sum(1).clamp(min=1)).unsqueeze(1) * ocean
+    sums, counts = (_box_sums(x.unflatten(1, shape), size).flatten(1, 2) for x in (history, ocean))
+    return sums * (ocean / counts.clamp(min=1))
+
+
+def _box_sums(field: Tensor, size: int) -> Tensor:
+    """Sum `[B, H, W, T]` over boxes: differences of cumulative sums, so the cost does not depend on the size."""
+    reach = size // 2
+    for dim in (1, 2):
+        total, cells = field.cumsum(dim), field.shape[dim]
+        inner = max(cells - reach, 0)
+        field = total.narrow(dim, cells - 1, 1).repeat_interleave(cells, dim)
+        field.narrow(dim, 0, inner).copy_(total.narrow(dim, cells - inner, inner))
+        beyond = max(inner - 1, 0)
+        field.narrow(dim, cells - beyond, beyond).sub_(total.narrow(dim, 0, beyond))
+    return field
+
+
+def damping(pairs: Iterable[tuple[Tensor, Tensor]]) -> Tensor:
+    """Return the coefficients `[horizon]` of least squares of `y [..., horizon]` on `x [..., 1]`."""
+    products, squares = torch.zeros(1, dtype=torch.float64), 0.0
+    for x, y in pairs:
+        products = products + (x * y).flatten(0, -2).sum(0, dtype=torch.float64)
+        squares += float(x.square().sum(dtype=torch.float64))
+    return products / max(squares, 1e-12)
+
+
+def both(first: Samples, second: Samples) -> Samples:
+    """Return the samples of two splits as those of one."""
+    return lambda stride: chain(first(stride), second(stride))

@@ -1,0 +1,202 @@
+"""Linear systems of principal components: a correction of the multiscale ridge by place, and the LIM."""
+
+from itertools import product
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.decomposition import PCA
+from torch import Tensor
+
+from sstcast.graphs.graph import Graph
+from sstcast.models.linear import LinearSystem, MultiscaleRidge, Samples, Sums, both
+
+Array = NDArray[np.float64]
+EOF_STRIDE = 3
+LARGEST_FIELD = 50_000_000  # values that EOFs are found in
+SEASON = slice(3, 5)  # sine and cosine of the time of year in a graph's geography
+
+
+class LocalRidge(MultiscaleRidge):
+    """A multiscale ridge, and on top of it a correction for each cell, from the leading principal components.
+
+    What the pooled map leaves is regressed, cell by cell and lead by lead, on the `MODES` leading components at
+    some `LAGS`, on the season, and on its products with the components of the last day, with a penalty as if all
+    were of unit variance. So the dynamics may differ from place to place.
+    """
+
+    MODES, LAGS = 20, (0, 3, 7, 14, 28, 41)
+    LOCAL_STRIDE = 5
+    LOCAL_PENALTIES = (1e4, 3e3, 3e4, 1e5)
+    patterns: Tensor
+    local: Tensor
+
+    def __init__(self, history: int, horizon: int, nodes: int) -> None:
+        super().__init__(history, horizon)
+        self.lags = [lag for lag in self.LAGS if lag < history]
+        self.modes = min(self.MODES, nodes)
+        self.register_buffer("patterns", torch.zeros(self.modes, nodes))
+        self.register_buffer("local", torch.zeros((len(self.lags) + 2) * self.modes + 3, nodes, horizon))
+
+    def forward(self, history: Tensor, graph: Graph) -> Tensor:
+        return super().forward(history, graph) + torch.tensordot(self.states(history, graph), self.local, 1)
+
+    def states(self, history: Tensor, graph: Graph) -> Tensor:
+        """Return what the correction is made from, and 1: `[B, states]`."""
+        assert graph.geography is not None
+        season = graph.geography[:, 0, SEASON]
+        components = [history[..., -1 - lag] @ self.patterns.T for lag in self.lags]
+        products = [components[0] * term[:, None] for term in season.unbind(1)]
+        return torch.cat([*components, season, *products, torch.ones_like(season[:, :1])], dim=1)
+
+    def fit(self, train: Samples, validation: Samples | None) -> dict[str, float]:
+        """Fit the ridge, then the correction to what it leaves."""
+        chosen, penalty = {}, self.LOCAL_PENALTIES[0]
+        if validation is not None:
+            super().fit(train, None)
+            self.patterns.copy_(eofs(train, self.modes))
+            early, late = self._rest(train), self._rest(validation)
+            penalty = min(self.LOCAL_PENALTIES, key=lambda p: late.error(solve_standardised(early, p)))
+            chosen = {"local_penalty": penalty}
+        chosen = super().fit(train, validation) | chosen
+        days = both(train, validation) if validation is not None else train
+        self.patterns.copy_(eofs(days, self.modes))
+        self.local.copy_(solve_standardised(self._rest(days), penalty).view_as(self.local))
+        return chosen
+
+    def _rest(self, samples: Samples) -> Sums:
+        sums = Sums(len(self.local), self.local[0].numel())
+        for sample in samples(self.LOCAL_STRIDE):
+            rest = (sample.target - super().forward(sample.history, sample.graph)) * sample.ocean[..., None]
+            sums.add(self.states(sample.history, sample.graph), rest.flatten(1))
+        return sums
+
+
+def solve_standardised(sums: Sums, penalty: float) -> Tensor:
+    """Solve for weights `[inputs, outputs]` with a penalty on inputs as if standardised; the last one is 1.
+
+    The outputs are means of 0: there is no intercept but that which centres the inputs.
+    """
+    count, total = sums.gram[-1, -1], sums.gram[:-1, -1]
+    mean = total / count
+    covariance = sums.gram[:-1, :-1] - torch.outer(total, mean)
+    deviation = (covariance.diagonal() / count).clamp(min=1e-12).sqrt()
+    gram = covariance / torch.outer(deviation, deviation) + penalty * torch.eye(len(mean), dtype=torch.float64)
+    cross = (sums.cross[:-1] - torch.outer(mean, sums.cross[-1])) / deviation[:, None]
+    weight = torch.linalg.solve(gram, cross) / deviation[:, None]
+    return torch.cat([weight, -(mean @ weight)[None]])
+
+
+class LinearInverseModel(LinearSystem):
+    """Linear inverse model (Penland and Sardeshmukh 1995): the leading EOFs obey a linear stochastic equation.
+
+    The propagator over some lag, `C(lag) C(0)^-1`, gives those of all leads as its powers. What the EOFs leave out
+    is damped, lead by lead. Lag and number of EOFs are the best of `LAGS` and `MODES` on validation.
+    """
+
+    MODES, LAGS = (20, 10, 30, 40), (7, 5, 10, 14, 21)
+    STRIDE = 3
+    patterns: Tensor
+    propagators: Tensor
+    damping: Tensor
+
+    def __init__(self, history: int, horizon: int, nodes: int) -> None:
+        super().__init__(history, horizon)
+        self.most = min(max(self.MODES), nodes)
+        self.register_buffer("patterns", torch.zeros(self.most, nodes))
+        self.register_buffer("propagators", torch.zeros(horizon, self.most, self.most))
+        self.register_buffer("damping", torch.zeros(horizon))
+
+    def forward(self, history: Tensor, graph: Graph) -> Tensor:
+        now = history[..., -1]
+        components = now @ self.patterns.T
+        rest = now - components @ self.patterns
+        modes = torch.einsum("lij,bj->bli", self.propagators, components)
+        return (modes @ self.patterns).transpose(1, 2) + rest[..., None] * self.damping
+
+    def fit(self, train: Samples, validation: Samples | None) -> dict[str, float]:
+        """Fit patterns, propagators and damping."""
+        lags = [lag for lag in self.LAGS if lag <= self.horizon] or [self.horizon]
+        counts = [count for count in self.MODES if count <= self.most] or [self.most]
+        chosen = counts[0], lags[0]
+        if validation is not None:
+            early, late = (self._moments(samples, train) for samples in (train, validation))
+            chosen = min(product(counts, lags), key=lambda pair: late.error(*early.propagate(*pair)))
+            train = both(train, validation)
+        propagators, damped = self._moments(train, train).propagate(*chosen)
+        count, _ = chosen
+        self.patterns[count:] = 0
+        self.propagators.zero_()
+        self.propagators[:, :count, :count] = torch.from_numpy(propagators)
+        self.damping.copy_(torch.from_numpy(damped))
+        return {"modes": chosen[0], "lag": chosen[1]}
+
+    def _moments(self, samples: Samples, train: Samples) -> "Moments":
+        if train is samples:
+            self.patterns.copy_(eofs(train, self.most))
+        moments = Moments(self.most, self.horizon)
+        for sample in samples(self.STRIDE):
+            moments.add(sample.history[..., -1], sample.target.transpose(1, 2), self.patterns)
+        return moments
+
+
+class Moments:
+    """Second moments, over some windows, of principal components and of what they leave out, at all leads.
+
+    As patterns are orthonormal, the error of any linear inverse model on these windows follows from them.
+    """
+
+    def __init__(self, modes: int, horizon: int) -> None:
+        self.now, self.later = np.zeros((modes, modes)), np.zeros((horizon, modes, modes))
+        self.of_later = np.zeros((horizon, modes))
+        self.all_now, self.all_later, self.all_of_later = 0.0, np.zeros(horizon), np.zeros(horizon)
+
+    def add(self, now: Tensor, later: Tensor, patterns: Tensor) -> None:
+        """Take in fields `now [B, N]` and `later [B, horizon, N]`."""
+        first, then = (now @ patterns.T).double().numpy(), (later @ patterns.T).double().numpy()
+        self.now += first.T @ first
+        self.later += np.einsum("bli,bj->lij", then, first, optimize=True)
+        self.of_later += (then**2).sum(0)
+        self.all_now += float(now.square().sum(dtype=torch.float64))
+        self.all_later += torch.einsum("bln,bn->l", later, now).double().numpy()
+        self.all_of_later += later.square().sum((0, 2), dtype=torch.float64).numpy()
+
+    def propagate(self, modes: int, lag: int) -> tuple[Array, Array]:
+        """Return propagators `[horizon, modes, modes]` and damping of the rest `[horizon]` by lead."""
+        inside = slice(modes)
+        values, vectors = np.linalg.eig(
+            self.later[lag - 1, inside, inside] @ np.linalg.inv(self.now[inside, inside])
+        )
+        leads = 1 + np.arange(len(self.later))
+        powers = values[None, :] ** (leads[:, None] / lag)
+        propagators = ((vectors * powers[:, None, :]) @ np.linalg.inv(vectors)).real
+        return propagators, self._outside(self.later, self.all_later, modes) / self._rest(modes)
+
+    def error(self, propagators: Array, damped: Array) -> float:
+        """Return the summed squared error of a linear inverse model on these windows."""
+        modes = propagators.shape[1]
+        inside = slice(modes)
+        within = self.of_later[:, inside].sum(1) - 2 * np.einsum(
+            "lij,lij->l", propagators, self.later[:, inside, inside]
+        )
+        within += np.einsum("lij,jk,lik->l", propagators, self.now[inside, inside], propagators, optimize=True)
+        without = self.all_of_later - self.of_later[:, inside].sum(1)
+        without += damped**2 * self._rest(modes) - 2 * damped * self._outside(self.later, self.all_later, modes)
+        return float((within + without).sum())
+
+    def _rest(self, modes: int) -> float:
+        return max(self.all_now - float(np.trace(self.now[:modes, :modes])), 1e-12)
+
+    @staticmethod
+    def _outside(of_modes: Array, of_all: Array, modes: int) -> Array:
+        return of_all - np.einsum("lii->l", of_modes[:, :modes, :modes])
+
+
+def eofs(samples: Samples, count: int) -> Tensor:
+    """Return the leading EOFs `[count, N]` of the last days of history, orthonormal, 0 on land."""
+    days = torch.cat([sample.history[..., -1] for sample in samples(EOF_STRIDE)])
+    thinned = days[:: max(1, days.numel() // LARGEST_FIELD)]
+    components = PCA(min(count, *thinned.shape), svd_solver="randomized", random_state=0).fit(thinned).components_
+    patterns = torch.zeros(count, days.shape[1])
+    patterns[: len(components)] = torch.from_numpy(components)
+    return patterns * thinned.any(0)  # on land they are not quite 0

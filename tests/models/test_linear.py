@@ -1,0 +1,291 @@
+"""Linear systems against plain NumPy, and what stands on them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import xarray as xr
+from scipy.ndimage import uniform_filter
+from scored_runs import configure
+
+from sstcast.config import RunConfig
+from sstcast.forecasting.predictor import TrainedRun
+from sstcast.models import MODELS, build_forecaster, is_linear
+from sstcast.models.linear import LinearSystem, Ridge, Sums
+from sstcast.models.modes import LinearInverseModel
+from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.windows import Windows, cut_windows, unit_vectors
+from sstcast.scores.verification import Verification
+from sstcast.training.fitting import fit, samples
+from sstcast.training.train import train, training_windows
+
+ROWS, COLS, HISTORY, HORIZON = 6, 9, 12, 5
+OCEAN = np.ones((ROWS, COLS), bool)
+OCEAN[2, 3:6] = OCEAN[0, 0] = False
+SHIPPED = Path(__file__).parents[2] / "data/sample/tasman_oisst_daily_1982_2016.nc"
+
+
+def windows_of(values: np.ndarray, ocean: np.ndarray, history: int, horizon: int, first: str) -> Windows:
+    """Make the windows of one tile from `values [T, rows, columns]`, NaN on land."""
+    days = np.datetime64(first, "ns") + np.arange(len(values)) * np.timedelta64(1, "D")
+    grid = xr.DataArray(
+        values, {"lat": np.arange(ocean.shape[0]), "lon": np.arange(ocean.shape[1])}, ("time", "lat", "lon")
+    )
+    return Windows(
+        torch.from_numpy(np.nan_to_num(values).astype(np.float32).reshape(len(values), 1, -1)),
+        torch.from_numpy(ocean.reshape(1, -1)),
+        days,
+        ocean.shape,
+        history,
+        horizon,
+        unit_vectors(grid, np.arange(ocean.size)[None]),
+    )
+
+
+@pytest.fixture(scope="module")
+def windows() -> tuple[Windows, Windows, Windows]:
+    """Red noise in time and space: training, validation and test days."""
+    random = np.random.default_rng(3)
+    field = np.zeros((900, ROWS, COLS))
+    for day in range(1, 900):
+        fresh = uniform_filter(random.normal(size=(ROWS, COLS)), 3, mode="nearest")
+        field[day] = 0.95 * uniform_filter(field[day - 1], 3, mode="nearest") + fresh
+    field[:, ~OCEAN] = np.nan
+    parts = np.split(field, [500, 700])
+    return tuple(  # type: ignore[return-value]
+        windows_of(part, OCEAN, HISTORY, HORIZON, first)
+        for part, first in zip(parts, ("2001-01-01", "2002-05-16", "2002-12-02"), strict=True)
+    )
+
+
+def system(name: str) -> LinearSystem:
+    model = build_forecaster(name, history=HISTORY, horizon=HORIZON, shape=(ROWS, COLS))
+    assert isinstance(model, LinearSystem)
+    return model
+
+
+def rows(windows: Windows, stride: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield what a multiscale ridge sees and what comes, cell by cell, in double precision."""
+    fields = windows.values.numpy().astype(float).reshape(-1, ROWS, COLS)
+    weight = OCEAN.astype(float)
+    channels = [fields]
+    for size in (3, 7, 15):
+        total = uniform_filter(fields, (0, size, size), mode="constant")
+        channels.append(total / uniform_filter(weight, size, mode="constant"))
+    channels.append(np.broadcast_to(fields[:, OCEAN].mean(1)[:, None, None], fields.shape))
+    for start in range(0, windows.starts, stride):
+        seen = [channel[start : start + HISTORY][:, OCEAN] for channel in channels]
+        x = np.concatenate([*seen, np.ones((1, OCEAN.sum()))]).T
+        yield x, fields[start + HISTORY : start + HISTORY + HORIZON][:, OCEAN].T
+
+
+def stacked(windows: Windows, stride: int) -> tuple[np.ndarray, np.ndarray]:
+    x, y = zip(*rows(windows, stride), strict=True)
+    return np.concatenate(x), np.concatenate(y)
+
+
+def predicted(model: LinearSystem, windows: Windows, stride: int = 1) -> np.ndarray:
+    """Forecast on ocean cells, `[starts, cells, horizon]`."""
+    with torch.no_grad():
+        out = [model(batch.history, batch.graph) for batch in samples(windows)(stride)]
+    return torch.cat(out).numpy()[:, OCEAN.ravel()]
+
+
+def test_multiscale_ridge_is_the_closed_form(windows: tuple[Windows, Windows, Windows]) -> None:
+    train, validation, test = windows
+    model = system("multiscale-ridge")
+    chosen = fit(model, train, validation)
+    (x, y), (late_x, late_y) = stacked(train, 7), stacked(validation, 7)
+
+    def weights(x: np.ndarray, y: np.ndarray, penalty: float) -> np.ndarray:
+        diagonal = np.append(np.full(x.shape[1] - 1, penalty), 0)
+        return np.linalg.solve(x.T @ x + np.diag(diagonal), x.T @ y)
+
+    error = {p: ((late_x @ weights(x, y, p) - late_y) ** 2).mean() for p in (1e2, 1e3, 1e4, 1e5)}
+    assert chosen == {"penalty": min(error, key=error.__getitem__)}
+    both = np.concatenate([x, late_x]), np.concatenate([y, late_y])
+    expected = np.stack([x @ weights(*both, chosen["penalty"]) for x, _ in rows(test, 1)])
+    np.testing.assert_allclose(predicted(model, test), expected, atol=2e-4)
+
+
+def test_sums_know_the_error_of_any_weights() -> None:
+    random = np.random.default_rng(0)
+    x, y = (torch.from_numpy(random.normal(size=(50, n)).astype(np.float32)) for n in (4, 3))
+    sums, weight = Sums(4, 3), torch.from_numpy(random.normal(size=(4, 3)))
+    sums.add(x[:20], y[:20])
+    rest = Sums(4, 3)
+    rest.add(x[20:], y[20:])
+    assert (sums + rest).error(weight) == pytest.approx(float((x.double() @ weight - y).square().sum()), rel=1e-5)
+
+
+def test_the_correction_is_a_regression_in_each_cell(windows: tuple[Windows, Windows, Windows]) -> None:
+    train, _, test = windows
+    model = system("local-ridge")
+    fit(model, train, None)
+    base = Ridge.forward
+    lags = [0, 3, 7]
+    patterns = model.patterns.double().numpy()
+    np.testing.assert_allclose(patterns @ patterns.T, np.eye(len(patterns)), atol=1e-5)
+
+    def states(windows: Windows, stride: int) -> np.ndarray:
+        now = np.arange(0, windows.starts, stride) + HISTORY - 1
+        flat = windows.values.numpy()[:, 0].astype(float) @ patterns.T
+        angle = 2 * np.pi / 365.2425 * (pd.DatetimeIndex(windows.days[now]).day_of_year.values - 1)
+        sine, cosine = np.sin(angle)[:, None], np.cos(angle)[:, None]
+        return np.concatenate(
+            [*(flat[now - lag] for lag in lags), sine, cosine, flat[now] * sine, flat[now] * cosine], 1
+        )
+
+    with torch.no_grad():
+        pairs = [(b.target, base(model, b.history, b.graph)) for b in samples(train)(5)]
+    rest = torch.cat([target - pooled for target, pooled in pairs]).numpy()[:, OCEAN.ravel()].astype(float)
+    x = states(train, 5)
+    mean, deviation = x.mean(0), x.std(0)
+    x = (x - mean) / deviation
+    weights = np.linalg.solve(x.T @ x + 1e4 * np.eye(x.shape[1]), x.T @ rest.reshape(len(x), -1))
+    with torch.no_grad():
+        pooled = torch.cat([base(model, b.history, b.graph) for b in samples(test)(1)]).numpy()[:, OCEAN.ravel()]
+    correction = ((states(test, 1) - mean) / deviation @ weights).reshape(pooled.shape)
+    np.testing.assert_allclose(predicted(model, test), pooled + correction, atol=2e-4)
+    assert abs(correction).max() > 0.01
+
+
+def test_a_linear_inverse_model_finds_the_propagator_and_its_own_error(
+    windows: tuple[Windows, Windows, Windows], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LinearInverseModel, "MODES", (4,))
+    train, validation, _ = windows
+    model = system("lim")
+    assert isinstance(model, LinearInverseModel)
+    chosen = fit(model, train, None)
+    assert chosen == {"modes": 4, "lag": 5}  # no lag is longer than the horizon
+    first, then = [], []
+    for batch in samples(train)(3):
+        first.append(batch.history[..., -1] @ model.patterns.T)
+        then.append(batch.target[..., 4] @ model.patterns.T)
+    x, y = (torch.cat(part).double().numpy() for part in (first, then))
+    propagator = (y.T @ x) @ np.linalg.inv(x.T @ x)
+    np.testing.assert_allclose(model.propagators[4], propagator, atol=1e-4)
+    one = model.propagators[0].double().numpy()
+    np.testing.assert_allclose(np.linalg.matrix_power(one, 5), propagator, atol=1e-4)
+    moments = model._moments(samples(validation), samples(train))
+    error = moments.error(model.propagators.double().numpy(), model.damping.double().numpy())
+    came = torch.cat([batch.target for batch in samples(validation)(3)]).numpy()[:, OCEAN.ravel()]
+    direct = ((predicted(model, validation, 3) - came) ** 2).sum(dtype=float)
+    assert error == pytest.approx(direct, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if is_linear(name)])
+def test_land_says_nothing_and_no_forecast_explodes(name: str, windows: tuple[Windows, Windows, Windows]) -> None:
+    train, validation, test = windows
+    model = system(name)
+    fit(model, train, validation)
+    batch = next(iter(samples(test)(1)))
+    with torch.no_grad():
+        out = model(batch.history, batch.graph)
+    assert not out[:, ~OCEAN.ravel()].any()
+    came = batch.target[:, OCEAN.ravel()]
+    assert float((out[:, OCEAN.ravel()] - came).square().mean()) < 2 * float(came.square().mean())
+
+
+def test_reference_of_one_fold_of_the_shipped_ocean() -> None:
+    """Mean squared errors of 1997-2000 in degC, computed independently, with training windows from 1984."""
+    sst = xr.open_dataset(SHIPPED, engine="netcdf4")["sst"][:, 1:31, 1:31].sel(time=slice("1982", "2000"))
+    days, ocean = sst.indexes["time"], sst.notnull().all("time").values
+    angle = 2 * np.pi / 365.25 * np.outer(days.day_of_year, [1, 2, 3])
+    season, known = np.hstack([np.ones((len(days), 1)), np.sin(angle), np.cos(angle)]), days.year < 1997
+    cells = sst.values[:, ocean].astype(float)
+    anomaly = cells - season @ np.linalg.lstsq(season[known], cells[known], rcond=None)[0]
+    scale = anomaly[known].std()
+    field = np.full(sst.shape, np.nan)
+    field[:, ocean] = anomaly / scale
+
+    def between(first: int, last: int) -> Windows:
+        years = (days.year >= first) & (days.year <= last)
+        return windows_of(field[years], ocean, 42, 28, f"{first}-01-01")
+
+    train, validation, test = between(1984, 1994), between(1995, 1996), between(1997, 2000)
+    for name, expected in {
+        "climatology": 1.1498,
+        "persistence": 0.7115,
+        "multiscale-ridge": 0.5860,
+    }.items():
+        model = build_forecaster(name, history=42, horizon=28, shape=ocean.shape)
+        assert isinstance(model, LinearSystem)
+        fit(model, train, validation)
+        total, count = 0.0, 0
+        with torch.no_grad():
+            for batch in samples(test)(3):
+                error = ((model(batch.history, batch.graph) - batch.target) * scale)[:, ocean.ravel()]
+                total, count = total + float(error.double().square().sum()), count + error.numel()
+        assert total / count == pytest.approx(expected, rel=0.005), name
+
+
+@pytest.fixture
+def config(tmp_path: Path, sst_file: Path) -> RunConfig:
+    config = configure(tmp_path, sst_file)
+    prepare(config.data, say=lambda line: None)
+    return config
+
+
+@pytest.mark.parametrize("name", ["mpnn", "mlp", "tfnet"])
+def test_a_network_that_says_nothing_is_its_linear_base(config: RunConfig, name: str) -> None:
+    options = {"mpnn": {"width": 8, "layers": 1}, "mlp": {"hidden": 8}, "tfnet": {"width": 4}}[name]
+    windows = training_windows(config)
+    base = build_forecaster("multiscale-ridge", history=10, horizon=8, shape=windows["train"].shape)
+    net = build_forecaster(name, history=10, horizon=8, shape=windows["train"].shape, base="linear", **options)
+    assert isinstance(base, LinearSystem)
+    assert isinstance(net.linear, LinearSystem)
+    for model in (base, net.linear):
+        fit(model, windows["train"], None)
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.zero_()
+        batch = windows["validation"].batch(torch.arange(7))
+        torch.testing.assert_close(
+            net.eval()(batch.history, batch.graph), base(batch.history, batch.graph), rtol=0, atol=0
+        )
+
+
+def test_a_base_is_saved_with_the_run_and_not_fitted_again(config: RunConfig) -> None:
+    model = config.model.model_copy(update={"base": "linear"})
+    training = config.training.model_copy(update={"epochs": 1, "compile": False, "windows_per_epoch": 20})
+    config = config.model_copy(update={"model": model, "training": training})
+    windows = training_windows(config)
+    run, _ = train(config, windows)
+    (loaded,) = TrainedRun(run).models
+    fresh = build_forecaster("multiscale-ridge", history=10, horizon=8, shape=windows["train"].shape)
+    assert isinstance(fresh, LinearSystem)
+    assert isinstance(loaded.linear, Ridge)
+    fit(fresh, windows["train"], None)
+    torch.testing.assert_close(loaded.linear.weight, fresh.weight, rtol=0, atol=0)
+    assert train(config, windows) == (run, False)
+
+
+@pytest.mark.parametrize("name", ["ridge", "multiscale-ridge", "local-ridge", "lim"])
+def test_a_linear_run_forecasts_like_its_model(config: RunConfig, name: str) -> None:
+    config = config.model_copy(update={"model": config.model.model_validate({"name": name})})
+    windows = training_windows(config)
+    run, new = train(config, windows)
+    assert new
+    assert train(config, windows) == (run, False)
+    data = Verification.of(run)
+    model = build_forecaster(name, history=10, horizon=8, shape=windows["train"].shape)
+    assert isinstance(model, LinearSystem)
+    fit(model, windows["train"], windows["validation"])
+    test = cut_windows(Prepared.of(config.data).open()[1], config.data, "test", as_one=True)
+    with torch.no_grad():
+        batch = test.batch(torch.tensor([5]))
+        expected = model(batch.history, batch.graph)[0].T.reshape(8, *test.shape)
+    found = TrainedRun(run).predict(data.histories(slice(5, 6)))[0, 0].values
+    ocean = batch.ocean[0].reshape(test.shape).numpy()
+    np.testing.assert_allclose(found[:, ocean], expected.numpy()[:, ocean], atol=1e-5)
+
+
+def test_only_known_bases(config: RunConfig) -> None:
+    with pytest.raises(Exception, match=r"model\.base: 'liner' is none of .*did you mean 'linear'"):
+        build_forecaster("mpnn", history=10, horizon=8, shape=(4, 4), base="liner")
