@@ -297,6 +297,23 @@ def evaluate(
 
 
 @app.command()
+def combine(
+    runs: Runs,
+    name: Annotated[str, typer.Option(help="The new run's; its folder lies beside the first run's.")],
+) -> None:
+    """Average runs of one ocean, with the weights that suit their validation days best."""
+    from sstcast.pages.text import open_console, print_sheet, weights
+    from sstcast.runs import Run
+    from sstcast.scores.combine import combine
+
+    if not name or Path(name).name != name:
+        raise SSTCastError(f"--name {name}: give a name, not a path")
+    first = runs[0] if runs[0].name else runs[0].resolve()
+    run = combine([Run(folder) for folder in runs], first.parent / name)
+    print_sheet(open_console(), weights(run))
+
+
+@app.command()
 def leaderboard(
     folder: Annotated[Path, typer.Argument(help="A folder of runs; the table is kept there too.")] = Path("runs"),
 ) -> None:

@@ -12,8 +12,9 @@ from sstcast import __version__
 from sstcast.cf import CONVENTIONS
 from sstcast.config import DataConfig, Region, RunConfig
 from sstcast.errors import SSTCastError
+from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.history import Normals, checked, in_words
-from sstcast.forecasting.predictor import Predictor, TrainedRun, described, in_degrees, region_name
+from sstcast.forecasting.predictor import Predictor, described, in_degrees, region_name
 from sstcast.geo import Box
 from sstcast.models import build_forecaster
 from sstcast.models.base import Forecaster
@@ -45,7 +46,7 @@ class LoadedRun:
     @cached_property
     def predictor(self) -> Predictor:
         """The models of the run's members, at home in the region."""
-        return TrainedRun(self.run, self.data.box)
+        return predictor_of(self.run, self.data.box)
 
     def recipe(self, history: xr.DataArray) -> str:
         """Return, as JSON, what determines the forecast from `history`: equal recipes, equal forecasts."""

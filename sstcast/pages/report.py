@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
 from rich.console import Console
 from rich.progress import track
 
@@ -106,7 +105,7 @@ def _sections(results: Results) -> list[Section]:
             else:
                 section.charts.append(Image(svg_uri(figure), alt, caption))
     sections["cases"].motion = _animation(results)
-    sections["configuration"].source = yaml.safe_dump(results.run.config.model_dump(mode="json"), sort_keys=False)
+    sections["configuration"].source = results.run.config_file.read_text(encoding="utf-8")
     return [s for s in sections.values() if s.tables or s.charts or s.maps or s.source]
 
 
@@ -118,7 +117,8 @@ def _tables(results: Results) -> dict[str, list[Sheet]]:
     return {
         "data": [_data(run, metrics)],
         "training": [
-            Sheet("Trained", header, [(name, [row[key] for key in header]) for name, row in trained.items()])
+            Sheet("Trained", header, [(name, [row[key] for key in header]) for name, row in trained.items()]),
+            *([text.weights(run.trained)] if run.trained.parts else []),
         ],
         "scores": [
             text.overall(metrics, label),

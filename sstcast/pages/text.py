@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from sstcast.errors import printable
+from sstcast.forecasting.combination import load_combination
+from sstcast.runs import Run
 from sstcast.scores.comparison import SEASONS
 from sstcast.scores.summary import columns
 from sstcast.scores.tables import DEGREES, MODEL, REGION
@@ -145,6 +147,15 @@ def ensemble(metrics: Scores) -> list[Sheet]:
     names = {"crps": "CRPS", "crps_fair": "fair CRPS", "spread": "spread", "spread_skill": "spread / error"}
     cells = [_number(metrics["ensemble"][name]) for name in names]
     return [Sheet("Ensemble, all leads, °C", list(names.values()), [(f"{metrics['members']} members", cells)])]
+
+
+def weights(run: Run) -> Sheet:
+    """The weights of a combination's parts by lead week."""
+    found = load_combination(run)
+    names = ["/".join(step for step in part.run.parts if step != "..") for part in run.parts]
+    rows = [(name, [_number(weight) for weight in row]) for name, row in zip(names, found.T, strict=True)]
+    header = [f"week {1 + week}" for week in range(len(found))]
+    return Sheet(f"Weights of {run.folder.name} by lead week", header, rows)
 
 
 def week_ends(horizon: int) -> list[int]:

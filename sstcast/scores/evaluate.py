@@ -1,6 +1,5 @@
 """The verb `evaluate`: score a run on its test days beside the baselines."""
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +54,8 @@ def evaluate(run: Run) -> tuple[dict[str, Any], bool]:
     """
     if Prepared.of(run.config.data).exist:
         check_data(run)
-    digest = hashlib.sha256(b"".join(member.best.read_bytes() for member in run.members)).hexdigest()
+    run.trained.open_parts()
+    digest = run.digest
     if (known := _known(run, digest)) is not None:
         return known, False
     with alone(run.forecasts):
