@@ -282,14 +282,21 @@ def evaluate(
     against: Annotated[
         str, typer.Option(help="The reference: persistence, damped, climatology, ridge, or another run's folder.")
     ] = "persistence",
+    source: Annotated[
+        str | None, typer.Option(help="Another ocean than the run's: a file, a folder or a store.", metavar="FILE")
+    ] = None,
+    region: Annotated[str | None, typer.Option(help="Another than the run's: a name or W,E,S,N.")] = None,
 ) -> None:
-    """Score runs on their test days beside the baselines."""
+    """Score runs on their test days beside the baselines, or on another ocean, in RUN/elsewhere-NAME."""
+    from sstcast.forecasting.elsewhere import run_elsewhere
     from sstcast.pages.text import print_metrics
     from sstcast.runs import Run
     from sstcast.scores.evaluate import compare, evaluate, reference
 
     other = reference(against)
     for run in [Run.open(folder) for folder in runs]:
+        if source is not None or region is not None:
+            run = run_elsewhere(run, source, region)
         comparison = compare(run, other) if isinstance(other, Run) else None
         metrics, new = evaluate(run)
         print_metrics(metrics, run.folder.name, other.folder.name if isinstance(other, Run) else other, comparison)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sstcast import __version__
 from sstcast.cf import describe, references
-from sstcast.config import DataConfig, Region
+from sstcast.config import DataConfig, Region, RunConfig
 from sstcast.geo import from_tiles, tile_index
 from sstcast.models import build_forecaster
 from sstcast.ocean.anomalies import on_days
@@ -133,7 +133,7 @@ def described(fields: xr.Dataset, run: Run, source: str, **attributes: str) -> x
 
     Args:
         fields: some of those that `in_degrees` returns.
-        source: title of the data that the run was trained on.
+        source: title of the run's data.
         attributes: of the dataset, besides those that follow from the run.
     """
     config, count = run.config, len(run.members)
@@ -150,13 +150,23 @@ def described(fields: xr.Dataset, run: Run, source: str, **attributes: str) -> x
         {name: text for name, text in names.items() if name in fields},
         summary=f"Daily sea surface temperature, forecast up to {fields.sizes['lead']} days ahead; "
         "init_time is the last day of history, lead counts days after it; NaN on land",
-        source=f"sstcast {__version__}, model {config.model.name}, {members}, trained on {source} of {train}, "
-        f"region {region_name(config.data)}",
+        source=f"sstcast {__version__}, model {config.model.name}, {members}, trained on "
+        f"{trained_elsewhere(config) or origin(config.data, source)}",
         model=json.dumps(config.model.model_dump(mode="json")),
         code_version=__version__,
         **references(source, config.data.protocol),
         **attributes,
     )
+
+
+def trained_elsewhere(config: RunConfig) -> str | None:
+    """Say on what a model was trained that forecasts another ocean; None of a run where it was trained."""
+    return None if config.trained_on is None else origin(config.trained_on, config.trained_on.source)
+
+
+def origin(data: DataConfig, source: str) -> str:
+    """Name the training days of a source."""
+    return f"{source} of {'..'.join(map(str, data.splits.train))}, region {region_name(data)}"
 
 
 def region_name(data: DataConfig) -> str:

@@ -45,7 +45,7 @@ def print_metrics(
     first, last = metrics["test"]
     console = open_console()
     console.print(
-        f"{printable(label)}: {metrics['model']}, {metrics['protocol']} protocol, {metrics['forecasts']} "
+        f"{printable(label)}: {system(metrics)}, {metrics['protocol']} protocol, {metrics['forecasts']} "
         f"forecasts of {metrics['ocean_cells']} ocean cells, {first} to {last}",
         soft_wrap=True,
     )
@@ -60,6 +60,13 @@ def print_metrics(
     ]
     for sheet in sheets:
         print_sheet(console, sheet, bold=label)
+
+
+def system(metrics: Scores) -> str:
+    """Name the model, an ensemble's members, and what it was trained on if that is another ocean."""
+    members = f" (ensemble of {metrics['members']})" if metrics["members"] > 1 else ""
+    origin = metrics.get("trained_on")
+    return f"{metrics['model']}{members}" + (f", trained on {printable(origin)}" if origin else "")
 
 
 def overall(metrics: Scores, label: str) -> Sheet:

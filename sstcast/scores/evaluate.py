@@ -11,6 +11,7 @@ from sstcast.config import suggest
 from sstcast.errors import SSTCastError
 from sstcast.files import alone
 from sstcast.forecasting.baselines import BASELINES
+from sstcast.forecasting.predictor import trained_elsewhere
 from sstcast.manifest import check_manifest
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
@@ -92,6 +93,7 @@ def _evaluate(run: Run, digest: str) -> dict[str, Any]:
         "layout": LAYOUT,
         "checkpoint": digest,
         "model": run.config.model.name,
+        "trained_on": trained_elsewhere(run.config),
         "members": len(run.members),
         "source": data.cube.attrs["source"],
         "data": Prepared.of(config).record().model_dump(),
