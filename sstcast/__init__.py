@@ -26,6 +26,7 @@ __all__ = [
     "SSTCastError",
     "benchmark",
     "build_forecaster",
+    "combine",
     "evaluate",
     "forecast",
     "load",
@@ -176,8 +177,42 @@ def train(config: "RunConfig | Path | str") -> "Run":
     return train(config, training_windows(config))[0]
 
 
-def evaluate(run: "Run | Path | str") -> dict[str, Any]:
+def combine(runs: "Sequence[Run | Path | str]", folder: Path | str) -> "Run":
+    """Make the run that forecasts the weighted mean of several, with weights fitted to their validation days.
+
+    Args:
+        runs: two or more that were trained on the same days of the same ocean.
+        folder: of the new run, for instance `runs/both`; its last part is its name.
+
+    Returns:
+        The run, which `evaluate`, `load` and `forecast` take like any other.
+
+    Raises:
+        SSTCastError: the runs do not go together, one is not trained, or the folder holds something else.
+
+    Source:
+        Granger and Ramanathan (1984), J. Forecast. 3, 197-204, with weights that are not negative and sum to 1.
+
+    Example:
+        >>> other = sstcast.train(sstcast.load_config("my.yaml", ["name=other", "training.seed=1"]))
+        epoch 1: train ...
+        >>> sstcast.combine([run, other], "runs/both").config.model.name
+        'combination'
+    """
+    from sstcast.scores.combine import combine
+
+    return combine([_run(run) for run in runs], Path(folder), say=_quiet)
+
+
+def evaluate(
+    run: "Run | Path | str", source: Path | str | None = None, region: str | None = None
+) -> dict[str, Any]:
     """Forecast the run's test days and score them beside the baselines.
+
+    Args:
+        run: its folder.
+        source: another ocean to score it on; the scores are then kept in `elsewhere-NAME` in its folder.
+        region: another one than the run's, likewise: a name in `configs/regions.yaml` or `W,E,S,N` in degrees.
 
     Returns:
         What `metrics.json` holds (`docs/evaluation.md`), errors in degC and in standardised units.
@@ -193,9 +228,13 @@ def evaluate(run: "Run | Path | str") -> dict[str, Any]:
         >>> metrics["scores"]["model"]["degC"]["rmse"] > 0
         True
     """
+    from sstcast.forecasting.elsewhere import run_elsewhere
     from sstcast.scores.evaluate import evaluate
 
-    return evaluate(_run(run))[0]
+    run = _run(run)
+    if source is not None or region is not None:
+        run = run_elsewhere(run, None if source is None else str(source), region, say=_quiet)
+    return evaluate(run)[0]
 
 
 def load(run: "Run | Path | str", region: str | None = None) -> "LoadedRun":

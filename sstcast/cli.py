@@ -282,18 +282,42 @@ def evaluate(
     against: Annotated[
         str, typer.Option(help="The reference: persistence, damped, climatology, ridge, or another run's folder.")
     ] = "persistence",
+    source: Annotated[
+        str | None, typer.Option(help="Another ocean than the run's: a file, a folder or a store.", metavar="FILE")
+    ] = None,
+    region: Annotated[str | None, typer.Option(help="Another than the run's: a name or W,E,S,N.")] = None,
 ) -> None:
-    """Score runs on their test days beside the baselines."""
+    """Score runs on their test days beside the baselines, or on another ocean, in RUN/elsewhere-NAME."""
+    from sstcast.forecasting.elsewhere import run_elsewhere
     from sstcast.pages.text import print_metrics
     from sstcast.runs import Run
     from sstcast.scores.evaluate import compare, evaluate, reference
 
     other = reference(against)
     for run in [Run.open(folder) for folder in runs]:
+        if source is not None or region is not None:
+            run = run_elsewhere(run, source, region)
         comparison = compare(run, other) if isinstance(other, Run) else None
         metrics, new = evaluate(run)
         print_metrics(metrics, run.folder.name, other.folder.name if isinstance(other, Run) else other, comparison)
         print(f"{run.metrics}: {'written' if new else 'nothing to do'}")
+
+
+@app.command()
+def combine(
+    runs: Runs,
+    name: Annotated[str, typer.Option(help="The new run's; its folder lies beside the first run's.")],
+) -> None:
+    """Average runs of one ocean, with the weights that suit their validation days best."""
+    from sstcast.pages.text import open_console, print_sheet, weights
+    from sstcast.runs import Run
+    from sstcast.scores.combine import combine
+
+    if not name or Path(name).name != name:
+        raise SSTCastError(f"--name {name}: give a name, not a path")
+    first = runs[0] if runs[0].name else runs[0].resolve()
+    run = combine([Run(folder) for folder in runs], first.parent / name)
+    print_sheet(open_console(), weights(run))
 
 
 @app.command()

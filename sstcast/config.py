@@ -225,14 +225,22 @@ class ModelConfig(BaseModel):
         return dict(self.model_extra or {})
 
 
+COMBINATION = "combination"  # `model.name` of what `sstcast combine` makes
+
+
 class RunConfig(Strict):
-    """One run: what `sstcast train` reads."""
+    """One run: what `sstcast train` reads.
+
+    `trained_on` is written by `sstcast evaluate` alone: the data that a model was trained on which is scored on
+    other `data`.
+    """
 
     name: str = Field(pattern=FOLDER_NAME, max_length=100)
     runs: Folder = Path("runs")
     data: DataConfig
     model: ModelConfig
     training: TrainingConfig = TrainingConfig()
+    trained_on: DataConfig | None = None
 
     @property
     def folder(self) -> Path:
@@ -296,9 +304,10 @@ def load_region(name: str) -> Region:
     return validate(Region, regions[name], f"{path.name}: {name}")
 
 
-def save_config(config: BaseModel, path: Path) -> None:
-    """Write the resolved configuration, every default spelled out."""
-    path.write_text(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False), encoding="utf-8")
+def save_config(config: BaseModel, path: Path, without: set[str] | None = None) -> None:
+    """Write the resolved configuration, every default spelled out, but for the sections `without`."""
+    plain = config.model_dump(mode="json", exclude=without)
+    path.write_text(yaml.safe_dump(plain, sort_keys=False), encoding="utf-8")
 
 
 def read_config(path: Path) -> dict[str, Any]:

@@ -15,23 +15,45 @@ runs/NAME/
 
 An ensemble's folder holds its members, `seed-0/`, `seed-1/`, ..., each a run with a configuration, history and
 checkpoints of its own, in place of the last two; all else is the ensemble's.
+
+A combination's configuration names the runs that are its parts, and best.pt holds their weights in it.
+
+RUN/elsewhere-NAME/ holds what was made of a run on another ocean: all of the above but history and checkpoints,
+which are the run's.
 """
 
 import datetime as dt
+import hashlib
 import importlib.metadata
 import json
+import os
 import platform
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from sstcast import __version__
-from sstcast.config import RunConfig, Strict, load_config, read_config, save_config, validate
+from sstcast.config import COMBINATION, RunConfig, Strict, load_config, read_config, save_config, validate
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic
+
+ELSEWHERE = "elsewhere-"  # begins the name of a folder for a run on another ocean
+
+
+class Part(Strict):
+    """A run that a combination is made of: its folder, seen from the combination's, and its `digest`."""
+
+    run: Path
+    checkpoints: str
+
+
+class Parts(Strict):
+    """The options of a combination."""
+
+    parts: list[Part] = Field(min_length=2)
 
 
 class Record(Strict):
@@ -84,8 +106,50 @@ class Run:
     @property
     def members(self) -> list["Run"]:
         """The runs of an ensemble by seed; a single run is its own only member."""
-        seeds = sorted(self.folder.glob("seed-*/config.yaml"), key=lambda file: (len(file.parent.name), file))
-        return [Run(file.parent) for file in seeds] or [self]
+        run = self.trained
+        seeds = sorted(run.folder.glob("seed-*/config.yaml"), key=lambda file: (len(file.parent.name), file))
+        return [Run(file.parent) for file in seeds] or [run]
+
+    @property
+    def trained(self) -> "Run":
+        """The run whose weights forecast: another one if this is its folder for another ocean."""
+        folder = self.folder.resolve()
+        if not folder.name.startswith(ELSEWHERE) or not (folder.parent / "config.yaml").exists():
+            return self
+        return Run(self.folder.parent if self.folder.name == folder.name else folder.parent)
+
+    @property
+    def recorded(self) -> list["Run"]:
+        """The runs whose `data` say of what data this is."""
+        return self.members if self.trained == self else [self]
+
+    @property
+    def digest(self) -> str:
+        """A hash of the weights: of the best checkpoints of all members."""
+        return hashlib.sha256(b"".join(member.best.read_bytes() for member in self.members)).hexdigest()
+
+    @property
+    def parts(self) -> list[Part]:
+        """What the configuration of a combination says that it is made of; nothing of any other run's."""
+        if (model := self.config.model).name != COMBINATION:
+            return []
+        return validate(Parts, model.options, f"{self.config_file}: model").parts
+
+    def open_parts(self) -> list["Run"]:
+        """Open the runs that a combination is made of; there are none of any other run.
+
+        Raises SSTCastError if one is not there, or has been trained again since.
+        """
+        parts = {Run(Path(os.path.normpath(self.folder / part.run))): part for part in self.parts}
+        for run, part in parts.items():
+            if not run.config_file.exists():
+                raise SSTCastError(f"{self.folder}: its part {run.folder} is not there; put it back")
+            if Run.open(run.folder).digest != part.checkpoints:
+                raise SSTCastError(
+                    f"{self.folder}: its part {run.folder} has been trained again since; "
+                    "run the same `sstcast combine` again"
+                )
+        return list(parts)
 
     @property
     def forecasts(self) -> Path:
@@ -121,7 +185,8 @@ class Run:
     def open(cls, folder: Path) -> "Run":
         """Open a run, or an ensemble all of whose members have been trained, however briefly.
 
-        Raises SSTCastError if the folder is no run, or a checkpoint is not there yet.
+        Raises SSTCastError if the folder is no run, a checkpoint is not there yet, or a part of a combination is
+        not as it was.
         """
         run = cls(folder)
         if not run.config_file.exists():
@@ -129,6 +194,7 @@ class Run:
         for member in run.members:
             if not member.best.exists():
                 raise SSTCastError(f"{member.best}: no checkpoint yet; run `sstcast train` first")
+        run.trained.open_parts()
         return run
 
     @classmethod

@@ -12,7 +12,7 @@ import yaml
 import sstcast
 
 EARLIER = ["load_config", "prepare", "open", "windows", "build_forecaster"]
-ORDER = [*EARLIER, "train", "evaluate", "load", "forecast", "benchmark"]
+ORDER = [*EARLIER, "train", "evaluate", "combine", "load", "forecast", "benchmark"]
 
 
 @pytest.fixture

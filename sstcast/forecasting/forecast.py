@@ -8,7 +8,8 @@ from sstcast.cf import write
 from sstcast.config import FIRST_YEAR, LAST_YEAR
 from sstcast.errors import SSTCastError
 from sstcast.files import alone
-from sstcast.forecasting.loaded import LoadedRun, elsewhere
+from sstcast.forecasting.elsewhere import elsewhere
+from sstcast.forecasting.loaded import LoadedRun
 from sstcast.forecasting.source import last_days
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_source
@@ -45,7 +46,7 @@ def forecast(
 def _forecast(
     run: Run, day: dt.date | None, out: Path | None, region: str | None, say: Callable[[str], object]
 ) -> tuple[Path, bool]:
-    data = run.config.data if region is None else elsewhere(run.config, region)
+    data = run.config.data if region is None else elsewhere(run, region)
     history = last_days(data, day, dt.date.today(), say)
     if not Prepared.of(data).exist:
         prepare(data, say)

@@ -10,13 +10,10 @@ import xarray as xr
 
 from sstcast import __version__
 from sstcast.cf import CONVENTIONS
-from sstcast.config import DataConfig, Region, RunConfig
-from sstcast.errors import SSTCastError
+from sstcast.forecasting.combination import predictor_of
+from sstcast.forecasting.elsewhere import elsewhere
 from sstcast.forecasting.history import Normals, checked, in_words
-from sstcast.forecasting.predictor import Predictor, TrainedRun, described, in_degrees, region_name
-from sstcast.geo import Box
-from sstcast.models import build_forecaster
-from sstcast.models.base import Forecaster
+from sstcast.forecasting.predictor import Predictor, described, in_degrees, region_name
 from sstcast.runs import Run
 from sstcast.training.train import check_data
 
@@ -32,7 +29,7 @@ class LoadedRun:
     def __init__(self, folder: Path | str, region: str | None = None) -> None:
         self.run = Run.open(Path(folder))
         self.config = self.run.config
-        self.data = self.config.data if region is None else elsewhere(self.config, region)
+        self.data = self.config.data if region is None else elsewhere(self.run, region)
         if region is None:
             check_data(self.run)
         self._checkpoints = [hashlib.sha256(member.best.read_bytes()).hexdigest() for member in self.run.members]
@@ -45,7 +42,7 @@ class LoadedRun:
     @cached_property
     def predictor(self) -> Predictor:
         """The models of the run's members, at home in the region."""
-        return TrainedRun(self.run, self.data.box)
+        return predictor_of(self.run, self.data.box)
 
     def recipe(self, history: xr.DataArray) -> str:
         """Return, as JSON, what determines the forecast from `history`: equal recipes, equal forecasts."""
@@ -88,32 +85,3 @@ class LoadedRun:
             region=region_name(self.data),
             forecast_recipe=self.recipe(history),
         )
-
-
-def elsewhere(config: RunConfig, region: str) -> DataConfig:
-    """Return the run's data for another region; a box `W,E,S,N` is averaged and cut into tiles as the run's is.
-
-    Raises SSTCastError if there is no such region, or the run's model cannot leave its shape of tile.
-    """
-    data = config.data
-    place: Region | str = region
-    if "," in region:
-        box = Box.parse(region)
-        edges = {"lon": (box.west, box.east), "lat": (box.south, box.north)}
-        place = data.box.model_copy(update=edges | {"skip": (), "land_tiles": "keep"})
-    other = data.model_copy(update={"region": place})
-    if other.box.tile != data.box.tile and not _takes_any_graph(config):
-        shapes = " x ".join(map(str, data.box.tile)), " x ".join(map(str, other.box.tile))
-        raise SSTCastError(
-            f"--region {region}: model {config.model.name} knows tiles of {shapes[0]} only, the region's are "
-            f"{shapes[1]}; choose a graph model"
-        )
-    return other
-
-
-def _takes_any_graph(config: RunConfig) -> bool:
-    data, options = config.data, config.model.options
-    model = build_forecaster(
-        config.model.name, history=data.history, horizon=data.horizon, shape=data.box.tile, **options
-    )
-    return isinstance(model, Forecaster)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sstcast import __version__
 from sstcast.cf import describe, references
-from sstcast.config import DataConfig, Region
+from sstcast.config import DataConfig, Region, RunConfig
 from sstcast.errors import reading
 from sstcast.geo import from_tiles, tile_index
 from sstcast.models import build_forecaster, is_linear
@@ -35,12 +35,6 @@ class Predictor(ABC):
         self.region, self.history, self.horizon = region, history, horizon
 
     @abstractmethod
-    def members(self, past: Windows) -> Array:
-        """Return standardised anomalies `[member, starts, horizon, tile, node]` from windows of history alone.
-
-        A system that is no ensemble has one member. Land nodes may hold anything.
-        """
-
     def predict(self, anomalies: xr.Dataset) -> xr.DataArray:
         """Forecast from every day that ends `history` days.
 
@@ -53,16 +47,6 @@ class Predictor(ABC):
             `init_time` is the last day of history, `lead` counts days after it, and the coordinate
             `valid_time(init_time, lead)` is the day forecast.
         """
-        past = windows_of(anomalies, self.region, self.history)
-        values = np.where(past.ocean.numpy(), self.members(past), np.float32(np.nan))
-        shape = (anomalies.sizes["lat"], anomalies.sizes["lon"])
-        on_map = from_tiles(values, tile_index(self.region, shape), shape)
-        return xr.DataArray(
-            on_map,
-            axes(past.init_times, self.horizon, anomalies).coords,
-            ("member", *FIELD),
-            name="anomaly",
-        )
 
 
 class Models(Predictor):
@@ -76,13 +60,18 @@ class Models(Predictor):
 
     def predict(self, anomalies: xr.Dataset) -> xr.DataArray:
         """Forecast from every day that ends `history` days (see `Predictor.predict`)."""
-        if isinstance(self.models[0], LinearSystem):
-            self.region = whole(self.region, anomalies)
-        return super().predict(anomalies)
+        linear = isinstance(self.models[0], LinearSystem)
+        region = whole(self.region, anomalies) if linear else self.region
+        past = windows_of(anomalies, region, self.history)
+        values = np.where(past.ocean.numpy(), self.members(past), np.float32(np.nan))
+        shape = (anomalies.sizes["lat"], anomalies.sizes["lon"])
+        coordinates = axes(past.init_times, self.horizon, anomalies).coords
+        on_map = from_tiles(values, tile_index(region, shape), shape)
+        return xr.DataArray(on_map, coordinates, ("member", *FIELD), name="anomaly")
 
     @torch.no_grad()
     def members(self, past: Windows) -> Array:
-        """Return every member's forecast."""
+        """Return standardised anomalies `[member, starts, horizon, tile, node]`, anything on land."""
         past = past.to(self.device)
         tiles, nodes = past.values.shape[1:]
         at_once = max(1, min(AT_ONCE, VALUES_AT_ONCE // (nodes * self.history)))
@@ -156,7 +145,7 @@ def described(fields: xr.Dataset, run: Run, source: str, **attributes: str) -> x
 
     Args:
         fields: some of those that `in_degrees` returns.
-        source: title of the data that the run was trained on.
+        source: title of the run's data.
         attributes: of the dataset, besides those that follow from the run.
     """
     config, count = run.config, len(run.members)
@@ -173,13 +162,23 @@ def described(fields: xr.Dataset, run: Run, source: str, **attributes: str) -> x
         {name: text for name, text in names.items() if name in fields},
         summary=f"Daily sea surface temperature, forecast up to {fields.sizes['lead']} days ahead; "
         "init_time is the last day of history, lead counts days after it; NaN on land",
-        source=f"sstcast {__version__}, model {config.model.name}, {members}, trained on {source} of {train}, "
-        f"region {region_name(config.data)}",
+        source=f"sstcast {__version__}, model {config.model.name}, {members}, trained on "
+        f"{trained_elsewhere(config) or origin(config.data, source)}",
         model=json.dumps(config.model.model_dump(mode="json")),
         code_version=__version__,
         **references(source, config.data.protocol),
         **attributes,
     )
+
+
+def trained_elsewhere(config: RunConfig) -> str | None:
+    """Say on what a model was trained that forecasts another ocean; None of a run where it was trained."""
+    return None if config.trained_on is None else origin(config.trained_on, config.trained_on.source)
+
+
+def origin(data: DataConfig, source: str) -> str:
+    """Name the training days of a source."""
+    return f"{source} of {'..'.join(map(str, data.splits.train))}, region {region_name(data)}"
 
 
 def region_name(data: DataConfig) -> str:

@@ -12,7 +12,7 @@ from torch import nn
 
 from sstcast.config import suggest
 from sstcast.errors import SSTCastError, in_short
-from sstcast.models.base import Backbone, Base, Forecaster, ForecastModel
+from sstcast.models.base import Backbone, Base, Forecaster, ForecastModel, Home
 from sstcast.models.linear import LinearSystem, MultiscaleRidge
 from sstcast.models.options import check_memory, check_options, check_sizes
 
@@ -83,6 +83,12 @@ def takes_graphs(name: str) -> bool:
 def is_linear(name: str) -> bool:
     """Whether the model called `name` is fitted in closed form, to the whole region as one tile."""
     return issubclass(_class(name)[0], LinearSystem)
+
+
+def home(name: str) -> Home:
+    """Return what the weights of the forecaster called `name` belong to."""
+    cls = _class(name)[0]
+    return cls.HOME if issubclass(cls, ForecastModel) else ForecastModel.HOME
 
 
 def build_forecaster(

@@ -10,6 +10,7 @@ from sstcast.graphs.graph import GEOGRAPHY, Graph
 from sstcast.models.positional_encodings import Positional, build_encoding
 
 Base = Literal["persistence", "linear", "none"]
+Home = Literal["anywhere", "tile", "region"]  # what a model's weights belong to
 
 
 class Model(nn.Module):
@@ -56,6 +57,7 @@ class ForecastModel(Model):
     """
 
     BASE: ClassVar[Base] = "persistence"
+    HOME: ClassVar[Home] = "anywhere"
     base: Base
     linear: nn.Module | None
 

@@ -12,6 +12,8 @@ class TileMLP(ForecastModel):
     Its weights belong to places, so it knows neither permutations nor other tile sizes.
     """
 
+    HOME = "tile"
+
     def __init__(self, history: int, horizon: int, nodes: int, hidden: int = 512) -> None:
         super().__init__()
         self.nodes, self.horizon = nodes, horizon

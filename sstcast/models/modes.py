@@ -25,6 +25,8 @@ class LocalRidge(MultiscaleRidge):
     were of unit variance. So the dynamics may differ from place to place.
     """
 
+    HOME = "region"
+
     MODES, LAGS = 20, (0, 3, 7, 14, 28, 41)
     LOCAL_STRIDE = 5
     LOCAL_PENALTIES = (1e4, 3e3, 3e4, 1e5)
@@ -93,6 +95,8 @@ class LinearInverseModel(LinearSystem):
     The propagator over some lag, `C(lag) C(0)^-1`, gives those of all leads as its powers. What the EOFs leave out
     is damped, lead by lead. Lag and number of EOFs are the best of `LAGS` and `MODES` on validation.
     """
+
+    HOME = "region"
 
     MODES, LAGS = (20, 10, 30, 40), (7, 5, 10, 14, 21)
     STRIDE = 3

@@ -24,7 +24,7 @@ class TFNet(ForecastModel):
     Raises SSTCastError if the filter is longer than the history.
     """
 
-    BASE = "none"
+    BASE, HOME = "none", "tile"
 
     def __init__(
         self,

@@ -139,10 +139,14 @@ class Record(RunRecord):
         for what in ("cube", "statistics"):
             ours, theirs = getattr(self, what), getattr(now, what)
             if ours != theirs:
+                here = Run(folder).trained.folder == folder
+                done, again = (
+                    ("trained", "train anew with --set name=...") if here else ("scored", "score it again")
+                )
                 raise SSTCastError(
-                    f"{folder}: was trained on other data than {store} holds: {what} {ours[:12]} of "
+                    f"{folder}: was {done} on other data than {store} holds: {what} {ours[:12]} of "
                     f"{self.source}, not {theirs[:12]} of {now.source}; restore the source and run "
-                    "`sstcast prepare`, or train anew with --set name=..."
+                    f"`sstcast prepare`, or {again}"
                 )
 
 

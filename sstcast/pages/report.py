@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
 from rich.console import Console
 from rich.progress import track
 
@@ -106,7 +105,7 @@ def _sections(results: Results) -> list[Section]:
             else:
                 section.charts.append(Image(svg_uri(figure), alt, caption))
     sections["cases"].motion = _animation(results)
-    sections["configuration"].source = yaml.safe_dump(results.run.config.model_dump(mode="json"), sort_keys=False)
+    sections["configuration"].source = results.run.config_file.read_text(encoding="utf-8")
     return [s for s in sections.values() if s.tables or s.charts or s.maps or s.source]
 
 
@@ -118,7 +117,8 @@ def _tables(results: Results) -> dict[str, list[Sheet]]:
     return {
         "data": [_data(run, metrics)],
         "training": [
-            Sheet("Trained", header, [(name, [row[key] for key in header]) for name, row in trained.items()])
+            Sheet("Trained", header, [(name, [row[key] for key in header]) for name, row in trained.items()]),
+            *([text.weights(run.trained)] if run.trained.parts else []),
         ],
         "scores": [
             text.overall(metrics, label),
@@ -137,6 +137,7 @@ def _data(run: Run, metrics: dict[str, Any]) -> Sheet:
     config, box = run.config.data, run.config.data.box
     named = f"{config.region}: " if isinstance(config.region, str) else ""
     (west, east), (south, north) = box.lon, box.lat
+    origin = metrics.get("trained_on")
     return _facts(
         "What was forecast, and from what",
         {
@@ -146,6 +147,7 @@ def _data(run: Run, metrics: dict[str, Any]) -> Sheet:
             "Ocean": f"{metrics['ocean_cells']} nodes",
             "Protocol": config.protocol,
             "History and horizon": f"{config.history} days seen, {config.horizon} days forecast",
+            **({"Trained on": f"{origin}; the days below gave climatology and baselines"} if origin else {}),
             **{name.capitalize(): " to ".join(map(str, span)) for name, span in config.splits},
             "Forecasts": f"{metrics['forecasts']}, one a day; intervals from blocks of {metrics['block']} days",
         },
@@ -184,9 +186,8 @@ def _animation(results: Results) -> Image:
 
 def _summary(metrics: dict[str, Any]) -> str:
     first, last = metrics["test"]
-    members = f" (ensemble of {metrics['members']})" if metrics["members"] > 1 else ""
     return (
-        f"{metrics['model']}{members}, {metrics['protocol']} protocol: {metrics['forecasts']} forecasts of "
+        f"{text.system(metrics)}, {metrics['protocol']} protocol: {metrics['forecasts']} forecasts of "
         f"{metrics['ocean_cells']} ocean cells, {first} to {last}. Data: {metrics['source']}."
     )
 

@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from sstcast.errors import printable
+from sstcast.forecasting.combination import load_combination
+from sstcast.runs import Run
 from sstcast.scores.comparison import SEASONS
 from sstcast.scores.summary import columns
 from sstcast.scores.tables import DEGREES, MODEL, REGION
@@ -43,7 +45,7 @@ def print_metrics(
     first, last = metrics["test"]
     console = open_console()
     console.print(
-        f"{printable(label)}: {metrics['model']}, {metrics['protocol']} protocol, {metrics['forecasts']} "
+        f"{printable(label)}: {system(metrics)}, {metrics['protocol']} protocol, {metrics['forecasts']} "
         f"forecasts of {metrics['ocean_cells']} ocean cells, {first} to {last}",
         soft_wrap=True,
     )
@@ -58,6 +60,13 @@ def print_metrics(
     ]
     for sheet in sheets:
         print_sheet(console, sheet, bold=label)
+
+
+def system(metrics: Scores) -> str:
+    """Name the model, an ensemble's members, and what it was trained on if that is another ocean."""
+    members = f" (ensemble of {metrics['members']})" if metrics["members"] > 1 else ""
+    origin = metrics.get("trained_on")
+    return f"{metrics['model']}{members}" + (f", trained on {printable(origin)}" if origin else "")
 
 
 def overall(metrics: Scores, label: str) -> Sheet:
@@ -145,6 +154,15 @@ def ensemble(metrics: Scores) -> list[Sheet]:
     names = {"crps": "CRPS", "crps_fair": "fair CRPS", "spread": "spread", "spread_skill": "spread / error"}
     cells = [_number(metrics["ensemble"][name]) for name in names]
     return [Sheet("Ensemble, all leads, °C", list(names.values()), [(f"{metrics['members']} members", cells)])]
+
+
+def weights(run: Run) -> Sheet:
+    """The weights of a combination's parts by lead week."""
+    found = load_combination(run)
+    names = ["/".join(step for step in part.run.parts if step != "..") for part in run.parts]
+    rows = [(name, [_number(weight) for weight in row]) for name, row in zip(names, found.T, strict=True)]
+    header = [f"week {1 + week}" for week in range(len(found))]
+    return Sheet(f"Weights of {run.folder.name} by lead week", header, rows)
 
 
 def week_ends(horizon: int) -> list[int]:

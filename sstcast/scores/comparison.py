@@ -1,5 +1,6 @@
 """Two forecasts of the same days: how much error one saves, and whether that may be chance."""
 
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -90,20 +91,29 @@ def compare_tables(tables: xr.Dataset, other: xr.Dataset) -> dict[str, Any]:
 
 def check_comparable(run: Run, other: Run) -> None:
     """Raise SSTCastError unless two runs forecast the same days of the same ocean."""
-    ours, theirs = ((run.folder, run.config.data), (other.folder, other.config.data))
-    for key in ("source", "region", "horizon", "splits.test"):
-        here, there = (_text(attrgetter(key)(data)) for _, data in (ours, theirs))
+    keys, digests = ("source", "region", "horizon", "splits.test"), {"test": "test days hold other values"}
+    check_same(run, other, keys, digests, "compare runs that forecast the same days of the same ocean")
+
+
+def check_same(run: Run, other: Run, keys: Sequence[str], digests: Mapping[str, str], remedy: str) -> None:
+    """Raise SSTCastError, with the remedy, where two runs differ.
+
+    They may in no key of `data` in `keys`, and in no digest of `digests`, of which each is called by its words;
+    runs of a version that kept no record of their data have none.
+    """
+    ours, theirs = run.config.data, other.config.data
+    for key in keys:
+        here, there = (_text(attrgetter(key)(data)) for data in (ours, theirs))
+        if here != there:
+            raise SSTCastError(f"{other.folder}: its data.{key} is {there}, but {run.folder} has {here}; {remedy}")
+    mine, its = (Record.read(one.recorded[0].folder) for one in (run, other))
+    for name, words in digests.items() if mine is not None and its is not None else ():
+        here, there = getattr(mine, name), getattr(its, name)
         if here != there:
             raise SSTCastError(
-                f"{theirs[0]}: its data.{key} is {there}, but {ours[0]} has {here}; "
-                "compare runs that forecast the same days of the same ocean"
+                f"{other.folder}: its {words} (digest {there[:12]}) than those of {run.folder} ({here[:12]}); "
+                f"{remedy}"
             )
-    mine, its = (Record.read(one.members[0].folder) for one in (run, other))
-    if mine is not None and its is not None and mine.test != its.test:
-        raise SSTCastError(
-            f"{theirs[0]}: its test days hold other values (digest {its.test[:12]}) than those of {ours[0]} "
-            f"({mine.test[:12]}); compare runs that forecast the same days of the same ocean"
-        )
 
 
 def _text(value: Any) -> str:

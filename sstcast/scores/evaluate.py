@@ -1,6 +1,5 @@
 """The verb `evaluate`: score a run on its test days beside the baselines."""
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from sstcast.config import suggest
 from sstcast.errors import SSTCastError
 from sstcast.files import alone
 from sstcast.forecasting.baselines import BASELINES
+from sstcast.forecasting.predictor import trained_elsewhere
 from sstcast.manifest import check_manifest
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
@@ -55,7 +55,8 @@ def evaluate(run: Run) -> tuple[dict[str, Any], bool]:
     """
     if Prepared.of(run.config.data).exist:
         check_data(run)
-    digest = hashlib.sha256(b"".join(member.best.read_bytes() for member in run.members)).hexdigest()
+    run.trained.open_parts()
+    digest = run.digest
     if (known := _known(run, digest)) is not None:
         return known, False
     with alone(run.forecasts):
@@ -92,6 +93,7 @@ def _evaluate(run: Run, digest: str) -> dict[str, Any]:
         "layout": LAYOUT,
         "checkpoint": digest,
         "model": run.config.model.name,
+        "trained_on": trained_elsewhere(run.config),
         "members": len(run.members),
         "source": data.cube.attrs["source"],
         "data": Prepared.of(config).record().model_dump(),

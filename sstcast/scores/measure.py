@@ -5,7 +5,8 @@ from rich.console import Console
 from rich.progress import track
 
 from sstcast.forecasting.baselines import fit_baselines
-from sstcast.forecasting.predictor import TrainedRun, in_degrees
+from sstcast.forecasting.combination import predictor_of
+from sstcast.forecasting.predictor import in_degrees
 from sstcast.ocean.anomalies import on_days
 from sstcast.runs import Run
 from sstcast.scores.heatwaves import threshold
@@ -20,7 +21,7 @@ def measure(run: Run, data: Verification) -> xr.Dataset:
     """
     limits = threshold(data.training(data.cube["sst"]))
     limit = on_days(limits, data.days).values - data.climatology
-    predictors = {MODEL: TrainedRun(run), **fit_baselines(data.data, data.anomalies)}
+    predictors = {MODEL: predictor_of(run), **fit_baselines(data.data, data.anomalies)}
     members = len(run.members)
     tables = Tables(data, list(predictors), members)
     parts = blocks(data.windows, members)

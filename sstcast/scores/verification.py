@@ -34,7 +34,7 @@ Write = Callable[[slice, xr.Dataset], None]
 
 @dataclass(frozen=True)
 class Verification:
-    """The test split of a run, with all that brings a forecast back to degC.
+    """The test split of a run, or its validation split, with all that brings a forecast back to degC.
 
     Whole fields of the split may not fit memory: every method takes a slice of initial dates, by position.
     """
@@ -46,7 +46,7 @@ class Verification:
     index: NDArray[np.int64]
 
     @classmethod
-    def of(cls, run: Run) -> "Verification":
+    def of(cls, run: Run, split: str = "test") -> "Verification":
         """Open what `prepare` made for the run.
 
         Raises SSTCastError if it is not what the run was trained on, or there is no ocean in it.
@@ -54,7 +54,7 @@ class Verification:
         data = run.config.data
         check_data(run)
         cube, anomalies = Prepared.of(data).open()
-        windows = cut_windows(anomalies, data, "test")
+        windows = cut_windows(anomalies, data, split)
         if not windows.ocean.any():
             raise SSTCastError(
                 f"data.region: no ocean in {data.region}; there is nothing to score, choose another"

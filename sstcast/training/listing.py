@@ -9,6 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from sstcast.config import COMBINATION
 from sstcast.errors import SSTCastError, in_short, printable, reading
 from sstcast.files import below
 from sstcast.models import MODELS, is_linear
@@ -46,6 +47,9 @@ def describe(run: Run) -> dict[str, str]:
     """Return a run's model, state, best validation score and training time, from `history.csv`."""
     config = read_yaml(run.config_file)
     with reading(run.config_file, "restore it"):
+        if config["model"]["name"] == COMBINATION:
+            state = f"of {len(config['model']['parts'])} runs"
+            return {"model": COMBINATION, "state": state, "best validation": "-", "time": "-"}
         epochs, patience = (config["training"][key] for key in ("epochs", "patience"))
         row = {"model": str(config["model"]["name"]), "state": f"epoch 0 of {epochs:d}"}
     if row["model"] in MODELS and is_linear(row["model"]) and run.best.exists():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from sstcast.config import RunConfig, load_config, parse_seeds
+from sstcast.config import COMBINATION, RunConfig, load_config, parse_seeds
 from sstcast.errors import SSTCastError
 from sstcast.files import FIRST_PROCESS, alone
 from sstcast.models import build_forecaster, is_linear
@@ -37,6 +37,10 @@ def train(config: RunConfig, windows: dict[str, Windows]) -> tuple[Run, bool]:
     not finite, and Interrupted after Ctrl-C or SIGTERM, when `checkpoints/` holds all that was learnt.
     """
     choose_device(config.training.device)  # before anything is written
+    if config.model.name == COMBINATION:
+        raise SSTCastError("model.name: a combination is not trained; make one with `sstcast combine`")
+    if config.trained_on is not None:
+        raise SSTCastError("trained_on: says where a run on another ocean was trained; leave it out to train here")
     if Run(config.folder).members[0].folder != config.folder:
         raise SSTCastError(f"{config.folder}: is an ensemble; continue it with --resume {config.folder}")
     torch.manual_seed(config.training.seed)
@@ -74,11 +78,11 @@ def check_data(run: Run) -> None:
     """
     prepared = Prepared.of(run.config.data)
     now = prepared.record()
-    for member in run.members:
-        if (then := Record.read(member.folder)) is not None:
-            then.check(member.folder, now, prepared.cube)
-        elif FIRST_PROCESS and member.best.exists():
-            print(f"{member.folder}: made before runs kept a record of their data; not checked", file=sys.stderr)
+    for each in run.recorded:
+        if (then := Record.read(each.folder)) is not None:
+            then.check(each.folder, now, prepared.cube)
+        elif FIRST_PROCESS and each.best.exists():
+            print(f"{each.folder}: made before runs kept a record of their data; not checked", file=sys.stderr)
 
 
 def plan(path: Path | None, resume: Path | None, seeds: str | None, overrides: list[str]) -> list[RunConfig]:
@@ -93,6 +97,8 @@ def plan(path: Path | None, resume: Path | None, seeds: str | None, overrides: l
         if seeds is not None or not run.config_file.exists():
             problem = "seeds are those it began with" if run.config_file.exists() else "not a run (no config.yaml)"
             raise SSTCastError(f"--resume {resume}: {problem}")
+        if run.trained != run:
+            raise SSTCastError(f"--resume {resume}: nothing is trained there; resume {run.trained.folder}")
         for key in ("name", "runs"):
             if any(override.partition("=")[0] == key for override in overrides):
                 raise SSTCastError(f"--resume {resume}: goes on in that folder; leave out --set {key}=...")

@@ -8,12 +8,15 @@ import torch
 import xarray as xr
 
 from sstcast.config import DataConfig, Region, Splits
-from sstcast.forecasting.baselines import DampedPersistence, fit_baselines
-from sstcast.forecasting.predictor import Array, Predictor
+from sstcast.forecasting.baselines import fit_baselines
+from sstcast.forecasting.predictor import Array, Models
+from sstcast.models import build_forecaster
+from sstcast.models.linear import LinearSystem
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import Windows, cut_windows
 from sstcast.scores.verification import truth
+from sstcast.training.fitting import fit
 
 # Standardised MSE over ocean cells, paper protocol, train 1982-2013, test 2015-2016, computed independently.
 REFERENCE = {
@@ -35,17 +38,26 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[DataConfig, Prep
 def test_reference_table_of_the_shipped_data(prepared: tuple[DataConfig, Prepared], horizon: int) -> None:
     data = prepared[0].model_copy(update={"horizon": horizon})
     _, anomalies = prepared[1].open()
-    train, test = (cut_windows(anomalies, data, split) for split in ("train", "test"))
+    test = cut_windows(anomalies, data, "test")
     came, ocean = truth(test), test.ocean.numpy()
-    for name, predictor in fit_baselines(data.box, train).items():
-        error = ((forecast(predictor, test) - came)[..., ocean] ** 2).mean(dtype=np.float64)
-        assert error == pytest.approx(REFERENCE[horizon][name], rel=0.005), name
+    baselines = fit_baselines(data, anomalies)
+    for name, expected in REFERENCE[horizon].items():
+        error = ((forecast(baselines[name], test) - came)[..., ocean] ** 2).mean(dtype=np.float64)
+        assert error == pytest.approx(expected, rel=0.005), name
 
 
-def forecast(predictor: Predictor, windows: Windows) -> Array:
+def forecast(predictor: Models, windows: Windows) -> Array:
     """Forecast from the histories of `windows`."""
     (only,) = predictor.members(replace(windows, horizon=0))
     return only[: windows.starts]
+
+
+def fitted(name: str, windows: Windows) -> Models:
+    """Fit a system to windows, whatever their tiles."""
+    model = build_forecaster(name, history=windows.history, horizon=windows.horizon, shape=windows.shape)
+    assert isinstance(model, LinearSystem)
+    fit(model, windows, None)
+    return Models(REGION, windows.history, windows.horizon, [model], torch.device("cpu"))
 
 
 def random_windows(days: int = 60, history: int = 5, horizon: int = 3) -> Windows:
@@ -60,13 +72,13 @@ def random_windows(days: int = 60, history: int = 5, horizon: int = 3) -> Window
 
 def test_methods_and_truth_line_up_with_the_windows() -> None:
     windows = random_windows()
-    values, baselines = windows.values.numpy(), fit_baselines(REGION, windows)
+    values, persistence = windows.values.numpy(), fitted("persistence", windows)
     for start in (0, 17, windows.starts - 1):
         last = start + windows.history - 1
         assert windows.init_times[start] == windows.days[last]
         np.testing.assert_array_equal(truth(windows)[start], values[last + 1 : last + 4])
-        np.testing.assert_array_equal(forecast(baselines["persistence"], windows)[start], values[[last] * 3])
-    assert not forecast(baselines["climatology"], windows).any()
+        np.testing.assert_array_equal(forecast(persistence, windows)[start], values[[last] * 3])
+    assert not forecast(fitted("climatology", windows), windows).any()
     batch = windows.batch(torch.tensor([2 * 17 + 1]))
     np.testing.assert_array_equal(batch.target[0].T, truth(windows)[17, :, 1])
 
@@ -83,7 +95,7 @@ def test_predictions_are_labelled_and_start_on_every_day_that_ends_a_history() -
         },
         {"time": time, "lat": lat, "lon": lon},
     )
-    predicted = fit_baselines(REGION, windows)["persistence"].predict(anomalies)
+    predicted = fitted("persistence", windows).predict(anomalies)
     assert predicted.dims == ("member", "init_time", "lead", "lat", "lon")
     np.testing.assert_array_equal(predicted["init_time"], time[4:])
     np.testing.assert_array_equal(predicted["valid_time"], time[4:, None] + np.arange(1, 4).astype("m8[D]"))
@@ -94,9 +106,10 @@ def test_predictions_are_labelled_and_start_on_every_day_that_ends_a_history() -
 
 def test_damping_is_least_squares() -> None:
     windows = random_windows()
-    values = windows.values.numpy()[:, windows.ocean.numpy()]
-    for lead, coefficient in enumerate(DampedPersistence(REGION, windows).coefficients, start=1):
-        x, y = values[:-lead].reshape(-1, 1), values[lead:].ravel()
+    values, last = windows.values.numpy()[:, windows.ocean.numpy()], windows.history - 1
+    (model,) = fitted("damped-persistence", windows).models
+    for lead, coefficient in enumerate(model.damping, start=1):
+        x, y = values[last : last + windows.starts].reshape(-1, 1), values[last + lead :][: windows.starts].ravel()
         np.testing.assert_allclose(coefficient, np.linalg.lstsq(x, y, rcond=None)[0][0], rtol=1e-4)
 
 
@@ -109,7 +122,7 @@ def test_ridge_is_the_closed_form_pooled_over_ocean_cells() -> None:
     y = np.stack([columns[s + history : s + history + 3, c] for s in starts for c in range(columns.shape[1])])
     centred = x - x.mean(0)
     weights = np.linalg.solve(centred.T @ centred + 10 * np.eye(history), centred.T @ (y - y.mean(0)))
-    predicted = forecast(fit_baselines(REGION, windows)["ridge"], windows)
+    predicted = forecast(fitted("ridge", windows), windows)
     for start, tile, node in ((0, 0, 0), (50, 1, 2), (100, 0, 3)):
         expected = (values[start : start + history, tile, node] - x.mean(0)) @ weights + y.mean(0)
         np.testing.assert_allclose(predicted[start, :, tile, node], expected, rtol=1e-3, atol=1e-4)

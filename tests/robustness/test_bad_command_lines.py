@@ -6,7 +6,7 @@ from bad import Family
 
 VERBS = (
     "fetch", "status", "prepare", "models", "train", "datasets", "benchmark", "study", "runs", "evaluate",
-    "leaderboard", "forecast", "map", "report",
+    "combine", "leaderboard", "forecast", "map", "report",
 )  # fmt: skip
 
 
@@ -19,7 +19,7 @@ def test_command_lines(world: Path) -> None:
             "too many",
             ("--x", "--y", "rgument"),
             verb,
-            *(["x"] * 40 if verb not in ("evaluate", "map") else ["--x"]),
+            *(["x"] * 40 if verb not in ("evaluate", "combine", "map") else ["--x"]),
             "--y",
         )
         family.try_out("a typing error", (verb[:-1] + "qq",), verb[:-1] + "qq")
@@ -105,6 +105,12 @@ def test_command_lines(world: Path) -> None:
         "",
     ):
         family.try_out("out", ("--out", str(out), "/dev/null: "), "forecast", run, "--out", out)
+    for name in ("", ".", "..", "../x", "\x1b[31m", "x" * 300, "small", "\udcff"):
+        family.try_out("combine", ("--name", "named twice", "named"), "combine", run, run, "--name", name)
+    for source in (absent, "", "/dev/null", world / "small.yaml", "x" * 5000, "\udcff"):
+        family.try_out(
+            "evaluate elsewhere", ("--source", str(source)[:50], "udcff"), "evaluate", run, "--source", source
+        )
     for against in ("persistance", "", absent, world, "/dev/null", world / "small.yaml"):
         family.try_out("against", ("--against", "config.yaml"), "evaluate", run, "--against", against)
     for resume in (absent, world, "", "/dev/null"):

@@ -14,10 +14,12 @@ from scored_runs import configure, make_run
 from scores.probability import crps_for_ensemble, rank_histogram
 
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.baselines import BASELINES, Baseline, spans
-from sstcast.forecasting.predictor import Array, Predictor, TrainedRun
+from sstcast.forecasting.baselines import BASELINES, fit_baselines
+from sstcast.forecasting.predictor import Predictor, TrainedRun
 from sstcast.geo import area_weights
-from sstcast.ocean.windows import Windows
+from sstcast.graphs.graph import Graph
+from sstcast.models import MODELS, Entry, linear
+from sstcast.models.linear import LinearSystem
 from sstcast.pages.report import write_report
 from sstcast.pages.text import print_metrics
 from sstcast.runs import Run
@@ -57,7 +59,7 @@ def tables_of(run: Run) -> xr.Dataset:
 
 
 def persistence(data: Verification) -> Predictor:
-    return BASELINES["persistence"](data.data.box, data.windows)
+    return fit_baselines(data.data, data.anomalies)["persistence"]
 
 
 def fields_of(run: Run, units: str, method: str = "model") -> tuple[xr.DataArray, xr.DataArray]:
@@ -275,19 +277,20 @@ def test_runs_of_other_days_are_refused(ensemble: Run, tmp_path: Path, sst_file:
         reference("persistance")
 
 
-class Yesterday(Baseline):
+class Yesterday(LinearSystem):
     """The anomaly of the day before the last one, repeated."""
 
-    def members(self, past: Windows) -> Array:
+    def forward(self, history: torch.Tensor, graph: Graph) -> torch.Tensor:
         """Repeat it."""
-        day = spans(past.values.numpy(), self.history - 2, 1, past.starts)
-        return np.repeat(day, self.horizon, axis=1)[None]
+        return history[..., -2:-1].expand(*history.shape[:-1], self.horizon)
 
 
-def test_a_new_baseline_is_one_class_and_one_line(
+def test_a_new_baseline_is_one_model_and_one_line(
     tmp_path: Path, sst_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(BASELINES, "day before", Yesterday)
+    monkeypatch.setattr(linear, "Yesterday", Yesterday, raising=False)
+    monkeypatch.setitem(MODELS, "yesterday", Entry("linear.Yesterday", {}, "the day before the last"))
+    monkeypatch.setitem(BASELINES, "day before", "yesterday")
     run = make_run(configure(tmp_path, sst_file))
     metrics, _ = evaluate(run)
     assert metrics["scores"]["day before"]["degC"]["rmse"] > metrics["scores"]["persistence"]["degC"]["rmse"]

@@ -16,6 +16,7 @@ from scored_runs import configure, make_run
 
 from sstcast import cli
 from sstcast.errors import SSTCastError
+from sstcast.forecasting.baselines import BASELINES
 from sstcast.pages.leaderboard import print_leaderboard, write_leaderboard
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate, scores_file
@@ -71,7 +72,7 @@ def test_seeds_are_one_entry_and_other_test_periods_another_table(runs: Path, ev
     entries = contests[0].entries
     assert entries[0].name == "good"
     assert entries[-1].name == "bad"
-    assert {entry.name for entry in entries[1:-1]} == {"persistence", "damped persistence", "climatology", "ridge"}
+    assert {entry.name for entry in entries[1:-1]} == set(BASELINES)
     assert [entry.runs for entry in entries] == [2, 0, 0, 0, 0, 1]
     rmse = json.loads(evaluated.metrics.read_text())["scores"]["model"]["degC"]["rmse"]
     score = entries[0].scores["degC", "rmse"]

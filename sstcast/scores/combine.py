@@ -1,0 +1,150 @@
+"""The verb `combine`: one forecast from several, weighted by what the validation days say of each."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.progress import track
+from scipy.optimize import nnls
+
+from sstcast.config import COMBINATION, RunConfig, save_config, validate
+from sstcast.errors import SSTCastError
+from sstcast.files import alone, atomic
+from sstcast.forecasting.combination import Weights, lead_weeks, load_combination, predictor_of
+from sstcast.forecasting.predictor import Predictor
+from sstcast.geo import area_weights
+from sstcast.ocean.identity import Record
+from sstcast.ocean.prepared import Prepared
+from sstcast.runs import Run, provenance, write_json
+from sstcast.scores.comparison import check_same
+from sstcast.scores.verification import Verification, blocks
+from sstcast.training.checkpoint import save_checkpoint
+
+KEYS = ("region", "protocol", "history", "horizon", "splits.train", "splits.validation", "splits.test")
+DIGESTS = {"cube": "days hold other values", "statistics": "climatology and scale are others"}
+
+
+def combine(runs: list[Run], folder: Path, say: Callable[[str], object] = print) -> Run:
+    """Make the run in `folder` that forecasts the weighted mean of `runs`.
+
+    Each lead week has its own weights, none negative, their sum 1, of least mean squared error in degC on the
+    validation days (Granger and Ramanathan 1984, J. Forecast. 3, with both constraints). `say` gets a line: what
+    was made, or that there was nothing to do. Where a part has been trained again, all is made anew.
+
+    Raises SSTCastError if the runs are not two or more that were trained on the same days of the same ocean, one
+    of them has no checkpoint or forecasts NaN, or the folder holds something else.
+    """
+    runs = [Run.open(run.folder) for run in runs]
+    config = _configure(runs, folder)
+    with alone(folder):
+        if folder.exists() and _is_made(Run(folder), config):
+            say(f"{folder}: nothing to do")
+        else:
+            _make(runs, config, folder)
+            say(f"{folder}: written")
+    return Run(folder)
+
+
+def least_squares(products: Weights) -> Weights:
+    """Return the weights `w [part]` of least `w @ products @ w`, none negative, their sum 1.
+
+    `products [part, part]` are mean products of errors. With the sum held near 1 by a further row of a
+    non-negative least squares problem, its solution is the optimum up to a factor, whatever the row's weight: both
+    have the same conditions of optimality.
+    """
+    values, vectors = np.linalg.eigh(products)
+    factor = np.sqrt(np.maximum(values, 0))[:, None] * vectors.T  # factor.T @ factor == products
+    row = np.sqrt(np.trace(products) / len(products)) or 1.0
+    weights, _ = nnls(np.vstack([factor, np.full(len(products), row)]), np.append(np.zeros(len(products)), row))
+    found: Weights = weights / weights.sum()
+    return found
+
+
+def error_products(predictors: list[Predictor], data: Verification) -> Weights:
+    """Return the mean products of the errors of predictors, `[week, part, part]` in degC^2, cells by their area.
+
+    A block of initial dates is in memory at a time.
+    """
+    weeks, count = lead_weeks(data.windows.horizon), len(predictors)
+    area = data.on_tiles(area_weights(data.anomalies["lat"]) * (data.anomalies["lon"] * 0 + 1))
+    share = np.sqrt(area / area.sum(dtype=float)).astype(np.float32)
+    products = np.zeros((weeks[-1] + 1, count, count))
+    console = Console(stderr=True)
+    parts = blocks(data.windows, count)
+    for dates in track(parts, "validation", console=console, disable=not console.is_terminal, transient=True):
+        truth = data.ahead(data.sst - data.climatology, dates)
+        scale, past = data.ahead(data.scale, dates), data.histories(dates)
+        forecasts = (data.on_tiles(one.predict(past).mean("member", skipna=False)) for one in predictors)
+        errors = np.stack([(forecast * scale - truth) * share for forecast in forecasts])
+        for week, product in enumerate(products):
+            rows = errors[:, :, weeks == week].reshape(count, -1).astype(float)
+            product += rows @ rows.T
+    days = np.bincount(weeks) * data.windows.starts
+    return products / days[:, None, None]
+
+
+def _is_made(run: Run, config: RunConfig) -> bool:
+    """Whether `run` is the combination; raise SSTCastError if it is not even one of the same runs."""
+    parts = [{part["run"]: part["checkpoints"] for part in config.model.options["parts"]}]
+    if run.config_file.exists() and (saved := run.config).model.name == COMBINATION:
+        parts.append({str(part.run): part.checkpoints for part in run.parts})
+    if len(parts) < 2 or parts[0].keys() != parts[1].keys():
+        raise SSTCastError(f"{run.folder}: holds something else; choose another --name, or delete the folder")
+    if parts[0] != parts[1] or saved.data != config.data:
+        return False
+    try:
+        load_combination(run)
+    except SSTCastError:
+        return False
+    return True
+
+
+def _make(runs: list[Run], config: RunConfig, folder: Path) -> None:
+    predictors, data = [predictor_of(run) for run in runs], Verification.of(runs[0], "validation")
+    products = error_products(predictors, data)
+    for run, errors in zip(runs, products.diagonal(axis1=1, axis2=2).T, strict=True):
+        if not np.isfinite(errors).all():
+            raise SSTCastError(f"{run.folder}: its forecasts of the validation days are not finite; leave it out")
+    weights = torch.from_numpy(np.stack([least_squares(week) for week in products]))
+    with atomic(folder) as temporary:
+        made = Run(temporary)
+        made.checkpoints.mkdir(parents=True)
+        write_json(made.folder / "provenance.json", provenance())
+        Prepared.of(config.data).record().write(made.folder)
+        save_checkpoint(made.best, config, model={"weights": weights})
+        save_config(config, made.config_file, {"training"})
+
+
+def _configure(runs: list[Run], folder: Path) -> RunConfig:
+    """Return the configuration of a combination; raise SSTCastError if the runs do not go together."""
+    first, places = runs[0], [run.folder.resolve() for run in runs]
+    if len(runs) < 2:
+        raise SSTCastError(f"{first.folder}: one run is no combination; name two or more")
+    for number, place in enumerate(places):
+        if place in places[:number]:
+            raise SSTCastError(f"{runs[number].folder}: named twice; name each run once")
+        if runs[number].trained != runs[number]:
+            raise SSTCastError(
+                f"{runs[number].folder}: was trained on another ocean; combine the runs, then evaluate that there"
+            )
+    remedy = "combine runs that were trained on the same days of the same ocean"
+    for other in runs[1:]:
+        known = all(Record.read(run.recorded[0].folder) for run in (first, other))
+        keys = KEYS if known else ("source", *KEYS)  # of the same name at least, where the values are not known
+        check_same(first, other, keys, DIGESTS, remedy)
+    return validate(
+        RunConfig,
+        {
+            "name": folder.name,
+            "runs": folder.parent,
+            "data": first.config.data,
+            "model": {
+                "name": COMBINATION,
+                "parts": [{"run": os.path.relpath(run.folder, folder), "checkpoints": run.digest} for run in runs],
+            },
+        },
+        f"--name {folder.name}",
+    )

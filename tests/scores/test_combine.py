@@ -1,0 +1,306 @@
+"""Combinations: their weights against other solvers and plain NumPy, and every verb on one."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+import yaml
+from scipy.optimize import minimize, nnls
+from scored_runs import configure, make_run
+
+import sstcast
+from sstcast import cli
+from sstcast.errors import SSTCastError
+from sstcast.forecasting.combination import load_combination, predictor_of
+from sstcast.forecasting.forecast import forecast
+from sstcast.forecasting.predictor import TrainedRun
+from sstcast.geo import area_weights
+from sstcast.ocean.prepared import Prepared
+from sstcast.pages import figures
+from sstcast.pages.text import weights
+from sstcast.runs import Run
+from sstcast.scores import verification
+from sstcast.scores.combine import combine, least_squares
+from sstcast.scores.evaluate import compare, evaluate
+from sstcast.scores.leaderboard import leaderboard
+from sstcast.scores.verification import Verification
+from sstcast.training.listing import describe
+from sstcast.training.train import plan, train
+
+
+def made_of(folder: Path, sst_file: Path, name: str, seeds: tuple[int, ...] = (0,), **data: Any) -> Run:
+    """Make a run that knows its data; its model is not trained."""
+    run = make_run(configure(folder, sst_file, name, **data), seeds)
+    for member in run.members:
+        Prepared.of(run.config.data).record().write(member.folder)
+    return run
+
+
+def quiet(line: str) -> None:
+    """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> list[Run]:
+    """An ensemble of two and two single runs on the small ocean, none of them trained."""
+    folder = tmp_path_factory.mktemp("combined")
+    return [made_of(folder, sst_file, name, seeds) for name, seeds in (("a", (0, 1)), ("b", (2,)), ("c", (3,)))]
+
+
+@pytest.fixture(scope="module")
+def both(runs: list[Run]) -> Run:
+    return combine(runs, runs[0].folder.parent / "both", say=quiet)
+
+
+@pytest.mark.parametrize("count", [2, 3, 7])
+def test_weights_are_those_of_other_solvers(count: int) -> None:
+    chance = np.random.default_rng(count)
+    errors = chance.normal(size=(200, 1)) + chance.normal(size=(200, count)) * chance.uniform(0.3, 2, count)
+    products = errors.T @ errors / 200
+    found = least_squares(products)
+    assert found.min() >= 0
+    assert found.sum() == pytest.approx(1)
+    sum_to_1 = {"type": "eq", "fun": lambda w: w.sum() - 1}
+    slow = minimize(
+        lambda w: w @ products @ w,
+        np.full(count, 1 / count),
+        method="SLSQP",
+        jac=lambda w: 2 * products @ w,
+        bounds=[(0, None)] * count,
+        constraints=sum_to_1,
+        options={"ftol": 1e-14, "maxiter": 500},
+    )
+    np.testing.assert_allclose(found, slow.x, atol=1e-5)
+    assert found @ products @ found <= slow.fun + 1e-12
+    # Of the errors themselves, with the sum held by a row of great weight.
+    held, _ = nnls(np.vstack([errors, np.full(count, 1e6)]), np.append(np.zeros(200), 1e6))
+    np.testing.assert_allclose(found, held, atol=1e-5)
+
+
+def test_weights_of_two_known_systems() -> None:
+    """Independent errors: weights go as 1 / variance. A system worse than another in all it does has none."""
+    np.testing.assert_allclose(least_squares(np.diag([1.0, 4.0])), [0.8, 0.2])
+    np.testing.assert_allclose(least_squares(np.array([[1.0, 1.0], [1.0, 2.0]])), [1, 0], atol=1e-12)
+    np.testing.assert_allclose(least_squares(np.ones((2, 2))).sum(), 1)  # twice the same
+    np.testing.assert_allclose(least_squares(np.diag([0.0, 1.0])), [1, 0], atol=1e-12)  # a perfect one
+
+
+def test_weights_are_least_squares_over_the_validation_days(runs: list[Run], both: Run) -> None:
+    data = Verification.of(runs[0], "validation")
+    assert str(data.windows.days[0])[:4] == str(data.windows.days[-1])[:4] == "2003"
+    truth = data.truth()["sst"].astype(float)
+    share = np.sqrt(area_weights(truth["lat"]))
+    errors = [(data.fields(TrainedRun(run))["sst"] - truth) * share for run in runs]
+    found = load_combination(both)
+    assert found.shape == (2, 3)
+    for week, leads in enumerate((slice(1, 7), slice(8, 8))):
+        rows = np.stack([error.sel(lead=leads).values.ravel() for error in errors])
+        rows = rows[:, np.isfinite(rows[0])]
+        held, _ = nnls(np.vstack([rows.T, np.full(3, 1e5)]), np.append(np.zeros(rows.shape[1]), 1e5))
+        np.testing.assert_allclose(found[week], held, atol=1e-3)
+        assert found[week].min() >= 0
+    sheet = weights(both)
+    assert (sheet.header, [name for name, _ in sheet.rows]) == (["week 1", "week 2"], ["a", "b", "c"])
+
+
+def test_blocks_change_no_weights(runs: list[Run], both: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verification, "BLOCK_ELEMENTS", 3 * 8 * 96 * 10)
+    again = combine(runs, runs[0].folder.parent / "blocks", say=quiet)
+    np.testing.assert_allclose(load_combination(again), load_combination(both), atol=1e-5)
+    shutil.rmtree(again.folder)
+
+
+def test_it_forecasts_the_weighted_mean_and_every_verb_takes_it(
+    runs: list[Run], both: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metrics, new = evaluate(both)
+    assert new
+    assert (metrics["model"], metrics["members"], metrics["ensemble"]) == ("combination", 1, None)
+    data = Verification.of(both)
+    expected = sum(
+        data.fields(TrainedRun(run))["sst"] * weight[np.arange(8) // 7][:, None, None]
+        for run, weight in zip(runs, load_combination(both).T, strict=True)
+    )
+    np.testing.assert_allclose(xr.open_zarr(both.forecasts)["sst"], expected, atol=1e-4)
+    assert not evaluate(both)[1]
+    assert compare(both, runs[1])["overall"] is not None
+    one = [xr.load_dataset(forecast(run.folder, "2004-07-01", say=quiet)[0]) for run in (both, *runs)]
+    mean = sum(
+        part["sst"] * weight[np.arange(8) // 7][:, None, None]
+        for part, weight in zip(one[1:], load_combination(both).T, strict=True)
+    )
+    np.testing.assert_allclose(one[0]["sst"], mean, atol=1e-4)
+    assert json.loads(one[0].attrs["model"])["parts"][1]["run"] == "../b"
+    assert sstcast.load(both.folder, "170,171.5,-12,-10").data.region != both.config.data.region
+    names = [entry.name for contest in leaderboard(both.folder.parent) for entry in contest.entries]
+    assert {"b", "both"} < set(names)
+    assert describe(both)["state"] == "of 3 runs"
+    monkeypatch.setattr(figures, "FIGURES", [entry for entry in figures.FIGURES if not entry.is_map])
+    for verb in ("runs", "report"):
+        target = both.folder.parent if verb == "runs" else both.folder
+        monkeypatch.setattr(sys, "argv", ["sstcast", verb, str(target)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        assert not end.value.code
+    page = (both.folder / "report.html").read_text()
+    assert "Weights of both by lead week" in page
+    assert "epochs" not in page.partition("Configuration</h2>")[2]  # nothing was trained
+    assert "of 3 runs" in capsys.readouterr().out
+
+
+def test_a_combination_of_combinations(runs: list[Run], both: Run) -> None:
+    top = combine([both, runs[1]], both.folder.parent / "top", say=quiet)
+    of_both, of_b = load_combination(top)[0]
+    data = Verification.of(top)
+    dates = slice(0, 5)
+    parts = [TrainedRun(run).predict(data.histories(dates)).mean("member") for run in runs]
+    flat = of_both * load_combination(both)[0] + of_b * np.array([0, 1, 0])
+    expected = sum(weight * part for weight, part in zip(flat, parts, strict=True))
+    found = predictor_of(top).predict(data.histories(dates))[0]
+    np.testing.assert_allclose(found.sel(lead=slice(1, 7)), expected.sel(lead=slice(1, 7)), atol=1e-5)
+    shutil.rmtree(top.folder)
+
+
+def test_nothing_to_do_until_a_part_is_trained_again(runs: list[Run], both: Run, tmp_path: Path) -> None:
+    shutil.copytree(both.folder.parent, tmp_path / "moved")  # relative paths move along
+    moved = [Run(tmp_path / "moved" / run.folder.name) for run in runs]
+    lines: list[str] = []
+    made = combine(moved, tmp_path / "moved/both", say=lines.append)
+    combine(moved[::-1], made.folder, say=lines.append)
+    assert [line.rpartition(": ")[2] for line in lines] == ["nothing to do"] * 2
+    np.testing.assert_array_equal(load_combination(made), load_combination(both))
+
+    state = torch.load(moved[1].best, weights_only=True)
+    for value in state["model"].values():
+        value.mul_(0.5)
+    torch.save(state, moved[1].best)
+    pattern = (
+        rf"{made.folder}: its part {moved[1].folder} has been trained again since; run the same `sstcast comb"
+    )
+    for verb in (lambda: Run.open(made.folder), lambda: evaluate(made), lambda: forecast(made.folder, say=quiet)):
+        with pytest.raises(SSTCastError, match=pattern):
+            verb()
+    combine(moved, made.folder, say=lines.append)
+    assert lines[-1] == f"{made.folder}: written"
+    assert not made.metrics.exists()
+    assert not np.array_equal(load_combination(made), load_combination(both))
+    made.best.write_bytes(b"cut")
+    with pytest.raises(SSTCastError, match=r"best.pt: is damaged"):
+        evaluate(made)
+    combine(moved, made.folder, say=lines.append)
+    Run.open(made.folder)
+    shutil.rmtree(moved[2].folder)
+    with pytest.raises(
+        SSTCastError, match=rf"{made.folder}: its part {moved[2].folder} is not there; put it back"
+    ):
+        Run.open(made.folder)
+    assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_a_combination_is_whole_or_absent(
+    runs: list[Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sstcast.scores.combine.save_config", killed)
+    with pytest.raises(KeyboardInterrupt):
+        combine(runs[1:], tmp_path / "cut", say=quiet)
+    assert not [path for path in tmp_path.iterdir() if path.name != ".cut.lock"]
+
+
+def test_what_it_refuses(runs: list[Run], both: Run, tmp_path: Path, sst_file: Path) -> None:
+    _, b, c = runs
+    out = tmp_path / "n"
+
+    def refused(words: str, *some: Run, folder: Path = out) -> None:
+        with pytest.raises(SSTCastError, match=words) as error:
+            combine(list(some), folder, say=quiet)
+        assert "\n" not in str(error.value)
+        assert not out.exists()
+
+    def other(name: str, **data: object) -> Run:
+        return made_of(tmp_path, sst_file, name, **data)
+
+    refused(rf"{b.folder}: one run is no combination", b)
+    refused(rf"{b.folder}: named twice", b, c, b)
+    refused(r"nowhere: not a run", b, Run(tmp_path / "nowhere"))
+    untrained = Run.create(configure(tmp_path, sst_file, "untrained"))
+    refused(r"untrained/checkpoints/best.pt: no checkpoint yet", b, untrained)
+    shorter = other("shorter", horizon=7)
+    refused(rf"{shorter.folder}: its data.horizon is 7, but {b.folder} has 8; combine runs that", b, shorter)
+    tile = {"lon": [170, 173], "lat": [-12, -10], "tile": [8, 12]}
+    refused(r"its data.region is .*12.*, but .*6", b, other("wide", region=tile))
+    refused(r"its data.protocol is paper, but .* physical", b, other("paper", protocol="paper"))
+    splits = {"train": [2001, 2001], "validation": [2003, 2003], "test": [2004, 2004]}
+    refused(r"its data.splits.train is 2001-01-01..2001-12-31", b, other("early", splits=splits))
+    warmer = tmp_path / "warmer.nc"
+    (xr.load_dataset(sst_file) + 0.5).assign_attrs(title="warmer").to_netcdf(warmer, engine="netcdf4")
+    warm = other("warm", source=str(warmer))
+    refused(r"warm: its days hold other values \(digest [0-9a-f]{12}\) than those of .*same ocean", b, warm)
+    warm.data.unlink()
+    refused(r"warm: its data.source is .*warmer.nc, but .*small.nc", b, warm)
+    refused(r"b: holds something else; choose another --name", b, c, folder=b.folder)
+    refused(r"both: holds something else", b, c, folder=both.folder)
+    refused(r"--name -x: name", b, c, folder=tmp_path / "-x")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/precious").touch()
+    refused(r"mine: holds something else", b, c, folder=tmp_path / "mine")
+    assert (tmp_path / "mine/precious").exists()
+    with pytest.raises(SSTCastError, match=r"model.name: a combination is not trained"):
+        train(plan(None, both.folder, None, [])[0], {})
+
+
+def test_the_same_ocean_under_another_name(runs: list[Run], tmp_path: Path, sst_file: Path) -> None:
+    shutil.copy(sst_file, tmp_path / "copy.nc")
+    other = made_of(tmp_path, tmp_path / "copy.nc", "other", (7,))
+    made = combine([runs[1], other], tmp_path / "n", say=quiet)
+    assert evaluate(made)[1]
+
+
+def test_forecasts_that_are_not_finite(runs: list[Run], tmp_path: Path) -> None:
+    broken = Run(Path(shutil.copytree(runs[1].folder, tmp_path / "broken")))
+    state = torch.load(broken.best, weights_only=True)
+    for value in state["model"].values():
+        value.fill_(1e30)
+    torch.save(state, broken.best)
+    with pytest.raises(SSTCastError, match=r"broken: its forecasts of the validation days are not finite; leave"):
+        combine([runs[1], broken], tmp_path / "n", say=quiet)
+
+
+@pytest.mark.parametrize("parts", [3, [], [{"run": "../b"}], [{"run": 3, "checkpoints": 4}] * 2])
+def test_a_configuration_that_names_no_parts(both: Run, tmp_path: Path, parts: object) -> None:
+    copy = Run(Path(shutil.copytree(both.folder, tmp_path / "copy")))
+    raw = yaml.safe_load(copy.config_file.read_text())
+    raw["model"]["parts"] = parts
+    copy.config_file.write_text(yaml.safe_dump(raw))
+    with pytest.raises(SSTCastError, match=r"config.yaml: model: parts"):
+        Run.open(copy.folder)
+
+
+def test_the_command_line(
+    runs: list[Run], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def says(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["sstcast", "combine", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        return int(end.value.code or 0), *capsys.readouterr()
+
+    folders, folder = [run.folder for run in runs[1:]], runs[0].folder.parent / "cli"
+    code, out, _ = says(*folders, "--name", "cli")
+    assert (code, out.splitlines()[0]) == (0, f"{folder}: written")
+    assert "week 2" in out
+    assert says(*folders, "--name", "cli")[1].startswith(f"{folder}: nothing to do\n")
+    shutil.rmtree(folder)
+    for name in ("", "../x", "a/b", ".", ".."):
+        code, _, err = says(*folders, "--name", name)
+        assert (code, err.count("\n")) == (2, 1)
+        assert "--name" in err
+    assert says(*folders)[0] == 2

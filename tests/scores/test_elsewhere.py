@@ -1,0 +1,260 @@
+"""A run scored on an ocean it was not trained on: by hand, and in words that claim no training there."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from scored_runs import configure, make_run
+from small_ocean import make_sst
+
+import sstcast
+from sstcast import cli
+from sstcast.config import RunConfig, load_config
+from sstcast.errors import SSTCastError
+from sstcast.forecasting.elsewhere import run_elsewhere
+from sstcast.forecasting.forecast import forecast
+from sstcast.forecasting.predictor import TrainedRun
+from sstcast.geo import area_weights
+from sstcast.ocean.prepared import Prepared
+from sstcast.pages import figures
+from sstcast.pages.report import write_report
+from sstcast.pages.text import print_metrics
+from sstcast.runs import Run
+from sstcast.scores.combine import combine
+from sstcast.scores.evaluate import evaluate
+from sstcast.scores.leaderboard import leaderboard
+from sstcast.training.listing import list_runs
+from sstcast.training.train import plan, train
+
+WEST = "170,171.5,-12,-10"
+
+
+def quiet(line: str) -> None:
+    """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
+    run = make_run(configure(tmp_path_factory.mktemp("here"), sst_file))
+    Prepared.of(run.config.data).record().write(run.folder)
+    evaluate(run)
+    return run
+
+
+@pytest.fixture(scope="module")
+def other_ocean(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Another ocean: warmer, of a wider spread, and a day short at both ends."""
+    folder = tmp_path_factory.mktemp("there")
+    sst = make_sst(seed=5).isel(time=slice(1, -1)).rename(sst="temperature")
+    sst["temperature"] = 5 + 1.2 * sst["temperature"]
+    sst["temperature"].attrs["units"] = "Celsius"
+    sst.to_netcdf(folder / "other ocean.nc", engine="netcdf4")
+    return folder / "other ocean.nc"
+
+
+@pytest.fixture(scope="module")
+def there(run: Run, other_ocean: Path) -> Run:
+    made = run_elsewhere(run, str(other_ocean), None, quiet)
+    evaluate(made)
+    return made
+
+
+def test_on_a_copy_of_its_own_ocean_scores_are_its_own(run: Run, sst_file: Path, tmp_path: Path) -> None:
+    shutil.copy(sst_file, tmp_path / "copy.nc")
+    before = {path: path.read_bytes() for path in run.folder.rglob("*.json")}
+    own, again = json.loads(run.metrics.read_text()), run_elsewhere(run, str(tmp_path / "copy.nc"), None, quiet)
+    found, new = evaluate(again)
+    assert new
+    for part in ("scores", "skill", "heatwaves", "indices", "model", "members", "test", "block", "ocean_cells"):
+        assert found[part] == own[part], part
+    assert {path: path.read_bytes() for path in before} == before
+    assert again.folder.parent == run.folder
+    shutil.rmtree(again.folder)
+
+
+def test_another_ocean_by_hand(run: Run, there: Run, other_ocean: Path) -> None:
+    """Anomalies from that ocean's own seasons, scaled by its own spread, the model's weights as they are."""
+    metrics = json.loads(there.metrics.read_text())
+    assert metrics["test"] == ["2004-01-01", "2004-12-30"]
+    sst = xr.load_dataset(other_ocean)["temperature"]
+    train, test = sst.sel(time=slice("2001-01-02", "2002")), sst.sel(time=slice("2004-01-01", "2004-12-30"))
+
+    def seasons(time: xr.DataArray) -> np.ndarray:
+        angle = 2 * np.pi * (time.dt.dayofyear.values[:, None] - 1) / 365.2425 * np.arange(1, 4)
+        return np.hstack([np.ones((len(time), 1)), np.cos(angle), np.sin(angle)])
+
+    ocean = sst[0].notnull().values
+    fitted, *_ = np.linalg.lstsq(seasons(train["time"]), train.values[:, ocean], rcond=None)
+    scale = np.sqrt(np.mean((train.values[:, ocean] - seasons(train["time"]) @ fitted) ** 2))
+    anomaly = np.full(test.shape, np.nan)
+    anomaly[:, ocean] = (test.values[:, ocean] - seasons(test["time"]) @ fitted) / scale
+    prepared = Prepared.of(there.config.data).open()[1]
+    np.testing.assert_allclose(prepared["anomaly"].sel(time=test["time"]), anomaly, atol=2e-3)
+
+    history, horizon = 10, 8
+    past = xr.Dataset(
+        {"anomaly": test.copy(data=anomaly.astype(np.float32)), "ocean_mask": (("lat", "lon"), ocean)}
+    ).isel(time=slice(0, -horizon - 1))
+    found = TrainedRun(run).predict(past)[0].values
+    came = np.stack([anomaly[history + n : history + n + horizon] for n in range(len(found))])
+    squares = ((found - came) * scale) ** 2
+    weights = np.broadcast_to(area_weights(sst["lat"]).values[:, None], ocean.shape)[ocean]
+    mse = np.average(squares[..., ocean].mean((0, 1)), weights=weights)
+    assert metrics["forecasts"] == len(found)
+    assert metrics["scores"]["model"]["degC"]["mse"] == pytest.approx(mse, rel=2e-3)
+    last = anomaly[history - 1 : history - 1 + len(found), None]
+    mse = np.average((((last - came) * scale) ** 2)[..., ocean].mean((0, 1)), weights=weights)
+    assert metrics["scores"]["persistence"]["degC"]["mse"] == pytest.approx(mse, rel=2e-3)
+
+
+def test_what_is_written_says_what_was_trained_where(
+    run: Run, there: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, config = run.config, there.config
+    assert there.folder.name.startswith("elsewhere-other_ocean-")
+    assert (config.trained_on, config.model) == (own.data, own.model)
+    assert config.data.source.endswith("other ocean.nc")
+    assert str(config.data.splits.train[0]) == "2001-01-02"
+    metrics = json.loads(there.metrics.read_text())
+    origin = f"{own.data.source} of 2001-01-01..2002-12-31, region 170,173,-12,-10"
+    assert metrics["trained_on"] == origin
+    assert json.loads(run.metrics.read_text())["trained_on"] is None
+    assert f"mpnn-vn, 1 member, trained on {origin}" in xr.open_zarr(there.forecasts).attrs["source"]
+    print_metrics(metrics, "there")
+    assert f"trained on {origin}" in capsys.readouterr().out.replace("\n", "")
+    monkeypatch.setattr(figures, "FIGURES", [])
+    page = write_report(there)[0].read_text()
+    assert f"{origin}; the days below gave climatology and baselines" in page
+    assert "trained_on:" in page
+    contests = leaderboard(run.folder.parent)
+    names = [{entry.name for entry in contest.entries if entry.runs} for contest in contests]
+    assert sorted(map(sorted, names)) == [["small"], [f"small/{there.folder.name}"]]
+    list_runs(run.folder.parent)
+    assert "elsewhere" not in capsys.readouterr().out  # no training
+    with pytest.raises(
+        SSTCastError, match=rf"--resume {there.folder}: nothing is trained there; resume {run.folder}"
+    ):
+        plan(None, there.folder, None, [])
+    with pytest.raises(SSTCastError, match="trained_on: says where"):
+        train(load_config(there.config_file), {})
+
+
+def test_nothing_to_do_until_run_or_ocean_change(run: Run, other_ocean: Path, tmp_path: Path) -> None:
+    copy = Run(Path(shutil.copytree(run.folder, tmp_path / "copy")))
+    source = Path(shutil.copy(other_ocean, tmp_path / "sst.nc"))
+    lines: list[str] = []
+    made = run_elsewhere(copy, str(source), None, lines.append)
+    assert len(lines) == 3  # what was prepared
+    evaluate(made)
+    again = run_elsewhere(copy, str(source), None, lines.append)
+    assert (again, len(lines), evaluate(again)[1]) == (made, 3, False)
+    assert run_elsewhere(made, str(source), None, lines.append) == made  # it is the run that goes elsewhere
+
+    state = torch.load(copy.best, weights_only=True)
+    for value in state["model"].values():
+        value.mul_(0.5)
+    torch.save(state, copy.best)
+    before = json.loads(made.metrics.read_text())["scores"]
+    found, new = evaluate(made)
+    assert new
+    assert found["scores"]["model"] != before["model"]
+    assert found["scores"]["ridge"] == before["ridge"]
+
+    (xr.load_dataset(other_ocean) * 1.01).assign_attrs(title="x").to_netcdf(source, engine="netcdf4")
+    made = run_elsewhere(copy, str(source), None, lines.append)
+    assert not made.metrics.exists()
+    with xr.load_dataset(other_ocean) as ocean:
+        ocean.isel(time=slice(0, -30)).to_netcdf(source, engine="netcdf4")
+    made = run_elsewhere(copy, str(source), None, lines.append)
+    assert str(made.config.data.splits.test[1]) == "2004-11-30"
+    made.config_file.write_text("a: [")
+    assert run_elsewhere(copy, str(source), None, lines.append).config == made.config
+    made.data.write_text(json.dumps(json.loads(made.data.read_text()) | {"cube": "0"}))
+    with pytest.raises(SSTCastError, match=rf"{made.folder}: was scored on other data than .*or score it again"):
+        evaluate(made)
+    assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_another_region_is_that_of_a_forecast(run: Run) -> None:
+    made = run_elsewhere(run, None, WEST, quiet)
+    metrics, _ = evaluate(made)
+    assert metrics["ocean_cells"] == 8 * 6 - 6
+    assert made.folder.name.endswith("-170_171.5_-12_-10")
+    hindcast = xr.open_zarr(made.forecasts)["sst"].sel(init_time="2004-05-05")
+    one, _ = forecast(run.folder, "2004-05-05", region=WEST, say=quiet)
+    np.testing.assert_allclose(hindcast, xr.load_dataset(one)["sst"][0], atol=1e-4)
+    same, _ = forecast(made.folder, "2004-05-05", say=quiet)  # a folder like any other
+    np.testing.assert_allclose(hindcast, xr.load_dataset(same)["sst"][0], atol=1e-4)
+    shutil.rmtree(made.folder)
+
+
+def test_ensembles_and_combinations_go_elsewhere(tmp_path: Path, sst_file: Path, other_ocean: Path) -> None:
+    ensemble = make_run(configure(tmp_path, sst_file, "ensemble"), (0, 1))
+    single = make_run(configure(tmp_path, sst_file, "single"))
+    both = combine([ensemble, single], tmp_path / "runs/both", say=quiet)
+    there = [run_elsewhere(each, str(other_ocean), None, quiet) for each in (ensemble, both)]
+    metrics = [evaluate(each)[0] for each in there]
+    assert [found["members"] for found in metrics] == [2, 1]
+    assert [Run.open(each.folder) for each in there] == there
+    assert ensemble.members == [Run(ensemble.folder / f"seed-{seed}") for seed in (0, 1)]
+    assert metrics[1]["scores"]["ridge"] == metrics[0]["scores"]["ridge"]
+    with pytest.raises(SSTCastError, match=r"was trained on another ocean; combine the runs, then evaluate"):
+        combine([single, there[0]], tmp_path / "runs/n", say=quiet)
+
+
+def test_what_it_refuses(run: Run, there: Run, tmp_path: Path, sst_file: Path) -> None:
+    def refused(words: str, source: Path | str | None, region: str | None = None) -> None:
+        before = set(run.folder.iterdir())
+        with pytest.raises(SSTCastError, match=words) as error:
+            run_elsewhere(run, None if source is None else str(source), region, quiet)
+        assert "\n" not in str(error.value)
+        assert set(run.folder.iterdir()) == before
+
+    def ocean(first: str, last: str) -> Path:
+        path = tmp_path / f"{first}.nc"
+        xr.load_dataset(sst_file).sel(time=slice(first, last)).to_netcdf(path, engine="netcdf4")
+        return path
+
+    refused(r"--source .*absent.nc: no such file", tmp_path / "absent.nc")
+    refused(r"--source : no such file", "")
+    refused(r"holds 2001-01-01..2003-12-31, no day of the run's data.splits.test, 2004", ocean("2001", "2003"))
+    refused(r"too little of the run's data.splits.train: 31 days; a climatology", ocean("2002-12", "2004"))
+    refused(r"no region 'atlantis'", None, "atlantis")
+    refused(r"no region ''", None, "")
+    refused(r"small.nc: data.region", None, "10,11.5,-12,-10")
+    (tmp_path / "text.nc").write_text("no ocean")
+    refused(r"text.nc: cannot be read|text.nc: ", tmp_path / "text.nc")
+
+
+def test_a_model_that_knows_one_shape_of_tile(tmp_path: Path, sst_file: Path) -> None:
+    config = configure(tmp_path, sst_file, "mlp")
+    raw = config.model_dump() | {"model": {"name": "mlp", "hidden": 4}}
+    mlp = make_run(RunConfig.model_validate(raw))
+    with pytest.raises(SSTCastError, match=r"--region tasman: model mlp knows tiles of 8 x 6 only"):
+        run_elsewhere(mlp, "sample", "tasman", quiet)
+    both = combine([mlp, make_run(configure(tmp_path, sst_file, "b"))], tmp_path / "runs/both", say=quiet)
+    with pytest.raises(SSTCastError, match=r"--region tasman: model mlp knows tiles"):
+        sstcast.load(both.folder, "tasman")
+
+
+def test_the_command_line(
+    run: Run, there: Run, other_ocean: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def says(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["sstcast", "evaluate", str(run.folder), *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        return int(end.value.code or 0), *capsys.readouterr()
+
+    code, out, _ = says("--source", other_ocean)
+    assert (code, out.splitlines()[-1]) == (0, f"{there.metrics}: nothing to do")
+    code, out, err = says("--source", other_ocean, "--against", run.folder)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "its data.source is" in err
+    assert says("--region", "atlantis")[0] == 2
+    assert sstcast.evaluate(run, source=other_ocean) == json.loads(there.metrics.read_text())
