@@ -280,8 +280,8 @@ def runs(folder: Annotated[Path, typer.Argument(help="A folder of runs.")] = Pat
 def evaluate(
     runs: Runs,
     against: Annotated[
-        str, typer.Option(help="The reference: persistence, damped, climatology, ridge, or another run's folder.")
-    ] = "persistence",
+        str, typer.Option(help="The reference: another run's folder, or a baseline, of which the first word will do.")
+    ] = "multiscale",
     source: Annotated[
         str | None, typer.Option(help="Another ocean than the run's: a file, a folder or a store.", metavar="FILE")
     ] = None,

@@ -19,6 +19,7 @@ BASELINES = {
     "ridge": "ridge",
     "multiscale ridge": "multiscale-ridge",
 }
+STRONGEST = "multiscale ridge"  # what claims of skill are made against
 
 
 def fit_baselines(data: DataConfig, anomalies: xr.Dataset) -> dict[str, Predictor]:

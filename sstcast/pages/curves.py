@@ -20,9 +20,10 @@ STYLES: dict[str, dict[str, Any]] = {
     "damped persistence": {"color": "#CC79A7", "linestyle": "-."},
     "climatology": {"color": "0.4", "linestyle": ":"},
     "ridge": {"color": "#009E73", "linestyle": (0, (6, 2))},
+    "multiscale ridge": {"color": "#56B4E9", "linestyle": (0, (4, 1, 1, 1))},
     TRUTH: {"color": "black", "linewidth": 1.4},
 }
-OTHERS = ("#56B4E9", "#E69F00", "#F0E442")  # of names without a style
+OTHERS = ("#E69F00", "#F0E442")  # of names without a style
 BAND = 0.2  # opacity of an interval
 
 Values = Sequence[float | None]

@@ -8,6 +8,7 @@ import xarray as xr
 
 from sstcast import __version__
 from sstcast.errors import SSTCastError, reading
+from sstcast.forecasting.baselines import STRONGEST
 from sstcast.geo import Box
 from sstcast.runs import Run
 from sstcast.scores.evaluate import LAYOUT, evaluate, open_forecasts, open_scores
@@ -16,7 +17,7 @@ from sstcast.scores.significance import FDR
 from sstcast.scores.tables import DEGREES, MODEL
 from sstcast.scores.verification import Verification
 
-REFERENCE = "persistence"  # of the maps of skill
+REFERENCE = STRONGEST
 
 
 class Results:

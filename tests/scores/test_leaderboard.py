@@ -73,7 +73,7 @@ def test_seeds_are_one_entry_and_other_test_periods_another_table(runs: Path, ev
     assert entries[0].name == "good"
     assert entries[-1].name == "bad"
     assert {entry.name for entry in entries[1:-1]} == set(BASELINES)
-    assert [entry.runs for entry in entries] == [2, 0, 0, 0, 0, 1]
+    assert [entry.runs for entry in entries] == [2, 0, 0, 0, 0, 0, 1]
     rmse = json.loads(evaluated.metrics.read_text())["scores"]["model"]["degC"]["rmse"]
     score = entries[0].scores["degC", "rmse"]
     assert score.mean == pytest.approx(0.11 * rmse)
