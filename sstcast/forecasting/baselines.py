@@ -31,8 +31,7 @@ class Persistence(Baseline):
 
     def members(self, past: Windows) -> Array:
         """Repeat the last anomaly."""
-        last = spans(past.values.cpu().numpy(), self.history - 1, 1, past.starts)
-        return np.repeat(last, self.horizon, axis=1)[None]
+        return np.repeat(past.spans(self.history - 1, 1), self.horizon, axis=1)[None]
 
 
 class DampedPersistence(Baseline):
@@ -47,8 +46,7 @@ class DampedPersistence(Baseline):
 
     def members(self, past: Windows) -> Array:
         """Damp the last anomaly."""
-        last = spans(past.values.cpu().numpy(), self.history - 1, 1, past.starts)
-        return (last * self.coefficients[:, None, None])[None]
+        return (past.spans(self.history - 1, 1) * self.coefficients[:, None, None])[None]
 
 
 class Ridge(Baseline):
@@ -87,7 +85,7 @@ class Ridge(Baseline):
 
     def members(self, past: Windows) -> Array:
         """Apply the map to every cell."""
-        history = spans(past.values.cpu().numpy(), 0, self.history, past.starts)
+        history = past.spans(0, self.history)
         forecast = np.einsum("shtn,hl->sltn", history, self.weights, optimize=True)
         return (np.ascontiguousarray(forecast) + self.constant[:, None, None])[None]
 
@@ -103,15 +101,6 @@ BASELINES: dict[str, type[Baseline]] = {
 def fit_baselines(region: Region, train: Windows) -> dict[str, Predictor]:
     """Return the baselines by name, fitted to training windows of a region's tiles."""
     return {name: kind(region, train) for name, kind in BASELINES.items()}
-
-
-def spans(values: Array, offset: int, length: int, starts: int) -> Array:
-    """Return days `offset .. offset + length` after each of `starts` days of `values [T, ...]`, without a copy.
-
-    The result is `[starts, length, ...]`.
-    """
-    days = values[offset : offset + starts + length - 1]
-    return np.moveaxis(np.lib.stride_tricks.sliding_window_view(days, length, axis=0), -1, 1)
 
 
 def _dot(x: Array, y: Array) -> float:

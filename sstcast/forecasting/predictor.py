@@ -2,6 +2,7 @@
 
 import json
 from abc import ABC, abstractmethod
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -37,19 +38,20 @@ class Predictor(ABC):
         A system that is no ensemble has one member. Land nodes may hold anything.
         """
 
-    def predict(self, anomalies: xr.Dataset) -> xr.DataArray:
+    def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
         """Forecast from every day that ends `history` days.
 
         Args:
             anomalies: `anomaly(time, lat, lon)` in standardised units, NaN on land, a value a day, and
                 `ocean_mask(lat, lon)`.
+            every: how many days apart forecasts begin, from the first day on that can be.
 
         Returns:
             Standardised anomalies `(member, init_time, lead, lat, lon)`, NaN on land and outside the tiles.
             `init_time` is the last day of history, `lead` counts days after it, and the coordinate
             `valid_time(init_time, lead)` is the day forecast.
         """
-        past = windows_of(anomalies, self.region, self.history)
+        past = replace(windows_of(anomalies, self.region, self.history), every=every)
         values = np.where(past.ocean.numpy(), self.members(past), np.float32(np.nan))
         shape = (anomalies.sizes["lat"], anomalies.sizes["lon"])
         on_map = from_tiles(values, tile_index(self.region, shape), shape)
@@ -113,7 +115,7 @@ def in_degrees(forecast: xr.DataArray, statistics: xr.Dataset) -> xr.Dataset:
 
     Args:
         forecast: standardised anomalies `(member, init_time, lead, lat, lon)`.
-        statistics: `climatology` and `scale(dayofyear, lat, lon)` in degC, of the training days.
+        statistics: `climatology` and `scale(dayofyear, lat, lon)` in degC, of the base period.
 
     Returns:
         `sst` and `sst_anomaly(init_time, lead, lat, lon)` in degC, means over the members; of more than one
@@ -137,11 +139,11 @@ def described(fields: xr.Dataset, run: Run, source: str, **attributes: str) -> x
         attributes: of the dataset, besides those that follow from the run.
     """
     config, count = run.config, len(run.members)
-    train = "..".join(map(str, config.data.splits.train))
+    train, base = ("..".join(map(str, span)) for span in (config.data.splits.train, config.data.splits.base))
     of = f", mean of {count} members" if count > 1 else ""
     names = {
         "sst": f"forecast sea surface temperature{of}",
-        "sst_anomaly": f"forecast departure from the climatology of {train}{of}",
+        "sst_anomaly": f"forecast departure from the climatology of {base}{of}",
         "sst_spread": f"standard deviation of {count} members, with {count - 1} as divisor",
     }
     members = f"{count} member{'s' if count > 1 else ''}"

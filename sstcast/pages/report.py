@@ -146,7 +146,10 @@ def _data(run: Run, metrics: dict[str, Any]) -> Sheet:
             "Ocean": f"{metrics['ocean_cells']} nodes",
             "Protocol": config.protocol,
             "History and horizon": f"{config.history} days seen, {config.horizon} days forecast",
-            **{name.capitalize(): " to ".join(map(str, span)) for name, span in config.splits},
+            **{
+                name.capitalize().replace("_", " "): " to ".join(map(str, span))
+                for name, span in config.splits.given.items()
+            },
             "Forecasts": f"{metrics['forecasts']}, one a day; intervals from blocks of {metrics['block']} days",
         },
     )

@@ -14,7 +14,7 @@ from scored_runs import configure, make_run
 from scores.probability import crps_for_ensemble, rank_histogram
 
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.baselines import BASELINES, Baseline, spans
+from sstcast.forecasting.baselines import BASELINES, Baseline
 from sstcast.forecasting.predictor import Array, Predictor, TrainedRun
 from sstcast.geo import area_weights
 from sstcast.ocean.windows import Windows
@@ -280,7 +280,7 @@ class Yesterday(Baseline):
 
     def members(self, past: Windows) -> Array:
         """Repeat it."""
-        day = spans(past.values.numpy(), self.history - 2, 1, past.starts)
+        day = past.spans(self.history - 2, 1)
         return np.repeat(day, self.horizon, axis=1)[None]
 
 
