@@ -65,6 +65,14 @@ def default_options(name: str) -> dict[str, Any]:
     return {k: p.default for k, p in _parameters(cls).items() if p.default is not p.empty} | fixed
 
 
+def is_linear(name: str) -> bool:
+    """Whether the model called `name` is a linear map of the days seen."""
+    return name in {
+        *("climatology", "persistence", "damped-persistence"),
+        *("ridge", "multiscale-ridge", "local-ridge", "lim"),
+    }
+
+
 def takes_graphs(name: str) -> bool:
     """Whether the model called `name` takes graphs of any kind, not tiles of the sea alone."""
     return issubclass(_class(name)[0], Backbone)

@@ -60,6 +60,14 @@ def prepare(data: DataConfig, say: Say = print) -> Prepared:
     return prepared
 
 
+def days_of_source(data: DataConfig) -> tuple[dt.date, dt.date]:
+    """Return the first and the last day that a source holds; raise SSTCastError if it cannot be read."""
+    with reading_later(source_path(data.source), REMEDY):
+        days = _Preparation(data, Prepared.of(data), lambda line: None).days.time
+    first, last = days[[0, -1]].astype("datetime64[D]").tolist()
+    return first, last
+
+
 class _Preparation:
     """One call of `prepare`; the source is opened when it is needed."""
 

@@ -137,7 +137,7 @@ def _data(run: Run, metrics: dict[str, Any]) -> Sheet:
     config, box = run.config.data, run.config.data.box
     named = f"{config.region}: " if isinstance(config.region, str) else ""
     (west, east), (south, north) = box.lon, box.lat
-    return _facts(
+    return facts(
         "What was forecast, and from what",
         {
             "Source": metrics["source"],
@@ -158,10 +158,10 @@ def _data(run: Run, metrics: dict[str, Any]) -> Sheet:
 def _provenance(run: Run) -> Sheet:
     file = run.folder / "provenance.json"
     if not file.exists():
-        return _facts("Not known: provenance.json is not there", {})
+        return facts("Not known: provenance.json is not there", {})
     with reading(file, "restore it, or delete it: the report then goes without"):
         made = json.loads(file.read_text())
-        facts = {
+        known = {
             "Command": " ".join(made["command"]),
             "Time": made["time"],
             "sstcast": made["sstcast"],
@@ -169,11 +169,12 @@ def _provenance(run: Run) -> Sheet:
             "Platform": made["platform"],
             **made["packages"],
         }
-    return _facts("What made this run", facts)
+    return facts("What made this run", known)
 
 
-def _facts(title: str, facts: dict[str, Any]) -> Sheet:
-    return Sheet(title, [], [(name, [str(value)]) for name, value in facts.items()])
+def facts(title: str, known: dict[str, Any]) -> Sheet:
+    """Make a table of names and values."""
+    return Sheet(title, [], [(name, [str(value)]) for name, value in known.items()])
 
 
 def _animation(results: Results) -> Image:

@@ -205,7 +205,7 @@ def blocks(windows: Windows, members: int = 1) -> list[slice]:
 
 @contextmanager
 def forecast_file(
-    path: Path, run: Run, data: Verification, dates_per_chunk: int, **attributes: str
+    path: Path, run: Run, data: Verification, dates_per_chunk: int, /, **attributes: str
 ) -> Iterator[Write]:
     """Yield a function that adds the forecasts of some dates to a Zarr store: `write(dates, variables)`.
 
