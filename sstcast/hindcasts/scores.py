@@ -66,7 +66,9 @@ def tabulate(errors: xr.Dataset, reference: str, every: int) -> xr.Dataset:
     tables = (
         errors[["mse"]].load().assign(mse_by_cell=(cells, mean), p_value=(cells, p_value), p_fdr=(cells, p_fdr))
     )
-    return tables.assign_coords(season=tables["valid_time"].dt.season, lat=errors["lat"], lon=errors["lon"])
+    return tables.assign_coords(
+        season=tables["valid_time"].dt.season, **{axis: errors[axis] for axis in cells[1:]}
+    )
 
 
 def summarise(tables: xr.Dataset, reference: str, every: int) -> dict[str, Scores]:
