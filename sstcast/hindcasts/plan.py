@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +13,7 @@ from sstcast.errors import SSTCastError
 from sstcast.hindcasts.folds import Fold, Protocol
 from sstcast.hindcasts.scores import Lengths
 from sstcast.ocean.prepare import days_of_source
-from sstcast.ocean.prepared import source_name
+from sstcast.ocean.reading import source_path
 from sstcast.runs import Run
 
 LAYOUT = 1  # of all that is written below
@@ -170,11 +171,14 @@ def _region(data: DataConfig) -> str:
     return json.dumps(data.box.model_dump(mode="json", exclude=other))
 
 
-_SHARED = {
-    "source": source_name,
+_SHARED: dict[str, Callable[[DataConfig], Any]] = {
+    "source": lambda data: str(source_path(data.source).resolve()),
+    "variable": lambda data: data.variable,
+    "units": lambda data: data.units,
+    "gaps": lambda data: data.gaps,
     "region": _region,
-    "history": lambda d: d.history,
-    "horizon": lambda d: d.horizon,
+    "history": lambda data: data.history,
+    "horizon": lambda data: data.horizon,
 }
 
 

@@ -63,12 +63,10 @@ def tabulate(errors: xr.Dataset, reference: str, every: int) -> xr.Dataset:
                 p_value[system, week, ocean] = diebold_mariano(difference, lags, parts)
                 p_fdr[system, week] = adjust(p_value[system, week])
     cells = ("system", "week", "lat", "lon")
-    tables = (
-        errors[["mse"]].load().assign(mse_by_cell=(cells, mean), p_value=(cells, p_value), p_fdr=(cells, p_fdr))
-    )
-    return tables.assign_coords(
-        season=tables["valid_time"].dt.season, **{axis: errors[axis] for axis in cells[1:]}
-    )
+    tables = errors[["mse"]].load()
+    tables = tables.assign(mse_by_cell=(cells, mean), p_value=(cells, p_value), p_fdr=(cells, p_fdr))
+    axes = {axis: errors[axis] for axis in ("week", "lat", "lon")}
+    return tables.assign_coords(axes).assign_coords(season=tables["valid_time"].dt.season)
 
 
 def summarise(tables: xr.Dataset, reference: str, every: int) -> dict[str, Scores]:
