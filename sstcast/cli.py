@@ -4,7 +4,6 @@ Rooms are imported inside the verbs, so that `--help` answers at once.
 """
 
 import io
-import signal
 import sys
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -15,8 +14,10 @@ import typer
 from sstcast import __version__
 from sstcast.ending import explain, flush
 from sstcast.errors import SSTCastError
-from sstcast.files import FIRST_PROCESS, PACKAGE
+from sstcast.files import FIRST_PROCESS
 from sstcast.sources import KNOWN, find_source
+from sstcast.verbs.graphs import benchmark, datasets, study
+from sstcast.verbs.hindcast import hindcast
 
 app = typer.Typer(
     help="Forecast sea surface temperature with graph networks.",
@@ -28,7 +29,6 @@ app = typer.Typer(
 Config = Annotated[Path, typer.Argument(help="The run's YAML, for instance configs/demo.yaml.")]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key; repeatable.")]
 Runs = Annotated[list[Path], typer.Argument(help="Run folders, for instance runs/demo.", metavar="RUN...")]
-Root = Annotated[Path | None, typer.Option(help="Folder of raw files; data/graphs by default.", metavar="FOLDER")]
 OneRun = Annotated[Path, typer.Argument(help="A run folder, for instance runs/demo.", metavar="RUN")]
 
 INCOMPLETE = 3
@@ -208,67 +208,6 @@ def train(
 
 
 @app.command()
-def datasets(root: Root = None) -> None:
-    """List the graph data sets of `benchmark`, and whether their raw files are there."""
-    from sstcast.benchmarks.table import dataset_lines
-
-    print("\n".join(dataset_lines(root or Path("data/graphs"))))
-
-
-@app.command()
-def benchmark(
-    dataset: Annotated[str, typer.Argument(help="A name of `sstcast datasets`, or a YAML of your own data.")],
-    model: Annotated[str, typer.Option(help="A model, a preset or a local layer: gps, gcn-vn, ...")],
-    root: Root = None,
-    seeds: Annotated[str, typer.Option(help="For instance 0..3, or 0.")] = "0",
-    set_: Set = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Open raw files that are pickles and not known; they may run any code.")
-    ] = False,
-) -> None:
-    """Fit a model to a graph data set, and score it on its test split."""
-    from sstcast.benchmarks.config import load_benchmark
-    from sstcast.benchmarks.run import run_benchmark
-    from sstcast.benchmarks.table import result_lines
-    from sstcast.config import parse_seeds
-    from sstcast.training.interrupt import Interrupted
-
-    config = load_benchmark(dataset, model, root, set_)
-    try:
-        results = run_benchmark(config, parse_seeds(seeds), trust)
-    except Interrupted as stop:
-        print(f"{config.folder}: interrupted and saved; the same command continues", file=sys.stderr)
-        raise typer.Exit(128 + stop.signal) from None
-    print("\n".join(result_lines(config, results)))
-
-
-@app.command()
-def study(
-    name: Annotated[
-        str,
-        typer.Argument(help="attention-cost, kernel-speedup, equivariant-basis, vn-approximates-attention or wl."),
-    ],
-    out: Annotated[Path, typer.Option(help="The folder of studies.", metavar="FOLDER")] = Path("runs/studies"),
-) -> None:
-    """Repeat an experiment of the papers: a table and a figure."""
-    home = PACKAGE.parent
-    if not (home / "studies/study.py").exists():
-        raise SSTCastError("study: the studies are in sstcast's source, not in the installed package; clone it")
-    sys.path.append(str(home))
-    from studies import build_study
-    from studies.study import run_study
-
-    folder = out / name
-    try:
-        page, new = run_study(build_study(name), folder)
-    except KeyboardInterrupt:
-        print(f"{folder}: interrupted; the same command continues", file=sys.stderr)
-        raise typer.Exit(128 + signal.SIGINT) from None
-    print(page)
-    print(f"{folder}: {'written' if new else 'nothing to do'}")
-
-
-@app.command()
 def runs(folder: Annotated[Path, typer.Argument(help="A folder of runs.")] = Path("runs")) -> None:
     """List runs: model, how far, best validation score, time."""
     from sstcast.training.listing import list_runs
@@ -280,7 +219,8 @@ def runs(folder: Annotated[Path, typer.Argument(help="A folder of runs.")] = Pat
 def evaluate(
     runs: Runs,
     against: Annotated[
-        str, typer.Option(help="The reference: another run's folder, or a baseline, of which the first word will do.")
+        str,
+        typer.Option(help="The reference: another run's folder, or a baseline (its first word will do)."),
     ] = "multiscale",
     source: Annotated[
         str | None, typer.Option(help="Another ocean than the run's: a file, a folder or a store.", metavar="FILE")
@@ -301,6 +241,9 @@ def evaluate(
         metrics, new = evaluate(run)
         print_metrics(metrics, run.folder.name, other.folder.name if isinstance(other, Run) else other, comparison)
         print(f"{run.metrics}: {'written' if new else 'nothing to do'}")
+
+
+app.command()(hindcast)
 
 
 @app.command()
@@ -324,13 +267,15 @@ def combine(
 def leaderboard(
     folder: Annotated[Path, typer.Argument(help="A folder of runs; the table is kept there too.")] = Path("runs"),
 ) -> None:
-    """Put all evaluated runs side by side, best first."""
+    """Put all evaluated runs side by side, best first, and show the hindcasts."""
+    from sstcast.pages.hindcast import hindcast_sheets
     from sstcast.pages.leaderboard import print_leaderboard, write_leaderboard
     from sstcast.scores.leaderboard import leaderboard
 
-    contests = leaderboard(folder)
-    print_leaderboard(contests)
-    for file in write_leaderboard(contests, folder):
+    hindcasts = hindcast_sheets(folder)
+    contests = leaderboard(folder, empty=bool(hindcasts))
+    print_leaderboard(contests, hindcasts)
+    for file in write_leaderboard(contests, folder, hindcasts):
         print(file)
 
 
@@ -363,17 +308,28 @@ def map_(
 
 
 @app.command()
-def report(run: OneRun) -> None:
-    """Put all that is known of a run on one page."""
+def report(
+    run: Annotated[Path, typer.Argument(help="A run or hindcast, for instance runs/demo.", metavar="RUN")],
+) -> None:
+    """Put all that is known of a run, or of a hindcast, on one page."""
+    from sstcast.hindcasts.plan import Hindcast
+    from sstcast.pages.hindcast import write_hindcast_report
     from sstcast.pages.report import write_report
     from sstcast.pages.text import print_metrics
     from sstcast.runs import Run
     from sstcast.scores.evaluate import evaluate
 
-    opened = Run.open(run)
-    page, new = write_report(opened)
-    print_metrics(evaluate(opened)[0], run.name)
+    if Hindcast(run).metrics.exists():
+        page, new = write_hindcast_report(Hindcast(run))
+    else:
+        opened = Run.open(run)
+        page, new = write_report(opened)
+        print_metrics(evaluate(opened)[0], run.name)
     print(f"{page}: {'written' if new else 'nothing to do'}")
+
+
+for verb in (datasets, benchmark, study):
+    app.command()(verb)
 
 
 if __name__ == "__main__":

@@ -16,8 +16,10 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    SerializerFunctionWrapHandler,
     Tag,
     field_validator,
+    model_serializer,
     model_validator,
 )
 
@@ -67,18 +69,45 @@ Span = Annotated[tuple[dt.date, dt.date], BeforeValidator(_span)]
 
 
 class Splits(Strict):
-    """Which days train, validate and test: inclusive spans in this order, without overlap."""
+    """Which days train, validate and test: inclusive spans in this order, without overlap.
+
+    Climatology, scale and heatwave threshold are those of the `base_period`, by default the training days. It may
+    cover validation days too, as a forecaster's at work would, but no test day.
+    """
 
     train: Span
     validation: Span
     test: Span
+    base_period: Span | None = None
+
+    @property
+    def base(self) -> tuple[dt.date, dt.date]:
+        """The days that statistics are of."""
+        return self.base_period or self.train
+
+    @property
+    def given(self) -> dict[str, tuple[dt.date, dt.date]]:
+        """The spans by name."""
+        return {name: span for name, span in self if span is not None}
+
+    @property
+    def whole(self) -> tuple[dt.date, dt.date]:
+        """From the first day that anything is learnt from to the last of testing."""
+        return min(self.train[0], self.base[0]), self.test[1]
 
     @model_validator(mode="after")
     def _ordered(self) -> "Splits":
         days = [*self.train, *self.validation, *self.test]
         if days != sorted(days) or self.train[1] >= self.validation[0] or self.validation[1] >= self.test[0]:
             raise ValueError("train, validation and test must follow one another without overlap")
+        if self.base[0] > self.base[1] or self.base[1] >= self.test[0]:
+            raise ValueError("base_period: give [first, last], and end it before the test days")
         return self
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out a base period that was not given: what is written is then what older versions wrote."""
+        return {key: value for key, value in plain(self).items() if value is not None}
 
 
 class Region(Strict):

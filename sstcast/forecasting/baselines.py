@@ -1,11 +1,10 @@
 """The linear systems that every run is measured against, fitted to the days before its test days."""
 
-import numpy as np
 import torch
 import xarray as xr
 
 from sstcast.config import DataConfig
-from sstcast.forecasting.predictor import Array, Models, Predictor
+from sstcast.forecasting.predictor import Models, Predictor
 from sstcast.models import build_forecaster
 from sstcast.models.linear import LinearSystem
 from sstcast.ocean.windows import cut_windows
@@ -32,12 +31,3 @@ def fit_baselines(data: DataConfig, anomalies: xr.Dataset) -> dict[str, Predicto
         fit(model, train, validation)
         baselines[name] = Models(data.box, data.history, data.horizon, [model], torch.device("cpu"))
     return baselines
-
-
-def spans(values: Array, offset: int, length: int, starts: int) -> Array:
-    """Return days `offset .. offset + length` after each of `starts` days of `values [T, ...]`, without a copy.
-
-    The result is `[starts, length, ...]`.
-    """
-    days = values[offset : offset + starts + length - 1]
-    return np.moveaxis(np.lib.stride_tricks.sliding_window_view(days, length, axis=0), -1, 1)

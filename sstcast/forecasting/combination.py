@@ -25,13 +25,13 @@ class Combination(Predictor):
         super().__init__(first.region, first.history, first.horizon)
         self.parts, self.weights = parts, weights[lead_weeks(first.horizon)].astype(np.float32)  # [lead, part]
 
-    def predict(self, anomalies: xr.Dataset) -> xr.DataArray:
+    def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
         """Forecast (see `Predictor.predict`) as one member.
 
         A part that is an ensemble enters by its mean, one without weight is not asked.
         """
         weighted = [
-            part.predict(anomalies).mean("member", skipna=False) * xr.DataArray(weights, dims="lead")
+            part.predict(anomalies, every).mean("member", skipna=False) * xr.DataArray(weights, dims="lead")
             for part, weights in zip(self.parts, self.weights.T, strict=True)
             if weights.any()
         ]

@@ -3,6 +3,7 @@
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -35,12 +36,13 @@ class Predictor(ABC):
         self.region, self.history, self.horizon = region, history, horizon
 
     @abstractmethod
-    def predict(self, anomalies: xr.Dataset) -> xr.DataArray:
+    def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
         """Forecast from every day that ends `history` days.
 
         Args:
             anomalies: `anomaly(time, lat, lon)` in standardised units, NaN on land, a value a day, and
                 `ocean_mask(lat, lon)`.
+            every: how many days apart forecasts begin, from the first day on that can be.
 
         Returns:
             Standardised anomalies `(member, init_time, lead, lat, lon)`, NaN on land and outside the tiles.
@@ -58,11 +60,11 @@ class Models(Predictor):
         super().__init__(region, history, horizon)
         self.models, self.device = [model.eval().to(device) for model in models], device
 
-    def predict(self, anomalies: xr.Dataset) -> xr.DataArray:
-        """Forecast from every day that ends `history` days (see `Predictor.predict`)."""
+    def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
+        """Forecast from days that end `history` days (see `Predictor.predict`)."""
         linear = isinstance(self.models[0], LinearSystem)
         region = whole(self.region, anomalies) if linear else self.region
-        past = windows_of(anomalies, region, self.history)
+        past = replace(windows_of(anomalies, region, self.history), every=every)
         values = np.where(past.ocean.numpy(), self.members(past), np.float32(np.nan))
         shape = (anomalies.sizes["lat"], anomalies.sizes["lon"])
         coordinates = axes(past.init_times, self.horizon, anomalies).coords
@@ -125,7 +127,7 @@ def in_degrees(forecast: xr.DataArray, statistics: xr.Dataset) -> xr.Dataset:
 
     Args:
         forecast: standardised anomalies `(member, init_time, lead, lat, lon)`.
-        statistics: `climatology` and `scale(dayofyear, lat, lon)` in degC, of the training days.
+        statistics: `climatology` and `scale(dayofyear, lat, lon)` in degC, of the base period.
 
     Returns:
         `sst` and `sst_anomaly(init_time, lead, lat, lon)` in degC, means over the members; of more than one
@@ -149,11 +151,11 @@ def described(fields: xr.Dataset, run: Run, source: str, **attributes: str) -> x
         attributes: of the dataset, besides those that follow from the run.
     """
     config, count = run.config, len(run.members)
-    train = "..".join(map(str, config.data.splits.train))
+    base = "..".join(map(str, config.data.splits.base))
     of = f", mean of {count} members" if count > 1 else ""
     names = {
         "sst": f"forecast sea surface temperature{of}",
-        "sst_anomaly": f"forecast departure from the climatology of {train}{of}",
+        "sst_anomaly": f"forecast departure from the climatology of {base}{of}",
         "sst_spread": f"standard deviation of {count} members, with {count - 1} as divisor",
     }
     members = f"{count} member{'s' if count > 1 else ''}"

@@ -4,15 +4,16 @@ Both end in one affine form, the same for every model and metric downstream:
 
     sst = climatology[dayofyear] + scale[dayofyear] * anomaly
 
-- `physical`: `climatology` is a smooth harmonic fit to the coarse field's training days, `scale` one number,
-  the standard deviation of all training anomalies.
+- `physical`: `climatology` is a smooth harmonic fit to the coarse field's days of the base period, `scale` one
+  number, the standard deviation of their anomalies.
 - `paper` (Cai et al. 2023, D.4, as their code does it): each native pixel and day of year is standardised
-  with the training days' mean and population standard deviation, land becomes 0, then cells are averaged.
+  with the base period's mean and population standard deviation, land becomes 0, then cells are averaged.
   Where a coarse cell holds some land the average shrinks by its ocean fraction, and `scale` undoes that.
   Averaging pixels of different deviation has no exact inverse: with `coarsen` above 1, degC are recovered
   with the mean deviation of the cell's ocean pixels.
 
-`fit` looks at the training days and is done once; `standardise` is done for every day.
+The base period is the training days unless `data.splits.base_period` names another. `fit` looks at it and is done
+once; `standardise` is done for every day.
 """
 
 import numpy as np
@@ -29,19 +30,19 @@ DAYS_AT_ONCE = 32
 
 
 def fit(native: xr.DataArray, coarse: xr.DataArray, data: DataConfig) -> xr.Dataset:
-    """Return `climatology` and `scale(dayofyear, lat, lon)` of the training days, in degC.
+    """Return `climatology` and `scale(dayofyear, lat, lon)` of the base period, in degC.
 
     `native` is the cropped source, `coarse` the cube made from it. The statistics are the coarse field's
     under the `physical` protocol and the native field's under the `paper` protocol.
     """
-    train = slice(*map(str, data.splits.train))
+    base = slice(*map(str, data.splits.base))
     if data.protocol == "paper":
-        climatology, scale = daily_statistics(native.sel(time=train))
+        climatology, scale = daily_statistics(native.sel(time=base))
     else:
-        training = coarse.sel(time=train)
-        climatology = harmonic_climatology(training)
+        days = coarse.sel(time=base)
+        climatology = harmonic_climatology(days)
         scale = xr.ones_like(climatology)
-        deviation = _standard(training, climatology, scale)
+        deviation = _standard(days, climatology, scale)
         scale = scale * max(float((deviation**2).mean().compute()) ** 0.5, SMALLEST_STD)
     return xr.Dataset({"climatology": climatology, "scale": scale}).astype("float32")
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from sstcast.errors import SSTCastError
 
@@ -15,6 +16,13 @@ def cluster(address: str | None) -> Iterator[None]:
     if address is None:
         yield
         return
+    with connect(address):
+        yield
+
+
+@contextmanager
+def connect(address: str) -> Iterator[Any]:
+    """Yield a dask.distributed `Client` of the scheduler at `address`; raises SSTCastError as `cluster` does."""
     try:
         from distributed import Client
     except ImportError:
@@ -26,4 +34,4 @@ def cluster(address: str | None) -> Iterator[None]:
             f"--scheduler {address}: no dask scheduler answers there; start one or leave it out"
         ) from error
     with client:
-        yield
+        yield client

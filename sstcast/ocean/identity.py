@@ -94,7 +94,7 @@ class Record(RunRecord):
     """The data of a run.
 
     `cube` is a digest of its days from the first of training to the last of testing, `test` one of the days of
-    testing alone, `statistics` one of what was fitted to the training days. `source` says in words where they came
+    testing alone, `statistics` one of what was fitted to the base period. `source` says in words where they came
     from.
     """
 
@@ -114,7 +114,7 @@ class Record(RunRecord):
         splits = data.splits
         return cls(
             source=data.source,
-            cube=between(splits.train[0], splits.test[1]),
+            cube=between(*splits.whole),
             test=between(*splits.test),
             statistics=str(statistics.attrs["digest"]),
         )

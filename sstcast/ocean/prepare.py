@@ -1,15 +1,15 @@
 """The verb `prepare`: a source of daily SST -> the stores a run reads.
 
     DIRECTORY/SOURCE-REGION/cube.zarr                          sst(time, lat, lon) in degC, ocean_fraction
-    DIRECTORY/SOURCE-REGION/PROTOCOL-FROM-TO.statistics.zarr   climatology, scale of the training days
+    DIRECTORY/SOURCE-REGION/PROTOCOL-FROM-TO.statistics.zarr   climatology, scale of the base period
     DIRECTORY/SOURCE-REGION/PROTOCOL-FROM-TO.zarr              anomaly, climatology, scale, ocean_mask
 
 SOURCE is the source's name and a hash of its full path, so that two files of one name share nothing. The last two
-stores are named after the protocol and the training days. Each store carries its recipe (what it was made of and
-how), the state of the source's days (`sstcast.ocean.identity`) and a manifest of its files. While the recipe is
-the one asked for, the days from the first one that is new or has changed are made again, and the others are kept;
-otherwise, or if a file of it is damaged, the whole store is. Statistics are made again only when their own recipe
-changes, which the days after training are no part of.
+stores are named after the protocol and the base period, by default the training days. Each store carries its
+recipe (what it was made of and how), the state of the source's days (`sstcast.ocean.identity`) and a manifest of
+its files. While the recipe is the one asked for, the days from the first one that is new or has changed are made
+again, and the others are kept; otherwise, or if a file of it is damaged, the whole store is. Statistics are made
+again only when their own recipe changes, which the days after the base period are no part of.
 """
 
 import datetime as dt
@@ -60,6 +60,14 @@ def prepare(data: DataConfig, say: Say = print) -> Prepared:
     return prepared
 
 
+def days_of_source(data: DataConfig) -> tuple[dt.date, dt.date]:
+    """Return the first and the last day that a source holds; raise SSTCastError if it cannot be read."""
+    with reading_later(source_path(data.source), REMEDY):
+        days = _Preparation(data, Prepared.of(data), lambda line: None).days.time
+    first, last = days[[0, -1]].astype("datetime64[D]").tolist()
+    return first, last
+
+
 class _Preparation:
     """One call of `prepare`; the source is opened when it is needed."""
 
@@ -96,7 +104,7 @@ class _Preparation:
             if path.exists() and (found := damage(path)):
                 self.say(f"{path}: {found}; making it again")
         check_splits(self.data, self.days.time)
-        first, last = self.data.splits.train
+        first, last = self.data.splits.base
         fitted = self.recipe | {
             "protocol": self.data.protocol,
             "train": f"{first}..{last}",
@@ -169,18 +177,18 @@ class _Preparation:
 def check_splits(data: DataConfig, time: NDArray[np.datetime64]) -> None:
     """Raise SSTCastError if a split's days are not all among those of the data, or do not hold a single window."""
     first, last = (time[i].astype("datetime64[D]").astype(dt.date) for i in (0, -1))
-    for name in ("train", "validation", "test"):
-        start, stop = getattr(data.splits, name)
+    for name, (start, stop) in data.splits.given.items():
         if start < first or stop > last:
             raise SSTCastError(
                 f"data.splits.{name}: {start}..{stop} has days outside the data ({first}..{last}); "
                 "choose others or fetch more"
             )
-        if (days := (stop - start).days + 1) <= data.history + data.horizon:
+        days = (stop - start).days + 1
+        if name != "base_period" and days <= data.history + data.horizon:
             needed = data.history + data.horizon + 1
             raise SSTCastError(f"data.splits.{name}: {days} days; a window needs {needed}: lengthen it")
-        if name == "train" and days < 365:
-            raise SSTCastError(f"data.splits.train: {days} days; a climatology needs a whole year: lengthen it")
+        if (start, stop) == data.splits.base and days < 365:
+            raise SSTCastError(f"data.splits.{name}: {days} days; a climatology needs a whole year: lengthen it")
 
 
 def _check_tiles(fraction: xr.DataArray, data: DataConfig) -> None:

@@ -38,7 +38,7 @@ class Prepared:
         if not isinstance(region, str):
             region = "box" + _short(region.model_dump_json())
         folder = data.directory / f"{source_name(data)}-{region}"
-        name = "-".join(map(str, (data.protocol, *data.splits.train)))
+        name = "-".join(map(str, (data.protocol, *data.splits.base)))
         return cls(data, folder / "cube.zarr", folder / f"{name}.statistics.zarr", folder / f"{name}.zarr")
 
     @property
@@ -101,8 +101,7 @@ def check_source(data: DataConfig, native: xr.DataArray | None = None) -> None:
     if cube.attrs["fingerprint"] == fingerprint(path):
         return
     native = open_region(data) if native is None else native
-    span = slice(str(data.splits.train[0]), str(data.splits.test[1]))
-    days = changed(path, native, cube.sel(time=span))
+    days = changed(path, native, cube.sel(time=slice(*map(str, data.splits.whole))))
     if not days.size:
         return
     with reading_later(path, REMEDY):

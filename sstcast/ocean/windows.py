@@ -36,6 +36,7 @@ class Windows:
     from the centre of the globe. Window `i` of the
     `tiles * (T - history - horizon)` starts on day `i // tiles` of tile `i % tiles`. A split is cut out
     first and windows are made of it alone, so none crosses a split; their number is the paper's (Table 9).
+    With `every` above 1 only each such day starts a window, the first among them.
     """
 
     values: Tensor
@@ -45,6 +46,7 @@ class Windows:
     history: int
     horizon: int
     place: Tensor
+    every: int = 1
 
     def __len__(self) -> int:
         return self.starts * self.values.shape[1]
@@ -52,12 +54,16 @@ class Windows:
     @property
     def starts(self) -> int:
         """Number of days a window may start on: of windows with a future the paper's, one less than there are."""
-        return len(self.values) - self.history - self.horizon + (self.horizon == 0)
+        return -(-(len(self.values) - self.history - self.horizon + (self.horizon == 0)) // self.every)
 
     @property
     def init_times(self) -> np.ndarray:
         """The last day of history of each start, `[starts]`."""
-        return self.days[self.history - 1 :][: self.starts]
+        return self.days[self.history - 1 :: self.every][: self.starts]
+
+    def spans(self, offset: int, length: int) -> np.ndarray:
+        """Return days `offset .. offset + length` after each start, `[starts, length, tile, N]`; a view."""
+        return spans(self.values.cpu().numpy(), offset, length, self.starts, self.every)
 
     def to(self, device: torch.device | str) -> "Windows":
         """Move the tensors."""
@@ -75,7 +81,9 @@ class Windows:
         """Return the windows numbered `index [B]`, on another `device` if one is given."""
         tiles = self.values.shape[1]
         tile = index % tiles
-        day = (index // tiles)[:, None] + torch.arange(self.history + self.horizon, device=index.device)
+        day = (index // tiles * self.every)[:, None] + torch.arange(
+            self.history + self.horizon, device=index.device
+        )
         rows = self.values.flatten(0, 1).index_select(0, (day * tiles + tile[:, None]).flatten())
         window = rows.unflatten(0, day.shape).transpose(1, 2)
         ocean, place = self.ocean[tile], self.place[tile]
@@ -133,6 +141,15 @@ def windows_of(anomalies: xr.Dataset, region: Region, history: int, horizon: int
         horizon=horizon,
         place=unit_vectors(anomaly, index),
     )
+
+
+def spans(values: np.ndarray, offset: int, length: int, starts: int, every: int = 1) -> np.ndarray:
+    """Return days `offset .. offset + length` after each of `starts` days of `values [T, ...]`, without a copy.
+
+    The starts are `every` so many days apart; the result is `[starts, length, ...]`.
+    """
+    days = values[offset : offset + (starts - 1) * every + length]
+    return np.moveaxis(np.lib.stride_tricks.sliding_window_view(days, length, axis=0)[::every], -1, 1)
 
 
 def unit_vectors(field: xr.DataArray, index: np.ndarray) -> Tensor:

@@ -1,6 +1,7 @@
 """A leaderboard on the terminal, as `leaderboard.csv` and as `leaderboard.html`."""
 
 import csv
+from collections.abc import Sequence
 from pathlib import Path
 
 from sstcast.files import atomic
@@ -16,20 +17,21 @@ NOTE = (
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what begins with one is computed by a spreadsheet
 
 
-def print_leaderboard(contests: list[Contest]) -> None:
-    """Print a table a contest, and say so where runs cannot be compared."""
+def print_leaderboard(contests: list[Contest], hindcasts: Sequence[Sheet] = ()) -> None:
+    """Print a table a contest, and say so where runs cannot be compared; then those of hindcasts."""
     console = open_console()
-    for contest in contests:
-        print_sheet(console, _sheet(contest))
-    console.print(NOTE, soft_wrap=True)
+    for sheet in [*map(_sheet, contests), *hindcasts]:
+        print_sheet(console, sheet)
+    if contests:
+        console.print(NOTE, soft_wrap=True)
     if len(contests) > 1:
         console.print(
             f"{len(contests)} tables: runs of other data or test periods cannot be compared", soft_wrap=True
         )
 
 
-def write_leaderboard(contests: list[Contest], folder: Path) -> tuple[Path, Path]:
-    """Write both files into `folder` and return their paths."""
+def write_leaderboard(contests: list[Contest], folder: Path, hindcasts: Sequence[Sheet] = ()) -> tuple[Path, Path]:
+    """Write both files into `folder` and return their paths; the page shows hindcasts, too."""
     table, page = folder / "leaderboard.csv", folder / "leaderboard.html"
     with atomic(table) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
@@ -37,7 +39,7 @@ def write_leaderboard(contests: list[Contest], folder: Path) -> tuple[Path, Path
         rows.writerow(["contest", "name", "runs", "members", *metrics, "p_value"])
         for contest in contests:
             rows.writerows(map(_plain, [contest.title, *_record(entry)]) for entry in contest.entries)
-    write_page(page, "leaderboard.html", sheets=list(map(_sheet, contests)), note=NOTE)
+    write_page(page, "leaderboard.html", sheets=[*map(_sheet, contests), *hindcasts], note=NOTE)
     return table, page
 
 

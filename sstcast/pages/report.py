@@ -138,7 +138,7 @@ def _data(run: Run, metrics: dict[str, Any]) -> Sheet:
     named = f"{config.region}: " if isinstance(config.region, str) else ""
     (west, east), (south, north) = box.lon, box.lat
     origin = metrics.get("trained_on")
-    return _facts(
+    return facts(
         "What was forecast, and from what",
         {
             "Source": metrics["source"],
@@ -148,7 +148,10 @@ def _data(run: Run, metrics: dict[str, Any]) -> Sheet:
             "Protocol": config.protocol,
             "History and horizon": f"{config.history} days seen, {config.horizon} days forecast",
             **({"Trained on": f"{origin}; the days below gave climatology and baselines"} if origin else {}),
-            **{name.capitalize(): " to ".join(map(str, span)) for name, span in config.splits},
+            **{
+                name.capitalize().replace("_", " "): " to ".join(map(str, span))
+                for name, span in config.splits.given.items()
+            },
             "Forecasts": f"{metrics['forecasts']}, one a day; intervals from blocks of {metrics['block']} days",
         },
     )
@@ -157,10 +160,10 @@ def _data(run: Run, metrics: dict[str, Any]) -> Sheet:
 def _provenance(run: Run) -> Sheet:
     file = run.folder / "provenance.json"
     if not file.exists():
-        return _facts("Not known: provenance.json is not there", {})
+        return facts("Not known: provenance.json is not there", {})
     with reading(file, "restore it, or delete it: the report then goes without"):
         made = json.loads(file.read_text())
-        facts = {
+        known = {
             "Command": " ".join(made["command"]),
             "Time": made["time"],
             "sstcast": made["sstcast"],
@@ -168,11 +171,12 @@ def _provenance(run: Run) -> Sheet:
             "Platform": made["platform"],
             **made["packages"],
         }
-    return _facts("What made this run", facts)
+    return facts("What made this run", known)
 
 
-def _facts(title: str, facts: dict[str, Any]) -> Sheet:
-    return Sheet(title, [], [(name, [str(value)]) for name, value in facts.items()])
+def facts(title: str, known: dict[str, Any]) -> Sheet:
+    """Make a table of names and values."""
+    return Sheet(title, [], [(name, [str(value)]) for name, value in known.items()])
 
 
 def _animation(results: Results) -> Image:

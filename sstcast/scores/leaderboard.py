@@ -117,16 +117,17 @@ def shown() -> list[tuple[str, str, str]]:
     return [(head, units, name) for head, units, name in columns() if units == DEGREES or name == "mse"]
 
 
-def leaderboard(folder: Path) -> list[Contest]:
+def leaderboard(folder: Path, empty: bool = False) -> list[Contest]:
     """Return the contests of all evaluated runs below `folder`, the largest first.
 
-    A run that cannot be read is left out, and a line on stderr says why. Raises SSTCastError if there are none.
+    A run that cannot be read is left out, and a line on stderr says why. Raises SSTCastError if there are none,
+    unless it may be `empty`.
     """
     found = [file.parent for file in below(folder, "scores.nc") if Run(file.parent).metrics.exists()]
     every = [Evaluated(Run(path), str(path.relative_to(folder))) for path in found]
     problems = [problem for run in every if (problem := run.problem)]
     runs = [run for run in every if not run.problem]
-    if not runs:
+    if not runs and not empty:
         raise SSTCastError(
             problems[0] if problems else f"{folder}: no evaluated runs; run `sstcast evaluate RUN...` first"
         )

@@ -63,3 +63,9 @@ def area_mean(field: Array, weights: Array) -> Array:
     """Return the mean `[...]` of `field [..., tile, N]` with `weights [tile, N]`, which sum to 1."""
     mean: Array = field.reshape(*field.shape[:-2], -1) @ weights.ravel().astype(field.dtype)
     return mean
+
+
+def sum_to_one(weights: NDArray[np.generic]) -> NDArray[np.float32]:
+    """Return `weights` over their sum."""
+    total = weights.sum(dtype=float)
+    return (weights / total).astype(np.float32)

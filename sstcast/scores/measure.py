@@ -4,6 +4,7 @@ import xarray as xr
 from rich.console import Console
 from rich.progress import track
 
+from sstcast import __version__
 from sstcast.forecasting.baselines import fit_baselines
 from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.predictor import in_degrees
@@ -19,14 +20,15 @@ def measure(run: Run, data: Verification) -> xr.Dataset:
 
     A block of initial dates is in memory at a time, of one method after the other: each is asked once.
     """
-    limits = threshold(data.training(data.cube["sst"]))
+    limits = threshold(data.between(*data.data.splits.base, data.cube["sst"]))
     limit = on_days(limits, data.days).values - data.climatology
     predictors = {MODEL: predictor_of(run), **fit_baselines(data.data, data.anomalies)}
     members = len(run.members)
     tables = Tables(data, list(predictors), members)
     parts = blocks(data.windows, members)
     console = Console(stderr=True)
-    with forecast_file(run, data, parts[0].stop) as write:
+    title, history = f"SST forecasts of run {run.folder.name}", f"sstcast {__version__} evaluate"
+    with forecast_file(run.forecasts, run, data, parts[0].stop, title=title, history=history) as write:
         for dates in track(
             parts, run.folder.name, console=console, disable=not console.is_terminal, transient=True
         ):

@@ -1,4 +1,4 @@
-"""`metrics.json`, sealed: what `evaluate` wrote is read again whole, or made anew."""
+"""`metrics.json` and its like, sealed: what was written is read again whole, or made anew."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ from sstcast.files import atomic
 from sstcast.scores.metrics import METRICS
 from sstcast.scores.tables import DEGREES, MODEL
 
-SEAL = "seal"  # SHA-256 of all else in metrics.json and of scores.nc
+SEAL = "seal"  # SHA-256 of all else in the JSON and of the tables it follows from
 
 
 def write_metrics(path: Path, metrics: dict[str, Any], scores: Path) -> dict[str, Any]:
@@ -20,16 +20,22 @@ def write_metrics(path: Path, metrics: dict[str, Any], scores: Path) -> dict[str
     return sealed
 
 
-def read_metrics(path: Path, scores: Path) -> dict[str, Any] | None:
-    """Return what `write_metrics` wrote; None if it, or the file `scores`, is not what it was then.
-
-    Nor is it what it was if a metric has been added since.
-    """
+def read_sealed(path: Path, scores: Path) -> dict[str, Any] | None:
+    """Return what `write_metrics` wrote; None if it, or the file `scores`, is not what it was then."""
     try:
-        metrics = json.loads(path.read_bytes())
-        complete = METRICS.keys() <= metrics["scores"][MODEL][DEGREES].keys()
-        return metrics if complete and metrics[SEAL] == _seal(metrics, scores) else None
+        metrics: dict[str, Any] = json.loads(path.read_bytes())
+        return metrics if metrics[SEAL] == _seal(metrics, scores) else None
     except (OSError, ValueError, TypeError, LookupError, RecursionError):
+        return None
+
+
+def read_metrics(path: Path, scores: Path) -> dict[str, Any] | None:
+    """Return a run's sealed metrics, as `read_sealed` does; None, too, if a metric has been added since."""
+    metrics = read_sealed(path, scores)
+    try:
+        complete = metrics is not None and METRICS.keys() <= metrics["scores"][MODEL][DEGREES].keys()
+        return metrics if complete else None
+    except (TypeError, LookupError, AttributeError):
         return None
 
 

@@ -1,7 +1,9 @@
 """What of a difference between two forecasts is more than chance.
 
 Forecasts from neighbouring days share most of the days they are verified on, so their errors are anything but
-independent. All functions take errors by initial date, `[dates, ...]`, dates in order, a day apart.
+independent. All functions take errors by initial date, `[dates, ...]`, in order and equally far apart. Lengths (of
+blocks, of lags) count dates, so they are days where there is a date a day. Where the dates are of `parts`, so many
+in each and gaps between them, neither blocks nor lags reach from one part into the next.
 """
 
 from functools import cache
@@ -41,21 +43,24 @@ def block_length(horizon: int, dates: int) -> int:
 
 
 @cache
-def block_counts(dates: int, block: int, replicates: int = REPLICATES, seed: int = 0) -> Array:
+def block_counts(
+    dates: int, block: int, replicates: int = REPLICATES, seed: int = 0, parts: tuple[int, ...] = ()
+) -> Array:
     """Return how often each date is drawn in each replicate of a moving-block bootstrap, `[replicates, dates]`.
 
     Overlapping blocks are drawn with replacement, and the last is cut, until a replicate holds `dates`
     (Kunsch 1989, Ann. Statist. 17). As counts, any mean of all replicates is one matrix product.
     """
     random = np.random.default_rng(seed)
-    first = random.integers(0, dates - block + 1, (replicates, -(-dates // block), 1))
+    whole = np.concatenate([start + np.arange(max(0, n - block + 1)) for start, n in _placed(parts or (dates,))])
+    first = whole[random.integers(0, len(whole), (replicates, -(-dates // block), 1))]
     drawn = (first + np.arange(block)).reshape(replicates, -1)[:, :dates]
     counts = np.zeros((replicates, dates))
     np.add.at(counts, (np.arange(replicates)[:, None], drawn), 1)
     return counts
 
 
-def skill_interval(error: Array, reference: Array, block: int) -> tuple[Array, Array]:
+def skill_interval(error: Array, reference: Array, block: int, parts: tuple[int, ...] = ()) -> tuple[Array, Array]:
     """Return the ends, each `[...]`, of a 95 % interval of the skill `1 - sum(error) / sum(reference)`.
 
     The bootstrap gives the standard error of the logarithm of the ratio, to first order, whose distribution is
@@ -67,13 +72,15 @@ def skill_interval(error: Array, reference: Array, block: int) -> tuple[Array, A
     k = dates / block
     totals = error.sum(0), reference.sum(0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        replicates = np.tensordot(block_counts(dates, block), error / totals[0] - reference / totals[1], 1)
+        replicates = np.tensordot(
+            block_counts(dates, block, parts=parts), error / totals[0] - reference / totals[1], 1
+        )
         width = t.ppf((1 + CONFIDENCE) / 2, k - 1) * replicates.std(0) * np.sqrt(k / (k - 1))
         ratio = totals[0] / totals[1]
     return 1 - ratio * np.exp(width), 1 - ratio * np.exp(-width)
 
 
-def diebold_mariano(difference: Array, lags: int) -> Array:
+def diebold_mariano(difference: Array, lags: int, parts: tuple[int, ...] = ()) -> Array:
     """Return the two-sided p-value `[...]` that the mean of `difference [dates, ...]` of two losses is 0.
 
     Diebold and Mariano (1995) with the correction and Student's distribution of Harvey, Leybourne and
@@ -87,7 +94,10 @@ def diebold_mariano(difference: Array, lags: int) -> Array:
     plain = np.mean(deviation**2, axis=0)
     bartlett = plain.copy()
     for lag in range(1, lags):
-        covariance = np.einsum("d...,d...->...", deviation[lag:], deviation[:-lag]) / dates
+        covariance = np.zeros_like(plain)
+        for start, n in _placed(parts or (dates,)):
+            part = deviation[start : start + n]
+            covariance += np.einsum("d...,d...->...", part[lag:], part[:-lag]) / dates
         plain += 2 * covariance
         bartlett += 2 * (1 - lag / lags) * covariance
     variance = np.where(plain > 0, plain, bartlett)
@@ -96,6 +106,11 @@ def diebold_mariano(difference: Array, lags: int) -> Array:
         statistic = mean / np.sqrt(np.where(variance > 0, variance, np.nan) / dates) * np.sqrt(correction)
     p_value: Array = 2 * t.sf(np.abs(statistic), dates - 1)
     return p_value
+
+
+def _placed(parts: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Return where each part begins, and its length."""
+    return list(zip(np.cumsum((0, *parts[:-1])).tolist(), parts, strict=True))
 
 
 def adjust(p_values: Array) -> Array:

@@ -14,7 +14,7 @@ from sstcast.forecasting.predictor import Array, axes
 from sstcast.geo import area_weights
 from sstcast.scores import ensembles, heatwaves
 from sstcast.scores.indices import NINO, covers
-from sstcast.scores.means import Means, week_starts
+from sstcast.scores.means import Means, sum_to_one, week_starts
 from sstcast.scores.metrics import METRICS, statistics
 from sstcast.scores.significance import adjust, diebold_mariano, memory
 from sstcast.scores.verification import Verification
@@ -49,10 +49,10 @@ class Tables:
         area = area_weights(data.anomalies["lat"]) * xr.ones_like(data.anomalies["lon"])
         covered = {name: box for name, box in NINO.items() if covers(data.tiled, box)}
         boxes = {name: area * box.contains(area["lat"], area["lon"]) for name, box in covered.items()}
-        weights = {name: _sum_to_one(data.on_tiles(box)) for name, box in {REGION: area, **boxes}.items()}
-        self.area, shape = weights[REGION], (data.windows.starts, data.windows.horizon)
+        weights = {REGION: data.area} | {name: sum_to_one(data.on_tiles(box)) for name, box in boxes.items()}
+        self.area, shape = data.area, (data.windows.starts, data.windows.horizon)
 
-        alike = _sum_to_one(data.ocean)
+        alike = sum_to_one(data.ocean)
         self.errors = {
             STANDARDISED: {name: Means(*shape, alike, mapped=True) for name in methods},
             DEGREES: {name: Means(*shape, self.area, mapped=True, keep="mse") for name in methods},
@@ -148,8 +148,3 @@ class Tables:
             },
             {"reference": list(squares)},
         )
-
-
-def _sum_to_one(weights: NDArray[np.generic]) -> Array:
-    total = weights.sum(dtype=float)
-    return (weights / total).astype(np.float32)

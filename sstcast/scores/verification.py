@@ -1,28 +1,29 @@
 """Forecasts on the map: from a method's standardised anomalies to labelled fields in degC."""
 
+import datetime as dt
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 import dask.array as da
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast import __version__
 from sstcast.cf import encoded
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.files import atomic
-from sstcast.forecasting.baselines import spans
 from sstcast.forecasting.predictor import FIELD, Array, Predictor, axes, described, in_degrees
-from sstcast.geo import from_tiles, tile_index, to_tiles
+from sstcast.geo import area_weights, from_tiles, tile_index, to_tiles
 from sstcast.manifest import write_manifest
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.windows import Windows, cut_windows
+from sstcast.ocean.windows import Windows, cut_windows, spans
 from sstcast.runs import Run
+from sstcast.scores.means import sum_to_one
 from sstcast.training.train import check_data
 
 BLOCK_ELEMENTS = 2**21  # of one field in memory: 8 MiB
@@ -36,7 +37,8 @@ Write = Callable[[slice, xr.Dataset], None]
 class Verification:
     """The test split of a run, or its validation split, with all that brings a forecast back to degC.
 
-    Whole fields of the split may not fit memory: every method takes a slice of initial dates, by position.
+    Whole fields of the split may not fit memory: every method takes a slice of initial dates, by position. They
+    are `windows.every` days apart.
     """
 
     data: DataConfig
@@ -51,10 +53,17 @@ class Verification:
 
         Raises SSTCastError if it is not what the run was trained on, or there is no ocean in it.
         """
-        data = run.config.data
         check_data(run)
+        return cls.open(run.config.data, split)
+
+    @classmethod
+    def open(cls, data: DataConfig, split: str = "test", every: int = 1) -> "Verification":
+        """Open what `prepare` made of some data, whoever is to forecast them.
+
+        Raises SSTCastError if it is not there, or there is no ocean in it.
+        """
         cube, anomalies = Prepared.of(data).open()
-        windows = cut_windows(anomalies, data, split)
+        windows = replace(cut_windows(anomalies, data, split), every=every)
         if not windows.ocean.any():
             raise SSTCastError(
                 f"data.region: no ocean in {data.region}; there is nothing to score, choose another"
@@ -62,9 +71,8 @@ class Verification:
         shape = (anomalies.sizes["lat"], anomalies.sizes["lon"])
         return cls(data, windows, anomalies, cube, tile_index(data.box, shape))
 
-    def training(self, field: xr.DataArray) -> xr.DataArray:
-        """Read `field(time, lat, lon)` on the training days as `(time, tile, node)`, 0 on land, part by part."""
-        first, last = self.data.splits.train
+    def between(self, first: dt.date, last: dt.date, field: xr.DataArray) -> xr.DataArray:
+        """Read `field(time, lat, lon)` on some days as `(time, tile, node)`, 0 on land, part by part."""
         field = field.sel(time=slice(str(first), str(last)))
         tiles = np.empty((field.sizes["time"], *self.ocean.shape), np.float32)
         for start in range(0, len(tiles), DAYS_AT_ONCE):
@@ -91,6 +99,12 @@ class Verification:
         return xr.DataArray(cells, {"lat": self.anomalies["lat"], "lon": self.anomalies["lon"]}, ("lat", "lon"))
 
     @cached_property
+    def area(self) -> Array:
+        """The share of each node in the area of all ocean, `[tile, N]`."""
+        cells = area_weights(self.anomalies["lat"]) * xr.ones_like(self.anomalies["lon"])
+        return sum_to_one(self.on_tiles(cells))
+
+    @cached_property
     def climatology(self) -> Array:
         """Of each day of the split in degC, `[T, tile, N]`, 0 on land."""
         return self.on_tiles(on_days(self.statistics["climatology"], self.days))
@@ -107,19 +121,18 @@ class Verification:
 
     def part(self, dates: slice) -> Windows:
         """Return the windows of the initial dates `dates` only."""
-        first, stop, _ = dates.indices(self.windows.starts)
-        days = slice(first, stop + self.windows.history + self.windows.horizon)
+        days = self._days(dates, self.windows.history + self.windows.horizon)
         return replace(self.windows, values=self.windows.values[days], days=self.windows.days[days])
 
     def ahead(self, daily: Array, dates: slice = ALL) -> Array:
         """Return `daily [T, ...]` on the days forecast, `[starts, horizon, ...]`, without a copy."""
         first, stop, _ = dates.indices(self.windows.starts)
-        return spans(daily[first:], self.windows.history, self.windows.horizon, stop - first)
+        windows, every = self.windows, self.windows.every
+        return spans(daily[first * every :], windows.history, windows.horizon, stop - first, every)
 
     def histories(self, dates: slice = ALL) -> xr.Dataset:
         """Return what a `Predictor` needs to forecast from the initial dates `dates`."""
-        first, stop, _ = dates.indices(self.windows.starts)
-        days = slice(first, stop + self.windows.history - 1)
+        days = self._days(dates, self.windows.history - 1)
         field = ("time", "lat", "lon")
         return xr.Dataset(
             {
@@ -135,7 +148,7 @@ class Verification:
         Returns, over `(init_time, lead, lat, lon)`, the mean of the members: `anomaly` in standardised units,
         `sst_anomaly` and `sst` in degC; NaN on land and outside the tiles.
         """
-        forecast = predictor.predict(self.histories(dates))
+        forecast = predictor.predict(self.histories(dates), self.windows.every)
         return in_degrees(forecast, self.statistics).assign(anomaly=forecast.mean("member", skipna=False))
 
     def truth(self, dates: slice = ALL) -> xr.Dataset:
@@ -154,6 +167,11 @@ class Verification:
         """Climatology and scale `(dayofyear, lat, lon)` in degC."""
         return self.anomalies[["climatology", "scale"]].load()
 
+    def _days(self, dates: slice, length: int) -> slice:
+        """Return which days of the split reach from the first of `dates` to `length` days after the last one."""
+        first, stop, _ = dates.indices(self.windows.starts)
+        return slice(first * self.windows.every, (stop - 1) * self.windows.every + 1 + length)
+
     def on_map(self, tiles: Array) -> Array:
         """Put `[..., tile, N]` on `[..., lat, lon]`; NaN on land and outside the tiles."""
         shape = (self.anomalies.sizes["lat"], self.anomalies.sizes["lon"])
@@ -167,7 +185,7 @@ class Verification:
 
 def truth(windows: Windows) -> Array:
     """Return what came true, `[starts, horizon, tile, N]`."""
-    return spans(windows.values.cpu().numpy(), windows.history, windows.horizon, windows.starts)
+    return windows.spans(windows.history, windows.horizon)
 
 
 def blocks(windows: Windows, members: int = 1) -> list[slice]:
@@ -178,11 +196,14 @@ def blocks(windows: Windows, members: int = 1) -> list[slice]:
 
 
 @contextmanager
-def forecast_file(run: Run, data: Verification, dates_per_chunk: int) -> Iterator[Write]:
-    """Yield a function that adds the forecasts of some dates to `forecasts.zarr`: `write(dates, variables)`.
+def forecast_file(
+    path: Path, run: Run, data: Verification, dates_per_chunk: int, /, **attributes: str
+) -> Iterator[Write]:
+    """Yield a function that adds the forecasts of some dates to a Zarr store: `write(dates, variables)`.
 
-    The variables are `sst(init_time, lead, lat, lon)` in degC and, of an ensemble, `sst_spread`. The file is there
-    when all has been written, or not at all.
+    The variables are `sst(init_time, lead, lat, lon)` in degC and, of an ensemble, `sst_spread`. The store, whose
+    `attributes` are those given and those that follow from the run, is there when all has been written, or not at
+    all.
     """
     coordinates = axes(data.windows.init_times, data.windows.horizon, data.anomalies)
     empty = da.empty([coordinates.sizes[d] for d in FIELD], dtype=np.float32, chunks=(dates_per_chunk, -1, -1, -1))
@@ -191,10 +212,9 @@ def forecast_file(run: Run, data: Verification, dates_per_chunk: int) -> Iterato
         coordinates.assign(dict.fromkeys(names, (FIELD, empty))),
         run,
         data.cube.attrs["source"],
-        title=f"SST forecasts of run {run.folder.name}",
-        history=f"sstcast {__version__} evaluate",
+        **attributes,
     )
-    with atomic(run.forecasts) as temporary:
+    with atomic(path) as temporary:
         encoded(dataset).to_zarr(temporary, zarr_format=2, consolidated=True, compute=False)
 
         def write(dates: slice, fields: xr.Dataset) -> None:

@@ -1,6 +1,7 @@
 """Ctrl-C and SIGTERM as a request to stop after the step at hand."""
 
 import signal
+import threading
 from types import FrameType, TracebackType
 
 
@@ -13,11 +14,15 @@ class Interrupted(Exception):
 
 
 class StopRequest:
-    """Within the `with` block the first signal only sets `signal`; after it, Ctrl-C interrupts at once."""
+    """Within the `with` block the first signal only sets `signal`; after it, Ctrl-C interrupts at once.
+
+    Signals reach the main thread alone: in another one, such as a cluster's worker has, nothing is asked.
+    """
 
     def __enter__(self) -> "StopRequest":
         self.signal: int | None = None
-        self._previous = {s: signal.signal(s, self._on_signal) for s in (signal.SIGINT, signal.SIGTERM)}
+        heard = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+        self._previous = {s: signal.signal(s, self._on_signal) for s in heard}
         return self
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:

@@ -113,6 +113,14 @@ def plan(path: Path | None, resume: Path | None, seeds: str | None, overrides: l
     config = load_config(path, overrides)
     if seeds is None:
         return [config]
+    return ensemble(config, parse_seeds(seeds))
+
+
+def ensemble(config: RunConfig, seeds: list[int]) -> list[RunConfig]:
+    """Return the configurations of an ensemble's members, whose folders are made.
+
+    Raises SSTCastError if a run of that name is something else.
+    """
     members = [
         config.model_copy(
             update={
@@ -121,7 +129,7 @@ def plan(path: Path | None, resume: Path | None, seeds: str | None, overrides: l
                 "training": config.training.model_copy(update={"seed": seed}),
             }
         )
-        for seed in parse_seeds(seeds)
+        for seed in seeds
     ]
     run = Run.create(config)
     if run.best.exists():

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -85,3 +87,19 @@ def test_geography_of_another_region_and_season() -> None:
     np.testing.assert_allclose(np.degrees(np.arctan2(y, x)) % 360, [west, east, east], atol=1e-4)
     day_of_year = np.degrees(np.arctan2(sine, cosine)) % 360 / 360 * 365.2425
     np.testing.assert_allclose(day_of_year, np.array([[41], [41], [223]]) * np.ones(4), atol=1e-3)
+
+
+@pytest.mark.parametrize("every", [2, 3, 7])
+def test_every_so_many_days_a_window_starts(every: int) -> None:
+    region = Region(lon=(0, 4), lat=(0, 2), tile=(2, 2))
+    data = DataConfig(region=region, splits=SPLITS, history=42, horizon=28)
+    daily = cut_windows(ocean_of_days((2, 4)), data, "test")
+    some = replace(daily, every=every)
+    assert some.starts == len(range(0, daily.starts, every))
+    assert (some.init_times == daily.init_times[::every]).all()
+    assert (some.spans(3, 5) == daily.spans(3, 5)[::every]).all()
+    chosen = (torch.arange(0, daily.starts, every)[:, None] * 2 + torch.arange(2)).flatten()
+    ours, theirs = some.batch(torch.arange(len(some))), daily.batch(chosen)
+    assert torch.equal(ours.history, theirs.history)
+    assert torch.equal(ours.target, theirs.target)
+    assert torch.equal(ours.graph.geography, theirs.graph.geography)

@@ -126,3 +126,23 @@ def test_false_discoveries_stay_few() -> None:
     random = np.random.default_rng(5)
     pure = random.uniform(size=(200, 100))
     assert np.mean([(adjust(p) <= 0.1).any() for p in pure]) == pytest.approx(0.1, abs=0.06)
+
+
+def test_neither_blocks_nor_lags_reach_from_one_part_into_the_next() -> None:
+    # Where parts are as long as a block, each is drawn as a whole or not at all.
+    counts = block_counts(dates=30, block=10, replicates=500, parts=(10, 10, 10))
+    for start in (0, 10, 20):
+        assert (counts[:, start : start + 10] == counts[:, [start]]).all()
+    assert (counts.sum(1) == 30).all()
+    assert set(np.unique(counts)) == {0, 1, 2, 3}
+    random = np.random.default_rng(6)
+    difference = random.normal(0.2, 1, 40)
+    parts, lags = (25, 15), 4
+    deviation = difference - difference.mean()
+    pairs = [(i, i + lag) for lag in range(1, lags) for i in range(40 - lag) if (i < 25) == (i + lag < 25)]
+    variance = (deviation**2).mean() + 2 * sum(deviation[i] * deviation[j] for i, j in pairs) / 40
+    statistic = difference.mean() / np.sqrt(variance / 40) * np.sqrt((41 - 2 * lags + lags * (lags - 1) / 40) / 40)
+    assert diebold_mariano(difference, lags, parts) == pytest.approx(2 * stats.t.sf(abs(statistic), 39))
+    np.testing.assert_array_equal(
+        skill_interval(difference**2, deviation**2, 5, (40,)), skill_interval(difference**2, deviation**2, 5)
+    )

@@ -1,0 +1,1 @@
+"""Years of forecasts, each by a model that was trained on earlier years only."""

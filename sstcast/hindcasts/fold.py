@@ -1,0 +1,146 @@
+"""What is done for each fold, in any order and in any process: train, forecast, score.
+
+Each function does what is not done yet and says what it did. Errors are kept in a small file, `hindcast.nc`, in
+the run's folder, and forecasts in a store beside it until those of all folds are joined.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+
+from sstcast import __version__
+from sstcast.cf import describe, references, write
+from sstcast.config import DataConfig, RunConfig
+from sstcast.errors import SSTCastError
+from sstcast.files import alone
+from sstcast.forecasting.baselines import fit_baselines
+from sstcast.forecasting.combination import predictor_of
+from sstcast.forecasting.predictor import Predictor, axes, in_degrees
+from sstcast.hindcasts.plan import LAYOUT, checkpoints
+from sstcast.manifest import damage
+from sstcast.ocean.prepared import Prepared
+from sstcast.runs import Run
+from sstcast.scores.means import Means, week_starts
+from sstcast.scores.metrics import SQUARED_ERROR
+from sstcast.scores.verification import Verification, Write, blocks, forecast_file
+from sstcast.stores import open_netcdf, open_zarr
+from sstcast.training.train import check_data, train, training_windows
+
+RECIPE = "recipe"  # the attribute that says what a file was made of
+AGAIN = "delete it and run the same `sstcast hindcast` again"
+Recipe = dict[str, Any]
+
+
+def train_run(config: RunConfig) -> str:
+    """Train a run, or go on with it."""
+    run, trained = train(config, training_windows(config))
+    return f"{run.folder}: {'trained' if trained else 'is trained'}"
+
+
+def score_run(config: RunConfig, every: int, joined: bool) -> str:
+    """Forecast a fold with a trained run or ensemble; leave its errors, and what is not `joined` yet."""
+    run = Run.open(config.folder)
+    with alone(tables_file(run)):
+        recipe = recipe_of(run, every)
+        if read_recipe(tables_file(run)) == recipe and (joined or read_recipe(part_file(run)) == recipe):
+            return f"{run.folder}: is forecast"
+        check_data(run)
+        data = Verification.open(config.data, every=every)
+        parts = blocks(data.windows, len(run.members))
+        attributes = {
+            "title": f"SST forecasts of run {run.folder.parent.name}/{run.folder.name}",
+            "history": f"sstcast {__version__} hindcast",
+            "data": str(data.cube.attrs["source"]),
+            RECIPE: json.dumps(recipe),
+        }
+        with forecast_file(part_file(run), run, data, parts[0].stop, **attributes) as add:
+            tables = _errors(data, {run.folder.parent.name: predictor_of(run)}, parts, add)
+        _write(tables, data, tables_file(run), recipe)
+    return f"{run.folder}: {data.windows.starts} forecasts"
+
+
+def score_baselines(data: DataConfig, every: int, path: Path) -> str:
+    """Forecast a fold with the baselines, and leave their errors."""
+    with alone(path):
+        recipe = {"layout": LAYOUT, "every": every, "data": Prepared.of(data).record().model_dump()}
+        if read_recipe(path) == recipe:
+            return f"{path}: is there"
+        opened = Verification.open(data, every=every)
+        predictors = fit_baselines(data, opened.anomalies)
+        _write(_errors(opened, predictors, blocks(opened.windows)), opened, path, recipe)
+    return f"{path}: {opened.windows.starts} forecasts by each baseline"
+
+
+def tables_file(run: Run) -> Path:
+    """Return where the errors of a fold are."""
+    return run.folder / "hindcast.nc"
+
+
+def part_file(run: Run) -> Path:
+    """Return where the forecasts of a fold are until they are joined with the others."""
+    return run.folder / "hindcast.zarr"
+
+
+def recipe_of(run: Run, every: int) -> Recipe:
+    """Return what determines a run's forecasts of its fold."""
+    data = Prepared.of(run.config.data).record().model_dump()
+    return {"layout": LAYOUT, "every": every, "data": data, "checkpoints": checkpoints(run)}
+
+
+def read_recipe(path: Path) -> Any:
+    """Return what a file was made of, as it says; None if it is absent or damaged."""
+    if not path.exists() or (path.suffix == ".zarr" and damage(path)):
+        return None
+    try:
+        with (open_zarr if path.suffix == ".zarr" else open_netcdf)(path, AGAIN) as opened:
+            return json.loads(opened.attrs[RECIPE])
+    except (SSTCastError, LookupError, ValueError, TypeError):
+        return None
+
+
+def _errors(
+    data: Verification, predictors: Mapping[str, Predictor], parts: list[slice], add: Write | None = None
+) -> xr.Dataset:
+    """Return squared errors in degC: the `mse` of the area by date and lead, and by date, lead week and cell.
+
+    What the one predictor forecasts goes to `add`, if given.
+    """
+    shape = (data.windows.starts, data.windows.horizon)
+    errors = {name: Means(*shape, data.area, keep=SQUARED_ERROR.name) for name in predictors}
+    for dates in parts:
+        past, scale = data.histories(dates), data.ahead(data.scale, dates)
+        truth = data.ahead(data.sst, dates) - data.ahead(data.climatology, dates)
+        for name, predictor in predictors.items():
+            forecast = predictor.predict(past, data.windows.every)
+            degrees = (data.on_tiles(forecast) * scale).mean(0)
+            errors[name].add(dates, [(SQUARED_ERROR.name, SQUARED_ERROR.of(degrees, truth))])
+            if add is not None:
+                add(dates, in_degrees(forecast, data.statistics))
+    tables = axes(data.windows.init_times, data.windows.horizon, data.anomalies).assign_coords(
+        system=list(predictors), week=1 + week_starts(data.windows.horizon) // 7
+    )
+    mse = xr.concat(
+        [xr.DataArray(of.by_date[SQUARED_ERROR.name], dims=("init_time", "lead")) for of in errors.values()],
+        "system",
+    )
+    weekly = [
+        xr.DataArray(data.on_map(of.by_week), dims=("init_time", "week", "lat", "lon")) for of in errors.values()
+    ]
+    return tables.assign(mse=mse, squared_error_by_week=xr.concat(weekly, "system"))
+
+
+def _write(tables: xr.Dataset, data: Verification, path: Path, recipe: Recipe) -> None:
+    source = data.cube.attrs["source"]
+    tables = describe(
+        tables,
+        title="Errors of a hindcast's fold",
+        summary="Squared errors in degC2: area mean by initial date and lead, and cells by date and lead week",
+        source=source,
+        history=f"sstcast {__version__} hindcast",
+        **references(source, data.data.protocol),
+        **{RECIPE: json.dumps(recipe)},
+    )
+    write(tables, path)

@@ -1,0 +1,113 @@
+"""The verb `hindcast`: train every system anew for every fold, forecast the years, and score all folds as one."""
+
+import csv
+
+from sstcast import __version__
+from sstcast.cf import describe, references, write
+from sstcast.errors import SSTCastError
+from sstcast.files import alone, atomic
+from sstcast.hindcasts.fold import RECIPE, read_recipe, score_baselines, score_run, train_run
+from sstcast.hindcasts.joining import join_forecasts, open_errors, recipes
+from sstcast.hindcasts.plan import Hindcast, Plan
+from sstcast.hindcasts.running import Say, Task, run_tasks
+from sstcast.hindcasts.scores import Lengths, Scores, best_linear, rows, summarise, tabulate
+from sstcast.manifest import damage
+from sstcast.models import is_linear
+from sstcast.ocean.cluster import cluster
+from sstcast.ocean.prepare import prepare
+from sstcast.scores.saved import read_sealed, write_metrics
+from sstcast.training.train import ensemble
+
+
+def hindcast(plan: Plan, jobs: int = 1, scheduler: str | None = None, say: Say = print) -> tuple[Scores, bool]:
+    """Do what is not done yet of a hindcast; return its scores, and whether there was anything to do.
+
+    What was interrupted goes on where it stopped: at the step of a training, at the fold of all else. `jobs`
+    trainings run side by side in processes, or all on the cluster at `scheduler`; `say` gets a line for each step.
+
+    Raises SSTCastError if the plan cannot be carried out, and Interrupted after Ctrl-C or SIGTERM.
+    """
+    plan.check()
+    if (known := _known(plan)) is not None:
+        return known, False
+    plan.check_days()
+    with alone(plan.hindcast.metrics):
+        if (known := _known(plan)) is not None:
+            return known, False
+        return _hindcast(plan, jobs, scheduler, say), True
+
+
+def open_hindcast(hindcast: Hindcast) -> Scores:
+    """Return the scores of a finished hindcast; raise SSTCastError if there are none, or they are damaged."""
+    metrics = read_sealed(hindcast.metrics, hindcast.tables)
+    if metrics is None:
+        raise SSTCastError(f"{hindcast.metrics}: absent or damaged; run the same `sstcast hindcast` again")
+    return metrics
+
+
+def _known(plan: Plan) -> Scores | None:
+    metrics = read_sealed(plan.hindcast.metrics, plan.hindcast.tables)
+    if metrics is None or metrics.get(RECIPE) != plan.recipe or not plan.hindcast.csv.exists():
+        return None
+    stores = [plan.hindcast.forecasts(system.name) for system in plan.systems]
+    return None if any(not store.exists() or damage(store) for store in stores) else metrics
+
+
+def _hindcast(plan: Plan, jobs: int, scheduler: str | None, say: Say) -> Scores:
+    every, folds = plan.protocol.every, plan.protocol.folds
+    runs = [(system, plan.run(system, fold)) for system in plan.systems for fold in folds]
+    with cluster(scheduler):
+        for data in plan.oceans.values():
+            for one in data:
+                prepare(one, lambda line: None if line.endswith("nothing to do") else say(line))
+    members = [each for _, run in runs for each in (ensemble(run, plan.seeds) if plan.seeds else [run])]
+    tasks = [Task(train_run, (member,)) for member in members]
+    tasks += [
+        Task(score_baselines, (one, every, plan.baselines(one))) for data in plan.oceans.values() for one in data
+    ]
+    run_tasks(tasks, jobs, scheduler, say)
+    joined = {s.name: read_recipe(plan.hindcast.forecasts(s.name)) == recipes(plan, s) for s in plan.systems}
+    run_tasks([Task(score_run, (run, every, joined[s.name])) for s, run in runs], jobs, scheduler, say)
+    for system in plan.systems:
+        join_forecasts(plan, system)
+    return _score(plan)
+
+
+def _score(plan: Plan) -> Scores:
+    every, data = plan.protocol.every, plan.systems[0].data
+    errors = open_errors(plan)
+    models = {system.name: system.model.name for system in plan.systems}
+    members = {name: len(folds[plan.protocol.folds[0].name]) for name, folds in plan.recipe["runs"].items()}
+    names = [str(name) for name in errors["system"].values]
+    linear = [name for name in names if name not in models or is_linear(models[name])]
+    reference = best_linear(errors["mse"], linear)
+    source = str(errors.attrs["source"])
+    tables = describe(
+        tabulate(errors, reference, every),
+        title=f"Scores of the hindcast {plan.hindcast.folder.name}",
+        summary="Squared errors in degC2 of all systems by date, lead week and cell, and their significance",
+        source=source,
+        history=f"sstcast {__version__} hindcast",
+        **references(source, ""),
+    )
+    write(tables, plan.hindcast.tables)
+    systems = {
+        name: {"model": models.get(name), "members": members.get(name, 1), "linear": name in linear, **scores}
+        for name, scores in summarise(tables, reference, every).items()
+    }
+    metrics = {
+        RECIPE: plan.recipe,
+        **plan.protocol.plain(),
+        "source": source,
+        "region": data.region if isinstance(data.region, str) else data.box.bounds.yaml,
+        "history": data.history,
+        "horizon": data.horizon,
+        "forecasts": tables.sizes["init_time"],
+        "block_days": Lengths.of(data.horizon, every).block * every,
+        "ocean_cells": int(tables["mse_by_cell"][0, 0].notnull().sum()),
+        "reference": reference,
+        "systems": systems,
+    }
+    with atomic(plan.hindcast.csv) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(rows(metrics))
+    return write_metrics(plan.hindcast.metrics, metrics, plan.hindcast.tables)

@@ -1,0 +1,188 @@
+"""A hindcast's folder, the runs in it, and whether they can be made."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from sstcast.config import DataConfig, RunConfig
+from sstcast.errors import SSTCastError
+from sstcast.hindcasts.folds import Fold, Protocol
+from sstcast.hindcasts.scores import Lengths
+from sstcast.ocean.prepare import days_of_source
+from sstcast.ocean.reading import source_path
+from sstcast.runs import Run
+
+LAYOUT = 1  # of all that is written below
+RESERVED = ("baselines", "maps")
+
+
+@dataclass(frozen=True)
+class Hindcast:
+    """The paths of a hindcast.
+
+    hindcast.json    scores of all systems
+    hindcast.nc      errors by date, lead week and cell, and what is significant
+    hindcast.csv     the scores as a table
+    report.html      all of it on one page
+    baselines/       errors of the baselines, one file for each fold and data
+    SYSTEM/hindcast.zarr     forecasts of all folds
+    SYSTEM/fold-YEAR/        a run or an ensemble, and its errors in hindcast.nc
+    """
+
+    folder: Path
+
+    @property
+    def metrics(self) -> Path:
+        """Scores."""
+        return self.folder / "hindcast.json"
+
+    @property
+    def tables(self) -> Path:
+        """Errors that scores, figures and maps follow from."""
+        return self.folder / "hindcast.nc"
+
+    @property
+    def csv(self) -> Path:
+        """Scores as a table."""
+        return self.folder / "hindcast.csv"
+
+    @property
+    def report(self) -> Path:
+        """The page that shows it all."""
+        return self.folder / "report.html"
+
+    def forecasts(self, system: str) -> Path:
+        """Forecasts of a system, of all folds."""
+        return self.folder / system / "hindcast.zarr"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be done: systems, one configuration each, trained anew for every fold."""
+
+    hindcast: Hindcast
+    protocol: Protocol
+    systems: list[RunConfig]
+    seeds: list[int]  # none for single runs
+
+    def run(self, system: RunConfig, fold: Fold) -> RunConfig:
+        """Return the configuration of a system's run, or ensemble, for a fold."""
+        runs = self.hindcast.folder / system.name
+        return system.model_copy(update={"name": fold.name, "runs": runs, "data": fold.split(system.data)})
+
+    def baselines(self, data: DataConfig) -> Path:
+        """Return where the errors of the baselines are, given a fold's data."""
+        key = hashlib.sha256(data.model_dump_json(exclude={"directory"}).encode()).hexdigest()[:8]
+        return self.hindcast.folder / "baselines" / f"fold-{data.splits.test[0].year}-{data.protocol}-{key}.nc"
+
+    @cached_property
+    def oceans(self) -> dict[str, list[DataConfig]]:
+        """The different data of the systems, each by the first system that has it: one configuration a fold."""
+        found: dict[str, list[DataConfig]] = {}
+        for system in self.systems:
+            data = [fold.split(system.data) for fold in self.protocol.folds]
+            if data not in found.values():
+                found[system.name] = data
+        return found
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """What determines the scores, as far as it is there: protocol, and the checkpoints of every run."""
+        runs = {
+            system.name: {
+                fold.name: checkpoints(Run(self.run(system, fold).folder)) for fold in self.protocol.folds
+            }
+            for system in self.systems
+        }
+        return {"layout": LAYOUT, "protocol": self.protocol.plain(), "runs": runs}
+
+    def check(self) -> None:
+        """Raise SSTCastError if the systems do not fit each other, the folder, or the days there are."""
+        names = [system.name for system in self.systems]
+        for system in self.systems:
+            if names.count(system.name) > 1:
+                raise SSTCastError(
+                    f"{system.name}: the name of two systems; give one of them another `name` in its YAML"
+                )
+            if system.name in RESERVED:
+                raise SSTCastError(
+                    f"{system.name}: what a hindcast calls a folder of its own; choose another name"
+                )
+            if system.training.devices > 1:
+                raise SSTCastError(
+                    f"{system.name}: training.devices: a hindcast trains each run on one; set it to 1"
+                )
+        self._check_one_ocean()
+        for system in self.systems:
+            for fold in self.protocol.folds:
+                self._check_run(self.run(system, fold))
+
+    def _check_run(self, config: RunConfig) -> None:
+        run = Run.find(config)
+        data, every = config.data, self.protocol.every
+        first, last = data.splits.test
+        starts = max(0, -(-((last - first).days + 1 - data.history - data.horizon) // every))
+        needed = Lengths.of(data.horizon, every).block * (2 if len(self.protocol.folds) == 1 else 1)
+        if starts < needed:
+            raise SSTCastError(
+                f"--fold {self.protocol.fold}: {config.name} has {starts} initial dates, and intervals need "
+                f"{needed}; choose longer folds"
+            )
+        held = {member.folder.name for member in run.members if member.folder != run.folder}
+        wanted = {f"seed-{seed}" for seed in self.seeds}
+        if not held <= wanted or (wanted and run.best.exists()):
+            what = ", ".join(sorted(held - wanted)) or "a single run"
+            raise SSTCastError(f"{run.folder}: holds {what}; give the --seeds it was begun with, or another --out")
+
+    def check_days(self) -> None:
+        """Raise SSTCastError if the source lacks days that are to be learnt from or forecast."""
+        for data in self.oceans.values():
+            first, last = days_of_source(data[0])
+            begin, end = data[0].splits.train[0], data[-1].splits.test[1]
+            if end > last or data[0].splits.test[0] < first:
+                years = f"{self.protocol.first}:{self.protocol.last}"
+                raise SSTCastError(
+                    f"--years {years}: has days outside the data ({first}..{last}); choose others or fetch more"
+                )
+            if begin < first:
+                raise SSTCastError(
+                    f"data.splits.train: begins on {begin}, before the data ({first}..{last}); begin later"
+                )
+
+    def _check_one_ocean(self) -> None:
+        first, *others = self.systems
+        for system in others:
+            for key, of in _SHARED.items():
+                ours, theirs = of(first.data), of(system.data)
+                if ours != theirs:
+                    raise SSTCastError(
+                        f"{system.name}: its data.{key} is {theirs}, but {first.name} has {ours}; a hindcast is "
+                        "of systems that forecast the same days of the same ocean"
+                    )
+
+
+def _region(data: DataConfig) -> str:
+    """Return the cells of a region: how they are cut into tiles matters only where some are left out."""
+    other = {"land_tiles"} if data.box.skip else {"land_tiles", "tile"}
+    return json.dumps(data.box.model_dump(mode="json", exclude=other))
+
+
+_SHARED: dict[str, Callable[[DataConfig], Any]] = {
+    "source": lambda data: str(source_path(data.source).resolve()),
+    "variable": lambda data: data.variable,
+    "units": lambda data: data.units,
+    "gaps": lambda data: data.gaps,
+    "region": _region,
+    "history": lambda data: data.history,
+    "horizon": lambda data: data.horizon,
+}
+
+
+def checkpoints(run: Run) -> list[str]:
+    """Return the digests of a run's best weights, one a member; empty for one that is not there."""
+    files = [member.best for member in run.members]
+    return [hashlib.sha256(file.read_bytes()).hexdigest() if file.exists() else "" for file in files]

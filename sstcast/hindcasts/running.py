@@ -1,0 +1,112 @@
+"""Tasks one after the other, side by side in processes, or on a cluster."""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import wait as wait_for
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import dask
+import torch
+
+from sstcast.errors import SSTCastError
+from sstcast.ocean.cluster import connect
+from sstcast.training.interrupt import Interrupted, StopRequest
+
+LISTEN = 0.2  # seconds between looks whether to stop
+_one_at_a_time = threading.Lock()  # in a process, whatever threads a cluster's worker has
+
+Say = Callable[[str], object]
+
+
+class Task(NamedTuple):
+    """A function to call, which says in a line what it did, and its arguments; all of it travels to processes."""
+
+    work: Callable[..., str]
+    arguments: tuple[Any, ...]
+
+
+def run_tasks(tasks: list[Task], jobs: int, scheduler: str | None, say: Say) -> None:
+    """Do all tasks, `jobs` at a time in processes of their own or on the cluster at `scheduler`.
+
+    `say` gets a line for each one done. Raises what a task raises, and Interrupted after Ctrl-C or SIGTERM, when
+    the tasks at hand have saved what they have.
+    """
+    if scheduler is None and min(jobs, len(tasks)) < 2:
+        for number, task in enumerate(tasks, 1):
+            say(f"[{number}/{len(tasks)}] {task.work(*task.arguments)}")
+        return
+    with _executor(jobs, scheduler) as pool, StopRequest() as stop:
+        waiting: set[Future[str]] = {pool.submit(_call, str(Path.cwd()), task) for task in tasks}
+        while waiting and not stop.signal:
+            done, waiting = wait(waiting, LISTEN, FIRST_COMPLETED)
+            for future in done:
+                say(f"[{len(tasks) - len(waiting)}/{len(tasks)}] {_result(future)}")
+        if stop.signal:
+            raise Interrupted(stop.signal)
+
+
+@contextlib.contextmanager
+def _executor(jobs: int, scheduler: str | None) -> Iterator[Executor]:
+    """Yield what runs tasks; on an error what has not begun is left, and what has is asked to save and end."""
+    if scheduler is not None:
+        with connect(scheduler) as client:
+            pool = client.get_executor(pure=False, retries=0)
+            try:
+                yield pool
+            finally:
+                pool.shutdown(wait=False)  # cancels what has not begun; all has ended where no error came
+        return
+    threads = max(1, min(torch.get_num_threads(), len(os.sched_getaffinity(0)) // jobs))
+    context = multiprocessing.get_context("spawn")  # threads, which PyTorch has, do not survive a fork
+    before = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(jobs, context, _begin, (threads,))
+    try:
+        yield pool
+    except BaseException:
+        for process in set(multiprocessing.active_children()) - before:
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _begin(threads: int) -> None:
+    """Set up a process of the pool: silent, deaf to Ctrl-C, which its parent hears, and gone if the parent is."""
+    sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - for as long as it lives
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(threads)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def follow() -> None:
+        wait_for([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=follow, daemon=True).start()
+
+
+def _call(folder: str, task: Task) -> str:
+    """Do a task in another process, which sees relative paths from `folder`."""
+    with _one_at_a_time, contextlib.chdir(folder), dask.config.set(scheduler="threads"):
+        try:
+            return task.work(*task.arguments)
+        except Interrupted as stop:  # all is saved; waiting for another task would be waiting for ever
+            os._exit(128 + stop.signal)
+
+
+def _result(future: Future[str]) -> str:
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        raise SSTCastError(
+            "--jobs: a process was ended from outside, perhaps for want of memory; run the same command again, "
+            "with fewer jobs"
+        ) from None

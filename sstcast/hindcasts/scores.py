@@ -1,0 +1,145 @@
+"""The errors of all folds and systems as one: tables, and the scores that follow from them.
+
+Initial dates are some days apart, and folds have gaps between them: lengths in days become numbers of dates, and
+neither blocks nor lags reach from one fold into the next (`sstcast.scores.significance`).
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from sstcast.scores.comparison import DATES, SEASONS, plain, shares
+from sstcast.scores.means import weekly
+from sstcast.scores.significance import adjust, diebold_mariano, memory, skill_interval
+
+SHORTEST_BLOCK = 60  # days
+
+Array = NDArray[np.floating]
+Scores = dict[str, Any]
+
+
+class Lengths(NamedTuple):
+    """Of a bootstrap's blocks and of the memory of errors, in dates `every` days apart."""
+
+    block: int
+    lags: int
+
+    @classmethod
+    def of(cls, horizon: int, every: int) -> "Lengths":
+        """Return the lengths: blocks of three times the memory, as for daily dates, and of 60 days at least."""
+        days = memory(horizon)
+        return cls(-(-max(SHORTEST_BLOCK, 3 * days) // every), -(-days // every))
+
+
+def best_linear(mse: xr.DataArray, linear: list[str]) -> str:
+    """Return which of the linear systems has the lowest `mse(system, init_time, lead)`."""
+    mean = mse.sel(system=linear).astype(float).mean((DATES, "lead"))
+    return linear[int(np.argmin(mean.values))]
+
+
+def tabulate(errors: xr.Dataset, reference: str, every: int) -> xr.Dataset:
+    """Reduce errors to what scores and maps follow from; one system's lead week is in memory at a time.
+
+    Args:
+        errors: `mse(system, init_time, lead)` and `squared_error_by_week(system, init_time, week, lat, lon)` in
+            degC2, the latter lazy, with the coordinates `fold(init_time)` and `valid_time(init_time, lead)`.
+        reference: the system that the others are compared with, cell by cell.
+        every: days from date to date.
+    """
+    lags, parts = Lengths.of(errors.sizes["lead"], every).lags, dates_by_fold(errors)
+    by_week = errors["squared_error_by_week"].transpose("system", "week", DATES, "lat", "lon")
+    shape = by_week.isel({DATES: 0}).shape
+    mean, p_value, p_fdr = (np.full(shape, np.nan, np.float32) for _ in range(3))
+    for week in range(shape[1]):
+        base = by_week.sel(system=reference).isel(week=week).values
+        ocean = np.isfinite(base).all(0)
+        for system, name in enumerate(by_week["system"].values):
+            own = base if name == reference else by_week.isel(system=system, week=week).values
+            mean[system, week] = own.mean(0, dtype=float)
+            if name != reference:
+                difference = (own - base)[:, ocean].astype(float)
+                p_value[system, week, ocean] = diebold_mariano(difference, lags, parts)
+                p_fdr[system, week] = adjust(p_value[system, week])
+    cells = ("system", "week", "lat", "lon")
+    tables = errors[["mse"]].load()
+    tables = tables.assign(mse_by_cell=(cells, mean), p_value=(cells, p_value), p_fdr=(cells, p_fdr))
+    axes = {axis: errors[axis] for axis in ("week", "lat", "lon")}
+    return tables.assign_coords(axes).assign_coords(season=tables["valid_time"].dt.season)
+
+
+def summarise(tables: xr.Dataset, reference: str, every: int) -> dict[str, Scores]:
+    """Return the scores of every system by name, best first: `mse`, `ratio` to that of `reference`, and its
+    95 % `interval`, over all leads and `by_lead`, `by_week`, `by_season` (of the day forecast) and `by_fold`;
+    the Diebold-Mariano `p_value`; and the shares of cells, by week, that are significantly `better` and `worse`.
+    """
+    mse = tables["mse"].transpose("system", DATES, "lead").astype(float)
+    block, lags = Lengths.of(mse.sizes["lead"], every)
+    parts = dates_by_fold(tables)
+    order = np.argsort(mse.mean((DATES, "lead")).values)
+    found = {}
+    for name in map(str, mse["system"].values[order]):
+        ours, theirs = mse.sel(system=name), mse.sel(system=reference)
+        values, base = ours.values, theirs.values
+        difference = tables["mse_by_cell"].sel(system=name) - tables["mse_by_cell"].sel(system=reference)
+        found[name] = {
+            **_compare(values.mean(1), base.mean(1), block, parts),
+            "p_value": plain(diebold_mariano((values - base).mean(1), lags, parts)),
+            "by_lead": _compare(values, base, block, parts),
+            "by_week": _compare(weekly(values, 1), weekly(base, 1), block, parts),
+            "by_season": {season: _of_season(ours, theirs, season, block, parts) for season in SEASONS},
+            "by_fold": {
+                str(fold): _compare(values[of].mean(1), base[of].mean(1), block, (int(of.sum()),))
+                for fold in np.unique(tables["fold"])
+                for of in [tables["fold"].values == fold]
+            },
+            **shares(tables["p_fdr"].sel(system=name), difference),
+        }
+    return found
+
+
+def dates_by_fold(tables: xr.Dataset) -> tuple[int, ...]:
+    """Return how many dates each fold has."""
+    return tuple(np.unique(tables["fold"], return_counts=True)[1].tolist())
+
+
+def _of_season(
+    ours: xr.DataArray, theirs: xr.DataArray, season: str, block: int, parts: tuple[int, ...]
+) -> Scores:
+    inside = (ours["season"] == season).transpose(DATES, "lead").values
+    sums = [np.where(inside, error.values, 0).sum(1) for error in (ours, theirs)]
+    days = inside.sum() / len(inside)  # of a forecast in the season, on average: sums over it are then means
+    if not days:
+        return {"mse": None, "ratio": None, "interval": [None, None]}
+    return _compare(sums[0] / days, sums[1] / days, block, parts)
+
+
+def _compare(error: Array, reference: Array, block: int, parts: tuple[int, ...]) -> Scores:
+    """Compare squared errors `[dates, ...]`: means, their ratio, and its interval where two blocks fit."""
+    total, base = error.sum(0), reference.sum(0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = total / base
+    ends = np.full((*np.shape(ratio), 2), np.nan)
+    if len(error) >= 2 * block:
+        low, high = skill_interval(error, reference, block, parts)
+        ends = np.stack([1 - high, 1 - low], axis=-1)
+    return {"mse": plain(total / len(error)), "ratio": plain(ratio), "interval": plain(ends)}
+
+
+def rows(metrics: Scores) -> list[list[Any]]:
+    """Return the scores as a table: a header, and a row for each system and part."""
+    table: list[list[Any]] = [["system", "model", "members", "part", "mse_degC2", "ratio", "low", "high"]]
+    for name, of in metrics["systems"].items():
+        listed = {f"lead {i}": _at(of["by_lead"], i - 1) for i in range(1, len(of["by_lead"]["mse"]) + 1)}
+        listed |= {f"week {i}": _at(of["by_week"], i - 1) for i in range(1, len(of["by_week"]["mse"]) + 1)}
+        listed |= {f"season {season}": part for season, part in of["by_season"].items()}
+        listed |= {f"fold {fold}": part for fold, part in of["by_fold"].items()}
+        for part, scores in ({"all": of} | listed).items():
+            numbers = scores["mse"], scores["ratio"], *scores["interval"]
+            table.append([name, of["model"], of["members"], part, *numbers])
+    return table
+
+
+def _at(scores: Scores, position: int) -> Scores:
+    return {key: scores[key][position] for key in ("mse", "ratio", "interval")}

@@ -1,0 +1,269 @@
+"""A hindcast in the terminal and on a page: tables, the ratio by lead, maps of skill."""
+
+import datetime as dt
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from sstcast import __version__
+from sstcast.errors import SSTCastError, printable
+from sstcast.files import alone, below
+from sstcast.hindcasts.hindcast import open_hindcast
+from sstcast.hindcasts.plan import LAYOUT, Hindcast
+from sstcast.pages.images import png_uri, svg_uri
+from sstcast.pages.maps import PHONE, draw_weeks
+from sstcast.pages.report import HEAD, Image, Section, facts
+from sstcast.pages.templates import write_page
+from sstcast.pages.text import Sheet, open_console, p_value, print_sheet, week_ends
+from sstcast.scores.comparison import SEASONS
+from sstcast.scores.metrics import skill
+from sstcast.scores.saved import SEAL
+from sstcast.scores.significance import FDR
+from sstcast.stores import open_netcdf
+
+Scores = dict[str, Any]
+
+ACROSS, PANEL = 3, (2.6, 2.0)  # panels of a row, and inches of each
+HIGHEST = 1.5  # ratio that panels show
+NOTE = "* the 95 % interval of the ratio excludes 1"
+
+
+def print_hindcast(metrics: Scores, name: str) -> None:
+    """Print the tables of a hindcast."""
+    console = open_console()
+    console.print(f"{printable(name)}: {_summary(metrics)}", soft_wrap=True)
+    for sheet in sheets(metrics):
+        print_sheet(console, sheet, bold=metrics["reference"])
+    console.print(NOTE, soft_wrap=True)
+
+
+def sheets(metrics: Scores) -> list[Sheet]:
+    """Return the tables: all leads, and the ratio by lead, lead week, season and fold."""
+    horizon = len(next(iter(metrics["systems"].values()))["by_lead"]["mse"])
+    leads, base = week_ends(horizon), metrics["reference"]
+
+    def table(title: str, parts: dict[str, Any]) -> Sheet:
+        """Make a table of ratios; `parts` are functions of a system's scores."""
+        rows = [(name, [_ratio(part(of)) for part in parts.values()]) for name, of in metrics["systems"].items()]
+        return Sheet(f"MSE over that of {base}, by {title}", list(parts), rows)
+
+    weeks = range(len(next(iter(metrics["systems"].values()))["by_week"]["mse"]))
+    folds = next(iter(metrics["systems"].values()))["by_fold"]
+    return [
+        overall(metrics),
+        table("lead", {f"day {n}": lambda of, n=n: _at(of["by_lead"], n - 1) for n in leads}),
+        table("lead week", {f"week {n + 1}": lambda of, n=n: _at(of["by_week"], n) for n in weeks}),
+        table("season of the day forecast", {s: lambda of, s=s: of["by_season"][s] for s in SEASONS}),
+        table("fold", {f"from {f}": lambda of, f=f: of["by_fold"][f] for f in folds}),
+    ]
+
+
+def overall(metrics: Scores) -> Sheet:
+    """Errors over all leads, their ratio to the best linear system's, and the RMSE by lead."""
+    first = next(iter(metrics["systems"].values()))
+    leads = week_ends(len(first["by_lead"]["mse"]))
+    rows = []
+    for name, of in metrics["systems"].items():
+        low, high = of["interval"]
+        interval = "-" if low is None or name == metrics["reference"] else f"{low:.3f}..{high:.3f}"
+        rmse = [_number(of["by_lead"]["mse"][lead - 1] ** 0.5) for lead in leads]
+        p = "" if name == metrics["reference"] else p_value(of["p_value"])
+        label = f"{name} ({of['members']} members)" if of["members"] > 1 else name
+        rows.append((label, [_number(of["mse"], 4), _number(of["ratio"]), interval, p, *rmse]))
+    title = f"All leads: MSE °C², its ratio to that of {metrics['reference']}; RMSE °C by lead"
+    return Sheet(title, ["MSE", "ratio", "95 %", "p", *(f"day {lead}" for lead in leads)], rows)
+
+
+def hindcast_sheets(folder: Path) -> list[Sheet]:
+    """Return a table for each finished hindcast in a folder or below it; a line on stderr names damaged ones."""
+    found = []
+    for file in below(folder, "hindcast.json"):
+        try:
+            metrics = open_hindcast(Hindcast(file.parent))
+        except SSTCastError as error:
+            print(printable(f"left out: {error}"), file=sys.stderr)
+            continue
+        sheet = overall(metrics)
+        found.append(Sheet(f"{file.parent.name}: {_summary(metrics)} {sheet.title}", sheet.header, sheet.rows))
+    return found
+
+
+def write_hindcast_report(hindcast: Hindcast) -> tuple[Path, bool]:
+    """Write `report.html` of a finished hindcast, images included; a page of the same scores is kept.
+
+    Returns its path, and whether there was anything to do. Raises SSTCastError if there are no scores.
+    """
+    metrics = open_hindcast(hindcast)
+    stamp = f"sstcast {__version__}, layout {LAYOUT}, scores {metrics[SEAL]}"
+    with alone(hindcast.metrics):
+        if hindcast.report.is_file():
+            with hindcast.report.open(encoding="utf-8", errors="replace") as file:
+                if stamp in file.read(HEAD):
+                    return hindcast.report, False
+        figure, alt = draw_ratios(metrics)
+        sections = [
+            Section("scores", "Scores", tables=sheets(metrics)),
+            Section("lead", "Ratio by lead", charts=[Image(svg_uri(figure), alt, _about(metrics))]),
+            Section("maps", "Maps of skill", maps=list(_maps(hindcast, metrics))),
+            Section("protocol", "Protocol", tables=[facts("How it was made", _protocol(metrics))]),
+        ]
+        write_page(
+            hindcast.report,
+            "report.html",
+            run=hindcast.folder.name,
+            stamp=stamp,
+            written=dt.datetime.now(dt.UTC).isoformat(timespec="minutes"),
+            credit=f"Data: {metrics['source']}. Land: Natural Earth.",
+            summary=_summary(metrics),
+            verdict=_verdict(metrics),
+            key=_key_figures(metrics),
+            sections=[section for section in sections if section.tables or section.charts or section.maps],
+        )
+    return hindcast.report, True
+
+
+def draw_ratios(metrics: Scores) -> tuple[Figure, str]:
+    """Draw each system's ratio to the best linear one by lead, a panel a system; return it in words, too."""
+    systems = {name: of for name, of in metrics["systems"].items() if name != metrics["reference"]}
+    rows = -(-len(systems) // ACROSS)
+    columns = min(ACROSS, len(systems))
+    figure = Figure((PANEL[0] * columns + 0.5, PANEL[1] * rows + 0.5), dpi=150, layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    words, known = [], []
+    for ax, (name, of) in zip(axes.flat, systems.items(), strict=False):
+        ratio, ends = np.array(of["by_lead"]["ratio"], float), np.array(of["by_lead"]["interval"], float)
+        leads = np.arange(1, len(ratio) + 1)
+        (line,) = ax.plot(leads, ratio, color="#0072B2", marker="." if len(ratio) < 4 else None)
+        ax.fill_between(leads, *ends.T, color=line.get_color(), alpha=0.2, linewidth=0)
+        ax.axhline(1, color="0.2", linewidth=0.8)
+        ax.set_title(name, fontsize="medium")
+        ax.grid(color="0.88", linewidth=0.8)
+        ax.spines[["top", "right"]].set_visible(False)
+        known.append(np.concatenate([ratio, ends.ravel()]))
+        words.append(f"{name} {ratio[0]:.3f} on day 1, {ratio[-1]:.3f} on day {len(ratio)}")
+    for ax in axes.flat[len(systems) :]:
+        ax.remove()
+    values = np.concatenate([*known, [1.0]])
+    values = values[np.isfinite(values)]
+    low, high = float(values.min()), min(float(values.max()), HIGHEST)
+    axes.flat[0].set_ylim(low - 0.05 * (high - low) - 1e-3, high + 0.05 * (high - low) + 1e-3)
+    axes.flat[0].set_xticks(week_ends(len(next(iter(systems.values()))["by_lead"]["ratio"])))
+    figure.supxlabel("Lead (days)", fontsize="medium")
+    figure.supylabel(f"MSE / MSE of {metrics['reference']}", fontsize="medium")
+    return figure, f"MSE over that of {metrics['reference']} by lead: {'; '.join(words)}."
+
+
+def _maps(hindcast: Hindcast, metrics: Scores) -> Iterator[Image]:
+    """Draw the skill of each system that is no baseline against the best linear one."""
+    base = metrics["reference"]
+    with open_netcdf(hindcast.tables, "run the same `sstcast hindcast` again") as opened:
+        tables = opened[["mse_by_cell", "p_fdr"]].load()
+    label = f"1 − MSE / MSE of {base} (above 0: better)"
+    told = f"not significant (false discoveries ≤ {FDR:.0%})"
+    for name, of in metrics["systems"].items():
+        if of["model"] is None or name == base:
+            continue
+        cells = tables.sel(system=name, drop=True)
+        saved = skill(cells["mse_by_cell"], tables["mse_by_cell"].sel(system=base, drop=True))
+        options: dict[str, Any] = {
+            "label": label,
+            "kind": "skill",
+            "hatched": cells["p_fdr"] > FDR,
+            "hatch_label": told,
+            "title": f"Skill of {name} over {base}",
+            "credit": f"Data: {metrics['source']}. Land: Natural Earth.",
+        }
+        shown = enumerate(zip(of["better"], of["worse"], strict=True), 1)
+        counts = ", ".join(f"{b:.0%} and {w:.0%} in week {week}" for week, (b, w) in shown if b is not None)
+        caption = (
+            f"{name}: skill over {base} by lead week. Hatched: not significant by a Diebold-Mariano test with "
+            f"false discoveries held at {FDR:.0%}. Cells where it is significantly better and worse: {counts}."
+        )
+        alt = f"Maps of {label} for {name}: {_medians(saved)}."
+        wide, narrow = draw_weeks(saved, **options), draw_weeks(saved, **options, room=PHONE)
+        yield Image(png_uri(wide), alt, caption, png_uri(narrow))
+
+
+def _medians(field: xr.DataArray) -> str:
+    medians = field.median(("lat", "lon"))
+    return "; ".join(f"week {week} median {float(medians.sel(week=week)):.3f}" for week in field["week"].values)
+
+
+def _summary(metrics: Scores) -> str:
+    folds = len(next(iter(metrics["systems"].values()))["by_fold"])
+    return (
+        f"{metrics['forecasts']} forecasts of {metrics['ocean_cells']} ocean cells, {metrics['first']} to "
+        f"{metrics['last']}, {metrics['horizon']} days ahead, by training on earlier years only ({folds} folds)."
+    )
+
+
+def _verdict(metrics: Scores) -> str:
+    """Say in a sentence how the best system compares with the best linear one."""
+    name, of = next(iter(metrics["systems"].items()))
+    base = metrics["reference"]
+    if name == base:
+        return f"No system has a lower error than {base}, the best linear one."
+    low, high = of["interval"]
+    if low is None:
+        return f"{name} has {of['ratio']:.3f} times the mean squared error of {base}, the best linear system."
+    told = "is better than" if high < 1 else "cannot be told from"
+    return (
+        f"{name} {told} {base}, the best linear system: {of['ratio']:.3f} times its mean squared error "
+        f"(95 % interval {low:.3f} to {high:.3f})."
+    )
+
+
+def _key_figures(metrics: Scores) -> list[tuple[str, str, str]]:
+    """Return name, value and note of the figures on top: those of the best system."""
+    (name, best), base = next(iter(metrics["systems"].items())), metrics["systems"][metrics["reference"]]
+    last = len(best["by_lead"]["mse"])
+
+    def rmse(of: Scores, lead: int) -> str:
+        return f"{of['by_lead']['mse'][lead - 1] ** 0.5:.3f} °C"
+
+    return [
+        ("Best system", name, f"best linear one: {metrics['reference']}"),
+        ("MSE, all leads", f"{best['mse']:.4f} °C²", f"{metrics['reference']} {base['mse']:.4f} °C²"),
+        ("RMSE, day 1", rmse(best, 1), f"{metrics['reference']} {rmse(base, 1)}"),
+        (f"RMSE, day {last}", rmse(best, last), f"{metrics['reference']} {rmse(base, last)}"),
+    ]
+
+
+def _about(metrics: Scores) -> str:
+    return (
+        f"Mean squared error over that of {metrics['reference']}; below 1 a system is better. Bands hold 95 % of "
+        f"a moving-block bootstrap over dates, blocks of {metrics['block_days']} days. Panels end at {HIGHEST}."
+    )
+
+
+def _protocol(metrics: Scores) -> dict[str, Any]:
+    return {
+        "Years forecast": f"{metrics['first']} to {metrics['last']}, trained anew every {metrics['fold']} years",
+        "Training": f"all earlier years, of which the last {metrics['validation']} select the weights",
+        "Initial dates": f"{metrics['forecasts']}, {metrics['every']} days apart",
+        "History and horizon": f"{metrics['history']} days seen, {metrics['horizon']} days forecast",
+        "Source": metrics["source"],
+        "Region": metrics["region"],
+        "Intervals": f"moving-block bootstrap, blocks of {metrics['block_days']} days within folds",
+    }
+
+
+def _at(scores: Scores, position: int) -> Scores:
+    return {key: scores[key][position] for key in ("ratio", "interval")}
+
+
+def _ratio(scores: Scores) -> str:
+    if scores["ratio"] is None:
+        return "-"
+    low, high = scores["interval"]
+    told = low is not None and (low > 1 or high < 1)
+    return f"{scores['ratio']:.3f}{'*' if told else ' '}"
+
+
+def _number(value: float | None, decimals: int = 3) -> str:
+    return "-" if value is None else f"{value:.{decimals}f}"

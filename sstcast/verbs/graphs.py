@@ -1,0 +1,73 @@
+"""The verbs about graph data sets and the papers' experiments."""
+
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sstcast.errors import SSTCastError
+from sstcast.files import PACKAGE
+
+Root = Annotated[Path | None, typer.Option(help="Folder of raw files; data/graphs by default.", metavar="FOLDER")]
+
+
+def datasets(root: Root = None) -> None:
+    """List the graph data sets of `benchmark`, and whether their raw files are there."""
+    from sstcast.benchmarks.table import dataset_lines
+
+    print("\n".join(dataset_lines(root or Path("data/graphs"))))
+
+
+def benchmark(
+    dataset: Annotated[str, typer.Argument(help="A name of `sstcast datasets`, or a YAML of your own data.")],
+    model: Annotated[str, typer.Option(help="A model, a preset or a local layer: gps, gcn-vn, ...")],
+    root: Root = None,
+    seeds: Annotated[str, typer.Option(help="For instance 0..3, or 0.")] = "0",
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key; repeatable.")
+    ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Open raw files that are pickles and not known; they may run any code.")
+    ] = False,
+) -> None:
+    """Fit a model to a graph data set, and score it on its test split."""
+    from sstcast.benchmarks.config import load_benchmark
+    from sstcast.benchmarks.run import run_benchmark
+    from sstcast.benchmarks.table import result_lines
+    from sstcast.config import parse_seeds
+    from sstcast.training.interrupt import Interrupted
+
+    config = load_benchmark(dataset, model, root, set_)
+    try:
+        results = run_benchmark(config, parse_seeds(seeds), trust)
+    except Interrupted as stop:
+        print(f"{config.folder}: interrupted and saved; the same command continues", file=sys.stderr)
+        raise typer.Exit(128 + stop.signal) from None
+    print("\n".join(result_lines(config, results)))
+
+
+def study(
+    name: Annotated[
+        str,
+        typer.Argument(help="attention-cost, kernel-speedup, equivariant-basis, vn-approximates-attention or wl."),
+    ],
+    out: Annotated[Path, typer.Option(help="The folder of studies.", metavar="FOLDER")] = Path("runs/studies"),
+) -> None:
+    """Repeat an experiment of the papers: a table and a figure."""
+    home = PACKAGE.parent
+    if not (home / "studies/study.py").exists():
+        raise SSTCastError("study: the studies are in sstcast's source, not in the installed package; clone it")
+    sys.path.append(str(home))
+    from studies import build_study
+    from studies.study import run_study
+
+    folder = out / name
+    try:
+        page, new = run_study(build_study(name), folder)
+    except KeyboardInterrupt:
+        print(f"{folder}: interrupted; the same command continues", file=sys.stderr)
+        raise typer.Exit(128 + signal.SIGINT) from None
+    print(page)
+    print(f"{folder}: {'written' if new else 'nothing to do'}")

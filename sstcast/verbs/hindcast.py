@@ -1,0 +1,44 @@
+"""The verb `hindcast`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def hindcast(
+    configs: Annotated[list[Path], typer.Argument(help="YAMLs of the systems.", metavar="CONFIG...")],
+    years: Annotated[str, typer.Option(help="First and last year forecast, for instance 1997:2016.")],
+    fold: Annotated[int, typer.Option(min=1, help="Years that one training is tested on.")] = 4,
+    validation: Annotated[int, typer.Option(min=1, help="Years before them that select the weights.")] = 2,
+    every: Annotated[int, typer.Option(min=1, max=366, help="Days from one initial date to the next.")] = 3,
+    seeds: Annotated[str | None, typer.Option(help="Make each system an ensemble, for instance 0..2.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Its folder; by default runs/hindcast-YEARS.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key of all; repeatable.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, max=1000, help="Runs trained side by side.")] = 1,
+    scheduler: Annotated[
+        str | None, typer.Option(help="A dask cluster that sees the same files, for instance tcp://host:8786.")
+    ] = None,
+) -> None:
+    """Train systems on earlier years only, forecast many years, and score them as one; go on if interrupted."""
+    from sstcast.config import load_config, parse_seeds
+    from sstcast.hindcasts.folds import Protocol
+    from sstcast.hindcasts.hindcast import hindcast
+    from sstcast.hindcasts.plan import Hindcast, Plan
+    from sstcast.pages.hindcast import print_hindcast
+    from sstcast.training.interrupt import Interrupted
+
+    protocol = Protocol.parse(years, fold, validation, every)
+    folder = Hindcast(out or Path("runs") / f"hindcast-{protocol.first}-{protocol.last}")
+    systems = [load_config(config, set_) for config in configs]
+    plan = Plan(folder, protocol, systems, parse_seeds(seeds) if seeds is not None else [])
+    try:
+        metrics, new = hindcast(plan, jobs, scheduler)
+    except Interrupted as stop:
+        print(f"{folder.folder}: interrupted and saved; the same command continues", file=sys.stderr)
+        raise typer.Exit(128 + stop.signal) from None
+    print_hindcast(metrics, folder.folder.name)
+    print(f"{folder.metrics}: {'written' if new else 'nothing to do'}")

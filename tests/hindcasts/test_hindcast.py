@@ -1,0 +1,323 @@
+"""A hindcast against plain NumPy, and what it must not see, lose or do twice."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from small_hindcast import plan, system, write_ocean
+
+from sstcast import cli
+from sstcast.errors import SSTCastError
+from sstcast.files import remove
+from sstcast.hindcasts import hindcast as verb
+from sstcast.hindcasts.fold import tables_file
+from sstcast.hindcasts.hindcast import hindcast
+from sstcast.hindcasts.plan import Plan
+from sstcast.hindcasts.scores import Lengths
+from sstcast.manifest import damage
+from sstcast.pages.hindcast import write_hindcast_report
+from sstcast.runs import Run
+from sstcast.scores.significance import adjust, diebold_mariano, skill_interval
+
+BASELINES = {"climatology", "persistence", "damped persistence", "ridge"}
+
+
+def quiet(line: str) -> None:
+    """Say nothing."""
+
+
+def systems() -> Plan:
+    return plan(system("one"), system("two", "mpnn"))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished hindcast of two systems, made from its own folder."""
+    folder = tmp_path_factory.mktemp("made")
+    write_ocean(folder)
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        assert hindcast(systems(), say=quiet)[1]
+    finally:
+        os.chdir(before)
+    return folder
+
+
+@pytest.fixture
+def inside(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(made)
+    return made
+
+
+def truth() -> xr.DataArray:
+    with xr.open_dataset("small.nc") as ocean:
+        return ocean["sst"].load()
+
+
+def shares(field: xr.DataArray) -> np.ndarray:
+    """The share of each cell of `field(lat, lon)` in the area, 0 on land."""
+    area = np.cos(np.deg2rad(field["lat"].values))[:, None] * np.isfinite(field.values)
+    return area / area.sum()
+
+
+def squares(forecast: np.ndarray, days: np.ndarray) -> np.ndarray:
+    """Mean squared error `[dates, lead]` of `forecast [dates, lead, lat, lon]` on `days [dates, lead]`."""
+    sst = truth()
+    error = (forecast - sst.sel(time=xr.DataArray(days)).values) ** 2
+    return np.einsum("dlyx,yx->dl", np.nan_to_num(error), shares(sst[0]))
+
+
+def metrics() -> dict[str, Any]:
+    return json.loads(Path("hindcast/hindcast.json").read_text())
+
+
+def test_dates_and_scores_against_numpy_from_the_forecasts(inside: Path) -> None:
+    found = metrics()
+    forecasts = {name: xr.open_zarr(f"hindcast/{name}/hindcast.zarr") for name in ("one", "two")}
+    sst = truth()
+    years = sst["time"].dt.year
+    dates = []
+    for first, last in ((2005, 2006), (2007, 2008)):  # as windows of the years alone, every third
+        days = sst["time"].values[(years >= first) & (years <= last)]
+        dates.append(days[np.arange(0, len(days) - 10 - 8, 3) + 9])
+    one = forecasts["one"]
+    np.testing.assert_array_equal(one["init_time"], np.concatenate(dates))
+    assert (one["valid_time"] == one["init_time"] + one["lead"] * np.timedelta64(1, "D")).all()
+    assert found["forecasts"] == one.sizes["init_time"]
+    assert not damage(Path("hindcast/one/hindcast.zarr"))
+    with xr.open_dataset("hindcast/hindcast.nc") as tables:
+        mse = tables["mse"].load()
+    for name, made in forecasts.items():
+        errors = squares(made["sst"].values, made["valid_time"].values)
+        of = found["systems"][name]
+        assert of["mse"] == pytest.approx(errors.mean(), rel=1e-4)
+        np.testing.assert_allclose(of["by_lead"]["mse"], errors.mean(0), rtol=1e-4)
+        np.testing.assert_allclose(of["by_week"]["mse"], [errors[:, :7].mean(), errors[:, 7:].mean()], rtol=1e-4)
+        for fold, some in (("2005", errors[: len(dates[0])]), ("2007", errors[len(dates[0]) :])):
+            assert of["by_fold"][fold]["mse"] == pytest.approx(some.mean(), rel=1e-4)
+        summer = np.isin(made["valid_time"].dt.month.values, (12, 1, 2))
+        assert of["by_season"]["DJF"]["mse"] == pytest.approx(errors[summer].mean(), rel=1e-4)
+        np.testing.assert_allclose(mse.sel(system=name), errors, rtol=2e-3, atol=1e-5)
+
+
+def test_baselines_know_all_days_before_their_fold_and_none_of_it(inside: Path) -> None:
+    sst = truth()
+    angle = 2 * np.pi * np.outer(sst["time"].dt.dayofyear, [1, 2, 3]) / 365.2425
+    terms = np.hstack([np.ones((len(angle), 1)), np.cos(angle), np.sin(angle)])
+    values, years = np.nan_to_num(sst.values.reshape(len(sst), -1)), sst["time"].dt.year.values
+    forecasts = xr.open_zarr("hindcast/one/hindcast.zarr")
+    errors: dict[str, list[np.ndarray]] = {"climatology": [], "persistence": []}
+    for first in (2005, 2007):
+        known = years < first
+        climatology = (terms @ np.linalg.lstsq(terms[known], values[known], rcond=None)[0]).reshape(sst.shape)
+        some = forecasts.sel(init_time=slice(str(first), str(first + 1)))
+        normal = sst.copy(data=climatology).sel(time=some["valid_time"]).values
+        last = (sst - climatology).sel(time=some["init_time"]).values[:, None]
+        days = some["valid_time"].values
+        errors["climatology"].append(squares(normal, days))
+        errors["persistence"].append(squares(normal + last, days))
+    for name, parts in errors.items():
+        assert metrics()["systems"][name]["mse"] == pytest.approx(np.concatenate(parts).mean(), rel=1e-4)
+
+
+def test_ratios_are_to_the_best_linear_system_with_its_interval(inside: Path) -> None:
+    found = metrics()
+    linear = {name: of["mse"] for name, of in found["systems"].items() if of["linear"]}
+    assert set(linear) == BASELINES
+    assert found["reference"] == min(linear, key=linear.__getitem__)
+    assert [of["mse"] for of in found["systems"].values()] == sorted(of["mse"] for of in found["systems"].values())
+    with xr.open_dataset("hindcast/hindcast.nc") as opened:
+        tables = opened.load()
+    block, lags = Lengths.of(8, 3)
+    assert (block, lags) == (20, 5)  # 60 days, and a fortnight
+    parts = tuple(np.unique(tables["fold"], return_counts=True)[1].tolist())
+    ours, theirs = (tables["mse"].sel(system=name).values.astype(float) for name in ("one", found["reference"]))
+    of = found["systems"]["one"]
+    low, high = skill_interval(ours.mean(1), theirs.mean(1), block, parts)
+    assert of["ratio"] == pytest.approx(ours.mean() / theirs.mean(), abs=2e-6)
+    assert of["interval"] == pytest.approx([1 - high, 1 - low], abs=2e-6)
+    assert of["interval"][0] < of["ratio"] < of["interval"][1]
+    low, high = skill_interval(ours, theirs, block, parts)
+    np.testing.assert_allclose(of["by_lead"]["interval"], np.stack([1 - high, 1 - low], axis=-1), atol=2e-6)
+    assert of["p_value"] == pytest.approx(diebold_mariano((ours - theirs).mean(1), lags, parts), abs=2e-6)
+    itself = found["systems"][found["reference"]]
+    assert (itself["ratio"], itself["interval"], itself["p_value"]) == (1, [1, 1], None)
+
+
+def test_maps_are_of_cells_and_their_significance(inside: Path) -> None:
+    found = metrics()
+    with xr.open_dataset("hindcast/hindcast.nc") as opened:
+        tables = opened.load()
+    made = xr.open_zarr("hindcast/two/hindcast.zarr")
+    error = (made["sst"] - truth().sel(time=made["valid_time"]).drop_vars("time")) ** 2
+    expected = error.isel(lead=slice(7)).mean(("init_time", "lead"))
+    np.testing.assert_allclose(tables["mse_by_cell"].sel(system="two", week=1), expected, rtol=1e-3)
+    p_value = tables["p_value"].sel(system="two", week=1).values.astype(float)
+    np.testing.assert_allclose(tables["p_fdr"].sel(system="two", week=1), adjust(p_value), rtol=1e-5, atol=1e-30)
+    told = tables["p_fdr"].sel(system="two", week=1) <= 0.1
+    less = tables["mse_by_cell"].sel(week=1, system="two") < tables["mse_by_cell"].sel(
+        week=1, system=found["reference"]
+    )
+    ocean = int(expected.notnull().sum())
+    assert found["ocean_cells"] == ocean
+    assert found["systems"]["two"]["worse"][0] == pytest.approx(float((told & ~less).sum()) / ocean, abs=1e-6)
+
+
+def test_no_fold_sees_a_later_day(inside: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_ocean(tmp_path, jump=5)
+    monkeypatch.chdir(tmp_path)
+    hindcast(plan(system("one")), say=quiet)
+    ours, theirs = (xr.open_zarr(f / "hindcast/one/hindcast.zarr")["sst"] for f in (inside, tmp_path))
+    early = ours["init_time"].values < np.datetime64("2008-01-01")
+    assert 0 < early.sum() < early.size
+    np.testing.assert_array_equal(ours[early], theirs[early])  # 2007 too: its fold has not seen 2008
+    assert (ours[~early] != theirs[~early]).any()
+
+
+def test_a_finished_hindcast_has_nothing_to_do(inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("there is nothing to do")
+
+    for name in ("run_tasks", "prepare", "join_forecasts"):
+        monkeypatch.setattr(verb, name, fail)
+    found, new = hindcast(systems(), say=fail)
+    assert not new
+    assert found == metrics()
+    assert not list(Path("hindcast").glob("*/fold-*/hindcast.zarr"))
+
+
+def test_what_is_lost_is_made_again_and_no_more(inside: Path) -> None:
+    before = contents(inside / "hindcast")
+    for lost in ("hindcast.json", "one/hindcast.zarr", "two/fold-2007/hindcast.nc", "hindcast.csv"):
+        for path in (lost, "hindcast.json"):
+            remove(Path("hindcast") / path)
+        lines: list[str] = []
+        assert hindcast(systems(), say=lines.append)[1]
+        assert sum(line.endswith("is trained") for line in lines) == 4
+        assert sum(line.endswith("238 forecasts") for line in lines) == 2 * ("zarr" in lost) + ("fold" in lost)
+        assert contents(inside / "hindcast") == before
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Forecasts and scores; not checkpoints and their digests, as PyTorch may write the same in other bytes."""
+    files = [file for file in folder.glob("*/hindcast.zarr/sst/*") if file.name[0].isdigit()]
+    found = {str(file.relative_to(folder)): file.read_bytes() for file in [*files, folder / "hindcast.csv"]}
+    scores = json.loads((folder / "hindcast.json").read_text())
+    return found | {"scores": json.dumps(scores["systems"]).encode()}
+
+
+def test_a_kill_of_all_processes_ends_in_the_same_bytes(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_ocean(tmp_path)
+    script = Path(__file__).parents[1] / "small_hindcast.py"
+    with subprocess.Popen([sys.executable, script, tmp_path, "2"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        while "trained" not in process.stdout.readline():
+            assert process.poll() is None
+        process.kill()
+    monkeypatch.chdir(tmp_path)
+    assert not Path("hindcast/hindcast.json").exists()
+    lines: list[str] = []
+    hindcast(systems(), say=lines.append)  # waits for no lock: the children have gone with their parent
+    assert any(line.endswith("is trained") for line in lines)
+    assert contents(tmp_path / "hindcast") == contents(made / "hindcast")
+
+
+def test_a_signal_to_the_parent_lets_trainings_save(tmp_path: Path) -> None:
+    write_ocean(tmp_path)
+    script = (
+        "import os, sys; sys.path.insert(0, sys.argv[2]); os.chdir(sys.argv[1])\n"
+        "from small_hindcast import *\n"
+        "from sstcast.training.interrupt import Interrupted\n"
+        "try:\n"
+        "    hindcast(plan(system('one', training={'epochs': 10**6})), jobs=2)\n"
+        "except Interrupted as stop:\n"
+        "    print('interrupted', stop.signal)\n"
+    )
+    arguments = [sys.executable, "-c", script, tmp_path, Path(__file__).parents[1]]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+    runs = [Run(tmp_path / "hindcast/one" / fold) for fold in ("fold-2005", "fold-2007")]
+    while not all(run.best.exists() for run in runs):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=60)
+    assert out.splitlines()[-1] == f"interrupted {int(signal.SIGTERM)}"
+    assert process.returncode == 0
+
+
+def test_an_ensemble_is_scored_as_its_mean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_ocean(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    ours = plan(system("one", training={"epochs": 1}), seeds=(0, 1), every=6)
+    found, _ = hindcast(ours, say=quiet)
+    assert found["systems"]["one"]["members"] == 2
+    made = xr.open_zarr("hindcast/one/hindcast.zarr")
+    assert float(made["sst_spread"].isel(lead=0).max()) > 0
+    errors = squares(made["sst"].values, made["valid_time"].values)
+    assert found["systems"]["one"]["mse"] == pytest.approx(errors.mean(), rel=1e-4)
+    with pytest.raises(SSTCastError, match="holds seed-0, seed-1; give the --seeds it was begun with"):
+        hindcast(plan(system("one", training={"epochs": 1})), say=quiet)
+
+
+def test_on_a_cluster(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    distributed = pytest.importorskip("distributed")
+    write_ocean(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    options = {"processes": False, "dashboard_address": None, "n_workers": 1, "threads_per_worker": 2}
+    with distributed.LocalCluster(**options) as cluster:
+        hindcast(systems(), scheduler=cluster.scheduler_address, say=quiet)
+    assert contents(tmp_path / "hindcast") == contents(made / "hindcast")
+
+
+def test_the_table_the_report_and_the_leaderboard(
+    inside: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = metrics()
+    with Path("hindcast/hindcast.csv").open(newline="") as file:
+        table = list(csv.DictReader(file))
+    parts = {row["part"] for row in table}
+    assert {"all", "lead 1", "lead 8", "week 2", "season JJA", "fold 2007"} <= parts
+    assert len(table) == len(parts) * len(found["systems"])
+    one = next(row for row in table if row["system"] == "one" and row["part"] == "all")
+    assert float(one["ratio"]) == found["systems"]["one"]["ratio"]
+    from sstcast.hindcasts.plan import Hindcast
+
+    page, new = write_hindcast_report(Hindcast(Path("hindcast")))
+    assert new
+    assert not write_hindcast_report(Hindcast(Path("hindcast")))[1]
+    html = page.read_text(encoding="utf-8")
+    assert f"{found['systems']['one']['ratio']:.3f}" in html
+    assert html.count("<img") == 3  # ratios by lead, and a map of each system
+    assert "http" not in html.replace("http://www.w3.org", "")
+    monkeypatch.setattr(sys, "argv", ["sstcast", "leaderboard", "."])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert not end.value.code
+    assert f"{found['systems']['one']['mse']:.4f}" in capsys.readouterr().out
+    assert f"{found['systems']['one']['mse']:.4f}" in Path("leaderboard.html").read_text(encoding="utf-8")
+
+
+def test_tables_of_a_fold_say_what_they_are_of(inside: Path) -> None:
+    with xr.open_dataset(tables_file(Run(Path("hindcast/one/fold-2005")))) as opened:
+        recipe = json.loads(opened.attrs["recipe"])
+    assert set(recipe) == {"layout", "every", "data", "checkpoints"}
+    config = Run(Path("hindcast/one/fold-2007")).config
+    spans = {name: tuple(map(str, span)) for name, span in config.data.splits.given.items()}
+    assert spans == {
+        "train": ("2001-01-01", "2005-12-31"),
+        "validation": ("2006-01-01", "2006-12-31"),
+        "test": ("2007-01-01", "2008-12-31"),
+        "base_period": ("2001-01-01", "2006-12-31"),
+    }

@@ -1,0 +1,131 @@
+"""Hindcasts that cannot be made: one line each, before anything is trained."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from small_hindcast import plan, system, write_ocean
+
+from sstcast import cli
+from sstcast.errors import SSTCastError
+from sstcast.hindcasts.hindcast import hindcast
+from sstcast.hindcasts.plan import Hindcast, Plan
+from sstcast.pages.hindcast import write_hindcast_report
+from sstcast.runs import Run
+
+
+@pytest.fixture(scope="module")
+def ocean(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_ocean(tmp_path_factory.mktemp("ocean"))
+
+
+@pytest.fixture
+def here(ocean: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("small.nc").symlink_to(ocean)
+    return tmp_path
+
+
+LATE = {"train": ["2003-01-02", "2003-12-31"], "validation": [2004, 2004], "test": [2005, 2005]}
+SKIPPED = {"lon": [170, 173], "lat": [-12, -10], "tile": [8, 6], "skip": [1]}
+
+
+@pytest.mark.parametrize(
+    ("planned", "words"),
+    [
+        (plan(system("a"), system("a", "mpnn")), "a: the name of two systems"),
+        (plan(system("baselines")), "baselines: what a hindcast calls a folder of its own"),
+        (plan(system("a", training={"devices": 2})), "a: training.devices: a hindcast trains each run on one"),
+        (plan(system("a"), system("b", source="other.nc")), "b: its data.source is .*other.nc, but a"),
+        (plan(system("a"), system("b", horizon=5)), "b: its data.horizon is 5, but a has 8"),
+        (plan(system("a"), system("b", history=5)), "b: its data.history is 5, but a has 10"),
+        (plan(system("a"), system("b", region=SKIPPED)), "b: its data.region is "),
+        (plan(system("a", splits=LATE)), "--years: fold-2005 has 364 days to train on, from 2003-01-02"),
+        (plan(system("a"), first=2002, last=2003), "--years: fold-2002 has 0 days to train on"),
+        (plan(system("a"), validation=9), "--years: fold-2005 has 0 days to train on"),
+        (plan(system("a"), last=2010), r"--years 2005:2010: has days outside the data \(2001-01-01..2008-12-31\)"),
+        (plan(system("a", horizon=100), fold=1), "--fold 1: fold-2005 has 85 initial dates, .* need 100"),
+        (plan(system("a", horizon=110), last=2006), "--fold 2: fold-2005 has 204 initial dates, .* need 220"),
+        (plan(system("a", splits={"train": [1999, 2002], "validation": [2003, 2003], "test": [2004, 2004]})),
+         "data.splits.train: begins on 1999-01-01, before the data"),
+    ],
+)  # fmt: skip
+def test_plans(here: Path, planned: Plan, words: str) -> None:
+    with pytest.raises(SSTCastError, match=words) as error:
+        hindcast(planned, say=lambda line: None)
+    assert "\n" not in str(error.value)
+    assert not Path("hindcast").exists()
+    assert not Path("prepared").exists()
+
+
+def test_tiles_of_another_shape_are_the_same_ocean(here: Path) -> None:
+    plan(system("a"), system("b", region={"lon": [170, 173], "lat": [-12, -10], "tile": [8, 12]})).check()
+
+
+def test_a_used_name_keeps_its_configuration(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = plan(system("a"))
+    Run.create(first.run(first.systems[0], first.protocol.folds[1]))
+    for other in (plan(system("a", "mpnn")), plan(system("a"), validation=2)):
+        with pytest.raises(SSTCastError, match=r"fold-2007/config.yaml: a run of this name has another config"):
+            hindcast(other)
+
+
+def test_a_source_that_changed_between_two_hindcasts(here: Path, ocean: Path, tmp_path: Path) -> None:
+    planned = plan(system("a", training={"epochs": 1}))
+    hindcast(planned, say=lambda line: None)
+    Path("small.nc").unlink()
+    write_ocean(here, jump=1)
+    Path("hindcast/hindcast.json").unlink()
+    with pytest.raises(SSTCastError, match=r"fold-2007: was trained on other data than"):
+        hindcast(planned, say=lambda line: None)
+
+
+def test_what_a_task_raises_is_raised_from_its_process(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned = plan(system("a", training={"device": "cuda:7"}), system("b", training={"epochs": 1}))
+    with pytest.raises(SSTCastError, match=r"training.device: 'cuda:7' is not available here"):
+        hindcast(planned, jobs=2, say=lambda line: None)
+
+
+def test_no_scores_no_report(here: Path) -> None:
+    Path("absent").mkdir()
+    (here / "absent/hindcast.json").write_text("{}")
+    with pytest.raises(SSTCastError, match=r"absent/hindcast.json: absent or damaged; run the same"):
+        write_hindcast_report(Hindcast(Path("absent")))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["absent.yaml", "--years", "2005:2008"], "absent.yaml"),
+        (["a.yaml"], "--years"),
+        (["--years", "2005:2008"], "CONFIG"),
+        *((["a.yaml", "--years", years], f"--years {years}: write the first and the last year forecast")
+          for years in ("2008:2005", "2005", "2005:", "1:2", "a:b", "2005:2008:2010", "2005-2008", "9000:9999")),
+        (["a.yaml", "--years", "2005:2008", "--fold", "5"], "--fold 5: longer than the 4 year(s)"),
+        (["a.yaml", "--years", "2005:2008", "--fold", "0"], "--fold"),
+        (["a.yaml", "--years", "2005:2008", "--validation", "0"], "--validation"),
+        (["a.yaml", "--years", "2005:2008", "--every", "0"], "--every"),
+        (["a.yaml", "--years", "2005:2008", "--jobs", "0"], "--jobs"),
+        (["a.yaml", "--years", "2005:2008", "--seeds", "x"], "--seeds x"),
+        (["a.yaml", "--years", "2005:2008", "--set", "x=1"], "x: unknown key"),
+        (["a.yaml", "--years", "2005:2012"], "--years 2005:2012: has days outside the data"),
+        (["a.yaml", "--years", "2005:2008", "--scheduler", "tcp://127.0.0.1:9"], "no dask scheduler answers"),
+    ],
+)  # fmt: skip
+def test_command_lines(
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    words: Any,
+) -> None:
+    Path("a.yaml").write_text(yaml.safe_dump(system("a").model_dump(mode="json")))
+    monkeypatch.setattr(sys, "argv", ["sstcast", "hindcast", *arguments])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    err = capsys.readouterr().err
+    assert end.value.code == 2
+    assert err.count("\n") == 1
+    assert words in err

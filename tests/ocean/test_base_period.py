@@ -1,0 +1,84 @@
+"""Statistics follow `data.splits.base_period`; without one nothing is other than it was."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from scored_runs import configure, make_run
+
+from sstcast.errors import SSTCastError
+from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import Prepared
+from sstcast.scores.evaluate import evaluate, open_scores
+from sstcast.scores.heatwaves import threshold
+
+SPANS = {"train": [2001, 2002], "validation": [2003, 2003], "test": [2004, 2004]}
+
+
+def configured(folder: Path, sst_file: Path, name: str, **data: Any) -> Any:
+    base = data.pop("base_period", None)
+    splits = SPANS | ({"base_period": base} if base else {})
+    return configure(folder, sst_file, name, splits=splits, **data)
+
+
+@pytest.mark.parametrize(
+    ("base", "years"), [(None, (2001, 2002)), ([2001, 2003], (2001, 2003)), ([2002, 2003],) * 2]
+)
+def test_climatology_and_scale_against_numpy(tmp_path: Path, sst_file: Path, base: Any, years: Any) -> None:
+    config = configured(tmp_path, sst_file, "run", base_period=base)
+    _, found = prepare(config.data, say=lambda line: None).open()
+    with xr.open_dataset(sst_file) as opened:
+        sst = opened["sst"].load()
+    angle = 2 * np.pi * np.outer(sst["time"].dt.dayofyear, [1, 2, 3]) / 365.2425
+    terms = np.hstack([np.ones((len(angle), 1)), np.cos(angle), np.sin(angle)])
+    known = (sst["time"].dt.year.values >= years[0]) & (sst["time"].dt.year.values <= years[1])
+    ocean = found["ocean_mask"].values
+    values = sst.values[:, ocean].astype("f4").astype("f8")
+    climatology = terms @ np.linalg.lstsq(terms[known], values[known], rcond=None)[0]
+    scale = np.sqrt(np.mean((values - climatology)[known] ** 2))
+    day = sst["time"].dt.dayofyear.values - 1
+    np.testing.assert_allclose(found["climatology"].values[day][:, ocean], climatology, atol=1e-4)
+    np.testing.assert_allclose(found["scale"].values[:, ocean], scale, rtol=1e-5)
+    np.testing.assert_allclose(found["anomaly"].values[:, ocean], (values - climatology) / scale, atol=1e-3)
+
+
+def test_names_follow_the_base_period_and_records_reach_back_to_it(tmp_path: Path, sst_file: Path) -> None:
+    plain, given, early = (
+        configured(tmp_path, sst_file, "run", base_period=base).data
+        for base in (None, ["2001-01-01", "2002-12-31"], [2001, 2003])
+    )
+    assert Prepared.of(plain) == Prepared.of(plain)
+    assert Prepared.of(plain).anomalies == Prepared.of(given).anomalies
+    assert Prepared.of(plain).anomalies.name == "physical-2001-01-01-2002-12-31.zarr"
+    assert Prepared.of(early).anomalies.name == "physical-2001-01-01-2003-12-31.zarr"
+    assert "base_period" not in plain.model_dump()["splits"]
+    assert early.model_dump(mode="json")["splits"]["base_period"] == ["2001-01-01", "2003-12-31"]
+    late = early.splits.model_copy(update={"train": (early.splits.validation[0],) * 2})
+    assert late.whole == (early.splits.train[0], early.splits.test[1])
+
+
+def test_heatwaves_are_days_above_the_threshold_of_the_base_period(tmp_path: Path, sst_file: Path) -> None:
+    run = make_run(configured(tmp_path, sst_file, "run", base_period=[2001, 2003]))
+    evaluate(run)
+    with open_scores(run) as tables:
+        found = tables["heatwave_threshold"].load()
+    with xr.open_dataset(sst_file) as sst:
+        cell = sst["sst"][:, 5:6, 7:8].sel(time=slice("2001", "2003")).astype("float32").load()
+    np.testing.assert_allclose(found[:, 5, 7], threshold(cell)[:, 0, 0], atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("base", "words"),
+    [
+        ([2003, 2004], "base_period: give"),
+        ([2003, 2002], "base_period: give"),
+        ([1990, 2002], "data.splits.base_period: 1990-01-01..2002-12-31 has days outside the data"),
+        (["2003-06-01", "2003-12-31"], "data.splits.base_period: 214 days; a climatology needs a whole year"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, sst_file: Path, base: Any, words: str) -> None:
+    with pytest.raises(SSTCastError, match=words) as error:
+        prepare(configured(tmp_path, sst_file, "run", base_period=base).data)
+    assert "\n" not in str(error.value)

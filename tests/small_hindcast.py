@@ -1,0 +1,59 @@
+"""Hindcasts of eight years of the small ocean by systems that train in a moment.
+
+As a script, `hindcast FOLDER JOBS`, it makes one in a process that may be killed.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from small_ocean import make_sst
+
+from sstcast.config import RunConfig, validate
+from sstcast.hindcasts.folds import Protocol
+from sstcast.hindcasts.hindcast import hindcast
+from sstcast.hindcasts.plan import Hindcast, Plan
+
+QUICK = {"epochs": 2, "windows_per_epoch": 200, "device": "cpu", "checkpoint_steps": 2}
+
+
+def write_ocean(folder: Path, jump: float = 0) -> Path:
+    """Write the small ocean as `small.nc`, the last year warmer by `jump`."""
+    ocean = make_sst(years=8)
+    ocean["sst"].loc[{"time": "2008"}] += jump
+    folder.mkdir(parents=True, exist_ok=True)
+    ocean.to_netcdf(folder / "small.nc", engine="netcdf4")
+    return folder / "small.nc"
+
+
+def system(
+    name: str, model: str = "mlp-pointwise", training: dict[str, Any] | None = None, **data: Any
+) -> RunConfig:
+    """Describe a system; its paths are relative to the working folder."""
+    raw = {
+        "name": name,
+        "data": {
+            "source": "small.nc",
+            "region": {"lon": [170, 173], "lat": [-12, -10], "tile": [8, 6]},
+            "directory": "prepared",
+            "history": 10,
+            "horizon": 8,
+            "splits": {"train": [2001, 2002], "validation": [2003, 2003], "test": [2004, 2004]},
+            **data,
+        },
+        "model": {"name": model, "width": 8},
+        "training": QUICK | (training or {}),
+    }
+    return validate(RunConfig, raw, "test")
+
+
+def plan(*systems: RunConfig, seeds: tuple[int, ...] = (), out: str = "hindcast", **protocol: int) -> Plan:
+    """Plan two folds of two years each."""
+    chosen = {"first": 2005, "last": 2008, "fold": 2, "validation": 1, "every": 3} | protocol
+    return Plan(Hindcast(Path(out)), Protocol(**chosen), list(systems), list(seeds))
+
+
+if __name__ == "__main__":
+    os.chdir(sys.argv[1])
+    hindcast(plan(system("one"), system("two", "mpnn")), jobs=int(sys.argv[2]))
