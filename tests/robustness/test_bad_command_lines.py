@@ -6,7 +6,7 @@ from bad import Family
 
 VERBS = (
     "fetch", "status", "prepare", "models", "train", "datasets", "benchmark", "study", "runs", "evaluate",
-    "leaderboard", "forecast", "map", "report",
+    "hindcast", "leaderboard", "forecast", "map", "report",
 )  # fmt: skip
 
 
