@@ -5,6 +5,7 @@ As a script, `hindcast FOLDER JOBS`, it makes one in a process that may be kille
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from sstcast.config import RunConfig, validate
 from sstcast.hindcasts.folds import Protocol
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Hindcast, Plan
+from sstcast.training.interrupt import Interrupted, StopRequest
 
 QUICK = {"epochs": 2, "windows_per_epoch": 200, "device": "cpu", "checkpoint_steps": 2}
 
@@ -52,6 +54,16 @@ def plan(*systems: RunConfig, seeds: tuple[int, ...] = (), out: str = "hindcast"
     """Plan two folds of two years each."""
     chosen = {"first": 2005, "last": 2008, "fold": 2, "validation": 1, "every": 3} | protocol
     return Plan(Hindcast(Path(out)), Protocol(**chosen), list(systems), list(seeds))
+
+
+def train_until_stopped(file: Path) -> str:
+    """Do what a training does: go on until a signal comes, then save."""
+    with StopRequest() as stop:
+        file.with_suffix(".begun").touch()
+        while not stop.signal:
+            time.sleep(0.01)
+        file.touch()
+    raise Interrupted(stop.signal)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ INSIDE = {
     "study": ("studies.build_study", ["wl"]),
     "runs": ("sstcast.training.listing.list_runs", []),
     "evaluate": ("sstcast.scores.evaluate.reference", ["runs/a"]),
+    "hindcast": ("sstcast.hindcasts.folds.Protocol", ["a.yaml", "--years", "2001:2002"]),
     "leaderboard": ("sstcast.scores.leaderboard.leaderboard", []),
     "forecast": ("sstcast.forecasting.forecast.forecast", ["runs/a"]),
     "map": ("sstcast.runs.Run", ["runs/a"]),

@@ -93,7 +93,7 @@ def _of_source(data: DataConfig, source: str) -> DataConfig:
     time = open_region(other)["time"].values
     first, last = (time[i].astype("datetime64[D]").item() for i in (0, -1))
     spans = {}
-    for name, (start, stop) in data.splits:
+    for name, (start, stop) in data.splits.given.items():
         spans[name] = max(start, first), min(stop, last)
         if spans[name][0] > spans[name][1]:
             raise SSTCastError(

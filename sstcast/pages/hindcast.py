@@ -29,7 +29,7 @@ from sstcast.stores import open_netcdf
 Scores = dict[str, Any]
 
 ACROSS, PANEL = 3, (2.6, 2.0)  # panels of a row, and inches of each
-HIGHEST = 1.5  # ratio that panels show
+HIGHEST = 1.2  # ratio that panels show: those worth telling apart are near 1
 NOTE = "* the 95 % interval of the ratio excludes 1"
 
 
@@ -146,8 +146,11 @@ def draw_ratios(metrics: Scores) -> tuple[Figure, str]:
         ax.spines[["top", "right"]].set_visible(False)
         known.append(np.concatenate([ratio, ends.ravel()]))
         words.append(f"{name} {ratio[0]:.3f} on day 1, {ratio[-1]:.3f} on day {len(ratio)}")
-    for ax in axes.flat[len(systems) :]:
-        ax.remove()
+    for position, ax in enumerate(axes.flat):
+        if position >= len(systems):
+            ax.remove()
+        elif position + columns >= len(systems):  # the last of its column
+            ax.tick_params(labelbottom=True)
     values = np.concatenate([*known, [1.0]])
     values = values[np.isfinite(values)]
     low, high = float(values.min()), min(float(values.max()), HIGHEST)

@@ -6,7 +6,7 @@ from bad import Family
 
 VERBS = (
     "fetch", "status", "prepare", "models", "train", "datasets", "benchmark", "study", "runs", "evaluate",
-    "combine", "leaderboard", "forecast", "map", "report",
+    "combine", "hindcast", "leaderboard", "forecast", "map", "report",
 )  # fmt: skip
 
 
