@@ -164,9 +164,9 @@ def prepare(
 @app.command()
 def models() -> None:
     """List the models that `model.name` may be."""
-    from sstcast.models import MODELS
+    from sstcast.models import LINEAR, MODELS
 
-    for name, entry in MODELS.items():
+    for name, entry in [*MODELS.items(), *LINEAR.items()]:
         print(f"{name:20}{entry.about}")
 
 

@@ -15,7 +15,7 @@ from sstcast.cf import describe, references
 from sstcast.config import DataConfig, Region, RunConfig
 from sstcast.errors import reading
 from sstcast.geo import from_tiles, tile_index
-from sstcast.models import build_forecaster, is_linear
+from sstcast.models import LINEAR, build_forecaster
 from sstcast.models.base import ForecastModel
 from sstcast.models.linear import LinearSystem
 from sstcast.ocean.anomalies import on_days
@@ -94,7 +94,7 @@ class TrainedRun(Models):
         models = []
         for member in run.members:
             state, shape = load_checkpoint(member.best), region.tile
-            if is_linear(config.name):
+            if config.name in LINEAR:
                 with reading(member.best, "train again"):
                     shape = (int(state["tile"][0]), int(state["tile"][1]))
             model = build_forecaster(

@@ -12,7 +12,7 @@ from sstcast.hindcasts.plan import Hindcast, Plan
 from sstcast.hindcasts.running import Say, Task, run_tasks
 from sstcast.hindcasts.scores import Lengths, Scores, best_linear, rows, summarise, tabulate
 from sstcast.manifest import damage
-from sstcast.models import is_linear
+from sstcast.models import LINEAR
 from sstcast.ocean.cluster import cluster
 from sstcast.ocean.prepare import prepare
 from sstcast.scores.saved import read_sealed, write_metrics
@@ -79,7 +79,7 @@ def _score(plan: Plan) -> Scores:
     models = {system.name: system.model.name for system in plan.systems}
     members = {name: len(folds[plan.protocol.folds[0].name]) for name, folds in plan.recipe["runs"].items()}
     names = [str(name) for name in errors["system"].values]
-    linear = [name for name in names if name not in models or is_linear(models[name])]
+    linear = [name for name in names if name not in models or models[name] in LINEAR]
     reference = best_linear(errors["mse"], linear)
     source = str(errors.attrs["source"])
     tables = describe(

@@ -26,15 +26,6 @@ class Entry(NamedTuple):
 
 
 MODELS = {
-    "climatology": Entry("linear.Climatology", {}, "no anomaly"),
-    "persistence": Entry("linear.Persistence", {}, "the last day, repeated"),
-    "damped-persistence": Entry("linear.DampedPersistence", {}, "the last day times a coefficient a lead"),
-    "ridge": Entry("linear.Ridge", {}, "ridge regression on a cell's own history"),
-    "multiscale-ridge": Entry("linear.MultiscaleRidge", {}, "ridge regression on means over boxes around it too"),
-    "local-ridge": Entry("modes.LocalRidge", {}, "multiscale ridge, corrected by place from principal components"),
-    "lim": Entry(
-        "modes.LinearInverseModel", {}, "linear inverse model (10.1175/1520-0442(1995)008<1999:TOGOTS>2.0.CO;2)"
-    ),
     "mlp": Entry("mlp.TileMLP", {}, "perceptron over a whole tile"),
     "mlp-pointwise": Entry("mlp.PointwiseMLP", {}, "perceptron on each node alone"),
     "tfnet": Entry("tfnet.TFNet", {}, "TF-Net, turbulent flow by convolutions (arXiv:1911.08655)"),
@@ -53,6 +44,19 @@ MODELS = {
     "sat": Entry("kdlgt.StructureAware", {"linear": False}, "its quadratic original"),
     "sapdgt": Entry("kdlgt.AnchorDistance", {}, "shortest anchor path distance as a bias, kernelised (KDLGT)"),
     "spdgt": Entry("kdlgt.PathDistance", {}, "shortest path distance as a bias, its quadratic original"),
+}
+
+# Fitted in closed form, to the whole region as one tile.
+LINEAR = {
+    "climatology": Entry("linear.Climatology", {}, "no anomaly"),
+    "persistence": Entry("linear.Persistence", {}, "the last day, repeated"),
+    "damped-persistence": Entry("linear.DampedPersistence", {}, "the last day times a coefficient a lead"),
+    "ridge": Entry("linear.Ridge", {}, "ridge regression on a cell's own history"),
+    "multiscale-ridge": Entry("linear.MultiscaleRidge", {}, "ridge regression on means over boxes around it too"),
+    "local-ridge": Entry("modes.LocalRidge", {}, "multiscale ridge, corrected by place from principal components"),
+    "lim": Entry(
+        "modes.LinearInverseModel", {}, "linear inverse model (10.1175/1520-0442(1995)008<1999:TOGOTS>2.0.CO;2)"
+    ),
 }
 
 
@@ -78,11 +82,6 @@ def default_options(name: str) -> dict[str, Any]:
 def takes_graphs(name: str) -> bool:
     """Whether the model called `name` takes graphs of any kind, not tiles of the sea alone."""
     return issubclass(_class(name)[0], Backbone)
-
-
-def is_linear(name: str) -> bool:
-    """Whether the model called `name` is fitted in closed form, to the whole region as one tile."""
-    return issubclass(_class(name)[0], LinearSystem)
 
 
 def home(name: str) -> Home:
@@ -139,9 +138,10 @@ def _build(cls: type[nn.Module], name: str, options: dict[str, Any]) -> Any:
 
 
 def _class(name: str) -> tuple[type[nn.Module], dict[str, Any]]:
-    if name not in MODELS:
-        raise SSTCastError(f"model.name: no model {name!r}{suggest(name, MODELS)}; known: {', '.join(MODELS)}")
-    entry = MODELS[name]
+    known = MODELS | LINEAR
+    if name not in known:
+        raise SSTCastError(f"model.name: no model {name!r}{suggest(name, known)}; known: {', '.join(known)}")
+    entry = known[name]
     module, _, class_name = entry.path.partition(".")
     return getattr(import_module(f"sstcast.models.{module}"), class_name), entry.fixed
 

@@ -92,6 +92,7 @@ class Ridge(LinearSystem):
         """
         assert isinstance(graph, GridGraph)
         ocean = graph.mask.unsqueeze(-1).to(history.dtype).expand_as(history[..., :1])
+        history = history * ocean
         means = [box_means(history, graph, size) for size in self.BOXES]
         return torch.cat([history, *means, ocean], dim=-1)
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from sstcast.config import COMBINATION
 from sstcast.errors import SSTCastError, in_short, printable, reading
 from sstcast.files import below
-from sstcast.models import MODELS, is_linear
+from sstcast.models import LINEAR
 from sstcast.plain_yaml import read_yaml
 from sstcast.runs import Run
 
@@ -52,7 +52,7 @@ def describe(run: Run) -> dict[str, str]:
             return {"model": COMBINATION, "state": state, "best validation": "-", "time": "-"}
         epochs, patience = (config["training"][key] for key in ("epochs", "patience"))
         row = {"model": str(config["model"]["name"]), "state": f"epoch 0 of {epochs:d}"}
-    if row["model"] in MODELS and is_linear(row["model"]) and run.best.exists():
+    if row["model"] in LINEAR and run.best.exists():
         row["state"] = "finished"
     if not run.history.exists():
         return row | {"best validation": "-", "time": "-"}

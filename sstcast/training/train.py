@@ -9,7 +9,7 @@ import torch
 from sstcast.config import COMBINATION, RunConfig, load_config, parse_seeds
 from sstcast.errors import SSTCastError
 from sstcast.files import FIRST_PROCESS, alone
-from sstcast.models import build_forecaster, is_linear
+from sstcast.models import LINEAR, build_forecaster
 from sstcast.models.base import ForecastModel
 from sstcast.models.linear import LinearSystem
 from sstcast.ocean.identity import Record
@@ -146,7 +146,7 @@ def training_windows(config: RunConfig) -> dict[str, Windows]:
     """
     check_source(config.data)
     _, anomalies = Prepared.of(config.data).open()
-    as_one = is_linear(config.model.name)
+    as_one = config.model.name in LINEAR
     return {split: cut_windows(anomalies, config.data, split, as_one) for split in ("train", "validation")}
 
 

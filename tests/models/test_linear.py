@@ -13,7 +13,7 @@ from scored_runs import configure
 
 from sstcast.config import RunConfig
 from sstcast.forecasting.predictor import TrainedRun
-from sstcast.models import MODELS, build_forecaster, is_linear
+from sstcast.models import LINEAR, build_forecaster
 from sstcast.models.linear import LinearSystem, Ridge, Sums
 from sstcast.models.modes import LinearInverseModel
 from sstcast.ocean.prepare import prepare
@@ -179,7 +179,7 @@ def test_a_linear_inverse_model_finds_the_propagator_and_its_own_error(
     assert error == pytest.approx(direct, rel=1e-4)
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if is_linear(name)])
+@pytest.mark.parametrize("name", LINEAR)
 def test_land_says_nothing_and_no_forecast_explodes(name: str, windows: tuple[Windows, Windows, Windows]) -> None:
     train, validation, test = windows
     model = system(name)

@@ -18,7 +18,7 @@ from sstcast.forecasting.baselines import BASELINES, fit_baselines
 from sstcast.forecasting.predictor import Predictor, TrainedRun
 from sstcast.geo import area_weights
 from sstcast.graphs.graph import Graph
-from sstcast.models import MODELS, Entry, linear
+from sstcast.models import LINEAR, Entry, linear
 from sstcast.models.linear import LinearSystem
 from sstcast.pages.report import write_report
 from sstcast.pages.text import print_metrics
@@ -289,7 +289,7 @@ def test_a_new_baseline_is_one_model_and_one_line(
     tmp_path: Path, sst_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(linear, "Yesterday", Yesterday, raising=False)
-    monkeypatch.setitem(MODELS, "yesterday", Entry("linear.Yesterday", {}, "the day before the last"))
+    monkeypatch.setitem(LINEAR, "yesterday", Entry("linear.Yesterday", {}, "the day before the last"))
     monkeypatch.setitem(BASELINES, "day before", "yesterday")
     run = make_run(configure(tmp_path, sst_file))
     metrics, _ = evaluate(run)
