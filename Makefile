@@ -19,7 +19,7 @@ test: .venv/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder --nbmake notebooks tests
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder --nbmake notebooks tests
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -52,7 +52,7 @@ COMMON = [
     "model.width=32",
     "model.layers=2",
     "training.epochs=3",
-    "training.windows_per_epoch=500",
+    "training.windows_per_epoch=300",
     "training.compile=false",
     "training.learning_rate=0.002",
 ]

@@ -45,7 +45,7 @@ config = load_config(
         "model.layers=2",
         "training.epochs=3",
         "training.compile=false",
-        "training.windows_per_epoch=1000",
+        "training.windows_per_epoch=300",
         "training.learning_rate=0.002",
     ],
 )

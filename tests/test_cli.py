@@ -191,7 +191,8 @@ def test_fetch_and_status(sstcast: Sstcast, tmp_path: Path) -> None:
     assert code == 0
     assert "nothing to do" in out
     assert "46 days, 1982-01-01..1982-02-15" in sstcast("status", tmp_path)[1]
-    code, out, _ = sstcast(*fetch[:6], "2017-01-02", *fetch[7:])  # beyond the sample's last day
+    late = ("--start", "2016-12-25", "--end", "2017-01-02", "--out", tmp_path / "late.zarr")
+    code, out, _ = sstcast("fetch", "--source", "sample", *late)  # beyond the sample's last day
     assert code == 3
     assert "2017-01-02" in out
 

@@ -86,7 +86,7 @@ def load_weights(model: torch.nn.Module, state: dict[str, Any], path: Path) -> N
         raise SSTCastError(
             f"{path}: its weights ({made_by}) do not fit the model in config.yaml; restore one of the two"
         ) from error
-    for name, weight in model.named_parameters():
+    for name, weight in model.state_dict().items():
         if not bool(torch.isfinite(weight).all()):
             raise SSTCastError(f"{path}: its weights are not finite ({name}); train again")
 
