@@ -28,7 +28,7 @@ class LinearSystem(ForecastModel):
         super().__init__()
         self.history, self.horizon = history, horizon
 
-    def fit(self, train: Samples, validation: Samples | None) -> dict[str, float]:
+    def fit(self, train: Samples, validation: Samples | None) -> dict[str, Any]:
         """Fit the weights to the training windows, with what is chosen chosen on those of validation.
 
         What was chosen is then fitted again to both. Without `validation` the first choice is taken, and only the
@@ -61,7 +61,7 @@ class DampedPersistence(LinearSystem):
         super().__init__(history, horizon)
         self.register_buffer("damping", torch.zeros(horizon))
 
-    def fit(self, train: Samples, validation: Samples | None) -> dict[str, float]:
+    def fit(self, train: Samples, validation: Samples | None) -> dict[str, Any]:
         """Fit the coefficients."""
         self.damping.copy_(damping((s.history[..., -1:], s.target) for s in train(self.STRIDE)))
         return {}
@@ -74,7 +74,7 @@ class Ridge(LinearSystem):
     """One linear map from a cell's history to all leads, pooled over ocean cells; the constant is not penalised.
 
     `BOXES` are the sides, in cells, of boxes around the cell over whose ocean the history is averaged too; 0 is
-    the whole tile. The penalty is the best of `PENALTIES` on validation.
+    the whole tile. The penalty of each lead is the best of `PENALTIES` on validation.
     """
 
     BOXES: tuple[int, ...] = ()
@@ -99,16 +99,18 @@ class Ridge(LinearSystem):
     def forward(self, history: Tensor, graph: Graph) -> Tensor:
         return self.inputs(history, graph) @ self.weight
 
-    def fit(self, train: Samples, validation: Samples | None) -> dict[str, float]:
+    def fit(self, train: Samples, validation: Samples | None) -> dict[str, Any]:
         """Solve the normal equations."""
         sums = self._sums(train)
         if validation is None or len(self.PENALTIES) == 1:
             self.weight.copy_(sums.solve(self.PENALTIES[0]))
             return {}
         late = self._sums(validation)
-        penalty = min(self.PENALTIES, key=lambda p: late.error(sums.solve(p)))
-        self.weight.copy_((sums + late).solve(penalty))
-        return {"penalty": penalty}
+        errors = torch.stack([late.error(sums.solve(penalty)) for penalty in self.PENALTIES])
+        best, both = errors.argmin(0), sums + late
+        for choice, penalty in enumerate(self.PENALTIES):
+            self.weight[:, best == choice] = both.solve(penalty)[:, best == choice].float()
+        return {"penalty": [self.PENALTIES[choice] for choice in best]}
 
     def _sums(self, samples: Samples) -> "Sums":
         sums = Sums(len(self.weight), self.horizon)
@@ -130,13 +132,13 @@ class Sums:
     def __init__(self, inputs: int, outputs: int) -> None:
         self.gram = torch.zeros(inputs, inputs, dtype=torch.float64)
         self.cross = torch.zeros(inputs, outputs, dtype=torch.float64)
-        self.squares = 0.0
+        self.squares = torch.zeros(outputs, dtype=torch.float64)
 
     def add(self, x: Tensor, y: Tensor) -> None:
         """Take in rows `x [n, inputs]` and `y [n, outputs]`."""
         self.gram += x.T @ x
         self.cross += x.T @ y
-        self.squares += float(y.square().sum(dtype=torch.float64))
+        self.squares += y.square().sum(0, dtype=torch.float64)
 
     def __add__(self, other: "Sums") -> "Sums":
         total = Sums(*self.cross.shape)
@@ -152,10 +154,9 @@ class Sums:
         diagonal[-1] = 0
         return torch.linalg.solve(self.gram + diagonal.diag(), self.cross)
 
-    def error(self, weight: Tensor) -> float:
-        """Return the summed squared error that `weight` has on these rows."""
-        explained = 2 * (weight * self.cross).sum() - (weight * (self.gram @ weight)).sum()
-        return self.squares - float(explained)
+    def error(self, weight: Tensor) -> Tensor:
+        """Return the summed squared error `[outputs]` that `weight` has on these rows."""
+        return self.squares - (weight * (2 * self.cross - self.gram @ weight)).sum(0)
 
 
 def box_means(history: Tensor, graph: GridGraph, size: int) -> Tensor:

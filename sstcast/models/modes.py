@@ -1,6 +1,7 @@
 """Linear systems of principal components: a correction of the multiscale ridge by place, and the LIM."""
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import torch
@@ -51,14 +52,15 @@ class LocalRidge(MultiscaleRidge):
         products = [components[0] * term[:, None] for term in season.unbind(1)]
         return torch.cat([*components, season, *products, torch.ones_like(season[:, :1])], dim=1)
 
-    def fit(self, train: Samples, validation: Samples | None) -> dict[str, float]:
+    def fit(self, train: Samples, validation: Samples | None) -> dict[str, Any]:
         """Fit the ridge, then the correction to what it leaves."""
         chosen, penalty = {}, self.LOCAL_PENALTIES[0]
         if validation is not None:
             super().fit(train, None)
             self.patterns.copy_(eofs(train, self.modes))
             early, late = self._rest(train), self._rest(validation)
-            penalty = min(self.LOCAL_PENALTIES, key=lambda p: late.error(solve_standardised(early, p)))
+            errors = [late.error(solve_standardised(early, p)).sum() for p in self.LOCAL_PENALTIES]
+            penalty = self.LOCAL_PENALTIES[int(np.argmin(errors))]
             chosen = {"local_penalty": penalty}
         chosen = super().fit(train, validation) | chosen
         days = both(train, validation) if validation is not None else train
@@ -118,7 +120,7 @@ class LinearInverseModel(LinearSystem):
         modes = torch.einsum("lij,bj->bli", self.propagators, components)
         return (modes @ self.patterns).transpose(1, 2) + rest[..., None] * self.damping
 
-    def fit(self, train: Samples, validation: Samples | None) -> dict[str, float]:
+    def fit(self, train: Samples, validation: Samples | None) -> dict[str, Any]:
         """Fit patterns, propagators and damping."""
         lags = [lag for lag in self.LAGS if lag <= self.horizon] or [self.horizon]
         counts = [count for count in self.MODES if count <= self.most] or [self.most]

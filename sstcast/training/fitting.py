@@ -1,6 +1,7 @@
 """Fitting a linear system to the windows of a run: no steps, no epochs."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 
@@ -24,6 +25,6 @@ def samples(windows: Windows) -> Samples:
 
 
 @torch.no_grad()
-def fit(model: LinearSystem, train: Windows, validation: Windows | None) -> dict[str, float]:
+def fit(model: LinearSystem, train: Windows, validation: Windows | None) -> dict[str, Any]:
     """Fit a system; return what was chosen on validation, by name (see `LinearSystem.fit`)."""
     return model.fit(samples(train), samples(validation) if validation is not None else None)

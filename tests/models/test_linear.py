@@ -105,10 +105,12 @@ def test_multiscale_ridge_is_the_closed_form(windows: tuple[Windows, Windows, Wi
         diagonal = np.append(np.full(x.shape[1] - 1, penalty), 0)
         return np.linalg.solve(x.T @ x + np.diag(diagonal), x.T @ y)
 
-    error = {p: ((late_x @ weights(x, y, p) - late_y) ** 2).mean() for p in (1e2, 1e3, 1e4, 1e5)}
-    assert chosen == {"penalty": min(error, key=error.__getitem__)}
+    error = {p: ((late_x @ weights(x, y, p) - late_y) ** 2).mean(0) for p in (1e2, 1e3, 1e4, 1e5)}
+    best = [min(error, key=lambda p: error[p][lead]) for lead in range(HORIZON)]
+    assert chosen == {"penalty": best}
     both = np.concatenate([x, late_x]), np.concatenate([y, late_y])
-    expected = np.stack([x @ weights(*both, chosen["penalty"]) for x, _ in rows(test, 1)])
+    fitted = np.stack([weights(*both, penalty)[:, lead] for lead, penalty in enumerate(best)], 1)
+    expected = np.stack([x @ fitted for x, _ in rows(test, 1)])
     np.testing.assert_allclose(predicted(model, test), expected, atol=2e-4)
 
 
@@ -119,7 +121,8 @@ def test_sums_know_the_error_of_any_weights() -> None:
     sums.add(x[:20], y[:20])
     rest = Sums(4, 3)
     rest.add(x[20:], y[20:])
-    assert (sums + rest).error(weight) == pytest.approx(float((x.double() @ weight - y).square().sum()), rel=1e-5)
+    direct = (x.double() @ weight - y).square().sum(0)
+    torch.testing.assert_close((sums + rest).error(weight), direct, rtol=1e-5, atol=0)
 
 
 def test_the_correction_is_a_regression_in_each_cell(windows: tuple[Windows, Windows, Windows]) -> None:
