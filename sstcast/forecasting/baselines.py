@@ -18,7 +18,7 @@ BASELINES = {
     "ridge": "ridge",
     "multiscale ridge": "multiscale-ridge",
 }
-STRONGEST = "multiscale ridge"  # what claims of skill are made against
+STRONGEST = "multiscale ridge"  # of these; skill is told against it
 
 
 def fit_baselines(data: DataConfig, anomalies: xr.Dataset) -> dict[str, Predictor]:

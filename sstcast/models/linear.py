@@ -107,9 +107,9 @@ class Ridge(LinearSystem):
             return {}
         late = self._sums(validation)
         errors = torch.stack([late.error(sums.solve(penalty)) for penalty in self.PENALTIES])
-        best, both = errors.argmin(0), sums + late
+        best, total = errors.argmin(0), sums + late
         for choice, penalty in enumerate(self.PENALTIES):
-            self.weight[:, best == choice] = both.solve(penalty)[:, best == choice].float()
+            self.weight[:, best == choice] = total.solve(penalty)[:, best == choice].float()
         return {"penalty": [self.PENALTIES[choice] for choice in best]}
 
     def _sums(self, samples: Samples) -> "Sums":
