@@ -5,9 +5,8 @@ Rooms are imported inside the verbs, so that `--help` answers at once.
 
 import io
 import sys
-from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -15,7 +14,8 @@ from sstcast import __version__
 from sstcast.ending import explain, flush
 from sstcast.errors import SSTCastError
 from sstcast.files import FIRST_PROCESS
-from sstcast.sources import KNOWN, find_source
+from sstcast.verbs import Set
+from sstcast.verbs.data import fetch, init, prepare, status
 from sstcast.verbs.graphs import benchmark, datasets, study
 from sstcast.verbs.hindcast import hindcast
 
@@ -26,17 +26,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Config = Annotated[Path, typer.Argument(help="The run's YAML, for instance configs/demo.yaml.")]
-Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key; repeatable.")]
 Runs = Annotated[list[Path], typer.Argument(help="Run folders, for instance runs/demo.", metavar="RUN...")]
 OneRun = Annotated[Path, typer.Argument(help="A run folder, for instance runs/demo.", metavar="RUN")]
-
-INCOMPLETE = 3
-
-
-def day_option(text: str) -> Any:
-    """Return an option that is a date."""
-    return typer.Option(formats=["%Y-%m-%d"], help=text, metavar="YYYY-MM-DD")
 
 
 def main() -> None:
@@ -85,80 +76,8 @@ def options(
     """Forecast sea surface temperature with graph networks."""
 
 
-@app.command()
-def fetch(
-    source: Annotated[str, typer.Option(help=f"{KNOWN}.")] = "aws",
-    start: Annotated[datetime | None, day_option("First day; 1982-01-01 by default.")] = None,
-    end: Annotated[datetime | None, day_option("Last day; by default yesterday, or the source's last.")] = None,
-    region: Annotated[str | None, typer.Option(help="A name in regions.yaml, W,E,S,N or global.")] = None,
-    out: Annotated[Path | None, typer.Option(help="The store to write; by default one in data/.")] = None,
-    keep_raw: Annotated[bool, typer.Option("--keep-raw", help="Keep the files as downloaded.")] = False,
-    concurrency: Annotated[int, typer.Option(help="Downloads at once.")] = 16,
-    seed: Annotated[int, typer.Option(help="Which ocean the simulator makes.")] = 0,
-) -> None:
-    """Get the days that are missing; exit with 3 if some could not be had."""
-    from sstcast.sources.fetch import fetch
-    from sstcast.sources.request import FetchRequest
-
-    last = find_source(source).end or date.today() - timedelta(days=1)
-    request = FetchRequest(
-        start=start.date() if start else date(1982, 1, 1),
-        end=end.date() if end else last,
-        source=source,
-        region=region,
-        out=out,
-        keep_raw=keep_raw,
-        concurrency=concurrency,
-        seed=seed,
-    )
-    if not fetch(request).complete:
-        raise typer.Exit(INCOMPLETE)
-
-
-@app.command()
-def status(
-    folder: Annotated[Path, typer.Argument(help="A store, or a folder that holds stores.")] = Path("data"),
-) -> None:
-    """Say which days are on disk: source, years, gaps, preliminary days, size."""
-    from sstcast.sources.status import status
-
-    def complain(text: str) -> None:
-        typer.echo(f"sstcast: {text}", err=True)
-
-    for store in status(folder, complain):
-        print("\n".join(store.lines()))
-
-
-@app.command()
-def init(
-    source: Annotated[str, typer.Argument(help="A NetCDF file, a Zarr store, a folder of them, or sample.")],
-    out: Annotated[Path | None, typer.Option(help="The YAML to write; by default named after the source.")] = None,
-    variable: Annotated[str | None, typer.Option(help="Which one, where that is not clear.")] = None,
-    units: Annotated[
-        str | None, typer.Option(help="Its units, where the file does not tell: K, degC, ...")
-    ] = None,
-) -> None:
-    """Look into a source of temperatures and write a configuration that trains on it."""
-    from sstcast.ocean.starting import start
-
-    print("\n".join(start(source, out, variable, units)))
-
-
-@app.command()
-def prepare(
-    config: Config,
-    set_: Set = None,
-    scheduler: Annotated[
-        str | None, typer.Option(help="A dask cluster that sees the same files, for instance tcp://host:8786.")
-    ] = None,
-) -> None:
-    """Cut a region out of the temperatures: one cube in degC and its standardised anomalies."""
-    from sstcast.config import load_config
-    from sstcast.ocean.cluster import cluster
-    from sstcast.ocean.prepare import prepare
-
-    with cluster(scheduler):
-        prepare(load_config(config, set_).data)
+for data_verb in (fetch, status, init, prepare):
+    app.command()(data_verb)
 
 
 @app.command()
@@ -328,8 +247,8 @@ def report(
     print(f"{page}: {'written' if new else 'nothing to do'}")
 
 
-for verb in (datasets, benchmark, study):
-    app.command()(verb)
+for graph_verb in (datasets, benchmark, study):
+    app.command()(graph_verb)
 
 
 if __name__ == "__main__":

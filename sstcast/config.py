@@ -8,7 +8,6 @@ import datetime as dt
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -26,23 +25,15 @@ from pydantic import (
 from sstcast.errors import SSTCastError
 from sstcast.files import packaged
 from sstcast.geo import Box
-from sstcast.plain_yaml import parse_yaml, read_yaml
-from sstcast.validation import Strict as Strict
-from sstcast.validation import suggest as suggest
-from sstcast.validation import usable_path
-from sstcast.validation import validate as validate
+from sstcast.plain_yaml import apply_overrides, read_config, read_yaml
+from sstcast.validation import LARGEST_SEED, Strict, suggest, usable_path, validate
 
 RETIRED = ("cuda_graphs", "tf32", "fused")  # training keys of older runs: a GPU always does so
-LARGEST_SEED = 2**63 - 1  # of PyTorch's generators
-MOST_SEEDS = 1000
 FIRST_YEAR, LAST_YEAR = 1678, 2261  # of time in nanoseconds
-
 
 Count = Annotated[int, Field(ge=1, le=10**9)]
 Days = Annotated[int, Field(ge=1, le=10_000)]
 Side = Annotated[int, Field(ge=1, le=10_000)]  # of a tile or a node, in cells
-
-
 Folder = Annotated[Path, AfterValidator(usable_path)]
 Place = Annotated[
     str, AfterValidator(lambda text: str(usable_path(Path(text))) if text[:1] == "~" or "\0" in text else text)
@@ -300,30 +291,6 @@ def load_config(path: Path, overrides: list[str] | None = None) -> RunConfig:
     return validate(RunConfig, raw, str(path))
 
 
-def apply_overrides(raw: dict[str, Any], overrides: list[str] | None) -> None:
-    """Write each `key.sub=value` into the nested `raw`; raise SSTCastError for what is not of this form."""
-    for override in overrides or []:
-        key, equals, value = override.partition("=")
-        if not equals or not all(key.split(".")):
-            raise SSTCastError(f"--set {override}: write --set key=value, for instance --set training.epochs=3")
-        _assign(raw, key.split("."), parse_yaml(value, f"--set {override}"), override)
-
-
-def parse_seeds(text: str) -> list[int]:
-    """Return the seeds of `0..4` (both inclusive), `7` or `0,2,5`; raise SSTCastError for anything else."""
-    first, dots, last = text.partition("..")
-    try:
-        some = range(int(first), int(last) + 1) if dots else [int(seed) for seed in text.split(",")]
-    except ValueError:
-        some = []
-    if some[MOST_SEEDS:]:
-        raise SSTCastError(f"--seeds {text}: more than {MOST_SEEDS:,} seeds; write fewer")
-    seeds = list(some)
-    if not seeds or min(seeds) < 0 or max(seeds) > LARGEST_SEED or len(set(seeds)) < len(seeds):
-        raise SSTCastError(f"--seeds {text}: write 0..4, 7 or 0,2,5")
-    return seeds
-
-
 def load_region(name: str) -> Region:
     """Look a region up in `configs/regions.yaml`."""
     path = packaged("configs/regions.yaml")
@@ -331,34 +298,3 @@ def load_region(name: str) -> Region:
     if name not in regions:
         raise SSTCastError(f"data.region: no region {name!r}{suggest(name, regions)}; known: {', '.join(regions)}")
     return validate(Region, regions[name], f"{path.name}: {name}")
-
-
-def save_config(config: BaseModel, path: Path, without: set[str] | None = None) -> None:
-    """Write the resolved configuration, every default spelled out, but for the sections `without`."""
-    plain = config.model_dump(mode="json", exclude=without)
-    path.write_text(yaml.safe_dump(plain, sort_keys=False), encoding="utf-8")
-
-
-def read_config(path: Path) -> dict[str, Any]:
-    """Read a YAML file of sections, on top of the one it names as its `base`."""
-    raw = read_yaml(path)
-    if (base := raw.pop("base", None)) is None:
-        return raw
-    if not isinstance(base, str):
-        raise SSTCastError(f"{path}: base: give the path of a YAML file, relative to this one")
-    try:
-        below = read_yaml(path.parent / usable_path(Path(base)))
-    except (SSTCastError, ValueError) as error:
-        raise SSTCastError(f"{path}: base: {error}") from None
-    for section, keys in below.items():
-        both = isinstance(keys, dict) and isinstance(raw.get(section), dict)
-        raw[section] = keys | raw[section] if both else raw.get(section, keys)
-    return raw
-
-
-def _assign(raw: dict[str, Any], keys: list[str], value: Any, override: str) -> None:
-    for key in keys[:-1]:
-        raw = raw.setdefault(key, {})
-        if not isinstance(raw, dict):
-            raise SSTCastError(f"--set {override}: {key} holds a value, not further keys")
-    raw[keys[-1]] = value

@@ -34,7 +34,8 @@ class Box:
 
         Raises SSTCastError if it is none of them, or holds no cell of 0.25 degrees.
         """
-        from sstcast.config import Region, load_region, validate
+        from sstcast.config import Region, load_region
+        from sstcast.validation import validate
 
         if region == "global":
             return cls(0, 360, -90, 90)

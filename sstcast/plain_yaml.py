@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import BaseModel
 
 from sstcast.errors import SSTCastError, in_short, shorten
+from sstcast.validation import usable_path
 
 LARGEST_FILE = 2**20  # bytes
 LARGEST = 100_000  # nodes once aliases are written out, and tens of characters
@@ -32,6 +34,38 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if not isinstance(raw, dict):
         raise SSTCastError(f"{path}: expected 'key: value' lines")
     return raw
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Read a YAML file of sections, on top of the one it names as its `base`."""
+    raw = read_yaml(path)
+    if (base := raw.pop("base", None)) is None:
+        return raw
+    if not isinstance(base, str):
+        raise SSTCastError(f"{path}: base: give the path of a YAML file, relative to this one")
+    try:
+        below = read_yaml(path.parent / usable_path(Path(base)))
+    except (SSTCastError, ValueError) as error:
+        raise SSTCastError(f"{path}: base: {error}") from None
+    for section, keys in below.items():
+        both = isinstance(keys, dict) and isinstance(raw.get(section), dict)
+        raw[section] = keys | raw[section] if both else raw.get(section, keys)
+    return raw
+
+
+def apply_overrides(raw: dict[str, Any], overrides: list[str] | None) -> None:
+    """Write each `key.sub=value` into the nested `raw`; raise SSTCastError for what is not of this form."""
+    for override in overrides or []:
+        key, equals, value = override.partition("=")
+        if not equals or not all(key.split(".")):
+            raise SSTCastError(f"--set {override}: write --set key=value, for instance --set training.epochs=3")
+        _assign(raw, key.split("."), parse_yaml(value, f"--set {override}"), override)
+
+
+def save_config(config: BaseModel, path: Path, without: set[str] | None = None) -> None:
+    """Write the resolved configuration, every default spelled out, but for the sections `without`."""
+    plain = config.model_dump(mode="json", exclude=without)
+    path.write_text(yaml.safe_dump(plain, sort_keys=False), encoding="utf-8")
 
 
 def parse_yaml(text: str, where: str) -> Any:
@@ -122,3 +156,11 @@ def _weigh(node: yaml.Node, known: dict[int, int], depth: int) -> int:
         raise _wrong(node, f"more than {LARGEST:,} values, once its aliases are written out")
     known[id(node)] = size
     return size
+
+
+def _assign(raw: dict[str, Any], keys: list[str], value: Any, override: str) -> None:
+    for key in keys[:-1]:
+        raw = raw.setdefault(key, {})
+        if not isinstance(raw, dict):
+            raise SSTCastError(f"--set {override}: {key} holds a value, not further keys")
+    raw[keys[-1]] = value

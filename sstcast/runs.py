@@ -36,9 +36,11 @@ from typing import Any, Self
 from pydantic import Field, ValidationError
 
 from sstcast import __version__
-from sstcast.config import COMBINATION, RunConfig, Strict, load_config, read_config, save_config, validate
+from sstcast.config import COMBINATION, RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic
+from sstcast.plain_yaml import read_config, save_config
+from sstcast.validation import Strict, validate
 
 ELSEWHERE = "elsewhere-"  # begins the name of a folder for a run on another ocean
 

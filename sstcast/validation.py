@@ -10,6 +10,9 @@ from sstcast.errors import SSTCastError
 
 Model = TypeVar("Model", bound=BaseModel)
 
+LARGEST_SEED = 2**63 - 1  # of PyTorch's generators
+MOST_SEEDS = 1000
+
 
 class Strict(BaseModel):
     """A frozen model that refuses keys it does not know."""
@@ -29,6 +32,21 @@ def suggest(name: str, known: Any) -> str:
     """Return `; did you mean 'x'?` for the nearest known name, or nothing."""
     near = difflib.get_close_matches(name, [str(k) for k in known], n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Return the seeds of `0..4` (both inclusive), `7` or `0,2,5`; raise SSTCastError for anything else."""
+    first, dots, last = text.partition("..")
+    try:
+        some = range(int(first), int(last) + 1) if dots else [int(seed) for seed in text.split(",")]
+    except ValueError:
+        some = []
+    if some[MOST_SEEDS:]:
+        raise SSTCastError(f"--seeds {text}: more than {MOST_SEEDS:,} seeds; write fewer")
+    seeds = list(some)
+    if not seeds or min(seeds) < 0 or max(seeds) > LARGEST_SEED or len(set(seeds)) < len(seeds):
+        raise SSTCastError(f"--seeds {text}: write 0..4, 7 or 0,2,5")
+    return seeds
 
 
 def usable_path(value: Path) -> Path:

@@ -3,8 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
-from sstcast.config import suggest
 from sstcast.errors import SSTCastError
+from sstcast.validation import suggest
 
 if TYPE_CHECKING:
     from studies.study import Study

@@ -5,11 +5,12 @@ from typing import Any
 
 import torch
 
-from sstcast.config import RunConfig, validate
+from sstcast.config import RunConfig
 from sstcast.ocean.prepare import prepare
 from sstcast.runs import Run
 from sstcast.training.checkpoint import save_checkpoint
 from sstcast.training.train import forecaster, training_windows
+from sstcast.validation import validate
 
 
 def configure(folder: Path, sst_file: Path, name: str = "small", **data: Any) -> RunConfig:

@@ -11,11 +11,12 @@ from typing import Any
 
 from small_ocean import make_sst
 
-from sstcast.config import RunConfig, validate
+from sstcast.config import RunConfig
 from sstcast.hindcasts.folds import Protocol
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Hindcast, Plan
 from sstcast.training.interrupt import Interrupted, StopRequest
+from sstcast.validation import validate
 
 QUICK = {"epochs": 2, "windows_per_epoch": 200, "device": "cpu", "checkpoint_steps": 2}
 

@@ -10,24 +10,14 @@ from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.features import ReadoutName
 from sstcast.benchmarks.own import OwnData
 from sstcast.benchmarks.registry import find_dataset
-from sstcast.config import (
-    FOLDER_NAME,
-    WHERE,
-    Count,
-    Folder,
-    ModelConfig,
-    Strict,
-    TrainingConfig,
-    apply_overrides,
-    read_config,
-    suggest,
-    validate,
-)
+from sstcast.config import FOLDER_NAME, WHERE, Count, Folder, ModelConfig, TrainingConfig
 from sstcast.errors import SSTCastError, shorten
 from sstcast.files import packaged
 from sstcast.models import MODELS
 from sstcast.models.layers import CONVS
 from sstcast.models.positional_encodings import Positional
+from sstcast.plain_yaml import apply_overrides, read_config
+from sstcast.validation import Strict, suggest, validate
 
 EPOCHS = TypeAdapter(Annotated[int, Field(ge=0, le=10**9)])
 LONGEST_NAME = 100  # of a folder

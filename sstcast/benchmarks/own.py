@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from sstcast.benchmarks.dataset import ATOMS, BONDS, METRICS_OF, Dataset, Metric, TaskName
-from sstcast.config import Folder, Strict
+from sstcast.config import Folder
 from sstcast.errors import SSTCastError
+from sstcast.validation import Strict
 
 SPLIT = r"^(official|folds:([3-9]|[1-9]\d{1,5})|random:[0-9.]{1,20}/[0-9.]{1,20}/[0-9.]{1,20})$"
 Kinds = Annotated[int, Field(ge=1, le=10**7)]  # of a column of categories

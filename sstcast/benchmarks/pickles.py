@@ -21,9 +21,9 @@ import numpy as np
 import torch
 from scipy.io import loadmat
 
-from sstcast.config import read_config
 from sstcast.errors import SSTCastError, reading
 from sstcast.files import packaged
+from sstcast.plain_yaml import read_config
 
 REMEDY = "get it again"
 UNPACKED = 2**32  # bytes that any archive may unpack to,

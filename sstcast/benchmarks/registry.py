@@ -6,9 +6,10 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from sstcast.benchmarks.dataset import ATOMS, BONDS, Dataset
-from sstcast.config import read_config, suggest
 from sstcast.errors import SSTCastError, shorten
 from sstcast.files import packaged
+from sstcast.plain_yaml import read_config
+from sstcast.validation import suggest
 
 FEATURES = {"atoms": ATOMS, "bonds": BONDS}
 FIELDS = {field.name for field in fields(Dataset)} - {"name", "files"}

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 
-from sstcast.config import DataConfig, Region, RunConfig, Splits, save_config, validate
+from sstcast.config import DataConfig, Region, RunConfig, Splits
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic
 from sstcast.forecasting.predictor import region_name
@@ -14,7 +14,9 @@ from sstcast.ocean.identity import Record
 from sstcast.ocean.prepare import check_splits, prepare
 from sstcast.ocean.prepared import Prepared, source_name
 from sstcast.ocean.reading import open_region, source_path
+from sstcast.plain_yaml import save_config
 from sstcast.runs import ELSEWHERE, Run, provenance, write_json
+from sstcast.validation import validate
 
 LONGEST_NAME = 100  # of a run
 

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, get_args
 
 from torch import nn
 
-from sstcast.config import suggest
 from sstcast.errors import SSTCastError, in_short
 from sstcast.models.base import Backbone, Base, Forecaster, ForecastModel, Home
 from sstcast.models.linear import LinearSystem, MultiscaleRidge
 from sstcast.models.options import check_memory, check_options, check_sizes
+from sstcast.validation import suggest
 
 
 class Entry(NamedTuple):

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 from pydantic import AfterValidator
 from torch import nn
 
-from sstcast.config import suggest
 from sstcast.models.attention import (
     Attention,
     DeepSets,
@@ -25,6 +24,7 @@ from sstcast.models.convs import GAT, GCN, GIN, GINE, Conv, GatedGCN, MessagePas
 from sstcast.models.exphormer import ExphormerAttention
 from sstcast.models.options import check_options
 from sstcast.models.primphormer import PrimalAttention, PrimphormerAttention
+from sstcast.validation import suggest
 
 CONVS: dict[str, type[Conv]] = {
     "mean": MessagePassing,

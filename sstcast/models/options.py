@@ -9,8 +9,8 @@ import torch
 from pydantic import ConfigDict, create_model
 from torch import nn
 
-from sstcast.config import validate
 from sstcast.errors import SSTCastError
+from sstcast.validation import validate
 
 LARGEST, MOST_LAYERS, SMALL = 10_000, 1000, 1024
 

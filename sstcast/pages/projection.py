@@ -20,10 +20,10 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 from pyproj.exceptions import CRSError
 
-from sstcast.config import suggest
 from sstcast.errors import SSTCastError
 from sstcast.files import packaged
 from sstcast.geo import Box
+from sstcast.validation import suggest
 
 DEFAULT_PROJECTION = "PlateCarree"
 EXAMPLES = f"; for instance {DEFAULT_PROJECTION}, Robinson or LambertAzimuthalEqualArea"

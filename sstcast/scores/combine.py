@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import track
 from scipy.optimize import nnls
 
-from sstcast.config import COMBINATION, RunConfig, save_config, validate
+from sstcast.config import COMBINATION, RunConfig
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic
 from sstcast.forecasting.combination import Weights, lead_weeks, load_combination, predictor_of
@@ -18,10 +18,12 @@ from sstcast.forecasting.predictor import Predictor
 from sstcast.geo import area_weights
 from sstcast.ocean.identity import Record
 from sstcast.ocean.prepared import Prepared
+from sstcast.plain_yaml import save_config
 from sstcast.runs import Run, provenance, write_json
 from sstcast.scores.comparison import check_same
 from sstcast.scores.verification import Verification, blocks
 from sstcast.training.checkpoint import save_checkpoint
+from sstcast.validation import validate
 
 KEYS = ("region", "protocol", "history", "horizon", "splits.train", "splits.validation", "splits.test")
 DIGESTS = {"cube": "days hold other values", "statistics": "climatology and scale are others"}

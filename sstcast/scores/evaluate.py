@@ -7,7 +7,6 @@ import xarray as xr
 
 from sstcast import __version__
 from sstcast.cf import describe, references, write
-from sstcast.config import suggest
 from sstcast.errors import SSTCastError
 from sstcast.files import alone
 from sstcast.forecasting.baselines import BASELINES
@@ -23,6 +22,7 @@ from sstcast.scores.summary import summarise
 from sstcast.scores.verification import Verification
 from sstcast.stores import open_netcdf, open_zarr
 from sstcast.training.train import check_data
+from sstcast.validation import suggest
 
 LAYOUT = 4  # of metrics.json and scores.nc
 

@@ -10,7 +10,7 @@ import torch
 from pydantic import BaseModel
 
 from sstcast import __version__
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, reading
 from sstcast.files import atomic
 
 FORMAT = 2
@@ -72,6 +72,14 @@ def step_checkpoints(folder: Path) -> list[Path]:
     return sorted(folder.glob("step-*.pt"))
 
 
+def prune_checkpoints(newest: Path, keep: int) -> None:
+    """Let go of all but the last `keep` up to `newest`, and of those beyond it, which could not be read."""
+    steps = step_checkpoints(newest.parent)
+    end = steps.index(newest) + 1
+    for file in [*steps[: max(end - keep, 0)], *steps[end:]]:
+        file.unlink()
+
+
 def load_weights(model: torch.nn.Module, state: dict[str, Any], path: Path) -> None:
     """Put a checkpoint's weights into `model`.
 
@@ -89,6 +97,28 @@ def load_weights(model: torch.nn.Module, state: dict[str, Any], path: Path) -> N
     for name, weight in model.state_dict().items():
         if not bool(torch.isfinite(weight).all()):
             raise SSTCastError(f"{path}: its weights are not finite ({name}); train again")
+
+
+def begin_stage(
+    model: torch.nn.Module, optimizer: torch.optim.Optimizer, path: Path
+) -> tuple[float, float] | None:
+    """Give a stage of a longer training the best weights of the stage before and the optimiser's state at that time.
+
+    Return the score and loss to beat; None if `path` is of a version in which each stage began a new optimiser.
+    """
+    saved, own = load_checkpoint(path), getattr(model, "of_each_stage", ())
+    fresh = {name: value for name, value in model.state_dict().items() if name.startswith(own)}
+    load_weights(model, saved | {"model": saved["model"] | fresh}, path)
+    if "optimizer" not in saved:
+        return None
+    with reading(path, "delete the run's folder to train anew"):
+        moments = saved["optimizer"]["state"]
+        for number, (name, _) in enumerate(model.named_parameters()):
+            if name.startswith(own):
+                moments.pop(number, None)
+        optimizer.load_state_dict(saved["optimizer"])
+        score, loss = saved["score"]
+    return score, loss
 
 
 def _from_format_1(state: dict[str, Any]) -> dict[str, Any]:

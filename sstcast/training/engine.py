@@ -19,9 +19,10 @@ from sstcast.errors import SSTCastError, reading
 from sstcast.files import atomic
 from sstcast.runs import Run
 from sstcast.training.checkpoint import (
-    load_checkpoint,
+    begin_stage,
     load_weights,
     newest_checkpoint,
+    prune_checkpoints,
     save_checkpoint,
     step_checkpoints,
 )
@@ -90,13 +91,7 @@ class Trainer:
         Raises Interrupted after Ctrl-C or SIGTERM, once all is saved, and SSTCastError if the loss is not finite.
         """
         total = self.steps * self.options.epochs
-        module = compile_model(
-            self.model,
-            self.options.compile,
-            self.fabric.device,
-            total,
-            self._attempt,
-        )
+        module = compile_model(self.model, self.options.compile, self.fabric.device, total, self._attempt)
         # DistributedDataParallel goes around the model, and the compiler around both.
         self.module, self.stepper = self.fabric.setup(module, self.optimizer, _reapply_compile=not self.alone)
         first = self.fabric.is_global_zero
@@ -133,7 +128,7 @@ class Trainer:
             self._read(pending)
             self.state.seconds += time.monotonic() - started
             started = time.monotonic()
-            progress.step(self._done, self._mean_loss)
+            progress.step(self._done, self.state.mean_loss)
             number = self._signal(stop)
             if number or self._checkpoint_due():
                 self._save()
@@ -231,19 +226,11 @@ class Trainer:
         if better:
             state.best, state.best_loss, state.best_epoch = score, loss, state.epoch
             self._save_best()
-        row = {"epoch": state.epoch, "train_loss": self._mean_loss}
-        row |= {"learning_rate": self.optimizer.param_groups[0]["lr"]}
-        row |= {f"validation_{name}": value for name, value in scores.items()}
-        state.history.append(row | {"best": better, "seconds": state.seconds})
-        state.epoch, state.step, state.loss, state.weight = state.epoch + 1, 0, 0.0, 0.0
+        state.close_epoch(self.optimizer.param_groups[0]["lr"], scores, better)
 
     @property
     def _done(self) -> int:
         return self.state.epoch * self.steps + self.state.step
-
-    @property
-    def _mean_loss(self) -> float:
-        return self.state.loss / max(self.state.weight, 1.0)
 
     def _parts(self, index: Tensor) -> list[Tensor]:
         """Deal a step's samples to the devices; return this one's, in as many parts as are to be accumulated."""
@@ -282,18 +269,10 @@ class Trainer:
 
     def _continue(self, before: Run) -> None:
         self.fabric.barrier()  # the first process may still be saving it
-        saved, own = load_checkpoint(before.best), getattr(self.model, "of_each_stage", ())
-        fresh = {name: value for name, value in self.model.state_dict().items() if name.startswith(own)}
-        load_weights(self.model, saved | {"model": saved["model"] | fresh}, before.best)
-        if "optimizer" not in saved:  # of a version in which each stage began with a new one
+        score = begin_stage(self.model, self.optimizer, before.best)
+        if score is None:
             return
-        with reading(before.best, "delete the run's folder to train anew"):
-            moments = saved["optimizer"]["state"]
-            for number, (name, _) in enumerate(self.model.named_parameters()):
-                if name.startswith(own):
-                    moments.pop(number, None)
-            self.optimizer.load_state_dict(saved["optimizer"])
-            self.state.best, self.state.best_loss = saved["score"]
+        self.state.best, self.state.best_loss = score
         if self.fabric.is_global_zero:
             with atomic(self.run.best) as temporary:
                 shutil.copyfile(before.best, temporary)
@@ -304,18 +283,10 @@ class Trainer:
         if not self.fabric.is_global_zero:
             return
         path = self.run.checkpoints / f"step-{self._done:09d}.pt"
-        save_checkpoint(
-            path,
-            self.config,
-            model=self.model.state_dict(),
-            optimizer=self.optimizer.state_dict(),
-            ema=None if self.ema is None else self.ema.state_dict(),
-            state=vars(self.state),
-        )
-        steps = step_checkpoints(self.run.checkpoints)
-        end = steps.index(path) + 1
-        for file in [*steps[: max(end - self.options.keep, 0)], *steps[end:]]:  # what is beyond could not be read
-            file.unlink()
+        state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+        state |= {"ema": None if self.ema is None else self.ema.state_dict(), "state": vars(self.state)}
+        save_checkpoint(path, self.config, **state)
+        prune_checkpoints(path, self.options.keep)
         self.state.write_history(self.run.history)
 
     def _save_best(self) -> None:

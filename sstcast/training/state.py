@@ -35,6 +35,18 @@ class State:
         if not all(isinstance(row, dict) and row for row in self.history):
             raise TypeError("its history is none")
 
+    @property
+    def mean_loss(self) -> float:
+        """The loss an element of the steps done in this epoch."""
+        return self.loss / max(self.weight, 1.0)
+
+    def close_epoch(self, learning_rate: float, scores: dict[str, float], better: bool) -> None:
+        """Add an epoch to the history and begin the next."""
+        row = {"epoch": self.epoch, "train_loss": self.mean_loss, "learning_rate": learning_rate}
+        row |= {f"validation_{name}": value for name, value in scores.items()}
+        self.history.append(row | {"best": better, "seconds": self.seconds})
+        self.epoch, self.step, self.loss, self.weight = self.epoch + 1, 0, 0.0, 0.0
+
     def write_history(self, path: Path) -> None:
         """Write one row an epoch, if one is finished."""
         if not self.history:

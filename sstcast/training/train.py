@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from sstcast.config import COMBINATION, RunConfig, load_config, parse_seeds
+from sstcast.config import COMBINATION, RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.files import FIRST_PROCESS, alone
 from sstcast.models import LINEAR, build_forecaster
@@ -21,6 +21,7 @@ from sstcast.training.devices import choose_device, start
 from sstcast.training.engine import Trainer
 from sstcast.training.fitting import fit
 from sstcast.training.forecasting import ForecastTask
+from sstcast.validation import parse_seeds
 
 
 def train(config: RunConfig, windows: dict[str, Windows]) -> tuple[Run, bool]:

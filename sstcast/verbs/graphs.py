@@ -9,6 +9,7 @@ import typer
 
 from sstcast.errors import SSTCastError
 from sstcast.files import PACKAGE
+from sstcast.verbs import Set
 
 Root = Annotated[Path | None, typer.Option(help="Folder of raw files; data/graphs by default.", metavar="FOLDER")]
 
@@ -25,9 +26,7 @@ def benchmark(
     model: Annotated[str, typer.Option(help="A model, a preset or a local layer: gps, gcn-vn, ...")],
     root: Root = None,
     seeds: Annotated[str, typer.Option(help="For instance 0..3, or 0.")] = "0",
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key; repeatable.")
-    ] = None,
+    set_: Set = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="Open raw files that are pickles and not known; they may run any code.")
     ] = False,
@@ -36,8 +35,8 @@ def benchmark(
     from sstcast.benchmarks.config import load_benchmark
     from sstcast.benchmarks.run import run_benchmark
     from sstcast.benchmarks.table import result_lines
-    from sstcast.config import parse_seeds
     from sstcast.training.interrupt import Interrupted
+    from sstcast.validation import parse_seeds
 
     config = load_benchmark(dataset, model, root, set_)
     try:

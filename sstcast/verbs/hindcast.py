@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from sstcast.verbs import Set
+
 
 def hindcast(
     configs: Annotated[list[Path], typer.Argument(help="YAMLs of the systems.", metavar="CONFIG...")],
@@ -15,21 +17,20 @@ def hindcast(
     every: Annotated[int, typer.Option(min=1, max=366, help="Days from one initial date to the next.")] = 3,
     seeds: Annotated[str | None, typer.Option(help="Make each system an ensemble, for instance 0..2.")] = None,
     out: Annotated[Path | None, typer.Option(help="Its folder; by default runs/hindcast-YEARS.")] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key of all; repeatable.")
-    ] = None,
+    set_: Set = None,
     jobs: Annotated[int, typer.Option(min=1, max=1000, help="Runs trained side by side.")] = 1,
     scheduler: Annotated[
         str | None, typer.Option(help="A dask cluster that sees the same files, for instance tcp://host:8786.")
     ] = None,
 ) -> None:
     """Train systems on earlier years only, forecast many years, and score them as one; go on if interrupted."""
-    from sstcast.config import load_config, parse_seeds
+    from sstcast.config import load_config
     from sstcast.hindcasts.folds import Protocol
     from sstcast.hindcasts.hindcast import hindcast
     from sstcast.hindcasts.plan import Hindcast, Plan
     from sstcast.pages.hindcast import print_hindcast
     from sstcast.training.interrupt import Interrupted
+    from sstcast.validation import parse_seeds
 
     protocol = Protocol.parse(years, fold, validation, every)
     folder = Hindcast(out or Path("runs") / f"hindcast-{protocol.first}-{protocol.last}")

@@ -366,7 +366,7 @@ def test_presets_are_valid_and_published_numbers_belong_to_data_sets() -> None:
     config = load_benchmark("minesweeper", "polynormer", None, None)
     assert published(config) == (0.9746, "Polynormer Table 2")
     assert published(config.model_copy(update={"label": "unheard-of"})) is None
-    from sstcast.config import read_config
+    from sstcast.plain_yaml import read_config
 
     for name in read_config(folder / "published.yaml"):
         assert find_dataset(name).name == name

@@ -4,11 +4,12 @@ import pytest
 from runs_of_training import setup
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from sstcast.config import load_config, parse_seeds
+from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.runs import Run
 from sstcast.training.listing import describe, list_runs
 from sstcast.training.train import plan, train
+from sstcast.validation import parse_seeds
 
 
 def test_ensembles_resume_and_are_listed(run_yaml: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,89 @@
+"""The verbs about data: get them, look at them, prepare them."""
+
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sstcast.sources import KNOWN, find_source
+from sstcast.verbs import Set
+
+INCOMPLETE = 3
+
+
+def day_option(text: str) -> Any:
+    """Return an option that is a date."""
+    return typer.Option(formats=["%Y-%m-%d"], help=text, metavar="YYYY-MM-DD")
+
+
+def fetch(
+    source: Annotated[str, typer.Option(help=f"{KNOWN}.")] = "aws",
+    start: Annotated[datetime | None, day_option("First day; 1982-01-01 by default.")] = None,
+    end: Annotated[datetime | None, day_option("Last day; by default yesterday, or the source's last.")] = None,
+    region: Annotated[str | None, typer.Option(help="A name in regions.yaml, W,E,S,N or global.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The store to write; by default one in data/.")] = None,
+    keep_raw: Annotated[bool, typer.Option("--keep-raw", help="Keep the files as downloaded.")] = False,
+    concurrency: Annotated[int, typer.Option(help="Downloads at once.")] = 16,
+    seed: Annotated[int, typer.Option(help="Which ocean the simulator makes.")] = 0,
+) -> None:
+    """Get the days that are missing; exit with 3 if some could not be had."""
+    from sstcast.sources.fetch import fetch
+    from sstcast.sources.request import FetchRequest
+
+    last = find_source(source).end or date.today() - timedelta(days=1)
+    request = FetchRequest(
+        start=start.date() if start else date(1982, 1, 1),
+        end=end.date() if end else last,
+        source=source,
+        region=region,
+        out=out,
+        keep_raw=keep_raw,
+        concurrency=concurrency,
+        seed=seed,
+    )
+    if not fetch(request).complete:
+        raise typer.Exit(INCOMPLETE)
+
+
+def status(
+    folder: Annotated[Path, typer.Argument(help="A store, or a folder that holds stores.")] = Path("data"),
+) -> None:
+    """Say which days are on disk: source, years, gaps, preliminary days, size."""
+    from sstcast.sources.status import status
+
+    def complain(text: str) -> None:
+        typer.echo(f"sstcast: {text}", err=True)
+
+    for store in status(folder, complain):
+        print("\n".join(store.lines()))
+
+
+def init(
+    source: Annotated[str, typer.Argument(help="A NetCDF file, a Zarr store, a folder of them, or sample.")],
+    out: Annotated[Path | None, typer.Option(help="The YAML to write; by default named after the source.")] = None,
+    variable: Annotated[str | None, typer.Option(help="Which one, where that is not clear.")] = None,
+    units: Annotated[
+        str | None, typer.Option(help="Its units, where the file does not tell: K, degC, ...")
+    ] = None,
+) -> None:
+    """Look into a source of temperatures and write a configuration that trains on it."""
+    from sstcast.ocean.starting import start
+
+    print("\n".join(start(source, out, variable, units)))
+
+
+def prepare(
+    config: Annotated[Path, typer.Argument(help="The run's YAML, for instance configs/demo.yaml.")],
+    set_: Set = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="A dask cluster that sees the same files, for instance tcp://host:8786.")
+    ] = None,
+) -> None:
+    """Cut a region out of the temperatures: one cube in degC and its standardised anomalies."""
+    from sstcast.config import load_config
+    from sstcast.ocean.cluster import cluster
+    from sstcast.ocean.prepare import prepare
+
+    with cluster(scheduler):
+        prepare(load_config(config, set_).data)
