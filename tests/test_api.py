@@ -12,7 +12,7 @@ import yaml
 import sstcast
 
 EARLIER = ["load_config", "prepare", "open", "windows", "build_forecaster"]
-ORDER = [*EARLIER, "train", "evaluate", "combine", "load", "forecast", "benchmark"]
+ORDER = [*EARLIER, "train", "evaluate", "hindcast", "combine", "load", "forecast", "benchmark"]
 
 
 @pytest.fixture
@@ -21,6 +21,7 @@ def session(tmp_path: Path, run_yaml: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
     raw = yaml.safe_load(run_yaml.read_text())
     raw["training"] |= {"windows_per_epoch": 20}
+    raw["data"] |= {"directory": "prepared"}
     Path("my.yaml").write_text(yaml.safe_dump(raw))
     edges, indicator = [], []
     for number in range(1, 41):

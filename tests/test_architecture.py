@@ -70,4 +70,4 @@ def test_modules_import_one_another_in_no_circle() -> None:
 
 def test_files_stay_short() -> None:
     lengths = {path: len(path.read_text().splitlines()) for path in PACKAGE.glob("**/*.py")}
-    assert max(lengths.values()) <= 400, max(lengths, key=lengths.__getitem__)
+    assert max(lengths.values()) <= 300, max(lengths, key=lengths.__getitem__)

@@ -102,7 +102,7 @@ def load_weights(model: torch.nn.Module, state: dict[str, Any], path: Path) -> N
 def begin_stage(
     model: torch.nn.Module, optimizer: torch.optim.Optimizer, path: Path
 ) -> tuple[float, float] | None:
-    """Give a stage of a longer training the best weights of the stage before and the optimiser's state at that time.
+    """Give a stage of a longer training the best weights of the stage before and the optimiser's state then.
 
     Return the score and loss to beat; None if `path` is of a version in which each stage began a new optimiser.
     """

@@ -5,7 +5,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -283,7 +283,7 @@ class Trainer:
         if not self.fabric.is_global_zero:
             return
         path = self.run.checkpoints / f"step-{self._done:09d}.pt"
-        state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+        state: dict[str, Any] = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
         state |= {"ema": None if self.ema is None else self.ema.state_dict(), "state": vars(self.state)}
         save_checkpoint(path, self.config, **state)
         prune_checkpoints(path, self.options.keep)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from bad import Family
 
 VERBS = (
@@ -10,7 +11,8 @@ VERBS = (
 )  # fmt: skip
 
 
-def test_command_lines(world: Path) -> None:
+def test_command_lines(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # "." must hold no runs
     family, run, config = Family("command lines", world), world / "runs/small", world / "small.yaml"
     absent = world / "absent"
     for verb in VERBS:

@@ -1,0 +1,101 @@
+"""The public functions about data: a configuration, what it prepares, and windows of it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from sstcast.config import RunConfig
+    from sstcast.ocean.windows import Windows
+
+
+def load_config(path: Path | str, overrides: Sequence[str] = ()) -> "RunConfig":
+    """Read the YAML of a run.
+
+    Args:
+        path: a YAML file; those in `configs/` are found outside a checkout too.
+        overrides: `key.sub=value` each, as `--set` on the command line.
+
+    Raises:
+        SSTCastError: the file is absent, or something in it is wrong; the message names the key.
+
+    Example:
+        >>> config = sstcast.load_config("my.yaml", ["training.epochs=1"])
+        >>> config.data.history, config.data.horizon
+        (10, 5)
+    """
+    from sstcast.config import load_config
+
+    return load_config(Path(path), list(overrides))
+
+
+def prepare(config: "RunConfig | Path | str") -> None:
+    """Cut the region out of the source and make its anomalies; do nothing where that has been done.
+
+    Raises:
+        SSTCastError: the source cannot be read, lacks days or values, or does not fit the region or the splits.
+
+    Source:
+        Cai et al. (2023), D.4, for the protocol `paper`.
+
+    Example:
+        >>> sstcast.prepare(config)
+    """
+    from sstcast.ocean.prepare import prepare
+
+    prepare(as_config(config).data, say=quiet)
+
+
+def open(config: "RunConfig | Path | str") -> "tuple[xr.Dataset, xr.Dataset]":
+    """Open what `prepare` made, lazily.
+
+    Returns:
+        The cube, `sst(time, lat, lon)` in degC, NaN on land; and the anomalies, `anomaly(time, lat, lon)` in
+        standardised units with `climatology` and `scale(dayofyear, lat, lon)` in degC.
+
+    Raises:
+        SSTCastError: nothing is prepared, or it is damaged.
+
+    Example:
+        >>> cube, anomalies = sstcast.open(config)
+        >>> anomalies["anomaly"].dims
+        ('time', 'lat', 'lon')
+    """
+    from sstcast.ocean.prepared import Prepared
+
+    return Prepared.of(as_config(config).data).open()
+
+
+def windows(config: "RunConfig | Path | str", split: Literal["train", "validation", "test"]) -> "Windows":
+    """Return the windows of history and future that a split holds, T - history - horizon a tile of T days.
+
+    Returns:
+        Windows whose `batch(index)` gives `history [B, nodes, history]`, `target [B, nodes, horizon]`, both in
+        standardised units, `ocean [B, nodes]` and their `graph`.
+
+    Raises:
+        SSTCastError: nothing is prepared, or the split is too short for a single window.
+
+    Source:
+        Cai et al. (2023), Table 9, for their number.
+
+    Example:
+        >>> train = sstcast.windows(config, "train")
+        >>> train.batch(torch.arange(3)).history.shape
+        torch.Size([3, 48, 10])
+    """
+    from sstcast.ocean.windows import cut_windows
+
+    config = as_config(config)
+    return cut_windows(open(config)[1], config.data, split)
+
+
+def as_config(config: "RunConfig | Path | str") -> "RunConfig":
+    """Return a configuration as it is, or read it."""
+    return load_config(config) if isinstance(config, (str, Path)) else config
+
+
+def quiet(line: str) -> None:
+    """Say nothing."""

@@ -1,0 +1,269 @@
+"""The public functions about models and runs: build, train, combine, score, forecast."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sstcast.api.data import as_config, prepare, quiet
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from sstcast.config import RunConfig
+    from sstcast.forecasting.loaded import LoadedRun
+    from sstcast.models.base import ForecastModel
+    from sstcast.runs import Run
+
+
+def build_forecaster(
+    name: str, *, history: int, horizon: int, shape: tuple[int, int], **options: Any
+) -> "ForecastModel":
+    """Build an untrained forecaster.
+
+    Args:
+        name: one of `sstcast models`.
+        history: days seen.
+        horizon: days forecast.
+        shape: rows and columns of a tile.
+        options: arguments of the model's class.
+
+    Returns:
+        A module that maps `history [B, nodes, history]` and a graph to `[B, nodes, horizon]`, both in standardised
+        units.
+
+    Raises:
+        SSTCastError: there is no such model or option, or a value is of the wrong type.
+
+    Source:
+        The paper named in each class's docstring.
+
+    Example:
+        >>> model = sstcast.build_forecaster("mpnn-vn", history=10, horizon=5, shape=(8, 6), width=16)
+        >>> batch = train.batch(torch.arange(3))
+        >>> model(batch.history, batch.graph).shape
+        torch.Size([3, 48, 5])
+    """
+    from sstcast.models import build_forecaster
+
+    return build_forecaster(name, history=history, horizon=horizon, shape=shape, **options)
+
+
+def train(config: "RunConfig | Path | str") -> "Run":
+    """Train the configured model, or resume its training; prepare the data first where they are not.
+
+    Returns:
+        The run, whose `folder` holds all about it.
+
+    Raises:
+        SSTCastError: the folder holds another run, the data have changed, or the loss is not finite.
+        Interrupted: Ctrl-C or SIGTERM; the same call resumes.
+
+    Example:
+        >>> run = sstcast.train(config)
+        epoch 1: train ...
+        >>> run.best.exists()
+        True
+    """
+    from sstcast.ocean.prepared import Prepared
+    from sstcast.training.train import train, training_windows
+
+    config = as_config(config)
+    if not Prepared.of(config.data).exist:
+        prepare(config)
+    return train(config, training_windows(config))[0]
+
+
+def combine(runs: "Sequence[Run | Path | str]", folder: Path | str) -> "Run":
+    """Make the run that forecasts the weighted mean of several, with weights fitted to their validation days.
+
+    Args:
+        runs: two or more that were trained on the same days of the same ocean.
+        folder: of the new run, for instance `runs/both`; its last part is its name.
+
+    Returns:
+        The run, which `evaluate`, `load` and `forecast` take like any other.
+
+    Raises:
+        SSTCastError: the runs do not go together, one is not trained, or the folder holds something else.
+
+    Source:
+        Granger and Ramanathan (1984), J. Forecast. 3, 197-204, with weights that are not negative and sum to 1.
+
+    Example:
+        >>> other = sstcast.train(sstcast.load_config("my.yaml", ["name=other", "training.seed=1"]))
+        epoch 1: train ...
+        >>> sstcast.combine([run, other], "runs/both").config.model.name
+        'combination'
+    """
+    from sstcast.scores.combine import combine
+
+    return combine([_run(run) for run in runs], Path(folder), say=quiet)
+
+
+def evaluate(
+    run: "Run | Path | str", source: Path | str | None = None, region: str | None = None
+) -> dict[str, Any]:
+    """Forecast the run's test days and score them beside the baselines.
+
+    Args:
+        run: its folder.
+        source: another ocean to score it on; the scores are then kept in `elsewhere-NAME` in its folder.
+        region: another one than the run's, likewise: a name in `configs/regions.yaml` or `W,E,S,N` in degrees.
+
+    Returns:
+        What `metrics.json` holds (`docs/evaluation.md`), errors in degC and in standardised units.
+
+    Raises:
+        SSTCastError: the run is not trained, its data have changed, or the test days are too few.
+
+    Source:
+        `docs/evaluation.md` names one for each score.
+
+    Example:
+        >>> metrics = sstcast.evaluate(run)
+        >>> metrics["scores"]["model"]["degC"]["rmse"] > 0
+        True
+    """
+    from sstcast.forecasting.elsewhere import run_elsewhere
+    from sstcast.scores.evaluate import evaluate
+
+    run = _run(run)
+    if source is not None or region is not None:
+        run = run_elsewhere(run, None if source is None else str(source), region, say=quiet)
+    return evaluate(run)[0]
+
+
+def hindcast(
+    configs: "Sequence[RunConfig | Path | str]",
+    years: str,
+    fold: int = 4,
+    *,
+    validation: int = 2,
+    every: int = 3,
+    seeds: Sequence[int] = (),
+    out: Path | str | None = None,
+    jobs: int = 1,
+) -> dict[str, Any]:
+    """Train systems on earlier years only, forecast many years, and score all years as one.
+
+    Args:
+        configs: the systems, whose names differ and whose data are the same.
+        years: the first and the last year forecast, for instance `1997:2016`.
+        fold: years that one training is tested on.
+        validation: years before them that select the weights.
+        every: days from one initial date to the next.
+        seeds: of the ensemble that each system becomes; a single run if there are none.
+        out: the hindcast's folder, `runs/hindcast-YEARS` by default.
+        jobs: trainings side by side.
+
+    Returns:
+        What `hindcast.json` holds (`docs/hindcast.md`): of every system the error in degC2, and its ratio to that
+        of the best linear one.
+
+    Raises:
+        SSTCastError: years lie outside the data, a fold has too little to train on, or systems differ in data.
+        Interrupted: Ctrl-C or SIGTERM; the same call resumes.
+
+    Example:
+        >>> scores = sstcast.hindcast([config], "2004:2004", 1, validation=1)
+        prepared/...
+        >>> sorted(scores["systems"])[:3]
+        ['climatology', 'damped persistence', 'multiscale ridge']
+    """
+    from sstcast.hindcasts.folds import Protocol
+    from sstcast.hindcasts.hindcast import hindcast
+    from sstcast.hindcasts.plan import Hindcast, Plan
+
+    protocol = Protocol.parse(years, fold, validation, every)
+    folder = Hindcast(Path(out or f"runs/hindcast-{protocol.first}-{protocol.last}"))
+    return hindcast(Plan(folder, protocol, [as_config(each) for each in configs], list(seeds)), jobs)[0]
+
+
+def load(run: "Run | Path | str", region: str | None = None) -> "LoadedRun":
+    """Load a trained run or ensemble, to forecast from days in memory: `load(run).forecast(history)`.
+
+    Args:
+        run: its folder.
+        region: another one than the run's: a name in `configs/regions.yaml` or `W,E,S,N` in degrees.
+
+    Raises:
+        SSTCastError: the run is not there or not trained, or its model cannot be used for the region.
+
+    Example:
+        >>> loaded = sstcast.load(run)
+        >>> loaded.forecast(cube["sst"])["sst"].sizes["lead"]
+        5
+    """
+    from sstcast.forecasting.loaded import LoadedRun
+
+    return LoadedRun(run if isinstance(run, (str, Path)) else run.folder, region)
+
+
+def forecast(
+    run: "Run | Path | str", date: str = "latest", out: Path | str | None = None, region: str | None = None
+) -> "xr.Dataset":
+    """Forecast from the last days of the run's source, fetched where they are missing, and keep the file.
+
+    Args:
+        run: its folder.
+        date: last day of history, YYYY-MM-DD, or `latest`.
+        out: a `.nc` or `.zarr`; by default a `.nc` in the run's folder.
+        region: as for `load`.
+
+    Returns:
+        `sst` and `sst_anomaly(init_time, lead, lat, lon)` in degC, of an ensemble also `sst_spread`.
+
+    Raises:
+        SSTCastError: the source lacks days, or run, date, region or file cannot be used.
+
+    Example:
+        >>> sstcast.forecast(run, "2004-07-01")["sst"].dims
+        ('init_time', 'lead', 'lat', 'lon')
+    """
+    from sstcast.forecasting.forecast import forecast
+    from sstcast.stores import open_netcdf, open_zarr
+
+    folder = Path(run) if isinstance(run, (str, Path)) else run.folder
+    path, _ = forecast(folder, date, None if out is None else Path(out), region, say=quiet)
+    return (open_zarr if path.suffix == ".zarr" else open_netcdf)(path, "forecast again").load()
+
+
+def benchmark(
+    dataset: str,
+    model: str,
+    seeds: Sequence[int] = (0,),
+    root: Path | str | None = None,
+    overrides: Sequence[str] = (),
+) -> list[dict[str, Any]]:
+    """Train a model on a graph data set, seed by seed, and score it on the test samples.
+
+    Args:
+        dataset: a name of `sstcast datasets`, or a YAML of one's own data.
+        model: a model, a preset or a local layer: `gps`, `gcn-vn`, ...
+        seeds: one run each.
+        root: the folder of raw files, `data/graphs` by default.
+        overrides: `key.sub=value` each.
+
+    Returns:
+        A dictionary a seed: `test` and `validation` scores, `metric`, `best_epoch`, `parameters`, `seconds`.
+
+    Raises:
+        SSTCastError: raw files are missing or damaged, or an option is wrong.
+
+    Example:
+        >>> [result] = sstcast.benchmark("rings.yaml", "gin", overrides=["training.epochs=1"])
+        runs/benchmarks/rings/gin/seed-0: 40 graphs of ...
+        >>> result["metric"]
+        'accuracy'
+    """
+    from sstcast.benchmarks.config import load_benchmark
+    from sstcast.benchmarks.run import run_benchmark
+
+    folder = None if root is None else Path(root)
+    return run_benchmark(load_benchmark(dataset, model, folder, list(overrides)), list(seeds))
+
+
+def _run(run: "Run | Path | str") -> "Run":
+    from sstcast.runs import Run
+
+    return Run.open(Path(run)) if isinstance(run, (str, Path)) else run
