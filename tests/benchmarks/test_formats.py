@@ -17,6 +17,7 @@ from torch_geometric import datasets as pyg
 from torch_geometric.data import Data
 
 from sstcast.benchmarks.dataset import WORDS, Dataset
+from sstcast.benchmarks.formats import arrays
 from sstcast.benchmarks.formats.ogb import number_words
 from sstcast.benchmarks.load import choose_split, load
 from sstcast.benchmarks.packed import Loaded
@@ -264,3 +265,16 @@ def test_files_of_ogb_that_do_not_fit_together_are_refused(
     change(tmp_path / dataset.folder / f"raw/{file}.csv.gz")
     with pytest.raises(SSTCastError, match=words):
         load(dataset, tmp_path, tmp_path / "cache")
+
+
+def test_a_packed_table_that_unpacks_to_too_much_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrays, "UNPACKED", 1000)
+    with gzip.open(tmp_path / "edge.csv.gz", "wt") as file:
+        file.write("1,2\n" * 249)
+    assert arrays.read_numbers(tmp_path / "edge.csv.gz").shape == (249, 2)
+    with gzip.open(tmp_path / "edge.csv.gz", "at") as file:
+        file.write("1,2\n" * 2)
+    with pytest.raises(SSTCastError, match=r"edge\.csv\.gz: unpacks to more than"):
+        arrays.read_numbers(tmp_path / "edge.csv.gz")

@@ -1,5 +1,6 @@
 """What readers share: edges both ways, splits as masks or lists, numbers in text files."""
 
+import gzip
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sstcast.benchmarks.packed import Split
-from sstcast.benchmarks.pickles import REMEDY
+from sstcast.benchmarks.pickles import REMEDY, UNPACKED
 from sstcast.errors import SSTCastError, reading
 
 LARGEST = 2**53  # whole number that a float holds
@@ -62,13 +63,24 @@ def ranges(sizes: Sequence[int]) -> Split:
     return Split(train, validation, test)
 
 
+def _check_size(path: Path) -> None:
+    read = 0
+    with gzip.open(path) as file:
+        while piece := file.read(2**20):
+            read += len(piece)
+            if read > UNPACKED:
+                raise SSTCastError(f"{path}: unpacks to more than {UNPACKED / 1e9:,.0f} GB; {REMEDY}")
+
+
 def read_numbers(path: Path, columns: int | None = None) -> NDArray[Any]:
     """Read a text file of comma-separated numbers, `[rows, columns]`, packed or not.
 
-    Raises SSTCastError, naming file and line, if it is empty or a line is not `columns` whole numbers. Without
-    `columns` numbers must be finite, and what is missing is NaN.
+    Raises SSTCastError, naming file and line, if it is empty or unpacks to too much, or a line is
+    not `columns` whole numbers. Without `columns` numbers must be finite, and what is missing is NaN.
     """
     with reading(path, REMEDY):
+        if path.suffix == ".gz":
+            _check_size(path)
         options = {"header": None, "skipinitialspace": True, "low_memory": False, "index_col": False}
         try:
             table = pd.read_csv(path, skip_blank_lines=columns is None, **options)
