@@ -222,7 +222,8 @@ def test_interrupted_training_says_how_to_continue(run_yaml: Path) -> None:
     command = [sys.executable, "-m", "sstcast.cli"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     subprocess.run([*command, "prepare", run_yaml], check=True, capture_output=True)
-    long = [*command, "train", run_yaml, "--set", "training.epochs=100000", "--set", "training.checkpoint_steps=5"]
+    settings = ["training.epochs=100000", "training.checkpoint_steps=5", "training.compile=false"]
+    long = [*command, "train", run_yaml, *(word for setting in settings for word in ("--set", setting))]
     process = subprocess.Popen(long, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     history = run_yaml.parent / "runs/small/history.csv"
     while not history.exists() and process.poll() is None:

@@ -6,6 +6,8 @@ from typing import Any
 
 from sstcast.errors import SSTCastError
 
+PATIENCE = "10s"
+
 
 @contextmanager
 def cluster(address: str | None) -> Iterator[None]:
@@ -28,7 +30,7 @@ def connect(address: str) -> Iterator[Any]:
     except ImportError:
         raise SSTCastError("--scheduler: needs dask.distributed; pip install 'sstcast[cluster]'") from None
     try:
-        client = Client(address, timeout="10s")
+        client = Client(address, timeout=PATIENCE)
     except (OSError, ValueError) as error:
         raise SSTCastError(
             f"--scheduler {address}: no dask scheduler answers there; start one or leave it out"

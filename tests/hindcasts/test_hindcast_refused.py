@@ -12,6 +12,7 @@ from sstcast import cli
 from sstcast.errors import SSTCastError
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Hindcast, Plan
+from sstcast.ocean import cluster
 from sstcast.pages.hindcast import write_hindcast_report
 from sstcast.runs import Run
 
@@ -121,6 +122,7 @@ def test_command_lines(
     arguments: list[str],
     words: Any,
 ) -> None:
+    monkeypatch.setattr(cluster, "PATIENCE", "1s")
     Path("a.yaml").write_text(yaml.safe_dump(system("a").model_dump(mode="json")))
     monkeypatch.setattr(sys, "argv", ["sstcast", "hindcast", *arguments])
     with pytest.raises(SystemExit) as end:
