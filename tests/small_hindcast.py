@@ -31,7 +31,11 @@ def write_ocean(folder: Path, jump: float = 0) -> Path:
 
 
 def system(
-    name: str, model: str = "mlp-pointwise", training: dict[str, Any] | None = None, **data: Any
+    name: str,
+    model: str = "mlp-pointwise",
+    training: dict[str, Any] | None = None,
+    options: dict[str, Any] | None = None,
+    **data: Any,
 ) -> RunConfig:
     """Describe a system; its paths are relative to the working folder."""
     raw = {
@@ -45,16 +49,22 @@ def system(
             "splits": {"train": [2001, 2002], "validation": [2003, 2003], "test": [2004, 2004]},
             **data,
         },
-        "model": {"name": model, "width": 8},
+        "model": {"name": model} | ({"width": 8} if options is None else options),
         "training": QUICK | (training or {}),
     }
     return validate(RunConfig, raw, "test")
 
 
-def plan(*systems: RunConfig, seeds: tuple[int, ...] = (), out: str = "hindcast", **protocol: int) -> Plan:
+def plan(
+    *systems: RunConfig,
+    seeds: tuple[int, ...] = (),
+    out: str = "hindcast",
+    combined: str | None = None,
+    **protocol: int,
+) -> Plan:
     """Plan two folds of two years each."""
     chosen = {"first": 2005, "last": 2008, "fold": 2, "validation": 1, "every": 3} | protocol
-    return Plan(Hindcast(Path(out)), Protocol(**chosen), list(systems), list(seeds))
+    return Plan(Hindcast(Path(out)), Protocol(**chosen), list(systems), list(seeds), combined)
 
 
 def train_until_stopped(file: Path) -> str:

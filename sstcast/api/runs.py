@@ -141,6 +141,7 @@ def hindcast(
     validation: int = 2,
     every: int = 3,
     seeds: Sequence[int] = (),
+    combine: str | None = None,
     out: Path | str | None = None,
     jobs: int = 1,
 ) -> dict[str, Any]:
@@ -153,6 +154,7 @@ def hindcast(
         validation: years before them that select the weights.
         every: days from one initial date to the next.
         seeds: of the ensemble that each system becomes; a single run if there are none.
+        combine: a name under which the systems' combination is scored too, its weights fitted fold by fold.
         out: the hindcast's folder, `runs/hindcast-YEARS` by default.
         jobs: trainings side by side.
 
@@ -176,7 +178,8 @@ def hindcast(
 
     protocol = Protocol.parse(years, fold, validation, every)
     folder = Hindcast(Path(out or f"runs/hindcast-{protocol.first}-{protocol.last}"))
-    return hindcast(Plan(folder, protocol, [as_config(each) for each in configs], list(seeds)), jobs)[0]
+    plan = Plan(folder, protocol, [as_config(each) for each in configs], list(seeds), combine)
+    return hindcast(plan, jobs)[0]
 
 
 def load(run: "Run | Path | str", region: str | None = None) -> "LoadedRun":

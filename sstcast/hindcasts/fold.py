@@ -23,6 +23,7 @@ from sstcast.hindcasts.plan import LAYOUT, checkpoints
 from sstcast.manifest import damage
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
+from sstcast.scores.combine import combine
 from sstcast.scores.means import Means, week_starts
 from sstcast.scores.metrics import SQUARED_ERROR
 from sstcast.scores.verification import Verification, Write, blocks, forecast_file
@@ -38,6 +39,13 @@ def train_run(config: RunConfig) -> str:
     """Train a run, or go on with it."""
     run, trained = train(config, training_windows(config))
     return f"{run.folder}: {'trained' if trained else 'is trained'}"
+
+
+def combine_runs(config: RunConfig, parts: list[Path]) -> str:
+    """Make a fold's combination of runs, unless it is there."""
+    said: list[str] = []
+    combine([Run(part) for part in parts], config.folder, said.append)
+    return said[0]
 
 
 def score_run(config: RunConfig, every: int, joined: bool) -> str:

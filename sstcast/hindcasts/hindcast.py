@@ -6,7 +6,7 @@ from sstcast import __version__
 from sstcast.cf import describe, references, write
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic
-from sstcast.hindcasts.fold import RECIPE, read_recipe, score_baselines, score_run, train_run
+from sstcast.hindcasts.fold import RECIPE, combine_runs, read_recipe, score_baselines, score_run, train_run
 from sstcast.hindcasts.joining import join_forecasts, open_errors, recipes
 from sstcast.hindcasts.plan import Hindcast, Plan
 from sstcast.hindcasts.running import Say, Task, run_tasks
@@ -49,26 +49,31 @@ def _known(plan: Plan) -> Scores | None:
     metrics = read_sealed(plan.hindcast.metrics, plan.hindcast.tables)
     if metrics is None or metrics.get(RECIPE) != plan.recipe or not plan.hindcast.csv.exists():
         return None
-    stores = [plan.hindcast.forecasts(system.name) for system in plan.systems]
+    stores = [plan.hindcast.forecasts(system.name) for system in plan.scored]
     return None if any(not store.exists() or damage(store) for store in stores) else metrics
 
 
 def _hindcast(plan: Plan, jobs: int, scheduler: str | None, say: Say) -> Scores:
     every, folds = plan.protocol.every, plan.protocol.folds
-    runs = [(system, plan.run(system, fold)) for system in plan.systems for fold in folds]
+    runs = [(system, plan.run(system, fold)) for system in plan.scored for fold in folds]
     with cluster(scheduler):
         for data in plan.oceans.values():
             for one in data:
                 prepare(one, lambda line: None if line.endswith("nothing to do") else say(line))
-    members = [each for _, run in runs for each in (ensemble(run, plan.seeds) if plan.seeds else [run])]
+    trained = [plan.run(system, fold) for system in plan.systems for fold in folds]
+    members = [each for run in trained for each in (ensemble(run, plan.seeds) if plan.seeds else [run])]
     tasks = [Task(train_run, (member,)) for member in members]
     tasks += [
         Task(score_baselines, (one, every, plan.baselines(one))) for data in plan.oceans.values() for one in data
     ]
     run_tasks(tasks, jobs, scheduler, say)
-    joined = {s.name: read_recipe(plan.hindcast.forecasts(s.name)) == recipes(plan, s) for s in plan.systems}
+    combinations = [run for system, run in runs if system.name == plan.combined]
+    parts = [[plan.run(system, fold).folder for system in plan.systems] for fold in folds]
+    tasks = [Task(combine_runs, pair) for pair in zip(combinations, parts, strict=False)]
+    run_tasks(tasks, jobs, scheduler, say)
+    joined = {s.name: read_recipe(plan.hindcast.forecasts(s.name)) == recipes(plan, s) for s in plan.scored}
     run_tasks([Task(score_run, (run, every, joined[s.name])) for s, run in runs], jobs, scheduler, say)
-    for system in plan.systems:
+    for system in plan.scored:
         join_forecasts(plan, system)
     return _score(plan)
 
@@ -76,7 +81,7 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None, say: Say) -> Scores:
 def _score(plan: Plan) -> Scores:
     every, data = plan.protocol.every, plan.systems[0].data
     errors = open_errors(plan)
-    models = {system.name: system.model.name for system in plan.systems}
+    models = {system.name: system.model.name for system in plan.scored}
     members = {name: len(folds[plan.protocol.folds[0].name]) for name, folds in plan.recipe["runs"].items()}
     names = [str(name) for name in errors["system"].values]
     linear = [name for name in names if name not in models or models[name] in LINEAR]

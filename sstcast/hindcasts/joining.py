@@ -67,7 +67,7 @@ def open_errors(plan: Plan) -> xr.Dataset:
 
 def _errors(plan: Plan, fold: Fold) -> xr.Dataset:
     found, days = [], {}
-    own = {system.name: Run(plan.run(system, fold).folder) for system in plan.systems}
+    own = {system.name: Run(plan.run(system, fold).folder) for system in plan.scored}
     for name, run in own.items():
         found.append(open_netcdf(tables_file(run), AGAIN, chunks={}).assign_coords(system=[name]))
         days[tables_file(run)] = found[-1]

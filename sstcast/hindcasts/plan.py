@@ -2,13 +2,14 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sstcast.config import DataConfig, RunConfig
+from sstcast.config import COMBINATION, FOLDER_NAME, DataConfig, ModelConfig, RunConfig
 from sstcast.errors import SSTCastError
 from sstcast.hindcasts.folds import Fold, Protocol
 from sstcast.hindcasts.scores import Lengths
@@ -68,6 +69,15 @@ class Plan:
     protocol: Protocol
     systems: list[RunConfig]
     seeds: list[int]  # none for single runs
+    combined: str | None = None  # the name of one more system, their combination
+
+    @property
+    def scored(self) -> list[RunConfig]:
+        """All that forecasts: the systems and, if wanted, their combination."""
+        if self.combined is None:
+            return self.systems
+        update = {"name": self.combined, "model": ModelConfig(name=COMBINATION)}
+        return [*self.systems, self.systems[0].model_copy(update=update)]
 
     def run(self, system: RunConfig, fold: Fold) -> RunConfig:
         """Return the configuration of a system's run, or ensemble, for a fold."""
@@ -96,14 +106,14 @@ class Plan:
             system.name: {
                 fold.name: checkpoints(Run(self.run(system, fold).folder)) for fold in self.protocol.folds
             }
-            for system in self.systems
+            for system in self.scored
         }
         return {"layout": LAYOUT, "protocol": self.protocol.plain(), "runs": runs}
 
     def check(self) -> None:
         """Raise SSTCastError if the systems do not fit each other, the folder, or the days there are."""
-        names = [system.name for system in self.systems]
-        for system in self.systems:
+        names = [system.name for system in self.scored]
+        for system in self.scored:
             if names.count(system.name) > 1:
                 raise SSTCastError(
                     f"{system.name}: the name of two systems; give one of them another `name` in its YAML"
@@ -116,7 +126,13 @@ class Plan:
                 raise SSTCastError(
                     f"{system.name}: training.devices: a hindcast trains each run on one; set it to 1"
                 )
-        self._check_one_ocean()
+        self._check_one_ocean(_SHARED)
+        if self.combined is not None:
+            if len(self.systems) < 2 or not re.fullmatch(FOLDER_NAME, self.combined):
+                raise SSTCastError(
+                    f"--combine {self.combined}: give a name of letters and digits, and two or more systems"
+                )
+            self._check_one_ocean(_COMBINED)
         for system in self.systems:
             for fold in self.protocol.folds:
                 self._check_run(self.run(system, fold))
@@ -153,15 +169,16 @@ class Plan:
                     f"data.splits.train: begins on {begin}, before the data ({first}..{last}); begin later"
                 )
 
-    def _check_one_ocean(self) -> None:
+    def _check_one_ocean(self, keys: dict[str, Callable[[DataConfig], Any]]) -> None:
         first, *others = self.systems
         for system in others:
-            for key, of in _SHARED.items():
+            for key, of in keys.items():
                 ours, theirs = of(first.data), of(system.data)
                 if ours != theirs:
                     raise SSTCastError(
-                        f"{system.name}: its data.{key} is {theirs}, but {first.name} has {ours}; a hindcast is "
-                        "of systems that forecast the same days of the same ocean"
+                        f"{system.name}: its data.{key} is {theirs}, but {first.name} has {ours}; "
+                        f"a {'combination' if keys is _COMBINED else 'hindcast'} is of systems that forecast the "
+                        "same days of the same ocean"
                     )
 
 
@@ -179,6 +196,11 @@ _SHARED: dict[str, Callable[[DataConfig], Any]] = {
     "region": _region,
     "history": lambda data: data.history,
     "horizon": lambda data: data.horizon,
+}
+_COMBINED: dict[str, Callable[[DataConfig], Any]] = {
+    "protocol": lambda data: data.protocol,
+    "region": lambda data: data.box.model_dump_json(),
+    "splits.train": lambda data: data.splits.train[0],
 }
 
 

@@ -28,11 +28,11 @@ class LinearSystem(ForecastModel):
         super().__init__()
         self.history, self.horizon = history, horizon
 
-    def fit(self, train: Samples, validation: Samples | None) -> dict[str, Any]:
+    def fit(self, train: Samples, validation: Samples | None, refit: bool = True) -> dict[str, Any]:
         """Fit the weights to the training windows, with what is chosen chosen on those of validation.
 
-        What was chosen is then fitted again to both. Without `validation` the first choice is taken, and only the
-        training windows are used. Returns what was chosen by name.
+        What was chosen is then fitted again to both, unless `refit` is false. Without `validation` the first
+        choice is taken, and only the training windows are used. Returns what was chosen by name.
         """
         return {}
 
@@ -61,8 +61,8 @@ class DampedPersistence(LinearSystem):
         super().__init__(history, horizon)
         self.register_buffer("damping", torch.zeros(horizon))
 
-    def fit(self, train: Samples, validation: Samples | None) -> dict[str, Any]:
-        """Fit the coefficients."""
+    def fit(self, train: Samples, validation: Samples | None, refit: bool = True) -> dict[str, Any]:
+        """Fit the coefficients; nothing is chosen."""
         self.damping.copy_(damping((s.history[..., -1:], s.target) for s in train(self.STRIDE)))
         return {}
 
@@ -99,7 +99,7 @@ class Ridge(LinearSystem):
     def forward(self, history: Tensor, graph: Graph) -> Tensor:
         return self.inputs(history, graph) @ self.weight
 
-    def fit(self, train: Samples, validation: Samples | None) -> dict[str, Any]:
+    def fit(self, train: Samples, validation: Samples | None, refit: bool = True) -> dict[str, Any]:
         """Solve the normal equations."""
         sums = self._sums(train)
         if validation is None or len(self.PENALTIES) == 1:
@@ -107,7 +107,7 @@ class Ridge(LinearSystem):
             return {}
         late = self._sums(validation)
         errors = torch.stack([late.error(sums.solve(penalty)) for penalty in self.PENALTIES])
-        best, total = errors.argmin(0), sums + late
+        best, total = errors.argmin(0), sums + late if refit else sums
         for choice, penalty in enumerate(self.PENALTIES):
             self.weight[:, best == choice] = total.solve(penalty)[:, best == choice].float()
         return {"penalty": [self.PENALTIES[choice] for choice in best]}

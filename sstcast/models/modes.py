@@ -52,7 +52,7 @@ class LocalRidge(MultiscaleRidge):
         products = [components[0] * term[:, None] for term in season.unbind(1)]
         return torch.cat([*components, season, *products, torch.ones_like(season[:, :1])], dim=1)
 
-    def fit(self, train: Samples, validation: Samples | None) -> dict[str, Any]:
+    def fit(self, train: Samples, validation: Samples | None, refit: bool = True) -> dict[str, Any]:
         """Fit the ridge, then the correction to what it leaves."""
         chosen, penalty = {}, self.LOCAL_PENALTIES[0]
         if validation is not None:
@@ -62,8 +62,8 @@ class LocalRidge(MultiscaleRidge):
             errors = [late.error(solve_standardised(early, p)).sum() for p in self.LOCAL_PENALTIES]
             penalty = self.LOCAL_PENALTIES[int(np.argmin(errors))]
             chosen = {"local_penalty": penalty}
-        chosen = super().fit(train, validation) | chosen
-        days = both(train, validation) if validation is not None else train
+        chosen = super().fit(train, validation, refit) | chosen
+        days = both(train, validation) if validation is not None and refit else train
         self.patterns.copy_(eofs(days, self.modes))
         self.local.copy_(solve_standardised(self._rest(days), penalty).view_as(self.local))
         return chosen
@@ -120,7 +120,7 @@ class LinearInverseModel(LinearSystem):
         modes = torch.einsum("lij,bj->bli", self.propagators, components)
         return (modes @ self.patterns).transpose(1, 2) + rest[..., None] * self.damping
 
-    def fit(self, train: Samples, validation: Samples | None) -> dict[str, Any]:
+    def fit(self, train: Samples, validation: Samples | None, refit: bool = True) -> dict[str, Any]:
         """Fit patterns, propagators and damping."""
         lags = [lag for lag in self.LAGS if lag <= self.horizon] or [self.horizon]
         counts = [count for count in self.MODES if count <= self.most] or [self.most]
@@ -128,7 +128,7 @@ class LinearInverseModel(LinearSystem):
         if validation is not None:
             early, late = (self._moments(samples, train) for samples in (train, validation))
             chosen = min(product(counts, lags), key=lambda pair: late.error(*early.propagate(*pair)))
-            train = both(train, validation)
+            train = both(train, validation) if refit else train
         propagators, damped = self._moments(train, train).propagate(*chosen)
         count, _ = chosen
         self.patterns[count:] = 0

@@ -13,9 +13,10 @@ from scipy.optimize import nnls
 from sstcast.config import COMBINATION, RunConfig
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic
-from sstcast.forecasting.combination import Weights, lead_weeks, load_combination, predictor_of
-from sstcast.forecasting.predictor import Predictor
+from sstcast.forecasting.combination import Combination, Weights, lead_weeks, load_combination, predictor_of
+from sstcast.forecasting.predictor import Predictor, TrainedRun
 from sstcast.geo import area_weights
+from sstcast.models.linear import LinearSystem
 from sstcast.ocean.identity import Record
 from sstcast.ocean.prepared import Prepared
 from sstcast.plain_yaml import save_config
@@ -23,6 +24,8 @@ from sstcast.runs import Run, provenance, write_json
 from sstcast.scores.comparison import check_same
 from sstcast.scores.verification import Verification, blocks
 from sstcast.training.checkpoint import save_checkpoint
+from sstcast.training.fitting import fit
+from sstcast.training.train import training_windows
 from sstcast.validation import validate
 
 KEYS = ("region", "protocol", "history", "horizon", "splits.train", "splits.validation", "splits.test")
@@ -65,6 +68,23 @@ def least_squares(products: Weights) -> Weights:
     return found
 
 
+def before_validation(run: Run) -> Predictor:
+    """Return what a run would forecast of its validation days, had it not been fitted to them.
+
+    A network has been selected by them, no more. A linear system has been fitted again to training and validation
+    days together: it is fitted here to its training days alone, or its weight would be that of a better system.
+    """
+    predictor = predictor_of(run)
+    if isinstance(predictor, Combination):
+        return Combination([before_validation(part) for part in run.open_parts()], load_combination(run))
+    assert isinstance(predictor, TrainedRun)
+    for model in predictor.models:
+        if isinstance(model, LinearSystem):
+            windows = training_windows(run.config)
+            fit(model, windows["train"], windows["validation"], refit=False)
+    return predictor
+
+
 def error_products(predictors: list[Predictor], data: Verification) -> Weights:
     """Return the mean products of the errors of predictors, `[week, part, part]` in degC^2, cells by their area.
 
@@ -94,7 +114,7 @@ def _is_made(run: Run, config: RunConfig) -> bool:
     if run.config_file.exists() and (saved := run.config).model.name == COMBINATION:
         parts.append({str(part.run): part.checkpoints for part in run.parts})
     if len(parts) < 2 or parts[0].keys() != parts[1].keys():
-        raise SSTCastError(f"{run.folder}: holds something else; choose another --name, or delete the folder")
+        raise SSTCastError(f"{run.folder}: holds something else; choose another name, or delete the folder")
     if parts[0] != parts[1] or saved.data != config.data:
         return False
     try:
@@ -105,7 +125,7 @@ def _is_made(run: Run, config: RunConfig) -> bool:
 
 
 def _make(runs: list[Run], config: RunConfig, folder: Path) -> None:
-    predictors, data = [predictor_of(run) for run in runs], Verification.of(runs[0], "validation")
+    predictors, data = [before_validation(run) for run in runs], Verification.of(runs[0], "validation")
     products = error_products(predictors, data)
     for run, errors in zip(runs, products.diagonal(axis1=1, axis2=2).T, strict=True):
         if not np.isfinite(errors).all():

@@ -25,6 +25,6 @@ def samples(windows: Windows) -> Samples:
 
 
 @torch.no_grad()
-def fit(model: LinearSystem, train: Windows, validation: Windows | None) -> dict[str, Any]:
+def fit(model: LinearSystem, train: Windows, validation: Windows | None, refit: bool = True) -> dict[str, Any]:
     """Fit a system; return what was chosen on validation, by name (see `LinearSystem.fit`)."""
-    return model.fit(samples(train), samples(validation) if validation is not None else None)
+    return model.fit(samples(train), samples(validation) if validation is not None else None, refit)

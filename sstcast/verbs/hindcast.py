@@ -16,6 +16,9 @@ def hindcast(
     validation: Annotated[int, typer.Option(min=1, help="Years before them that select the weights.")] = 2,
     every: Annotated[int, typer.Option(min=1, max=366, help="Days from one initial date to the next.")] = 3,
     seeds: Annotated[str | None, typer.Option(help="Make each system an ensemble, for instance 0..2.")] = None,
+    combine: Annotated[
+        str | None, typer.Option(help="Score the systems' weighted mean too, under this name.", metavar="NAME")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Its folder; by default runs/hindcast-YEARS.")] = None,
     set_: Set = None,
     jobs: Annotated[int, typer.Option(min=1, max=1000, help="Runs trained side by side.")] = 1,
@@ -35,7 +38,7 @@ def hindcast(
     protocol = Protocol.parse(years, fold, validation, every)
     folder = Hindcast(out or Path("runs") / f"hindcast-{protocol.first}-{protocol.last}")
     systems = [load_config(config, set_) for config in configs]
-    plan = Plan(folder, protocol, systems, parse_seeds(seeds) if seeds is not None else [])
+    plan = Plan(folder, protocol, systems, parse_seeds(seeds) if seeds is not None else [], combine)
     try:
         metrics, new = hindcast(plan, jobs, scheduler)
     except Interrupted as stop:

@@ -1,6 +1,7 @@
 """Linear systems against plain NumPy, and what stands on them."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -95,10 +96,11 @@ def predicted(model: LinearSystem, windows: Windows, stride: int = 1) -> np.ndar
     return torch.cat(out).numpy()[:, OCEAN.ravel()]
 
 
-def test_multiscale_ridge_is_the_closed_form(windows: tuple[Windows, Windows, Windows]) -> None:
+@pytest.mark.parametrize("refit", [True, False])
+def test_multiscale_ridge_is_the_closed_form(windows: tuple[Windows, Windows, Windows], refit: bool) -> None:
     train, validation, test = windows
     model = system("multiscale-ridge")
-    chosen = fit(model, train, validation)
+    chosen = fit(model, train, validation, refit)
     (x, y), (late_x, late_y) = stacked(train, 7), stacked(validation, 7)
 
     def weights(x: np.ndarray, y: np.ndarray, penalty: float) -> np.ndarray:
@@ -108,10 +110,24 @@ def test_multiscale_ridge_is_the_closed_form(windows: tuple[Windows, Windows, Wi
     error = {p: ((late_x @ weights(x, y, p) - late_y) ** 2).mean(0) for p in (1e2, 1e3, 1e4, 1e5)}
     best = [min(error, key=lambda p: error[p][lead]) for lead in range(HORIZON)]
     assert chosen == {"penalty": best}
-    both = np.concatenate([x, late_x]), np.concatenate([y, late_y])
-    fitted = np.stack([weights(*both, penalty)[:, lead] for lead, penalty in enumerate(best)], 1)
+    learnt = (np.concatenate([x, late_x]), np.concatenate([y, late_y])) if refit else (x, y)
+    fitted = np.stack([weights(*learnt, penalty)[:, lead] for lead, penalty in enumerate(best)], 1)
     expected = np.stack([x @ fitted for x, _ in rows(test, 1)])
     np.testing.assert_allclose(predicted(model, test), expected, atol=2e-4)
+
+
+@pytest.mark.parametrize("name", ["local-ridge", "lim"])
+def test_without_a_refit_validation_chooses_and_no_more(
+    windows: tuple[Windows, Windows, Windows], name: str
+) -> None:
+    train, validation, test = windows
+    nearly = replace(validation, values=validation.values * 1.001)
+    for refit in (True, False):
+        models = [system(name), system(name)]
+        chosen = [fit(model, train, late, refit) for model, late in zip(models, (validation, nearly), strict=True)]
+        assert chosen[0] == chosen[1]
+        one, other = (predicted(model, test) for model in models)
+        assert np.array_equal(one, other) is not refit
 
 
 def test_sums_know_the_error_of_any_weights() -> None:

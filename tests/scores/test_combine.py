@@ -246,7 +246,7 @@ def test_what_it_refuses(runs: list[Run], both: Run, tmp_path: Path, sst_file: P
     refused(r"warm: its days hold other values \(digest [0-9a-f]{12}\) than those of .*same ocean", b, warm)
     warm.data.unlink()
     refused(r"warm: its data.source is .*warmer.nc, but .*small.nc", b, warm)
-    refused(r"b: holds something else; choose another --name", b, c, folder=b.folder)
+    refused(r"b: holds something else; choose another name", b, c, folder=b.folder)
     refused(r"both: holds something else", b, c, folder=both.folder)
     refused(r"--name -x: name", b, c, folder=tmp_path / "-x")
     (tmp_path / "mine").mkdir()

@@ -1,0 +1,116 @@
+"""A combination in a hindcast: weights fold by fold, from validation days that no part was fitted to."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from scipy.optimize import minimize
+from small_hindcast import plan, system, write_ocean
+
+from sstcast.config import DataConfig
+from sstcast.errors import SSTCastError
+from sstcast.forecasting.combination import load_combination
+from sstcast.forecasting.predictor import Models, Predictor
+from sstcast.hindcasts.hindcast import hindcast
+from sstcast.hindcasts.plan import Plan
+from sstcast.models import build_forecaster
+from sstcast.models.linear import MultiscaleRidge
+from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.windows import cut_windows
+from sstcast.runs import Run
+from sstcast.training.devices import choose_device
+from sstcast.training.fitting import fit
+
+
+def quiet(line: str) -> None:
+    """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("combined")
+    write_ocean(folder)
+    return folder
+
+
+@pytest.fixture
+def combined(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    """A hindcast of a linear system, a network and their combination."""
+    monkeypatch.chdir(folder)
+    ridge = system("wide", "multiscale-ridge", options={})
+    planned = plan(ridge, system("small"), combined="both")
+    hindcast(planned, say=quiet)
+    return planned
+
+
+def unseen(data: DataConfig) -> Predictor:
+    """A multiscale ridge that has seen the training days alone, with the penalties that validation chooses."""
+    anomalies = Prepared.of(data).open()[1]
+    train, validation = (cut_windows(anomalies, data, split, as_one=True) for split in ("train", "validation"))
+    model = build_forecaster("multiscale-ridge", history=data.history, horizon=data.horizon, shape=train.shape)
+    assert isinstance(model, MultiscaleRidge)
+    fit(model, train, validation, refit=False)
+    return Models(data.box, data.history, data.horizon, [model], choose_device("cpu"))
+
+
+def test_the_forecast_is_the_weighted_mean_of_each_fold(combined: Plan) -> None:
+    scores = json.loads(combined.hindcast.metrics.read_text())
+    parts = [xr.open_zarr(combined.hindcast.forecasts(name))["sst"] for name in ("wide", "small")]
+    both = xr.open_zarr(combined.hindcast.forecasts("both"))["sst"]
+    for fold in combined.protocol.folds:
+        weights = load_combination(Run(combined.hindcast.folder / "both" / fold.name))
+        assert weights.sum(1) == pytest.approx(1)
+        years = {"init_time": slice(str(fold.first), str(fold.last))}
+        by_lead = xr.DataArray(weights[np.arange(8) // 7], dims=("lead", "part"))
+        mean = sum(part.sel(years) * by_lead[:, i] for i, part in enumerate(parts))
+        np.testing.assert_allclose(both.sel(years), mean, atol=0.011)  # stored in hundredths of a degree
+    assert scores["systems"]["both"]["model"] == "combination"
+    assert not scores["systems"]["both"]["linear"]
+    assert not hindcast(combined, say=quiet)[1]
+
+
+def test_weights_are_those_of_forecasts_that_have_not_seen_validation(combined: Plan) -> None:
+    from sstcast.forecasting.predictor import TrainedRun
+    from sstcast.scores.verification import Verification
+
+    fold = combined.protocol.folds[0]
+    run = Run(combined.hindcast.folder / "both" / fold.name)
+    data = Verification.of(run, "validation")
+    every = slice(0, data.windows.starts)
+    truth = data.ahead(data.sst, every) - data.ahead(data.climatology, every)
+    network = TrainedRun(Run(combined.hindcast.folder / "small" / fold.name))
+    area = np.nan_to_num(data.area)
+    errors = []
+    for predictor in (unseen(run.config.data), network):
+        forecast = data.on_tiles(predictor.predict(data.histories(every)))[0] * data.ahead(data.scale, every)
+        errors.append(np.nan_to_num(forecast - truth))
+    found = load_combination(run)
+    for week, leads in enumerate((slice(0, 7), slice(7, 8))):
+
+        def mse(share: np.ndarray, leads: slice = leads) -> float:
+            mixed = share[0] * errors[0][:, leads] + (1 - share[0]) * errors[1][:, leads]
+            return float((mixed**2 * area).mean())
+
+        best = minimize(mse, [0.5], bounds=[(0, 1)], tol=1e-12)
+        assert found[week, 0] == pytest.approx(best.x[0], abs=5e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "words"),
+    [
+        ("both", None, "--combine both: give a name of letters and digits, and two or more systems"),
+        ("../x", {}, r"--combine \.\./x: give a name"),
+        ("one", {}, "one: the name of two systems"),
+        ("both", {"protocol": "paper"}, "two: its data.protocol is paper, but one has physical; a combination"),
+    ],
+)
+def test_what_cannot_be_combined(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, other: dict[str, str] | None, words: str
+) -> None:
+    monkeypatch.chdir(folder)
+    systems = [system("one")] + ([] if other is None else [system("two", **other)])
+    with pytest.raises(SSTCastError, match=words):
+        hindcast(plan(*systems, combined=name, out="refused"), say=quiet)
+    assert not Path("refused").exists()
