@@ -111,8 +111,9 @@ def train(
     flags = {"devices": devices, "strategy": strategy, "precision": precision, "skip_nonfinite": skip_nonfinite}
     chosen = [f"training.{key}={value}" for key, value in flags.items() if value is not None]
     configs = plan(config, resume, seeds, [*(set_ or []), *chosen])
-    if FIRST_PROCESS and not Prepared.of(configs[0].data).exist:
-        prepare(configs[0].data)
+    for data in configs[0].oceans:
+        if FIRST_PROCESS and not Prepared.of(data).exist:
+            prepare(data)
     windows = training_windows(configs[0])
     for each in configs:
         try:

@@ -17,23 +17,20 @@ from pydantic import (
     Field,
     SerializerFunctionWrapHandler,
     Tag,
-    field_validator,
     model_serializer,
     model_validator,
 )
 
-from sstcast.errors import SSTCastError
 from sstcast.files import packaged
-from sstcast.geo import Box
-from sstcast.plain_yaml import apply_overrides, read_config, read_yaml
-from sstcast.validation import LARGEST_SEED, Strict, suggest, usable_path, validate
+from sstcast.plain_yaml import apply_overrides, read_config
+from sstcast.region import Region, load_region
+from sstcast.validation import LARGEST_SEED, Strict, usable_path, validate
 
 RETIRED = ("cuda_graphs", "tf32", "fused")  # training keys of older runs: a GPU always does so
 FIRST_YEAR, LAST_YEAR = 1678, 2261  # of time in nanoseconds
 
 Count = Annotated[int, Field(ge=1, le=10**9)]
 Days = Annotated[int, Field(ge=1, le=10_000)]
-Side = Annotated[int, Field(ge=1, le=10_000)]  # of a tile or a node, in cells
 Folder = Annotated[Path, AfterValidator(usable_path)]
 Place = Annotated[
     str, AfterValidator(lambda text: str(usable_path(Path(text))) if text[:1] == "~" or "\0" in text else text)
@@ -99,47 +96,6 @@ class Splits(Strict):
     def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out a base period that was not given: what is written is then what older versions wrote."""
         return {key: value for key, value in plain(self).items() if value is not None}
-
-
-class Region(Strict):
-    """A box of the ocean and how it is cut into tiles.
-
-    `lon` and `lat` are cell edges in degrees (longitudes of any convention, west first, so a box may span
-    the date line or Greenwich). `coarsen` cells of the source a side become one node, if at least
-    `min_ocean` of them are ocean. `tile` is (rows, columns) of nodes; tiles are counted row by row from
-    the south-west, and those in `skip` are left out; a tile that is all land is refused unless `land_tiles`
-    is `keep`.
-    """
-
-    lon: tuple[float, float]
-    lat: tuple[float, float]
-    coarsen: Side = 1
-    min_ocean: float = Field(default=0.5, gt=0, le=1)
-    tile: tuple[Side, Side] = (30, 30)
-    skip: tuple[int, ...] = ()
-    land_tiles: Literal["refuse", "keep"] = "refuse"
-
-    @property
-    def bounds(self) -> Box:
-        """Its edges."""
-        return Box(*self.lon, *self.lat)
-
-    @field_validator("lat")
-    @classmethod
-    def _south_to_north(cls, lat: tuple[float, float]) -> tuple[float, float]:
-        if lat[0] > lat[1]:
-            raise ValueError(f"[{lat[0]:g}, {lat[1]:g}] is north first; write [{lat[1]:g}, {lat[0]:g}]")
-        if not -90 <= lat[0] < lat[1] <= 90:
-            raise ValueError("must be [south, north] within -90..90, and not empty")
-        return lat
-
-    @field_validator("lon")
-    @classmethod
-    def _west_to_east(cls, lon: tuple[float, float]) -> tuple[float, float]:
-        west, east = lon
-        if not (-360 <= west <= 720 and -360 <= east <= 720) or west == east or east - west > 360:
-            raise ValueError("must be [west, east] within -360..720, not empty and no more than once around")
-        return lon
 
 
 def _name_or_box(value: Any) -> str:
@@ -251,6 +207,8 @@ COMBINATION = "combination"  # `model.name` of what `sstcast combine` makes
 class RunConfig(Strict):
     """One run: what `sstcast train` reads.
 
+    `data` may be a list of oceans, the later of which say only what differs from the first: one model is trained
+    on all of them, each with its own climatology and scale, and scored on the first. The others become `also`.
     `trained_on` is written by `sstcast evaluate` alone: the data that a model was trained on which is scored on
     other `data`.
     """
@@ -258,9 +216,35 @@ class RunConfig(Strict):
     name: str = Field(pattern=FOLDER_NAME, max_length=100)
     runs: Folder = Path("runs")
     data: DataConfig
+    also: tuple[DataConfig, ...] = ()
     model: ModelConfig
     training: TrainingConfig = TrainingConfig()
     trained_on: DataConfig | None = None
+
+    @property
+    def oceans(self) -> tuple[DataConfig, ...]:
+        """All that is trained on."""
+        return self.data, *self.also
+
+    @model_validator(mode="before")
+    @classmethod
+    def _several(cls, raw: Any) -> Any:
+        if not isinstance(raw, dict) or not isinstance(raw.get("data"), list):
+            return raw
+        if not raw["data"] or not all(isinstance(one, dict) for one in raw["data"]):
+            raise ValueError("data: give the keys of one ocean, or a list of such")
+        first = raw["data"][0]
+        return raw | {"data": first, "also": [first | other for other in raw["data"][1:]]}
+
+    @model_validator(mode="after")
+    def _alike(self) -> "RunConfig":
+        for other in self.also:
+            for key in ("history", "horizon", "protocol"):
+                if getattr(other, key) != getattr(self.data, key):
+                    raise ValueError(f"data.{key}: is {getattr(other, key)} of one ocean and another of the first")
+            if other.splits.validation[1] >= self.data.splits.test[0]:
+                raise ValueError("data.splits: an ocean's validation ends after the first one's test days begin")
+        return self
 
     @property
     def folder(self) -> Path:
@@ -289,12 +273,3 @@ def load_config(path: Path, overrides: list[str] | None = None) -> RunConfig:
     apply_overrides(raw, overrides)
     raw.setdefault("name", path.stem)
     return validate(RunConfig, raw, str(path))
-
-
-def load_region(name: str) -> Region:
-    """Look a region up in `configs/regions.yaml`."""
-    path = packaged("configs/regions.yaml")
-    regions = read_yaml(path)
-    if name not in regions:
-        raise SSTCastError(f"data.region: no region {name!r}{suggest(name, regions)}; known: {', '.join(regions)}")
-    return validate(Region, regions[name], f"{path.name}: {name}")

@@ -12,7 +12,7 @@ from sstcast.errors import SSTCastError
 if TYPE_CHECKING:  # processes that read downloaded files start without them
     import xarray as xr
 
-    from sstcast.config import Region
+    from sstcast.region import Region
 
 CELLS_PER_DEGREE = 4  # of OISST
 
@@ -34,7 +34,7 @@ class Box:
 
         Raises SSTCastError if it is none of them, or holds no cell of 0.25 degrees.
         """
-        from sstcast.config import Region, load_region
+        from sstcast.region import Region, load_region
         from sstcast.validation import validate
 
         if region == "global":

@@ -3,7 +3,7 @@
 runs/NAME/
   config.yaml       the resolved configuration
   provenance.json   versions, machine, time, and the command
-  data.json         digests of the data it was trained on
+  data.json         digests of the data it was trained on; data-2.json, ... of further oceans
   history.csv       one row an epoch: loss, learning rate, validation scores, seconds since the start
   checkpoints/      best.pt (best validation score) and step-N.pt (to continue from)
   forecasts.zarr    sst(init_time, lead, lat, lon) in degC for the test days
@@ -162,6 +162,10 @@ class Run:
     def data(self) -> Path:
         """Record of the data it was trained on."""
         return self.folder / "data.json"
+
+    def data_of(self, number: int) -> Path:
+        """Record of one of several oceans, from 1 on."""
+        return self.data if number == 1 else self.folder / f"data-{number}.json"
 
     @property
     def metrics(self) -> Path:

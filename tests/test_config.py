@@ -4,10 +4,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sstcast.config import load_config, load_region
+from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.files import packaged
 from sstcast.plain_yaml import save_config
+from sstcast.region import load_region
 
 DEMO = packaged("configs/demo.yaml")
 

@@ -45,7 +45,8 @@ def prepare(config: "RunConfig | Path | str") -> None:
     """
     from sstcast.ocean.prepare import prepare
 
-    prepare(as_config(config).data, say=quiet)
+    for data in as_config(config).oceans:
+        prepare(data, say=quiet)
 
 
 def open(config: "RunConfig | Path | str") -> "tuple[xr.Dataset, xr.Dataset]":

@@ -68,7 +68,7 @@ def train(config: "RunConfig | Path | str") -> "Run":
     from sstcast.training.train import train, training_windows
 
     config = as_config(config)
-    if not Prepared.of(config.data).exist:
+    if not all(Prepared.of(data).exist for data in config.oceans):
         prepare(config)
     return train(config, training_windows(config))[0]
 

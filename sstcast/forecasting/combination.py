@@ -5,9 +5,10 @@ import torch
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.config import COMBINATION, Region
+from sstcast.config import COMBINATION
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import Predictor, TrainedRun
+from sstcast.region import Region
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint
 

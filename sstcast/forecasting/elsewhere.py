@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 
-from sstcast.config import DataConfig, Region, RunConfig, Splits
+from sstcast.config import DataConfig, RunConfig, Splits
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic
 from sstcast.forecasting.predictor import region_name
@@ -15,6 +15,7 @@ from sstcast.ocean.prepare import check_splits, prepare
 from sstcast.ocean.prepared import Prepared, source_name
 from sstcast.ocean.reading import open_region, source_path
 from sstcast.plain_yaml import save_config
+from sstcast.region import Region
 from sstcast.runs import ELSEWHERE, Run, provenance, write_json
 from sstcast.validation import validate
 

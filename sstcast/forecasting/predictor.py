@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sstcast import __version__
 from sstcast.cf import describe, references
-from sstcast.config import DataConfig, Region, RunConfig
+from sstcast.config import DataConfig, RunConfig
 from sstcast.errors import reading
 from sstcast.geo import from_tiles, tile_index
 from sstcast.models import LINEAR, build_forecaster
@@ -20,6 +20,7 @@ from sstcast.models.base import ForecastModel
 from sstcast.models.linear import LinearSystem
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.windows import Windows, whole, windows_of
+from sstcast.region import Region
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint, load_weights
 from sstcast.training.devices import choose_device
@@ -165,7 +166,7 @@ def described(fields: xr.Dataset, run: Run, source: str, **attributes: str) -> x
         summary=f"Daily sea surface temperature, forecast up to {fields.sizes['lead']} days ahead; "
         "init_time is the last day of history, lead counts days after it; NaN on land",
         source=f"sstcast {__version__}, model {config.model.name}, {members}, trained on "
-        f"{trained_elsewhere(config) or origin(config.data, source)}",
+        f"{'; '.join([trained_elsewhere(config) or origin(config.data, source), *map(origin, config.also)])}",
         model=json.dumps(config.model.model_dump(mode="json")),
         code_version=__version__,
         **references(source, config.data.protocol),
@@ -178,9 +179,9 @@ def trained_elsewhere(config: RunConfig) -> str | None:
     return None if config.trained_on is None else origin(config.trained_on, config.trained_on.source)
 
 
-def origin(data: DataConfig, source: str) -> str:
-    """Name the training days of a source."""
-    return f"{source} of {'..'.join(map(str, data.splits.train))}, region {region_name(data)}"
+def origin(data: DataConfig, source: str | None = None) -> str:
+    """Name the training days of a source, by its title where that is known."""
+    return f"{source or data.source} of {'..'.join(map(str, data.splits.train))}, region {region_name(data)}"
 
 
 def region_name(data: DataConfig) -> str:

@@ -57,9 +57,10 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None, say: Say) -> Scores:
     every, folds = plan.protocol.every, plan.protocol.folds
     runs = [(system, plan.run(system, fold)) for system in plan.scored for fold in folds]
     with cluster(scheduler):
-        for data in plan.oceans.values():
-            for one in data:
-                prepare(one, lambda line: None if line.endswith("nothing to do") else say(line))
+        needed = [one for data in plan.oceans.values() for one in data]
+        needed += [other for _, run in runs for other in run.also]
+        for one in needed:
+            prepare(one, lambda line: None if line.endswith("nothing to do") else say(line))
     trained = [plan.run(system, fold) for system in plan.systems for fold in folds]
     members = [each for run in trained for each in (ensemble(run, plan.seeds) if plan.seeds else [run])]
     tasks = [Task(train_run, (member,)) for member in members]

@@ -82,7 +82,8 @@ class Plan:
     def run(self, system: RunConfig, fold: Fold) -> RunConfig:
         """Return the configuration of a system's run, or ensemble, for a fold."""
         runs = self.hindcast.folder / system.name
-        return system.model_copy(update={"name": fold.name, "runs": runs, "data": fold.split(system.data)})
+        data, *also = map(fold.split, system.oceans)
+        return system.model_copy(update={"name": fold.name, "runs": runs, "data": data, "also": tuple(also)})
 
     def baselines(self, data: DataConfig) -> Path:
         """Return where the errors of the baselines are, given a fold's data."""

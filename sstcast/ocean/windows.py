@@ -4,15 +4,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import pandas as pd
 import torch
 import xarray as xr
 from torch import Tensor
 
-from sstcast.config import DataConfig, Region
+from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.geo import tile_index, to_tiles
 from sstcast.graphs.grid import GridGraph
 from sstcast.ocean.anomalies import YEAR
+from sstcast.region import Region
 
 DAYS_AT_ONCE = 512
 
@@ -77,6 +79,23 @@ class Windows:
         angle = torch.from_numpy(2 * np.pi / YEAR * days)
         return torch.stack([angle.sin(), angle.cos()], dim=1).to(self.values)
 
+    def describe(self, number: int) -> str:
+        """Name the tile and the days of a window."""
+        start, tile = divmod(number, self.values.shape[1])
+        first = pd.Timestamp(self.days[start * self.every])
+        last = first + pd.Timedelta(days=self.history + self.horizon - 1)
+        return f"tile {tile}, {first:%Y-%m-%d} to {last:%Y-%m-%d}"
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the values take."""
+        return self.values.nbytes
+
+    @property
+    def device(self) -> torch.device:
+        """Where the values are."""
+        return self.values.device
+
     def batch(self, index: Tensor, device: torch.device | None = None) -> Batch:
         """Return the windows numbered `index [B]`, on another `device` if one is given."""
         tiles = self.values.shape[1]
@@ -94,6 +113,74 @@ class Windows:
             window, ocean, geography = (part.pin_memory().to(device, non_blocking=True) for part in parts)
         graph = GridGraph(*self.shape, ocean, geography=geography)
         return Batch(window[..., : self.history], window[..., self.history :], ocean, graph)
+
+
+@dataclass(frozen=True)
+class SeveralWindows:
+    """The windows of several oceans as one set, ocean after ocean; a batch may mix them."""
+
+    oceans: tuple[Windows, ...]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.oceans))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The tiles' (rows, columns), the same everywhere."""
+        return self.oceans[0].shape
+
+    @property
+    def history(self) -> int:
+        """Days seen."""
+        return self.oceans[0].history
+
+    @property
+    def horizon(self) -> int:
+        """Days forecast."""
+        return self.oceans[0].horizon
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the values take."""
+        return sum(ocean.nbytes for ocean in self.oceans)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the values are."""
+        return self.oceans[0].device
+
+    def to(self, device: torch.device | str) -> "SeveralWindows":
+        """Move the tensors."""
+        return SeveralWindows(tuple(ocean.to(device) for ocean in self.oceans))
+
+    def describe(self, number: int) -> str:
+        """Name the ocean, the tile and the days of a window."""
+        ends = np.cumsum([len(ocean) for ocean in self.oceans])
+        place = int(np.searchsorted(ends, number, side="right"))
+        within = number - int(ends[place]) + len(self.oceans[place])
+        return f"ocean {place + 1}, {self.oceans[place].describe(within)}"
+
+    def batch(self, index: Tensor, device: torch.device | None = None) -> Batch:
+        """Return the windows numbered `index [B]`, on another `device` if one is given."""
+        parts, places, first = [], [], 0
+        for windows in self.oceans:
+            at = ((index >= first) & (index < first + len(windows))).nonzero().flatten()
+            if len(at):
+                parts.append(windows.batch(index[at] - first, device))
+                places.append(at)
+            first += len(windows)
+        order = torch.cat(places).argsort().to(parts[0].history.device)
+
+        def join(fields: list[Tensor]) -> Tensor:
+            return torch.cat(fields)[order]
+
+        ocean = join([part.ocean for part in parts])
+        geography = join([part.graph.geography for part in parts if part.graph.geography is not None])
+        graph = GridGraph(*self.shape, ocean, geography=geography)
+        return Batch(join([p.history for p in parts]), join([p.target for p in parts]), ocean, graph)
+
+
+AnyWindows = Windows | SeveralWindows
 
 
 def whole(region: Region, field: xr.Dataset) -> Region:

@@ -1,13 +1,11 @@
 """The task of forecasting a region's windows."""
 
-import numpy as np
-import pandas as pd
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from sstcast.config import TrainingConfig
-from sstcast.ocean.windows import Batch, Windows
+from sstcast.ocean.windows import AnyWindows, Batch
 
 NAMED = 3  # windows spelled out when a batch is described
 SHARE_OF_MEMORY = 0.5
@@ -23,7 +21,7 @@ class ForecastTask:
 
     lower_is_better = True
 
-    def __init__(self, windows: dict[str, Windows], options: TrainingConfig, fabric: Fabric) -> None:
+    def __init__(self, windows: dict[str, AnyWindows], options: TrainingConfig, fabric: Fabric) -> None:
         self.fabric, self.batch_size = fabric, options.batch_size
         self.train, self.validation = (place(windows[name], fabric.device) for name in ("train", "validation"))
         self.drawn = min(options.windows_per_epoch or len(self.train), len(self.train))
@@ -67,20 +65,15 @@ class ForecastTask:
         batch = self.batch(index)
         sizes = torch.cat([batch.history, batch.target], dim=-1).abs().nan_to_num(torch.inf, posinf=torch.inf)
         index = index[sizes.flatten(1).amax(1).argsort(descending=True, stable=True).to(index.device)]
-        tiles = self.train.values.shape[1]
-        days = pd.DatetimeIndex(self.train.days[(index // tiles).numpy()])
-        pairs = zip(index, days, strict=True)
-        length = np.timedelta64(self.train.history + self.train.horizon - 1, "D")
-        each = [f"tile {int(i) % tiles}, {d:%Y-%m-%d} to {d + length:%Y-%m-%d}" for i, d in pairs]
-        more = f"; and {len(each) - NAMED} more" if len(each) > NAMED else ""
-        return "windows " + "; ".join(each[:NAMED]) + more
+        more = f"; and {len(index) - NAMED} more" if len(index) > NAMED else ""
+        return "windows " + "; ".join(map(self.train.describe, index[:NAMED].tolist())) + more
 
-    def _cut(self, windows: Windows, index: Tensor) -> Batch:
-        return windows.batch(index.to(windows.values.device), self.fabric.device)
+    def _cut(self, windows: AnyWindows, index: Tensor) -> Batch:
+        return windows.batch(index.to(windows.device), self.fabric.device)
 
 
-def place(windows: Windows, device: torch.device) -> Windows:
+def place(windows: AnyWindows, device: torch.device) -> AnyWindows:
     """Move windows to the device, unless they would take more than half of its free memory."""
-    if device.type == "cuda" and windows.values.nbytes > SHARE_OF_MEMORY * torch.cuda.mem_get_info(device)[0]:
+    if device.type == "cuda" and windows.nbytes > SHARE_OF_MEMORY * torch.cuda.mem_get_info(device)[0]:
         return windows
     return windows.to(device)

@@ -14,7 +14,7 @@ from sstcast.models.base import ForecastModel
 from sstcast.models.linear import LinearSystem
 from sstcast.ocean.identity import Record
 from sstcast.ocean.prepared import Prepared, check_source
-from sstcast.ocean.windows import Windows, cut_windows
+from sstcast.ocean.windows import AnyWindows, SeveralWindows, Windows, cut_windows
 from sstcast.runs import Run
 from sstcast.training.checkpoint import save_checkpoint, step_checkpoints
 from sstcast.training.devices import choose_device, start
@@ -24,7 +24,7 @@ from sstcast.training.forecasting import ForecastTask
 from sstcast.validation import parse_seeds
 
 
-def train(config: RunConfig, windows: dict[str, Windows]) -> tuple[Run, bool]:
+def train(config: RunConfig, windows: dict[str, AnyWindows]) -> tuple[Run, bool]:
     """Fit `config.model` to `windows["train"]`, selecting by the error on `windows["validation"]`.
 
     A linear system is solved for: what it chooses, it chooses on validation, and is then fitted to both. What a
@@ -50,8 +50,12 @@ def train(config: RunConfig, windows: dict[str, Windows]) -> tuple[Run, bool]:
     # The first process starts the others, which would not wait for it for ever: so the lock comes first.
     with alone(run.checkpoints) if FIRST_PROCESS else nullcontext():
         if FIRST_PROCESS and not any(run.checkpoints.glob("*.pt")) and Record.read(run.folder) is None:
-            Prepared.of(config.data).record().write(run.folder)
+            for number, data in enumerate(config.oceans, 1):
+                Prepared.of(data).record().save(run.data_of(number))
         check_data(run)
+        for number, data in enumerate(config.also, 2):
+            then = Record.load(run.data_of(number), "restore it, or train again under another name")
+            then.check(run.folder, (prepared := Prepared.of(data)).record(), prepared.cube)
         if isinstance(model, LinearSystem):
             if run.best.exists():
                 return run, False
@@ -140,18 +144,31 @@ def ensemble(config: RunConfig, seeds: list[int]) -> list[RunConfig]:
     return members
 
 
-def training_windows(config: RunConfig) -> dict[str, Windows]:
-    """Return the windows that a run learns from and is selected by.
+def training_windows(config: RunConfig) -> dict[str, AnyWindows]:
+    """Return the windows that a run learns from and is selected by, of all its oceans.
 
-    Raises SSTCastError if `prepare` has not made them, or the source has changed since.
+    Raises SSTCastError if `prepare` has not made them, a source has changed since, or tiles are of several shapes.
     """
-    check_source(config.data)
-    _, anomalies = Prepared.of(config.data).open()
     as_one = config.model.name in LINEAR
-    return {split: cut_windows(anomalies, config.data, split, as_one) for split in ("train", "validation")}
+    if as_one and config.also:
+        raise SSTCastError(
+            f"data: model {config.model.name} is fitted to one ocean; name one, or choose a network"
+        )
+    found: dict[str, list[Windows]] = {"train": [], "validation": []}
+    for data in config.oceans:
+        check_source(data)
+        _, anomalies = Prepared.of(data).open()
+        for split, windows in found.items():
+            windows.append(cut_windows(anomalies, data, split, as_one))
+    shapes = {" x ".join(map(str, windows.shape)) for windows in found["train"]}
+    if len(shapes) > 1:
+        raise SSTCastError(f"data.region: tiles of {' and '.join(sorted(shapes))}; give all oceans one `tile`")
+    return {
+        split: SeveralWindows(tuple(windows)) if config.also else windows[0] for split, windows in found.items()
+    }
 
 
-def forecaster(config: RunConfig, windows: Windows) -> ForecastModel:
+def forecaster(config: RunConfig, windows: AnyWindows) -> ForecastModel:
     """Build the configured forecaster for tiles like those of `windows`."""
     return build_forecaster(
         config.model.name,

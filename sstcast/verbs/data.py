@@ -86,4 +86,5 @@ def prepare(
     from sstcast.ocean.prepare import prepare
 
     with cluster(scheduler):
-        prepare(load_config(config, set_).data)
+        for data in load_config(config, set_).oceans:
+            prepare(data)

@@ -7,7 +7,7 @@ import pytest
 import torch
 import xarray as xr
 
-from sstcast.config import DataConfig, Region, Splits
+from sstcast.config import DataConfig, Splits
 from sstcast.forecasting.baselines import BASELINES
 from sstcast.forecasting.predictor import Array, Models
 from sstcast.models import build_forecaster
@@ -15,6 +15,7 @@ from sstcast.models.linear import LinearSystem
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import Windows, cut_windows
+from sstcast.region import Region
 from sstcast.scores.verification import truth
 from sstcast.training.fitting import fit
 

@@ -9,12 +9,13 @@ import pytest
 import xarray as xr
 from small_ocean import make_sst
 
-from sstcast.config import DataConfig, Region
+from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.ocean.gaps import gaps_filled
 from sstcast.ocean.plausible import checked
 from sstcast.ocean.reading import open_region, open_sst
 from sstcast.ocean.region import crop
+from sstcast.region import Region
 
 SHARED = Path(__file__).parents[2].parent / "shared/data/ocean"
 OCEAN = make_sst(1)
