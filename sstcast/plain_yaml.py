@@ -158,7 +158,13 @@ def _weigh(node: yaml.Node, known: dict[int, int], depth: int) -> int:
     return size
 
 
-def _assign(raw: dict[str, Any], keys: list[str], value: Any, override: str) -> None:
+def _assign(raw: Any, keys: list[str], value: Any, override: str) -> None:
+    keys = list(keys)
+    if isinstance(several := raw.get(keys[0]), list):
+        if len(keys) < 3 or keys[1] not in map(str, range(len(several))):
+            first, last = f"{keys[0]}.0...", f"{keys[0]}.{len(several) - 1}..."
+            raise SSTCastError(f"--set {override}: {keys[0]} is a list; write {first} to {last}")
+        raw, keys = several[int(keys[1])], keys[2:]
     for key in keys[:-1]:
         raw = raw.setdefault(key, {})
         if not isinstance(raw, dict):

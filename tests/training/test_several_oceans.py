@@ -1,0 +1,183 @@
+"""One model for several oceans: each with its own climatology and scale, batches that mix them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from small_ocean import make_sst
+
+import sstcast
+from sstcast.config import RunConfig, load_config
+from sstcast.errors import SSTCastError
+from sstcast.hindcasts.folds import Fold, Protocol
+from sstcast.hindcasts.plan import Hindcast, Plan
+from sstcast.ocean.windows import SeveralWindows
+from sstcast.training.checkpoint import load_checkpoint
+from sstcast.training.devices import start
+from sstcast.training.forecasting import ForecastTask
+from sstcast.training.train import forecaster, training_windows
+
+WEST, EAST = ({"lon": [west, west + 1.5], "lat": [-12, -10], "tile": [8, 6]} for west in (170, 171.5))
+
+
+def write(run_yaml: Path, *others: dict[str, Any], **changes: Any) -> Path:
+    """Write a run on the small ocean's western half and on `others`, which say what differs."""
+    raw = yaml.safe_load(run_yaml.read_text())
+    raw["data"] = [raw["data"] | {"region": WEST}, *others]
+    raw["training"] |= {"epochs": 1, "windows_per_epoch": 100}
+    run_yaml.write_text(yaml.safe_dump(raw | changes))
+    return run_yaml
+
+
+def prepared(path: Path) -> RunConfig:
+    config = load_config(path)
+    sstcast.prepare(config)
+    return config
+
+
+@pytest.fixture
+def louder(tmp_path: Path) -> Path:
+    """Another ocean, 10 degrees colder and with three times the anomalies of the small one."""
+    ocean = make_sst(seed=1)
+    anomaly = ocean["sst"].groupby("time.dayofyear") - ocean["sst"].groupby("time.dayofyear").mean()
+    ocean["sst"] = (ocean["sst"] + 2 * anomaly.drop_vars("dayofyear") - 10).assign_attrs(ocean["sst"].attrs)
+    ocean.to_netcdf(tmp_path / "louder.nc", engine="netcdf4")
+    return tmp_path / "louder.nc"
+
+
+def test_a_batch_holds_the_windows_of_each_ocean_in_their_order(run_yaml: Path, louder: Path) -> None:
+    config = prepared(write(run_yaml, {"region": EAST}, {"source": str(louder)}))
+    joined = training_windows(config)["train"]
+    assert isinstance(joined, SeveralWindows)
+    each = [
+        training_windows(config.model_copy(update={"data": data, "also": ()}))["train"] for data in config.oceans
+    ]
+    counts = [len(windows) for windows in each]
+    assert len(joined) == sum(counts)
+    index = torch.randperm(len(joined))[:40]
+    batch = joined.batch(index)
+    for row, number in enumerate(index.tolist()):
+        ocean = int(np.searchsorted(np.cumsum(counts), number, side="right"))
+        one = each[ocean].batch(torch.tensor([number - sum(counts[:ocean])]))
+        assert torch.equal(batch.history[row], one.history[0])
+        assert torch.equal(batch.target[row], one.target[0])
+        assert torch.equal(batch.ocean[row], one.ocean[0])
+        assert batch.graph.geography is not None
+        assert one.graph.geography is not None
+        assert torch.equal(batch.graph.geography[row], one.graph.geography[0])
+        assert torch.equal(batch.graph.degree[row], one.graph.degree[0])
+        assert joined.describe(number).startswith(f"ocean {ocean + 1}, tile 0, 200")
+
+
+def test_each_ocean_has_its_own_scale(run_yaml: Path, louder: Path) -> None:
+    config = prepared(write(run_yaml, {"source": str(louder)}))
+    scales = [float(sstcast.open(config.model_copy(update={"data": d}))[1]["scale"].max()) for d in config.oceans]
+    assert scales[1] > 1.8 * scales[0]
+    joined = training_windows(config)["train"]
+    assert isinstance(joined, SeveralWindows)
+    for ocean in joined.oceans:
+        values = torch.cat([ocean.batch(part).target[ocean.ocean[:1].expand(len(part), -1)] for part in
+                            torch.arange(len(ocean)).split(100)])  # fmt: skip
+        assert float(values.std()) == pytest.approx(1, abs=0.1)
+
+
+def test_validation_counts_every_element_of_every_ocean_once(run_yaml: Path, louder: Path) -> None:
+    config = prepared(write(run_yaml, {"source": str(louder)}))
+    joined = training_windows(config)
+    model = forecaster(config, joined["train"]).eval()
+
+    def mse(windows: dict[str, Any]) -> float:
+        return ForecastTask(windows, config.training, start(config.training)).validate(model)["mse"]
+
+    each = [mse(training_windows(config.model_copy(update={"data": data, "also": ()}))) for data in config.oceans]
+    assert mse(joined) == pytest.approx(np.mean(each), rel=1e-6)  # of as many cells and days
+
+
+def test_one_run_on_two_oceans_is_scored_on_either(run_yaml: Path, louder: Path) -> None:
+    path = write(run_yaml, {"source": str(louder)})
+    run = sstcast.train(path)
+    weights = load_checkpoint(run.best)["model"]
+    assert (run.folder / "data.json").read_text() != (run.folder / "data-2.json").read_text()
+    assert sstcast.train(path).best.read_bytes() == run.best.read_bytes()
+    home = sstcast.evaluate(run)
+    there = sstcast.evaluate(run, source=louder)
+    assert home["scores"]["climatology"]["degC"]["rmse"] < there["scores"]["climatology"]["degC"]["rmse"]
+    forecast = sstcast.forecast(run, "2004-06-30")
+    assert "; " + str(louder) in forecast.attrs["source"]
+    first = load_config(path, ["name=first"])
+    alone = sstcast.train(first.model_copy(update={"also": ()}))
+    other = load_checkpoint(alone.best)["model"]
+    assert any(not torch.equal(weights[name], other[name]) for name in weights)
+
+
+def test_a_list_of_one_is_that_one(run_yaml: Path) -> None:
+    plain = load_config(run_yaml, ["name=plain"])
+    raw = yaml.safe_load(run_yaml.read_text())
+    run_yaml.write_text(yaml.safe_dump(raw | {"data": [raw["data"]]}))
+    listed = load_config(run_yaml, ["name=plain"])
+    assert listed == plain
+
+
+def test_a_further_ocean_that_changed_is_refused(run_yaml: Path, louder: Path) -> None:
+    path = write(run_yaml, {"source": str(louder)})
+    run = sstcast.train(path)
+    changed = make_sst(seed=2)
+    louder.unlink()
+    changed.to_netcdf(louder, engine="netcdf4")
+    with pytest.raises(SSTCastError, match=r"louder\.nc: has changed since"):
+        sstcast.train(path)
+    sstcast.prepare(path)
+    with pytest.raises(SSTCastError, match=r"was trained on other data than .*louder"):
+        sstcast.train(path)
+    assert run.best.exists()
+
+
+def test_no_fold_of_a_hindcast_sees_later_days_of_a_further_ocean(run_yaml: Path) -> None:
+    raw = {"train": [2001, 2001], "validation": [2002, 2002], "test": [2003, 2004]}
+    config = load_config(write(run_yaml, {"region": EAST, "splits": raw}))
+    plan = Plan(Hindcast(Path("h")), Protocol(2003, 2004, 1, 1, 3), [config], [])
+    for fold in (Fold(2003, 2003, 1), Fold(2004, 2004, 1)):
+        run = plan.run(config, fold)
+        assert run.data.splits == run.also[0].splits
+        assert run.also[0].splits.validation[1].year == fold.first - 1
+
+
+def test_a_key_of_one_ocean_can_be_set(run_yaml: Path) -> None:
+    path = write(run_yaml, {"region": EAST})
+    config = load_config(path, ["data.0.horizon=4", "data.1.gaps=2"])
+    assert [ocean.horizon for ocean in config.oceans] == [4, 4]
+    assert [ocean.gaps for ocean in config.oceans] == [0, 2]
+    for wrong in ("data.2.gaps=1", "data.horizon=4", "data.x.gaps=1"):
+        with pytest.raises(SSTCastError, match=f"--set {wrong}: data is a list; write data.0... to data.1..."):
+            load_config(path, [wrong])
+
+
+@pytest.mark.parametrize(
+    ("other", "changes", "words"),
+    [
+        ({"region": EAST | {"tile": [4, 3]}}, {}, r"data\.region: tiles of 4 x 3 and 8 x 6; give all oceans one"),
+        ({"horizon": 4}, {}, r"data\.horizon: is 4 of one ocean and another of the first"),
+        ({"protocol": "paper"}, {}, r"data\.protocol: is paper of one ocean"),
+        (
+            {"splits": {"train": [2001, 2002], "validation": [2003, "2004-01-31"], "test": ["2004-02-01", 2004]}},
+            {},
+            r"data\.splits: an ocean's validation ends after the first one's test days begin",
+        ),
+        (
+            {"region": EAST},
+            {"model": {"name": "multiscale-ridge"}},
+            "data: model multiscale-ridge is fitted",
+        ),
+        ({"colour": "blue"}, {}, r"colour: unknown key"),
+        ({}, {"data": []}, r"data: give the keys of one ocean, or a list of such"),
+        ({}, {"data": [1]}, r"data: give the keys of one ocean, or a list of such"),
+    ],
+)
+def test_oceans_that_do_not_go_together(
+    run_yaml: Path, other: dict[str, Any], changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(SSTCastError, match=words):
+        sstcast.train(write(run_yaml, other, **changes))
