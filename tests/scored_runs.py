@@ -1,5 +1,6 @@
 """Runs on the small ocean whose models nobody trained: they forecast badly, which is all that scoring needs."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,11 @@ def configure(folder: Path, sst_file: Path, name: str = "small", **data: Any) ->
         "training": {"device": "cpu"},
     }
     return validate(RunConfig, raw, "test")
+
+
+def metrics_of(run: Run) -> dict[str, Any]:
+    """Return the scores of an evaluated run."""
+    return json.loads(run.metrics.read_text())
 
 
 def make_run(config: RunConfig, seeds: tuple[int, ...] = (0,)) -> Run:

@@ -3,6 +3,7 @@
 As a script, `hindcast FOLDER JOBS`, it makes one in a process that may be killed.
 """
 
+import json
 import os
 import sys
 import time
@@ -67,6 +68,20 @@ def plan(
     return Plan(Hindcast(Path(out)), Protocol(**chosen), list(systems), list(seeds), combined)
 
 
+def systems() -> Plan:
+    """Plan two systems on the two folds."""
+    return plan(system("one"), system("two", "mpnn"))
+
+
+def quiet(line: str) -> None:
+    """Say nothing."""
+
+
+def metrics() -> dict[str, Any]:
+    """Return the scores of the hindcast in the working folder."""
+    return json.loads(Path("hindcast/hindcast.json").read_text())
+
+
 def train_until_stopped(file: Path) -> str:
     """Do what a training does: go on until a signal comes, then save."""
     with StopRequest() as stop:
@@ -79,4 +94,4 @@ def train_until_stopped(file: Path) -> str:
 
 if __name__ == "__main__":
     os.chdir(sys.argv[1])
-    hindcast(plan(system("one"), system("two", "mpnn")), jobs=int(sys.argv[2]))
+    hindcast(systems(), jobs=int(sys.argv[2]))

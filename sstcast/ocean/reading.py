@@ -13,11 +13,11 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.files import packaged
 from sstcast.geo import step
+from sstcast.ocean.cropping import crop
 from sstcast.ocean.decoding import Layout, decode
 from sstcast.ocean.gaps import fill_gaps
 from sstcast.ocean.plausible import without_land_numbers
 from sstcast.ocean.raw import is_raw_store, open_days
-from sstcast.ocean.region import crop
 from sstcast.stores import open_netcdf, open_zarr
 
 SAMPLE = "data/sample/tasman_oisst_daily_1982_2016.nc"

@@ -15,12 +15,12 @@ from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.files import atomic
 from sstcast.geo import Box
+from sstcast.ocean.cropping import crop
 from sstcast.ocean.decoding import UnstatedKelvin
 from sstcast.ocean.gaps import longest_gap
 from sstcast.ocean.plausible import LOOKED_AT, without_land_numbers
 from sstcast.ocean.raw import is_raw_store
 from sstcast.ocean.reading import open_sst, source_path
-from sstcast.ocean.region import crop
 
 TILE = 30  # rows and columns wanted
 MOST_TILES = (2, 4)  # rows and columns of tiles: what a laptop trains on in minutes

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import yaml
 from small_own import (
     MASKS,
     Make,
@@ -21,6 +22,9 @@ from small_own import (
     tudataset,
 )
 from small_raw import NODES
+
+from sstcast.benchmarks.config import load_benchmark
+from sstcast.benchmarks.load import load
 
 BAD: dict[str, tuple[Make, list[str]]] = {
     "no such column": (
@@ -173,3 +177,34 @@ def test_what_is_wrong_is_said_in_one_line(case: str, tmp_path: Path, capsys: py
     assert err.count("\n") == 1
     for word in words:
         assert word in err
+
+
+def test_labels_of_a_folder_that_are_no_classes_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw = tudataset(tmp_path)
+    path = tmp_path / "TU/MINE_graph_labels.txt"
+    lines = path.read_text().splitlines()
+    for label in ("7.5", "-3", "nan", "inf", "-inf", "1e300", "", "-1", "x", "0, 1", "1e19"):
+        path.write_text("".join(f"{line}\n" for line in [*lines[:4], label, *lines[5:]]))
+        assert run(tmp_path, raw) == 2, label
+        err = capsys.readouterr().err
+        assert err.count("\n") == 1
+        assert "MINE_graph_labels.txt" in err, label
+        assert "line 5" in err, label
+    path.write_text("".join(f"{2 * int(line) - 1}\n" for line in lines))  # -1 and 1 are two classes, as in MUTAG
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(raw))
+    config = load_benchmark(str(tmp_path / "mine.yaml"), "mpnn", None, None)
+    y = load(config.declaration, config.root, tmp_path / "cache").graphs.y
+    assert y.tolist() == [int(line) for line in lines]
+
+
+def test_real_labels_of_a_folder_are_for_regression(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    raw = tudataset(tmp_path) | {"task": "graph-regression"}
+    path = tmp_path / "TU/MINE_graph_attributes.txt"
+    path.write_text("".join(f"{i - 7.5}\n" for i in range(12)))
+    assert run(tmp_path, raw) == 0
+    capsys.readouterr()
+    path.write_text(path.read_text().replace("-3.5", "inf"))
+    assert run(tmp_path, raw, "--set", f"runs={tmp_path}/others") == 2
+    assert "MINE_graph_attributes.txt: line 5: 'inf'" in capsys.readouterr().err

@@ -1,64 +1,26 @@
-"""A hindcast against plain NumPy, and what it must not see, lose or do twice."""
+"""A hindcast against plain NumPy, its table, report and leaderboard."""
 
 import csv
 import json
-import os
-import signal
-import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import xarray as xr
-from small_hindcast import plan, system, train_until_stopped, write_ocean
+from small_hindcast import metrics, plan, quiet, system, write_ocean
 
 from sstcast import cli
 from sstcast.errors import SSTCastError
-from sstcast.files import remove
 from sstcast.forecasting.baselines import BASELINES
-from sstcast.hindcasts import hindcast as verb
 from sstcast.hindcasts.fold import tables_file
 from sstcast.hindcasts.hindcast import hindcast
-from sstcast.hindcasts.plan import Hindcast, Plan
-from sstcast.hindcasts.running import Task, run_tasks
+from sstcast.hindcasts.plan import Hindcast
 from sstcast.hindcasts.scores import Lengths
 from sstcast.manifest import damage
 from sstcast.pages.hindcast import write_hindcast_report
 from sstcast.runs import Run
 from sstcast.scores.significance import adjust, diebold_mariano, skill_interval
-from sstcast.training.interrupt import Interrupted
-
-
-def quiet(line: str) -> None:
-    """Say nothing."""
-
-
-def systems() -> Plan:
-    return plan(system("one"), system("two", "mpnn"))
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished hindcast of two systems, made from its own folder."""
-    folder = tmp_path_factory.mktemp("made")
-    write_ocean(folder)
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        assert hindcast(systems(), say=quiet)[1]
-    finally:
-        os.chdir(before)
-    return folder
-
-
-@pytest.fixture
-def inside(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(made)
-    return made
 
 
 def truth() -> xr.DataArray:
@@ -77,10 +39,6 @@ def squares(forecast: np.ndarray, days: np.ndarray) -> np.ndarray:
     sst = truth()
     error = (forecast - sst.sel(time=xr.DataArray(days)).values) ** 2
     return np.einsum("dlyx,yx->dl", np.nan_to_num(error), shares(sst[0]))
-
-
-def metrics() -> dict[str, Any]:
-    return json.loads(Path("hindcast/hindcast.json").read_text())
 
 
 def test_dates_and_scores_against_numpy_from_the_forecasts(inside: Path) -> None:
@@ -175,82 +133,6 @@ def test_maps_are_of_cells_and_their_significance(inside: Path) -> None:
     assert found["systems"]["two"]["worse"][0] == pytest.approx(float((told & ~less).sum()) / ocean, abs=1e-6)
 
 
-def test_no_fold_sees_a_later_day(inside: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_ocean(tmp_path, jump=5)
-    monkeypatch.chdir(tmp_path)
-    hindcast(plan(system("one")), say=quiet)
-    ours, theirs = (xr.open_zarr(f / "hindcast/one/hindcast.zarr")["sst"] for f in (inside, tmp_path))
-    early = ours["init_time"].values < np.datetime64("2008-01-01")
-    assert 0 < early.sum() < early.size
-    np.testing.assert_array_equal(ours[early], theirs[early])  # 2007 too: its fold has not seen 2008
-    assert (ours[~early] != theirs[~early]).any()
-
-
-def test_a_finished_hindcast_has_nothing_to_do(inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise AssertionError("there is nothing to do")
-
-    for name in ("run_tasks", "prepare", "join_forecasts"):
-        monkeypatch.setattr(verb, name, fail)
-    found, new = hindcast(systems(), say=fail)
-    assert not new
-    assert found == metrics()
-    assert not list(Path("hindcast").glob("*/fold-*/hindcast.zarr"))
-
-
-def test_what_is_lost_is_made_again_and_no_more(inside: Path) -> None:
-    before = contents(inside / "hindcast")
-    for lost in ("hindcast.json", "one/hindcast.zarr", "two/fold-2007/hindcast.nc", "hindcast.csv"):
-        for path in (lost, "hindcast.json"):
-            remove(Path("hindcast") / path)
-        lines: list[str] = []
-        assert hindcast(systems(), say=lines.append)[1]
-        assert sum(line.endswith("is trained") for line in lines) == 4
-        assert sum(line.endswith("238 forecasts") for line in lines) == 2 * ("zarr" in lost) + ("fold" in lost)
-        assert contents(inside / "hindcast") == before
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    """Forecasts and scores; not checkpoints and their digests, as PyTorch may write the same in other bytes."""
-    files = [file for file in folder.glob("*/hindcast.zarr/sst/*") if file.name[0].isdigit()]
-    found = {str(file.relative_to(folder)): file.read_bytes() for file in [*files, folder / "hindcast.csv"]}
-    scores = json.loads((folder / "hindcast.json").read_text())
-    return found | {"scores": json.dumps(scores["systems"]).encode()}
-
-
-def test_a_kill_of_all_processes_ends_in_the_same_bytes(
-    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_ocean(tmp_path)
-    script = Path(__file__).parents[1] / "small_hindcast.py"
-    with subprocess.Popen([sys.executable, script, tmp_path, "2"], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        while "trained" not in process.stdout.readline():
-            assert process.poll() is None
-        process.kill()
-    monkeypatch.chdir(tmp_path)
-    assert not Path("hindcast/hindcast.json").exists()
-    lines: list[str] = []
-    hindcast(systems(), say=lines.append)  # waits for no lock: the children have gone with their parent
-    assert any(line.endswith("is trained") for line in lines)
-    assert contents(tmp_path / "hindcast") == contents(made / "hindcast")
-
-
-def test_a_signal_to_the_parent_lets_the_tasks_at_hand_save(tmp_path: Path) -> None:
-    saved = [tmp_path / name for name in ("one", "two", "three")]
-
-    def stop() -> None:
-        while not all(file.with_suffix(".begun").exists() for file in saved[:2]):
-            time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=stop).start()
-    with pytest.raises(Interrupted) as end:
-        run_tasks([Task(train_until_stopped, (file,)) for file in saved], 2, None, quiet)
-    assert end.value.signal == signal.SIGTERM
-    assert [file.exists() for file in saved] == [True, True, False]  # the third has not begun
-
-
 def test_an_ensemble_is_scored_as_its_mean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_ocean(tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -263,16 +145,6 @@ def test_an_ensemble_is_scored_as_its_mean(tmp_path: Path, monkeypatch: pytest.M
     assert found["systems"]["one"]["mse"] == pytest.approx(errors.mean(), rel=1e-4)
     with pytest.raises(SSTCastError, match="holds seed-0, seed-1; give the --seeds it was begun with"):
         hindcast(plan(system("one", training={"epochs": 1})), say=quiet)
-
-
-def test_on_a_cluster(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    distributed = pytest.importorskip("distributed")
-    write_ocean(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    options = {"processes": False, "dashboard_address": None, "n_workers": 1, "threads_per_worker": 2}
-    with distributed.LocalCluster(**options) as cluster:
-        hindcast(systems(), scheduler=cluster.scheduler_address, say=quiet)
-    assert contents(tmp_path / "hindcast") == contents(made / "hindcast")
 
 
 def test_the_table_the_report_and_the_leaderboard(

@@ -12,7 +12,7 @@ from small_hindcast import plan, system, write_ocean
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.combination import load_combination
-from sstcast.forecasting.predictor import Models, Predictor
+from sstcast.forecasting.predictor import Models, Predictor, TrainedRun
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Plan
 from sstcast.models import build_forecaster
@@ -20,6 +20,7 @@ from sstcast.models.linear import MultiscaleRidge
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import cut_windows
 from sstcast.runs import Run
+from sstcast.scores.verification import Verification
 from sstcast.training.devices import choose_device
 from sstcast.training.fitting import fit
 
@@ -72,9 +73,6 @@ def test_the_forecast_is_the_weighted_mean_of_each_fold(combined: Plan) -> None:
 
 
 def test_weights_are_those_of_forecasts_that_have_not_seen_validation(combined: Plan) -> None:
-    from sstcast.forecasting.predictor import TrainedRun
-    from sstcast.scores.verification import Verification
-
     fold = combined.protocol.folds[0]
     run = Run(combined.hindcast.folder / "both" / fold.name)
     data = Verification.of(run, "validation")

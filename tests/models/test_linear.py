@@ -1,4 +1,4 @@
-"""Linear systems against plain NumPy, and what stands on them."""
+"""Linear systems against plain NumPy."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,19 +10,12 @@ import pytest
 import torch
 import xarray as xr
 from scipy.ndimage import uniform_filter
-from scored_runs import configure
 
-from sstcast.config import RunConfig
-from sstcast.forecasting.predictor import TrainedRun
 from sstcast.models import LINEAR, build_forecaster
 from sstcast.models.linear import LinearSystem, Ridge, Sums
 from sstcast.models.modes import LinearInverseModel
-from sstcast.ocean.prepare import prepare
-from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.windows import Windows, cut_windows, unit_vectors
-from sstcast.scores.verification import Verification
+from sstcast.ocean.windows import Windows, unit_vectors
 from sstcast.training.fitting import fit, samples
-from sstcast.training.train import train, training_windows
 
 ROWS, COLS, HISTORY, HORIZON = 6, 9, 12, 5
 OCEAN = np.ones((ROWS, COLS), bool)
@@ -242,69 +235,3 @@ def test_reference_of_one_fold_of_the_shipped_ocean() -> None:
                 error = ((model(batch.history, batch.graph) - batch.target) * scale)[:, ocean.ravel()]
                 total, count = total + float(error.double().square().sum()), count + error.numel()
         assert total / count == pytest.approx(expected, rel=0.005), name
-
-
-@pytest.fixture
-def config(tmp_path: Path, sst_file: Path) -> RunConfig:
-    config = configure(tmp_path, sst_file)
-    prepare(config.data, say=lambda line: None)
-    return config
-
-
-@pytest.mark.parametrize("name", ["mpnn", "mlp", "tfnet"])
-def test_a_network_that_says_nothing_is_its_linear_base(config: RunConfig, name: str) -> None:
-    options = {"mpnn": {"width": 8, "layers": 1}, "mlp": {"hidden": 8}, "tfnet": {"width": 4}}[name]
-    windows = training_windows(config)
-    base = build_forecaster("multiscale-ridge", history=10, horizon=8, shape=windows["train"].shape)
-    net = build_forecaster(name, history=10, horizon=8, shape=windows["train"].shape, base="linear", **options)
-    assert isinstance(base, LinearSystem)
-    assert isinstance(net.linear, LinearSystem)
-    for model in (base, net.linear):
-        fit(model, windows["train"], None)
-    with torch.no_grad():
-        for parameter in net.parameters():
-            parameter.zero_()
-        batch = windows["validation"].batch(torch.arange(7))
-        torch.testing.assert_close(
-            net.eval()(batch.history, batch.graph), base(batch.history, batch.graph), rtol=0, atol=0
-        )
-
-
-def test_a_base_is_saved_with_the_run_and_not_fitted_again(config: RunConfig) -> None:
-    model = config.model.model_copy(update={"base": "linear"})
-    training = config.training.model_copy(update={"epochs": 1, "compile": False, "windows_per_epoch": 20})
-    config = config.model_copy(update={"model": model, "training": training})
-    windows = training_windows(config)
-    run, _ = train(config, windows)
-    (loaded,) = TrainedRun(run).models
-    fresh = build_forecaster("multiscale-ridge", history=10, horizon=8, shape=windows["train"].shape)
-    assert isinstance(fresh, LinearSystem)
-    assert isinstance(loaded.linear, Ridge)
-    fit(fresh, windows["train"], None)
-    torch.testing.assert_close(loaded.linear.weight, fresh.weight, rtol=0, atol=0)
-    assert train(config, windows) == (run, False)
-
-
-@pytest.mark.parametrize("name", ["ridge", "multiscale-ridge", "local-ridge", "lim"])
-def test_a_linear_run_forecasts_like_its_model(config: RunConfig, name: str) -> None:
-    config = config.model_copy(update={"model": config.model.model_validate({"name": name})})
-    windows = training_windows(config)
-    run, new = train(config, windows)
-    assert new
-    assert train(config, windows) == (run, False)
-    data = Verification.of(run)
-    model = build_forecaster(name, history=10, horizon=8, shape=windows["train"].shape)
-    assert isinstance(model, LinearSystem)
-    fit(model, windows["train"], windows["validation"])
-    test = cut_windows(Prepared.of(config.data).open()[1], config.data, "test", as_one=True)
-    with torch.no_grad():
-        batch = test.batch(torch.tensor([5]))
-        expected = model(batch.history, batch.graph)[0].T.reshape(8, *test.shape)
-    found = TrainedRun(run).predict(data.histories(slice(5, 6)))[0, 0].values
-    ocean = batch.ocean[0].reshape(test.shape).numpy()
-    np.testing.assert_allclose(found[:, ocean], expected.numpy()[:, ocean], atol=1e-5)
-
-
-def test_only_known_bases(config: RunConfig) -> None:
-    with pytest.raises(Exception, match=r"model\.base: 'liner' is none of .*did you mean 'linear'"):
-        build_forecaster("mpnn", history=10, horizon=8, shape=(4, 4), base="liner")

@@ -5,9 +5,9 @@ import pytest
 import xarray as xr
 from small_ocean import make_sst
 
+from sstcast.ocean.cropping import crop
 from sstcast.ocean.cube import coarsen, ocean_cells, ocean_fraction
 from sstcast.ocean.reading import open_sst
-from sstcast.ocean.region import crop
 from sstcast.region import Region
 
 SHARED = Path(__file__).parents[2].parent / "shared/data/ocean"

@@ -18,12 +18,12 @@ from sstcast import manifest
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.geo import tile_index, to_tiles
+from sstcast.ocean.cropping import crop
 from sstcast.ocean.cube import coarsen, ocean_cells, ocean_fraction
 from sstcast.ocean.days import FILL
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.reading import open_sst
-from sstcast.ocean.region import crop
 from sstcast.region import load_region
 from sstcast.sources.fetch import fetch
 from sstcast.sources.request import FetchRequest

@@ -1,4 +1,4 @@
-"""Ordinary files of many makers open with the values written, or are refused in a line that says why."""
+"""Ordinary files of many makers open with the values written."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,64 +7,26 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from small_ocean import make_sst
+from small_files import (
+    HALVES,
+    KELVIN_UNSTATED,
+    OCEAN,
+    SST,
+    Write,
+    data_of,
+    folder_of,
+    level,
+    named,
+    netcdf,
+    zarr,
+)
 
-from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
+from sstcast.ocean.cropping import crop
 from sstcast.ocean.gaps import gaps_filled
 from sstcast.ocean.plausible import checked
 from sstcast.ocean.reading import open_region, open_sst
-from sstcast.ocean.region import crop
 from sstcast.region import Region
-
-SHARED = Path(__file__).parents[2].parent / "shared/data/ocean"
-OCEAN = make_sst(1)
-SST = OCEAN["sst"]
-BOX = Region(lon=(170, 173), lat=(-12, -10), tile=(8, 6))
-SPLITS = {"train": [2001, 2001], "validation": [2002, 2002], "test": [2003, 2003]}
-Write = Callable[[Path], Path]
-
-
-def netcdf(dataset: xr.Dataset, name: str = "a.nc", **options: object) -> Write:
-    def write(folder: Path) -> Path:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        dataset.to_netcdf(folder / name, engine="netcdf4", **options)
-        return folder / name
-
-    return write
-
-
-def zarr(dataset: xr.Dataset, version: int) -> Write:
-    def write(folder: Path) -> Path:
-        dataset.to_zarr(folder / "a.zarr", zarr_format=version, consolidated=version == 2)
-        return folder / "a.zarr"
-
-    return write
-
-
-def folder_of(*writes: Write) -> Write:
-    def write(folder: Path) -> Path:
-        for each in writes:
-            each(folder / "days")
-        return folder / "days"
-
-    return write
-
-
-def named(variable: str, standard_name: str = "", units: str = "Celsius", **names: str) -> xr.Dataset:
-    """The small ocean under other names, with neighbours that are not its temperature."""
-    field = (SST + 273.15 if units.lower().startswith("k") else SST).assign_attrs(units=units)
-    other = SST.assign_attrs(units="1")
-    data = xr.Dataset({variable: field, "error": other}).rename(names)
-    if standard_name:
-        data[variable].attrs["standard_name"] = standard_name
-    return data
-
-
-def level(depths: int) -> xr.Dataset:
-    data = OCEAN.expand_dims(depth=np.arange(depths, dtype=float), axis=1).rename(sst="thetao")
-    data["thetao"].attrs["standard_name"] = "sea_water_potential_temperature"
-    return data
 
 
 def attributes_only() -> xr.Dataset:
@@ -74,10 +36,7 @@ def attributes_only() -> xr.Dataset:
 
 
 FAHRENHEIT = OCEAN.assign(sst=(SST * 1.8 + 32).assign_attrs(units="degF"))
-HALVES = [OCEAN.isel(time=slice(0, 200)), OCEAN.isel(time=slice(200, None))]
 SECOND_IN_KELVIN = HALVES[1].assign(sst=(HALVES[1].sst + 273.15).assign_attrs(units="K"))
-KELVIN_UNSTATED = xr.Dataset({"sst": (SST + 273.15).assign_attrs(units="")})
-
 OPEN: dict[str, tuple[Write, dict[str, str]]] = {
     "NetCDF-4": (netcdf(OCEAN), {}),
     "NetCDF-3 classic": (netcdf(OCEAN, format="NETCDF3_CLASSIC"), {}),
@@ -128,10 +87,6 @@ OPEN: dict[str, tuple[Write, dict[str, str]]] = {
 }
 
 
-def data_of(path: Path, **keys: object) -> DataConfig:
-    return DataConfig.model_validate({"source": str(path), "region": BOX, "splits": SPLITS, **keys})
-
-
 @pytest.mark.parametrize("case", OPEN)
 def test_it_opens_with_the_values_written(tmp_path: Path, case: str) -> None:
     write, keys = OPEN[case]
@@ -169,96 +124,6 @@ def test_units(tmp_path: Path, units: str) -> None:
     values = written[kind] * (1000 if units == "mK" else 1)
     path = netcdf(xr.Dataset({"sst": values.isel(time=slice(9)).assign_attrs(units=units)}))(tmp_path)
     np.testing.assert_allclose(open_sst(path), SST[:9], atol=1e-4)
-
-
-def curvilinear() -> xr.Dataset:
-    lat, lon = np.meshgrid(OCEAN.lat, OCEAN.lon, indexing="ij")
-    places = {"nav_lat": (("y", "x"), lat), "nav_lon": (("y", "x"), lon)}
-    return xr.Dataset({"sst": (("time", "y", "x"), SST.values)}, {"time": OCEAN.time, **places})
-
-
-def with_value(value: float) -> xr.Dataset:
-    changed = OCEAN.copy(deep=True)
-    changed["sst"][100, 5, 5] = value
-    return changed
-
-
-NOLEAP = OCEAN.isel(time=slice(0, 50)).convert_calendar("noleap", align_on="date")
-MORE = HALVES[0].assign_coords(lon=HALVES[0].lon + 0.1)
-REFUSED: dict[str, tuple[Write, dict[str, object], list[str]]] = {
-    "several": (netcdf(named("warm")), {}, ["warm(time, lat, lon)", "error(", "data.variable"]),
-    "no such variable": (netcdf(OCEAN), {"variable": "tos"}, ["'tos'", "sst(time"]),
-    "curvilinear": (netcdf(curvilinear()), {}, ["curvilinear", "nav_lat"]),
-    "depths": (netcdf(level(3)), {}, ["thetao", "depth of 3"]),
-    "no time": (netcdf(OCEAN.isel(time=0, drop=True)), {}, ["sst has dimensions lat, lon", "time"]),
-    "kelvin unstated": (netcdf(KELVIN_UNSTATED), {}, ["data.units: K"]),
-    "furlong": (netcdf(xr.Dataset({"sst": SST.assign_attrs(units="furlong")})), {}, ["'furlong'", "data.units"]),
-    "noleap": (netcdf(NOLEAP), {}, ["noleap", "convert_calendar"]),
-    "the same day twice": (
-        folder_of(netcdf(HALVES[0], "0.nc"), netcdf(OCEAN.isel(time=slice(150, None)), "1.nc")),
-        {},
-        ["0.nc", "1.nc", "2001-05-31"],
-    ),
-    "another grid": (folder_of(netcdf(HALVES[1], "0.nc"), netcdf(MORE, "1.nc")), {}, ["0.nc", "1.nc", "grid"]),
-    "nothing to read": (folder_of(lambda f: f.mkdir(parents=True)), {}, ["neither NetCDF"]),
-    "a gap": (
-        netcdf(OCEAN.isel(time=[*range(50), *range(53, 365)])),
-        {"gaps": 2},
-        ["3 missing day(s)", "2001-02-20", "data.gaps: 3"],
-    ),
-    "a region off the edges": (
-        netcdf(OCEAN),
-        {"region": {"lon": [170.1, 173], "lat": [-12, -10], "tile": [8, 1]}},
-        ["edges", "data.region: {lon: [170, 173], lat: [-12, -10]}"],
-    ),
-    "a region beyond the data": (
-        netcdf(OCEAN),
-        {"region": {"lon": [165, 180], "lat": [-20, 0], "tile": [8, 5]}},
-        ["outside", "data.region: {lon: [170, 172.5], lat: [-12, -10]}"],
-    ),
-    "a region elsewhere": (netcdf(OCEAN), {"region": {"lon": [10, 20], "lat": [-12, -10]}}, ["lon: [170, 173]"]),
-    "west and east swapped": (
-        netcdf(OCEAN),
-        {"region": {"lon": [173, 170], "lat": [-12, -10], "tile": [8, 6]}},
-        ["[170, 173]?"],
-    ),
-    "all the same": (netcdf(xr.full_like(OCEAN, 0)), {}, ["no cell ever changes"]),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_it_is_refused_in_one_line(tmp_path: Path, case: str) -> None:
-    write, keys, words = REFUSED[case]
-    with pytest.raises(SSTCastError) as error:
-        open_region(data_of(write(tmp_path), **keys))
-    assert "\n" not in str(error.value)
-    for word in [str(tmp_path), *words]:
-        assert word in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        (-999, ["-999 degC on 2001-04-11 at lat -10.625, lon 171.375", "_FillValue"]),
-        (1e30, ["1e+30 degC on 2001-04-11"]),
-        (300, ["300 degC", "data.units"]),
-        (np.nan, ["lack values", "2001-04-11 at lat -10.625, lon 171.375", "data.gaps"]),
-    ],
-)
-def test_one_wrong_value_is_found_as_it_is_computed(tmp_path: Path, value: float, words: list[str]) -> None:
-    values, _ = checked(open_region(data_of(netcdf(with_value(value))(tmp_path))), tmp_path)
-    with pytest.raises(SSTCastError) as error:
-        values.mean().compute()
-    for word in words:
-        assert word in str(error.value)
-
-
-def test_a_number_that_stands_for_land_must_stay_there(tmp_path: Path) -> None:
-    changed = OCEAN.fillna(0)
-    changed["sst"][33, 0, 0] = 21.5
-    opened = open_region(data_of(netcdf(changed)(tmp_path)))
-    with pytest.raises(SSTCastError, match=r"21.5 degC on 2001-02-03 at lat -11.875, lon 170.125"):
-        opened.compute()
 
 
 def test_the_final_file_replaces_the_preliminary_one(tmp_path: Path) -> None:
@@ -325,28 +190,6 @@ def test_regions_on_any_grid(cell: float, start: float) -> None:
         expected = west + cell * (np.arange(count) + 0.5)
         np.testing.assert_allclose(box["lon"], expected, atol=cell / 100)
         np.testing.assert_allclose((box[0, 0] - expected + 180) % 360 - 180, 0, atol=cell / 100)
-
-
-def test_what_is_real_or_ships_passes() -> None:
-    region = Region(lon=(147, 155), lat=(-45, -37), tile=(32, 32))
-    sample = open_region(DataConfig.model_validate({"region": region, "splits": SPLITS})).isel(time=slice(400))
-    values, ocean = checked(sample, Path("sample"))
-    assert int((~ocean).sum()) == 83
-    assert values.compute().notnull().sum() == 400 * int(ocean.sum())
-    rolled = sample.copy(data=np.roll(sample.values, 16, axis=2))
-    with pytest.raises(SSTCastError, match="wrong side of the coast"):
-        checked(rolled, Path("sample"))
-
-
-def test_the_land_of_a_real_day_of_noaa() -> None:
-    original = SHARED / "oisst-avhrr-v02r01.20220218.nc"
-    if not original.exists():
-        pytest.skip(f"{original.name} is not at hand")
-    sst = open_sst(original)
-    values, _ = checked(sst, original)
-    assert float(values.max()) < 35
-    with pytest.raises(SSTCastError, match="wrong side of the coast"):
-        checked(sst.roll(lon=720, roll_coords=False).chunk(lon=-1), original)
 
 
 def test_days_of_a_folder_keep_their_order(tmp_path: Path) -> None:

@@ -1,0 +1,121 @@
+"""What the tasks of a benchmark deal, ask and weigh: parts of a graph, batches, losses and scores."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from lightning_fabric import Fabric
+
+from sstcast.benchmarks.config import BenchmarkConfig
+from sstcast.benchmarks.load import choose_split, load
+from sstcast.benchmarks.objectives import Binary, Classes, Regression, build_objective
+from sstcast.benchmarks.packed import pack
+from sstcast.benchmarks.registry import find_dataset
+from sstcast.benchmarks.run import build_task, run_benchmark
+from sstcast.benchmarks.tasks import PartsOfOneGraph
+from sstcast.errors import SSTCastError
+from sstcast.training.devices import start
+
+
+def test_a_validation_split_without_a_question_is_named(
+    configure: Callable[..., BenchmarkConfig], fabric: Fabric
+) -> None:
+    config = configure("minesweeper", "mpnn")
+    loaded = load(config.declaration, config.root, config.cache)
+    one_answer = loaded.splits[0]._replace(validation=torch.tensor([2, 10]))
+    task, model = build_task(config, loaded._replace(splits=[one_answer]), fabric)
+    with pytest.raises(SSTCastError, match="minesweeper: roc-auc of the validation split is not defined"):
+        task.validate(model.eval())
+
+
+def test_parts_of_a_graph_cover_all_its_nodes(configure: Callable[..., BenchmarkConfig], fabric: Fabric) -> None:
+    config = configure("minesweeper", "mpnn", "part=15")
+    (result,) = run_benchmark(config, [0])
+    assert result["epochs"] == 2
+    task, _ = build_task(config, load(config.declaration, config.root, config.cache), fabric)
+    assert isinstance(task, PartsOfOneGraph)
+    first, again, other = task.order(0, 0), task.order(0, 0), task.order(0, 1)
+    assert [len(part) for part in first] == [15, 15, 10]
+    assert sorted(torch.cat(first).tolist()) == list(range(40))
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not torch.equal(first[0], other[0])
+    assert sum(int(task.weight(task.batch(part))) for part in first) == len(task.split.train)
+
+
+def test_a_bucket_deals_every_graph_once_and_pads_less(
+    configure: Callable[..., BenchmarkConfig], fabric: Fabric
+) -> None:
+    def padded(bucket: int) -> tuple[list[int], int]:
+        config = configure("ogbg-molpcba", "mpnn", f"bucket={bucket}", "training.batch_size=3")
+        task, _ = build_task(config, load(config.declaration, config.root, config.cache), fabric)
+        again, batches = task.order(0, 0), task.order(0, 0)
+        assert all(torch.equal(a, b) for a, b in zip(again, batches, strict=True))
+        assert not torch.equal(torch.cat(batches), torch.cat(task.order(0, 1)))
+        sizes = [task.graphs.nodes[index] for index in batches]
+        return sorted(torch.cat(batches).tolist()), sum(int(n.max()) * len(n) - int(n.sum()) for n in sizes)
+
+    (graphs, at_random), (same, sorted_by_size) = padded(1), padded(100)
+    assert graphs == same
+    assert sorted_by_size < at_random
+
+
+def test_the_whole_graph_is_one_step_asked_about_training_nodes(
+    configure: Callable[..., BenchmarkConfig], fabric: Fabric
+) -> None:
+    config = configure("minesweeper", "mpnn")
+    task, model = build_task(config, load(config.declaration, config.root, config.cache), fabric)
+    (index,) = task.order(0, 5)
+    batch = task.batch(index)
+    assert torch.equal(index, task.split.train)
+    torch.testing.assert_close(model(batch), model(task.batch(torch.arange(40)))[index])
+    assert task.describe(index).startswith("nodes 0, 1, 4, 5, 8 and 15 more of minesweeper")
+
+
+def test_scores_do_not_depend_on_batches(configure: Callable[..., BenchmarkConfig], fabric: Fabric) -> None:
+    scores = []
+    for size in (1, 3, 100):
+        config = configure("ogbg-molpcba", "gps", f"training.batch_size={size}")
+        task, model = build_task(
+            config, load(config.declaration, config.root, config.cache), start(config.training)
+        )
+        scores.append(task.score(model.eval(), torch.arange(24)))
+    assert scores[0] == pytest.approx(scores[1]) == pytest.approx(scores[2])
+
+
+def one_graph(y: torch.Tensor) -> object:
+    graph = {"num_nodes": len(y), "edge_index": torch.zeros(2, 0).long(), "y": y}
+    return pack([graph], "node").batch(torch.tensor([0]))
+
+
+def test_losses_are_sums_over_what_is_known() -> None:
+    nan = torch.nan
+    answers, logits = torch.tensor([[1.0, nan], [0, 1]]), torch.tensor([[0.3, 5], [-1, 2]])
+    batch = one_graph(answers)
+    expected = -(logits[0, 0].sigmoid().log() + (-logits[1, 0]).sigmoid().log() + logits[1, 1].sigmoid().log())
+    torch.testing.assert_close(Binary(2).loss(logits, batch), expected)
+    assert Binary(2).weight(batch) == 3
+
+    classes, weights = torch.tensor([2, -1, 0]), torch.tensor([1.0, 1, 4])
+    log = torch.randn(3, 3).log_softmax(1)
+    torch.testing.assert_close(Classes(weights).loss(log, one_graph(classes)), -(4 * log[0, 2] + log[2, 0]))
+    assert Classes(weights).weight(one_graph(classes)) == 5
+
+    targets = torch.tensor([[10.0], [nan], [30]])
+    objective = Regression(targets)  # mean 20, standard deviation 10
+    batch = one_graph(targets)
+    assert objective.weight(batch) == 2
+    torch.testing.assert_close(objective.loss(torch.tensor([[0.0], [9], [0.5]]), batch), torch.tensor(1.5))
+    torch.testing.assert_close(objective.judged(torch.tensor([[0.5]]), batch)[0], torch.tensor([[25.0]]))
+
+
+def test_balanced_classes_weigh_the_same_in_training(root: Path) -> None:
+    dataset = replace(find_dataset("PascalVOC-SP"), trust=True)
+    loaded = load(dataset, root, root / "cache")
+    split = choose_split(dataset, loaded, 0)
+    objective = build_objective(dataset, loaded.graphs, split.train)
+    assert isinstance(objective, Classes)
+    y = loaded.graphs.batch(split.train).y
+    shares = torch.bincount(y) * objective.weights[: int(y.max()) + 1]
+    torch.testing.assert_close(shares, torch.full_like(shares, len(y) / len(objective.weights)))
