@@ -170,8 +170,9 @@ app.command()(hindcast)
 def combine(
     runs: Runs,
     name: Annotated[str, typer.Option(help="The new run's; its folder lies beside the first run's.")],
+    equal: Annotated[bool, typer.Option("--equal", help="Give all runs the same weight.")] = False,
 ) -> None:
-    """Average runs of one ocean, with the weights that suit their validation days best."""
+    """Average runs of one ocean, with the weights that suit their validation days best, or equal ones."""
     from sstcast.pages.text import open_console, print_sheet, weights
     from sstcast.runs import Run
     from sstcast.scores.combine import combine
@@ -179,7 +180,7 @@ def combine(
     if not name or Path(name).name != name:
         raise SSTCastError(f"--name {name}: give a name, not a path")
     first = runs[0] if runs[0].name else runs[0].resolve()
-    run = combine([Run(folder) for folder in runs], first.parent / name)
+    run = combine([Run(folder) for folder in runs], first.parent / name, equal)
     print_sheet(open_console(), weights(run))
 
 

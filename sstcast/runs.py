@@ -31,7 +31,7 @@ import platform
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError
 
@@ -56,6 +56,7 @@ class Parts(Strict):
     """The options of a combination."""
 
     parts: list[Part] = Field(min_length=2)
+    weights: Literal["fitted", "equal"] = "fitted"
 
 
 class Record(Strict):

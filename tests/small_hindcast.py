@@ -60,12 +60,13 @@ def plan(
     *systems: RunConfig,
     seeds: tuple[int, ...] = (),
     out: str = "hindcast",
-    combined: str | None = None,
+    fitted: str | None = None,
+    equal: str | None = None,
     **protocol: int,
 ) -> Plan:
     """Plan two folds of two years each."""
     chosen = {"first": 2005, "last": 2008, "fold": 2, "validation": 1, "every": 3} | protocol
-    return Plan(Hindcast(Path(out)), Protocol(**chosen), list(systems), list(seeds), combined)
+    return Plan(Hindcast(Path(out)), Protocol(**chosen), list(systems), list(seeds), fitted, equal)
 
 
 def systems() -> Plan:

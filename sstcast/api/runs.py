@@ -73,12 +73,13 @@ def train(config: "RunConfig | Path | str") -> "Run":
     return train(config, training_windows(config))[0]
 
 
-def combine(runs: "Sequence[Run | Path | str]", folder: Path | str) -> "Run":
+def combine(runs: "Sequence[Run | Path | str]", folder: Path | str, equal: bool = False) -> "Run":
     """Make the run that forecasts the weighted mean of several, with weights fitted to their validation days.
 
     Args:
         runs: two or more that were trained on the same days of the same ocean.
         folder: of the new run, for instance `runs/both`; its last part is its name.
+        equal: give all runs the same weight.
 
     Returns:
         The run, which `evaluate`, `load` and `forecast` take like any other.
@@ -97,7 +98,7 @@ def combine(runs: "Sequence[Run | Path | str]", folder: Path | str) -> "Run":
     """
     from sstcast.scores.combine import combine
 
-    return combine([_run(run) for run in runs], Path(folder), say=quiet)
+    return combine([_run(run) for run in runs], Path(folder), equal, say=quiet)
 
 
 def evaluate(
@@ -142,6 +143,7 @@ def hindcast(
     every: int = 3,
     seeds: Sequence[int] = (),
     combine: str | None = None,
+    average: str | None = None,
     out: Path | str | None = None,
     jobs: int = 1,
 ) -> dict[str, Any]:
@@ -155,6 +157,7 @@ def hindcast(
         every: days from one initial date to the next.
         seeds: of the ensemble that each system becomes; a single run if there are none.
         combine: a name under which the systems' combination is scored too, its weights fitted fold by fold.
+        average: a name under which their combination with equal weights is.
         out: the hindcast's folder, `runs/hindcast-YEARS` by default.
         jobs: trainings side by side.
 
@@ -178,7 +181,7 @@ def hindcast(
 
     protocol = Protocol.parse(years, fold, validation, every)
     folder = Hindcast(Path(out or f"runs/hindcast-{protocol.first}-{protocol.last}"))
-    plan = Plan(folder, protocol, [as_config(each) for each in configs], list(seeds), combine)
+    plan = Plan(folder, protocol, [as_config(each) for each in configs], list(seeds), combine, average)
     return hindcast(plan, jobs)[0]
 
 

@@ -41,10 +41,10 @@ def train_run(config: RunConfig) -> str:
     return f"{run.folder}: {'trained' if trained else 'is trained'}"
 
 
-def combine_runs(config: RunConfig, parts: list[Path]) -> str:
+def combine_runs(parts: list[Path], config: RunConfig, equal: bool) -> str:
     """Make a fold's combination of runs, unless it is there."""
     said: list[str] = []
-    combine([Run(part) for part in parts], config.folder, said.append)
+    combine([Run(part) for part in parts], config.folder, equal, said.append)
     return said[0]
 
 

@@ -68,9 +68,11 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None, say: Say) -> Scores:
         Task(score_baselines, (one, every, plan.baselines(one))) for data in plan.oceans.values() for one in data
     ]
     run_tasks(tasks, jobs, scheduler, say)
-    combinations = [run for system, run in runs if system.name == plan.combined]
-    parts = [[plan.run(system, fold).folder for system in plan.systems] for fold in folds]
-    tasks = [Task(combine_runs, pair) for pair in zip(combinations, parts, strict=False)]
+    tasks = []
+    for fold in folds:
+        parts = [plan.run(system, fold).folder for system in plan.systems]
+        for combination in plan.combinations:
+            tasks.append(Task(combine_runs, (parts, plan.run(combination, fold), combination.name == plan.equal)))
     run_tasks(tasks, jobs, scheduler, say)
     joined = {s.name: read_recipe(plan.hindcast.forecasts(s.name)) == recipes(plan, s) for s in plan.scored}
     run_tasks([Task(score_run, (run, every, joined[s.name])) for s, run in runs], jobs, scheduler, say)

@@ -69,15 +69,20 @@ class Plan:
     protocol: Protocol
     systems: list[RunConfig]
     seeds: list[int]  # none for single runs
-    combined: str | None = None  # the name of one more system, their combination
+    fitted: str | None = None  # name of one more system: their combination with fitted weights,
+    equal: str | None = None  # and of another, with equal ones
+
+    @property
+    def combinations(self) -> list[RunConfig]:
+        """The combinations of all systems, which are to be scored beside them."""
+        model, first = ModelConfig(name=COMBINATION), self.systems[0]
+        names = [name for name in (self.fitted, self.equal) if name is not None]
+        return [first.model_copy(update={"name": name, "model": model}) for name in names]
 
     @property
     def scored(self) -> list[RunConfig]:
-        """All that forecasts: the systems and, if wanted, their combination."""
-        if self.combined is None:
-            return self.systems
-        update = {"name": self.combined, "model": ModelConfig(name=COMBINATION)}
-        return [*self.systems, self.systems[0].model_copy(update=update)]
+        """All that forecasts: the systems and their combinations."""
+        return [*self.systems, *self.combinations]
 
     def run(self, system: RunConfig, fold: Fold) -> RunConfig:
         """Return the configuration of a system's run, or ensemble, for a fold."""
@@ -128,10 +133,11 @@ class Plan:
                     f"{system.name}: training.devices: a hindcast trains each run on one; set it to 1"
                 )
         self._check_one_ocean(_SHARED)
-        if self.combined is not None:
-            if len(self.systems) < 2 or not re.fullmatch(FOLDER_NAME, self.combined):
+        for combination in self.combinations:
+            if len(self.systems) < 2 or not re.fullmatch(FOLDER_NAME, combination.name):
+                option = "--combine" if combination.name == self.fitted else "--average"
                 raise SSTCastError(
-                    f"--combine {self.combined}: give a name of letters and digits, and two or more systems"
+                    f"{option} {combination.name}: give a name of letters and digits, and two or more systems"
                 )
             self._check_one_ocean(_COMBINED)
         for system in self.systems:

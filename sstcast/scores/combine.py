@@ -20,7 +20,7 @@ from sstcast.models.linear import LinearSystem
 from sstcast.ocean.identity import Record
 from sstcast.ocean.prepared import Prepared
 from sstcast.plain_yaml import save_config
-from sstcast.runs import Run, provenance, write_json
+from sstcast.runs import Parts, Run, provenance, write_json
 from sstcast.scores.comparison import check_same
 from sstcast.scores.verification import Verification, blocks
 from sstcast.training.checkpoint import save_checkpoint
@@ -32,18 +32,19 @@ KEYS = ("region", "protocol", "history", "horizon", "splits.train", "splits.vali
 DIGESTS = {"cube": "days hold other values", "statistics": "climatology and scale are others"}
 
 
-def combine(runs: list[Run], folder: Path, say: Callable[[str], object] = print) -> Run:
+def combine(runs: list[Run], folder: Path, equal: bool = False, say: Callable[[str], object] = print) -> Run:
     """Make the run in `folder` that forecasts the weighted mean of `runs`.
 
     Each lead week has its own weights, none negative, their sum 1, of least mean squared error in degC on the
-    validation days (Granger and Ramanathan 1984, J. Forecast. 3, with both constraints). `say` gets a line: what
-    was made, or that there was nothing to do. Where a part has been trained again, all is made anew.
+    validation days (Granger and Ramanathan 1984, J. Forecast. 3, with both constraints); or all are `equal`, which
+    few validation days often cannot better. `say` gets a line: what was made, or that there was nothing to do.
+    Where a part has been trained again, all is made anew.
 
     Raises SSTCastError if the runs are not two or more that were trained on the same days of the same ocean, one
     of them has no checkpoint or forecasts NaN, or the folder holds something else.
     """
     runs = [Run.open(run.folder) for run in runs]
-    config = _configure(runs, folder)
+    config = _configure(runs, folder, equal)
     with alone(folder):
         if folder.exists() and _is_made(Run(folder), config):
             say(f"{folder}: nothing to do")
@@ -110,12 +111,10 @@ def error_products(predictors: list[Predictor], data: Verification) -> Weights:
 
 def _is_made(run: Run, config: RunConfig) -> bool:
     """Whether `run` is the combination; raise SSTCastError if it is not even one of the same runs."""
-    parts = [{part["run"]: part["checkpoints"] for part in config.model.options["parts"]}]
-    if run.config_file.exists() and (saved := run.config).model.name == COMBINATION:
-        parts.append({str(part.run): part.checkpoints for part in run.parts})
-    if len(parts) < 2 or parts[0].keys() != parts[1].keys():
+    wanted, found = _weighed(config), _weighed(run.config) if run.config_file.exists() else None
+    if found is None or wanted is None or (found[0], found[1].keys()) != (wanted[0], wanted[1].keys()):
         raise SSTCastError(f"{run.folder}: holds something else; choose another name, or delete the folder")
-    if parts[0] != parts[1] or saved.data != config.data:
+    if found != wanted or run.config.data != config.data:
         return False
     try:
         load_combination(run)
@@ -124,13 +123,28 @@ def _is_made(run: Run, config: RunConfig) -> bool:
     return True
 
 
-def _make(runs: list[Run], config: RunConfig, folder: Path) -> None:
+def _weighed(config: RunConfig) -> tuple[str, dict[Path, str]] | None:
+    """Return how a combination weighs its parts, and their digests; None of another run."""
+    if config.model.name != COMBINATION:
+        return None
+    options = validate(Parts, config.model.options, config.name)
+    return options.weights, {part.run: part.checkpoints for part in options.parts}
+
+
+def _fit(runs: list[Run]) -> Weights:
+    """Return the fitted weights `[week, part]`; raise SSTCastError if a run forecasts what is not finite."""
     predictors, data = [before_validation(run) for run in runs], Verification.of(runs[0], "validation")
     products = error_products(predictors, data)
     for run, errors in zip(runs, products.diagonal(axis1=1, axis2=2).T, strict=True):
         if not np.isfinite(errors).all():
             raise SSTCastError(f"{run.folder}: its forecasts of the validation days are not finite; leave it out")
-    weights = torch.from_numpy(np.stack([least_squares(week) for week in products]))
+    return np.stack([least_squares(week) for week in products])
+
+
+def _make(runs: list[Run], config: RunConfig, folder: Path) -> None:
+    weeks, count = lead_weeks(config.data.horizon)[-1] + 1, len(runs)
+    equal = config.model.options["weights"] == "equal"
+    weights = torch.from_numpy(np.full((weeks, count), 1 / count) if equal else _fit(runs))
     with atomic(folder) as temporary:
         made = Run(temporary)
         made.checkpoints.mkdir(parents=True)
@@ -140,7 +154,7 @@ def _make(runs: list[Run], config: RunConfig, folder: Path) -> None:
         save_config(config, made.config_file, {"training"})
 
 
-def _configure(runs: list[Run], folder: Path) -> RunConfig:
+def _configure(runs: list[Run], folder: Path, equal: bool) -> RunConfig:
     """Return the configuration of a combination; raise SSTCastError if the runs do not go together."""
     first, places = runs[0], [run.folder.resolve() for run in runs]
     if len(runs) < 2:
@@ -165,6 +179,7 @@ def _configure(runs: list[Run], folder: Path) -> RunConfig:
             "data": first.config.data,
             "model": {
                 "name": COMBINATION,
+                "weights": "equal" if equal else "fitted",
                 "parts": [{"run": os.path.relpath(run.folder, folder), "checkpoints": run.digest} for run in runs],
             },
         },

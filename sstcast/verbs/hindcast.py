@@ -19,6 +19,7 @@ def hindcast(
     combine: Annotated[
         str | None, typer.Option(help="Score the systems' weighted mean too, under this name.", metavar="NAME")
     ] = None,
+    average: Annotated[str | None, typer.Option(help="The same with equal weights.", metavar="NAME")] = None,
     out: Annotated[Path | None, typer.Option(help="Its folder; by default runs/hindcast-YEARS.")] = None,
     set_: Set = None,
     jobs: Annotated[int, typer.Option(min=1, max=1000, help="Runs trained side by side.")] = 1,
@@ -38,7 +39,7 @@ def hindcast(
     protocol = Protocol.parse(years, fold, validation, every)
     folder = Hindcast(out or Path("runs") / f"hindcast-{protocol.first}-{protocol.last}")
     systems = [load_config(config, set_) for config in configs]
-    plan = Plan(folder, protocol, systems, parse_seeds(seeds) if seeds is not None else [], combine)
+    plan = Plan(folder, protocol, systems, parse_seeds(seeds) if seeds is not None else [], combine, average)
     try:
         metrics, new = hindcast(plan, jobs, scheduler)
     except Interrupted as stop:

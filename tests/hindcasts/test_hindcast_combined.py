@@ -41,7 +41,7 @@ def combined(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
     """A hindcast of a linear system, a network and their combination."""
     monkeypatch.chdir(folder)
     ridge = system("wide", "multiscale-ridge", options={})
-    planned = plan(ridge, system("small"), combined="both")
+    planned = plan(ridge, system("small"), fitted="both", equal="mean")
     hindcast(planned, say=quiet)
     return planned
 
@@ -67,6 +67,8 @@ def test_the_forecast_is_the_weighted_mean_of_each_fold(combined: Plan) -> None:
         by_lead = xr.DataArray(weights[np.arange(8) // 7], dims=("lead", "part"))
         mean = sum(part.sel(years) * by_lead[:, i] for i, part in enumerate(parts))
         np.testing.assert_allclose(both.sel(years), mean, atol=0.011)  # stored in hundredths of a degree
+    mean = xr.open_zarr(combined.hindcast.forecasts("mean"))["sst"]
+    np.testing.assert_allclose(mean, sum(parts) / 2, atol=0.011)
     assert scores["systems"]["both"]["model"] == "combination"
     assert not scores["systems"]["both"]["linear"]
     assert not hindcast(combined, say=quiet)[1]
@@ -110,5 +112,5 @@ def test_what_cannot_be_combined(
     monkeypatch.chdir(folder)
     systems = [system("one")] + ([] if other is None else [system("two", **other)])
     with pytest.raises(SSTCastError, match=words):
-        hindcast(plan(*systems, combined=name, out="refused"), say=quiet)
+        hindcast(plan(*systems, fitted=name, out="refused"), say=quiet)
     assert not Path("refused").exists()

@@ -271,3 +271,18 @@ def test_the_command_line(
         assert (code, err.count("\n")) == (2, 1)
         assert "--name" in err
     assert says(*folders)[0] == 2
+
+
+def test_equal_weights(runs: list[Run]) -> None:
+    folder, lines = runs[0].folder.parent / "mean", []
+    made = combine(runs, folder, equal=True, say=lines.append)
+    np.testing.assert_allclose(load_combination(made), np.full((2, 3), 1 / 3))
+    data = Verification.of(made)
+    past = data.histories(slice(0, 3))
+    parts = [TrainedRun(run).predict(past).mean("member") for run in runs]
+    np.testing.assert_allclose(predictor_of(made).predict(past)[0], sum(parts) / 3, atol=1e-5)
+    combine(runs[::-1], folder, equal=True, say=lines.append)
+    assert lines == [f"{folder}: written", f"{folder}: nothing to do"]
+    with pytest.raises(SSTCastError, match=r"mean: holds something else; choose another name"):
+        combine(runs, folder, say=quiet)
+    shutil.rmtree(folder)
