@@ -155,7 +155,7 @@ def hindcast(
         fold: years that one training is tested on.
         validation: years before them that select the weights.
         every: days from one initial date to the next.
-        seeds: of the ensemble that each system becomes; a single run if there are none.
+        seeds: of the ensemble that each network becomes; a single run if there are none.
         combine: a name under which the systems' combination is scored too, its weights fitted fold by fold.
         average: a name under which their combination with equal weights is.
         out: the hindcast's folder, `runs/hindcast-YEARS` by default.

@@ -16,7 +16,6 @@ from sstcast.models import LINEAR
 from sstcast.ocean.cluster import cluster
 from sstcast.ocean.prepare import prepare
 from sstcast.scores.saved import read_sealed, write_metrics
-from sstcast.training.train import ensemble
 
 
 def hindcast(plan: Plan, jobs: int = 1, scheduler: str | None = None, say: Say = print) -> tuple[Scores, bool]:
@@ -62,8 +61,7 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None, say: Say) -> Scores:
         for one in needed:
             prepare(one, lambda line: None if line.endswith("nothing to do") else say(line))
     trained = [plan.run(system, fold) for system in plan.systems for fold in folds]
-    members = [each for run in trained for each in (ensemble(run, plan.seeds) if plan.seeds else [run])]
-    tasks = [Task(train_run, (member,)) for member in members]
+    tasks = [Task(train_run, (member,)) for run in trained for member in plan.members(run)]
     tasks += [
         Task(score_baselines, (one, every, plan.baselines(one))) for data in plan.oceans.values() for one in data
     ]

@@ -13,9 +13,11 @@ from sstcast.config import COMBINATION, FOLDER_NAME, DataConfig, ModelConfig, Ru
 from sstcast.errors import SSTCastError
 from sstcast.hindcasts.folds import Fold, Protocol
 from sstcast.hindcasts.scores import Lengths
+from sstcast.models import LINEAR
 from sstcast.ocean.prepare import days_of_source
 from sstcast.ocean.reading import source_path
 from sstcast.runs import Run
+from sstcast.training.train import ensemble
 
 LAYOUT = 1  # of all that is written below
 RESERVED = ("baselines", "maps")
@@ -83,6 +85,10 @@ class Plan:
     def scored(self) -> list[RunConfig]:
         """All that forecasts: the systems and their combinations."""
         return [*self.systems, *self.combinations]
+
+    def members(self, run: RunConfig) -> list[RunConfig]:
+        """Return what is trained for a run: itself, or an ensemble of it. A seed changes no linear system."""
+        return ensemble(run, self.seeds) if self.seeds and run.model.name not in LINEAR else [run]
 
     def run(self, system: RunConfig, fold: Fold) -> RunConfig:
         """Return the configuration of a system's run, or ensemble, for a fold."""
@@ -156,7 +162,7 @@ class Plan:
                 f"{needed}; choose longer folds"
             )
         held = {member.folder.name for member in run.members if member.folder != run.folder}
-        wanted = {f"seed-{seed}" for seed in self.seeds}
+        wanted = {f"seed-{seed}" for seed in self.seeds if config.model.name not in LINEAR}
         if not held <= wanted or (wanted and run.best.exists()):
             what = ", ".join(sorted(held - wanted)) or "a single run"
             raise SSTCastError(f"{run.folder}: holds {what}; give the --seeds it was begun with, or another --out")

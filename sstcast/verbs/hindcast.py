@@ -15,7 +15,7 @@ def hindcast(
     fold: Annotated[int, typer.Option(min=1, help="Years that one training is tested on.")] = 4,
     validation: Annotated[int, typer.Option(min=1, help="Years before them that select the weights.")] = 2,
     every: Annotated[int, typer.Option(min=1, max=366, help="Days from one initial date to the next.")] = 3,
-    seeds: Annotated[str | None, typer.Option(help="Make each system an ensemble, for instance 0..2.")] = None,
+    seeds: Annotated[str | None, typer.Option(help="Make each network an ensemble, for instance 0..2.")] = None,
     combine: Annotated[
         str | None, typer.Option(help="Score the systems' weighted mean too, under this name.", metavar="NAME")
     ] = None,

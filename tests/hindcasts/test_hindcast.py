@@ -136,9 +136,11 @@ def test_maps_are_of_cells_and_their_significance(inside: Path) -> None:
 def test_an_ensemble_is_scored_as_its_mean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_ocean(tmp_path)
     monkeypatch.chdir(tmp_path)
-    ours = plan(system("one", training={"epochs": 1}), seeds=(0, 1), every=6)
+    ridge = system("ridge", "ridge", options={})
+    ours = plan(system("one", training={"epochs": 1}), ridge, seeds=(0, 1), every=6)
     found, _ = hindcast(ours, say=quiet)
     assert found["systems"]["one"]["members"] == 2
+    assert found["systems"]["ridge"]["members"] == 1  # a seed changes nothing in it
     made = xr.open_zarr("hindcast/one/hindcast.zarr")
     assert float(made["sst_spread"].isel(lead=0).max()) > 0
     errors = squares(made["sst"].values, made["valid_time"].values)
