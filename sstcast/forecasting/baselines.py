@@ -7,7 +7,7 @@ from sstcast.config import DataConfig
 from sstcast.forecasting.predictor import Models, Predictor
 from sstcast.models import build_forecaster
 from sstcast.models.linear import LinearSystem
-from sstcast.ocean.windows import cut_windows
+from sstcast.ocean.whole import WholeRegion
 from sstcast.training.fitting import fit
 
 # What tables call them -> `model.name`.
@@ -23,7 +23,7 @@ STRONGEST = "multiscale ridge"  # of these; skill is told against it
 
 def fit_baselines(data: DataConfig, anomalies: xr.Dataset) -> dict[str, Predictor]:
     """Return the baselines by name, fitted to a run's prepared anomalies."""
-    train, validation = (cut_windows(anomalies, data, split, as_one=True) for split in ("train", "validation"))
+    train, validation = (WholeRegion.of(anomalies, data, split) for split in ("train", "validation"))
     baselines: dict[str, Predictor] = {}
     for name, model_name in BASELINES.items():
         model = build_forecaster(model_name, history=data.history, horizon=data.horizon, shape=train.shape)

@@ -19,7 +19,8 @@ from sstcast.models import LINEAR, build_forecaster
 from sstcast.models.base import ForecastModel
 from sstcast.models.linear import LinearSystem
 from sstcast.ocean.anomalies import on_days
-from sstcast.ocean.windows import Windows, whole, windows_of
+from sstcast.ocean.whole import whole
+from sstcast.ocean.windows import Windows, windows_of
 from sstcast.region import Region
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint, load_weights

@@ -200,9 +200,15 @@ class Moments:
 
 def eofs(samples: Samples, count: int) -> Tensor:
     """Return the leading EOFs `[count, N]` of the last days of history, orthonormal, 0 on land."""
-    days = torch.cat([sample.history[..., -1] for sample in samples(EOF_STRIDE)])
-    thinned = days[:: max(1, days.numel() // LARGEST_FIELD)]
+    kept: list[Tensor] = []
+    step = 1
+    for number, day in enumerate(day for sample in samples(EOF_STRIDE) for day in sample.history[..., -1]):
+        if number % step == 0:
+            kept.append(day.clone())  # a view would keep its whole batch
+        if len(kept) * day.numel() > LARGEST_FIELD:
+            kept, step = kept[::2], 2 * step
+    thinned = torch.stack(kept)
     components = PCA(min(count, *thinned.shape), svd_solver="randomized", random_state=0).fit(thinned).components_
-    patterns = torch.zeros(count, days.shape[1])
+    patterns = torch.zeros(count, thinned.shape[1])
     patterns[: len(components)] = torch.from_numpy(components)
     return patterns * thinned.any(0)  # on land they are not quite 0

@@ -183,28 +183,21 @@ class SeveralWindows:
 AnyWindows = Windows | SeveralWindows
 
 
-def whole(region: Region, field: xr.Dataset) -> Region:
-    """Return a region as one tile of all cells `lat`, `lon` of `field`."""
-    return region.model_copy(
-        update={"tile": (field.sizes["lat"], field.sizes["lon"]), "skip": (), "land_tiles": "keep"}
-    )
-
-
-def cut_windows(anomalies: xr.Dataset, data: DataConfig, split: str, as_one: bool = False) -> Windows:
-    """Cut the windows of `split` (`train`, `validation` or `test`) out of the prepared anomalies.
-
-    Those of the region's tiles, or of the whole region `as_one` tile.
+def cut_windows(anomalies: xr.Dataset, data: DataConfig, split: str) -> Windows:
+    """Cut the windows of the region's tiles in `split` (`train`, `validation` or `test`) out of the anomalies.
 
     Raises SSTCastError if the split is too short for even one.
     """
+    return windows_of(days_in(anomalies, data, split), data.box, data.history, data.horizon)
+
+
+def days_in(anomalies: xr.Dataset, data: DataConfig, split: str) -> xr.Dataset:
+    """Return the days of a split; raise SSTCastError if they are too few for a window."""
     first, last = getattr(data.splits, split)
-    split_days = anomalies.sel(time=slice(str(first), str(last)))
-    region = whole(data.box, anomalies) if as_one else data.box
-    windows = windows_of(split_days, region, data.history, data.horizon)
-    if windows.starts < 1:
-        days, needed = len(windows.values), data.history + data.horizon + 1
+    found, needed = anomalies.sel(time=slice(str(first), str(last))), data.history + data.horizon + 1
+    if (days := found.sizes["time"]) < needed:
         raise SSTCastError(f"data.splits.{split}: {days} days; a window needs {needed}: lengthen it")
-    return windows
+    return found
 
 
 def windows_of(anomalies: xr.Dataset, region: Region, history: int, horizon: int = 0) -> Windows:

@@ -1,36 +1,37 @@
 """Fitting a linear system to the windows of a run: no steps, no epochs."""
 
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from sstcast.models.linear import LinearSystem, Samples
-from sstcast.ocean.windows import AnyWindows, Batch, SeveralWindows
+from sstcast.ocean.whole import WholeRegion
+from sstcast.ocean.windows import AnyWindows, Batch, SeveralWindows, Windows
 
+Fitted = AnyWindows | WholeRegion
 VALUES_AT_ONCE = 2**20  # of a batch's history: more leave the cache
 
 
-def samples(windows: AnyWindows) -> Samples:
+def samples(windows: Fitted) -> Samples:
     """Return a function that, given n, yields the windows of every n-th day, all tiles, in batches."""
-    if isinstance(windows, SeveralWindows):
-        each = [samples(ocean) for ocean in windows.oceans]
-        return lambda stride: chain.from_iterable(of(stride) for of in each)
+
+    def blocks(stride: int) -> Iterable[Windows]:
+        if isinstance(windows, WholeRegion):
+            return windows.blocks(stride)
+        oceans = windows.oceans if isinstance(windows, SeveralWindows) else [windows]
+        return (replace(ocean, every=stride) for ocean in oceans)
 
     def every(stride: int) -> Iterator[Batch]:
-        tiles, nodes = windows.values.shape[1:]
-        first = torch.arange(0, windows.starts, stride) * tiles
-        index = (first[:, None] + torch.arange(tiles)).flatten()
-        for part in index.split(max(1, VALUES_AT_ONCE // (nodes * windows.history))):
-            yield windows.batch(part)
+        for block in blocks(stride):
+            at_once = max(1, VALUES_AT_ONCE // (block.values.shape[-1] * block.history))
+            yield from map(block.batch, torch.arange(len(block)).split(at_once))
 
     return every
 
 
 @torch.no_grad()
-def fit(
-    model: LinearSystem, train: AnyWindows, validation: AnyWindows | None, refit: bool = True
-) -> dict[str, Any]:
+def fit(model: LinearSystem, train: Fitted, validation: Fitted | None, refit: bool = True) -> dict[str, Any]:
     """Fit a system; return what was chosen on validation, by name (see `LinearSystem.fit`)."""
     return model.fit(samples(train), samples(validation) if validation is not None else None, refit)

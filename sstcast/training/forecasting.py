@@ -1,5 +1,8 @@
 """The task of forecasting a region's windows."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
@@ -21,7 +24,7 @@ class ForecastTask:
 
     lower_is_better = True
 
-    def __init__(self, windows: dict[str, AnyWindows], options: TrainingConfig, fabric: Fabric) -> None:
+    def __init__(self, windows: Mapping[str, Any], options: TrainingConfig, fabric: Fabric) -> None:
         self.fabric, self.batch_size = fabric, options.batch_size
         self.train, self.validation = (place(windows[name], fabric.device) for name in ("train", "validation"))
         self.drawn = min(options.windows_per_epoch or len(self.train), len(self.train))

@@ -1,8 +1,10 @@
 """The verb `train`: fit a forecaster to the windows of a prepared ocean."""
 
 import sys
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -14,17 +16,18 @@ from sstcast.models.base import ForecastModel
 from sstcast.models.linear import LinearSystem
 from sstcast.ocean.identity import Record
 from sstcast.ocean.prepared import Prepared, check_source
-from sstcast.ocean.windows import AnyWindows, SeveralWindows, Windows, cut_windows
+from sstcast.ocean.whole import WholeRegion
+from sstcast.ocean.windows import SeveralWindows, cut_windows
 from sstcast.runs import Run
 from sstcast.training.checkpoint import save_checkpoint, step_checkpoints
 from sstcast.training.devices import choose_device, start
 from sstcast.training.engine import Trainer
-from sstcast.training.fitting import fit
+from sstcast.training.fitting import Fitted, fit
 from sstcast.training.forecasting import ForecastTask
 from sstcast.validation import parse_seeds
 
 
-def train(config: RunConfig, windows: dict[str, AnyWindows]) -> tuple[Run, bool]:
+def train(config: RunConfig, windows: Mapping[str, Fitted]) -> tuple[Run, bool]:
     """Fit `config.model` to `windows["train"]`, selecting by the error on `windows["validation"]`.
 
     A linear system is solved for: what it chooses, it chooses on validation, and is then fitted to both. What a
@@ -144,7 +147,7 @@ def ensemble(config: RunConfig, seeds: list[int]) -> list[RunConfig]:
     return members
 
 
-def training_windows(config: RunConfig) -> dict[str, AnyWindows]:
+def training_windows(config: RunConfig) -> dict[str, Fitted]:
     """Return the windows that a run learns from and is selected by, of all its oceans.
 
     Raises SSTCastError if `prepare` has not made them, a source has changed since, or tiles are of several shapes.
@@ -154,12 +157,12 @@ def training_windows(config: RunConfig) -> dict[str, AnyWindows]:
         raise SSTCastError(
             f"data: model {config.model.name} is fitted to one ocean; name one, or choose a network"
         )
-    found: dict[str, list[Windows]] = {"train": [], "validation": []}
+    found: dict[str, list[Any]] = {"train": [], "validation": []}
     for data in config.oceans:
         check_source(data)
         _, anomalies = Prepared.of(data).open()
         for split, windows in found.items():
-            windows.append(cut_windows(anomalies, data, split, as_one))
+            windows.append((WholeRegion.of if as_one else cut_windows)(anomalies, data, split))
     shapes = {" x ".join(map(str, windows.shape)) for windows in found["train"]}
     if len(shapes) > 1:
         raise SSTCastError(f"data.region: tiles of {' and '.join(sorted(shapes))}; give all oceans one `tile`")
@@ -168,7 +171,7 @@ def training_windows(config: RunConfig) -> dict[str, AnyWindows]:
     }
 
 
-def forecaster(config: RunConfig, windows: AnyWindows) -> ForecastModel:
+def forecaster(config: RunConfig, windows: Fitted) -> ForecastModel:
     """Build the configured forecaster for tiles like those of `windows`."""
     return build_forecaster(
         config.model.name,

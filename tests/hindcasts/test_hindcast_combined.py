@@ -18,7 +18,7 @@ from sstcast.hindcasts.plan import Plan
 from sstcast.models import build_forecaster
 from sstcast.models.linear import MultiscaleRidge
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.windows import cut_windows
+from sstcast.ocean.whole import WholeRegion
 from sstcast.runs import Run
 from sstcast.scores.verification import Verification
 from sstcast.training.devices import choose_device
@@ -49,7 +49,7 @@ def combined(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
 def unseen(data: DataConfig) -> Predictor:
     """A multiscale ridge that has seen the training days alone, with the penalties that validation chooses."""
     anomalies = Prepared.of(data).open()[1]
-    train, validation = (cut_windows(anomalies, data, split, as_one=True) for split in ("train", "validation"))
+    train, validation = (WholeRegion.of(anomalies, data, split) for split in ("train", "validation"))
     model = build_forecaster("multiscale-ridge", history=data.history, horizon=data.horizon, shape=train.shape)
     assert isinstance(model, MultiscaleRidge)
     fit(model, train, validation, refit=False)

@@ -13,7 +13,7 @@ from sstcast.models import build_forecaster
 from sstcast.models.linear import LinearSystem, Ridge
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.windows import cut_windows
+from sstcast.ocean.whole import WholeRegion
 from sstcast.scores.verification import Verification
 from sstcast.training.fitting import fit
 from sstcast.training.train import train, training_windows
@@ -71,7 +71,7 @@ def test_a_linear_run_forecasts_like_its_model(config: RunConfig, name: str) -> 
     model = build_forecaster(name, history=10, horizon=8, shape=windows["train"].shape)
     assert isinstance(model, LinearSystem)
     fit(model, windows["train"], windows["validation"])
-    test = cut_windows(Prepared.of(config.data).open()[1], config.data, "test", as_one=True)
+    test = next(WholeRegion.of(Prepared.of(config.data).open()[1], config.data, "test").blocks(1))
     with torch.no_grad():
         batch = test.batch(torch.tensor([5]))
         expected = model(batch.history, batch.graph)[0].T.reshape(8, *test.shape)
