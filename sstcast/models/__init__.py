@@ -119,7 +119,7 @@ def build_forecaster(
         model: ForecastModel = Forecaster(_build(cls, name, checked), history, horizon, **forecaster)
     else:
         model = build_model(name, **options, **_asked_for(sizes, cls))
-    model.base = base
+    model.stand_on(base)
     if base == "linear":
         model.linear = MultiscaleRidge(history, horizon)
     return model

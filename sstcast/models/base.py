@@ -76,6 +76,10 @@ class ForecastModel(Model):
         """Return what is added to the base."""
         raise NotImplementedError
 
+    def stand_on(self, base: Base) -> None:
+        """Forecast the change from another base; raise SSTCastError if this model cannot."""
+        self.base = base
+
 
 class Forecaster(ForecastModel):
     """History encoder -> backbone -> MLP head, which forecasts the change from the base.

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import Graph
-from sstcast.models.base import ForecastModel
+from sstcast.models.base import Base, ForecastModel
 
 
 class TFNet(ForecastModel):
@@ -45,13 +45,7 @@ class TFNet(ForecastModel):
         self.net = FlowNet(history - filter_days + 1, horizon // self.passes, width)
 
     def change(self, history: Tensor, graph: Graph) -> Tensor:
-        """Return the change.
-
-        Raises SSTCastError if the graph is not the size of a tile, or if a `rollout`, whose days become input,
-        stands on anything.
-        """
-        if self.passes > 1 and self.base != "none":
-            raise SSTCastError(f"model.base: tfnet's rollout forecasts no change from {self.base}; choose none")
+        """Return the change; raise SSTCastError if the graph is not the size of a tile."""
         nodes, mask = graph.dense(history)
         if nodes.shape[1] != self.rows * self.cols:
             raise SSTCastError(
@@ -64,6 +58,12 @@ class TFNet(ForecastModel):
             forecast.append(self._step(days))
             days = torch.cat([days[:, 1:], forecast[-1][:, :1].masked_fill(land, 0)], dim=1)
         return graph.sparse(torch.cat(forecast, dim=1).flatten(2).transpose(1, 2))
+
+    def stand_on(self, base: Base) -> None:
+        """Forecast the change from another base; raise SSTCastError for a rollout, whose days become input."""
+        if self.passes > 1 and base != "none":
+            raise SSTCastError(f"model.base: tfnet's rollout forecasts no change from {base}; choose none")
+        super().stand_on(base)
 
     def _step(self, days: Tensor) -> Tensor:
         """Map `[B, history, rows, cols]` to `[B, days of one pass, rows, cols]`."""

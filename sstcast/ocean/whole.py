@@ -37,11 +37,8 @@ class WholeRegion:
 
     def blocks(self, stride: int) -> Iterator[Windows]:
         """Yield the windows of every `stride`-th day, consecutive blocks of days in memory at a time."""
-        days, nodes, length = (
-            self.anomalies.sizes["time"],
-            self.shape[0] * self.shape[1],
-            self.history + self.horizon,
-        )
+        days, nodes = self.anomalies.sizes["time"], self.shape[0] * self.shape[1]
+        length = self.history + self.horizon
         if days * nodes <= KEPT:
             yield replace(self._all, every=stride)
             return

@@ -8,6 +8,7 @@ import torch
 from scored_runs import configure
 
 from sstcast.config import RunConfig
+from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import TrainedRun
 from sstcast.models import build_forecaster
 from sstcast.models.linear import LinearSystem, Ridge
@@ -83,3 +84,12 @@ def test_a_linear_run_forecasts_like_its_model(config: RunConfig, name: str) -> 
 def test_only_known_bases(config: RunConfig) -> None:
     with pytest.raises(Exception, match=r"model\.base: 'liner' is none of .*did you mean 'linear'"):
         build_forecaster("mpnn", history=10, horizon=8, shape=(4, 4), base="liner")
+
+
+def test_a_rollout_stands_on_nothing() -> None:
+    size = {"history": 10, "horizon": 8, "shape": (8, 6), "width": 4}
+    build_forecaster("tfnet", **size, decoding="rollout")
+    build_forecaster("tfnet", **size, decoding="rollout", base="none")
+    for base in ("linear", "persistence"):
+        with pytest.raises(SSTCastError, match=rf"model\.base: tfnet's rollout forecasts no change from {base}"):
+            build_forecaster("tfnet", **size, decoding="rollout", base=base)
