@@ -220,12 +220,20 @@ def map_(
     projection: Annotated[str, typer.Option(help="A cartopy projection, for instance Robinson.")] = "PlateCarree",
     region: Annotated[str | None, typer.Option(help="A part: a name in regions.yaml or W,E,S,N.")] = None,
 ) -> None:
-    """Draw where the errors are, and one forecast beside what came true."""
+    """Draw where the errors are, and one forecast beside what came true; of a hindcast, the skill of systems."""
+    from sstcast.hindcasts.plan import Hindcast
     from sstcast.pages.atlas import draw_run
+    from sstcast.pages.hindcast_figures import draw_hindcast
     from sstcast.runs import Run
 
-    for run in [Run.open(folder) for folder in runs]:
+    hindcasts = [folder for folder in runs if Hindcast(folder).metrics.exists()]
+    for run in [Run.open(folder) for folder in runs if folder not in hindcasts]:
         draw_run(run, projection, region)
+    for folder in hindcasts:
+        if region is None:
+            draw_hindcast(Hindcast(folder), projection)
+        else:
+            raise SSTCastError(f"--region {region}: {folder} is a hindcast, mapped as a whole; leave it out")
 
 
 @app.command()

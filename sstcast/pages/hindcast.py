@@ -1,35 +1,26 @@
-"""A hindcast in the terminal and on a page: tables, the ratio by lead, maps of skill."""
+"""A hindcast in the terminal and on a page."""
 
 import datetime as dt
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-import xarray as xr
-from matplotlib.figure import Figure
 
 from sstcast import __version__
 from sstcast.errors import SSTCastError, printable
 from sstcast.files import alone, below
 from sstcast.hindcasts.hindcast import open_hindcast
 from sstcast.hindcasts.plan import LAYOUT, Hindcast
+from sstcast.pages.hindcast_figures import HIGHEST, Skill, draw_ratios, skills
 from sstcast.pages.images import png_uri, svg_uri
-from sstcast.pages.maps import PHONE, draw_weeks
+from sstcast.pages.maps import PHONE, SLIDE
 from sstcast.pages.report import HEAD, Image, Section, facts
 from sstcast.pages.templates import write_page
 from sstcast.pages.text import Sheet, open_console, p_value, print_sheet, week_ends
 from sstcast.scores.comparison import SEASONS
-from sstcast.scores.metrics import skill
 from sstcast.scores.saved import SEAL
-from sstcast.scores.significance import FDR
-from sstcast.stores import open_netcdf
 
 Scores = dict[str, Any]
 
-ACROSS, PANEL = 3, (2.6, 2.0)  # panels of a row, and inches of each
-HIGHEST = 1.2  # ratio that panels show: those worth telling apart are near 1
 NOTE = "* the 95 % interval of the ratio excludes 1"
 
 
@@ -109,7 +100,7 @@ def write_hindcast_report(hindcast: Hindcast) -> tuple[Path, bool]:
         sections = [
             Section("scores", "Scores", tables=sheets(metrics)),
             Section("lead", "Ratio by lead", charts=[Image(svg_uri(figure), alt, _about(metrics))]),
-            Section("maps", "Maps of skill", maps=list(_maps(hindcast, metrics))),
+            Section("maps", "Maps of skill", maps=[_image(skill) for skill in skills(hindcast, metrics)]),
             Section("protocol", "Protocol", tables=[facts("How it was made", _protocol(metrics))]),
         ]
         write_page(
@@ -127,74 +118,8 @@ def write_hindcast_report(hindcast: Hindcast) -> tuple[Path, bool]:
     return hindcast.report, True
 
 
-def draw_ratios(metrics: Scores) -> tuple[Figure, str]:
-    """Draw each system's ratio to the best linear one by lead, a panel a system; return it in words, too."""
-    systems = {name: of for name, of in metrics["systems"].items() if name != metrics["reference"]}
-    rows = -(-len(systems) // ACROSS)
-    columns = min(ACROSS, len(systems))
-    figure = Figure((PANEL[0] * columns + 0.5, PANEL[1] * rows + 0.5), dpi=150, layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
-    words, known = [], []
-    for ax, (name, of) in zip(axes.flat, systems.items(), strict=False):
-        ratio, ends = np.array(of["by_lead"]["ratio"], float), np.array(of["by_lead"]["interval"], float)
-        leads = np.arange(1, len(ratio) + 1)
-        (line,) = ax.plot(leads, ratio, color="#0072B2", marker="." if len(ratio) < 4 else None)
-        ax.fill_between(leads, *ends.T, color=line.get_color(), alpha=0.2, linewidth=0)
-        ax.axhline(1, color="0.2", linewidth=0.8)
-        ax.set_title(name, fontsize="medium")
-        ax.grid(color="0.88", linewidth=0.8)
-        ax.spines[["top", "right"]].set_visible(False)
-        known.append(np.concatenate([ratio, ends.ravel()]))
-        words.append(f"{name} {ratio[0]:.3f} on day 1, {ratio[-1]:.3f} on day {len(ratio)}")
-    for position, ax in enumerate(axes.flat):
-        if position >= len(systems):
-            ax.remove()
-        elif position + columns >= len(systems):  # the last of its column
-            ax.tick_params(labelbottom=True)
-    values = np.concatenate([*known, [1.0]])
-    values = values[np.isfinite(values)]
-    low, high = float(values.min()), min(float(values.max()), HIGHEST)
-    axes.flat[0].set_ylim(low - 0.05 * (high - low) - 1e-3, high + 0.05 * (high - low) + 1e-3)
-    axes.flat[0].set_xticks(week_ends(len(next(iter(systems.values()))["by_lead"]["ratio"])))
-    figure.supxlabel("Lead (days)", fontsize="medium")
-    figure.supylabel(f"MSE / MSE of {metrics['reference']}", fontsize="medium")
-    return figure, f"MSE over that of {metrics['reference']} by lead: {'; '.join(words)}."
-
-
-def _maps(hindcast: Hindcast, metrics: Scores) -> Iterator[Image]:
-    """Draw the skill of each system that is no baseline against the best linear one."""
-    base = metrics["reference"]
-    with open_netcdf(hindcast.tables, "run the same `sstcast hindcast` again") as opened:
-        tables = opened[["mse_by_cell", "p_fdr"]].load()
-    label = f"1 − MSE / MSE of {base} (above 0: better)"
-    told = f"not significant (false discoveries ≤ {FDR:.0%})"
-    for name, of in metrics["systems"].items():
-        if of["model"] is None or name == base:
-            continue
-        cells = tables.sel(system=name, drop=True)
-        saved = skill(cells["mse_by_cell"], tables["mse_by_cell"].sel(system=base, drop=True))
-        options: dict[str, Any] = {
-            "label": label,
-            "kind": "skill",
-            "hatched": cells["p_fdr"] > FDR,
-            "hatch_label": told,
-            "title": f"Skill of {name} over {base}",
-            "credit": f"Data: {metrics['source']}. Land: Natural Earth.",
-        }
-        shown = enumerate(zip(of["better"], of["worse"], strict=True), 1)
-        counts = ", ".join(f"{b:.0%} and {w:.0%} in week {week}" for week, (b, w) in shown if b is not None)
-        caption = (
-            f"{name}: skill over {base} by lead week. Hatched: not significant by a Diebold-Mariano test with "
-            f"false discoveries held at {FDR:.0%}. Cells where it is significantly better and worse: {counts}."
-        )
-        alt = f"Maps of {label} for {name}: {_medians(saved)}."
-        wide, narrow = draw_weeks(saved, **options), draw_weeks(saved, **options, room=PHONE)
-        yield Image(png_uri(wide), alt, caption, png_uri(narrow))
-
-
-def _medians(field: xr.DataArray) -> str:
-    medians = field.median(("lat", "lon"))
-    return "; ".join(f"week {week} median {float(medians.sel(week=week)):.3f}" for week in field["week"].values)
+def _image(skill: Skill) -> Image:
+    return Image(png_uri(skill.draw(SLIDE)), skill.alt, skill.caption, png_uri(skill.draw(PHONE)))
 
 
 def _summary(metrics: Scores) -> str:

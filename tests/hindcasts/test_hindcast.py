@@ -133,6 +133,25 @@ def test_maps_are_of_cells_and_their_significance(inside: Path) -> None:
     assert found["systems"]["two"]["worse"][0] == pytest.approx(float((told & ~less).sum()) / ocean, abs=1e-6)
 
 
+def test_maps_are_files_drawn_once(
+    inside: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["sstcast", "map", "hindcast"])
+    for said in ("hindcast/maps/skill-", "hindcast/maps: nothing to do"):
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        assert not end.value.code
+        assert said in capsys.readouterr().out
+    drawn = {file.name for file in Path("hindcast/maps").iterdir()}
+    reference = metrics()["reference"]
+    assert drawn == {"ratio-by-lead.png"} | {f"skill-{name}.png" for name in ("one", "two") if name != reference}
+    monkeypatch.setattr(sys, "argv", ["sstcast", "map", "hindcast", "--region", "170,171,-12,-10"])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 2
+    assert "--region 170,171,-12,-10: hindcast is a hindcast" in capsys.readouterr().err
+
+
 def test_an_ensemble_is_scored_as_its_mean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_ocean(tmp_path)
     monkeypatch.chdir(tmp_path)
