@@ -64,13 +64,13 @@ def replace(file: h5py.File, name: str) -> None:
 
 FORGERIES: dict[str, tuple[Callable[[h5py.File], object], str]] = {
     "zero": (lambda f: set_sst(f, np.zeros((720, 1440))), "its land is not"),
-    "zero at sea": (lambda f: set_sst(f, np.where(f["sst"][0, 0] == -999, -999, 0)), "degC from the climate"),
+    "zero at sea": (lambda f: set_sst(f, np.where(f["sst"][0, 0] == -999, -999, 0)), "degC from the climatology"),
     "rolled by a column": (lambda f: set_sst(f, np.roll(f["sst"][0, 0], 1, 1)), "its land is not"),
     "rolled by half": (lambda f: set_sst(f, np.roll(f["sst"][0, 0], 720, 1)), "its land is not"),
     "upside down": (lambda f: set_sst(f, f["sst"][0, 0][::-1]), "its land is not"),
     "anom's values": (lambda f: rename(f, "anom"), "degC"),
     "ice's values": (lambda f: rename(f, "ice"), "its land is not"),
-    "err's values": (lambda f: rename(f, "err"), "degC from the climate"),
+    "err's values": (lambda f: rename(f, "err"), "degC from the climatology"),
     "anom": (lambda f: replace(f, "anom"), "the long_name of sst is .*anomalies'"),
     "ice": (lambda f: replace(f, "ice"), "the long_name of sst is .*ice concentration'"),
     "scale": (lambda f: f["sst"].attrs.modify("scale_factor", np.float32(0.012)), "not packed in hundredths"),
