@@ -1,4 +1,4 @@
-"""Fitting a linear system to the windows of a run: no steps, no epochs."""
+"""Fits a linear system to the windows of a run, without steps or epochs."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,11 +8,11 @@ import torch
 from sstcast.models.linear import LinearSystem, Samples
 from sstcast.ocean.windows import Batch, Windows
 
-VALUES_AT_ONCE = 2**20  # of a batch's history: more leave the cache
+VALUES_AT_ONCE = 2**20  # in a batch's history: more would not fit in the cache
 
 
 def samples(windows: Windows) -> Samples:
-    """Return a function that, given n, yields the windows of every n-th day, all tiles, in batches."""
+    """Return a function of n that yields the windows of every n-th day, for all tiles, in batches."""
 
     def every(stride: int) -> Iterator[Batch]:
         tiles, nodes = windows.values.shape[1:]
@@ -26,5 +26,5 @@ def samples(windows: Windows) -> Samples:
 
 @torch.no_grad()
 def fit(model: LinearSystem, train: Windows, validation: Windows | None) -> dict[str, Any]:
-    """Fit a system; return what was chosen on validation, by name (see `LinearSystem.fit`)."""
+    """Fit a system; return the options chosen on validation, by name (see `LinearSystem.fit`)."""
     return model.fit(samples(train), samples(validation) if validation is not None else None)
