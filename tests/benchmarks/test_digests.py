@@ -195,12 +195,12 @@ def test_a_score_of_other_data_is_refused(tmp_path: Path) -> None:
     scores = [config.folder / f"seed-{seed}/metrics.json" for seed in (0, 1)]
     kept = scores[0].read_text()
     scores[0].write_text(scores[1].read_text())
-    with pytest.raises(SSTCastError, match=r"metrics\.json: seed is 1, and the run's is 0; delete the file"):
+    with pytest.raises(SSTCastError, match=r"metrics\.json: seed is 1, but the run's is 0; delete the file"):
         run_benchmark(config, [0])
     score = json.loads(kept)
     score["data"]["loaded"] = "0" * 64
     scores[0].write_text(json.dumps(score))
-    with pytest.raises(SSTCastError, match=r"metrics\.json: a score of other data than data\.json says"):
+    with pytest.raises(SSTCastError, match=r"metrics\.json: its data are not those of data\.json"):
         run_benchmark(config, [0])
     scores[0].unlink()
     assert run_benchmark(config, [0]) == [json.loads(kept)]
@@ -273,7 +273,7 @@ def test_a_damaged_cache_is_made_anew(damage: str, tmp_path: Path, capsys: pytes
     capsys.readouterr()
     again = load(dataset, tmp_path, tmp_path / "cache")
     err = capsys.readouterr().err
-    assert err == f"{path}: damaged; it is made anew\n"
+    assert err == f"{path}: damaged; making it again\n"
     assert again.digest == whole.digest
     for name, tensor in whole.graphs.tensors().items():
         assert torch.equal(again.graphs.tensors()[name], tensor)
@@ -303,7 +303,7 @@ def test_damaged_positions_are_computed_anew(
         (other,) = set(tmp_path.glob("*.pt")) - {path}
         path.write_bytes(other.read_bytes())
     assert torch.equal(with_positions(ring(5), "mine", 0, 4, tmp_path).walk, walk)
-    assert capsys.readouterr().err == f"{path}: damaged; it is made anew\n"
+    assert capsys.readouterr().err == f"{path}: damaged; making it again\n"
 
 
 def test_a_score_without_its_configuration_is_refused(tmp_path: Path) -> None:
