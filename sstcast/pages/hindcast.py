@@ -1,4 +1,4 @@
-"""A hindcast in the terminal and on a page: tables, the ratio by lead, maps of skill."""
+"""The output of a hindcast, in the terminal and on a page: tables, the error ratio by lead, maps of skill."""
 
 import datetime as dt
 import sys
@@ -28,8 +28,8 @@ from sstcast.stores import open_netcdf
 
 Scores = dict[str, Any]
 
-ACROSS, PANEL = 3, (2.6, 2.0)  # panels of a row, and inches of each
-HIGHEST = 1.2  # ratio that panels show: those worth telling apart are near 1
+ACROSS, PANEL = 3, (2.6, 2.0)  # panels per row, and size of a panel in inches
+HIGHEST = 1.2  # the largest ratio shown: the interesting ones are near 1
 NOTE = "* the 95 % interval of the ratio excludes 1"
 
 
@@ -80,7 +80,7 @@ def overall(metrics: Scores) -> Sheet:
 
 
 def hindcast_sheets(folder: Path) -> list[Sheet]:
-    """Return a table for each finished hindcast in a folder or below it; a line on stderr names damaged ones."""
+    """Return a table for each finished hindcast in or below a folder; report damaged ones on stderr."""
     found = []
     for file in below(folder, "hindcast.json"):
         try:
@@ -94,7 +94,7 @@ def hindcast_sheets(folder: Path) -> list[Sheet]:
 
 
 def write_hindcast_report(hindcast: Hindcast) -> tuple[Path, bool]:
-    """Write `report.html` of a finished hindcast, images included; a page of the same scores is kept.
+    """Write `report.html` of a finished hindcast, with its images; keep an existing page of the same scores.
 
     Returns its path, and whether there was anything to do. Raises SSTCastError if there are no scores.
     """
@@ -128,7 +128,7 @@ def write_hindcast_report(hindcast: Hindcast) -> tuple[Path, bool]:
 
 
 def draw_ratios(metrics: Scores) -> tuple[Figure, str]:
-    """Draw each system's ratio to the best linear one by lead, a panel a system; return it in words, too."""
+    """Draw each system's error ratio to the best linear one by lead, one panel per system; also describe it."""
     systems = {name: of for name, of in metrics["systems"].items() if name != metrics["reference"]}
     rows = -(-len(systems) // ACROSS)
     columns = min(ACROSS, len(systems))
@@ -162,7 +162,7 @@ def draw_ratios(metrics: Scores) -> tuple[Figure, str]:
 
 
 def _maps(hindcast: Hindcast, metrics: Scores) -> Iterator[Image]:
-    """Draw the skill of each system that is no baseline against the best linear one."""
+    """Draw the skill of each system, except baselines, relative to the best linear system."""
     base = metrics["reference"]
     with open_netcdf(hindcast.tables, "run the same `sstcast hindcast` again") as opened:
         tables = opened[["mse_by_cell", "p_fdr"]].load()
@@ -206,7 +206,7 @@ def _summary(metrics: Scores) -> str:
 
 
 def _verdict(metrics: Scores) -> str:
-    """Say in a sentence how the best system compares with the best linear one."""
+    """Return a sentence that compares the best system with the best linear one."""
     name, of = next(iter(metrics["systems"].items()))
     base = metrics["reference"]
     if name == base:
@@ -222,7 +222,7 @@ def _verdict(metrics: Scores) -> str:
 
 
 def _key_figures(metrics: Scores) -> list[tuple[str, str, str]]:
-    """Return name, value and note of the figures on top: those of the best system."""
+    """Return name, value and note of the key figures at the top, which describe the best system."""
     (name, best), base = next(iter(metrics["systems"].items())), metrics["systems"][metrics["reference"]]
     last = len(best["by_lead"]["mse"])
 
@@ -246,7 +246,7 @@ def _about(metrics: Scores) -> str:
 
 def _protocol(metrics: Scores) -> dict[str, Any]:
     return {
-        "Years forecast": f"{metrics['first']} to {metrics['last']}, trained anew every {metrics['fold']} years",
+        "Years forecast": f"{metrics['first']} to {metrics['last']}, trained again every {metrics['fold']} years",
         "Training": f"all earlier years, of which the last {metrics['validation']} select the weights",
         "Initial dates": f"{metrics['forecasts']}, {metrics['every']} days apart",
         "History and horizon": f"{metrics['history']} days seen, {metrics['horizon']} days forecast",
