@@ -126,7 +126,7 @@ def _check_layout(group: Any, held: Held) -> None:
         if not axis.size or not np.allclose(np.diff(axis), 0.25) or not np.isfinite(axis).all():
             raise ValueError("lat or lon is not on the 0.25 degree grid")
     if held.words[: len(STATUS)] != STATUS:
-        raise ValueError("the names of its status are damaged")
+        raise ValueError("its status names are damaged")
     if held.status.size and held.status.max() >= len(held.words):
         raise ValueError(f"status holds {held.status.max()}, which stands for no source")
     if not isinstance(held.title, str) or not isinstance(held.notice, str):

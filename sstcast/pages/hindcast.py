@@ -246,7 +246,7 @@ def _about(metrics: Scores) -> str:
 
 def _protocol(metrics: Scores) -> dict[str, Any]:
     return {
-        "Years forecast": f"{metrics['first']} to {metrics['last']}, trained again every {metrics['fold']} years",
+        "Years forecast": f"{metrics['first']} to {metrics['last']}, retrained every {metrics['fold']} years",
         "Training": f"all earlier years, of which the last {metrics['validation']} select the weights",
         "Initial dates": f"{metrics['forecasts']}, {metrics['every']} days apart",
         "History and horizon": f"{metrics['history']} days seen, {metrics['horizon']} days forecast",

@@ -43,7 +43,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         if found == 1:
             state = _from_format_1(state)
     except Exception as error:  # a damaged file can raise anything
-        reason = "is not there" if isinstance(error, FileNotFoundError) else "is damaged or of another program"
+        reason = "is not there" if isinstance(error, FileNotFoundError) else "is damaged or not from sstcast"
         raise SSTCastError(f"{path}: {reason}; train again or name another run") from error
     if found not in (1, FORMAT):
         raise SSTCastError(f"{path}: checkpoint format {found}, this version reads up to {FORMAT}; train again")
