@@ -1,7 +1,8 @@
 """Forecasting sea surface temperature with graph networks.
 
-The functions below are all that a notebook needs; `docs/architecture.md` says where the rest lives. Each takes a
-configuration (`load_config`) or the path of its YAML. Errors that a user can mend are `SSTCastError`s of one line.
+The functions below are all that a notebook needs; `docs/architecture.md` describes the rest of the package. They
+take a configuration (`load_config`) or the path of its YAML, or a run or its folder. Errors that a user can fix
+are raised as `SSTCastError`, with a one-line message.
 """
 
 __version__ = "0.1.0"

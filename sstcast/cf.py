@@ -1,7 +1,7 @@
-"""The one place that knows CF and ACDD: names, units, attributes, types and encodings of everything written.
+"""CF and ACDD metadata: names, units, attributes, types and encodings of all files that sstcast writes.
 
-CF-1.11 (cfconventions.org) and ACDD-1.3 (wiki.esipfed.org). All files line up in xarray: latitude and longitude
-have one type and the same values, leads count days, and times count days since one date.
+CF-1.11 (cfconventions.org) and ACDD-1.3 (wiki.esipfed.org). All files align in xarray: latitude and longitude have
+the same type and values, leads are in days, and times are in days since the same date.
 """
 
 import os
@@ -18,7 +18,7 @@ CONVENTIONS = "CF-1.11, ACDD-1.3"
 OISST = "Huang et al. (2021), doi:10.1175/JCLI-D-20-0166.1"
 PAPER = "Cai et al. (2023), arXiv:2301.11956"
 EPOCH = "days since 1970-01-01"
-DECIMALS = 6  # of a degree, 0.1 m: cells read from float32 and from float64 are then the same
+DECIMALS = 6  # of a degree, about 0.1 m: makes coordinates read from float32 and float64 equal
 
 _CELSIUS = {"units": "degree_Celsius", "units_metadata": "temperature: on_scale"}
 _DIFFERENCE = {"units": "degree_Celsius", "units_metadata": "temperature: difference"}
@@ -30,7 +30,7 @@ VARIABLES: dict[str, dict[str, str]] = {
     "lon": {"standard_name": "longitude", "long_name": "longitude", "units": "degrees_east", "axis": "X"},
     "time": {"standard_name": "time", "long_name": "day", "axis": "T", **_DAY},
     "init_time": {"standard_name": "forecast_reference_time", "long_name": "last day of history", **_DAY},
-    # "day", not "days": xarray would read the latter as time differences, and lead=28 would be no index.
+    # "day", not "days": xarray would decode "days" as time differences, and lead=28 could not be selected.
     "lead": {"standard_name": "forecast_period", "long_name": "days ahead", "units": "day"},
     "valid_time": {"standard_name": "time", "long_name": "day forecast", **_DAY},
     "dayofyear": {"long_name": "day of the year, 1..366", "units": "1"},
@@ -75,19 +75,19 @@ Labelled = TypeVar("Labelled", xr.Dataset, xr.DataArray)
 
 
 def rounded(data: Labelled) -> Labelled:
-    """Return `data` with `lat` and `lon`, where present, as float64 of `DECIMALS` decimals."""
+    """Return `data` with `lat` and `lon`, where present, as float64 rounded to `DECIMALS` decimals."""
     cells = {axis: data[axis].astype(np.float64).round(DECIMALS) for axis in ("lat", "lon") if axis in data.coords}
     return data.assign_coords(cells)
 
 
 def describe(dataset: xr.Dataset, long_names: dict[str, str] | None = None, /, **attributes: str) -> xr.Dataset:
-    """Return a dataset as it is written: with CF attributes, bounds of its cells and global attributes.
+    """Return a dataset ready to be written: with CF attributes, bounds of its cells and global attributes.
 
     Args:
-        dataset: variables named as in `VARIABLES`, and others, which are described by their name; `lat` and `lon`
-            evenly spaced. An axis of one cell has no bounds.
+        dataset: variables named as in `VARIABLES`; other variables get their name as `long_name`. `lat` and `lon`
+            are evenly spaced. An axis with a single cell has no bounds.
         long_names: replace those of `VARIABLES`.
-        attributes: of the dataset, among them `title`, `summary`, `source` and `history`.
+        attributes: global attributes, such as `title`, `summary`, `source` and `history`.
     """
     dataset = dataset.copy()
     for name in map(str, dataset.variables):
@@ -110,17 +110,17 @@ def describe(dataset: xr.Dataset, long_names: dict[str, str] | None = None, /, *
 
 
 def references(source: str, protocol: str) -> dict[str, str]:
-    """Return the attribute `references` of what was made of a source with this title under a protocol.
+    """Return the attribute `references` for data made from a source with this title under a protocol.
 
-    It names OISST only where the data are, and the published experiment only where its protocol was used; without
-    either there is none.
+    It cites OISST only if the data are OISST, and the published experiment only if its protocol was used. If
+    neither applies, there is no such attribute.
     """
     used = [PAPER] * (protocol == "paper") + [OISST] * ("OISST" in source and "simulated" not in source.lower())
     return {"references": "; ".join(used)} if used else {}
 
 
 def encoded(dataset: xr.Dataset) -> xr.Dataset:
-    """Return a described dataset whose times and coordinates are encoded alike in every file."""
+    """Return a described dataset with the encoding of times and coordinates that all files share."""
     dataset = dataset.drop_encoding()
     for name in dataset.coords:
         times = {"units": EPOCH, "dtype": "int32"}
@@ -129,9 +129,9 @@ def encoded(dataset: xr.Dataset) -> xr.Dataset:
 
 
 def write(dataset: xr.Dataset, path: Path, grows_along: str | None = None) -> None:
-    """Write a described dataset, whole or not at all: Zarr where the path ends in .zarr, else compressed NetCDF.
+    """Write a described dataset atomically: as Zarr if the path ends in .zarr, else as compressed NetCDF.
 
-    A NetCDF file has no limit `grows_along` one dimension, so that tools such as ncrcat can join files.
+    In a NetCDF file the dimension `grows_along` is unlimited, so that tools such as ncrcat can join files.
     """
     with atomic(path) as temporary:
         if path.suffix == ".zarr":
@@ -145,11 +145,11 @@ def write(dataset: xr.Dataset, path: Path, grows_along: str | None = None) -> No
 def write_zarr(
     dataset: xr.Dataset, path: Path, chunks: dict[str, int], keep: tuple[Path, int] | None = None
 ) -> None:
-    """Write `dataset` as a Zarr store that plain `xr.open_zarr` opens; dimensions not in `chunks` stay whole.
+    """Write `dataset` as a Zarr store that plain `xr.open_zarr` opens; dimensions not in `chunks` are one chunk.
 
-    With `keep = (store, n)` the first n chunks along time are linked from a store of the same layout instead
-    of being computed. Format 2, because consolidated metadata, which makes a store open in one read, is not
-    yet part of 3.
+    With `keep = (store, n)`, the first n chunks along time are hard links to a store of the same layout instead
+    of being computed. The format is 2, because consolidated metadata, which lets a store open in one read, is not
+    yet part of format 3.
     """
     sizes = {str(d): chunks.get(str(d), n) for d, n in dataset.sizes.items()}
     dataset = encoded(dataset).chunk(sizes)

@@ -1,6 +1,6 @@
-"""The command line: a verb parses its arguments, calls one function of a room, and prints.
+"""The command line: each command parses its arguments, calls one function of a subpackage, and prints.
 
-Rooms are imported inside the verbs, so that `--help` answers at once.
+Subpackages are imported inside the commands, so that `--help` is fast.
 """
 
 import io
@@ -31,10 +31,12 @@ OneRun = Annotated[Path, typer.Argument(help="A run folder, for instance runs/de
 
 
 def main() -> None:
-    """Run `sstcast`: whatever ends it early takes one line on stderr, and `explain` says which code."""
+    """Run `sstcast`; print one line on stderr for any error, and exit with the code that `explain` returns."""
     debug = "--debug" in sys.argv
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may lack °, and a path be no text
+        sys.stdout.reconfigure(
+            errors="backslashreplace"
+        )  # a terminal may lack °, and a path may not be valid text
     try:
         code = _run([argument for argument in sys.argv[1:] if argument != "--debug"])
         sys.stdout.flush()
@@ -49,7 +51,7 @@ def main() -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    """Run a verb; unlike Typer's own way to, this leaves every exception as it is."""
+    """Run a command; unlike Typer's own runner, pass on every exception unchanged."""
     command = typer.main.get_command(app)
     try:
         with command.make_context("sstcast", arguments) as context:
@@ -60,7 +62,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def show_version(wanted: bool) -> None:
-    """Print the version and leave, if so wanted."""
+    """Print the version and exit, if `wanted`."""
     if wanted:
         print(__version__)
         raise typer.Exit
@@ -82,7 +84,7 @@ for data_verb in (fetch, status, init, prepare):
 
 @app.command()
 def models() -> None:
-    """List the models that `model.name` may be."""
+    """List the models to choose from for `model.name`."""
     from sstcast.models import LINEAR, MODELS
 
     for name, entry in [*MODELS.items(), *LINEAR.items()]:
@@ -93,16 +95,16 @@ def models() -> None:
 def train(
     config: Annotated[Path | None, typer.Argument(help="The run's YAML, for instance configs/demo.yaml.")] = None,
     set_: Set = None,
-    resume: Annotated[Path | None, typer.Option(help="Go on with this run instead.", metavar="RUN")] = None,
+    resume: Annotated[Path | None, typer.Option(help="Resume this run instead.", metavar="RUN")] = None,
     seeds: Annotated[str | None, typer.Option(help="Train an ensemble, for instance 0..4.")] = None,
-    devices: Annotated[int | None, typer.Option(help="How many to train on; training.devices.")] = None,
+    devices: Annotated[int | None, typer.Option(help="Number of devices; training.devices.")] = None,
     strategy: Annotated[str | None, typer.Option(help="auto or ddp; training.strategy.")] = None,
     precision: Annotated[str | None, typer.Option(help="auto, 32-true or bf16-mixed.")] = None,
     skip_nonfinite: Annotated[
-        int | None, typer.Option(help="How many steps without a finite loss to leave out.", metavar="N")
+        int | None, typer.Option(help="Leave out up to N steps whose loss is not finite.", metavar="N")
     ] = None,
 ) -> None:
-    """Fit a model or an ensemble; continue if it was interrupted."""
+    """Train a model or an ensemble; resume if it was interrupted."""
     from sstcast.ocean.prepare import prepare
     from sstcast.ocean.prepared import Prepared
     from sstcast.training.interrupt import Interrupted
@@ -120,8 +122,8 @@ def train(
             run, trained = train(each, windows)
         except Interrupted as stop:
             if FIRST_PROCESS:
-                print(f"{each.folder}: interrupted and saved; the same command continues", file=sys.stderr)
-            # Fabric kills the first process, however far it is, once it finds that another one failed.
+                print(f"{each.folder}: interrupted and saved; re-run the command to resume", file=sys.stderr)
+            # Fabric kills the first process at once when another process fails.
             raise typer.Exit(128 + stop.signal if FIRST_PROCESS else 0) from None
         if FIRST_PROCESS:
             print(f"{run.folder}: {'trained' if trained else 'nothing to do'}; best checkpoint {run.best}")
@@ -129,7 +131,7 @@ def train(
 
 @app.command()
 def runs(folder: Annotated[Path, typer.Argument(help="A folder of runs.")] = Path("runs")) -> None:
-    """List runs: model, how far, best validation score, time."""
+    """List runs: model, progress, best validation score, time."""
     from sstcast.training.listing import list_runs
 
     list_runs(folder)
@@ -140,14 +142,14 @@ def evaluate(
     runs: Runs,
     against: Annotated[
         str,
-        typer.Option(help="The reference: another run's folder, or a baseline (its first word will do)."),
+        typer.Option(help="The reference: another run's folder, or a baseline (its first word is enough)."),
     ] = "multiscale",
     source: Annotated[
-        str | None, typer.Option(help="Another ocean than the run's: a file, a folder or a store.", metavar="FILE")
+        str | None, typer.Option(help="Score on another ocean: a file, a folder or a store.", metavar="FILE")
     ] = None,
-    region: Annotated[str | None, typer.Option(help="Another than the run's: a name or W,E,S,N.")] = None,
+    region: Annotated[str | None, typer.Option(help="Score on another region: a name or W,E,S,N.")] = None,
 ) -> None:
-    """Score runs on their test days beside the baselines, or on another ocean, in RUN/elsewhere-NAME."""
+    """Score runs and the baselines on the test days; on another ocean or region, in RUN/elsewhere-NAME."""
     from sstcast.forecasting.elsewhere import run_elsewhere
     from sstcast.pages.text import print_metrics
     from sstcast.runs import Run
@@ -169,10 +171,10 @@ app.command()(hindcast)
 @app.command()
 def combine(
     runs: Runs,
-    name: Annotated[str, typer.Option(help="The new run's; its folder lies beside the first run's.")],
+    name: Annotated[str, typer.Option(help="Name of the new run; its folder is beside the first run's.")],
     equal: Annotated[bool, typer.Option("--equal", help="Give all runs the same weight.")] = False,
 ) -> None:
-    """Average runs of one ocean, with the weights that suit their validation days best, or equal ones."""
+    """Average runs of one ocean, with weights fitted to their validation days, or equal ones."""
     from sstcast.pages.text import open_console, print_sheet, weights
     from sstcast.runs import Run
     from sstcast.scores.combine import combine
@@ -186,9 +188,9 @@ def combine(
 
 @app.command()
 def leaderboard(
-    folder: Annotated[Path, typer.Argument(help="A folder of runs; the table is kept there too.")] = Path("runs"),
+    folder: Annotated[Path, typer.Argument(help="A folder of runs; the table is written there.")] = Path("runs"),
 ) -> None:
-    """Put all evaluated runs side by side, best first, and show the hindcasts."""
+    """Rank all evaluated runs, and show the hindcasts."""
     from sstcast.pages.hindcast import hindcast_sheets
     from sstcast.pages.leaderboard import print_leaderboard, write_leaderboard
     from sstcast.scores.leaderboard import leaderboard
@@ -205,9 +207,9 @@ def forecast(
     run: OneRun,
     date: Annotated[str, typer.Option(help="Last day of history, or latest.", metavar="YYYY-MM-DD")] = "latest",
     out: Annotated[Path | None, typer.Option(help="A .nc or .zarr; by default a .nc in the run's folder.")] = None,
-    region: Annotated[str | None, typer.Option(help="Another than the run's: a name or W,E,S,N.")] = None,
+    region: Annotated[str | None, typer.Option(help="Forecast another region: a name or W,E,S,N.")] = None,
 ) -> None:
-    """Forecast from the last days, which are fetched where they are missing."""
+    """Make a forecast from the latest days; download them if they are missing."""
     from sstcast.forecasting.forecast import forecast
 
     path, new = forecast(run, date, out, region)
@@ -218,9 +220,9 @@ def forecast(
 def map_(
     runs: Runs,
     projection: Annotated[str, typer.Option(help="A cartopy projection, for instance Robinson.")] = "PlateCarree",
-    region: Annotated[str | None, typer.Option(help="A part: a name in regions.yaml or W,E,S,N.")] = None,
+    region: Annotated[str | None, typer.Option(help="Draw a part: a name in regions.yaml or W,E,S,N.")] = None,
 ) -> None:
-    """Draw where the errors are, and one forecast beside what came true; of a hindcast, the skill of systems."""
+    """Draw maps of the errors, and of example forecasts beside the observed SST; of a hindcast, maps of skill."""
     from sstcast.hindcasts.plan import Hindcast
     from sstcast.pages.atlas import draw_run
     from sstcast.pages.hindcast_figures import draw_hindcast
@@ -240,7 +242,7 @@ def map_(
 def report(
     run: Annotated[Path, typer.Argument(help="A run or hindcast, for instance runs/demo.", metavar="RUN")],
 ) -> None:
-    """Put all that is known of a run, or of a hindcast, on one page."""
+    """Write all results of a run, or of a hindcast, to one page."""
     from sstcast.hindcasts.plan import Hindcast
     from sstcast.pages.hindcast import write_hindcast_report
     from sstcast.pages.report import write_report

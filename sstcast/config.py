@@ -1,4 +1,4 @@
-"""The YAML in `configs/`, as objects that validate themselves.
+"""Configurations of runs: Pydantic models of the YAML files in `configs/`.
 
 One file describes one run. Unknown keys are refused, `--set a.b=value` overrides any key, and the resolved
 configuration is saved with the run.
@@ -26,8 +26,8 @@ from sstcast.plain_yaml import apply_overrides, read_config
 from sstcast.region import Region, load_region
 from sstcast.validation import LARGEST_SEED, Strict, usable_path, validate
 
-RETIRED = ("cuda_graphs", "tf32", "fused")  # training keys of older runs: a GPU always does so
-FIRST_YEAR, LAST_YEAR = 1678, 2261  # of time in nanoseconds
+RETIRED = ("cuda_graphs", "tf32", "fused")  # training keys of older runs; now always on with a GPU
+FIRST_YEAR, LAST_YEAR = 1678, 2261  # the range of times in nanoseconds
 
 Count = Annotated[int, Field(ge=1, le=10**9)]
 Days = Annotated[int, Field(ge=1, le=10_000)]
@@ -38,7 +38,7 @@ Place = Annotated[
 
 
 def _span(value: Any) -> Any:
-    """Read `[first, last]`, years or ISO dates, both inclusive, as two dates."""
+    """Convert `[first, last]`, years or ISO dates, both inclusive, to two dates."""
     if not isinstance(value, (list, tuple)) or len(value) != 2:
         raise ValueError("give [first, last], years or ISO dates")
 
@@ -57,10 +57,10 @@ Span = Annotated[tuple[dt.date, dt.date], BeforeValidator(_span)]
 
 
 class Splits(Strict):
-    """Which days train, validate and test: inclusive spans in this order, without overlap.
+    """The days for training, validation and testing: inclusive periods in this order, without overlap.
 
-    Climatology, scale and heatwave threshold are those of the `base_period`, by default the training days. It may
-    cover validation days too, as a forecaster's at work would, but no test day.
+    Climatology, scale and heatwave threshold are computed from the `base_period`, by default the training days. It
+    may include validation days, as in operational forecasting, but no test day.
     """
 
     train: Span
@@ -70,17 +70,17 @@ class Splits(Strict):
 
     @property
     def base(self) -> tuple[dt.date, dt.date]:
-        """The days that statistics are of."""
+        """The period that statistics are computed from."""
         return self.base_period or self.train
 
     @property
     def given(self) -> dict[str, tuple[dt.date, dt.date]]:
-        """The spans by name."""
+        """The periods by name, without those that were not given."""
         return {name: span for name, span in self if span is not None}
 
     @property
     def whole(self) -> tuple[dt.date, dt.date]:
-        """From the first day that anything is learnt from to the last of testing."""
+        """From the first day used for training or statistics to the last test day."""
         return min(self.train[0], self.base[0]), self.test[1]
 
     @model_validator(mode="after")
@@ -94,7 +94,7 @@ class Splits(Strict):
 
     @model_serializer(mode="wrap")
     def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out a base period that was not given: what is written is then what older versions wrote."""
+        """Leave out a base period that was not given, so that files are the same as from older versions."""
         return {key: value for key, value in plain(self).items() if value is not None}
 
 
@@ -103,12 +103,12 @@ def _name_or_box(value: Any) -> str:
 
 
 class DataConfig(Strict):
-    """Where the temperatures come from and what becomes of them.
+    """Where the temperatures come from and how they are prepared.
 
-    `source` is `sample` (the ocean that ships with sstcast), or a NetCDF file, a folder of NetCDF files or
-    a Zarr store. `variable` and `units` are for sources that do not tell them, or wrongly. Up to `gaps` days in a
-    row without a value are filled linearly in time. `region` is a name in `configs/regions.yaml` or a `Region`.
-    Prepared stores go to `directory`. `history` and `horizon` are in days.
+    `source` is `sample` (the data that ship with sstcast), or a NetCDF file, a Zarr store or a folder of either.
+    `variable` and `units` are for sources that do not state them, or state them wrongly. Gaps of up to `gaps` days
+    are filled linearly in time. `region` is a name in `configs/regions.yaml` or a `Region`. Prepared stores go to
+    `directory`. `history` and `horizon` are in days.
     """
 
     source: Place = "sample"
@@ -126,23 +126,23 @@ class DataConfig(Strict):
 
     @property
     def box(self) -> Region:
-        """The region itself, looked up when given by name."""
+        """The region; looked up if it is given by name."""
         return self.region if isinstance(self.region, Region) else load_region(self.region)
 
 
 class TrainingConfig(Strict):
-    """How a model is fitted.
+    """How a model is trained.
 
-    - An epoch draws `windows_per_epoch` training windows without replacement (all of them by default) and takes a
-      step for each `batch_size` of them, on however many `devices`; each device works through its part in
-      `accumulate` pieces. Training stops after `patience` epochs without a better validation score, if given.
+    - An epoch draws `windows_per_epoch` training windows without replacement (all of them by default). Each step
+      uses `batch_size` of them in total over all `devices`; each device processes its part in `accumulate` pieces.
+      If `patience` is given, training stops after that many epochs without a better validation score.
     - The learning rate rises over `warmup` steps, then stays (`constant`) or falls to 0 (`cosine`); `one-cycle` is
-      Smith's, with a rise of its own. `clip` bounds the gradient's norm. With `ema`, a running mean of the weights
-      with this decay is what is validated and kept.
+      Smith's schedule, which has its own rise. `clip` limits the norm of the gradient. With `ema`, a running mean
+      of the weights with this decay is validated and saved instead of the weights themselves.
     - `device` is auto, cpu or cuda; `devices`, `strategy` (auto, ddp) and `precision` (auto, 32-true, bf16-mixed)
-      are Lightning Fabric's. `compile` auto compiles on a GPU, and on a CPU runs of at least 2,000 steps.
-    - A checkpoint is written every `checkpoint_minutes`, or `checkpoint_steps` if given, and the last `keep` stay.
-      Up to `skip_nonfinite` steps whose loss is not finite are left out; one more stops the run.
+      are options of Lightning Fabric. `compile: auto` compiles on a GPU, and on a CPU from 2,000 steps on.
+    - A checkpoint is written every `checkpoint_minutes`, or every `checkpoint_steps` if given; the last `keep` are
+      kept. Up to `skip_nonfinite` steps with a loss that is not finite are left out; one more stops the run.
     """
 
     epochs: Count = 100
@@ -180,37 +180,37 @@ class TrainingConfig(Strict):
         if self.windows_per_epoch is not None and self.windows_per_epoch < self.devices:
             raise ValueError("windows_per_epoch: must be at least devices")
         if self.schedule == "one-cycle" and self.warmup:
-            raise ValueError("warmup: one-cycle has a rise of its own; leave it at 0")
+            raise ValueError("warmup: one-cycle has its own rise; leave it at 0")
         return self
 
 
-FOLDER_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # of a run: it must stay where runs are
+FOLDER_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # a run's name must not lead out of the folder of runs
 WHERE = {"device", "devices", "strategy", "checkpoint_minutes", "checkpoint_steps", "keep", "skip_nonfinite"}
-"""Training keys that say where and how safely a run is made, not what it is: they may differ when it goes on."""
+"""Training keys that do not change the result of a run; they may differ when it is resumed."""
 
 
 class ModelConfig(BaseModel):
-    """A model's name and its options, which are the arguments of its class (see `sstcast.models`)."""
+    """A model's name and its options, the arguments of its class (see `sstcast.models`)."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
     name: str
 
     @property
     def options(self) -> dict[str, Any]:
-        """Everything but the name."""
+        """All keys except the name."""
         return dict(self.model_extra or {})
 
 
-COMBINATION = "combination"  # `model.name` of what `sstcast combine` makes
+COMBINATION = "combination"  # `model.name` of runs made by `sstcast combine`
 
 
 class RunConfig(Strict):
-    """One run: what `sstcast train` reads.
+    """The configuration of one run, as `sstcast train` reads it.
 
     `data` may be a list of oceans, the later of which say only what differs from the first: one model is trained
     on all of them, each with its own climatology and scale, and scored on the first. The others become `also`.
-    `trained_on` is written by `sstcast evaluate` alone: the data that a model was trained on which is scored on
-    other `data`.
+    Only `sstcast evaluate` writes `trained_on`: if a model is scored on other `data`, it holds the data that the
+    model was trained on.
     """
 
     name: str = Field(pattern=FOLDER_NAME, max_length=100)
@@ -252,7 +252,7 @@ class RunConfig(Strict):
         return self.runs / self.name
 
     def same_experiment(self, other: "RunConfig") -> bool:
-        """Whether both describe one run, wherever it is computed and its folder lies."""
+        """Return whether both describe the same run, apart from its folder, its device and the like."""
         ours, theirs = (
             c.model_dump(exclude={"name": True, "runs": True, "training": WHERE}) for c in (self, other)
         )
@@ -262,9 +262,9 @@ class RunConfig(Strict):
 def load_config(path: Path, overrides: list[str] | None = None) -> RunConfig:
     """Read a run's YAML and apply `key.sub=value` overrides.
 
-    A relative path that is not there is looked up among the files that ship with sstcast, so that
-    `configs/demo.yaml` works outside a checkout too. A file may name another as its `base`, relative to itself:
-    it then says only which keys of a section differ.
+    A relative path that does not exist is looked up among the files that ship with sstcast, so that
+    `configs/demo.yaml` works outside a checkout too. A file may name another as its `base`, by a path relative to
+    itself; it then needs to give only the keys that differ.
 
     Raises SSTCastError, naming the file and the key, if the file is absent or anything in it is wrong.
     """

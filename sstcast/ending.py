@@ -1,4 +1,4 @@
-"""How a command ends: an exit code, and one line on stderr that says why."""
+"""Exit codes of commands, and the line on stderr that says why a command failed."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
 
 
 def explain(error: BaseException) -> tuple[int, str]:
-    """Return the exit code of an error and the line to print; the line is empty where nothing is to be said."""
+    """Return the exit code for an error and the line to print; the line is empty if there is nothing to print."""
     code, text = _explain(error)
     return code, shorten(printable(" ".join(text.split())), LONGEST)
 
@@ -21,17 +21,20 @@ def explain(error: BaseException) -> tuple[int, str]:
 def _explain(error: BaseException) -> tuple[int, str]:
     if usage := getattr(error, "format_message", None):  # wrong arguments, in Typer's own words
         text = usage()
-        return MENDABLE, f"{text}; see sstcast --help" if text else ""  # without any argument help is printed
+        return MENDABLE, f"{text}; see sstcast --help" if text else ""  # without arguments, help has been printed
     if isinstance(error, SSTCastError):
         return MENDABLE, str(error)
     if isinstance(error, KeyboardInterrupt):
-        return INTERRUPTED, "interrupted; the same command does the rest"
-    if isinstance(error, BrokenPipeError):  # whoever read the output has gone, as `| head` does
+        return INTERRUPTED, "interrupted; re-run the command to do the rest"
+    if isinstance(error, BrokenPipeError):  # the reader of the output has closed it, as `| head` does
         return 1, ""
     if isinstance(error, OSError):
         named = f"{error.filename}: " if error.filename is not None else ""
         if is_full(error):
-            return MENDABLE, f"{named}{FULL if named else 'no space left on a disk; free some and run it again'}"
+            return (
+                MENDABLE,
+                f"{named}{FULL if named else 'no space left on a disk; free some and re-run the command'}",
+            )
         return MENDABLE, named + in_short(error)
     no_memory = isinstance(error, RuntimeError) and any(words in str(error) for words in OUT_OF_MEMORY)
     if isinstance(error, MemoryError) or no_memory:  # the second of PyTorch
@@ -42,7 +45,7 @@ def _explain(error: BaseException) -> tuple[int, str]:
 
 
 def flush() -> None:
-    """Bring out what is printed; where nobody reads any more, keep Python from saying so at its end."""
+    """Flush stdout; if nobody reads it any more, keep Python from reporting that at exit."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -1,4 +1,4 @@
-"""The one exception users meet, and what makes one line of it."""
+"""The exception for errors that users can fix, and helpers that make one line of it."""
 
 import traceback
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ LONGEST = 300  # characters of a library's message that are passed on
 
 
 class SSTCastError(Exception):
-    """Something the user can mend: its text is one line naming the file or key, and the remedy.
+    """An error that the user can fix: its text is one line that names the file or key and the remedy.
 
     The command line prints it on stderr and exits with code 2.
     """
@@ -18,9 +18,9 @@ class SSTCastError(Exception):
 
 @contextmanager
 def reading(path: Path, remedy: str) -> Iterator[None]:
-    """Read the file `path` within: whatever a damaged one makes its reader raise becomes one line that names it.
+    """Turn any error in the `with` block, which reads the file `path`, into an SSTCastError that names the file.
 
-    Use it around the reading alone, so that no mistake of ours passes for damage.
+    Use it only around code that reads, so that a bug of sstcast is not reported as damage.
     """
     try:
         yield
@@ -32,9 +32,9 @@ def reading(path: Path, remedy: str) -> Iterator[None]:
 
 @contextmanager
 def reading_later(path: Path, remedy: str) -> Iterator[None]:
-    """Compute within what reads the source `path` lazily: what its readers raise becomes one line that names it.
+    """Turn errors of the libraries that lazily read the source `path` into an SSTCastError that names it.
 
-    Errors that come from anywhere else pass, as they are mistakes of ours.
+    Errors from other code are passed on, because they are bugs of sstcast.
     """
     try:
         yield
@@ -48,17 +48,17 @@ def reading_later(path: Path, remedy: str) -> Iterator[None]:
 
 
 def in_short(error: BaseException) -> str:
-    """Return the first line of an error's text, or its type where there is none."""
+    """Return the first line of an error's text, or its type if it has no text."""
     reason = getattr(error, "strerror", None) or str(error)
     lines = [line.strip() for line in str(reason).splitlines() if line.strip()]
     return shorten(lines[0]) if lines else type(error).__name__
 
 
 def shorten(text: str, length: int = LONGEST) -> str:
-    """Cut a text that is too long to be read."""
+    """Truncate a text to `length` characters."""
     return text if len(text) <= length else f"{text[:length]}..."
 
 
 def printable(text: str) -> str:
-    """Spell out what a terminal would not show but obey: escape sequences, line breaks, bare surrogates."""
+    """Escape what a terminal would interpret instead of showing: control characters, line breaks, surrogates."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

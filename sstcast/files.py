@@ -1,4 +1,4 @@
-"""Files that ship with sstcast, writes that are whole or absent, and one process at a time to do them."""
+"""Files that ship with sstcast, atomic writes, and locks so that only one process writes at a time."""
 
 import errno
 import os
@@ -15,9 +15,9 @@ from sstcast.errors import SSTCastError, in_short
 
 PACKAGE = Path(__file__).parent
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-LITTLE = 2**20  # bytes: what is left of a disk on which a library could not write on
-FULL = "no space left on its disk; free some and run the same command again"
-FIRST_PROCESS = os.environ.get("LOCAL_RANK", "0") == "0"  # of those that train together; the others are silent
+LITTLE = 2**20  # bytes: with less free space, a failed write is taken to mean a full disk
+FULL = "no space left on its disk; free some and re-run the command"
+FIRST_PROCESS = os.environ.get("LOCAL_RANK", "0") == "0"  # in distributed training only the first process prints
 
 
 def packaged(relative: str) -> Path:
@@ -31,10 +31,10 @@ def packaged(relative: str) -> Path:
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Be the only process to write `path`; while another one is, say so and wait for its end.
+    """Lock `path` against other processes that write it; if one holds the lock, say so and wait.
 
-    What the other one leaves is there when this returns, so look at it inside. The lock is the kernel's and ends
-    with its process; the empty file `.NAME.lock` beside `path` stays. Who holds it may take it again.
+    After waiting, `path` may have changed, so look at it inside the `with` block. The kernel holds the lock and
+    releases it when the process ends; the empty file `.NAME.lock` beside `path` stays. The lock is re-entrant.
     """
     path = _target(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -42,12 +42,12 @@ def alone(path: Path) -> Iterator[None]:
         place = path.with_name(f".{path.name}.lock")
         try:
             if not place.exists():
-                place.open("a").close()  # where no file can be, filelock would wait for one for ever
+                place.open("a").close()  # filelock would wait forever where no file can be created
         except OSError as error:
             if is_full(error):
                 raise
             raise SSTCastError(
-                f"{path}: cannot be written there ({in_short(error)}); choose another place"
+                f"{path}: cannot be written there ({in_short(error)}); choose another folder"
             ) from error
         lock = FileLock(place, is_singleton=True)
         try:
@@ -61,11 +61,11 @@ def alone(path: Path) -> Iterator[None]:
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path` to write a file or a folder to; rename it into place on success.
+    """Yield a temporary path beside `path` to write a file or a folder to; rename it to `path` on success.
 
-    After an error the temporary is removed and `path` is what it was; a full disk is an SSTCastError that says so.
-    Where `path` is a link, what it points to is written. A temporary left by a killed process is removed by the
-    next write of the same path; where two processes may write it, be `alone`.
+    After an error the temporary is removed and `path` is unchanged; a full disk raises an SSTCastError.
+    If `path` is a link, its target is replaced. The next write of the same path removes a temporary left by a
+    killed process; if two processes may write `path`, use `alone` too.
     """
     path = _target(path)
     partial, previous = path.with_name(f".{path.name}.partial"), path.with_name(f".{path.name}.previous")
@@ -87,7 +87,7 @@ def atomic(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def space_for(path: Path) -> Iterator[None]:
-    """Raise SSTCastError where what is done within fails because the disk of `path` is full."""
+    """Raise SSTCastError if the `with` block fails because the disk of `path` is full."""
     try:
         yield
     except SSTCastError:
@@ -95,17 +95,17 @@ def space_for(path: Path) -> Iterator[None]:
     except Exception as error:
         if is_full(error, path):
             raise SSTCastError(f"{path}: {FULL}") from error
-        if isinstance(error, RuntimeError) and str(error).startswith("NetCDF:"):  # it never says why
+        if isinstance(error, RuntimeError) and str(error).startswith("NetCDF:"):  # without a reason
             raise SSTCastError(
-                f"{path}: cannot be written ({error}); look whether its disk or quota is full"
+                f"{path}: cannot be written ({error}); check whether its disk or quota is full"
             ) from error
         raise
 
 
 def is_full(error: BaseException, path: Path | None = None) -> bool:
-    """Whether `error` says that a disk, a quota or the largest size of a file is used up.
+    """Return whether `error` means that a disk, a quota or the maximum file size is used up.
 
-    Libraries that write by themselves (PyTorch, HDF5) say only that a write failed: then the disk of `path` tells.
+    Libraries such as PyTorch and HDF5 say only that a write failed; then the free space beside `path` decides.
     """
     chain: list[BaseException] = []
     cause: BaseException | None = error
@@ -118,7 +118,7 @@ def is_full(error: BaseException, path: Path | None = None) -> bool:
         None,
         errno.EACCES,
         errno.EIO,
-    )  # netCDF takes a full disk for a closed one
+    )  # netCDF reports a full disk as no permission
     if path is None or not vague or not isinstance(error, (OSError, RuntimeError)):
         return False
     with suppress(OSError):
@@ -128,7 +128,7 @@ def is_full(error: BaseException, path: Path | None = None) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Delete a file, a folder or a link; absence is fine."""
+    """Delete a file, a folder or a link, if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -136,9 +136,9 @@ def remove(path: Path) -> None:
 
 
 def below(folder: Path, name: str) -> list[Path]:
-    """Return the files called `name` in `folder` and all folders below it, links among them, in order.
+    """Return the files called `name` in `folder` and all folders below it, following links, in order.
 
-    What is hidden is left out, and so are the ways by which a folder is reached a second time.
+    Hidden folders are left out, and a folder that several links lead to is visited once.
     """
     found, seen = [], set()
     for place, folders, files in os.walk(folder, followlinks=True):
@@ -155,12 +155,12 @@ def below(folder: Path, name: str) -> list[Path]:
 
 
 def _target(path: Path) -> Path:
-    """Return where a link leads, so that it stays a link when what it leads to is replaced."""
+    """Return the target of a link, so that replacing the target keeps the link."""
     return path.resolve() if path.is_symlink() else path
 
 
 def _clear(partial: Path) -> None:
-    """Delete what an error left, though threads that had begun may write a little more of it."""
+    """Delete what an error left behind, although other threads may still be writing a little of it."""
     quiet = 0
     for _ in range(100):
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Boxes on the globe: their edges and cells, longitudes of any convention, tiles, areas, names of regions."""
+"""Boxes on the globe: their edges and cells, longitudes in any convention, tiles, areas, names of regions."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,19 +9,19 @@ from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
 
-if TYPE_CHECKING:  # processes that read downloaded files start without them
+if TYPE_CHECKING:  # processes that read downloaded files start faster without them
     import xarray as xr
 
     from sstcast.region import Region
 
-CELLS_PER_DEGREE = 4  # of OISST
+CELLS_PER_DEGREE = 4  # in OISST
 
 Axis = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Box:
-    """A box in degrees; longitudes of any convention, so it may span the date line or Greenwich."""
+    """A box in degrees; longitudes are in any convention, so it may cross the date line or Greenwich."""
 
     west: float
     east: float
@@ -32,7 +32,7 @@ class Box:
     def parse(cls, region: str) -> "Box":
         """Read `global`, a name in `configs/regions.yaml` or `W,E,S,N` in degrees.
 
-        Raises SSTCastError if it is none of them, or holds no cell of 0.25 degrees.
+        Raises SSTCastError if `region` is none of these, or contains no 0.25 degree cell.
         """
         from sstcast.region import Region, load_region
         from sstcast.validation import validate
@@ -44,7 +44,7 @@ class Box:
         else:
             try:
                 edges = [float(edge) for edge in region.split(",")]
-                if len(edges) != 4 or not all(abs(edge) <= 360 for edge in edges):  # nan is not, either
+                if len(edges) != 4 or not all(abs(edge) <= 360 for edge in edges):  # also refuses nan
                     raise ValueError
             except ValueError:
                 raise SSTCastError(
@@ -52,30 +52,30 @@ class Box:
                 ) from None
             box = validate(Region, {"lon": edges[:2], "lat": edges[2:]}, f"--region {region}").bounds
         if 0 in box.shape:
-            raise SSTCastError(f"--region {region}: holds no 0.25 degree cell; widen it")
+            raise SSTCastError(f"--region {region}: contains no 0.25 degree cell; make it larger")
         return box
 
     @classmethod
     def of(cls, field: Any) -> "Box":
-        """Return the outer edges of the cells of `field(..., lat, lon)`, or of a mapping of these two axes.
+        """Return the box of the outer cell edges of `field(..., lat, lon)`, or of a mapping with these two axes.
 
-        Both axes ascend; longitudes may exceed 360.
+        Both axes must ascend; longitudes may exceed 360.
         """
         return cls(*span(np.asarray(field["lon"])), *span(np.asarray(field["lat"])))
 
     def __str__(self) -> str:
-        """Write it as `parse` reads it."""
+        """Return the box in the form that `parse` reads."""
         return ",".join(f"{edge:g}" for edge in (self.west, self.east, self.south, self.north))
 
     @property
     def yaml(self) -> str:
-        """The box as the YAML of a configuration takes it."""
-        south, north = max(self.south, -90.0), min(self.north, 90.0)  # cells at the poles are halves
+        """The box in the form used in a configuration's YAML."""
+        south, north = max(self.south, -90.0), min(self.north, 90.0)  # cells centred on a pole extend beyond it
         return f"{{lon: [{self.west:.7g}, {self.east:.7g}], lat: [{south:.7g}, {north:.7g}]}}"
 
     @property
     def width(self) -> float:
-        """Degrees of longitude from west to east, 360 once around."""
+        """Degrees of longitude from west to east; 360 for a box around the globe."""
         return (self.east - self.west) % 360 or 360.0
 
     @property
@@ -89,11 +89,11 @@ class Box:
         return (self.south + self.north) / 2
 
     def eastward(self, lon: Any, near: float = 0.0) -> Any:
-        """Return longitudes of any convention as degrees from `west` (less `near`) up to 360 east of it."""
+        """Convert longitudes of any convention to the range from `west - near` to 360 degrees east of it."""
         return self.west + (lon - self.west + near) % 360 - near
 
     def contains(self, lat: Any, lon: Any) -> Any:
-        """Return which places lie in the box, NumPy or labelled arrays alike."""
+        """Return which points are inside the box, for NumPy or xarray arrays."""
         return (lat > self.south) & (lat < self.north) & ((lon - self.west) % 360 < self.width)
 
     @cached_property
@@ -114,12 +114,12 @@ class Box:
 
 
 def step(centres: Axis) -> float:
-    """Return the usual width of a cell of an axis, in degrees."""
+    """Return the median cell width along an axis, in degrees."""
     return float(np.median(np.abs(np.diff(centres))))
 
 
 def span(centres: Axis, chosen: NDArray[np.intp] | slice = slice(None)) -> tuple[float, float]:
-    """Return the outer edges, in degrees, of neighbouring cells of an axis, given the centres of all its cells."""
+    """Return the outer edges, in degrees, of the adjacent cells `chosen` on an axis of `centres`."""
     cells = centres[chosen]
     if cells.size > 1:
         first, last = (cells[1] - cells[0]) / 2, (cells[-1] - cells[-2]) / 2
@@ -129,14 +129,14 @@ def span(centres: Axis, chosen: NDArray[np.intp] | slice = slice(None)) -> tuple
 
 
 def area_weights(lat: "xr.DataArray") -> "xr.DataArray":
-    """Return the area of cells of a regular grid, up to a factor: the cosine of their latitude in degrees."""
+    """Return the relative area of cells on a regular grid: the cosine of their latitude, given in degrees."""
     import xarray as xr
 
     return xr.ufuncs.cos(xr.ufuncs.deg2rad(lat)).rename("area")
 
 
-# A region's tiles, `[..., lat, lon]` <-> `[..., tile, node]`: counted row by row from the south-west, as are the
-# nodes of a tile. Both directions are pure reshapes.
+# A region's tiles, `[..., lat, lon]` <-> `[..., tile, node]`: tiles are numbered row by row from the south-west,
+# as are the nodes in a tile. Both directions only rearrange values.
 
 
 def tile_index(region: "Region", shape: tuple[int, ...]) -> NDArray[np.int64]:
@@ -150,12 +150,12 @@ def tile_index(region: "Region", shape: tuple[int, ...]) -> NDArray[np.int64]:
 
 
 def to_tiles(field: NDArray[Any], index: NDArray[np.int64]) -> NDArray[Any]:
-    """Cut `field` of shape `[..., lat, lon]` into `[..., tile, node]`."""
+    """Divide `field` of shape `[..., lat, lon]` into tiles, `[..., tile, node]`."""
     return field.reshape(*field.shape[:-2], -1)[..., index]
 
 
 def from_tiles(tiles: NDArray[Any], index: NDArray[np.int64], shape: tuple[int, int]) -> NDArray[Any]:
-    """Put `tiles` of shape `[..., tile, node]` back on the map, `[..., lat, lon]`; NaN where no tile lies."""
+    """Put `tiles` of shape `[..., tile, node]` back on the map, `[..., lat, lon]`; NaN outside the tiles."""
     field = np.full((*tiles.shape[:-2], shape[0] * shape[1]), np.nan, dtype=tiles.dtype)
     field[..., index] = tiles
     return field.reshape(*tiles.shape[:-2], *shape)

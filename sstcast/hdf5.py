@@ -1,22 +1,22 @@
-"""Where an HDF5 file keeps its values: one from a stranger may name other files of this machine.
+"""Checks where an HDF5 file keeps its values: an untrusted file may refer to other files on this computer.
 
-h5py tells without following; the netCDF library follows.
+h5py can report such references without following them; the netCDF library follows them.
 """
 
 import h5py
 
-LONGEST_AXIS = 10**7  # an axis is read whole when a file is opened; no ocean has more cells or days
+LONGEST_AXIS = 10**7  # opening a file reads its axes; no data set has more cells or days than this
 MOST_OBJECTS = 10_000
 
 
 class Refused(Exception):
-    """What a file asks for and does not get; the text says why."""
+    """A file contains something that is not allowed; the text says what."""
 
 
 def check_hdf5(file: h5py.File) -> None:
-    """Raise Refused if the file links to others, keeps values in them, or is made to exhaust its reader.
+    """Raise Refused if the file links to other files, keeps values in them, or is built to exhaust its reader.
 
-    Soft links stay inside the file, as no other link leads out of it.
+    Soft links are safe: they stay inside the file, since no other link leads out of it.
     """
     groups, seen = [file], {h5py.h5o.get_info(file.id).addr}
     while groups:
@@ -31,7 +31,7 @@ def check_hdf5(file: h5py.File) -> None:
             item = group[name]
             address = h5py.h5o.get_info(item.id).addr
             if address in seen:
-                if isinstance(item, h5py.Group):  # the netCDF library would go round for ever
+                if isinstance(item, h5py.Group):  # the netCDF library would loop forever
                     raise Refused(f"{where} is a group with two names")
                 continue
             seen.add(address)

@@ -1,4 +1,4 @@
-"""A manifest of a Zarr store's files: a chunk that is absent or damaged is found before it is read as land."""
+"""A manifest of a Zarr store's files, to detect an absent or damaged chunk before it is read as land."""
 
 import hashlib
 import json
@@ -10,13 +10,13 @@ from sstcast.errors import SSTCastError
 
 NAME = "manifest.json"
 
-Entry = list[Any]  # size in bytes, time of modification in ns, SHA-256 of the content
+Entry = list[Any]  # size in bytes, modification time in ns, SHA-256 of the content
 
 
 def write_manifest(store: Path, like: Path | None = None) -> None:
-    """List every file of `store` with its size, time of modification and SHA-256 in `store/manifest.json`.
+    """List every file of `store` with its size, modification time and SHA-256 in `store/manifest.json`.
 
-    Files that are hard links to files of the store `like` take their SHA-256 from its manifest.
+    For files that are hard links to files of the store `like`, the SHA-256 is taken from its manifest.
     """
     known = _read(like) if like is not None else None
     entries = {}
@@ -33,9 +33,9 @@ def write_manifest(store: Path, like: Path | None = None) -> None:
 
 
 def damage(store: Path) -> str | None:
-    """Say what is wrong with a store that `write_manifest` sealed; None if it is as it was written.
+    """Return what is wrong with a store that has a manifest; None if it is unchanged.
 
-    Files of the recorded size and time of modification are taken as whole; others are read and compared.
+    Files with the recorded size and modification time are taken as unchanged; others are read and compared.
     """
     try:
         entries = _read(store)
@@ -50,13 +50,13 @@ def damage(store: Path) -> str | None:
                 return f"{name} is damaged"
             if state.st_mtime_ns != modified and _digest(store / name) != digest:
                 return f"{name} is damaged"
-    except (OSError, ValueError, TypeError, RecursionError):  # whatever JSON may hold in place of the manifest
+    except (OSError, ValueError, TypeError, RecursionError):  # JSON that is not a manifest
         return f"{NAME} is damaged"
     return None
 
 
 def check_manifest(store: Path, remedy: str) -> None:
-    """Raise SSTCastError, naming the store and the `remedy`, if it is absent or not as it was written."""
+    """Raise SSTCastError, naming the store and the `remedy`, if the store is absent or damaged."""
     if not store.exists():
         raise SSTCastError(f"{store}: is not there; {remedy}")
     if found := damage(store):

@@ -1,4 +1,4 @@
-"""YAML of plain values: text, numbers, dates, lists, and mappings whose keys are text and occur once."""
+"""Reads YAML of plain values: text, numbers, dates, lists, and mappings with unique text keys."""
 
 import math
 from copy import deepcopy
@@ -13,31 +13,31 @@ from sstcast.errors import SSTCastError, in_short, shorten
 from sstcast.validation import usable_path
 
 LARGEST_FILE = 2**20  # bytes
-LARGEST = 100_000  # nodes once aliases are written out, and tens of characters
+LARGEST = 100_000  # nodes with aliases expanded, plus one per ten characters
 DEEPEST = 20
 PLAIN = ("null", "bool", "int", "float", "timestamp", "str", "seq", "map")
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a file of `key: value` lines; raise SSTCastError, naming the file and the line, if it is none."""
+    """Read a file of `key: value` lines; raise SSTCastError, naming the file and the line, if it is not valid."""
     try:
         with path.open("rb") as file:
             content = file.read(LARGEST_FILE + 1)
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise SSTCastError(f"{path}: cannot read it (not a text file); {_REMEDY}") from None
-    except (OSError, ValueError) as error:  # the latter: a NUL in the name
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise SSTCastError(f"{path}: cannot read it ({in_short(error)}); {_REMEDY}") from None
     if len(content) > LARGEST_FILE:
-        raise SSTCastError(f"{path}: more than {LARGEST_FILE:,} bytes; {_REMEDY}")
+        raise SSTCastError(f"{path}: is larger than {LARGEST_FILE:,} bytes; {_REMEDY}")
     raw = parse_yaml(text, str(path))
     if not isinstance(raw, dict):
-        raise SSTCastError(f"{path}: expected 'key: value' lines")
+        raise SSTCastError(f"{path}: expected 'key: value' lines; {_REMEDY}")
     return raw
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Read a YAML file of sections, on top of the one it names as its `base`."""
+    """Read a YAML file of sections and merge it into the file that it names as its `base`."""
     raw = read_yaml(path)
     if (base := raw.pop("base", None)) is None:
         return raw
@@ -54,7 +54,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def apply_overrides(raw: dict[str, Any], overrides: list[str] | None) -> None:
-    """Write each `key.sub=value` into the nested `raw`; raise SSTCastError for what is not of this form."""
+    """Set each `key.sub=value` in the nested `raw`; raise SSTCastError for an override not of this form."""
     for override in overrides or []:
         key, equals, value = override.partition("=")
         if not equals or not all(key.split(".")):
@@ -63,13 +63,13 @@ def apply_overrides(raw: dict[str, Any], overrides: list[str] | None) -> None:
 
 
 def save_config(config: BaseModel, path: Path, without: set[str] | None = None) -> None:
-    """Write the resolved configuration, every default spelled out, but for the sections `without`."""
+    """Write the resolved configuration with every default spelled out, except the sections `without`."""
     plain = config.model_dump(mode="json", exclude=without)
     path.write_text(yaml.safe_dump(plain, sort_keys=False), encoding="utf-8")
 
 
 def parse_yaml(text: str, where: str) -> Any:
-    """Return what `text` says; raise SSTCastError, naming `where`, if it is not plain YAML."""
+    """Return the values in `text`; raise SSTCastError, naming `where`, if it is not plain YAML."""
     try:
         return deepcopy(_parse(text))
     except yaml.MarkedYAMLError as error:
@@ -107,7 +107,7 @@ class _Loader(yaml.SafeLoader):
     }
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        """Build what a node stands for; what Python says of a date or a number that is none gets its line."""
+        """Build the value of a node; add the line to Python's message about an invalid date or number."""
         try:
             value = super().construct_object(node, deep)
             if isinstance(value, float) and not math.isfinite(value):
@@ -119,14 +119,14 @@ class _Loader(yaml.SafeLoader):
         return value
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Build a mapping; each key is text, and is there once."""
+        """Build a mapping; each key must be text and occur once."""
         seen = set()
         for key, _ in node.value:
             tag = key.tag.rpartition(":")[2]
             if tag == "merge":
                 continue
             if tag != "str":
-                raise _wrong(key, f"the key {shorten(str(key.value), 40)} is no text: write it in quotes")
+                raise _wrong(key, f"the key {shorten(str(key.value), 40)} is not text: write it in quotes")
             if key.value in seen:
                 raise _wrong(key, f"the key {shorten(key.value, 40)!r} is there twice: keep one of them")
             seen.add(key.value)
@@ -138,12 +138,12 @@ def _wrong(node: yaml.Node, problem: str) -> yaml.MarkedYAMLError:
 
 
 def _weigh(node: yaml.Node, known: dict[int, int], depth: int) -> int:
-    """Return how large a node is with all aliases written out; raise an error where that is beyond reason."""
+    """Return the size of a node with all aliases expanded; raise an error if it is too large."""
     if depth > DEEPEST:
-        raise _wrong(node, f"nested more than {DEEPEST} deep")
+        raise _wrong(node, f"nested more than {DEEPEST} levels deep")
     if id(node) in known:
         if not known[id(node)]:
-            raise _wrong(node, "an alias of what it is itself part of")
+            raise _wrong(node, "an alias inside the value that it stands for")
         return known[id(node)]
     known[id(node)] = 0
     if isinstance(node, yaml.ScalarNode):
@@ -153,7 +153,7 @@ def _weigh(node: yaml.Node, known: dict[int, int], depth: int) -> int:
     else:
         size = 1 + sum(_weigh(part, known, depth + 1) for part in node.value)
     if size > LARGEST:
-        raise _wrong(node, f"more than {LARGEST:,} values, once its aliases are written out")
+        raise _wrong(node, f"more than {LARGEST:,} values with aliases expanded")
     known[id(node)] = size
     return size
 
@@ -168,5 +168,5 @@ def _assign(raw: Any, keys: list[str], value: Any, override: str) -> None:
     for key in keys[:-1]:
         raw = raw.setdefault(key, {})
         if not isinstance(raw, dict):
-            raise SSTCastError(f"--set {override}: {key} holds a value, not further keys")
+            raise SSTCastError(f"--set {override}: {key} holds a value, not further keys; override {key} itself")
     raw[keys[-1]] = value

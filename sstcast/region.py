@@ -14,12 +14,12 @@ Side = Annotated[int, Field(ge=1, le=10_000)]  # of a tile or a node, in cells
 
 
 class Region(Strict):
-    """A box of the ocean and how it is cut into tiles.
+    """A box of the ocean and how it is divided into tiles.
 
-    `lon` and `lat` are cell edges in degrees (longitudes of any convention, west first, so a box may span
-    the date line or Greenwich). `coarsen` cells of the source a side become one node, if at least
-    `min_ocean` of them are ocean. `tile` is (rows, columns) of nodes; tiles are counted row by row from
-    the south-west, and those in `skip` are left out; a tile that is all land is refused unless `land_tiles`
+    `lon` and `lat` are cell edges in degrees (longitudes in any convention, west first, so a box may cross
+    the date line or Greenwich). `coarsen` x `coarsen` cells of the source become one node, if at least a
+    fraction `min_ocean` of them is ocean. `tile` is (rows, columns) of nodes. Tiles are numbered row by row from
+    the south-west, and those in `skip` are left out. A tile that is all land is refused unless `land_tiles`
     is `keep`.
     """
 

@@ -1,25 +1,25 @@
-"""A run's folder: where everything about one training lies.
+"""A run's folder, which holds all files of one training.
 
 runs/NAME/
   config.yaml       the resolved configuration
   provenance.json   versions, machine, time, and the command
   data.json         digests of the data it was trained on; data-2.json, ... of further oceans
-  history.csv       one row an epoch: loss, learning rate, validation scores, seconds since the start
-  checkpoints/      best.pt (best validation score) and step-N.pt (to continue from)
+  history.csv       one row per epoch: loss, learning rate, validation scores, seconds since the start
+  checkpoints/      best.pt (best validation score) and step-N.pt (to resume from)
   forecasts.zarr    sst(init_time, lead, lat, lon) in degC for the test days
   scores.nc         scores by date, lead, tile and cell
   metrics.json      scores of the model and of the baselines
   forecast-DATE.nc  single forecasts
   maps/             PNG files
-  report.html       all of it on one page
+  report.html       all results on one page
 
-An ensemble's folder holds its members, `seed-0/`, `seed-1/`, ..., each a run with a configuration, history and
-checkpoints of its own, in place of the last two; all else is the ensemble's.
+An ensemble's folder holds its members, `seed-0/`, `seed-1/`, ..., instead of a history and checkpoints. Each
+member is a run with its own configuration, history and checkpoints; all other files are those of the ensemble.
 
-A combination's configuration names the runs that are its parts, and best.pt holds their weights in it.
+A combination's configuration names the runs that it averages, its parts; its best.pt holds their weights.
 
-RUN/elsewhere-NAME/ holds what was made of a run on another ocean: all of the above but history and checkpoints,
-which are the run's.
+RUN/elsewhere-NAME/ holds the results of a run on another ocean: all of the above except history and checkpoints,
+which stay with the run.
 """
 
 import datetime as dt
@@ -42,11 +42,11 @@ from sstcast.files import alone, atomic
 from sstcast.plain_yaml import read_config, save_config
 from sstcast.validation import Strict, validate
 
-ELSEWHERE = "elsewhere-"  # begins the name of a folder for a run on another ocean
+ELSEWHERE = "elsewhere-"  # prefix of the folder for a run's results on another ocean
 
 
 class Part(Strict):
-    """A run that a combination is made of: its folder, seen from the combination's, and its `digest`."""
+    """A part of a combination: a run's folder, relative to the combination's, and its `digest`."""
 
     run: Path
     checkpoints: str
@@ -60,7 +60,7 @@ class Parts(Strict):
 
 
 class Record(Strict):
-    """What a run keeps as JSON and compares later."""
+    """Facts that a run saves as JSON, to compare them later."""
 
     @classmethod
     def load(cls, path: Path, remedy: str) -> Self:
@@ -76,13 +76,13 @@ class Record(Strict):
         raise SSTCastError(f"{path}: is damaged ({' '.join(reason.split())}); {remedy}")
 
     def save(self, path: Path) -> None:
-        """Write the record, whole or not at all."""
+        """Write the record atomically."""
         write_json(path, self.model_dump(mode="json"))
 
 
 @dataclass(frozen=True)
 class Run:
-    """The paths of a run; reading and writing them is left to the rooms."""
+    """The paths of a run; other modules read and write the files."""
 
     folder: Path
 
@@ -93,29 +93,29 @@ class Run:
 
     @property
     def history(self) -> Path:
-        """Training history."""
+        """The training history."""
         return self.folder / "history.csv"
 
     @property
     def best(self) -> Path:
-        """Checkpoint of the lowest validation error."""
+        """The checkpoint with the best validation score."""
         return self.checkpoints / "best.pt"
 
     @property
     def checkpoints(self) -> Path:
-        """Folder of the best checkpoint and of those to continue from."""
+        """The folder of the best checkpoint and of those to resume from."""
         return self.folder / "checkpoints"
 
     @property
     def members(self) -> list["Run"]:
-        """The runs of an ensemble by seed; a single run is its own only member."""
+        """The members of an ensemble in order of seed; a single run is its own only member."""
         run = self.trained
         seeds = sorted(run.folder.glob("seed-*/config.yaml"), key=lambda file: (len(file.parent.name), file))
         return [Run(file.parent) for file in seeds] or [run]
 
     @property
     def trained(self) -> "Run":
-        """The run whose weights forecast: another one if this is its folder for another ocean."""
+        """The run whose weights are used: this one, or the parent run if this is a folder for another ocean."""
         folder = self.folder.resolve()
         if not folder.name.startswith(ELSEWHERE) or not (folder.parent / "config.yaml").exists():
             return self
@@ -123,25 +123,25 @@ class Run:
 
     @property
     def recorded(self) -> list["Run"]:
-        """The runs whose `data` say of what data this is."""
+        """The runs whose `data` record identifies the data of this run."""
         return self.members if self.trained == self else [self]
 
     @property
     def digest(self) -> str:
-        """A hash of the weights: of the best checkpoints of all members."""
+        """A hash of the best checkpoints of all members."""
         return hashlib.sha256(b"".join(member.best.read_bytes() for member in self.members)).hexdigest()
 
     @property
     def parts(self) -> list[Part]:
-        """What the configuration of a combination says that it is made of; nothing of any other run's."""
+        """The parts of a combination, from its configuration; empty for any other run."""
         if (model := self.config.model).name != COMBINATION:
             return []
         return validate(Parts, model.options, f"{self.config_file}: model").parts
 
     def open_parts(self) -> list["Run"]:
-        """Open the runs that a combination is made of; there are none of any other run.
+        """Open the parts of a combination; return an empty list for any other run.
 
-        Raises SSTCastError if one is not there, or has been trained again since.
+        Raises SSTCastError if a part is absent, or has been trained again since.
         """
         parts = {Run(Path(os.path.normpath(self.folder / part.run))): part for part in self.parts}
         for run, part in parts.items():
@@ -150,18 +150,18 @@ class Run:
             if Run.open(run.folder).digest != part.checkpoints:
                 raise SSTCastError(
                     f"{self.folder}: its part {run.folder} has been trained again since; "
-                    "run the same `sstcast combine` again"
+                    "run the same `sstcast combine` command again"
                 )
         return list(parts)
 
     @property
     def forecasts(self) -> Path:
-        """Forecasts of the test days."""
+        """The forecasts of the test days."""
         return self.folder / "forecasts.zarr"
 
     @property
     def data(self) -> Path:
-        """Record of the data it was trained on."""
+        """The record of the data it was trained on."""
         return self.folder / "data.json"
 
     def data_of(self, number: int) -> Path:
@@ -170,30 +170,30 @@ class Run:
 
     @property
     def metrics(self) -> Path:
-        """Scores."""
+        """The scores."""
         return self.folder / "metrics.json"
 
     @property
     def maps(self) -> Path:
-        """Folder of PNG files."""
+        """The folder of PNG files."""
         return self.folder / "maps"
 
     @property
     def report(self) -> Path:
-        """The page that shows it all."""
+        """The page with all results."""
         return self.folder / "report.html"
 
     @property
     def config(self) -> RunConfig:
-        """The configuration the run was made with."""
+        """The configuration of the run."""
         return load_config(self.config_file)
 
     @classmethod
     def open(cls, folder: Path) -> "Run":
-        """Open a run, or an ensemble all of whose members have been trained, however briefly.
+        """Open a run, or an ensemble; each member must have a checkpoint.
 
-        Raises SSTCastError if the folder is no run, a checkpoint is not there yet, or a part of a combination is
-        not as it was.
+        Raises SSTCastError if the folder is not a run, a checkpoint is absent, or a part of a combination is
+        absent or has changed.
         """
         run = cls(folder)
         if not run.config_file.exists():
@@ -206,9 +206,9 @@ class Run:
 
     @classmethod
     def find(cls, config: Any, folder: Path | None = None) -> "Run":
-        """Return the configured run, made or not; raise SSTCastError if its folder holds another one.
+        """Return the configured run, which need not exist; raise SSTCastError if its folder holds another run.
 
-        `config` is any that says what is the `same_experiment`; `folder` is its own by default.
+        `config` is any configuration with a method `same_experiment`; `folder` is `config.folder` by default.
         """
         run = cls(folder or config.folder)
         if run.config_file.exists():
@@ -225,16 +225,15 @@ class Run:
     def create(
         cls, config: Any, write: bool = True, folder: Path | None = None, data: Record | None = None
     ) -> "Run":
-        """Make the run's folder, or open it if it holds the same configuration; only look unless `write`.
+        """Make the run's folder, or open it if it holds the same configuration; write nothing unless `write`.
 
-        `data` is the record of the data it is to be trained on, where that is known by now. Raises SSTCastError as
-        `find` does.
+        `data` is the record of the training data, if it is already known. Raises SSTCastError as `find` does.
         """
         run = cls.find(config, folder)
         if run.config_file.exists() or not write:
             return run
         with alone(run.checkpoints):
-            if cls.find(config, folder).config_file.exists():  # made while this one waited
+            if cls.find(config, folder).config_file.exists():  # another process made it meanwhile
                 return run
             run.checkpoints.mkdir(parents=True, exist_ok=True)
             write_json(run.folder / "provenance.json", provenance())
@@ -246,13 +245,13 @@ class Run:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write plain data as JSON, whole or not at all."""
+    """Write plain data as JSON, atomically."""
     with atomic(path) as temporary:
         temporary.write_text(json.dumps(content, indent=2) + "\n")
 
 
 def provenance() -> dict[str, object]:
-    """Return what made this: versions, platform, time and command line."""
+    """Return the provenance of a result: versions, platform, time and command line."""
     packages = ("torch", "torch-geometric", "lightning-fabric", "numpy", "xarray", "dask", "zarr", "scikit-learn")
     return {
         "sstcast": __version__,

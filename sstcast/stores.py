@@ -1,8 +1,8 @@
-"""Zarr stores and NetCDF files from strangers: what could run code or read other files is refused unopened.
+"""Opens untrusted Zarr stores and NetCDF files; refuses, before opening, what could run code or read other files.
 
-A Zarr store names the codecs that decode its chunks, and some codecs (pickle for one) run what they decode. An
-HDF5 file may keep its values in other files of this machine. Both are looked for in the metadata, before the
-library that would follow them opens the data.
+A Zarr store names the codecs that decode its chunks, and some codecs (such as pickle) run what they decode. An
+HDF5 file may keep its values in other files on this computer. Both are detected in the metadata, before a library
+that would follow them opens the data.
 """
 
 import json
@@ -24,9 +24,9 @@ from sstcast.hdf5 import LONGEST_AXIS, Refused, check_hdf5
 
 MOST_CHUNKS = 10**7
 LARGEST_CHUNK = 2**31  # values
-DEEPEST = 16  # groups in groups
+DEEPEST = 16  # nested groups
 
-# Codecs that compute with numbers and nothing else; vlen-utf8 decodes text.
+# Codecs that only compute with numbers; vlen-utf8 decodes text.
 CODECS = frozenset(
     [
         *("adler32", "bitround", "blosc", "bytes", "bz2", "crc32", "crc32c", "delta", "endian"),
@@ -40,29 +40,29 @@ _TEXTS = ("fixed_length_utf32", "null_terminated_bytes", "numpy.datetime64", "nu
 
 
 def open_zarr(path: Path, remedy: str, **options: Any) -> xr.Dataset:
-    """Open a Zarr store (format 2 or 3) lazily; `options` are those of `xr.open_zarr`.
+    """Open a Zarr store (format 2 or 3) lazily; `options` are passed to `xr.open_zarr`.
 
-    Raises SSTCastError, which ends in `remedy`, if it cannot be read or names a codec that is not in `CODECS`.
+    Raises SSTCastError, which ends in `remedy`, if the store cannot be read or uses a codec not in `CODECS`.
     """
     check_zarr(path, remedy)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what is odd about a file is an error here, or of no interest
+            warnings.simplefilter("ignore")  # faults that matter raise an error
             return _checked(xr.open_zarr(path.absolute(), **options))
-    except Exception as error:  # damaged metadata makes the libraries raise errors of every kind
+    except Exception as error:  # with damaged metadata the libraries raise errors of any type
         fail(path, "Zarr", error, remedy)
 
 
 def check_zarr(path: Path, remedy: str) -> None:
-    """Look at all metadata of a Zarr store and at none of its chunks.
+    """Check all metadata of a Zarr store, without reading its chunks.
 
-    Raises SSTCastError if it is damaged, or asks for what `open_zarr` refuses.
+    Raises SSTCastError if it is damaged, or contains something that `open_zarr` refuses.
     """
     try:
         if not path.is_dir():
             raise Refused("not a folder" if path.exists() else "no such folder")
         if not any((path / name).is_file() for name in _METADATA):
-            raise Refused("no Zarr metadata in it")
+            raise Refused("it has no Zarr metadata")
         for where, content in _zarr_metadata(path):
             try:
                 _check_node(content)
@@ -75,10 +75,9 @@ def check_zarr(path: Path, remedy: str) -> None:
 
 
 def open_netcdf(path: Path, remedy: str, **options: Any) -> xr.Dataset:
-    """Open a NetCDF file (3 or 4) lazily; `options` are those of `xr.open_dataset`.
+    """Open a NetCDF file (3 or 4) lazily; `options` are passed to `xr.open_dataset`.
 
-    Raises SSTCastError, which ends in `remedy`, if it cannot be read, or if it is HDF5 that keeps values in other
-    files.
+    Raises SSTCastError, which ends in `remedy`, if the file cannot be read, or is HDF5 with values in other files.
     """
     try:
         check_netcdf(path)
@@ -90,7 +89,7 @@ def open_netcdf(path: Path, remedy: str, **options: Any) -> xr.Dataset:
 
 
 def check_netcdf(path: Path) -> None:
-    """Look at the metadata of a NetCDF file; raise Refused if `open_netcdf` would, or OSError if it is damaged."""
+    """Check the metadata of a NetCDF file; raise Refused if it is not allowed, OSError if it is damaged."""
     if not path.is_file():
         raise Refused("not a file" if path.exists() else "no such file")
     with path.open("rb") as stream:
@@ -111,14 +110,14 @@ def fail(path: Path, kind: str, error: BaseException, remedy: str) -> Never:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of the error's text, shortened, or its kind where it has none."""
+    """Return the first line of the error's text, shortened, or its type if it has no text."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     lines = text.strip().splitlines() or [type(error).__name__]
     return lines[0] if len(lines[0]) <= 200 else lines[0][:200] + "..."
 
 
 def _checked(dataset: xr.Dataset) -> xr.Dataset:
-    """Refuse what xarray accepts here and stumbles over when values are read."""
+    """Refuse what xarray accepts when opening but fails on when values are read."""
     for name, variable in dataset.variables.items():
         if not all(isinstance(d, str) for d in variable.dims):
             raise Refused(f"{name} has dimensions {variable.dims}")
@@ -128,12 +127,12 @@ def _checked(dataset: xr.Dataset) -> xr.Dataset:
     for name, index in dataset.indexes.items():
         years = [getattr(day, "year", 1) for day in index[[0, -1]]] if len(index) else []
         if not all(0 < year < 10_000 for year in years):
-            raise Refused(f"{name} is of the years {years[0]} to {years[-1]}")
+            raise Refused(f"{name} covers the years {years[0]} to {years[-1]}")
     return dataset
 
 
 def _zarr_metadata(root: Path) -> Iterator[tuple[str, Any]]:
-    """Yield the name and the content of all metadata below `root`; arrays hold nothing but chunks."""
+    """Yield the name and the content of all metadata below `root`; do not search inside arrays."""
     folders = [root]
     while folders:
         folder = folders.pop()
@@ -166,12 +165,12 @@ def _zarr_metadata(root: Path) -> Iterator[tuple[str, Any]]:
         if not is_array:
             folders += [Path(entry.path) for entry in os.scandir(folder) if entry.is_dir()]
         if len(folder.relative_to(root).parts) > DEEPEST:
-            raise Refused(f"groups in groups, more than {DEEPEST} deep")
+            raise Refused(f"groups nested more than {DEEPEST} levels deep")
 
 
 def _consolidated(where: str, metadata: Any, ending: str) -> Iterator[tuple[str, Any]]:
     if not isinstance(metadata, dict):
-        raise Refused(f"{where}: no metadata in it")
+        raise Refused(f"{where}: has no metadata")
     for name, content in metadata.items():
         if not isinstance(content, dict):
             raise Refused(f"{where}: {name} is not a JSON object")
@@ -209,7 +208,7 @@ def _check_node(content: dict[str, Any]) -> None:
 
 
 def _flat(codecs: Any, depth: int = 0) -> Iterator[Any]:
-    """Yield codecs of format 3, with those inside shards."""
+    """Yield the codecs of a format 3 array, including those inside shards."""
     if not isinstance(codecs, list) or depth > DEEPEST:
         raise Refused("codecs are damaged")
     for codec in codecs:
@@ -221,7 +220,7 @@ def _flat(codecs: Any, depth: int = 0) -> Iterator[Any]:
 
 
 def _codec_name(codec: Any) -> str:
-    """Return the name of a codec that is allowed."""
+    """Return the name of a codec; raise Refused if the codec is not allowed."""
     name = codec.get("id", codec.get("name")) if isinstance(codec, dict) else codec
     if not isinstance(name, str) or (short := name.removeprefix("numcodecs.")) not in CODECS:
         raise Refused(f"codec {str(name)[:80]!r} is not one that is safe to run")

@@ -1,4 +1,4 @@
-"""Plain data -> objects that validate themselves, and one line on the first thing that is wrong."""
+"""Validates plain data with Pydantic models, and describes the first error in one line."""
 
 import difflib
 from pathlib import Path
@@ -10,18 +10,18 @@ from sstcast.errors import SSTCastError
 
 Model = TypeVar("Model", bound=BaseModel)
 
-LARGEST_SEED = 2**63 - 1  # of PyTorch's generators
+LARGEST_SEED = 2**63 - 1  # the largest that PyTorch's generators accept
 MOST_SEEDS = 1000
 
 
 class Strict(BaseModel):
-    """A frozen model that refuses keys it does not know."""
+    """A frozen model that refuses unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 def validate(model: type[Model], raw: Any, where: str) -> Model:
-    """Build `model` from plain data; raise SSTCastError with one line on the first thing that is wrong."""
+    """Build `model` from plain data; raise SSTCastError with one line about the first error."""
     try:
         return model.model_validate(raw)
     except ValidationError as error:
@@ -29,13 +29,13 @@ def validate(model: type[Model], raw: Any, where: str) -> Model:
 
 
 def suggest(name: str, known: Any) -> str:
-    """Return `; did you mean 'x'?` for the nearest known name, or nothing."""
+    """Return `; did you mean 'x'?` with the most similar known name, or an empty string."""
     near = difflib.get_close_matches(name, [str(k) for k in known], n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def parse_seeds(text: str) -> list[int]:
-    """Return the seeds of `0..4` (both inclusive), `7` or `0,2,5`; raise SSTCastError for anything else."""
+    """Parse seeds from `0..4` (both inclusive), `7` or `0,2,5`; raise SSTCastError for any other form."""
     first, dots, last = text.partition("..")
     try:
         some = range(int(first), int(last) + 1) if dots else [int(seed) for seed in text.split(",")]
@@ -50,9 +50,9 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def usable_path(value: Path) -> Path:
-    """Return a path with `~` expanded; raise ValueError if it can be none."""
+    """Return a path with `~` expanded; raise ValueError if it cannot be a path."""
     if "\0" in str(value):
-        raise ValueError("holds a NUL character: give a path")
+        raise ValueError("contains a NUL character: give a valid path")
     try:
         return value.expanduser()
     except RuntimeError as error:
@@ -72,7 +72,7 @@ def _first_error(error: ValidationError, model: type[BaseModel], raw: Any) -> st
 
 
 def _path_in(raw: Any, loc: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the keys of an error's place, without what Pydantic adds to name the branches of a union."""
+    """Return the keys that lead to an error, without the names that Pydantic adds for branches of a union."""
     path = []
     for part in loc:
         if isinstance(raw, dict) and (part in raw or part == loc[-1]):

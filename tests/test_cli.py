@@ -214,7 +214,7 @@ def test_of_interrupted_processes_the_first_one_reports_it(
     monkeypatch.setattr(training, "training_windows", lambda config: {})
     monkeypatch.setattr(training, "train", interrupted)
     got, _, err = sstcast("train", run_yaml)
-    assert (got, "the same command continues" in err) == (code, first)
+    assert (got, "re-run the command to resume" in err) == (code, first)
 
 
 def test_interrupted_training_says_how_to_continue(run_yaml: Path) -> None:
@@ -231,7 +231,7 @@ def test_interrupted_training_says_how_to_continue(run_yaml: Path) -> None:
     process.send_signal(2)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "the same command continues" in err
+    assert "re-run the command to resume" in err
     assert "Traceback" not in err
     assert (history.parent / "checkpoints/best.pt").exists()
     assert list((history.parent / "checkpoints").glob("step-*.pt"))

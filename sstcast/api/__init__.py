@@ -1,1 +1,1 @@
-"""The public functions, which `sstcast` itself offers; each imports what it needs when it is called."""
+"""The public functions, which `sstcast` exports; each imports what it needs when it is called."""

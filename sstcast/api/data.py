@@ -1,4 +1,4 @@
-"""The public functions about data: a configuration, what it prepares, and windows of it."""
+"""The public functions for data: load a configuration, prepare and open data, make windows."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,8 +15,8 @@ def load_config(path: Path | str, overrides: Sequence[str] = ()) -> "RunConfig":
     """Read the YAML of a run.
 
     Args:
-        path: a YAML file; those in `configs/` are found outside a checkout too.
-        overrides: `key.sub=value` each, as `--set` on the command line.
+        path: a YAML file; files in `configs/` are found outside a checkout too.
+        overrides: strings `key.sub=value`, as for `--set` on the command line.
 
     Raises:
         SSTCastError: the file is absent, or something in it is wrong; the message names the key.
@@ -32,7 +32,7 @@ def load_config(path: Path | str, overrides: Sequence[str] = ()) -> "RunConfig":
 
 
 def prepare(config: "RunConfig | Path | str") -> None:
-    """Cut the region out of the source and make its anomalies; do nothing where that has been done.
+    """Crop the source to the region and compute anomalies; do nothing if that has been done.
 
     Raises:
         SSTCastError: the source cannot be read, lacks days or values, or does not fit the region or the splits.
@@ -50,14 +50,14 @@ def prepare(config: "RunConfig | Path | str") -> None:
 
 
 def open(config: "RunConfig | Path | str") -> "tuple[xr.Dataset, xr.Dataset]":
-    """Open what `prepare` made, lazily.
+    """Open the stores that `prepare` made, lazily.
 
     Returns:
         The cube, `sst(time, lat, lon)` in degC, NaN on land; and the anomalies, `anomaly(time, lat, lon)` in
         standardised units with `climatology` and `scale(dayofyear, lat, lon)` in degC.
 
     Raises:
-        SSTCastError: nothing is prepared, or it is damaged.
+        SSTCastError: the stores are absent or damaged.
 
     Example:
         >>> cube, anomalies = sstcast.open(config)
@@ -70,14 +70,14 @@ def open(config: "RunConfig | Path | str") -> "tuple[xr.Dataset, xr.Dataset]":
 
 
 def windows(config: "RunConfig | Path | str", split: Literal["train", "validation", "test"]) -> "Windows":
-    """Return the windows of history and future that a split holds, T - history - horizon a tile of T days.
+    """Return a split's windows of history and future, T - history - horizon per tile for T days.
 
     Returns:
         Windows whose `batch(index)` gives `history [B, nodes, history]`, `target [B, nodes, horizon]`, both in
         standardised units, `ocean [B, nodes]` and their `graph`.
 
     Raises:
-        SSTCastError: nothing is prepared, or the split is too short for a single window.
+        SSTCastError: the stores are absent, or the split is too short for a single window.
 
     Source:
         Cai et al. (2023), Table 9, for their number.
@@ -94,9 +94,9 @@ def windows(config: "RunConfig | Path | str", split: Literal["train", "validatio
 
 
 def as_config(config: "RunConfig | Path | str") -> "RunConfig":
-    """Return a configuration as it is, or read it."""
+    """Return a configuration unchanged, or read it from a path."""
     return load_config(config) if isinstance(config, (str, Path)) else config
 
 
 def quiet(line: str) -> None:
-    """Say nothing."""
+    """Print nothing."""

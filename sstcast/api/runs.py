@@ -1,4 +1,4 @@
-"""The public functions about models and runs: build, train, combine, score, forecast."""
+"""The public functions for models and runs: build, train, combine, score, forecast."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,9 +21,9 @@ def build_forecaster(
     """Build an untrained forecaster.
 
     Args:
-        name: one of `sstcast models`.
-        history: days seen.
-        horizon: days forecast.
+        name: a name listed by `sstcast models`.
+        history: number of days of input.
+        horizon: number of days to forecast.
         shape: rows and columns of a tile.
         options: arguments of the model's class.
 
@@ -49,10 +49,10 @@ def build_forecaster(
 
 
 def train(config: "RunConfig | Path | str") -> "Run":
-    """Train the configured model, or resume its training; prepare the data first where they are not.
+    """Train the configured model, or resume its training; prepare the data first if necessary.
 
     Returns:
-        The run, whose `folder` holds all about it.
+        The run, whose `folder` holds all its files.
 
     Raises:
         SSTCastError: the folder holds another run, the data have changed, or the loss is not finite.
@@ -74,18 +74,18 @@ def train(config: "RunConfig | Path | str") -> "Run":
 
 
 def combine(runs: "Sequence[Run | Path | str]", folder: Path | str, equal: bool = False) -> "Run":
-    """Make the run that forecasts the weighted mean of several, with weights fitted to their validation days.
+    """Make a run that forecasts the weighted mean of other runs, with weights fitted to their validation days.
 
     Args:
-        runs: two or more that were trained on the same days of the same ocean.
-        folder: of the new run, for instance `runs/both`; its last part is its name.
+        runs: two or more runs that were trained on the same days of the same ocean.
+        folder: folder of the new run, for instance `runs/both`; its last part is the run's name.
         equal: give all runs the same weight.
 
     Returns:
-        The run, which `evaluate`, `load` and `forecast` take like any other.
+        The new run, which `evaluate`, `load` and `forecast` accept like any other.
 
     Raises:
-        SSTCastError: the runs do not go together, one is not trained, or the folder holds something else.
+        SSTCastError: the runs cannot be combined, one is not trained, or the folder holds something else.
 
     Source:
         Granger and Ramanathan (1984), J. Forecast. 3, 197-204, with weights that are not negative and sum to 1.
@@ -107,18 +107,19 @@ def evaluate(
     """Forecast the run's test days and score them beside the baselines.
 
     Args:
-        run: its folder.
-        source: another ocean to score it on; the scores are then kept in `elsewhere-NAME` in its folder.
-        region: another one than the run's, likewise: a name in `configs/regions.yaml` or `W,E,S,N` in degrees.
+        run: a run or its folder.
+        source: data of another ocean to score the run on; the results then go to `elsewhere-NAME` in its folder.
+        region: another region to score the run on, with results in the same place: a name in
+            `configs/regions.yaml` or `W,E,S,N` in degrees.
 
     Returns:
-        What `metrics.json` holds (`docs/evaluation.md`), errors in degC and in standardised units.
+        The content of `metrics.json` (`docs/evaluation.md`), with errors in degC and in standardised units.
 
     Raises:
         SSTCastError: the run is not trained, its data have changed, or the test days are too few.
 
     Source:
-        `docs/evaluation.md` names one for each score.
+        `docs/evaluation.md` cites a source for each score.
 
     Example:
         >>> metrics = sstcast.evaluate(run)
@@ -147,26 +148,26 @@ def hindcast(
     out: Path | str | None = None,
     jobs: int = 1,
 ) -> dict[str, Any]:
-    """Train systems on earlier years only, forecast many years, and score all years as one.
+    """Train systems on earlier years only, forecast many years, and score all years together.
 
     Args:
-        configs: the systems, whose names differ and whose data are the same.
-        years: the first and the last year forecast, for instance `1997:2016`.
-        fold: years that one training is tested on.
-        validation: years before them that select the weights.
+        configs: the systems, with different names and the same data.
+        years: the first and the last year to forecast, for instance `1997:2016`.
+        fold: number of test years per training.
+        validation: number of validation years before the test years, used to select the weights.
         every: days from one initial date to the next.
-        seeds: of the ensemble that each network becomes; a single run if there are none.
-        combine: a name under which the systems' combination is scored too, its weights fitted fold by fold.
-        average: a name under which their combination with equal weights is.
+        seeds: seeds of the ensemble to train for each network; if empty, each network is a single run.
+        combine: if given, the systems' combination is scored too, under this name; weights are fitted fold by fold.
+        average: the same with equal weights.
         out: the hindcast's folder, `runs/hindcast-YEARS` by default.
-        jobs: trainings side by side.
+        jobs: number of runs to train in parallel.
 
     Returns:
-        What `hindcast.json` holds (`docs/hindcast.md`): of every system the error in degC2, and its ratio to that
-        of the best linear one.
+        The content of `hindcast.json` (`docs/hindcast.md`): for every system the squared error in degC2, and its
+        ratio to that of the best linear system.
 
     Raises:
-        SSTCastError: years lie outside the data, a fold has too little to train on, or systems differ in data.
+        SSTCastError: years are outside the data, a fold has too few training days, or systems use different data.
         Interrupted: Ctrl-C or SIGTERM; the same call resumes.
 
     Example:
@@ -189,11 +190,11 @@ def load(run: "Run | Path | str", region: str | None = None) -> "LoadedRun":
     """Load a trained run or ensemble, to forecast from days in memory: `load(run).forecast(history)`.
 
     Args:
-        run: its folder.
-        region: another one than the run's: a name in `configs/regions.yaml` or `W,E,S,N` in degrees.
+        run: a run or its folder.
+        region: a region other than the run's: a name in `configs/regions.yaml` or `W,E,S,N` in degrees.
 
     Raises:
-        SSTCastError: the run is not there or not trained, or its model cannot be used for the region.
+        SSTCastError: the run is absent or not trained, or its model cannot be used for the region.
 
     Example:
         >>> loaded = sstcast.load(run)
@@ -208,16 +209,16 @@ def load(run: "Run | Path | str", region: str | None = None) -> "LoadedRun":
 def forecast(
     run: "Run | Path | str", date: str = "latest", out: Path | str | None = None, region: str | None = None
 ) -> "xr.Dataset":
-    """Forecast from the last days of the run's source, fetched where they are missing, and keep the file.
+    """Forecast from the last days of the run's source, downloading missing days, and write the forecast to a file.
 
     Args:
-        run: its folder.
+        run: a run or its folder.
         date: last day of history, YYYY-MM-DD, or `latest`.
         out: a `.nc` or `.zarr`; by default a `.nc` in the run's folder.
         region: as for `load`.
 
     Returns:
-        `sst` and `sst_anomaly(init_time, lead, lat, lon)` in degC, of an ensemble also `sst_spread`.
+        `sst` and `sst_anomaly(init_time, lead, lat, lon)` in degC; for an ensemble also `sst_spread`.
 
     Raises:
         SSTCastError: the source lacks days, or run, date, region or file cannot be used.
@@ -244,14 +245,14 @@ def benchmark(
     """Train a model on a graph data set, seed by seed, and score it on the test samples.
 
     Args:
-        dataset: a name of `sstcast datasets`, or a YAML of one's own data.
+        dataset: a name listed by `sstcast datasets`, or a YAML that describes your own data.
         model: a model, a preset or a local layer: `gps`, `gcn-vn`, ...
-        seeds: one run each.
+        seeds: seeds of the runs, one run per seed.
         root: the folder of raw files, `data/graphs` by default.
-        overrides: `key.sub=value` each.
+        overrides: strings `key.sub=value`.
 
     Returns:
-        A dictionary a seed: `test` and `validation` scores, `metric`, `best_epoch`, `parameters`, `seconds`.
+        A dictionary per seed: `test` and `validation` scores, `metric`, `best_epoch`, `parameters`, `seconds`.
 
     Raises:
         SSTCastError: raw files are missing or damaged, or an option is wrong.

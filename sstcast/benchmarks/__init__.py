@@ -1,1 +1,1 @@
-"""The same backbones on other graphs: molecules, long-range graphs, social networks, and a user's own."""
+"""The same backbones on other graphs: molecules, long-range graphs, social networks, and users' own data."""

@@ -1,4 +1,4 @@
-"""Tensors that are computed once and kept in a file, with a digest by which damage is found."""
+"""A cache of tensors in files, with digests to detect damage."""
 
 import sys
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from sstcast.files import alone, atomic
 
 
 class Kept(NamedTuple):
-    """Tensors by name, what is to be known beside them (plain data), and the SHA-256 of both."""
+    """Tensors by name, plain data that belong to them, and the SHA-256 of both."""
 
     tensors: dict[str, Tensor]
     rest: Any
@@ -21,13 +21,13 @@ class Kept(NamedTuple):
 
 
 def cached(path: Path, compute: Callable[[], tuple[dict[str, Tensor], Any]]) -> Kept:
-    """Return what is kept in `path`; where nothing is, or it is damaged, compute it and keep it."""
+    """Return the content of the cache file `path`; if it is absent or damaged, compute and write it."""
     kept = _restore(path)
     if kept is None:
         if path.exists():
-            print(f"{path}: damaged; it is made anew", file=sys.stderr)
+            print(f"{path}: damaged; making it again", file=sys.stderr)
         with alone(path):
-            kept = _restore(path)  # made while this one waited?
+            kept = _restore(path)  # another process may have made it meanwhile
             if kept is None:
                 tensors, rest = compute()
                 kept = Kept(tensors, rest, digest_tensors(tensors, rest))

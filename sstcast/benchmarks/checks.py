@@ -1,4 +1,4 @@
-"""What must hold of any data set, whoever read it, before a model sees it."""
+"""Checks that every data set must pass before a model uses it, whichever reader read it."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from sstcast.errors import SSTCastError
 
 
 def check_graphs(graphs: Graphs, dataset: Dataset, folder: Path) -> None:
-    """Raise SSTCastError if edges, features or labels do not fit each other, or the declaration."""
+    """Raise SSTCastError if edges, features or labels do not match each other or the declaration."""
     path = folder / dataset.names[0]
     _check_lengths(graphs, path)
     check_edges(graphs, path, keep_edgeless=dataset.options.get("edgeless", True))
@@ -21,9 +21,9 @@ def check_graphs(graphs: Graphs, dataset: Dataset, folder: Path) -> None:
 
 
 def check_edges(graphs: Graphs, path: Path, keep_edgeless: bool = True) -> None:
-    """Raise SSTCastError, naming the graph and the edge, if an edge points outside of its graph.
+    """Raise SSTCastError, naming the graph and the edge, if an edge points outside its graph.
 
-    Also if a graph has no nodes or, unless kept, no edges.
+    Also raise it if a graph has no nodes or, unless `keep_edgeless`, no edges.
     """
     nodes = graphs.nodes.repeat_interleave(graphs.edges)
     outside = ((graphs.edge_index < 0) | (graphs.edge_index >= nodes)).any(0).nonzero()
@@ -56,7 +56,7 @@ def check_split(split: Split, samples: int, name: str) -> Split:
 
 
 def check_labels(graphs: Graphs, dataset: Dataset, path: Path) -> None:
-    """Raise SSTCastError, naming file and row, if a label is not what the task knows."""
+    """Raise SSTCastError, naming file and row, if the task cannot use a label."""
     y = graphs.y
     rows = {"graph": len(graphs), "node": int(graphs.nodes.sum()), "pair": len(y)}[graphs.level]
     if len(y) != rows or (dataset.classes and y.numel() != rows):
@@ -70,7 +70,7 @@ def check_labels(graphs: Graphs, dataset: Dataset, path: Path) -> None:
             raise SSTCastError(f"{path}: {problem}; give the classes the numbers 0, 1, ...")
     if found := wrong_label(values, dataset):
         row, problem = found
-        line = dataset.reader in ("tudataset", "ogb")  # a label a line, without a header
+        line = dataset.reader in ("tudataset", "ogb")  # one label per line, without a header
         where = f"line {row + 1}" if line else _place(graphs, graphs.level, row)
         raise SSTCastError(f"{path}: {where}: {problem}")
 
@@ -94,7 +94,7 @@ def wrong_label(values: Tensor, dataset: Dataset) -> tuple[int, str] | None:
 
 
 def _place(graphs: Graphs, what: str, row: int) -> str:
-    """Name a row of the packed graphs, nodes or edges as its owner counts them."""
+    """Describe a row of the packed graphs, nodes or edges as users number it."""
     counts = {"node": graphs.nodes, "edge": graphs.edges}.get(what)
     if counts is None or len(graphs) == 1:
         return f"{what} {row}"

@@ -1,4 +1,4 @@
-"""What a benchmark run is: a data set, a model, what goes around it, and how it is trained."""
+"""The configuration of a benchmark run: a data set, a model with encoders and head, and its training."""
 
 import re
 from pathlib import Path
@@ -22,16 +22,16 @@ from sstcast.validation import Strict, suggest, validate
 EPOCHS = TypeAdapter(Annotated[int, Field(ge=0, le=10**9)])
 LONGEST_NAME = 100  # of a folder
 PRESETS = "configs/benchmarks"
-# Batches of graphs are of every size, and sums over many edges want single precision.
+# Batches of graphs vary in size, and sums over many edges need single precision.
 TRAINING = {"batch_size": 128, "compile": False, "precision": "32-true"}
 
 
 class PredictorConfig(Strict):
-    """What goes around the backbone.
+    """The encoders, the readout and the head of a model.
 
     `positional` is `none`, `lap` (with `pairs` eigenpairs) or `rwse` (walks of up to `steps` steps); `degree`
-    embeds the number of neighbours. `readout` makes a graph's vector from its nodes'. The head has `head_layers`
-    hidden layers. `input_dropout` acts on real-valued features.
+    embeds the number of neighbours. `readout` computes a graph's vector from those of its nodes. The head has
+    `head_layers` hidden layers. `input_dropout` acts on real-valued features.
     """
 
     positional: Positional = "none"
@@ -46,11 +46,11 @@ class PredictorConfig(Strict):
 class BenchmarkConfig(Strict):
     """One model on one data set, for one or more seeds.
 
-    `stages` are the epochs for which parts of a model train before the whole, by the names that the model gives to
-    its stages; `local_epochs` is short for the one called `local`.
-    `part` is the number of nodes of a random part of a graph that does not fit as a whole. Of many graphs,
-    those of `bucket` batches are sorted by size before they are dealt to them, so that attention pads less. Raw
-    files are below `root`; what was read is kept in `cache`.
+    `stages` gives the number of epochs for which a part of the model is trained before the whole, by the name of
+    the stage in the model; `local_epochs` is short for the stage `local`.
+    `part` is the number of nodes in a random part of a graph that does not fit in memory as a whole. With many
+    graphs, those of `bucket` batches are sorted by size before the batches are made, to reduce the padding for
+    attention. Raw files are below `root`; the graphs read from them are kept in `cache`.
     """
 
     dataset: str = Field(pattern=FOLDER_NAME, max_length=LONGEST_NAME)
@@ -80,7 +80,7 @@ class BenchmarkConfig(Strict):
 
     @property
     def folder(self) -> Path:
-        """The run's folder; those of its seeds are in it."""
+        """The run's folder, which holds the folders of its seeds."""
         return self.runs / self.dataset / self.label
 
     @property
@@ -89,7 +89,7 @@ class BenchmarkConfig(Strict):
         return self.data.declare(self.dataset) if self.data is not None else find_dataset(self.dataset)
 
     def same_experiment(self, other: "BenchmarkConfig") -> bool:
-        """Whether both describe one run, wherever it is computed and its files lie."""
+        """Return whether both describe the same run, apart from its device, folders and the like."""
         ours, theirs = (c.model_dump(exclude={"root", "cache", "runs"}) for c in (self, other))
         for values in (ours, theirs):
             values["training"] = {k: v for k, v in values["training"].items() if k not in WHERE}
@@ -97,12 +97,12 @@ class BenchmarkConfig(Strict):
 
 
 def load_benchmark(dataset: str, model: str, root: Path | None, overrides: list[str] | None) -> BenchmarkConfig:
-    """Put together what to run: a preset of this model, or its defaults.
+    """Return the configuration of a benchmark: a preset for this model, or the model's defaults.
 
-    `dataset` is a name, or the path of a YAML that describes a user's own data. `model` is looked for as
-    `configs/benchmarks/DATASET/MODEL.yaml`, then in `default/` there; else it is a model's name, or that of a
-    local layer (`gcn`, `gatedgcn-vn`), which stands for `mpnn` with it. Raises SSTCastError for unknown names, and
-    for keys that are wrong.
+    `dataset` is a name, or the path of a YAML that describes a user's own data. `model` is looked up as
+    `configs/benchmarks/DATASET/MODEL.yaml`, then in `configs/benchmarks/default/`; otherwise it is the name of a
+    model, or of a local layer (`gcn`, `gatedgcn-vn`), which stands for `mpnn` with that layer. Raises SSTCastError
+    for unknown names and wrong keys.
     """
     if not re.fullmatch(FOLDER_NAME, model) or len(model) > LONGEST_NAME:
         raise SSTCastError(f"--model {shorten(model)!r}: no name of a model; see `sstcast models`")
@@ -125,7 +125,7 @@ def load_benchmark(dataset: str, model: str, root: Path | None, overrides: list[
     raw = (read_config(preset) if preset else {"model": _model(model, places[0].parent)}) | own
     raw |= {"dataset": name, "label": model}
     raw["training"] = TRAINING | (raw.get("training") or {})
-    if root is not None and not own:  # one's own data lie beside the YAML
+    if root is not None and not own:  # a user's own data are beside the YAML
         raw["root"] = str(root)
     apply_overrides(raw, overrides)
     return validate(BenchmarkConfig, raw, str(preset or f"{dataset}, {model}"))

@@ -1,4 +1,4 @@
-"""What a data set is: where its files come from, how to open them, and what is to be predicted."""
+"""Declarations of data sets: where the files come from, how to open them, and what to predict."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ TaskName = Literal[
     "next-tokens",
 ]
 Metric = Literal["mae", "accuracy", "balanced-accuracy", "macro-f1", "roc-auc", "ap", "mrr", "f1"]
-Categories = tuple[int, ...]  # how many there are in each column
+Categories = tuple[int, ...]  # number of categories in each column
 
 ATOMS: Categories = (119, 5, 12, 12, 10, 6, 6, 2, 2)  # of ogb.utils.features
 BONDS: Categories = (5, 6, 2)
@@ -33,7 +33,7 @@ METRICS_OF: dict[TaskName, tuple[Metric, ...]] = {  # the usual one first
 }
 BINARY = ("roc-auc", "ap")
 
-# How many words a model for ogbg-code2 knows, and how many it predicts; those of its authors' baselines.
+# How many words a model for ogbg-code2 knows, and how many it predicts, as in its authors' baselines.
 WORDS = 5000
 UNKNOWN, END = WORDS, WORDS + 1
 LENGTH = 5
@@ -41,13 +41,13 @@ LENGTH = 5
 
 @dataclass(frozen=True)
 class Dataset:
-    """A declaration; everything that differs between data sets is in here.
+    """The declaration of a data set, with everything that differs between data sets.
 
-    `reader` is a module of `formats`, `folder` is below the root, `files` are in it, each with the address where
-    it (or the archive that holds it) is to be had. `node` and `edge` say what features there are: `linear` (real
-    numbers), how many categories each column has, or `none`. `split` is `official`, `folds:N` or
-    `random:TRAIN/VALIDATION/TEST`. `beside` are patterns of files that are read too. With `trust`, which is the
-    user's to say, pickles among the files are opened that are not known.
+    `reader` is a module of `formats`; `folder` is below the root; `files` are in it, each with the address where
+    it (or the archive that contains it) can be downloaded. `node` and `edge` describe the features: `linear` (real
+    numbers), the number of categories in each column, or `none`. `split` is `official`, `folds:N` or
+    `random:TRAIN/VALIDATION/TEST`. `beside` are patterns of further files to read. With `trust`, which only the
+    user may set, unknown pickles among the files are opened.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Dataset:
 
     @property
     def classes(self) -> bool:
-        """Whether labels are classes, one of many; what a rank metric judges are yes-or-no questions instead."""
+        """Whether labels are classes; with a rank metric they are yes-or-no questions instead."""
         return self.task in ("graph-classification", "node-classification") and self.metric not in BINARY
 
     def missing(self, root: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""SHA-256 of raw files and of what was read of them, by which a run knows its data again."""
+"""SHA-256 of raw files and of the graphs read from them, with which a run recognises its data."""
 
 import hashlib
 import json
@@ -14,13 +14,13 @@ from sstcast.benchmarks.dataset import Dataset
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic
 
-SETTLED = 2.0  # seconds after which a file that changes again has another time
+SETTLED = 2.0  # seconds after which a further change gives a file another modification time
 
 
 def digest_files(dataset: Dataset, root: Path, cache: Path) -> dict[str, str]:
-    """Return the SHA-256 of each raw file, by its name in the declaration; those `beside` have one together.
+    """Return the SHA-256 of each raw file, by its name in the declaration; the files `beside` share one.
 
-    A file is read again only if its size, times or inode have changed since; `cache` keeps what was read.
+    A file is read again only if its size, times or inode have changed; `cache` keeps the digests.
     Raises SSTCastError if a file is missing or cannot be read.
     """
     dataset.check_files(root)
@@ -39,7 +39,7 @@ def digest_files(dataset: Dataset, root: Path, cache: Path) -> dict[str, str]:
 
 
 def digest_tensors(tensors: Mapping[str, Tensor], rest: Any) -> str:
-    """Return the SHA-256 of tensors, with their names, kinds and shapes, and of `rest`, which is plain."""
+    """Return the SHA-256 of tensors, with their names, types and shapes, and of the plain data `rest`."""
     described = {name: [str(tensor.dtype), list(tensor.shape)] for name, tensor in tensors.items()}
     content = hashlib.sha256(json.dumps([described, rest], sort_keys=True).encode())
     for name in sorted(tensors):
@@ -71,7 +71,7 @@ def _state(path: Path) -> list[int]:
 
 
 def _read(store: Path) -> dict[str, Any]:
-    """Return what is known, nothing if the file is absent or damaged: all it saves is time."""
+    """Return the known digests; empty if the file is absent or damaged, since they only save time."""
     try:
         known = json.loads(store.read_text())
     except (OSError, ValueError, RecursionError):

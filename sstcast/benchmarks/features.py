@@ -1,4 +1,4 @@
-"""Raw features of nodes and edges to vectors, and vectors of nodes to one of a graph."""
+"""Encoders of node and edge features, and the readout of a graph's vector from its nodes."""
 
 from typing import Literal
 
@@ -12,13 +12,13 @@ from sstcast.graphs.sparse import SparseGraph
 from sstcast.models.base import Backbone
 from sstcast.models.mpnn import VirtualNode
 
-HIGHEST_DEGREE = 255  # what is above counts as this
+HIGHEST_DEGREE = 255  # higher degrees count as this one
 
 ReadoutName = Literal["mean", "sum", "max", "virtual-node", "token"]
 
 
 class CategoricalEncoder(nn.Module):
-    """The sum of an embedding for each column; with OGB's sizes, its atom and bond encoders."""
+    """The sum of one embedding per column; with OGB's sizes, OGB's atom and bond encoders."""
 
     def __init__(self, sizes: Categories, width: int) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class CategoricalEncoder(nn.Module):
 
 
 class LinearEncoder(nn.Module):
-    """A linear map of real features, after dropout on these."""
+    """Dropout on real features, then a linear map."""
 
     def __init__(self, features: int, width: int, dropout: float = 0.0) -> None:
         super().__init__()
@@ -65,10 +65,10 @@ def build_encoder(kind: Categories | str, features: int, width: int, dropout: fl
 
 
 class Readout(nn.Module):
-    """Mean, sum or maximum of the nodes, or the row that the backbone itself keeps of a graph.
+    """Mean, sum or maximum of the nodes, or the row that the backbone itself keeps for a graph.
 
-    `virtual-node` is that of message passing, updated once more from the last layer's nodes; `token` is TokenGT's.
-    Raises SSTCastError if the backbone has no such row.
+    `virtual-node` is the virtual node of message passing, updated once more from the last layer's nodes; `token`
+    is the graph token of TokenGT. Raises SSTCastError if the backbone has no such row.
     """
 
     def __init__(self, kind: ReadoutName, backbone: Backbone) -> None:
@@ -79,7 +79,7 @@ class Readout(nn.Module):
             raise SSTCastError(f"predictor.readout: this model has no {kind}; choose mean, sum or max")
 
     def forward(self, x: Tensor, own: Tensor | None, graph: Graph) -> Tensor:
-        """Reduce `x [nodes, width]` to `[graphs, width]`; `own` is what the backbone keeps."""
+        """Reduce `x [nodes, width]` to `[graphs, width]`; `own` is the row that the backbone keeps."""
         if self.update is not None:
             return self.update(x, own, graph)
         if self.kind == "token":

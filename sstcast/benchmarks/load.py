@@ -1,4 +1,4 @@
-"""From a declaration and a folder of raw files to `Graphs` and a split, by way of a cache of what was read."""
+"""Loads `Graphs` and a split from a declaration and a folder of raw files, or from the cache."""
 
 import hashlib
 import json
@@ -22,16 +22,16 @@ from sstcast.errors import SSTCastError, in_short
 from sstcast.files import atomic
 
 FORMAT = 4
-NOT_READ = ("split", "size", "licence", "files", "trust")  # of a declaration: a reader does not look at it
+NOT_READ = ("split", "size", "licence", "files", "trust")  # keys of a declaration that readers do not use
 MISFITS = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
 NAMED = 4  # files in a message
-LISTED = 5  # skipped molecules that are printed; all are in a file
+LISTED = 5  # skipped molecules that are printed; a file lists all
 
 
 def load(dataset: Dataset, root: Path, cache: Path) -> Loaded:
-    """Read a data set, or take what was read before from `cache`; nothing is ever written below `root`.
+    """Read a data set, or take it from `cache` if it was read before; write nothing below `root`.
 
-    Raises SSTCastError if a raw file is missing, damaged or holds what does not fit together.
+    Raises SSTCastError if a raw file is missing or damaged, or its content is inconsistent.
     """
     files = digest_files(dataset, root, cache)
     path = cache / f"{dataset.name}-{_key(dataset, files)[:12]}.pt"
@@ -69,9 +69,10 @@ def _read(dataset: Dataset, root: Path) -> Loaded:
 
 
 def choose_split(dataset: Dataset, loaded: Loaded, seed: int) -> Split:
-    """Return the split for a seed: the official one, the seed's of several or of N folds, or one drawn at random.
+    """Return the split for a seed: an official split, a split from N folds, or a random one.
 
-    Of N folds, one tests, the next validates and the rest train, each with its share of every class.
+    Of several official splits or N folds, the seed selects one. Of the folds, one is for testing, the next for
+    validation and the rest for training, each with its share of every class.
     """
     graphs = loaded.graphs
     samples = int(graphs.nodes[0]) if graphs.transductive else len(graphs)
@@ -88,7 +89,7 @@ def choose_split(dataset: Dataset, loaded: Loaded, seed: int) -> Split:
             raise SSTCastError(f"{dataset.name}: no class has {count} samples; choose fewer folds")
         folds = StratifiedKFold(count, shuffle=True, random_state=0)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of a class that is rarer: not in every fold
+            warnings.simplefilter("ignore", UserWarning)  # about a class that is too rare to be in every fold
             parts = [torch.from_numpy(test) for _, test in folds.split(np.zeros(samples), labels)]
         test, validation = parts[seed % count], parts[(seed + 1) % count]
         rest = [parts[(seed + i) % count] for i in range(2, count)]
@@ -100,7 +101,7 @@ def choose_split(dataset: Dataset, loaded: Loaded, seed: int) -> Split:
 
 
 def _key(dataset: Dataset, files: Mapping[str, str]) -> str:
-    """Return what tells whether files or declaration have changed."""
+    """Return a key that changes with the files or the declaration."""
     declared = {k: v for k, v in asdict(dataset).items() if k not in NOT_READ}
     what = [FORMAT, declared, dict(files)]
     return hashlib.sha256(json.dumps(what, default=str, sort_keys=True).encode()).hexdigest()
@@ -117,7 +118,7 @@ def _say_skipped(loaded: Loaded, report: Path, raw: Path) -> None:
 
 
 def _shaped(y: torch.Tensor, dataset: Dataset) -> torch.Tensor:
-    """Return classes as `[rows]`, numbers and yes-or-no answers as real `[rows, targets]`."""
+    """Return classes as `[rows]`; numbers and yes-or-no answers as real numbers `[rows, targets]`."""
     if dataset.task in ("next-tokens", "link-ranking"):
         return y
     if dataset.classes:

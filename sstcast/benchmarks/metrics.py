@@ -12,12 +12,12 @@ Array = NDArray[np.float64]
 
 
 def mean_absolute_error(prediction: Array, target: Array) -> float:
-    """Return the mean over all targets that are known."""
+    """Return the mean absolute error over all known targets."""
     return float(np.nanmean(np.abs(prediction - target)))
 
 
 def accuracy(prediction: Array, target: Array) -> float:
-    """Return the share of right classes."""
+    """Return the fraction of correct classes."""
     known = target >= 0
     return float((prediction.argmax(1) == target)[known].mean())
 
@@ -35,17 +35,17 @@ def macro_f1(prediction: Array, target: Array) -> float:
 
 
 def roc_auc(prediction: Array, target: Array) -> float:
-    """Return the area under the ROC curve, a mean over questions with both answers; NaN if there is none."""
+    """Return the mean area under the ROC curve over questions with both answers; NaN if there are none."""
     return _per_question(metrics.roc_auc_score, prediction, target)
 
 
 def average_precision(prediction: Array, target: Array) -> float:
-    """Return the average precision, a mean over questions with both answers; NaN if there is none."""
+    """Return the mean average precision over questions with both answers; NaN if there are none."""
     return _per_question(metrics.average_precision_score, prediction, target)
 
 
 def reciprocal_rank(prediction: Array, target: Array) -> float:
-    """Return the mean of reciprocal ranks, which is what `prediction` holds."""
+    """Return the mean of the reciprocal ranks in `prediction`."""
     return float(prediction.mean())
 
 

@@ -1,4 +1,4 @@
-"""What a model is to minimise, and what of its outputs a metric looks at."""
+"""Training losses of the benchmark tasks, and the conversion of a model's outputs for the metrics."""
 
 import torch
 from torch import Tensor
@@ -10,16 +10,16 @@ from sstcast.benchmarks.packed import GraphBatch, Graphs
 
 
 class Objective:
-    """A loss over those labels that are known; models give `outputs` numbers a row."""
+    """A loss over the known labels; models return `outputs` numbers per row."""
 
     outputs: int
 
     def weight(self, batch: GraphBatch) -> Tensor:
-        """Return how much the batch's known labels weigh together."""
+        """Return the total weight of the batch's known labels."""
         return (~batch.y.isnan()).sum()
 
     def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
-        """Return the sum over them."""
+        """Return the loss summed over the known labels."""
         raise NotImplementedError
 
     def judged(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
@@ -28,7 +28,7 @@ class Objective:
 
 
 class Regression(Objective):
-    """Absolute errors of targets that are standardised by what is known of training, `[targets]`."""
+    """Absolute errors of targets, standardised by the known labels of the training samples, `[targets]`."""
 
     def __init__(self, training: Tensor) -> None:
         self.outputs = training.shape[1]
@@ -50,7 +50,7 @@ class Regression(Objective):
 
 
 class Binary(Objective):
-    """Cross-entropies of yes-or-no questions, `[rows, questions]`, NaN if not known."""
+    """Cross-entropies of yes-or-no questions, `[rows, questions]`, NaN if unknown."""
 
     def __init__(self, questions: int) -> None:
         self.outputs = questions
@@ -62,7 +62,7 @@ class Binary(Objective):
 
 
 class Classes(Objective):
-    """Cross-entropies of one class of many, weighted by `weights [classes]`."""
+    """Cross-entropy over classes, weighted by `weights [classes]`."""
 
     def __init__(self, weights: Tensor) -> None:
         self.outputs, self.weights = len(weights), weights
@@ -78,10 +78,10 @@ class Classes(Objective):
 
 
 class Links(Objective):
-    """Whether two nodes are joined, by the product of their vectors, which are the model's outputs.
+    """Predicts whether two nodes are linked, from the product of their vectors, the model's outputs.
 
-    The metric ranks, for each true link, its second node among all nodes of the graph, and takes the mean over a
-    graph's links, then over graphs, as in Dwivedi et al. 2022; of ties half count as ahead.
+    For each true link, the metric ranks the second node among all nodes of the graph. It averages over a graph's
+    links, then over graphs, as in Dwivedi et al. 2022; half of the tied nodes count as ranked ahead.
     """
 
     outputs = 64
@@ -97,7 +97,7 @@ class Links(Objective):
         return F.binary_cross_entropy_with_logits(scores, batch.y.to(scores.dtype), reduction="sum")
 
     def judged(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
-        """Return each graph's mean reciprocal rank of its true links, 0 if it has none, twice."""
+        """Return each graph's mean reciprocal rank of its true links (0 if it has none), as both values."""
         assert batch.pairs is not None
         source, target = batch.pairs[:, batch.y > 0]
         nodes, mask = batch.graph.dense(out)
@@ -119,7 +119,7 @@ class Links(Objective):
 
 
 class Words(Objective):
-    """Cross-entropies of the first `LENGTH` words; what is rare is unknown, and after the last comes the end."""
+    """Cross-entropies of the first `LENGTH` words; rare words are unknown, and an end follows the last word."""
 
     def __init__(self) -> None:
         self.outputs = LENGTH * (WORDS + 2)
@@ -135,12 +135,12 @@ class Words(Objective):
         return F.cross_entropy(out.view(-1, WORDS + 2), words.flatten(), reduction="sum")
 
     def judged(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
-        """Return the likeliest words and the reference."""
+        """Return the most likely words and the reference."""
         return out.view(len(out), LENGTH, WORDS + 2).argmax(-1), batch.y
 
 
 def build_objective(dataset: Dataset, graphs: Graphs, training: Tensor) -> Objective:
-    """Return the objective of the data set's task; `training` are the samples it may learn from."""
+    """Return the objective of the data set's task; `training` are the training samples."""
     if dataset.task == "next-tokens":
         return Words()
     if dataset.task == "link-ranking":

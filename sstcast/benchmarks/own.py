@@ -1,4 +1,4 @@
-"""A user's own data: a CSV of SMILES, an npz, a folder in TUDataset's form, or what PyG saved."""
+"""Users' own data: a CSV of SMILES, an npz, a folder in TUDataset's form, or a file saved by PyG."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,15 +11,15 @@ from sstcast.errors import SSTCastError
 from sstcast.validation import Strict
 
 SPLIT = r"^(official|folds:([3-9]|[1-9]\d{1,5})|random:[0-9.]{1,20}/[0-9.]{1,20}/[0-9.]{1,20})$"
-Kinds = Annotated[int, Field(ge=1, le=10**7)]  # of a column of categories
+Kinds = Annotated[int, Field(ge=1, le=10**7)]  # number of categories in a column
 
 
 class _Own(Strict):
-    """What all kinds have in common.
+    """The keys that all kinds share.
 
-    `path` is relative to the YAML. `metric` is the usual one of the `task` by default. `split` is
-    `random:0.8/0.1/0.1`, `folds:N`, or `official` for one that is in the data. `classes` is how many there are, by
-    default one more than the largest. `edgeless` graphs are refused unless kept.
+    `path` is relative to the YAML. By default, `metric` is the usual one for the `task`. `split` is
+    `random:0.8/0.1/0.1`, `folds:N`, or `official` for a split in the data. `classes` is the number of classes, by
+    default one more than the largest. Graphs without edges are refused unless `edgeless` is `keep`.
     """
 
     path: Folder
@@ -57,7 +57,7 @@ class _Own(Strict):
 
 
 class SmilesCSV(_Own):
-    """Molecules, one a row: columns `smiles` and `targets`, and perhaps `id` and `split_column`."""
+    """Molecules, one per row: columns `smiles` and `targets`, optionally `id` and `split_column`."""
 
     kind: Literal["smiles_csv"]
     task: Literal["graph-regression", "graph-classification", "multi-label"]
@@ -73,7 +73,7 @@ class SmilesCSV(_Own):
             "targets": tuple(self.targets),
             "id": self.id,
             "split": self.split_column,
-            "edgeless": True,  # a molecule may be one atom
+            "edgeless": True,  # a molecule may have a single atom
         }
         declared = self._declare(name, "smiles", self.path, node=ATOMS, edge=BONDS, options=columns)
         if declared.classes and len(self.targets) > 1:
@@ -100,7 +100,7 @@ class NPZ(_Own):
 
 
 class TU(_Own):
-    """A folder with `NAME_A.txt`, `NAME_graph_indicator.txt`, `NAME_graph_labels.txt` and perhaps features."""
+    """A folder with `NAME_A.txt`, `NAME_graph_indicator.txt`, `NAME_graph_labels.txt`, optionally features."""
 
     kind: Literal["tudataset"]
     task: Literal["graph-regression", "graph-classification", "multi-label"]
@@ -126,7 +126,7 @@ class TU(_Own):
 
 
 class PyG(_Own):
-    """A file that holds a list of `torch_geometric.data.Data`; `node` and `edge` say what their features are."""
+    """A file with a list of `torch_geometric.data.Data`; `node` and `edge` describe their features."""
 
     kind: Literal["pyg"]
     task: Literal[

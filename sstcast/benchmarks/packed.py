@@ -1,7 +1,6 @@
-"""`Graphs`: many graphs, or a single large one, packed end to end, and cut into batches on the device.
+"""`Graphs`: many graphs, or a single large one, packed end to end; batches are made on the device.
 
-There are no worker processes and no list of objects: a batch is a gather from the packed tensors, wherever they
-are.
+There are no worker processes and no lists of objects: a batch is gathered from the packed tensors on their device.
 """
 
 from collections.abc import Mapping
@@ -15,7 +14,7 @@ from sstcast.graphs.sparse import SparseGraph
 
 
 class Split(NamedTuple):
-    """Which graphs (or nodes, of a single graph with labelled nodes) train, validate and test."""
+    """The graphs (or the nodes of a single graph) for training, validation and testing."""
 
     train: Tensor
     validation: Tensor
@@ -23,36 +22,36 @@ class Split(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """What a reader found; `skipped` names what it could not use, one line each.
+    """The result of a reader; `skipped` describes what it could not use, one line each.
 
-    `files` are the digests of what was read, and `digest` is that of the graphs and splits.
+    `files` are the digests of the files read, and `digest` is the digest of the graphs and splits.
     """
 
     graphs: "Graphs"
-    splits: list[Split]  # the official ones
+    splits: list[Split]  # the official splits
     skipped: tuple[str, ...] = ()
     files: Mapping[str, str] = {}
     digest: str = ""
 
 
 class GraphBatch(NamedTuple):
-    """Some graphs as one, with what is to be predicted of them."""
+    """Some graphs joined to one, with what to predict."""
 
-    graph: SparseGraph  # without features on the edges: those below are still to be encoded
+    graph: SparseGraph  # without edge features: those below are not encoded yet
     x: Tensor | None  # [nodes, f], whole numbers are categories
     edge_attr: Tensor | None  # [edges, f]
     y: Tensor  # [graphs, ...], or [rows, ...] of nodes, or [pairs]
-    rows: Tensor | None = None  # the nodes that are asked for, if not all
-    pairs: Tensor | None = None  # [2, pairs] nodes whose link is asked for
+    rows: Tensor | None = None  # the nodes to predict, if not all
+    pairs: Tensor | None = None  # [2, pairs] nodes whose link is to be predicted
 
 
 @dataclass(frozen=True)
 class Graphs:
     """Packed graphs; nodes are numbered within each graph.
 
-    `y` has a row for each graph, each node or each pair of nodes, whichever `level` says: classes are whole
-    numbers with -1 for those not known, everything else is real with NaN. `vectors`, `values` and `walk` are
-    positions as in `SparseGraph`.
+    `y` has a row for each graph, node or pair of nodes, depending on `level`: classes are whole numbers, -1 if
+    unknown; all other labels are real numbers, NaN if unknown. `vectors`, `values` and `walk` are positions as in
+    `SparseGraph`.
     """
 
     level: str  # graph, node or pair
@@ -74,22 +73,22 @@ class Graphs:
 
     @property
     def transductive(self) -> bool:
-        """Whether nodes of one graph are the samples, and not graphs."""
+        """Whether the samples are nodes of one graph instead of graphs."""
         return self.level == "node" and len(self) == 1
 
     def to(self, device: torch.device) -> "Graphs":
-        """Move all but the counts, which tell sizes without waiting for the device."""
+        """Move all tensors except the counts, which stay on the CPU so that sizes are known without waiting."""
         stay = {"nodes", "edges", "pair_counts"}
         tensors = {k: v if k in stay else v.to(device) for k, v in self.tensors().items()}
         return Graphs(level=self.level, **tensors)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the fields that are there, without `level`."""
+        """Return the tensors that are not None, by name."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {name: value for name, value in values.items() if isinstance(value, Tensor)}
 
     def batch(self, index: Tensor) -> GraphBatch:
-        """Join the graphs `index` (on the CPU), in this order."""
+        """Join the graphs with numbers `index` (on the CPU), in this order."""
         device = self.edge_index.device
         nodes, edges = self.nodes[index], self.edges[index]
         node_rows = _rows(self.nodes, index).to(device)
@@ -120,10 +119,9 @@ class Graphs:
         )
 
     def part(self, kept: Tensor, rows: Tensor) -> GraphBatch:
-        """Return a single graph's nodes `kept` with the edges among them; `rows`, a mask of all nodes, are asked
-        for.
+        """Return a single graph's nodes `kept` with the edges among them.
 
-        Both are on the device.
+        `rows` is a mask, over all nodes, of those to predict. Both are on the device.
         """
         place = torch.full((int(self.nodes[0]),), -1, device=self.edge_index.device)
         place[kept] = torch.arange(len(kept), device=place.device)
@@ -140,9 +138,9 @@ class Graphs:
 
 
 def pack(graphs: list[dict[str, Any]], level: str) -> Graphs:
-    """Pack graphs given as `edge_index [2, edges]`, `x` or `num_nodes`, `y`, and perhaps `edge_attr`, `pairs`.
+    """Pack graphs given as `edge_index [2, edges]`, `x` or `num_nodes`, `y`, optionally `edge_attr`, `pairs`.
 
-    Raises ValueError, naming the graph, if one does not fit itself or the first.
+    Raises ValueError, naming the graph, if a graph is inconsistent or does not match the first one.
     """
     for number, graph in enumerate(graphs):
         _check_one(number, graph, graphs[0])
@@ -181,7 +179,7 @@ def _check_one(number: int, graph: dict[str, Any], first: dict[str, Any]) -> Non
 
 
 def compact(values: Tensor) -> Tensor:
-    """Return the values as float32, or as the smallest whole numbers that hold them."""
+    """Return the values as float32, or as the smallest integer type that holds them."""
     if values.is_floating_point() or not len(values):
         return values.float() if values.is_floating_point() else values
     low, high = (int(v) for v in values.aminmax()) if values.numel() else (0, 0)

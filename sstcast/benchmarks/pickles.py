@@ -1,9 +1,9 @@
-"""Files from outside that are pickles, or may hold some.
+"""Opens untrusted files that are pickles or may contain pickles.
 
-A pickle is a program, and a list of what it may call is no fence: NumPy's own constructors read whatever memory a
-file tells them to. So arrays are read by `np.load(allow_pickle=False)` and tensors by
-`torch.load(weights_only=True)`. What only a pickle says is read if the file's SHA-256 is in
-`configs/benchmarks/sha256.yaml`, or if the user trusts the file.
+A pickle is a program, and a list of allowed functions is not a protection: NumPy's own constructors can read any
+memory that a file tells them to. So arrays are read with `np.load(allow_pickle=False)` and tensors with
+`torch.load(weights_only=True)`. A pickle is opened only if its SHA-256 is in `configs/benchmarks/sha256.yaml`, or
+if the user trusts the file.
 """
 
 import hashlib
@@ -26,41 +26,41 @@ from sstcast.files import packaged
 from sstcast.plain_yaml import read_config
 
 REMEDY = "get it again"
-UNPACKED = 2**32  # bytes that any archive may unpack to,
-RATIO = 20  # and how many times its own size a larger one may
+UNPACKED = 2**32  # bytes that any archive may unpack to
+RATIO = 20  # a larger archive may unpack to this many times its own size
 
 
 def load_pickle(path: Path, trust: bool = False, encoding: str = "ASCII") -> Any:
-    """Unpickle a file that is known, or that the user trusts; `latin1` reads what Python 2 wrote.
+    """Unpickle a file that is known, or that the user trusts; `encoding="latin1"` reads files from Python 2.
 
-    Raises SSTCastError, with nothing of it executed, if it is neither; also if it is damaged.
+    Raises SSTCastError, without executing anything in the file, if it is neither; also if it is damaged.
     """
     return _unpickle(path, trust, lambda file: pickle.load(file, encoding=encoding))
 
 
 def load_torch(path: Path, trust: bool = False) -> Any:
-    """Read what `torch.save` wrote: tensors, containers and PyG's `Data`, or more by the rules of `load_pickle`.
+    """Read a `torch.save` file: tensors, containers and PyG's `Data`; other types by the rules of `load_pickle`.
 
-    Raises SSTCastError as that does.
+    Raises SSTCastError as `load_pickle` does.
     """
     from torch_geometric.data import Data
     from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
     from torch_geometric.data.storage import EdgeStorage, GlobalStorage, NodeStorage
 
     kinds = [Data, DataEdgeAttr, DataTensorAttr, EdgeStorage, GlobalStorage, NodeStorage]
-    with reading(path, REMEDY), suppress(pickle.UnpicklingError):  # which says that it asks for more
+    with reading(path, REMEDY), suppress(pickle.UnpicklingError):  # raised if the file needs more types
         if zipfile.is_zipfile(path):
             with torch.serialization.safe_globals(kinds), warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of kinds of tensors that torch is about to change
-                # Mapped memory holds what is in the file and cannot grow, whatever sizes the file makes up.
+                warnings.simplefilter("ignore")  # about tensor types that torch will change
+                # Mapped memory is never larger than the file, whatever sizes the file claims.
                 return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     return _unpickle(path, trust, lambda file: torch.load(file, map_location="cpu", weights_only=False))
 
 
 def load_npz(path: Path, trust: bool = False) -> Mapping[str, Any]:
-    """Open a `.npz` file; an array is read when it is asked for, one of objects by the rules of `load_pickle`.
+    """Open a `.npz` file; arrays are read on access, arrays of objects by the rules of `load_pickle`.
 
-    Raises SSTCastError, now or then, as that does, and if it unpacks to more than its size allows.
+    Raises SSTCastError, here or on access, as `load_pickle` does, and if the file unpacks to too much.
     """
     return _Arrays(path, trust)
 
@@ -75,7 +75,7 @@ def load_npy(path: Path, trust: bool = False) -> Any:
 
 
 def load_mat(path: Path, trust: bool = False) -> dict[str, Any]:
-    """Read a MATLAB file by the rules of `load_pickle`: some that are damaged crash SciPy's reader."""
+    """Read a MATLAB file by the rules of `load_pickle`, because some damaged files crash SciPy's reader."""
     kind = "a MATLAB file, which may crash its reader"
     found: dict[str, Any] = _unpickle(path, trust, loadmat, kind)
     return found
@@ -123,15 +123,15 @@ def _unpickle(
     path: Path, trust: bool, load: Callable[[io.BytesIO], Any], kind: str = "a pickle, which may run any code"
 ) -> Any:
     with reading(path, REMEDY):
-        content = path.read_bytes()  # once: what is judged is what is opened
+        content = path.read_bytes()  # read once: the bytes that are checked are the bytes that are opened
     digest = hashlib.sha256(content).hexdigest()
     if not trust and digest not in _known():
         raise SSTCastError(
-            f"{path}: {kind}, and none that is known (SHA-256 {digest}, "
-            f"{len(content):,} bytes); if you trust those it comes from, open it with --trust"
+            f"{path}: {kind}, and not a known one (SHA-256 {digest}, "
+            f"{len(content):,} bytes); if you trust its origin, open it with --trust"
         )
     with reading(path, REMEDY), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of old names of NumPy and SciPy
+        warnings.simplefilter("ignore")  # about old names in NumPy and SciPy
         return load(io.BytesIO(content))
 
 

@@ -1,4 +1,4 @@
-"""Positions of nodes for whole data sets, computed once and kept."""
+"""Positional encodings of the nodes of whole data sets, computed once and cached."""
 
 import hashlib
 from collections.abc import Iterator
@@ -21,9 +21,9 @@ QUICK = 2000  # graphs for which no bar is shown
 
 
 def with_positions(graphs: Graphs, name: str, pairs: int, steps: int, cache: Path) -> Graphs:
-    """Return the graphs with `pairs` Laplacian eigenpairs and the returns of walks of up to `steps` steps.
+    """Return the graphs with `pairs` Laplacian eigenpairs and landing probabilities of up to `steps` steps.
 
-    Either may be 0. What was computed is kept in `cache`, under the digest of the edges.
+    Either may be 0. Results are kept in `cache`, under the digest of the edges.
     """
     content = hashlib.sha256(FORMAT)
     for tensor in (graphs.nodes, graphs.edges, graphs.edge_index) if pairs or steps else ():

@@ -1,4 +1,4 @@
-"""`GraphPredictor`: features of nodes and edges -> vectors -> a backbone -> graphs, nodes or pairs of nodes."""
+"""`GraphPredictor`: encodes node and edge features, applies a backbone, predicts for graphs, nodes or pairs."""
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,7 @@ from sstcast.models.positional_encodings import LaplacianEncoding, RandomWalkEnc
 class GraphPredictor(Model):
     """Encoders, a backbone and a head: `outputs` numbers for each graph, or for each node."""
 
-    of_each_stage = "head."  # these parameters start anew in each
+    of_each_stage = "head."  # parameters with this prefix are new in each stage
 
     def __init__(
         self,
@@ -45,12 +45,12 @@ class GraphPredictor(Model):
         self.untrained_head = {name: value.clone() for name, value in self.head.state_dict().items()}
 
     def enter(self, stage: str | None) -> None:
-        """Use only what is trained in `stage`, all if None, with an untrained head: each stage has its own."""
+        """Use only the part trained in `stage` (all if None), with a new head: each stage has its own head."""
         self.backbone.enter(stage)
         self.head.load_state_dict(self.untrained_head)
 
     def forward(self, batch: GraphBatch) -> Tensor:
-        """Return `[graphs, outputs]`, or `[rows, outputs]` of the nodes that are asked for."""
+        """Return `[graphs, outputs]`, or `[rows, outputs]` for the requested nodes."""
         x = self.encode_nodes(batch)
         edges = None if self.edges is None else self.edges(batch.edge_attr)
         g = batch.graph
@@ -61,7 +61,7 @@ class GraphPredictor(Model):
         return self.head(x if batch.rows is None else x[batch.rows])
 
     def encode_nodes(self, batch: GraphBatch) -> Tensor:
-        """Return `[nodes, width]`: features, degrees and positions."""
+        """Return `[nodes, width]` from features, degrees and positions."""
         if self.constant is not None:
             x = self.constant.expand(len(batch.graph.batch), -1)
         else:
@@ -75,7 +75,7 @@ class GraphPredictor(Model):
 def build_predictor(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs, outputs: int) -> GraphPredictor:
     """Build the configured predictor for these graphs.
 
-    Raises SSTCastError if the model forecasts tiles of the sea alone, or its options are wrong.
+    Raises SSTCastError if the model works only on tiles of the sea, or its options are wrong.
     """
     name, options = config.model.name, config.model.options
     defaults = default_options(name)
@@ -99,14 +99,14 @@ def build_predictor(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs, o
 
 
 def positions_of(model: GraphPredictor) -> tuple[int, int]:
-    """Return how many eigenpairs and steps of walks the model will ask its graphs for."""
+    """Return how many eigenpairs and random-walk steps the model needs from its graphs."""
     own = model.position.pairs if isinstance(model.position, LaplacianEncoding) else 0
     pairs = max(own, model.backbone.eigenpairs)
     return pairs, model.position.steps if isinstance(model.position, RandomWalkEncoding) else 0
 
 
 def perceptron(width: int, outputs: int, hidden: int) -> nn.Sequential:
-    """Return linear layers with ReLU between them, `hidden` of the nodes' width before the last."""
+    """Return linear layers with ReLU in between: `hidden` layers of size `width`, then the output layer."""
     layers: list[nn.Module] = []
     for _ in range(hidden):
         layers += [nn.Linear(width, width), nn.ReLU()]

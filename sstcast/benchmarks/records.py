@@ -1,4 +1,4 @@
-"""What a benchmark run keeps of its data and its score, and what must be so when it is taken up again."""
+"""Records of a benchmark run's data and score, and the checks made when the run is resumed."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +10,7 @@ from sstcast.benchmarks.dataset import Dataset
 from sstcast.errors import SSTCastError
 from sstcast.runs import Record, Run
 
-SHOWN = 12  # digits of a digest in a message
+SHOWN = 12  # digits of a digest shown in a message
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -22,18 +22,18 @@ class Data(Record):
 
     @classmethod
     def of(cls, run: Run) -> "Data | None":
-        """Return the record of a run's data, None if it was made by a version that kept none.
+        """Return the record of a run's data; None if it was made by a version that kept no record.
 
         Raises SSTCastError if the record is damaged.
         """
-        return cls.load(run.data, "delete the run's folder to train anew") if run.data.exists() else None
+        return cls.load(run.data, "delete the run's folder to train again") if run.data.exists() else None
 
     def check(
         self, run: Run, dataset: Dataset, root: Path, files: Mapping[str, str], loaded: str | None = None
     ) -> None:
-        """Raise SSTCastError, naming run and file, if a raw file is not what the run was trained on.
+        """Raise SSTCastError, naming run and file, if a raw file differs from the one the run was trained on.
 
-        Also if the same files are read otherwise than when the run began, where it is known what was `loaded`.
+        Also raise it if the same files now give other graphs than when the run began, if `loaded` is known.
         """
         folder, names = root / dataset.folder, {*self.files, *files}
         pairs = {str(folder / name): (self.files.get(name), files.get(name)) for name in names}
@@ -44,14 +44,14 @@ class Data(Record):
                 then, now = (f"SHA-256 {digest[:SHOWN]}..." if digest else "none" for digest in digests)
                 raise SSTCastError(
                     f"{run.folder}: trained on other data: {what}: {then} then, {now} now; put the old data back, "
-                    "or train anew with --set runs=... or without this folder"
+                    "or train again with --set runs=... or without this folder"
                 )
 
 
 class Score(Record):
-    """What `metrics.json` says; runs made before digests were kept lack `data`.
+    """The content of `metrics.json`; runs made before digests were kept lack `data`.
 
-    `epochs` are those of all stages, and `best_epoch` is counted from the first of them.
+    `epochs` counts the epochs of all stages, and `best_epoch` is counted from the first stage.
     """
 
     dataset: str
@@ -75,14 +75,14 @@ class Score(Record):
 
     @classmethod
     def of(cls, run: Run, known: Data | None, **expected: object) -> "Score":
-        """Read `metrics.json`; raise SSTCastError if it is damaged, of another run or of other data."""
-        remedy = "delete the file, and the same command scores the run again"
+        """Read `metrics.json`; raise SSTCastError if it is damaged, or belongs to another run or other data."""
+        remedy = "delete the file and re-run the command, which scores the run again"
         score = cls.load(run.metrics, remedy)
         for key, value in expected.items():
             if getattr(score, key) != value:
                 raise SSTCastError(
-                    f"{run.metrics}: {key} is {getattr(score, key)!r}, and the run's is {value!r}; {remedy}"
+                    f"{run.metrics}: {key} is {getattr(score, key)!r}, but the run's is {value!r}; {remedy}"
                 )
         if known is not None and score.data != known:
-            raise SSTCastError(f"{run.metrics}: a score of other data than {run.data.name} says; {remedy}")
+            raise SSTCastError(f"{run.metrics}: its data are not those of {run.data.name}; {remedy}")
         return score

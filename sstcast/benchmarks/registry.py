@@ -1,4 +1,4 @@
-"""Every data set of the five papers, as `configs/benchmarks/datasets.yaml` describes them."""
+"""The data sets of the five papers, as declared in `configs/benchmarks/datasets.yaml`."""
 
 from dataclasses import fields
 from functools import cache
@@ -17,16 +17,16 @@ FIELDS = {field.name for field in fields(Dataset)} - {"name", "files"}
 
 @cache
 def datasets() -> dict[str, Dataset]:
-    """Return every declaration by its name in lower case."""
+    """Return all declarations by their names in lower case."""
     groups = read_config(packaged("configs/benchmarks/datasets.yaml")).values()
     found = [_declare(name, group | own) for group in groups for name, own in group["sets"].items()]
     return {dataset.name.lower(): dataset for dataset in found}
 
 
 def find_dataset(name: str) -> Dataset:
-    """Return the declaration called `name`, in whatever case.
+    """Return the declaration called `name`, in upper or lower case.
 
-    Raises SSTCastError, suggesting the nearest name, if there is none.
+    Raises SSTCastError, suggesting a similar name, if there is none.
     """
     known = datasets()
     if name.lower() not in known:
@@ -49,7 +49,7 @@ def _declare(name: str, keys: dict[str, Any]) -> Dataset:
 
 
 def _plain(value: Any) -> Any:
-    """Return what a declaration holds in place of YAML's lists and names."""
+    """Convert a YAML value to the type that a declaration uses."""
     if isinstance(value, dict):
         return {key: _plain(inner) for key, inner in value.items()}
     return tuple(value) if isinstance(value, list) else FEATURES.get(value, value)

@@ -1,12 +1,12 @@
-"""The verb `benchmark`: fit a model to a data set, seed by seed, and score the best weights on the test samples.
+"""The command `benchmark`: trains a model on a data set, one run per seed, and scores it on the test samples.
 
 RUNS/DATASET/MODEL/seed-K/
   config.yaml       the resolved configuration
-  data.json         SHA-256 of the raw files, and of what was read of them
+  data.json         SHA-256 of the raw files, and of the graphs read from them
   provenance.json   versions, machine, time, and the command
-  history.csv       one row an epoch
+  history.csv       one row per epoch
   checkpoints/      best.pt and step-N.pt
-  STAGE/            the same of each stage before the last, where the model has stages
+  STAGE/            the same for each stage before the last, if the model has stages
   metrics.json      the test score at the best validation score, parameters, seconds, and the digests again
 """
 
@@ -39,11 +39,11 @@ Result = dict[str, Any]
 
 
 def run_benchmark(config: BenchmarkConfig, seeds: list[int], trust: bool = False) -> list[Result]:
-    """Fit and score each seed whose `metrics.json` is not there yet; return what all of them say.
+    """Train and score each seed that has no `metrics.json` yet; return the results of all seeds.
 
-    With `trust`, raw files that are pickles are opened even if they are not known, and may run any code. Raises
-    SSTCastError for raw files that are missing or wrong or not what a run was trained on, and folders that hold
-    another run, and Interrupted after Ctrl-C or SIGTERM: the same call then resumes.
+    With `trust`, unknown raw files that are pickles are opened too, and may run any code. Raises SSTCastError for
+    raw files that are missing, wrong or not those that a run was trained on, and for folders that hold another
+    run; raises Interrupted after Ctrl-C or SIGTERM, and the same call then resumes.
     """
     dataset = replace(config.declaration, trust=trust)
     configs = [
@@ -65,7 +65,7 @@ def run_benchmark(config: BenchmarkConfig, seeds: list[int], trust: bool = False
             loaded = load(dataset, config.root, config.cache)
             fabric = start(config.training)
         print(f"{run.folder}: {_describe(loaded)}", flush=True)
-        task, model = build_task(ours, loaded, fabric)  # before the folder is made: options may be wrong
+        task, model = build_task(ours, loaded, fabric)  # before the folder is made, as options may be wrong
         with alone(run.checkpoints) if fabric.is_global_zero else nullcontext():
             if fabric.is_global_zero:
                 new = not _find(ours).config_file.exists()
@@ -82,7 +82,7 @@ def run_benchmark(config: BenchmarkConfig, seeds: list[int], trust: bool = False
 
 
 def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple[BenchmarkTask, GraphPredictor]:
-    """Return the task of the configured seed, and the untrained model it is for."""
+    """Return the task for the configured seed, and its untrained model."""
     dataset, seed, graphs = config.declaration, config.training.seed, loaded.graphs
     split = choose_split(dataset, loaded, seed)
     torch.manual_seed(seed)
@@ -108,7 +108,7 @@ def _fit_and_score(
     stage, epoch = best.get("stage"), best.get("epoch")
     if stage not in stages or not isinstance(epoch, int) or not 0 <= epoch < stages[stage].epoch:
         raise SSTCastError(
-            f"{run.best}: not of the training in {run.checkpoints}; delete {run.folder} to train anew"
+            f"{run.best}: not from the training in {run.checkpoints}; delete {run.folder} to train again"
         )
     model.enter(stage)
     load_weights(model, best, run.best)
@@ -133,9 +133,9 @@ def _fit_and_score(
 def _fit(
     config: BenchmarkConfig, run: Run, task: BenchmarkTask, model: GraphPredictor, fabric: Fabric
 ) -> dict[str | None, State]:
-    """Fit the model stage by stage, the whole of it (stage None) last; return where the training of each stands.
+    """Train the model stage by stage, last the whole model (stage None); return the progress of each stage.
 
-    Each stage continues from the best weights of the one before, with its optimiser's state and its score to beat.
+    Each stage starts from the best weights of the previous one, with its optimiser's state and its score to beat.
     """
     states: dict[str | None, State] = {}
     before = None
@@ -155,22 +155,20 @@ def _find(config: BenchmarkConfig) -> Run:
     """Return the run of the configured seed; raise SSTCastError if its folder holds another."""
     run = Run.find(config, config.folder / f"seed-{config.training.seed}")
     if not run.config_file.exists() and (run.metrics.exists() or any(run.checkpoints.glob("*.pt"))):
-        raise SSTCastError(f"{run.config_file} is missing, so what this run is is not known; delete its folder")
+        raise SSTCastError(f"{run.config_file} is missing, so the run is unknown; delete its folder")
     return run
 
 
 def _check(
     run: Run, config: BenchmarkConfig, files: Mapping[str, str], loaded: str | None = None, say: bool = True
 ) -> Data | None:
-    """Return the record of a run's data, if it has one; raise SSTCastError if the data are others."""
+    """Return the record of a run's data, if it has one; raise SSTCastError if the data differ from it."""
     if not run.config_file.exists():
         return None
     if (known := Data.of(run)) is not None:
         known.check(run, config.declaration, config.root, files, loaded)
     elif say:
-        print(
-            f"{run.folder}: made before digests of raw files were kept; whether its data are the same is unknown"
-        )
+        print(f"{run.folder}: made before digests of raw files were kept; cannot check that its data are the same")
     return known
 
 

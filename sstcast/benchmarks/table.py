@@ -1,4 +1,4 @@
-"""What the verbs `datasets` and `benchmark` print."""
+"""The output of the commands `datasets` and `benchmark`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ from sstcast.benchmarks.run import Result
 
 
 def dataset_lines(root: Path) -> Iterator[str]:
-    """Yield a line for each data set: name, task, metric, split, size, licence, and whether it is below `root`."""
+    """Yield a line per data set: name, task, metric, split, size, licence, and whether it is below `root`."""
     columns = ("name", "task", "metric", "split", "size", "licence", f"below {root}")
     rows = [columns]
     for d in datasets().values():
@@ -23,7 +23,7 @@ def dataset_lines(root: Path) -> Iterator[str]:
 
 
 def result_lines(config: BenchmarkConfig, results: list[Result]) -> Iterator[str]:
-    """Yield a line for each seed and one for all of them, beside the paper's number if it is known."""
+    """Yield a line per seed and one for all seeds, with the paper's number if it is known."""
     for r in results:
         yield (
             f"seed {r['seed']}: test {r['metric']} {r['test']:.4f}, validation {r['validation']:.4f} "

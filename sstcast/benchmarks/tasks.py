@@ -1,4 +1,4 @@
-"""Benchmarks as tasks of the trainer: which samples make a step, and the score of a split."""
+"""Benchmarks as tasks for the trainer: the samples of each step, and the score of a split."""
 
 import warnings
 from typing import Any
@@ -14,11 +14,11 @@ from sstcast.benchmarks.objectives import Objective
 from sstcast.benchmarks.packed import GraphBatch, Graphs, Split
 from sstcast.errors import SSTCastError
 
-NAMED = 5  # samples spelled out when a batch is described
+NAMED = 5  # samples listed when a batch is described
 
 
 class BenchmarkTask:
-    """What is the same for many graphs and for one: loss, and selection by the validation samples."""
+    """The part common to many graphs and one graph: the loss, and selection by the validation samples."""
 
     def __init__(
         self, dataset: Dataset, graphs: Graphs, split: Split, objective: Objective, batch_size: int, fabric: Fabric
@@ -36,15 +36,15 @@ class BenchmarkTask:
         raise NotImplementedError
 
     def batches(self, samples: Tensor) -> list[GraphBatch]:
-        """Cut samples into batches for a score."""
+        """Divide samples into batches for scoring."""
         raise NotImplementedError
 
     def weight(self, batch: GraphBatch) -> Tensor:
-        """Return how much the batch's known labels weigh."""
+        """Return the total weight of the batch's known labels."""
         return self.objective.weight(batch)
 
     def loss(self, model: nn.Module, batch: GraphBatch) -> Tensor:
-        """Return the loss summed over them."""
+        """Return the loss summed over the known labels."""
         return self.objective.loss(model(batch), batch)
 
     def validate(self, model: nn.Module) -> dict[str, float]:
@@ -55,7 +55,7 @@ class BenchmarkTask:
     def score(self, model: nn.Module, samples: Tensor) -> float:
         """Return the data set's metric over all of `samples`.
 
-        Raises SSTCastError if it is not defined, as a ROC-AUC of one answer only.
+        Raises SSTCastError if it is undefined, such as a ROC-AUC with only one of the answers.
         """
         return self._judge(model, samples)[0]
 
@@ -70,8 +70,8 @@ class BenchmarkTask:
             weight += float(self.objective.weight(batch))
         prediction, target = (torch.cat(parts).numpy() for parts in zip(*judged, strict=True))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # what is not defined is said below
-            wrong = not np.isfinite(prediction).all()  # of classes too, of which the largest would be the first
+            warnings.simplefilter("ignore", RuntimeWarning)  # undefined values are reported below
+            wrong = not np.isfinite(prediction).all()  # for classes too, where argmax would return the first
             score = float("nan") if wrong else METRICS[self.dataset.metric](prediction, target)
         if score != score:
             part = next((name for name, part in self.split._asdict().items() if part is samples), "a")
@@ -82,7 +82,7 @@ class BenchmarkTask:
         return score, loss / max(weight, 1e-12)
 
     def describe(self, index: Tensor) -> str:
-        """Name the samples."""
+        """Return the numbers of the samples as text."""
         what = "nodes" if self.graphs.transductive else "graphs"
         more = f" and {len(index) - NAMED} more" if len(index) > NAMED else ""
         return f"{what} {', '.join(str(int(i)) for i in index[:NAMED])}{more} of {self.dataset.name}"
@@ -91,8 +91,8 @@ class BenchmarkTask:
 class ManyGraphs(BenchmarkTask):
     """Mini-batches of graphs.
 
-    Attention pads the graphs of a batch to the largest. With a `bucket` of more than one batch, the graphs of so
-    many are sorted by size before they are dealt to them, and the batches come in random order.
+    Attention pads the graphs of a batch to the largest. With `bucket` above 1, the graphs of that many batches are
+    sorted by size before the batches are made, and the batches come in random order.
     """
 
     def __init__(self, *arguments: Any, bucket: int = 1) -> None:
@@ -112,7 +112,7 @@ class ManyGraphs(BenchmarkTask):
         return self.graphs.batch(index)
 
     def batches(self, samples: Tensor) -> Any:
-        """Cut graphs into batches, by size: what is scored has no order."""
+        """Divide graphs into batches by size; the order does not matter for scores."""
         return (self.graphs.batch(index) for index in self._by_size(samples).split(self.batch_size))
 
     def _by_size(self, samples: Tensor) -> Tensor:
@@ -130,7 +130,7 @@ class OneGraph(BenchmarkTask):
         return [self.split.train]
 
     def batch(self, index: Tensor) -> GraphBatch:
-        """Return the graph, asked about these nodes."""
+        """Return the graph, with these nodes to predict."""
         rows = index.to(self.fabric.device)
         return self.whole._replace(rows=rows, y=self.whole.y[rows])
 
@@ -139,9 +139,9 @@ class OneGraph(BenchmarkTask):
 
 
 class PartsOfOneGraph(OneGraph):
-    """Random parts of a graph that does not fit, the edges between them left out; scores see it whole.
+    """Random parts of a graph too large for memory, without the edges between parts; scores use the whole graph.
 
-    As Polynormer does for ogbn-products and pokec: each epoch deals the nodes anew into parts of `batch_size`.
+    As Polynormer does for ogbn-products and pokec, each epoch divides the nodes into new parts of `batch_size`.
     """
 
     def __init__(self, *arguments: Any) -> None:
@@ -150,15 +150,15 @@ class PartsOfOneGraph(OneGraph):
         self.training[self.split.train.to(self.fabric.device)] = True
 
     def order(self, seed: int, epoch: int) -> list[Tensor]:
-        """Deal all nodes into parts."""
+        """Divide all nodes into random parts."""
         return list(torch.randperm(len(self.training), generator=_generator(seed, epoch)).split(self.batch_size))
 
     def batch(self, index: Tensor) -> GraphBatch:
-        """Return the part, asked about its training nodes."""
+        """Return the part, with its training nodes to predict."""
         return self.graphs.part(index.to(self.fabric.device), self.training)
 
     def batches(self, samples: Tensor) -> list[GraphBatch]:
-        """Return one batch, of the whole graph."""
+        """Return one batch with the whole graph."""
         return [OneGraph.batch(self, samples)]
 
 

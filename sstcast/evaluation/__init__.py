@@ -1,6 +1,4 @@
-"""Moved to `sstcast.scores` and `sstcast.pages`; what imports `sstcast.evaluation.MODULE`, as in 0.1, finds it
-there.
-"""
+"""For code written for 0.1: `sstcast.evaluation.MODULE` finds modules of `sstcast.scores` and `sstcast.pages`."""
 
 from pathlib import Path
 

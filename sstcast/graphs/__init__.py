@@ -1,1 +1,1 @@
-"""Graphs as the layers see them: `graph.Graph`, `grid.GridGraph`, `sparse.SparseGraph`."""
+"""Graphs as the layers use them: `graph.Graph`, `grid.GridGraph`, `sparse.SparseGraph`."""

@@ -1,7 +1,7 @@
-"""Hop distances: from anchors that dominate a graph (Wu et al. 2023, KDLGT, section 4.3), and between all nodes.
+"""Hop distances: to anchors that dominate a graph (Wu et al. 2023, KDLGT, section 4.3), and between all nodes.
 
-Paths run over nodes that take part: on a grid around the land, never across it. What was computed for a graph
-is kept, so that a training run over few tiles pays once for each.
+Paths use only unmasked nodes: on a grid they go around land, never across it. Results are cached per graph, so
+that training on a few tiles computes them once per tile.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ LIMIT = 8 * 2**30
 def anchor_distances(graph: Graph, radius: int) -> Tensor:
     """Return the hops from every node to every anchor of its graph, `[graphs, N, anchors]`.
 
-    Infinite where there is no path, and on padding: nodes, anchors and land.
+    The value is infinite if there is no path, on land, and on padded nodes and anchors.
     """
     return _padded([_to_anchors(one, radius) for one in _graphs(graph)])
 
@@ -41,7 +41,7 @@ def path_distances(graph: Graph) -> Tensor:
 
 @dataclass(frozen=True)
 class _OneGraph:
-    """Nodes that take part `[n]` and edges `[2, e]` between them, compared by their digest."""
+    """A mask of real nodes `[n]` and the edges `[2, e]` between them, compared by digest."""
 
     digest: bytes
     real: NDArray[np.bool_] = field(compare=False)
@@ -70,10 +70,11 @@ def _between_all(graph: _OneGraph) -> Tensor:
 
 
 def dominating_set(adjacency: csr_array, real: NDArray[np.bool_], radius: int) -> list[int]:
-    """Return nodes such that each node of `real` has one of them within `radius` hops.
+    """Return anchors such that each node of `real` has an anchor within `radius` hops.
 
-    Greedy: of the nodes by falling degree, each that is not yet near one is taken. Equal degrees go by colour, so
-    that the numbering of nodes decides only between nodes of the same colour, such as the corners of a square.
+    The search is greedy: in order of decreasing degree, each node that is not yet near an anchor becomes one.
+    Equal degrees are ordered by colour, so that the numbering of nodes matters only between nodes of the same
+    colour, such as the corners of a square.
     """
     near, degree = np.split(adjacency.indices, adjacency.indptr[1:-1]), np.diff(adjacency.indptr)
     left, anchors = real.copy(), []
@@ -91,7 +92,7 @@ def dominating_set(adjacency: csr_array, real: NDArray[np.bool_], radius: int) -
 def colours(adjacency: csr_array, rounds: int = 16) -> NDArray[np.uint64]:
     """Return Weisfeiler-Leman colours: each round hashes a node's colour with those of its neighbours.
 
-    Only integers, whose sums do not depend on the order of nodes.
+    All values are integers, whose sums do not depend on the order of nodes.
     """
     joined = (adjacency != 0).astype(np.uint64)
     colour = joined @ np.ones(len(joined.indptr) - 1, np.uint64)
@@ -104,10 +105,10 @@ def colours(adjacency: csr_array, rounds: int = 16) -> NDArray[np.uint64]:
 
 
 def check_memory(what: str, numbers: int) -> None:
-    """Raise SSTCastError if `numbers` of single precision are more than `LIMIT` bytes, before they are there."""
+    """Raise SSTCastError if `numbers` values in single precision would need more than `LIMIT` bytes."""
     if 4 * numbers > LIMIT:
         raise SSTCastError(
-            f"{what}: {4 * numbers / 2**30:.1f} GiB, more than the limit of {LIMIT / 2**30:g}; "
+            f"{what}: needs {4 * numbers / 2**30:.1f} GiB, more than the limit of {LIMIT / 2**30:g}; "
             "choose a model of linear cost, smaller batches or smaller graphs"
         )
 
@@ -132,7 +133,7 @@ def _one(real: NDArray[np.bool_], edges: NDArray[np.int64]) -> _OneGraph:
 
 
 def _padded(blocks: list[Tensor]) -> Tensor:
-    """Stack blocks `[n, m]` of different sizes."""
+    """Stack blocks `[n, m]` of different sizes, padded with infinity."""
     rows, columns = max(len(b) for b in blocks), max(1, *(b.shape[1] for b in blocks))
     check_memory(f"hops of {len(blocks)} x {rows} x {columns}", len(blocks) * rows * columns)
     out = torch.full((len(blocks), rows, columns), torch.inf)

@@ -1,8 +1,9 @@
-"""One interface over two ways to store a graph.
+"""One interface for two ways to store a graph.
 
-A layer asks a `Graph` for what it needs and never how it is stored. What lives on edges is always a list of
-planes: a grid has one plane for each of its 8 directions, a sparse graph a single plane of all its edges.
-Layers compute plane by plane, `[f(xj) for xj in graph.source(x)]`. Shapes, with d channels:
+A layer gets what it needs from a `Graph` and does not depend on how the graph is stored. Edge features and
+messages are always a list of planes: a grid has one plane for each of its 8 directions, a sparse graph a single
+plane of all its edges. Layers compute plane by plane, `[f(xj) for xj in graph.source(x)]`. Shapes, with d
+channels:
 
 | call                                    | GridGraph                    | SparseGraph                       |
 |-----------------------------------------|------------------------------|-----------------------------------|
@@ -17,12 +18,12 @@ Layers compute plane by plane, `[f(xj) for xj in graph.source(x)]`. Shapes, with
 | `random_walk(steps)`                    | `[1, H*W, steps]`            | `[nodes, steps]`                  |
 | `geography`, or None                    | `[B, H*W, 5]`                | `[nodes, 5]`                      |
 
-A plane of one direction fits a CPU's cache where all eight together do not, and a compiler fuses a sum over
-planes where it cannot fuse a stack of them: `perf/planes.py` compares the two.
+A plane of one direction fits into a CPU's cache where all eight together do not, and a compiler can fuse a sum
+over planes but not a stack of them: `perf/planes.py` compares the two.
 
-Masked nodes of a grid (land) send no messages and enter no pool and no attention, so nothing on them ever
-reaches the ocean. Values there must only be finite. Positions, `laplacian` and `random_walk`, are those of the
-whole grid, so that all tiles of one shape share them.
+Masked nodes of a grid (land) send no messages, and pooling and attention leave them out, so their values never
+affect the ocean. They only have to be finite. The positional encodings `laplacian` and `random_walk` are those of
+the whole grid, so that all tiles of one shape share them.
 """
 
 from collections.abc import Sequence
@@ -36,10 +37,10 @@ GEOGRAPHY = 5  # channels of `geography`
 
 
 class Graph(Protocol):
-    """What a layer may ask; see the module's table for shapes."""
+    """The interface of a graph for layers; the module's table lists the shapes."""
 
     geography: Tensor | None
-    """Where and when: the unit vector of a node's place on the globe, sine and cosine of the time of year."""
+    """Place and time: the unit vector of a node's position on the globe, sine and cosine of the time of year."""
 
     @property
     def edge_attr(self) -> Planes | None:
@@ -52,16 +53,16 @@ class Graph(Protocol):
         """Return node features at each edge's target."""
 
     def aggregate(self, messages: Planes, reduce: Reduce = "sum") -> Tensor:
-        """Reduce messages over each node's incoming edges; a node without any gets 0."""
+        """Reduce messages over each node's incoming edges; a node without incoming edges gets 0."""
 
     def neighbors(self, x: Tensor, reduce: Reduce = "sum") -> Tensor:
         """Return `aggregate(source(x))`."""
 
     def pool(self, x: Tensor, reduce: Reduce = "mean") -> Tensor:
-        """Reduce node features to one row a graph."""
+        """Reduce node features to one row per graph."""
 
     def spread(self, g: Tensor) -> Tensor:
-        """Bring one row a graph back to its nodes."""
+        """Copy one row per graph to all nodes of the graph."""
 
     def dense(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return node features padded with 0 to `[graphs, N, d]`, and the mask of real nodes."""

@@ -1,4 +1,4 @@
-"""`GridGraph`: a regular grid, whose edges are shifted planes."""
+"""`GridGraph`: a regular grid whose edges are shifted planes."""
 
 from functools import lru_cache
 from functools import reduce as reduce_by
@@ -12,11 +12,11 @@ from sstcast.graphs.positions import landing_probabilities, laplacian_basis
 
 
 class GridGraph:
-    """B samples on one grid of `height` x `width` nodes, each joined to its 8 nearest.
+    """B samples on one grid of `height` x `width` nodes, each linked to its 8 nearest neighbours.
 
-    Edges are shifted planes: nothing is gathered or scattered. `mask`, `[B, H*W]` or `[1, H*W]`, is True
-    on nodes that take part (ocean). `wrap` joins the last column to the first (a whole globe).
-    `edge_attr` is the offset (dx, dy) from target to source in cells.
+    Edges are shifted planes, without gather or scatter operations. `mask`, `[B, H*W]` or `[1, H*W]`, is True on
+    real nodes (ocean). `wrap` links the last column to the first (for a whole globe). `edge_attr` is the offset
+    (dx, dy) from target to source in cells.
     """
 
     OFFSETS = tuple((dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1) if (dy, dx) != (0, 0))
@@ -33,15 +33,15 @@ class GridGraph:
         self.mask = torch.ones(1, height * width, dtype=torch.bool) if mask is None else mask
         there = self.mask.unsqueeze(-1).float()
         by_row = there + self._shift(there, 0, 1) + self._shift(there, 0, -1)
-        # [B, H*W, 1]: how many neighbours take part
+        # [B, H*W, 1]: number of unmasked neighbours
         self.degree = by_row + self._shift(by_row, 1, 0) + self._shift(by_row, -1, 0) - there
         offsets = [(float(dx), float(dy)) for dy, dx in self.OFFSETS]
         planes = torch.tensor(offsets, device=self.mask.device)[:, None, None]
-        # Once a sample: a compiled backward pass then sums their gradients by sample, which fits its cache.
+        # Once per sample: a compiled backward pass then sums their gradients by sample, which fits into the cache.
         self.edge_attr = list(planes.expand(-1, len(self.mask), 1, -1))
 
     def source(self, x: Tensor) -> Planes:
-        """Return `x` once a direction: planes lie at their edges' sources."""
+        """Return `x` once per direction: planes are stored at the sources of their edges."""
         return [x] * len(self.OFFSETS)
 
     def target(self, x: Tensor) -> Planes:
@@ -61,18 +61,18 @@ class GridGraph:
         return total / self.degree.clamp(min=1).to(total.dtype) if reduce == "mean" else total
 
     def _shift(self, x: Tensor, dy: int, dx: int, beyond: float = 0.0) -> Tensor:
-        """Return what lies (dy, dx) further on, and `beyond` beyond the border."""
+        """Return the values at an offset of (dy, dx), and `beyond` outside the border."""
         grid = x.expand(-1, self.height * self.width, -1).unflatten(1, (self.height, self.width))
         if self.wrap:
             grid, dx = grid.roll(-dx, dims=2), 0
         return F.pad(grid, (0, 0, -dx, dx, -dy, dy), value=beyond).flatten(1, 2)
 
     def neighbors(self, x: Tensor, reduce: Reduce = "sum") -> Tensor:
-        """Reduce the 8 neighbours."""
+        """Reduce over the 8 neighbours."""
         return self.aggregate(self.source(x), reduce)
 
     def pool(self, x: Tensor, reduce: Reduce = "mean") -> Tensor:
-        """Reduce over the nodes that take part."""
+        """Reduce over the unmasked nodes."""
         absent = ~self.mask.unsqueeze(-1)
         if reduce == "max":
             return x.masked_fill(absent, -torch.inf).amax(1)
@@ -92,19 +92,19 @@ class GridGraph:
         return x
 
     def edge_index(self) -> Tensor:
-        """Return one sample's edges as `[2, edges]` of (source, target), masks aside."""
-        nodes = torch.arange(1, self.height * self.width + 1).reshape(1, -1, 1)  # from 1: 0 is beyond the border
+        """Return one sample's edges as `[2, edges]` of (source, target), ignoring the mask."""
+        nodes = torch.arange(1, self.height * self.width + 1).reshape(1, -1, 1)  # from 1: 0 is outside the border
         pairs = [
             torch.stack([s, t])[:, t > 0] for s, t in zip(self.source(nodes), self.target(nodes), strict=True)
         ]
         return torch.cat(pairs, dim=1) - 1
 
     def laplacian(self, k: int) -> tuple[Tensor, Tensor]:
-        """Return eigenpairs of the whole grid, land included."""
+        """Return eigenpairs of the whole grid, including land."""
         return _laplacian(self.height, self.width, self.wrap, k, self.mask.device)
 
     def random_walk(self, steps: int) -> Tensor:
-        """Return landing probabilities on the whole grid, land included."""
+        """Return landing probabilities on the whole grid, including land."""
         return _random_walk(self.height, self.width, self.wrap, steps, self.mask.device)
 
 

@@ -1,6 +1,6 @@
-"""Where a node is in its graph: Laplacian eigenvectors, random-walk landing probabilities, node identifiers.
+"""Positions of nodes in their graph: Laplacian eigenvectors, random-walk probabilities, node identifiers.
 
-Edges count once and both ways, loops not at all.
+Edges are undirected and count once; loops are ignored.
 """
 
 from collections.abc import Callable
@@ -16,10 +16,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 Array = NDArray[np.float64]
-ENTRIES = 2**26  # of powers of a walk held at once: long walks on a small world reach everything
-DENSE = 1000  # nodes of a component up to which all its eigenpairs are computed
-SPARE = 8  # further pairs that the iterative solver computes, so that few degenerate groups are cut
-SAME = 1e-10  # eigenvalues closer than this are one, as far as a solver can tell
+ENTRIES = 2**26  # matrix entries held at once: long walks on a small-world graph reach every node
+DENSE = 1000  # in components up to this many nodes, all eigenpairs are computed
+SPARE = 8  # extra pairs that the iterative solver computes, so that few degenerate groups are cut
+SAME = 1e-10  # eigenvalues closer than this are equal to solver precision
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
@@ -27,15 +27,15 @@ def laplacian_basis(edge_index: Tensor, batch: Tensor, graphs: int, k: int) -> t
     """Return each graph's `k` smallest non-trivial eigenpairs of I - D^(-1/2) A D^(-1/2).
 
     Vectors are `[nodes, k]`, values `[graphs, k]`, ascending. Every connected component, even an isolated node,
-    has one trivial pair, of eigenvalue 0; none of these is returned. In a disconnected graph the pairs of all
-    components compete, and a vector is 0 outside of its component. There its mean square is 1, not its length,
-    or nodes of large graphs would get next to nothing. A graph with fewer than `k` pairs is padded with zeros;
-    no other eigenvalue is 0.
+    has one trivial pair with eigenvalue 0; these pairs are not returned. In a disconnected graph the smallest
+    pairs of all components are taken, and a vector is 0 outside its component. Inside, its mean square is 1
+    instead of its length, as entries would be tiny in large graphs. A graph with fewer than `k` pairs is padded
+    with zeros; no other eigenvalue is 0.
 
-    An eigenvector's sign is free and, where eigenvalues coincide (those of a square grid often do), so is a
-    rotation among theirs. Both are settled by a reference in the order of nodes: a graph has the same basis
-    on every machine, but may have another one with its nodes in another order. A group of coinciding
-    eigenvalues that does not fit into `k` is cut.
+    The sign of an eigenvector is arbitrary and, if eigenvalues coincide (as they often do on a square grid), so is
+    a rotation of their eigenvectors. Both are fixed by a reference that depends on the order of nodes: a graph has
+    the same basis on every computer, but may have another basis if its nodes are in another order. A group of
+    equal eigenvalues that does not fit into `k` is cut.
     """
     adjacency = _adjacency(edge_index, len(batch))
     starts = np.searchsorted(batch.cpu().numpy(), np.arange(graphs + 1))
@@ -50,7 +50,7 @@ def laplacian_basis(edge_index: Tensor, batch: Tensor, graphs: int, k: int) -> t
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
 def landing_probabilities(edge_index: Tensor, nodes: int, steps: int) -> Tensor:
-    """Return the probability that a random walk of 1, 2 .. `steps` steps ends where it began, `[nodes, steps]`.
+    """Return the probability that a random walk of 1, 2 .. `steps` steps returns to its start, `[nodes, steps]`.
 
     Source: Dwivedi et al. 2022, arXiv:2110.07875.
     """
@@ -58,7 +58,7 @@ def landing_probabilities(edge_index: Tensor, nodes: int, steps: int) -> Tensor:
     walk = csr_array(diags_array(1 / np.maximum(adjacency.sum(axis=1), 1)) @ adjacency)
     returns = np.zeros((nodes, steps), np.float32)
     ends = max(1, ENTRIES // max(nodes, 1))
-    for start in range(0, nodes, ends):  # walks that end on some nodes at a time
+    for start in range(0, nodes, ends):  # for walks that end on a block of nodes
         some = slice(start, start + ends)
         power = eye_array(nodes, format="csc")[:, some]
         for step in range(steps):
@@ -68,11 +68,11 @@ def landing_probabilities(edge_index: Tensor, nodes: int, steps: int) -> Tensor:
 
 
 def node_identifiers(mask: Tensor, width: int, seed: int | None = None) -> Tensor:
-    """Draw orthogonal random features for each graph's nodes: `[graphs, N, width]`, 0 off `mask [graphs, N]`.
+    """Draw orthogonal random features for each graph's nodes: `[graphs, N, width]`, 0 outside `mask [graphs, N]`.
 
-    A graph of n nodes gets the rows of a random orthogonal n x n matrix, cut to `width` columns and scaled
-    back to length 1 (Kim et al. 2022, arXiv:2207.02505); up to n = `width` they are orthonormal. With a `seed`
-    the draw depends on it and the places of the nodes, not on batch-mates or padding.
+    A graph of n nodes gets the rows of a random orthogonal n x n matrix, cut to `width` columns and rescaled to
+    length 1 (Kim et al. 2022, arXiv:2207.02505); up to n = `width` they are orthonormal. With a `seed` the draw
+    depends only on the seed and the positions of the nodes, not on other graphs in the batch or padding.
     """
     graphs, nodes = mask.shape
     if seed is None:
@@ -81,7 +81,7 @@ def node_identifiers(mask: Tensor, width: int, seed: int | None = None) -> Tenso
         rows = np.random.default_rng(seed).standard_normal((nodes, width), np.float32)
         normal = torch.from_numpy(rows).to(mask.device).expand(graphs, -1, -1)
     real = mask.unsqueeze(-1)
-    q, r = torch.linalg.qr(normal.masked_fill(~real, 0))  # the first columns of the n x n matrix, if signed so
+    q, r = torch.linalg.qr(normal.masked_fill(~real, 0))  # the first columns of the n x n matrix, up to signs
     q = q * torch.where(r.diagonal(dim1=1, dim2=2) < 0, -1.0, 1.0).unsqueeze(1)
     identifiers = F.normalize(q.masked_fill(~real, 0), dim=-1)
     return F.pad(identifiers, (0, width - identifiers.shape[-1]))
@@ -97,7 +97,7 @@ def _adjacency(edge_index: Tensor, nodes: int) -> csr_array:
 
 
 def _smallest_pairs(adjacency: csr_array, k: int) -> list[tuple[float, NDArray[np.intp], Array]]:
-    """Return at most `k` of (eigenvalue, nodes of its component, vector on these)."""
+    """Return at most `k` tuples of (eigenvalue, nodes of its component, vector on these nodes)."""
     _, component = connected_components(adjacency, directed=False)
     pairs = []
     for members in np.split(np.argsort(component, kind="stable"), np.cumsum(np.bincount(component))[:-1]):
@@ -105,11 +105,11 @@ def _smallest_pairs(adjacency: csr_array, k: int) -> list[tuple[float, NDArray[n
             values, vectors = _component_pairs(adjacency[members][:, members], k)
             vectors *= np.sqrt(len(members))
             pairs += [(value, members, vector) for value, vector in zip(values, vectors.T, strict=True)]
-    return sorted(pairs, key=lambda pair: round(pair[0], 9))[:k]  # equal components in their order
+    return sorted(pairs, key=lambda pair: round(pair[0], 9))[:k]  # rounded, to keep equal components in order
 
 
 def _component_pairs(adjacency: csr_array, k: int) -> tuple[Array, Array]:
-    """Return the non-trivial eigenpairs of a connected graph, at least the `k` smallest where it has so many."""
+    """Return the non-trivial eigenpairs of a connected graph, at least the `k` smallest if there are so many."""
     nodes = adjacency.shape[0]
     root = np.sqrt(adjacency.sum(axis=1))
     laplacian = eye_array(nodes, format="csr") - diags_array(1 / root) @ adjacency @ diags_array(1 / root)
@@ -124,8 +124,8 @@ def _component_pairs(adjacency: csr_array, k: int) -> tuple[Array, Array]:
 def _iterate(laplacian: csr_array, trivial: Array, k: int) -> tuple[Array, Array]:
     """Return the `k` smallest non-trivial eigenpairs of a large Laplacian.
 
-    Lanczos needs no factorisation, which would fill the memory on graphs without small cuts. Where it does
-    not converge the eigenvalues are tiny, the graph has small cuts, and a factorisation is cheap.
+    Lanczos needs no factorisation, which would fill the memory on graphs without small cuts. If it does not
+    converge, the eigenvalues are tiny, so the graph has small cuts and a factorisation is cheap.
     """
     try:
         vectors = _largest(lambda x: 2 * x - laplacian @ x, trivial, k)
@@ -137,10 +137,10 @@ def _iterate(laplacian: csr_array, trivial: Array, k: int) -> tuple[Array, Array
 
 
 def _largest(apply: Callable[[Array], Array], trivial: Array, k: int) -> Array:
-    """Return the eigenvectors of the `k` largest eigenvalues of a symmetric map, `trivial` aside.
+    """Return the eigenvectors of the `k` largest eigenvalues of a symmetric map, except `trivial`.
 
-    One Krylov space may miss copies of a multiple eigenvalue, so the search goes on beside what was found until
-    nothing larger is left.
+    One Krylov space may miss copies of a multiple eigenvalue, so the search continues orthogonally to the vectors
+    found, until no larger eigenvalue is left.
     """
     nodes = len(trivial)
     start = np.sin(np.arange(1.0, nodes + 1))
@@ -159,7 +159,7 @@ def _largest(apply: Callable[[Array], Array], trivial: Array, k: int) -> Array:
 
 
 def _settle(values: Array, vectors: Array) -> Array:
-    """Turn the basis of each eigenspace so that a fixed reference is upper triangular in it, its diagonal > 0."""
+    """Rotate the basis of each eigenspace so that a fixed reference is upper triangular with positive diagonal."""
     places = np.arange(1.0, len(vectors) + 1)[:, None]
     groups = np.split(np.arange(len(values)), np.flatnonzero(np.diff(values) > SAME) + 1)
     for group in groups:

@@ -10,11 +10,11 @@ from sstcast.graphs.positions import landing_probabilities, laplacian_basis
 
 
 class SparseGraph:
-    """Any graphs, stored as PyTorch Geometric stores a batch.
+    """Any graphs, stored as in a batch of PyTorch Geometric.
 
-    `edge_index` is `[2, edges]` of (source, target) nodes, `edge_attr` `[edges, f]` or None, `batch`
-    `[nodes]` the graph each node belongs to, in order. Positions are computed when first asked for, unless given:
-    `basis`, the eigenvectors `[nodes, k]` and eigenvalues `[graphs, k]`, and `walk`, `[nodes, steps]`.
+    `edge_index` is `[2, edges]` of (source, target) nodes, `edge_attr` is `[edges, f]` or None, and
+    `batch [nodes]` is the graph of each node, in order. Positional encodings are computed when needed, unless
+    given: `basis`, the eigenvectors `[nodes, k]` and eigenvalues `[graphs, k]`, and `walk`, `[nodes, steps]`.
     """
 
     def __init__(
@@ -35,8 +35,8 @@ class SparseGraph:
     def from_pyg(cls, data: Data) -> "SparseGraph":
         """Wrap a PyTorch Geometric `Data` or `Batch`.
 
-        Positions computed beforehand are taken from `laplacian_vectors` `[nodes, k]`, `laplacian_values`
-        `[1, k]` of each graph, and `random_walk` `[nodes, steps]`, where the data has them; so is `geography`.
+        Precomputed positional encodings are taken from `laplacian_vectors` `[nodes, k]`, `laplacian_values` `[1,
+        k]` of each graph, and `random_walk` `[nodes, steps]`, if the data have them; so is `geography`.
         """
         batch = data.edge_index.new_zeros(data.num_nodes) if data.batch is None else data.batch
         basis = (data.laplacian_vectors, data.laplacian_values) if "laplacian_vectors" in data else None
@@ -57,7 +57,7 @@ class SparseGraph:
         return pyg.scatter(messages[0], self.edge_index[1], dim_size=len(self.batch), reduce=reduce)
 
     def neighbors(self, x: Tensor, reduce: Reduce = "sum") -> Tensor:
-        """Gather and scatter."""
+        """Gather the neighbours' features and scatter them."""
         return self.aggregate(self.source(x), reduce)
 
     def pool(self, x: Tensor, reduce: Reduce = "mean") -> Tensor:
@@ -65,12 +65,12 @@ class SparseGraph:
         return pyg.scatter(x, self.batch, dim_size=self.graphs, reduce=reduce)
 
     def spread(self, g: Tensor) -> Tensor:
-        """Return each node's graph's row."""
+        """Return for each node the row of its graph."""
         return g[self.batch]
 
     def dense(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Pad every graph to the largest."""
-        if not len(x):  # PyG cannot pad a batch without any node
+        """Pad every graph to the size of the largest."""
+        if not len(x):  # PyG cannot pad a batch without nodes
             return x.new_zeros(self.graphs, 1, x.shape[-1]), self.batch.new_zeros(self.graphs, 1, dtype=torch.bool)
         features, mask = pyg.to_dense_batch(x, self.batch, batch_size=self.graphs)
         return features, mask

@@ -1,4 +1,4 @@
-"""Undirected edges, each of them once: what tokens on edges are made of."""
+"""Undirected edges, each of them once, from which edge tokens are made."""
 
 from typing import NamedTuple
 
@@ -12,10 +12,10 @@ from sstcast.graphs.sparse import SparseGraph
 
 
 class UndirectedEdges(NamedTuple):
-    """Edges padded to the most that a graph of the batch has, M."""
+    """Edges padded to M, the largest number of edges in a graph of the batch."""
 
     first: Tensor  # node features at one end, [graphs, M, d]
-    second: Tensor  # at the other, [graphs, M, d]
+    second: Tensor  # node features at the other end, [graphs, M, d]
     attr: Tensor | None  # edge features, [graphs, M, f]
     mask: Tensor  # True on edges, False on padding, [graphs, M]
 
@@ -23,9 +23,9 @@ class UndirectedEdges(NamedTuple):
 def undirected_edges(graph: Graph, x: Tensor) -> UndirectedEdges:
     """Return each undirected edge once, with the node features `x` at its ends.
 
-    Of the two directions in which an edge is stored, the one with the larger features (in lexicographic order)
-    is taken, so that the choice does not depend on the numbering of nodes. Where both directions have the same
-    features, or none, the mean of both stands at either end.
+    Of the two directions in which an edge is stored, the one with the larger features (in lexicographic order) is
+    used, so that the choice does not depend on the numbering of nodes. If both directions have the same features,
+    or none, the mean of the node features is used at both ends.
     """
     if isinstance(graph, GridGraph):
         return _of_grid(graph, x)
@@ -34,7 +34,7 @@ def undirected_edges(graph: Graph, x: Tensor) -> UndirectedEdges:
 
 
 def _of_grid(graph: GridGraph, x: Tensor) -> UndirectedEdges:
-    """The features are offsets (dx, dy), of which 4 are larger than their opposites."""
+    """Use the 4 of the offsets (dx, dy) that are larger than their opposites."""
     half = [i for i, (dy, dx) in enumerate(graph.OFFSETS) if (dx, dy) > (0, 0)]
     first, second = graph.source(x), graph.target(x)
     shape = (*x.shape[:2], 2)

@@ -1,7 +1,7 @@
 """The models by name.
 
-A model's options are the arguments of its class, with their types and defaults: `build_forecaster` checks
-what it is given against them, so the class is the one place where an option is written down.
+A model's options are the arguments of its class, with their types and defaults: `build_forecaster` checks given
+options against them, so an option is defined only in the class.
 """
 
 import inspect
@@ -18,7 +18,7 @@ from sstcast.validation import suggest
 
 
 class Entry(NamedTuple):
-    """A model's class (module.Class), the options that make the name what it is, and what to say of it."""
+    """A model's class (module.Class), the options that the name implies, and a short description."""
 
     path: str
     fixed: dict[str, Any]
@@ -46,7 +46,7 @@ MODELS = {
     "spdgt": Entry("kdlgt.PathDistance", {}, "shortest path distance as a bias, its quadratic original"),
 }
 
-# Fitted in closed form, to the whole region as one tile.
+# Fitted in closed form to the whole region as one tile.
 LINEAR = {
     "climatology": Entry("linear.Climatology", {}, "no anomaly"),
     "persistence": Entry("linear.Persistence", {}, "the last day, repeated"),
@@ -80,12 +80,12 @@ def default_options(name: str) -> dict[str, Any]:
 
 
 def takes_graphs(name: str) -> bool:
-    """Whether the model called `name` takes graphs of any kind, not tiles of the sea alone."""
+    """Return whether the model called `name` accepts any graph, not only tiles of the sea."""
     return issubclass(_class(name)[0], Backbone)
 
 
 def home(name: str) -> Home:
-    """Return what the weights of the forecaster called `name` belong to."""
+    """Return where the weights of the forecaster called `name` can be used."""
     cls = _class(name)[0]
     return cls.HOME if issubclass(cls, ForecastModel) else ForecastModel.HOME
 
@@ -95,9 +95,9 @@ def build_forecaster(
 ) -> ForecastModel:
     """Build a forecaster `(history [B, nodes, history], graph) -> [B, nodes, horizon]` for tiles of `shape`.
 
-    A backbone gets an encoder and a head (`Forecaster`), whose further arguments are options too; a model that
-    is a forecaster by itself is told the sizes it asks for. The option `base` says what a network's output is
-    added to: `persistence` (the last day), `linear` (a multiscale ridge, to be fitted first) or `none`.
+    A backbone gets an encoder and a head (`Forecaster`), whose other arguments are options too; a model that is
+    itself a forecaster gets the sizes that its class takes. The network's output is added to the forecast of
+    `base`: `persistence` (the last day), `linear` (a multiscale ridge, which must be fitted first) or `none`.
     """
     cls, fixed = _class(name)
     check_sizes(options, f"model {name}")
@@ -108,7 +108,7 @@ def build_forecaster(
     base = options.pop("base", cls.BASE if issubclass(cls, ForecastModel) else ForecastModel.BASE)
     if base not in get_args(Base):
         raise SSTCastError(
-            f"model.base: {base!r} is none of {', '.join(get_args(Base))}{suggest(str(base), get_args(Base))}"
+            f"model.base: {base!r} is not one of {', '.join(get_args(Base))}{suggest(str(base), get_args(Base))}"
         )
     if issubclass(cls, Backbone):
         around = {

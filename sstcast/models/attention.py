@@ -1,8 +1,7 @@
 """Global attention: `Attention` on padded nodes, `GraphAttention` on nodes and their graph.
 
-A node that a mask leaves out is neither a key nor a value, and no denominator or mean counts it; what comes back
-there is finite and means nothing. `layers` knows all of them by name. With n nodes, width d, m features and
-blocks of b nodes:
+A masked node is neither a key nor a value, and is not counted in any denominator or mean; its own output is finite
+but has no meaning. `layers` lists all of them by name. With n nodes, width d, m features and blocks of b nodes:
 
 | class                                 | time and memory    | source                                            |
 |---------------------------------------|--------------------|---------------------------------------------------|
@@ -30,7 +29,7 @@ from sstcast.models.kernels import elu_features, favor_features, kernel_attentio
 
 
 class Attention(nn.Module):
-    """Attention that sees padded nodes alone. One that adds to the loss has a method `penalty()`."""
+    """Attention that sees only padded nodes. If it adds a term to the loss, it has a method `penalty()`."""
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Map `x [B, N, width]` to the same shape; `mask [B, N]` is True on real nodes."""
@@ -38,7 +37,7 @@ class Attention(nn.Module):
 
 
 class GraphAttention(nn.Module):
-    """Attention that sees the graph and its edge state, and may remember something from layer to layer."""
+    """Attention that sees the graph and its edge state, and may pass a memory from layer to layer."""
 
     reads_edges = False
 
@@ -49,7 +48,7 @@ class GraphAttention(nn.Module):
         raise NotImplementedError
 
     def share(self, first: nn.Module) -> None:
-        """Take from the first layer's attention what all layers have in common: nothing by default."""
+        """Take the parameters that all layers share from the first layer's attention; none by default."""
 
 
 class OnGraph(GraphAttention):
@@ -62,12 +61,12 @@ class OnGraph(GraphAttention):
     def forward(
         self, x: Tensor, graph: Graph, edges: Planes | None, memory: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        """Return node features and `memory` as it was."""
+        """Return node features and the unchanged `memory`."""
         return graph.sparse(self.attention(*graph.dense(x))), memory
 
 
 class HeadedAttention(Attention):
-    """Queries, keys and values of `heads` heads, `attend` on each, and a projection of all together.
+    """Queries, keys and values of `heads` heads, `attend` on each head, and a projection of all heads together.
 
     Raises SSTCastError if the heads do not share the width evenly.
     """
@@ -85,7 +84,7 @@ class HeadedAttention(Attention):
         return self.out(merge_heads(self.attend(q, k, v, mask)))
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-        """Return `[B, heads, N, d]` from three of them and the mask `[B, N]`."""
+        """Return `[B, heads, N, d]` from queries, keys and values of that shape and the mask `[B, N]`."""
         raise NotImplementedError
 
 
@@ -93,7 +92,7 @@ class SoftmaxAttention(HeadedAttention):
     """`softmax(q k^T / sqrt(d)) v`; dropout acts on the weights."""
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-        """Attend by torch's kernels, which never store the n^2 weights."""
+        """Attend with torch's kernels, which never store the n^2 weights."""
         return softmax_attention(q, k, v, mask, self.dropout if self.training else 0.0)
 
 
@@ -112,8 +111,8 @@ class LinearAttention(HeadedAttention):
 class PerformerAttention(HeadedAttention):
     """Softmax attention by FAVOR+: positive orthogonal random features, unbiased; dropout acts on the result.
 
-    `features` is their number, d ln d if None. With `redraw`, each forward pass in training draws new ones;
-    evaluation uses the last drawn, which are part of the weights.
+    `features` is the number of random features, d ln d if None. With `redraw`, each forward pass in training draws
+    new ones; evaluation uses the last ones drawn, which are saved with the weights.
     """
 
     def __init__(
@@ -160,9 +159,9 @@ class DeepSets(Attention):
 
 
 def softmax_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, dropout: float = 0.0) -> Tensor:
-    """Return `[B, heads, N, d]`; a row without any key attends to all of them, for want of NaN.
+    """Return `[B, heads, N, d]`; a row without unmasked keys attends to all nodes, to avoid NaN.
 
-    Raises SSTCastError if there is no memory for the weights, which dropout on a CPU, and only that, keeps.
+    Raises SSTCastError if there is not enough memory for the weights, which are stored only for dropout on a CPU.
     """
     if dropout and q.device.type == "cpu":
         size = (*q.shape[:-1], k.shape[-2])
@@ -188,7 +187,7 @@ def merge_heads(x: Tensor) -> Tensor:
 
 
 def feed_forward(width: int, dropout: float) -> nn.Sequential:
-    """Return the perceptron that follows attention, twice as wide inside."""
+    """Return the perceptron that follows attention, with a hidden layer of twice the width."""
     return nn.Sequential(
         nn.Linear(width, 2 * width),
         nn.ReLU(),

@@ -1,4 +1,4 @@
-"""What every system is built of: `Backbone`, and `Forecaster` around it."""
+"""Base classes of all systems: `Backbone`, and `Forecaster`, which adds an encoder and a head."""
 
 from typing import ClassVar, Literal
 
@@ -10,14 +10,14 @@ from sstcast.graphs.graph import GEOGRAPHY, Graph
 from sstcast.models.positional_encodings import Positional, build_encoding
 
 Base = Literal["persistence", "linear", "none"]
-Home = Literal["anywhere", "tile", "region"]  # what a model's weights belong to
+Home = Literal["anywhere", "tile", "region"]  # where a model's weights can be used
 
 
 class Model(nn.Module):
-    """Anything that is trained; parts of it may add to the loss by a method `penalty()`."""
+    """A model that can be trained; its parts may add terms to the loss by a method `penalty()`."""
 
     def auxiliary_loss(self) -> Tensor:
-        """Return what the last forward pass adds to the loss: the `penalty()` of all parts that have one."""
+        """Return the loss terms of the last forward pass: the sum of `penalty()` over all parts that have one."""
         penalties = [m.penalty() for m in self.modules() if hasattr(m, "penalty")]  # type: ignore[operator]
         return torch.stack(penalties).sum() if penalties else torch.zeros(())
 
@@ -28,9 +28,9 @@ class Backbone(Model):
     `forward(x, graph)` takes `x` of the shape the graph stores (`[B, N, width]` on a grid,
     `[nodes, width]` on a sparse graph) and returns the same.
 
-    A model may be trained in `stages`: each names a part of it that is trained before the whole. `row` names the
-    row that the model keeps for each graph (see `encode`). `eigenpairs` is how many Laplacian eigenpairs it asks
-    its graphs for.
+    A model may be trained in `stages`: each names a part of the model that is trained before the whole. `row` is
+    the name of the row that the model keeps for each graph (see `encode`). `eigenpairs` is the number of Laplacian
+    eigenpairs that it needs from its graphs.
     """
 
     width: int
@@ -43,17 +43,17 @@ class Backbone(Model):
         raise NotImplementedError
 
     def encode(self, x: Tensor, graph: Graph) -> tuple[Tensor, Tensor | None]:
-        """Return the node features and, of a model that keeps one, each graph's own row `[graphs, width]`."""
+        """Return the node features and, if the model keeps one, each graph's own row `[graphs, width]`."""
         return self(x, graph), None
 
     def enter(self, stage: str | None) -> None:
-        """Use only what is trained in `stage`, one of `stages`; use the whole model if it is None."""
+        """Use only the part that is trained in `stage`, one of `stages`; use the whole model if it is None."""
 
 
 class ForecastModel(Model):
-    """Anything that maps `history [B, N, history]` on a graph to the standardised anomaly `[B, N, horizon]`.
+    """A model that maps `history [B, N, history]` on a graph to standardised anomalies `[B, N, horizon]`.
 
-    A network gives the `change` from its `base`: the last day of history, what the `linear` system says, or 0.
+    A network predicts the `change` from its `base`: the last day of history, the `linear` system's forecast, or 0.
     """
 
     BASE: ClassVar[Base] = "persistence"
@@ -73,7 +73,7 @@ class ForecastModel(Model):
         return change + (history[..., -1:] if self.linear is None else self.linear(history, graph))
 
     def change(self, history: Tensor, graph: Graph) -> Tensor:
-        """Return what is added to the base."""
+        """Return the change that is added to the base."""
         raise NotImplementedError
 
     def stand_on(self, base: Base) -> None:
@@ -84,10 +84,11 @@ class ForecastModel(Model):
 class Forecaster(ForecastModel):
     """History encoder -> backbone -> MLP head, which forecasts the change from the base.
 
-    So the network need not learn to repeat what it was given, or what a linear map knows. The encoder and the head
-    act on each node alone, and the whole is as equivariant as its backbone; with `positional` a node also knows
-    where it is in the graph (see `positional_encodings`), and with `geography` where on the globe and in the year.
-    The head has one hidden layer of twice the width (Cai et al. 2023, D.4: 256 and 512).
+    So the network need not learn to repeat its input, or what a linear map already predicts. The encoder and the
+    head act on each node separately, so the model has the equivariance of its backbone. With `positional`, node
+    features include the position in the graph (see `positional_encodings`), and with `geography`, the place on the
+    globe and the time of year. The head has one hidden layer of twice the width (Cai et al. 2023, D.4: 256 and
+    512).
     """
 
     def __init__(
@@ -107,12 +108,12 @@ class Forecaster(ForecastModel):
         self.head = nn.Sequential(nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, horizon))
 
     def change(self, history: Tensor, graph: Graph) -> Tensor:
-        """Return the change. Raises SSTCastError if the graph lacks the geography asked for."""
+        """Return the change; raise SSTCastError if the graph lacks the requested geography."""
         x = self.encoder(history)
         if self.position is not None:
             x = x + self.position(graph)
         if self.geography is not None:
             if graph.geography is None:
-                raise SSTCastError("geography: these graphs do not say where they lie; set model.geography=false")
+                raise SSTCastError("geography: these graphs have no geography; set model.geography=false")
             x = x + self.geography(graph.geography)
         return self.head(self.backbone(x, graph))

@@ -1,6 +1,7 @@
-"""Attention with a bias by structure, by anchors or by distance: the layers of `kdlgt`.
+"""Attention biased by structure, by anchors or by distance: the layers of `kdlgt`.
 
-All map node features and a graph to node features of the same shape; `hops` are the graph's distances, if any.
+All layers map node features and a graph to node features of the same shape; `hops` are the graph's distances, if
+any.
 """
 
 import math
@@ -17,7 +18,7 @@ from sstcast.models.kernels import favor_features, kernel_attention, orthogonal_
 
 
 class StructureAwareAttention(nn.Module):
-    """`lsat`, or `sat` if `features` is 0: queries and keys hold content beside structure.
+    """`lsat`, or `sat` if `features` is 0: queries and keys combine content and structure.
 
     The structure extractor is a GNN of `hops` layers on the input of the layer: SAT's k-subtree extractor.
     """
@@ -42,14 +43,14 @@ class StructureAwareAttention(nn.Module):
             s = conv(s, graph, graph.edge_attr)[0].relu()
         projected, mask = graph.dense(torch.cat([self.content(x), self.structure(self.norm(s))], dim=-1))
         q, k, v, s_q, s_k = (split_heads(part, self.heads) for part in projected.chunk(5, dim=-1))
-        # The kernels divide by the root of the whole width, 2 d; the equation by that of d.
+        # The kernels divide by the square root of the whole width, 2 d; the equation divides by that of d.
         q, k = torch.cat([q, s_q], dim=-1) * 2**0.25, torch.cat([k, s_k], dim=-1) * 2**0.25
         return self.out(graph.sparse(merge_heads(self.attend(q, k, v, mask))))
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
         """Return `[B, heads, N, d]` from queries and keys of 2 d, values of d and the mask `[B, N]`."""
         if self.directions is None:
-            # Only with values as wide as the keys does torch do without the N x N matrix.
+            # torch avoids the N x N matrix only if values are as wide as keys.
             return softmax_attention(q, k, F.pad(v, (0, v.shape[-1])), mask)[..., : v.shape[-1]]
         with torch.autocast(q.device.type, enabled=False):
             phi_q, phi_k = favor_features(widen(q), widen(k), mask, self.directions)
@@ -57,9 +58,9 @@ class StructureAwareAttention(nn.Module):
 
 
 class AnchorAttention(nn.Module):
-    """`sapdgt`: for every anchor, keys lose weight with their distance from it; nodes average over anchors.
+    """`sapdgt`: for each anchor, a key's weight decreases with its distance from it; nodes average over anchors.
 
-    A node averages over the anchors to which it has a path. `slope` is the inverse softplus of -c, one a head.
+    A node averages over the anchors to which it has a path. `slope` is the inverse softplus of -c, one per head.
     """
 
     def __init__(self, width: int, heads: int, features: int) -> None:
@@ -78,7 +79,7 @@ class AnchorAttention(nn.Module):
         q, k, v = (split_heads(part, self.heads) for part in projected.chunk(3, dim=-1))
         check_memory(f"attention to {mask.numel()} nodes by {hops.shape[-1]} anchors", v.numel() * hops.shape[-1])
         reached = hops.isfinite().unsqueeze(1)  # [graphs, 1, N, anchors]
-        # Out of reach means no weight; inf * 0 would be NaN in the gradient of the slope.
+        # Unreachable keys get no weight; inf * 0 would give NaN in the gradient of the slope.
         near = hops.unsqueeze(1).masked_fill(~reached, 0)
         with torch.autocast(q.device.type, enabled=False):
             phi_q, phi_k = favor_features(widen(q), widen(k), mask, self.directions)
@@ -109,19 +110,19 @@ class PathAttention(nn.Module):
         batch, heads, nodes, _ = q.shape
         check_memory(f"attention with {batch} x {heads} x {nodes} x {nodes} scores", batch * heads * nodes**2)
         steps = hops.clamp(max=self.max_hops).masked_fill(hops.isinf(), self.max_hops + 1).long()
-        keys = mask | ~mask.any(-1, keepdim=True)  # a sample without any node must not become NaN
+        keys = mask | ~mask.any(-1, keepdim=True)  # a sample without nodes must not give NaN
         bias = self.bias[:, steps].transpose(0, 1).masked_fill(~keys[:, None, None], -torch.inf)
         y = F.scaled_dot_product_attention(q, k, v, bias.to(q.dtype))
         return self.out(graph.sparse(merge_heads(y)))
 
 
 def anchored_attention(phi_q: Tensor, phi_k: Tensor, v: Tensor, weights: Tensor) -> Tensor:
-    """Return `[B, heads, N, anchors, d]`: values averaged by phi_q phi_k^T times an anchor's weights.
+    """Return `[B, heads, N, anchors, d]`: values averaged with weights phi_q phi_k^T times an anchor's weights.
 
     `phi_q`, `phi_k` `[B, heads, N, features]`, `v` `[B, heads, N, d]`, `weights` `[B, heads, N, anchors]`. The
-    paper's bias c (hops(i, a) + hops(j, a)) / 2 has a part that is the same for a whole row; normalising divides
-    it out. The key's part is a factor of phi_k, which here moves on to the values, since N x anchors x d numbers
-    are fewer than N x anchors x features; ones beside the values add up what normalises them.
+    paper's bias c (hops(i, a) + hops(j, a)) / 2 has a part that is the same for a whole row; normalisation cancels
+    it. The key's part is a factor of phi_k; here it multiplies the values instead, since N x anchors x d numbers
+    are fewer than N x anchors x features. A column of ones appended to the values gives the normalisation.
     """
     values = weights.unsqueeze(-1) * F.pad(v, (0, 1), value=1.0).unsqueeze(-2)
     sums = (phi_q @ (phi_k.transpose(-1, -2) @ values.flatten(-2))).unflatten(-1, values.shape[-2:])

@@ -1,4 +1,4 @@
-"""BigBird: attention along few blocks (Zaheer et al. 2020, arXiv:2007.14062)."""
+"""BigBird: attention restricted to a few blocks (Zaheer et al. 2020, arXiv:2007.14062)."""
 
 import torch
 from pydantic import NonNegativeInt, PositiveInt
@@ -12,8 +12,8 @@ from sstcast.models.order import pack, random_integers
 class BigBirdAttention(HeadedAttention):
     """Softmax attention of each block of nodes to itself, its two neighbours, random blocks and the first block.
 
-    The first block attends to all nodes (the paper's internal global tokens). `block` nodes make a block, counted
-    in the order of storage; `seed` draws the `random_blocks`. Dropout acts on the weights.
+    The first block attends to all nodes (the paper's internal global tokens). A block has `block` nodes, in the
+    order of storage; the `random_blocks` are drawn from `seed`. Dropout acts on the weights.
     """
 
     def __init__(
@@ -29,12 +29,12 @@ class BigBirdAttention(HeadedAttention):
         self.block, self.random_blocks, self.seed = block, random_blocks, seed
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Attend over each row's nodes, moved to its front."""
+        """Attend over each row's real nodes, which are moved to the front."""
         packed, front, index = pack(x, mask)
         return super().forward(packed, front).gather(1, index)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-        """Attend from each block to the blocks chosen for it, whose keys are gathered; redo the first."""
+        """Attend from each block to the gathered keys of its chosen blocks; then replace the first block."""
         dropout = self.dropout if self.training else 0.0
         batch, nodes = mask.shape
         real = F.pad(mask, (0, -nodes % self.block)).unflatten(1, (-1, self.block))
@@ -57,7 +57,7 @@ class BigBirdAttention(HeadedAttention):
     def _choose(self, count: Tensor, total: int) -> tuple[Tensor, Tensor]:
         """Return which of `total` blocks each block attends to, `[B, total, choices]`, and which to ignore.
 
-        `count` `[B]` blocks are real. A choice beyond them, or the same as an earlier one, is to be ignored.
+        `count` `[B]` is the number of real blocks. Choices of other blocks and repeated choices are to be ignored.
         """
         count = count[:, None, None]
         own = torch.arange(total, device=count.device)

@@ -1,6 +1,6 @@
 """Local layers: `forward(x, graph, edges) -> (x, edges)`, with node features and the edge state.
 
-`layers` knows all of them by name:
+`layers` lists all of them by name:
 
 | name       | new node features                                                              | source            |
 |------------|--------------------------------------------------------------------------------|-------------------|
@@ -12,8 +12,8 @@
 | `gatedgcn` | x_i + ReLU(norm(U x_i + sum_j gate_ij * V x_j / (sum_j gate_ij + 1e-6))), with | arXiv:1711.07553, |
 |            | e_ij <- e_ij + ReLU(norm(A x_i + B x_j + C e_ij)), gate_ij = sigmoid(e_ij)     | arXiv:2003.00982  |
 
-`edges` are planes of `edge_dim` channels, such as `graph.edge_attr`, or None; every layer then leaves out its term
-in e_ij. Only `gatedgcn` changes them, and so needs them as wide as the nodes; the others hand them back.
+`edges` are planes of `edge_dim` channels, such as `graph.edge_attr`, or None; then every layer omits its term in
+e_ij. Only `gatedgcn` changes them, so they must be as wide as the nodes; the other layers return them unchanged.
 """
 
 import torch
@@ -27,7 +27,7 @@ from sstcast.models.attention import check_heads
 class Conv(nn.Module):
     """A local layer; its arguments are `width` and, where it uses them, `edge_dim` and `dropout`.
 
-    One that is `residual` adds its input; others leave that, norm and dropout to the caller.
+    A layer that is `residual` adds its own input; otherwise the caller adds residual, norm and dropout.
     """
 
     residual = False
@@ -39,7 +39,7 @@ class Conv(nn.Module):
 
 
 class MessagePassing(Conv):
-    """`mean`. On a grid `e_ij` is the offset (dx, dy): a mean over neighbours alone cannot see a current's way."""
+    """`mean`. On a grid `e_ij` is the offset (dx, dy): without it, a mean over neighbours has no direction."""
 
     def __init__(self, width: int, edge_dim: int = 2) -> None:
         super().__init__()
@@ -69,14 +69,14 @@ class GINE(Conv):
 
 
 class GIN(GINE):
-    """`gin`, blind to edge features."""
+    """`gin`, which ignores edge features."""
 
     def __init__(self, width: int) -> None:
         super().__init__(width)
 
 
 class GCN(Conv):
-    """`gcn`, blind to edge features."""
+    """`gcn`, which ignores edge features."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -123,14 +123,14 @@ class GAT(Conv):
         return x if self.bias is None else x + self.bias, edges
 
     def _score(self, x: Tensor, attend: Tensor) -> Tensor:
-        return x @ torch.block_diag(*attend.unsqueeze(-1))  # a product, where a sum by head is slow
+        return x @ torch.block_diag(*attend.unsqueeze(-1))  # a matrix product is faster than a sum per head
 
     def _weigh(self, weight: Tensor, x: Tensor) -> Tensor:
         return (weight.unsqueeze(-1) * x.unflatten(-1, (self.heads, -1))).flatten(-2)
 
 
 class GatedGCN(Conv):
-    """`gatedgcn`, with dropout on what it adds to nodes and edges; without edges the gates see the nodes alone."""
+    """`gatedgcn`, with dropout on its updates of nodes and edges; without edges the gates see only the nodes."""
 
     residual = updates_edges = True
 
@@ -160,24 +160,24 @@ class GatedGCN(Conv):
 
 
 def edge_linear(edge_dim: int, width: int) -> nn.Linear | None:
-    """Return the projection of edge features, which the layers' other terms give a bias."""
+    """Return the projection of edge features, without a bias, as the layers' other terms have one."""
     return nn.Linear(edge_dim, width, bias=False) if edge_dim else None
 
 
 def add_edges(messages: Planes, linear: nn.Linear | None, edges: Planes | None) -> Planes:
-    """Add the projected edges to the messages, where there are both."""
+    """Add the projected edges to the messages, if there are edges and a projection."""
     if linear is None or edges is None:
         return messages
     return [m + linear(e) for m, e in zip(messages, edges, strict=True)]
 
 
 def exponentials(graph: Graph, scores: Planes, own: Tensor) -> tuple[Planes, Tensor]:
-    """Return what a softmax over each node's incoming edges and the node itself divides by its sum.
+    """Return the unnormalised weights of a softmax over each node's incoming edges and the node itself.
 
-    Scores are taken relative to the node's own, whose weight is then exp(0): no node is without a largest score.
+    Scores are relative to the node's own score, which is then 0, so that every node has a largest score.
     """
     relative = [s - o for s, o in zip(scores, graph.target(own), strict=True)]
     highest = graph.aggregate(relative, "max").clamp(min=0).detach()
-    # The clamp is for edges that the graph masks: they may exceed the highest, and inf has no gradient.
+    # The clamp is for masked edges: their scores may exceed the highest, and inf has no gradient.
     weights = [(r - h).clamp(max=0).exp() for r, h in zip(relative, graph.target(highest), strict=True)]
     return weights, (-highest).exp()

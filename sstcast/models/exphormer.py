@@ -12,10 +12,10 @@ from sstcast.models.order import random_cycles
 class ExphormerAttention(GraphAttention):
     """Softmax attention to neighbours on the graph, neighbours on random cycles, and virtual nodes.
 
-    The score of node j for node i is `q_i (k_j * e) / sqrt(d)`; e comes from the state of the edge if there is one
+    The score of node j for node i is `q_i (k_j * e) / sqrt(d)`; e is computed from the edge state if there is one
     (`edge_state`), and is learned for edges of the expander and to virtual nodes. `cycles` random Hamiltonian
-    cycles make an expander of degree `2 cycles`. Virtual nodes are learned, attend to all nodes, and take what
-    they saw to the next layer (Shirzad et al. 2023, arXiv:2303.06147). Dropout acts on the result.
+    cycles form an expander of degree `2 cycles`. Virtual nodes are learned, attend to all nodes, and pass their
+    state to the next layer (Shirzad et al. 2023, arXiv:2303.06147). Dropout acts on the result.
     """
 
     reads_edges = True
@@ -52,7 +52,7 @@ class ExphormerAttention(GraphAttention):
         virtual = self.virtual.expand(len(mask), -1, -1) if memory is None else self.virtual + memory
         virtual_q, virtual_k, virtual_v = self.qkv(virtual).chunk(3, dim=-1)
 
-        keys, values = [], []  # those that every node has, aligned with the nodes
+        keys, values = [], []  # one per node, aligned with the nodes
         first = torch.arange(len(mask), device=mask.device).unsqueeze(1) * mask.shape[1]  # row of each graph
         for index in random_cycles(mask, self.cycles, self.seed):
             there = padded.flatten(0, 1).index_select(0, (first + index).flatten()).view_as(padded)
@@ -78,7 +78,7 @@ class ExphormerAttention(GraphAttention):
         return [key * self.edge(edge) for key, edge in zip(keys, edges, strict=True)]
 
     def _score(self, q: Tensor, k: Tensor) -> Tensor:
-        """Return one score a head, `[..., heads]`."""
+        """Return one score per head, `[..., heads]`."""
         product = (q * k).unflatten(-1, (self.heads, -1))
         return product.sum(-1, dtype=torch.promote_types(product.dtype, torch.float32)) * product.shape[-1] ** -0.5
 
@@ -90,11 +90,11 @@ class ExphormerAttention(GraphAttention):
         scores: list[Tensor],
         values: list[Tensor],
     ) -> Tensor:
-        """Average values by one softmax over edges and the node-aligned together."""
+        """Average values with one softmax over both edges and node-aligned keys."""
         base = torch.stack(scores).amax(0).detach()
         relative = [s - b for s, b in zip(edge_scores, graph.target(base), strict=True)]
         excess = graph.aggregate(relative, "max").clamp(min=0).detach()
-        # Edges that the graph masks may exceed the highest score; the clamp keeps inf out of the gradient.
+        # Masked edges may exceed the highest score; the clamp keeps inf out of the gradient.
         edge_weights = [(r - e).clamp(max=0).exp() for r, e in zip(relative, graph.target(excess), strict=True)]
         weights = [(s - base - excess).exp() for s in scores]
         total = graph.aggregate(edge_weights) + torch.stack(weights).sum(0)

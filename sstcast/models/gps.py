@@ -12,10 +12,10 @@ from sstcast.models.layers import ATTENTIONS, CONVS, AttentionName, ConvName, bu
 
 
 class GPSLayer(nn.Module):
-    """Local layer and attention read the same input; each gets residual, dropout and norm; their sum goes on.
+    """Local layer and attention read the same input; each gets residual, dropout and norm; then they are added.
 
-    A feed-forward follows with residual and norm of its own. A local layer with a residual of its own gets none
-    here.
+    A feed-forward network with its own residual and norm follows. A local layer that has its own residual gets no
+    second one here.
     """
 
     def __init__(self, width: int, conv: Conv, attention: GraphAttention | None, dropout: float) -> None:
@@ -41,11 +41,11 @@ class GPSLayer(nn.Module):
 class GPS(Backbone):
     """`layers` of `conv` beside `attention` (see `sstcast.models.layers`), or without attention if it is `none`.
 
-    `attention_options` are further arguments of the attention's class, such as `features` of `performer`. Edges
-    of `edge_dim` features are encoded to the nodes' width where the local layer updates them or the attention
+    `attention_options` are further arguments of the attention's class, such as `features` of `performer`. Edge
+    features, `edge_dim` of them, are encoded to the nodes' width if the local layer updates them or the attention
     reads them.
 
-    Raises SSTCastError for options that the attention does not have and heads that do not divide the width.
+    Raises SSTCastError for options that the attention does not have, or if `heads` does not divide the width.
     """
 
     def __init__(

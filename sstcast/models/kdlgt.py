@@ -7,10 +7,9 @@
 | `spdgt`  | exp(q_i k_j / sqrt(d) + b), b a table over the hops from i to j         | nodes^2           |
 | `sapdgt` | phi(q_i) phi(k_j) exp(c hops(j, a) / 2), c < 0; mean over the anchors a | nodes x anchors   |
 
-S is a GNN on the layer's input and phi the positive random features of softmax. The paper's `sapdgt` adds
-c hops(i, a) / 2 to each row as well, which normalising over j divides out again; what is left is a factor of each
-key, which multiplies phi(k_j) exactly and needs no further dimension. Of the four only `spdgt` stores a number for
-every pair of nodes.
+S is a GNN on the layer's input and phi the positive random features of softmax. The paper's `sapdgt` also adds
+c hops(i, a) / 2 to each row, which normalisation over j cancels. The remaining term is a factor of each key, which
+multiplies phi(k_j) exactly and needs no further dimension. Only `spdgt` stores a number for every pair of nodes.
 """
 
 from collections.abc import Iterable
@@ -25,7 +24,7 @@ from sstcast.models.biased_attention import AnchorAttention, PathAttention, Stru
 
 
 class Block(nn.Module):
-    """Attention and a perceptron, each after a LayerNorm and around a residual."""
+    """Attention and a perceptron, each with a LayerNorm before it and a residual connection."""
 
     def __init__(self, attention: nn.Module, width: int, dropout: float) -> None:
         super().__init__()
@@ -41,7 +40,7 @@ class Block(nn.Module):
 
 
 class BiasedTransformer(Backbone):
-    """Blocks around `attentions`, all of which get the graph's `distances`."""
+    """Blocks with the given `attentions`, all of which get the graph's `distances`."""
 
     def __init__(self, width: int, attentions: Iterable[nn.Module], dropout: float) -> None:
         super().__init__()
@@ -50,12 +49,12 @@ class BiasedTransformer(Backbone):
         self.norm = nn.LayerNorm(width)
 
     def distances(self, graph: Graph) -> Tensor | None:
-        """Return the hops that the attention wants to know."""
+        """Return the hop distances that the attention needs."""
         return None
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
         if not x.numel():
-            return self.norm(x)  # no node, no distance
+            return self.norm(x)  # distances need at least one node
         hops = self.distances(graph)
         hops = None if hops is None else hops.to(x.device)
         for block in self.blocks:
@@ -66,7 +65,7 @@ class BiasedTransformer(Backbone):
 class StructureAware(BiasedTransformer):
     """`lsat`, or `sat` if not `linear`.
 
-    `hops` is the depth of the structure extractor, `features` the number of random features a head.
+    `hops` is the depth of the structure extractor, `features` the number of random features per head.
     """
 
     def __init__(
@@ -87,7 +86,7 @@ class StructureAware(BiasedTransformer):
 
 
 class AnchorDistance(BiasedTransformer):
-    """`sapdgt`: every node has an anchor within `radius` hops; a larger one takes fewer anchors and less time."""
+    """`sapdgt`: every node has an anchor within `radius` hops; a larger one needs fewer anchors and less time."""
 
     def __init__(
         self,
@@ -107,7 +106,7 @@ class AnchorDistance(BiasedTransformer):
 
 
 class PathDistance(BiasedTransformer):
-    """`spdgt`: distances beyond `max_hops` count as one."""
+    """`spdgt`: all distances beyond `max_hops` share one bias."""
 
     def __init__(
         self, width: int = 64, layers: int = 3, heads: int = 4, max_hops: int = 30, dropout: float = 0.0

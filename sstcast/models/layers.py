@@ -1,7 +1,7 @@
 """Local layers and attentions by name. To add one, write its class and add a line here.
 
-The names are the values of `model.conv` and `model.attention`. A local layer is a `--model` of `sstcast benchmark`
-too, alone and with `-vn`.
+The names are the values of `model.conv` and `model.attention`. The name of a local layer, alone or with `-vn`, is
+also a `--model` of `sstcast benchmark`.
 """
 
 from collections.abc import Iterable
@@ -58,7 +58,7 @@ NodeAttentionName = Annotated[str, AfterValidator(lambda name: _one_of(name, nod
 
 
 def node_attentions() -> list[str]:
-    """Return the names of the attentions that see the nodes alone, not the graph."""
+    """Return the names of the attentions that see only the nodes, not the graph."""
     return [name for name, kind in ATTENTIONS.items() if issubclass(kind, Attention)]
 
 
@@ -70,7 +70,7 @@ def reads_edges(conv: str) -> bool:
 def build_conv(name: str, width: int, edge_dim: int, dropout: float = 0.0) -> Conv:
     """Build the local layer called `name` for edges of `edge_dim` channels, 0 for none.
 
-    `dropout` is for the layers that are their own residual.
+    `dropout` is used only by layers that have their own residual.
     """
     return _build(CONVS[name], {}, f"conv {name}", width=width, edge_dim=edge_dim, dropout=dropout)
 

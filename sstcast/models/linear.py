@@ -1,6 +1,6 @@
-"""Systems fitted in closed form: no step is trained, and each takes seconds.
+"""Linear systems fitted in closed form, without training steps; each takes seconds.
 
-All act on standardised anomalies, 0 on land, of one tile. `training.fitting` fits them to the windows of a run.
+All use the standardised anomalies of one tile, 0 on land. `training.fitting` fits them to the windows of a run.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,7 +20,7 @@ Samples = Callable[[int], Iterable[Any]]
 
 
 class LinearSystem(ForecastModel):
-    """A forecaster whose weights are buffers that `fit` finds, from windows `STRIDE` days apart."""
+    """A forecaster whose weights are buffers, which `fit` computes from windows that start `STRIDE` days apart."""
 
     STRIDE = 7
 
@@ -29,16 +29,16 @@ class LinearSystem(ForecastModel):
         self.history, self.horizon = history, horizon
 
     def fit(self, train: Samples, validation: Samples | None, refit: bool = True) -> dict[str, Any]:
-        """Fit the weights to the training windows, with what is chosen chosen on those of validation.
+        """Fit the weights to the training windows; choose options, such as a penalty, on the validation windows.
 
-        What was chosen is then fitted again to both, unless `refit` is false. Without `validation` the first
-        choice is taken, and only the training windows are used. Returns what was chosen by name.
+        With the chosen options, the weights are fitted again to both splits, unless `refit` is false. Without
+        `validation`, the first option is used, with the training windows only. Returns the chosen options by name.
         """
         return {}
 
 
 class Climatology(LinearSystem):
-    """No anomaly."""
+    """An anomaly of 0 on all days."""
 
     def forward(self, history: Tensor, graph: Graph) -> Tensor:
         return history.new_zeros(*history.shape[:-1], self.horizon)
@@ -52,7 +52,7 @@ class Persistence(LinearSystem):
 
 
 class DampedPersistence(LinearSystem):
-    """The last anomaly times one coefficient a lead: least squares without intercept over the training windows."""
+    """The last anomaly times one coefficient per lead: least squares without intercept on training windows."""
 
     STRIDE = 1
     damping: Tensor
@@ -73,8 +73,8 @@ class DampedPersistence(LinearSystem):
 class Ridge(LinearSystem):
     """One linear map from a cell's history to all leads, pooled over ocean cells; the constant is not penalised.
 
-    `BOXES` are the sides, in cells, of boxes around the cell over whose ocean the history is averaged too; 0 is
-    the whole tile. The penalty of each lead is the best of `PENALTIES` on validation.
+    `BOXES` are the sides, in cells, of boxes around the cell; the history averaged over their ocean is a further
+    input; 0 is the whole tile. The penalty of each lead is the best of `PENALTIES` on validation.
     """
 
     BOXES: tuple[int, ...] = ()
@@ -127,7 +127,7 @@ class MultiscaleRidge(Ridge):
 
 
 class Sums:
-    """Sums over rows, of their products with each other and with what is to be forecast, for normal equations."""
+    """Sums for the normal equations: products of the inputs with each other and with the targets, over rows."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         self.gram = torch.zeros(inputs, inputs, dtype=torch.float64)
@@ -135,7 +135,7 @@ class Sums:
         self.squares = torch.zeros(outputs, dtype=torch.float64)
 
     def add(self, x: Tensor, y: Tensor) -> None:
-        """Take in rows `x [n, inputs]` and `y [n, outputs]`."""
+        """Add rows `x [n, inputs]` and `y [n, outputs]`."""
         self.gram += x.T @ x
         self.cross += x.T @ y
         self.squares += y.square().sum(0, dtype=torch.float64)
@@ -149,13 +149,13 @@ class Sums:
         return total
 
     def solve(self, penalty: float) -> Tensor:
-        """Return the weights `[inputs, outputs]` of least squares with a penalty on all but the last input."""
+        """Return the least-squares weights `[inputs, outputs]` with a penalty on all inputs except the last."""
         diagonal = torch.full((len(self.gram),), penalty, dtype=torch.float64)
         diagonal[-1] = 0
         return torch.linalg.solve(self.gram + diagonal.diag(), self.cross)
 
     def error(self, weight: Tensor) -> Tensor:
-        """Return the summed squared error `[outputs]` that `weight` has on these rows."""
+        """Return the summed squared error `[outputs]` of `weight` on these rows."""
         return self.squares - (weight * (2 * self.cross - self.gram @ weight)).sum(0)
 
 
@@ -185,7 +185,7 @@ def _box_sums(field: Tensor, size: int) -> Tensor:
 
 
 def damping(pairs: Iterable[tuple[Tensor, Tensor]]) -> Tensor:
-    """Return the coefficients `[horizon]` of least squares of `y [..., horizon]` on `x [..., 1]`."""
+    """Return the coefficients `[horizon]` of a least-squares fit of `y [..., horizon]` to `x [..., 1]`."""
     products, squares = torch.zeros(1, dtype=torch.float64), 0.0
     for x, y in pairs:
         products = products + (x * y).flatten(0, -2).sum(0, dtype=torch.float64)
@@ -194,5 +194,5 @@ def damping(pairs: Iterable[tuple[Tensor, Tensor]]) -> Tensor:
 
 
 def both(first: Samples, second: Samples) -> Samples:
-    """Return the samples of two splits as those of one."""
+    """Return the samples of two splits as one."""
     return lambda stride: chain(first(stride), second(stride))

@@ -1,4 +1,4 @@
-"""The Linear Transformer and its kin: a transformer encoder on the nodes, blind to edges."""
+"""The Linear Transformer and related models: a transformer encoder on the nodes, which ignores edges."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from sstcast.models.layers import NodeAttentionName, build_attention
 
 
 class EncoderLayer(nn.Module):
-    """Attention, then feed-forward, each on the norm of its input and around a residual."""
+    """Attention, then a feed-forward network, each with a norm before it and a residual connection."""
 
     def __init__(self, width: int, attention: Attention, dropout: float) -> None:
         super().__init__()
@@ -26,12 +26,12 @@ class EncoderLayer(nn.Module):
 
 
 class LinearTransformer(Backbone):
-    """Linear attention (Katharopoulos et al. 2020, arXiv:2006.16236), or any other that sees the nodes alone.
+    """Linear attention (Katharopoulos et al. 2020, arXiv:2006.16236), or any other that sees only the nodes.
 
-    Nodes know their place only through positional encodings in `x`. `attention_options` are further arguments of
+    Only positional encodings in `x` tell nodes their positions. `attention_options` are further arguments of
     the attention's class (see `sstcast.models.layers`), such as `features` and `redraw` of `performer`.
 
-    Raises SSTCastError for options that the attention does not have and heads that do not divide the width.
+    Raises SSTCastError for options that the attention does not have, or if `heads` does not divide the width.
     """
 
     def __init__(

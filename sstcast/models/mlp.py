@@ -1,4 +1,4 @@
-"""The two perceptrons: over a whole tile, and over each node alone."""
+"""Two perceptrons: for a whole tile, and for each node separately."""
 
 from torch import Tensor, nn
 
@@ -7,9 +7,9 @@ from sstcast.models.base import Backbone, ForecastModel
 
 
 class TileMLP(ForecastModel):
-    """A tile's history as one vector -> `hidden` -> its changes since the last day as one (Cai et al. 2023, D.4).
+    """A tile's history as one vector -> `hidden` -> its changes since the last day (Cai et al. 2023, D.4).
 
-    Its weights belong to places, so it knows neither permutations nor other tile sizes.
+    Its weights belong to positions in the tile, so it is not permutation equivariant and has one tile size.
     """
 
     HOME = "tile"
@@ -26,7 +26,7 @@ class TileMLP(ForecastModel):
 
 
 class PointwiseMLP(Backbone):
-    """Residual perceptron layers on each node alone: what can be known without neighbours."""
+    """Residual perceptron layers on each node separately: a forecast without neighbours."""
 
     def __init__(self, width: int = 256, layers: int = 2, dropout: float = 0.0) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Linear systems of principal components: a correction of the multiscale ridge by place, and the LIM."""
+"""Linear systems with principal components: a local correction of the multiscale ridge, and the LIM."""
 
 from itertools import product
 from typing import Any
@@ -14,16 +14,16 @@ from sstcast.models.linear import LinearSystem, MultiscaleRidge, Samples, Sums, 
 
 Array = NDArray[np.float64]
 EOF_STRIDE = 3
-LARGEST_FIELD = 50_000_000  # values that EOFs are found in
+LARGEST_FIELD = 50_000_000  # values from which EOFs are computed, at most
 SEASON = slice(3, 5)  # sine and cosine of the time of year in a graph's geography
 
 
 class LocalRidge(MultiscaleRidge):
-    """A multiscale ridge, and on top of it a correction for each cell, from the leading principal components.
+    """A multiscale ridge, with a correction for each cell from the leading principal components.
 
-    What the pooled map leaves is regressed, cell by cell and lead by lead, on the `MODES` leading components at
-    some `LAGS`, on the season, and on its products with the components of the last day, with a penalty as if all
-    were of unit variance. So the dynamics may differ from place to place.
+    The residual of the pooled map is regressed, for each cell and lead, on the `MODES` leading components at some
+    `LAGS`, on the season, and on products of the season with the components of the last day. The penalty is
+    applied as if all inputs had unit variance. So the dynamics may differ from place to place.
     """
 
     HOME = "region"
@@ -45,7 +45,7 @@ class LocalRidge(MultiscaleRidge):
         return super().forward(history, graph) + torch.tensordot(self.states(history, graph), self.local, 1)
 
     def states(self, history: Tensor, graph: Graph) -> Tensor:
-        """Return what the correction is made from, and 1: `[B, states]`."""
+        """Return the inputs of the correction, and 1: `[B, states]`."""
         assert graph.geography is not None
         season = graph.geography[:, 0, SEASON]
         components = [history[..., -1 - lag] @ self.patterns.T for lag in self.lags]
@@ -53,7 +53,7 @@ class LocalRidge(MultiscaleRidge):
         return torch.cat([*components, season, *products, torch.ones_like(season[:, :1])], dim=1)
 
     def fit(self, train: Samples, validation: Samples | None, refit: bool = True) -> dict[str, Any]:
-        """Fit the ridge, then the correction to what it leaves."""
+        """Fit the ridge, then the correction to its residual."""
         chosen, penalty = {}, self.LOCAL_PENALTIES[0]
         if validation is not None:
             super().fit(train, None)
@@ -77,9 +77,9 @@ class LocalRidge(MultiscaleRidge):
 
 
 def solve_standardised(sums: Sums, penalty: float) -> Tensor:
-    """Solve for weights `[inputs, outputs]` with a penalty on inputs as if standardised; the last one is 1.
+    """Solve for weights `[inputs, outputs]`, with a penalty as if inputs were standardised; the last input is 1.
 
-    The outputs are means of 0: there is no intercept but that which centres the inputs.
+    The outputs have a mean of 0, so the only intercept is the one that centres the inputs.
     """
     count, total = sums.gram[-1, -1], sums.gram[:-1, -1]
     mean = total / count
@@ -94,8 +94,9 @@ def solve_standardised(sums: Sums, penalty: float) -> Tensor:
 class LinearInverseModel(LinearSystem):
     """Linear inverse model (Penland and Sardeshmukh 1995): the leading EOFs obey a linear stochastic equation.
 
-    The propagator over some lag, `C(lag) C(0)^-1`, gives those of all leads as its powers. What the EOFs leave out
-    is damped, lead by lead. Lag and number of EOFs are the best of `LAGS` and `MODES` on validation.
+    The propagators of all leads are powers of the propagator over one lag, `C(lag) C(0)^-1`. The part of the field
+    outside the EOFs is damped, lead by lead. Lag and number of EOFs are the best of `LAGS` and `MODES` on
+    validation.
     """
 
     HOME = "region"
@@ -147,9 +148,9 @@ class LinearInverseModel(LinearSystem):
 
 
 class Moments:
-    """Second moments, over some windows, of principal components and of what they leave out, at all leads.
+    """Second moments, over some windows, of the principal components and of the rest of the field, at all leads.
 
-    As patterns are orthonormal, the error of any linear inverse model on these windows follows from them.
+    As patterns are orthonormal, the error of any linear inverse model on these windows follows from the moments.
     """
 
     def __init__(self, modes: int, horizon: int) -> None:
@@ -158,7 +159,7 @@ class Moments:
         self.all_now, self.all_later, self.all_of_later = 0.0, np.zeros(horizon), np.zeros(horizon)
 
     def add(self, now: Tensor, later: Tensor, patterns: Tensor) -> None:
-        """Take in fields `now [B, N]` and `later [B, horizon, N]`."""
+        """Add fields `now [B, N]` and `later [B, horizon, N]`."""
         first, then = (now @ patterns.T).double().numpy(), (later @ patterns.T).double().numpy()
         self.now += first.T @ first
         self.later += np.einsum("bli,bj->lij", then, first, optimize=True)
@@ -168,7 +169,7 @@ class Moments:
         self.all_of_later += later.square().sum((0, 2), dtype=torch.float64).numpy()
 
     def propagate(self, modes: int, lag: int) -> tuple[Array, Array]:
-        """Return propagators `[horizon, modes, modes]` and damping of the rest `[horizon]` by lead."""
+        """Return by lead the propagators `[horizon, modes, modes]` and the damping of the rest `[horizon]`."""
         inside = slice(modes)
         values, vectors = np.linalg.eig(
             self.later[lag - 1, inside, inside] @ np.linalg.inv(self.now[inside, inside])

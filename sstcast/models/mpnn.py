@@ -8,25 +8,24 @@ from sstcast.models.layers import CONVS, ConvName, build_conv
 
 
 class VirtualNode(nn.Module):
-    """One node joined to all: `vn <- vn + MLP(mean_i x_i + vn)`, from `vn = 0`."""
+    """One node linked to all others: `vn <- vn + MLP(mean_i x_i + vn)`, starting from `vn = 0`."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.mlp = nn.Sequential(nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, width))
 
     def forward(self, x: Tensor, vn: Tensor | None, graph: Graph) -> Tensor:
-        """Return the new `vn`, one row a graph, from the nodes' mean and the old one (None is 0)."""
+        """Return the new `vn`, one row per graph, from the nodes' mean and the old `vn` (None is 0)."""
         mean = graph.pool(x, "mean")
         return self.mlp(mean) if vn is None else vn + self.mlp(mean + vn)
 
 
 class MPNN(Backbone):
-    """`layers` of message passing, LayerNorm, ReLU and dropout, each around a residual.
+    """`layers` of message passing, LayerNorm, ReLU and dropout, each with a residual connection.
 
-    `conv` is the message passing (see `sstcast.models.convs`). One that updates the edges gets them encoded to the
-    nodes' width, and carries them from layer to layer. With `virtual_node` every
-    layer first adds the virtual node to the nodes and then updates it; it starts at 0. Everything else is equal,
-    so that the two can be compared.
+    `conv` is the message passing (see `sstcast.models.convs`). If it updates edges, they are encoded to the nodes'
+    width and passed from layer to layer. With `virtual_node`, every layer first adds the virtual node to the nodes
+    and then updates it; it starts at 0. Everything else is the same with and without it, for a fair comparison.
     """
 
     def __init__(
@@ -45,7 +44,7 @@ class MPNN(Backbone):
             edge_dim = width
         self.convs = nn.ModuleList(build_conv(conv, width, edge_dim, dropout) for _ in range(layers))
         self.norms = nn.ModuleList(nn.Identity() if c.residual else nn.LayerNorm(width) for c in self.convs)
-        # The last layer has none: its update would reach nothing.
+        # The last layer has none, because nothing would use its update.
         self.virtual_nodes = nn.ModuleList(VirtualNode(width) for _ in range(layers - 1 if virtual_node else 0))
         self.row = "virtual-node" if len(self.virtual_nodes) else None
         self.dropout = nn.Dropout(dropout)
@@ -54,7 +53,7 @@ class MPNN(Backbone):
         return self.encode(x, graph)[0]
 
     def encode(self, x: Tensor, graph: Graph) -> tuple[Tensor, Tensor | None]:
-        """Return the nodes and the virtual node, as it was before the last layer; None without."""
+        """Return the nodes, and the virtual node as it was before the last layer (None if there is none)."""
         vn, edges = None, graph.edge_attr
         if self.edge_encoder is not None and edges is not None:
             edges = [self.edge_encoder(e) for e in edges]

@@ -1,4 +1,4 @@
-"""The arguments of a class as options to check, so that the class is the one place where they are written down."""
+"""Checks options against the arguments of a class, so that options are defined only in the class."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ LARGEST, MOST_LAYERS, SMALL = 10_000, 1000, 1024
 
 
 def check_options(parameters: Iterable[Parameter], options: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return a value for each parameter, its default unless `options` has one.
+    """Return a value for each parameter, from `options` or its default.
 
     Raises SSTCastError, naming `where` and the option, if there is no such parameter, or its value is missing or
     of the wrong type.
@@ -29,7 +29,7 @@ def check_options(parameters: Iterable[Parameter], options: Mapping[str, Any], w
 
 
 def check_sizes(options: Mapping[str, Any], where: str) -> None:
-    """Raise SSTCastError if a number among a user's options is beyond any model: it would take all memory."""
+    """Raise SSTCastError if a number among a user's options is so large that it would use all memory."""
     for key, value in options.items():
         if isinstance(value, dict):
             check_sizes(value, f"{where}: {key}")
@@ -42,18 +42,18 @@ def check_sizes(options: Mapping[str, Any], where: str) -> None:
 
 
 def check_memory(cls: type[nn.Module], options: Mapping[str, Any], where: str) -> None:
-    """Raise SSTCastError if the weights of `cls(**options)` do not fit this machine; they are not made."""
+    """Raise SSTCastError if the weights of `cls(**options)` do not fit in memory, without allocating them."""
     if max((value for value in options.values() if isinstance(value, int)), default=0) <= SMALL:
         return
     try:
         with torch.device("meta"):
             model = cls(**options)
-    except Exception:  # made for good it says in its own words what it lacks
+    except Exception:  # building the real model raises a clearer error
         return
     needed = sum(part.numel() * part.element_size() for part in model.state_dict().values())
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > memory:
         raise SSTCastError(
-            f"{where}: its weights take {needed / 2**30:,.0f} GiB, this machine has {memory / 2**30:,.0f}; "
+            f"{where}: its weights need {needed / 2**30:,.0f} GiB, this computer has {memory / 2**30:,.0f}; "
             "choose a smaller width or fewer layers"
         )

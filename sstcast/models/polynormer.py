@@ -1,7 +1,7 @@
-"""Polynormer: local, then global attention, each multiplied into its input (Deng et al. 2024, arXiv:2403.01232).
+"""Polynormer: local, then global attention, each multiplied by its input (Deng et al. 2024, arXiv:2403.01232).
 
-With norms and activations off and attention coefficients fixed, every layer doubles the degree of the polynomial
-in the input that a node's output is.
+Without norms and activations, and with fixed attention coefficients, a node's output is a polynomial in the input,
+and every layer doubles its degree.
 """
 
 import torch
@@ -15,7 +15,7 @@ from sstcast.models.kernels import kernel_attention, widen
 
 
 class Mixture(nn.Module):
-    """The factor beta `[width]` of terms of lower degree: a sigmoid, or a free parameter that starts at `beta`."""
+    """The factor beta `[width]` of lower-degree terms: a sigmoid, or a free parameter that starts at `beta`."""
 
     def __init__(self, width: int, beta: float | None) -> None:
         super().__init__()
@@ -76,10 +76,10 @@ class GlobalLayer(nn.Module):
 
 
 class Polynormer(Backbone):
-    """Local layers, whose outputs are summed, then global ones: `relu=False` is the paper's Polynormer, else -r.
+    """Local layers, whose outputs are summed, then global layers; `relu=False` is Polynormer, else Polynormer-r.
 
-    Local layers are to be trained first: in the stage `local` the model ends after them.
-    `beta` is learned as a sigmoid if None, else freely from this value.
+    Local layers should be trained first: in the stage `local` the model ends after them. If `beta` is None, it is
+    learned as a sigmoid; otherwise it is a free parameter that starts at this value.
 
     Raises SSTCastError if the heads do not share the width evenly.
     """
@@ -108,7 +108,7 @@ class Polynormer(Backbone):
         )
         self.norm = nn.LayerNorm(width)
         self.global_layers = nn.ModuleList(GlobalLayer(width, heads, beta) for _ in range(global_layers))
-        self.out = nn.Linear(width, width)  # of every global layer
+        self.out = nn.Linear(width, width)  # shared by all global layers
         self.dropout, self.global_dropout = nn.Dropout(dropout), nn.Dropout(global_dropout)
 
     def enter(self, stage: str | None) -> None:

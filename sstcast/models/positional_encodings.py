@@ -1,4 +1,4 @@
-"""Positional encodings: `forward(graph)` gives each node a vector, to be added to its features."""
+"""Positional encodings: `forward(graph)` returns a vector per node, to be added to its features."""
 
 from typing import Literal
 
@@ -12,8 +12,8 @@ from sstcast.graphs.graph import Graph
 class LaplacianEncoding(nn.Module):
     """`rho(sum_k phi(v_ik, lambda_k))` over k eigenpairs (LapPE; Rampasek et al. 2022, arXiv:2205.12454).
 
-    In training each eigenvector of a graph gets a random sign at each pass, since none is the right one.
-    Samples on one grid share them.
+    In training each eigenvector of a graph gets a random sign in each pass, since the sign is arbitrary. Samples
+    on one grid share the signs.
     """
 
     def __init__(self, width: int, pairs: int = 16, hidden: int = 32) -> None:
@@ -29,7 +29,7 @@ class LaplacianEncoding(nn.Module):
             vectors = vectors * graph.spread(torch.randint(0, 2, values.shape, device=values.device) * 2.0 - 1)
         values = graph.spread(values).expand_as(vectors)
         pairs = self.phi(torch.stack([vectors, values], dim=-1))
-        return self.rho(pairs.masked_fill(values.unsqueeze(-1) == 0, 0).sum(-2))  # 0: a graph without so many
+        return self.rho(pairs.masked_fill(values.unsqueeze(-1) == 0, 0).sum(-2))  # 0: padding
 
 
 class RandomWalkEncoding(nn.Module):

@@ -1,12 +1,12 @@
-"""Attention in its primal representation: linear, without pairs of nodes, by an asymmetric kernel trick.
+"""Attention in its primal representation: linear, without pairs of nodes, with an asymmetric kernel trick.
 
 Both kinds compute, from queries and keys of length 1, the projection scores `e_i = f(X) W_e phi(q_i)` and
-`r_j = f(X) W_r phi(k_j)`, and map both together to the output. Where kernel singular value decomposition is at
-its optimum, these are attention outputs `e_i = sum_j h~_j <phi(q_i), phi(k_j)>` and the objective
+`r_j = f(X) W_r phi(k_j)`, and map both together to the output. At the optimum of the kernel singular value
+decomposition, these are attention outputs `e_i = sum_j h~_j <phi(q_i), phi(k_j)>` and the objective
 
     J = mean_i ||Lambda e_i||^2 / 2 + mean_j ||Lambda r_j||^2 / 2 - Tr(W_e^T W_r)
 
-is 0, so that `eta J^2` joins the loss (Primphormer, eqs. 2.5 to 2.8 and 3.1; J is a mean over heads).
+is 0, so `eta J^2` is added to the loss (Primphormer, eqs. 2.5 to 2.8 and 3.1; J is a mean over heads).
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ from sstcast.models.order import pack
 
 
 class KSVDAttention(nn.Module):
-    """What both kinds share: features of queries and keys, the map from scores to outputs, and the objective."""
+    """The base of both kinds: features of queries and keys, the map from scores to outputs, the objective."""
 
     def __init__(self, width: int, heads: int, dropout: float, rank: int, eta: float) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class KSVDAttention(nn.Module):
         self.objective = torch.zeros(())  # J of the last forward pass
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the last forward pass behind: torch copies no tensor with a history."""
+        """Leave out the objective of the last forward pass: torch cannot copy a tensor with a gradient history."""
         return self.__dict__ | {"objective": torch.zeros(())}
 
     def penalty(self) -> Tensor:
@@ -64,8 +64,8 @@ class KSVDAttention(nn.Module):
 class PrimphormerAttention(KSVDAttention, GraphAttention):
     """Primal attention on graphs: `f(X) = F + v 1^T`, with v a virtual node.
 
-    F, `[rank, projections]`, is learned; v is a projection of the nodes' mean, added up from layer to layer.
-    Since `f(X) W = F W + v (1^T W)`, no graph needs a matrix of its own. `rank` and `projections` are the paper's
+    F, `[rank, projections]`, is learned; v is a projection of the nodes' mean, accumulated from layer to layer.
+    Since `f(X) W = F W + v (1^T W)`, no matrix per graph is needed. `rank` and `projections` are the paper's
     s and N_s. Dropout acts on the scores.
     """
 
@@ -98,7 +98,7 @@ class PrimphormerAttention(KSVDAttention, GraphAttention):
         return self.outputs(e, r), v
 
     def share(self, first: nn.Module) -> None:
-        """Take F, which goes from layer to layer."""
+        """Take F, which all layers share."""
         self.basis = first.basis  # type: ignore[assignment]
 
     def _scores(self, phi: Tensor, w: Tensor, v: Tensor, graph: Graph) -> Tensor:
@@ -110,7 +110,7 @@ class PrimphormerAttention(KSVDAttention, GraphAttention):
 class PrimalAttention(KSVDAttention, Attention):
     """Primal attention on sequences: `f(X)` holds `samples` nodes at equal steps in the order of storage.
 
-    Their features take the place of F and v, head by head, so that `e_i = (X'^T W_e)^T phi(q_i)`
+    Their features replace F and v in each head, so that `e_i = (X'^T W_e)^T phi(q_i)`
     (Chen et al. 2023, arXiv:2305.19798). Dropout acts on the scores.
     """
 

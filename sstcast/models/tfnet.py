@@ -15,11 +15,12 @@ from sstcast.models.base import Base, ForecastModel
 class TFNet(ForecastModel):
     """A tile of `rows` x `cols` nodes -> its next `horizon` days. Land is 0 on every day that the network sees.
 
-    It stands on nothing unless told to.
+    By default its `base` is `none`: it forecasts the anomaly itself, not a change.
 
-    `direct` decoding gives all days in one pass; `rollout` gives one, drops the oldest day for it and goes on.
-    `filter_days` is the length of the temporal filter and `width` the number of channels of the first stage.
-    Weights belong to places in a tile, so the model knows neither permutations nor graphs of another shape.
+    `direct` decoding gives all days in one pass; `rollout` gives one day, appends it to the input in place of the
+    oldest day, and repeats. `filter_days` is the length of the temporal filter and `width` the number of channels
+    of the first stage. Weights belong to positions in a tile, so the model is not permutation equivariant and has
+    one tile shape.
 
     Raises SSTCastError if the filter is longer than the history.
     """
@@ -38,7 +39,7 @@ class TFNet(ForecastModel):
     ) -> None:
         super().__init__()
         if filter_days > history:
-            raise SSTCastError(f"filter_days: {filter_days} days do not fit into a history of {history}")
+            raise SSTCastError(f"filter_days: {filter_days} days do not fit into a history of {history}; lower it")
         self.rows, self.cols = rows, cols
         self.passes = 1 if decoding == "direct" else horizon
         self.split = FlowSplit(filter_days)
@@ -49,7 +50,7 @@ class TFNet(ForecastModel):
         nodes, mask = graph.dense(history)
         if nodes.shape[1] != self.rows * self.cols:
             raise SSTCastError(
-                f"tfnet is built for tiles of {self.rows} x {self.cols} nodes and got {nodes.shape[1]} nodes"
+                f"tfnet: built for tiles of {self.rows} x {self.cols} nodes, not {nodes.shape[1]}; use such tiles"
             )
         days = nodes.transpose(1, 2).unflatten(2, (self.rows, self.cols))
         land = ~mask.unflatten(1, (1, self.rows, self.cols))
@@ -74,10 +75,11 @@ class TFNet(ForecastModel):
 
 
 class FlowSplit(nn.Module):
-    """Days u -> mean flow, spatial and temporal fluctuation, `[B, 3, days, rows, cols]`, whose sum is u again.
+    """Splits days u into mean flow, spatial and temporal fluctuation, `[B, 3, days, rows, cols]`, which sum to u.
 
-    A filter over 3 x 3 nodes smooths each day, and one over `days` of these gives the mean flow of the last;
-    u less smoothed u, and smoothed u less mean flow, fluctuate. Both filters start as averages and are learned.
+    A filter over 3 x 3 nodes smooths each day, and a filter over `days` smoothed days gives the mean flow of the
+    last. The fluctuations are u minus smoothed u, and smoothed u minus mean flow. Both filters start as averages
+    and are learned.
     """
 
     def __init__(self, days: int) -> None:
@@ -86,7 +88,7 @@ class FlowSplit(nn.Module):
         self.temporal = nn.Parameter(torch.full((1, 1, days, 1, 1), 1 / days))
 
     def forward(self, days: Tensor) -> Tensor:
-        """Split `[B, history, rows, cols]`; the first days, which the temporal filter lacks, are left out."""
+        """Split `[B, history, rows, cols]`; leave out the first days, which have no complete temporal filter."""
         flow = days.unsqueeze(1)
         smooth = F.conv3d(F.pad(flow, (1, 1, 1, 1, 0, 0), mode="replicate"), self.spatial)
         mean = F.conv3d(smooth, self.temporal)
@@ -95,7 +97,7 @@ class FlowSplit(nn.Module):
 
 
 class FlowNet(nn.Module):
-    """An encoder for each part of the flow, and one decoder, which gets the sum of theirs at every stage."""
+    """An encoder for each part of the flow, and one decoder, which gets the sum of the encoders at every stage."""
 
     def __init__(self, days: int, out: int, width: int) -> None:
         super().__init__()
@@ -116,7 +118,7 @@ class FlowNet(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Four stages, `width` to 8 `width` channels wide, each half as long and broad as the one before."""
+    """Four stages with `width` to 8 `width` channels, each with half the rows and columns of the one before."""
 
     def __init__(self, days: int, width: int) -> None:
         super().__init__()
@@ -125,7 +127,7 @@ class Encoder(nn.Module):
         )
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        """Return what each stage gives."""
+        """Return the output of each stage."""
         outputs = []
         for stage in self.stages:
             x = stage(x)

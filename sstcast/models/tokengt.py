@@ -17,19 +17,20 @@ class TokenGT(Backbone):
     """Tokens for the graph, its nodes and its undirected edges, through `layers` of a pre-norm Transformer.
 
     With the node identifiers P, a node's token is `x_v + W (P_v, P_v) + type` and an edge's
-    `E e_uv + W (P_u, P_v) + type`: their products show which edge meets which node. Identifiers of
+    `E e_uv + W (P_u, P_v) + type`: their products show which edge is incident to which node. Identifiers of
     `identifier_size` numbers are either
 
-    - `laplacian`: eigenvectors of the smallest eigenvalues, the trivial one first; training flips the sign of
-      each at random, graph by graph;
-    - `orf`: rows of a random orthogonal matrix, cut and brought back to length 1. Training draws them anew for
-      each graph and pass, evaluation from `seed`. They are orthonormal if a graph has at most `identifier_size`
+    - `laplacian`: eigenvectors of the smallest eigenvalues, the trivial one first; in training the sign of each is
+      flipped at random, separately for each graph;
+    - `orf`: rows of a random orthogonal matrix, cut and rescaled to length 1. Training draws new ones per graph
+      and pass, evaluation draws them from `seed`. They are orthonormal if a graph has at most `identifier_size`
       nodes.
 
-    `linear` attention is the default because a grid has 5 tokens a node; `attention_options` are further arguments
-    of its class (see `sstcast.models.layers`). The paper has 12 layers of width 768 with 32 heads, and softmax.
+    `linear` attention is the default because a grid has 5 tokens per node; `attention_options` are further
+    arguments of its class (see `sstcast.models.layers`). The paper uses 12 layers of width 768 with 32 heads, and
+    softmax.
 
-    Raises SSTCastError for options that the attention does not have and heads that do not divide the width.
+    Raises SSTCastError for options that the attention does not have, or if `heads` does not divide the width.
     """
 
     row = "token"
@@ -66,7 +67,7 @@ class TokenGT(Backbone):
         return self.encode(x, graph)[0]
 
     def encode(self, x: Tensor, graph: Graph) -> tuple[Tensor, Tensor]:
-        """Return the last tokens of the nodes, stored as `x` is, and of the graphs, `[graphs, width]`."""
+        """Return the last tokens of the nodes, in the form of `x`, and of the graphs, `[graphs, width]`."""
         p = self.draw_identifiers(x, graph)
         nodes, node_mask = graph.dense(x + self.identify(torch.cat([p, p], dim=-1)) + self.types[0])
         ends = undirected_edges(graph, p)
@@ -81,7 +82,7 @@ class TokenGT(Backbone):
         return graph.sparse(tokens[:, 1 : 1 + nodes.shape[1]]), tokens[:, 0]
 
     def draw_identifiers(self, x: Tensor, graph: Graph) -> Tensor:
-        """Return P, stored as `x` is, with `identifier_size` channels."""
+        """Return P in the form of `x`, with `identifier_size` channels."""
         if self.identifiers == "orf":
             return orthogonal_identifiers(x, graph, self.size, None if self.training else self.seed)
         p = laplacian_identifiers(x, graph, self.size)
@@ -93,7 +94,7 @@ class TokenGT(Backbone):
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
 def orthogonal_identifiers(x: Tensor, graph: Graph, size: int, seed: int | None) -> Tensor:
-    """Return orthogonal random features, stored as `x` is; land gets 0, and has no part in the draw."""
+    """Return orthogonal random features in the form of `x`; land gets 0 and does not affect the draw."""
     _, mask = graph.dense(x[..., :1])
     packed, seat = mask.sort(dim=1, descending=True).values, mask.cumsum(1) - mask.long()
     rows = node_identifiers(packed, size, seed).gather(1, seat.unsqueeze(-1).expand(-1, -1, size))
@@ -101,10 +102,11 @@ def orthogonal_identifiers(x: Tensor, graph: Graph, size: int, seed: int | None)
 
 
 def laplacian_identifiers(x: Tensor, graph: Graph, size: int) -> Tensor:
-    """Return the first `size` eigenvectors, stored as `x` is.
+    """Return the first `size` eigenvectors in the form of `x`.
 
-    The trivial one is the root of the degree, that of isolated nodes taken as 1. All have a mean square of 1 over
-    a graph; of length 1, as in the paper, they would vanish beside `x` on hundreds of nodes.
+    The trivial eigenvector is the square root of the degree, where isolated nodes count as degree 1. All have a
+    mean square of 1 over a graph; with length 1, as in the paper, they would be negligible beside `x` on hundreds
+    of nodes.
     """
     ones = torch.ones_like(x[..., :1])
     degree = graph.neighbors(ones).clamp(min=1)

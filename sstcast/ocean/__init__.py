@@ -1,1 +1,1 @@
-"""From files of sea surface temperature to tensors."""
+"""Turns files of sea surface temperature into tensors."""

@@ -1,19 +1,19 @@
-"""Climatology and standardisation of the two protocols.
+"""Climatology and standardisation under the two protocols.
 
-Both end in one affine form, the same for every model and metric downstream:
+Both protocols have the same affine form, which every model and metric downstream relies on:
 
     sst = climatology[dayofyear] + scale[dayofyear] * anomaly
 
-- `physical`: `climatology` is a smooth harmonic fit to the coarse field's days of the base period, `scale` one
-  number, the standard deviation of their anomalies.
-- `paper` (Cai et al. 2023, D.4, as their code does it): each native pixel and day of year is standardised
-  with the base period's mean and population standard deviation, land becomes 0, then cells are averaged.
-  Where a coarse cell holds some land the average shrinks by its ocean fraction, and `scale` undoes that.
-  Averaging pixels of different deviation has no exact inverse: with `coarsen` above 1, degC are recovered
-  with the mean deviation of the cell's ocean pixels.
+- `physical`: `climatology` is a smooth harmonic fit to the coarse field over the base period. `scale` is one
+  number, the standard deviation of the anomalies in that period.
+- `paper` (Cai et al. 2023, D.4, following their code): each native pixel and day of year is standardised
+  with the mean and population standard deviation of the base period, land is set to 0, then pixels are averaged.
+  Where a coarse cell contains some land, the average shrinks by its ocean fraction, and `scale` undoes that.
+  Averaging pixels with different standard deviations has no exact inverse: with `coarsen` above 1, degC are
+  recovered with the mean standard deviation of the cell's ocean pixels.
 
-The base period is the training days unless `data.splits.base_period` names another. `fit` looks at it and is done
-once; `standardise` is done for every day.
+The base period is the training period unless `data.splits.base_period` sets another one. `fit` uses only the base
+period and runs once; `standardise` is applied to every day.
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ from sstcast.ocean.cube import coarsen, ocean_fraction
 
 HARMONICS = 3
 YEAR = 365.2425
-SMALLEST_STD = 0.01  # degC, the resolution of OISST: a pixel that never changes must not divide by zero
+SMALLEST_STD = 0.01  # degC, the resolution of OISST; avoids division by zero where a pixel never changes
 DAYS_OF_YEAR = np.arange(1, 367)
 DAYS_AT_ONCE = 32
 
@@ -32,8 +32,8 @@ DAYS_AT_ONCE = 32
 def fit(native: xr.DataArray, coarse: xr.DataArray, data: DataConfig) -> xr.Dataset:
     """Return `climatology` and `scale(dayofyear, lat, lon)` of the base period, in degC.
 
-    `native` is the cropped source, `coarse` the cube made from it. The statistics are the coarse field's
-    under the `physical` protocol and the native field's under the `paper` protocol.
+    `native` is the cropped source, `coarse` the cube made from it. The statistics are computed from the coarse
+    field under the `physical` protocol, and from the native field under the `paper` protocol.
     """
     base = slice(*map(str, data.splits.base))
     if data.protocol == "paper":
@@ -52,7 +52,7 @@ def standardise(
 ) -> xr.Dataset:
     """Return `anomaly(time, lat, lon)`, `climatology` and `scale(dayofyear, lat, lon)`, `ocean_mask(lat, lon)`.
 
-    `statistics` are those of `fit`, `ocean` is the native mask of ocean cells. The anomaly is NaN on land.
+    `statistics` come from `fit`, `ocean` is the native mask of ocean cells. The anomaly is NaN on land.
     """
     climatology, scale = statistics["climatology"], statistics["scale"]
     fraction = ocean_fraction(ocean, data.box)
@@ -67,12 +67,12 @@ def standardise(
 
 
 def on_days(statistic: xr.DataArray, time: xr.DataArray) -> xr.DataArray:
-    """Look `statistic(dayofyear, ...)` up on the calendar days of `time`, of any dimensions."""
+    """Look up `statistic(dayofyear, ...)` for the dates in `time`, which may have any dimensions."""
     return statistic.sel(dayofyear=time.dt.dayofyear).drop_vars("dayofyear")
 
 
 def _standard(field: xr.DataArray, climatology: xr.DataArray, scale: xr.DataArray) -> xr.DataArray:
-    """Standardise `field(time, lat, lon)` chunk by chunk: statistics spread over all days would not fit memory."""
+    """Standardise `field(time, lat, lon)` by chunks: statistics expanded to all days would not fit in memory."""
 
     def block(values: np.ndarray, day: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
         return (values - mean[day - 1]) / deviation[day - 1]
@@ -93,9 +93,9 @@ def _standard(field: xr.DataArray, climatology: xr.DataArray, scale: xr.DataArra
 
 
 def harmonic_climatology(sst: xr.DataArray) -> xr.DataArray:
-    """Fit mean and `HARMONICS` annual harmonics per cell by least squares; return it for days 1..366."""
+    """Fit a mean and `HARMONICS` annual harmonics to each cell by least squares; evaluate on days 1..366."""
     design = _harmonics(sst["time"].dt.dayofyear.values)
-    # One small matrix does the fit, so the field itself is read once, whatever its size.
+    # The fit is one product with a small matrix, so the field is read only once, whatever its size.
     solve = xr.DataArray(np.linalg.pinv(design), dims=("term", "time"), coords={"time": sst["time"]})
     terms = xr.dot(solve, sst, dim="time")
     days = xr.DataArray(_harmonics(DAYS_OF_YEAR), dims=("dayofyear", "term"), coords={"dayofyear": DAYS_OF_YEAR})
@@ -105,11 +105,11 @@ def harmonic_climatology(sst: xr.DataArray) -> xr.DataArray:
 def daily_statistics(sst: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
     """Return mean and population standard deviation `(dayofyear, lat, lon)` for days 1..366.
 
-    A day of year the data never reach (29 February leaves day 366 to leap years) takes the day before's.
+    A day of year without data (day 366 if there is no leap year) gets the values of the day before.
     """
     day = sst["time"].dt.dayofyear.values
     parts = []
-    for start in range(1, 367, DAYS_AT_ONCE):  # of all years: memory holds a season's weeks, never the record
+    for start in range(1, 367, DAYS_AT_ONCE):  # a few weeks of all years: the whole record may not fit in memory
         part = sst.isel(time=(start <= day) & (day < start + DAYS_AT_ONCE)).load()
         groups = part.groupby(part["time"].dt.dayofyear)
         parts.append((groups.mean("time"), groups.std("time", ddof=0)))

@@ -1,4 +1,4 @@
-"""Running dask's work on a cluster."""
+"""Runs dask computations on a cluster."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ PATIENCE = "10s"
 
 @contextmanager
 def cluster(address: str | None) -> Iterator[None]:
-    """Run what dask computes within the block on the scheduler at `address`; on threads here if it is None.
+    """Run dask computations inside the `with` block on the scheduler at `address`; on local threads if None.
 
     Raises SSTCastError if dask.distributed is not installed or nothing answers at `address`.
     """
@@ -24,7 +24,7 @@ def cluster(address: str | None) -> Iterator[None]:
 
 @contextmanager
 def connect(address: str) -> Iterator[Any]:
-    """Yield a dask.distributed `Client` of the scheduler at `address`; raises SSTCastError as `cluster` does."""
+    """Yield a dask.distributed `Client` for the scheduler at `address`; raises SSTCastError as `cluster` does."""
     try:
         from distributed import Client
     except ImportError:

@@ -1,4 +1,4 @@
-"""Cutting a region out of a field: on the edges of the source's own cells, or not at all."""
+"""Crops a field to a region, whose edges must be edges of the source's cells."""
 
 from pathlib import Path
 
@@ -10,17 +10,17 @@ from sstcast.errors import SSTCastError
 from sstcast.geo import Axis, Box, span, step
 from sstcast.region import Region
 
-NEAR = 0.02  # of a cell: edges that differ by less are the same, as 0.083 is 1/12 to who types it
+NEAR = 0.02  # of a cell: edges that differ by less are equal, so that 0.083 may be typed for 1/12
 Index = NDArray[np.intp]
 
 
 def crop(sst: xr.DataArray, region: Region, path: Path) -> xr.DataArray:
-    """Cut the region's box out of `sst(..., lat, lon)`.
+    """Crop `sst(..., lat, lon)` to the region's box.
 
-    Longitudes may be of either convention; the result's run eastward from the region's west edge.
+    Longitudes may follow either convention; in the result they increase eastward from the region's west edge.
 
-    Raises SSTCastError, naming the nearest box there is, if the region reaches outside the data, its edges are not
-    those of cells, or it does not hold whole tiles.
+    Raises SSTCastError, with the nearest box that fits, if the region reaches outside the data, its edges are not
+    edges of cells, or it does not hold whole tiles.
     """
     box = region.bounds
     lat, near = sst["lat"].values, NEAR * step(sst["lon"].values)
@@ -36,15 +36,15 @@ def crop(sst: xr.DataArray, region: Region, path: Path) -> xr.DataArray:
 
 
 def _longest_run(cols: Index, lon: Axis) -> Index:
-    """Return the longest part of `cols` without a jump: a box may leave the data and enter them again."""
+    """Return the longest contiguous part of `cols`: a box may leave the data and enter them again."""
     return max(np.split(cols, np.flatnonzero(np.diff(lon[cols]) > 1.5 * step(lon)) + 1), key=len)
 
 
 def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> str:
-    """Say what is wrong with a region whose cells are `rows` and `cols`, and what would fit."""
+    """Return what is wrong with a region whose cells are `rows` and `cols`, and what would fit; "" if nothing."""
     if not rows.size or not cols.size:
         cover = Box.of({"lat": lat, "lon": _around(lon)}).yaml
-        return f"holds no cell of the data, which cover {cover}: change data.region"
+        return f"contains no cell of the data, which cover {cover}: change data.region"
     box = region.bounds
     wanted = (box.south, box.north, box.west, box.west + box.width)
     have = (*span(lat, rows), *span(lon, cols))
@@ -57,7 +57,7 @@ def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> st
     if max(off, default=0) >= 1 - NEAR:
         fault = "reaches outside the data"
     elif max(off, default=0) > NEAR:
-        fault = "has edges that are not those of cells"
+        fault = "has edges that are not edges of cells"
     elif rows.size % high or cols.size % wide:
         fault = f"holds {rows.size} x {cols.size} cells, not whole tiles of {high} x {wide}"
     else:
@@ -66,11 +66,11 @@ def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> st
     if not whole[0].size or not whole[1].size:
         there = Box(*span(lon, cols), *span(lat, rows)).yaml
         return f"{fault}; the data there, {there}, are {rows.size} x {cols.size} cells: choose a smaller tile"
-    return f"{fault}; the nearest that fits is data.region: {Box(*span(lon, whole[1]), *span(lat, whole[0])).yaml}"
+    return f"{fault}; the nearest fit is data.region: {Box(*span(lon, whole[1]), *span(lat, whole[0])).yaml}"
 
 
 def _around(lon: Axis) -> Axis:
-    """Return longitudes of any order eastward from the west end of what they cover, which begins in -180..180."""
+    """Return longitudes in eastward order from the west end of the range they cover, which begins in -180..180."""
     ring = np.sort(lon % 360)
     first = int(np.argmax(np.diff(ring, append=ring[0] + 360)) + 1) % ring.size
     eastward = np.concatenate([ring[first:], ring[:first] + 360])
@@ -78,7 +78,7 @@ def _around(lon: Axis) -> Axis:
 
 
 def _take(sst: xr.DataArray, axis: str, index: Index) -> xr.DataArray:
-    """Choose cells by slices where that can be done: dask passes them on, and copies what is chosen by a list."""
+    """Select cells by slices where possible: dask takes slices as views, but copies a selection by index."""
     parts = np.split(index, np.flatnonzero(np.diff(index) != 1) + 1)
     if len(parts) > 2:
         return sst.isel({axis: index})

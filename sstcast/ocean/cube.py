@@ -1,4 +1,4 @@
-"""Days of sea surface temperature on the source's cells -> one cube `sst(time, lat, lon)` of coarser ones."""
+"""Averages daily sea surface temperature over the source's cells to a coarser cube `sst(time, lat, lon)`."""
 
 from typing import Any
 
@@ -11,21 +11,21 @@ from sstcast.region import Region
 
 
 def ocean_cells(sst: xr.DataArray) -> xr.DataArray:
-    """Return the `(lat, lon)` mask of cells that hold a value on any day of the first year."""
+    """Return the `(lat, lon)` mask of cells that have a value on any day of the first year."""
     return sst.isel(time=slice(366)).notnull().any("time").compute()
 
 
 def ocean_fraction(ocean: xr.DataArray, region: Region) -> xr.DataArray:
-    """Return the share `(lat, lon)` of each coarse cell's source cells that are ocean."""
+    """Return the fraction `(lat, lon)` of source cells in each coarse cell that are ocean."""
     blocks: Any = ocean.astype("float32").coarsen({"lat": region.coarsen, "lon": region.coarsen})
     return rounded(blocks.mean())
 
 
 def coarsen(field: xr.DataArray, ocean: xr.DataArray, region: Region) -> xr.DataArray:
-    """Average `coarsen` x `coarsen` cells of `field(..., lat, lon)`, those of the mask `ocean` only.
+    """Average blocks of `coarsen` x `coarsen` cells of `field(..., lat, lon)` over the mask `ocean`.
 
-    Land never enters a mean, so a coast keeps its temperature. The result is NaN where less than
-    `min_ocean` of the cells are ocean, and where an ocean cell holds no value.
+    Land is left out of the mean, so coastal temperatures are not diluted. The result is NaN where the ocean
+    fraction is below `min_ocean`, and where an ocean cell has no value.
     """
     fraction, n = ocean_fraction(ocean, region), region.coarsen
     wet, share = ocean.values, fraction.where(fraction >= region.min_ocean).values

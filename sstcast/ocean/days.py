@@ -1,4 +1,4 @@
-"""The vocabulary of fetched days: how values are packed, where they came from, which block they are in."""
+"""Conventions for downloaded days: how values are packed, where they came from, which block they belong to."""
 
 import datetime as dt
 from collections.abc import Mapping
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 Packed = NDArray[np.int16]  # hundredths of degC
 
 FILL = -999
-COLDEST, WARMEST = -3.0, 45.0  # degC of any sea; NOAA's files declare the same
+COLDEST, WARMEST = -3.0, 45.0  # degC, the possible range of SST; NOAA's files declare the same range
 FIRST_DAY = dt.date(1981, 9, 1)
-BLOCK = 32  # days a chunk, and so a commit
+BLOCK = 32  # days per chunk; the store is written one chunk at a time
 
-# Words for the status of a day, in the order of their numbers. Every store begins with these; days of another
-# source add its two words to the store that holds them.
+# Names for the status of a day, in the order of their numbers. Every store begins with these; another source
+# appends its two names to the stores that hold its days.
 STATUS = (
     "missing",
     *(
@@ -29,7 +29,7 @@ STATUS = (
 
 @dataclass(frozen=True)
 class Day:
-    """A day to keep: `field` is `[lat, lon]` in hundredths of degC; `notice` is not empty if simulated."""
+    """A day to store: `field` is `[lat, lon]` in hundredths of degC; `notice` is empty unless simulated."""
 
     field: Packed
     origin: str
@@ -43,17 +43,17 @@ def pack(celsius: NDArray[Any]) -> Packed:
 
 
 def block_of(day: dt.date) -> int:
-    """Return the number of the block of days that `day` is in."""
+    """Return the number of the block that contains `day`."""
     return (day - FIRST_DAY).days // BLOCK
 
 
 def is_final(status: int) -> bool:
-    """Return whether the number of a status stands for a day that will not change."""
+    """Return whether a status number stands for a final day, one that will not change."""
     return status % 2 == 1
 
 
 def day_ranges(days: Mapping[dt.date, str]) -> list[tuple[dt.date, dt.date, str]]:
-    """Sum up days as runs (first, last, text) of consecutive days that share a text."""
+    """Group consecutive days with the same text into ranges (first, last, text)."""
     runs: list[tuple[dt.date, dt.date, str]] = []
     for day in sorted(days):
         if runs and (day - runs[-1][1]).days == 1 and runs[-1][2] == days[day]:

@@ -1,4 +1,4 @@
-"""One dataset of temperatures, named and measured as its maker pleased -> `sst(time, lat, lon)` in degC."""
+"""Finds the temperatures in a dataset, whatever their name and unit, as `sst(time, lat, lon)` in degC."""
 
 import re
 from functools import cache
@@ -27,17 +27,17 @@ COMMON_NAMES = (
     *("votemper", "tosst", "to", "water_temp", "water_temperature", "sea_water_temperature"),
     *("temperature", "temp"),
 )
-AXES = {"time": ("time", "T"), "lat": ("latitude", "Y"), "lon": ("longitude", "X")}  # in the words of cf_xarray
+AXES = {"time": ("time", "T"), "lat": ("latitude", "Y"), "lon": ("longitude", "X")}  # their names in cf_xarray
 BLOCK = 2**23  # values read at once: 32 MB in single precision
-KELVIN = (200, 320)  # where numbers without a unit are taken for kelvin
+KELVIN = (200, 320)  # values in this range and without a unit look like kelvin
 DEGC = {"degree_celsius", "degc", "celsius"}
 
 
 class UnstatedKelvin(SSTCastError):
-    """Numbers that look like kelvin, and do not say so."""
+    """Values that look like kelvin but have no units attribute."""
 
 
-Layout = tuple[str, dict[str, Any]]  # the variable, and its coordinates that are time, lat and lon
+Layout = tuple[str, dict[str, Any]]  # the variable's name, and its coordinates for time, lat and lon
 
 
 def decode(
@@ -47,13 +47,13 @@ def decode(
     units: str | None = None,
     known: dict[Any, Layout] | None = None,
 ) -> xr.DataArray:
-    """Return the temperatures of `dataset` as lazy `sst(time, lat, lon)` in degC, one value a day stamped 00:00.
+    """Return the temperatures in `dataset` as lazy `sst(time, lat, lon)` in degC, one value per day at 00:00.
 
-    `variable` and `units` are those of the configuration: chosen, or found by CF attributes and common names.
-    Latitudes ascend; longitudes and days stay in the file's order; `path` is for messages. `known` remembers
-    layouts, so that of many files that are alike only one is searched.
+    `variable` and `units` come from the configuration; if None, they are found from CF attributes and common
+    names. Latitudes ascend; longitudes and days keep the file's order; `path` is used in messages. `known` caches
+    layouts, so that only one of many similar files is searched.
 
-    Raises SSTCastError if no variable, axis or unit can be made out.
+    Raises SSTCastError if the variable, an axis or the unit cannot be identified.
     """
     known = {} if known is None else known
     header = tuple((name, v.shape, v.dims, str(v.dtype), repr(v.attrs)) for name, v in dataset.variables.items())
@@ -85,11 +85,11 @@ def decode(
 
 
 def choose(dataset: xr.Dataset, path: Path, variable: str | None = None) -> str:
-    """Return the name of the temperatures in `dataset`, whose axes cf_xarray has named.
+    """Return the name of the temperature variable in `dataset`, whose axes cf_xarray has identified.
 
-    That is `variable` if given, else one with a standard name of sea surface temperature, else one with a common
-    name, else the only one on time, lat and lon. Raises SSTCastError, listing what there is, if that leaves none
-    or several.
+    The choice is `variable` if given, else a variable with a standard name of sea surface temperature, else one
+    with a common name, else the only one on time, lat and lon. Raises SSTCastError, listing the variables, if
+    none or several remain.
     """
     names = [str(name) for name in dataset.data_vars]
     usable = [name for name in names if _why_not(dataset[name]) is None]
@@ -119,11 +119,12 @@ def choose(dataset: xr.Dataset, path: Path, variable: str | None = None) -> str:
 def celsius(units: str, path: Path) -> tuple[float, float]:
     """Return (factor, zero) such that degC = factor * value + zero.
 
-    Raises SSTCastError if `units` are no temperature. Temperatures, not their differences: 0 K is -273.15 degC.
+    Absolute temperatures are meant, not differences: 0 K is -273.15 degC. Raises SSTCastError if `units` is not a
+    unit of temperature.
     """
     if (found := _celsius(units)) is None:
         raise SSTCastError(
-            f"{path}: {units!r} is no unit of temperature; set data.units, for instance to degC or K"
+            f"{path}: {units!r} is not a unit of temperature; set data.units, for instance to degC or K"
         )
     return found
 
@@ -132,23 +133,23 @@ def celsius(units: str, path: Path) -> tuple[float, float]:
 def _celsius(units: str) -> tuple[float, float] | None:
     if units.lower() in DEGC:
         return 1.0, 0.0
-    from cf_xarray.units import units as registry  # slow to load, and most files do without
+    from cf_xarray.units import units as registry  # slow to load, and most files do not need it
 
-    # What pint has no name for: "deg C" is a degree of an angle times something to it.
+    # Spellings that pint does not know: it reads "deg C" as degrees of angle times another unit.
     plain = re.sub(r"^(deg(ree)?s?|°)[\s_.]*([CFK])\w*$", lambda m: f"deg{m[3].upper()}", units, flags=re.I)
     if plain.lower() in ("kelvin", "kelvins", "celsius", "fahrenheit", "k", "c", "f"):
         plain = f"deg{plain[0].upper()}"
     try:
         zero, one = registry.Quantity(np.array([0.0, 1.0]), registry.parse_units(plain)).to("degC").magnitude
-    except Exception:  # pint has a dozen kinds of its own, and lets its parser's through
+    except Exception:  # pint raises many types of its own, and passes on those of its parser
         return None
     return round(float(one - zero), 12), round(float(zero), 9)
 
 
 def _why_not(field: xr.DataArray) -> str | None:
-    """Say why `field` cannot be the temperatures, as the end of a sentence; None if it can."""
+    """Return why `field` cannot be the temperatures, as the end of a sentence; None if it can be."""
     if field.dtype.kind not in "iuf":
-        return "holds no numbers"
+        return "does not hold numbers"
     axes = _axes(field)
     for axis in ("lat", "lon"):
         if (name := axes.get(axis)) is not None and field[name].ndim == 2:
@@ -158,19 +159,19 @@ def _why_not(field: xr.DataArray) -> str | None:
             )
     if missing := [axis for axis in AXES if axis not in axes]:
         return (
-            f"has dimensions {', '.join(map(str, field.dims)) or 'none'}, of which none is known as "
+            f"has dimensions {', '.join(map(str, field.dims)) or 'none'}, none of which is recognised as "
             f"{' or '.join(missing)}; give it coordinates with CF attributes"
         )
     used = {dim for axis in axes.values() for dim in field[axis].dims}
     if extra := [
         f"{dim} of {field.sizes[dim]}" for dim in field.dims if dim not in used and field.sizes[dim] != 1
     ]:
-        return f"has a dimension more than time, lat and lon ({', '.join(extra)}); choose one level and save it"
+        return f"has dimensions besides time, lat and lon ({', '.join(extra)}); save a single level to a file"
     return None
 
 
 def _axes(field: xr.DataArray) -> dict[str, Any]:
-    """Return the coordinates that are time, lat and lon, as far as there are."""
+    """Return the coordinates for time, lat and lon, as far as they can be identified."""
     found = {}
     coordinates, axes = field.cf.coordinates, field.cf.axes
     for axis, (kind, letter) in AXES.items():
@@ -190,18 +191,18 @@ def _listed(dataset: xr.Dataset) -> str:
 def _days(time: xr.DataArray, path: Path) -> pd.DatetimeIndex:
     values = np.atleast_1d(time.values)
     if not values.size:
-        raise SSTCastError(f"{path}: {time.name} is empty; get the file again")
+        raise SSTCastError(f"{path}: {time.name} is empty; download the file again")
     if values.dtype.kind != "M":
         if (calendar := getattr(values.flat[0], "calendar", "")) and calendar not in ("standard", "gregorian"):
             raise SSTCastError(
-                f"{path}: {time.name} is in the calendar {calendar!r}; sstcast needs real days: convert it, for "
-                "instance with xarray's convert_calendar"
+                f"{path}: {time.name} uses the calendar {calendar!r}; sstcast needs the standard one: convert it, "
+                "for instance with xarray's convert_calendar"
             )
         raise SSTCastError(
-            f"{path}: {time.name} holds no dates ({values.flat[0]}); give it units 'days since ...'"
+            f"{path}: {time.name} does not hold dates ({values.flat[0]}); give it units 'days since ...'"
         )
     if np.isnat(values).any():
-        raise SSTCastError(f"{path}: {time.name} lacks dates; get the file again")
+        raise SSTCastError(f"{path}: {time.name} has missing dates; download the file again")
     return pd.DatetimeIndex(values).as_unit("ns").normalize()
 
 
@@ -210,27 +211,27 @@ def _degrees(axis: xr.DataArray, path: Path) -> np.ndarray:
     low, high = (-90.01, 90.01) if axis.name == "lat" else (-720, 720)
     if not (np.isfinite(degrees).all() and low <= degrees.min() and degrees.max() <= high):
         raise SSTCastError(
-            f"{path}: its {axis.name} is not in degrees ({degrees[0]:g}..{degrees[-1]:g}); mend the file"
+            f"{path}: its {axis.name} is not in degrees ({degrees[0]:g}..{degrees[-1]:g}); correct the file"
         )
     steps = np.diff(degrees)
     if degrees.size < 2 or (steps == 0).any() or (axis.name == "lat" and (steps > 0).any() and (steps < 0).any()):
         raise SSTCastError(
-            f"{path}: its {axis.name} is not an axis ({degrees.size} values, each must differ); mend it"
+            f"{path}: its {axis.name} is not an axis ({degrees.size} values, which must all differ); correct it"
         )
     return degrees
 
 
 def _unstated(field: xr.DataArray, path: Path) -> str:
-    """Return the unit of numbers without one, by the first day's; raise SSTCastError if they look like kelvin."""
+    """Guess a missing unit from the first day's values; raise SSTCastError if they look like kelvin."""
     values = field.isel(time=0).values
     values = values[np.isfinite(values)]
     if values.size and KELVIN[0] <= (middle := float(np.median(values))) <= KELVIN[1]:
-        raise UnstatedKelvin(f"{path}: {field.name} states no units and is about {middle:.0f}; set data.units: K")
+        raise UnstatedKelvin(f"{path}: {field.name} has no units and is about {middle:.0f}; set data.units: K")
     return "degC"
 
 
 def _blocks(field: xr.DataArray, stored: xr.DataArray, time: Any) -> xr.DataArray:
-    """Let dask read `field` in blocks of whole days, those of the file or several of them at once."""
+    """Let dask read `field` in blocks of whole days: the file's own chunks, or several of them at once."""
     if field.chunks:
         return field.chunk(lat=-1, lon=-1)
     days = max(1, BLOCK // (field.sizes["lat"] * field.sizes["lon"]))

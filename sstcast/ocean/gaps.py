@@ -1,4 +1,4 @@
-"""Days and cells without a value: named, or filled linearly in time where the configuration allows it."""
+"""Reports days and cells without values, or fills them linearly in time where the configuration allows it."""
 
 from pathlib import Path
 
@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
 
-DAYS_AT_ONCE = 32  # filled together, where the source comes day by day
+DAYS_AT_ONCE = 32  # filled together if the source has one file per day
 
 
 def fill_gaps(sst: xr.DataArray, gaps: int, path: Path) -> xr.DataArray:
-    """Fill up to `gaps` days in a row linearly in time, cell by cell, and nothing at either end.
+    """Fill gaps of up to `gaps` days linearly in time, cell by cell; do not extrapolate at either end.
 
-    With 0, `sst(time, lat, lon)` comes back as it is. Otherwise it is filled lazily, and a lazy coordinate
-    `filled(time)` counts each day's cells that were.
+    With `gaps` 0, return `sst(time, lat, lon)` unchanged. Otherwise fill it lazily; a lazy coordinate
+    `filled(time)` counts the cells filled on each day.
 
-    Raises SSTCastError if more days in a row are missing.
+    Raises SSTCastError if more than `gaps` consecutive days are missing.
     """
     calendar = check_days(sst, gaps, path)
     if not gaps:
@@ -32,7 +32,7 @@ def fill_gaps(sst: xr.DataArray, gaps: int, path: Path) -> xr.DataArray:
 
 
 def gaps_filled(sst: xr.DataArray) -> str:
-    """Say which days `fill_gaps` filled, and in how many cells; this goes through all of `sst`."""
+    """Return which days `fill_gaps` filled, and in how many cells, as text; this reads all of `sst`."""
     if "filled" not in sst.coords:
         return ""
     count = sst["filled"].compute().drop_vars("filled")
@@ -43,12 +43,12 @@ def gaps_filled(sst: xr.DataArray) -> str:
 
 
 def longest_gap(days: pd.DatetimeIndex) -> int:
-    """Return how many days in a row are missing between ascending `days`, at most."""
+    """Return the length in days of the longest gap between ascending `days`."""
     return int(np.diff(days.values).max(initial=np.timedelta64(1, "D")) / np.timedelta64(1, "D")) - 1
 
 
 def check_days(sst: xr.DataArray, gaps: int, path: Path) -> pd.DatetimeIndex:
-    """Return all days from the first to the last; raise SSTCastError if more than `gaps` in a row are missing."""
+    """Return all days from the first to the last; raise SSTCastError if a gap is longer than `gaps` days."""
     days = sst.indexes["time"]
     calendar = pd.date_range(days[0], days[-1])
     if (longest := longest_gap(days)) > gaps:
@@ -61,7 +61,7 @@ def check_days(sst: xr.DataArray, gaps: int, path: Path) -> pd.DatetimeIndex:
 
 
 def _fill(values: NDArray[np.float32], gaps: int) -> NDArray[np.float32]:
-    """Fill `[time, lat, lon]`: up to `gaps` days between two with a value."""
+    """Fill `[time, lat, lon]` in gaps of up to `gaps` days between two days with a value."""
     some = np.isfinite(values)
     lacking = some.any(0) & ~some.all(0)
     if not lacking.any():

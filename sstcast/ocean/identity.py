@@ -1,12 +1,13 @@
-"""Which data it is: the state of a source's files, digests of days, and the data that a run was trained on.
+"""Identifies data: the state of a source's files, digests of days, and the data that a run was trained on.
 
-A name says little: two files may share one, and a file may change in place. Three things are compared instead.
+A file name is not enough: two files may have the same name, and a file may change in place. Instead, sstcast
+compares three things.
 
-- The *fingerprint* of a source: relative name, size and time of modification of every file, recursively. Equal
-  fingerprints mean that nothing has changed, without opening anything.
-- The *state* of each day of a source: a number that changes when the file or chunk that holds the day does.
-- The *digest* of each day: a hash of its values in degC on the run's grid. It alone decides whether two data sets
-  are the same; it is kept in the cube as `digest(time)`.
+- The *fingerprint* of a source: relative name, size and modification time of every file, recursively. If
+  fingerprints are equal, nothing has changed, and no file needs to be opened.
+- The *state* of each day of a source: a number that changes when the file or chunk that holds the day changes.
+- The *digest* of each day: a hash of its values in degC on the run's grid. Only the digest decides whether two
+  data sets are the same; the cube stores it as `digest(time)`.
 """
 
 import datetime as dt
@@ -28,7 +29,7 @@ from sstcast.runs import Run
 
 
 def fingerprint(path: Path) -> str:
-    """Return a hash of the names, sizes and times of modification of all files at `path`, recursively."""
+    """Return a hash of the names, sizes and modification times of all files at `path`, recursively."""
     found = hashlib.sha256()
     for name, file in _files(path):
         found.update(f"{name}\0{_stamp(file)}\0".encode())
@@ -36,12 +37,12 @@ def fingerprint(path: Path) -> str:
 
 
 def states_of_days(path: Path, sst: xr.DataArray) -> NDArray[np.int64]:
-    """Return a number for each day of `sst(time, lat, lon)`, opened from `path`, that changes when the day may
-    have.
+    """Return a number for each day of `sst(time, lat, lon)`, opened from `path`; it differs if the day may have
+    changed.
 
-    Days of a store that `sstcast fetch` made change with the chunk that holds them. Where a coordinate
-    `file(time)` names the file of each day, relative to `path`, they change with it; else with anything below
-    `path`.
+    In a store made by `sstcast fetch`, the number changes with the chunk that holds the day. If a coordinate
+    `file(time)` names the file of each day, relative to `path`, the number changes with that file; otherwise with
+    any file below `path`.
     """
     if is_raw_store(path):
         days = open_days(path)
@@ -50,7 +51,7 @@ def states_of_days(path: Path, sst: xr.DataArray) -> NDArray[np.int64]:
         pairs = zip(since.tolist(), days["status"].values.tolist(), strict=True)
         states = [_number(f"{chunks[day // BLOCK]} {status}") for day, status in pairs]
         held = xr.DataArray(np.array(states, np.int64), {"time": days["time"]}, ("time",))
-        return held.reindex(time=sst["time"], fill_value=0).values  # 0 is a day that was filled in
+        return held.reindex(time=sst["time"], fill_value=0).values  # 0 marks a day that was filled in
     if "file" in sst.coords:
         stamps = {name: _number(_stamp(path / name)) for name in np.unique(sst["file"].values).tolist()}
         return np.array([stamps[name] for name in sst["file"].values.tolist()], np.int64)
@@ -58,20 +59,18 @@ def states_of_days(path: Path, sst: xr.DataArray) -> NDArray[np.int64]:
 
 
 def changed(path: Path, sst: xr.DataArray, cube: xr.Dataset) -> NDArray[np.datetime64]:
-    """Return the days that both `sst`, opened from `path`, and `cube` hold, and whose file may have changed
-    since.
-    """
+    """Return the days in both `sst`, opened from `path`, and `cube` whose file may have changed since."""
     now = xr.DataArray(states_of_days(path, sst), {"time": sst["time"]}, ("time",))
     now, then = xr.align(now, cube["state"], join="inner")
     return now["time"].values[now.values != then.values]
 
 
 def digests(sst: xr.DataArray) -> xr.DataArray:
-    """Return a hash of the values of each day of `sst(time, lat, lon)`, `[time]`, lazily where `sst` is."""
+    """Return a hash `[time]` of the values of each day of `sst(time, lat, lon)`; lazy if `sst` is lazy."""
 
     def block(values: NDArray[Any]) -> NDArray[np.int64]:
         plain = np.ascontiguousarray(values, np.float32)
-        plain = np.where(np.isnan(plain), np.float32(np.nan), plain)  # of the many bit patterns of NaN, one
+        plain = np.where(np.isnan(plain), np.float32(np.nan), plain)  # one bit pattern for every NaN
         return np.array([_number(day.tobytes()) for day in plain.reshape(-1, *plain.shape[-2:])], np.int64)
 
     return xr.apply_ufunc(
@@ -85,7 +84,7 @@ def digests(sst: xr.DataArray) -> xr.DataArray:
 
 
 def digest_of(dataset: xr.Dataset) -> str:
-    """Return a hash of the values of a dataset and of where they lie; bounds follow from the latter."""
+    """Return a hash of a dataset's values and coordinates; bounds are left out, as they follow from them."""
     names = sorted(name for name in map(str, dataset.variables) if not name.endswith("_bnds"))
     return _sha256(b"".join(name.encode() + dataset[name].values.tobytes() for name in names))
 
@@ -93,9 +92,9 @@ def digest_of(dataset: xr.Dataset) -> str:
 class Record(RunRecord):
     """The data of a run.
 
-    `cube` is a digest of its days from the first of training to the last of testing, `test` one of the days of
-    testing alone, `statistics` one of what was fitted to the base period. `source` says in words where they came
-    from.
+    `cube` is a digest of the days from the first training day to the last test day, `test` a digest of the test
+    days alone, and `statistics` a digest of what was fitted to the base period. `source` is `data.source` of the
+    configuration.
     """
 
     source: str
@@ -105,7 +104,7 @@ class Record(RunRecord):
 
     @classmethod
     def of(cls, data: DataConfig, cube: xr.Dataset, statistics: xr.Dataset) -> "Record":
-        """Describe opened stores."""
+        """Return the record of opened stores."""
 
         def between(first: dt.date, last: dt.date) -> str:
             days = cube["digest"].sel(time=slice(str(first), str(last)))
@@ -121,7 +120,7 @@ class Record(RunRecord):
 
     @classmethod
     def read(cls, folder: Path) -> "Record | None":
-        """Return what a run's folder says; None if the run was made by a version that kept no record.
+        """Return the record in a run's folder; None if the run was made by a version that kept no record.
 
         Raises SSTCastError if the record is damaged.
         """
@@ -133,15 +132,13 @@ class Record(RunRecord):
         self.save(Run(folder).data)
 
     def check(self, folder: Path, now: "Record", store: Path) -> None:
-        """Raise SSTCastError if `now`, read from `store`, is not the data that the run in `folder` was trained
-        on.
-        """
+        """Raise SSTCastError if `now`, read from `store`, differs from the data of the run in `folder`."""
         for what in ("cube", "statistics"):
             ours, theirs = getattr(self, what), getattr(now, what)
             if ours != theirs:
                 here = Run(folder).trained.folder == folder
                 done, again = (
-                    ("trained", "train anew with --set name=...") if here else ("scored", "score it again")
+                    ("trained", "train again with --set name=...") if here else ("scored", "score it again")
                 )
                 raise SSTCastError(
                     f"{folder}: was {done} on other data than {store} holds: {what} {ours[:12]} of "
@@ -160,7 +157,7 @@ def _files(path: Path) -> list[tuple[str, Path]]:
 def _stamp(path: Path) -> str:
     try:
         state = path.stat()
-    except OSError:  # removed meanwhile, or a link to nothing
+    except OSError:  # removed in the meantime, or a broken link
         return "absent"
     return f"{state.st_size} {state.st_mtime_ns}"
 

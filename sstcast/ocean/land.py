@@ -1,4 +1,4 @@
-"""Which cells of the 0.25 degree grid are land: by OISST itself, and by Natural Earth's coastlines."""
+"""Land masks of the 0.25 degree grid: from OISST itself, and from Natural Earth's coastlines."""
 
 import gzip
 import json
@@ -15,10 +15,10 @@ GLOBE = Box(0, 360, -90, 90)
 
 
 def land_mask(lat: ArrayLike, lon: ArrayLike, simulated: bool = False) -> NDArray[np.bool_]:
-    """Return `[lat, lon]`: whether the 0.25 degree cell at a place is land.
+    """Return a mask `[lat, lon]` of the 0.25 degree cells at these coordinates that are land.
 
-    The land of OISST never changes, and was the same in its version 2.0. That of `simulated` days are the cells
-    whose centre lies on land in Natural Earth, 1:50m.
+    The land mask of OISST never changes, and is the same in version 2.0. On `simulated` days, land is every cell
+    whose centre is on land in Natural Earth, 1:50m.
     """
     row = np.clip(np.floor((np.asarray(lat, float) + 90) * 4).astype(int), 0, 719)
     column = np.floor(np.asarray(lon, float) % 360 * 4).astype(int) % 1440

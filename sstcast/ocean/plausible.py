@@ -1,6 +1,6 @@
-"""Whether numbers can be the sea's temperature: their range, and a coast that stays where it is.
+"""Checks whether values can be sea temperatures: their range, and a land mask that does not change.
 
-All of it is done block by block, as the values pass on their way to a prepared store.
+The checks run block by block, while values are written to a prepared store.
 """
 
 import re
@@ -17,18 +17,18 @@ from sstcast.ocean.cube import ocean_cells
 from sstcast.ocean.days import COLDEST, WARMEST
 from sstcast.ocean.land import land_mask
 
-ICE = (-2.0, -1.5)  # degC: water under ice is at its freezing point, day after day
-LOOKED_AT = 8  # days, to find a number that stands for land
-FEWEST_DAYS = 30  # in which the ocean must have changed
+ICE = (-2.0, -1.5)  # degC: water under ice stays at its freezing point, so it may be constant
+LOOKED_AT = 8  # days examined to find a fill value for land
+FEWEST_DAYS = 30  # shorter records are not searched for constant cells
 ASTRAY = 10, 0.02  # cells, and share of a box, that may be on the wrong side of the coast: versions differ
 
 Field = NDArray[np.float32]
 
 
 def without_land_numbers(sst: xr.DataArray, path: Path) -> xr.DataArray:
-    """Take cells that hold one and the same number on every day (-999, 0, 1e30) for land, and say so on stderr.
+    """Treat cells that hold the same number on every day (-999, 0, 1e30) as land, and say so on stderr.
 
-    A few days tell which cells; the rest of `sst(time, lat, lon)` is held to it as it is computed.
+    A few days are enough to find these cells; other days of `sst(time, lat, lon)` are checked when computed.
 
     Raises SSTCastError if no cell ever changes.
     """
@@ -40,32 +40,32 @@ def without_land_numbers(sst: xr.DataArray, path: Path) -> xr.DataArray:
     if not constant.any():
         return sst
     if constant[np.isfinite(some[0])].all():
-        raise SSTCastError(f"{path}: no cell ever changes ({some[0][constant][0]:g} degC); name a record of days")
+        raise SSTCastError(f"{path}: no cell ever changes ({some[0][constant][0]:g} degC); give daily data")
     numbers, counts = np.unique(some[0][constant], return_counts=True)
     stands = [n for n, count in zip(numbers, counts, strict=True) if count > 1 or not COLDEST <= n <= WARMEST]
     land = constant & np.isin(some[0], stands)
     if not land.any():
         return sst
     told = ", ".join(f"{n:g}" for n in stands)
-    print(f"{path}: {land.sum()} cells hold {told} degC on every day: taken for land", file=sys.stderr, flush=True)
+    print(f"{path}: {land.sum()} cells hold {told} degC on every day: taken as land", file=sys.stderr, flush=True)
 
     def block(values: Field, day: NDArray[np.datetime64]) -> Field:
         differs = land & (values != some[0])
         if differs.any():
             where = _place(sst, differs, day, values)
-            raise SSTCastError(f"{path}: {where}, a cell that holds {told} on other days; mend the file")
+            raise SSTCastError(f"{path}: {where}, a cell that holds {told} on other days; correct the file")
         return np.where(land, np.float32(np.nan), values)
 
     return by_day(block, sst)
 
 
 def checked(sst: xr.DataArray, path: Path, gaps: int = 0) -> tuple[xr.DataArray, xr.DataArray]:
-    """Return `sst(time, lat, lon)`, which looks at its values as they are computed, and its ocean `(lat, lon)`.
+    """Return `sst(time, lat, lon)`, which checks its values when computed, and its ocean mask `(lat, lon)`.
 
-    The ocean are the cells with a value in the first year. Computing a block raises SSTCastError, with date, cell
-    and value, if a temperature is beyond the sea's, an ocean cell holds none, or another cell holds one.
+    Ocean cells are those with a value in the first year. Computing a block raises SSTCastError, with date, cell
+    and value, if a temperature is outside the sea's range, an ocean cell has no value, or a land cell has one.
 
-    Raises SSTCastError at once if these are days of OISST and the land is not where it should be.
+    Raises SSTCastError at once if the data call themselves OISST and the land is not where it should be.
     """
     ocean = ocean_cells(sst)
     if re.search("oisst|optimum interpolation", sst.attrs.get("title", ""), re.I):
@@ -74,7 +74,7 @@ def checked(sst: xr.DataArray, path: Path, gaps: int = 0) -> tuple[xr.DataArray,
     remedy = (
         f"these gaps are longer than data.gaps: {gaps}"
         if gaps
-        else "fetch them again, or set data.gaps to fill them"
+        else "download them again, or set data.gaps to fill them"
     )
 
     def block(values: Field, day: NDArray[np.datetime64]) -> Field:
@@ -82,8 +82,8 @@ def checked(sst: xr.DataArray, path: Path, gaps: int = 0) -> tuple[xr.DataArray,
         if low < COLDEST or high > WARMEST:
             where = _place(sst, (values < COLDEST) | (values > WARMEST), day, values)
             raise SSTCastError(
-                f"{path}: {where}; the sea has {COLDEST:g}..{WARMEST:g}: set data.units if the unit is wrong, "
-                "or name it as _FillValue in the file if it stands for no value"
+                f"{path}: {where}; SST lies in {COLDEST:g}..{WARMEST:g}: set data.units if the unit is wrong, "
+                "or set _FillValue in the file if this number marks missing values"
             )
         missing = np.isnan(values)
         if (missing != land).any():
@@ -103,7 +103,7 @@ def checked(sst: xr.DataArray, path: Path, gaps: int = 0) -> tuple[xr.DataArray,
 
 
 def by_day(block: Callable[[Field, NDArray[np.datetime64]], Field], sst: xr.DataArray) -> xr.DataArray:
-    """Apply `block(values [time, lat, lon], days [time])` to `sst(time, lat, lon)`, by chunks if it is lazy."""
+    """Apply `block(values [time, lat, lon], days [time])` to `sst(time, lat, lon)`, chunk by chunk if lazy."""
     days = xr.DataArray(sst["time"].values, dims="time")
     return xr.apply_ufunc(
         block,
@@ -120,7 +120,7 @@ def by_day(block: Callable[[Field, NDArray[np.datetime64]], Field], sst: xr.Data
 def _place(
     sst: xr.DataArray, where: NDArray[np.bool_], day: NDArray[np.datetime64], values: Field | None = None
 ) -> str:
-    """Name the first place of `where [time, lat, lon]`, and what it holds."""
+    """Describe the first place where `where [time, lat, lon]` is true, and its value."""
     when, row, col = (int(index[0]) for index in np.nonzero(where))
     date = np.datetime_as_string(day[when], unit="D")
     place = f"{date} at lat {float(sst['lat'][row]):g}, lon {float(sst['lon'][col]):g}"
@@ -128,7 +128,7 @@ def _place(
 
 
 def _check_land(ocean: xr.DataArray, path: Path) -> None:
-    """Raise SSTCastError if the mask `ocean(lat, lon)` of days of OISST is not its own, a few cells apart."""
+    """Raise SSTCastError if `ocean(lat, lon)` differs from OISST's own mask in more than a few cells."""
     lat, lon = ocean["lat"].values, ocean["lon"].values % 360
     wrong = ocean.values == land_mask(lat, lon)
     if wrong.sum() > ASTRAY[0] and wrong.mean() > ASTRAY[1]:
@@ -136,5 +136,5 @@ def _check_land(ocean: xr.DataArray, path: Path) -> None:
         kind = "ocean" if ocean.values[row, col] else "land"
         raise SSTCastError(
             f"{path}: calls itself OISST, but has {kind} at lat {lat[row]:g}, lon {lon[col]:g} and at "
-            f"{int(wrong.sum()) - 1} more cells on the wrong side of the coast; get it again"
+            f"{int(wrong.sum()) - 1} more cells on the wrong side of the coast; download it again"
         )

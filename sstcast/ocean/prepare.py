@@ -1,15 +1,15 @@
-"""The verb `prepare`: a source of daily SST -> the stores a run reads.
+"""The command `prepare`: turns a source of daily SST into the stores that a run reads.
 
     DIRECTORY/SOURCE-REGION/cube.zarr                          sst(time, lat, lon) in degC, ocean_fraction
     DIRECTORY/SOURCE-REGION/PROTOCOL-FROM-TO.statistics.zarr   climatology, scale of the base period
     DIRECTORY/SOURCE-REGION/PROTOCOL-FROM-TO.zarr              anomaly, climatology, scale, ocean_mask
 
-SOURCE is the source's name and a hash of its full path, so that two files of one name share nothing. The last two
-stores are named after the protocol and the base period, by default the training days. Each store carries its
-recipe (what it was made of and how), the state of the source's days (`sstcast.ocean.identity`) and a manifest of
-its files. While the recipe is the one asked for, the days from the first one that is new or has changed are made
-again, and the others are kept; otherwise, or if a file of it is damaged, the whole store is. Statistics are made
-again only when their own recipe changes, which the days after the base period are no part of.
+SOURCE is the source's name and a hash of its full path, so that files of the same name do not share stores. The
+last two stores are named after the protocol and the base period (by default the training period). Each store holds
+its recipe (its inputs and settings), the state of the source's days (`sstcast.ocean.identity`) and a manifest of
+its files. If the recipe is unchanged, only days from the first new or changed one onward are computed again.
+If it has changed, or a file is damaged, the whole store is made again. Statistics are made again only when their
+own recipe changes; days after the base period are not part of that recipe.
 """
 
 import datetime as dt
@@ -47,10 +47,10 @@ Recipe = dict[str, Any]
 
 
 def prepare(data: DataConfig, say: Say = print) -> Prepared:
-    """Bring the stores `data` asks for up to date; `say` gets a line for each.
+    """Bring the stores that `data` asks for up to date; `say` gets one line per store.
 
-    A source whose files have not changed is not opened. Runs on dask's current scheduler: threads, or a cluster
-    whose workers see the same files. Of two processes that prepare the same stores one waits for the other.
+    A source whose files have not changed is not opened. Computation runs on dask's current scheduler: threads, or
+    a cluster whose workers see the same files. If two processes prepare the same stores, one waits for the other.
 
     Raises SSTCastError if the source is unusable, a tile is all land, or a split holds too few days.
     """
@@ -61,7 +61,7 @@ def prepare(data: DataConfig, say: Say = print) -> Prepared:
 
 
 def days_of_source(data: DataConfig) -> tuple[dt.date, dt.date]:
-    """Return the first and the last day that a source holds; raise SSTCastError if it cannot be read."""
+    """Return the first and the last day of a source; raise SSTCastError if it cannot be read."""
     with reading_later(source_path(data.source), REMEDY):
         days = _Preparation(data, Prepared.of(data), lambda line: None).days.time
     first, last = days[[0, -1]].astype("datetime64[D]").tolist()
@@ -92,7 +92,7 @@ class _Preparation:
 
     @cached_property
     def days(self) -> Days:
-        """The days of the source, as the cube knows them if nothing has changed since."""
+        """The days of the source; read from the cube if nothing has changed since."""
         if _recipe(self.prepared.cube) == self.recipe:
             cube = open_prepared(self.prepared.cube)
             if cube.attrs.get("fingerprint") == self.fingerprint:
@@ -134,7 +134,7 @@ class _Preparation:
         fitted = fit(self.native, open_prepared(self.prepared.cube)["sst"], self.data).compute()
         n = self.region.coarsen if self.data.protocol == "physical" else 1
         as_given = {axis: (axis, self._opened[axis].coarsen({axis: n}).mean().values) for axis in ("lat", "lon")}
-        digest = digest_of(fitted.assign_coords(as_given))  # also of runs trained before cells were rounded
+        digest = digest_of(fitted.assign_coords(as_given))  # unrounded, as in runs trained by earlier versions
         fitted.attrs["title"] = "Climatology and scale of daily sea surface temperature"
         with atomic(path) as temporary, dask_progress(path.name):
             write_zarr(self._described(fitted, recipe, digest=digest), temporary, {})
@@ -147,7 +147,7 @@ class _Preparation:
         return anomalies.assign_attrs(title="Standardised anomalies of daily sea surface temperature")
 
     def _update(self, path: Path, recipe: Recipe, make: Callable[[], xr.Dataset]) -> None:
-        """Bring a store with a time axis up to date: keep its whole chunks if they still hold, write the rest."""
+        """Bring a store with a time axis up to date: keep full chunks that are still valid, write the rest."""
         old = open_prepared(path) if _recipe(path) == recipe else None
         done, count = self.days.shared(days_of(old)) if old is not None else 0, len(self.days.time)
         if old is not None and done == count == old.sizes["time"]:
@@ -175,13 +175,13 @@ class _Preparation:
 
 
 def check_splits(data: DataConfig, time: NDArray[np.datetime64]) -> None:
-    """Raise SSTCastError if a split's days are not all among those of the data, or do not hold a single window."""
+    """Raise SSTCastError if a split reaches outside the data, or is too short for a single window."""
     first, last = (time[i].astype("datetime64[D]").astype(dt.date) for i in (0, -1))
     for name, (start, stop) in data.splits.given.items():
         if start < first or stop > last:
             raise SSTCastError(
                 f"data.splits.{name}: {start}..{stop} has days outside the data ({first}..{last}); "
-                "choose others or fetch more"
+                "choose other dates or fetch more days"
             )
         days = (stop - start).days + 1
         if name != "base_period" and days <= data.history + data.horizon:
@@ -200,7 +200,7 @@ def _check_tiles(fraction: xr.DataArray, data: DataConfig) -> None:
 
 
 def _recipe(path: Path) -> Recipe | None:
-    """Return what an undamaged store was made of; None if there is none."""
+    """Return the recipe of an undamaged store; None if there is no such store."""
     if not path.exists() or damage(path):
         return None
     recipe: Recipe = json.loads(open_prepared(path).attrs["recipe"])

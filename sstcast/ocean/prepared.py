@@ -1,4 +1,4 @@
-"""The stores that `prepare` makes: cube, statistics and anomalies; opened, and compared with their source."""
+"""Opens the stores that `prepare` makes (cube, statistics, anomalies), and compares them with their source."""
 
 import datetime as dt
 import hashlib
@@ -33,7 +33,7 @@ class Prepared:
 
     @classmethod
     def of(cls, data: DataConfig) -> "Prepared":
-        """Name the stores; nothing is read or written."""
+        """Return the paths of the stores; read and write nothing."""
         region = data.region
         if not isinstance(region, str):
             region = "box" + _short(region.model_dump_json())
@@ -43,56 +43,55 @@ class Prepared:
 
     @property
     def exist(self) -> bool:
-        """Whether `prepare` has made all of them, whatever became of them since."""
+        """Whether all of them are there; they may be damaged."""
         return all(path.exists() for path in (self.cube, self.statistics, self.anomalies))
 
     def open(self) -> tuple[xr.Dataset, xr.Dataset]:
-        """Open cube and anomalies lazily; raise SSTCastError if `prepare` has not made them, or they are
-        damaged.
-        """
+        """Open cube and anomalies lazily; raise SSTCastError if they are absent or damaged."""
         return rounded(open_prepared(self.cube)), rounded(open_prepared(self.anomalies))
 
     def open_statistics(self) -> tuple[xr.Dataset, xr.Dataset]:
         """Open cube and statistics lazily; raise SSTCastError as `open` does.
 
-        Under the `paper` protocol the statistics are of the source's cells, and on its coordinates.
+        Under the `paper` protocol the statistics are on the source's cells and coordinates.
         """
         statistics = open_prepared(self.statistics)
         on_source = self.data.protocol == "paper"
         return rounded(open_prepared(self.cube)), statistics if on_source else rounded(statistics)
 
     def record(self) -> Record:
-        """Return which data the stores hold; raise SSTCastError as `open` does."""
+        """Return the record that identifies the stores' data; raise SSTCastError as `open` does."""
         return Record.of(self.data, *self.open_statistics())
 
 
 @dataclass(frozen=True)
 class Days:
-    """The days of a source: `time [T]`, and a number a day, `state [T]`, that changes when its values may have."""
+    """The days of a source: `time [T]`, and a number per day, `state [T]`, that changes if its values may have."""
 
     time: NDArray[np.datetime64]
     state: NDArray[np.int64]
 
     def digest(self, days: slice) -> str:
-        """Return a fingerprint of some days."""
+        """Return a hash of the dates and states of some days."""
         return hashlib.sha256(self.time[days].tobytes() + self.state[days].tobytes()).hexdigest()
 
     def between(self, first: dt.date, last: dt.date) -> slice:
-        """Return where the days from `first` to `last` are."""
+        """Return the slice of the days from `first` to `last`, both included."""
         return slice(*np.searchsorted(self.time, np.array([first, last + dt.timedelta(1)], "datetime64[ns]")))
 
     def shared(self, other: "Days") -> int:
-        """Return how many days, from the first on, are the same in both."""
+        """Return how many days at the start are the same in both."""
         count = min(len(self.time), len(other.time))
         same = (self.time[:count] == other.time[:count]) & (self.state[:count] == other.state[:count])
         return count if same.all() else int(np.argmin(same))
 
 
 def check_source(data: DataConfig, native: xr.DataArray | None = None) -> None:
-    """Raise SSTCastError if the source has other values than the cube on a day that the run's splits hold.
+    """Raise SSTCastError if source and cube have different values on a day in the run's splits.
 
-    `native` is the region's cells of the source, opened here if not given and if any file has changed. Only days
-    whose file has changed are read. A source that is gone is no error: what was prepared of it is still there.
+    `native` is the region's cells of the source; if it is None, the source is opened here when any file has
+    changed. Only days whose file has changed are read. A missing source is not an error: the stores made from it
+    are still there.
     """
     path, prepared = source_path(data.source), Prepared.of(data)
     if not path.exists():
@@ -109,28 +108,24 @@ def check_source(data: DataConfig, native: xr.DataArray | None = None) -> None:
     differ = days[now.values != cube["digest"].sel(time=days).values]
     if differ.size:
         raise SSTCastError(
-            f"{path}: has changed since {prepared.cube} was made of it, on {differ.size} day(s), the first "
+            f"{path}: has changed since {prepared.cube} was made from it, on {differ.size} day(s), the first "
             f"{np.datetime_as_string(differ[0], unit='D')}; {AGAIN}"
         )
 
 
 def open_prepared(path: Path) -> xr.Dataset:
-    """Open one of the stores lazily; raise SSTCastError if it is not there, or a file of it is damaged or
-    absent.
-    """
+    """Open one of the stores lazily; raise SSTCastError if it, or a file in it, is absent or damaged."""
     check_manifest(path, AGAIN)
     return open_zarr(path, AGAIN)
 
 
 def days_of(store: xr.Dataset) -> Days:
-    """Return the days of an opened cube or of anomalies."""
+    """Return the days of an opened cube or anomaly store."""
     return Days(store["time"].values.astype("datetime64[ns]"), store["state"].values)
 
 
 def source_name(data: DataConfig) -> str:
-    """Name a source and how it is read: its own name, and a hash of its full path and of the keys about
-    reading.
-    """
+    """Return a name for a source: its file name, and a hash of its full path and the keys that control reading."""
     path, reading = Path(data.source), (data.variable, data.units, data.gaps)
     if data.source == "sample" and reading == (None, None, 0):
         return "sample"

@@ -1,4 +1,4 @@
-"""Progress bars: of a download in days and MB/s, of dask in tasks; both with the time left."""
+"""Progress bars with the time left: for downloads in days and MB/s, for dask in tasks."""
 
 import threading
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from rich.progress import Progress as Bars
 
 
 class Progress:
-    """Counts days and bytes; may be told of them from many threads."""
+    """Counts days and bytes; its methods may be called from many threads."""
 
     def __init__(self, bars: Bars, label: str, days: int) -> None:
         self._bars, self._task, self._lock = bars, bars.add_task(label, total=days, rate=""), threading.Lock()
@@ -26,13 +26,13 @@ class Progress:
             self._bars.update(self._task, rate=f"{self._bytes / 1e6 / elapsed:.1f} MB/s")
 
     def settled(self, days: int) -> None:
-        """Count days that have been had, or have not."""
+        """Count days that are done, whether they were downloaded or failed."""
         self._bars.advance(self._task, days)
 
 
 @contextmanager
 def days_progress(label: str, days: int) -> Iterator[Progress]:
-    """Show a bar on standard error while it is a terminal."""
+    """Show a bar on standard error if it is a terminal."""
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
@@ -48,7 +48,7 @@ def days_progress(label: str, days: int) -> Iterator[Progress]:
 
 @contextmanager
 def dask_progress(label: str) -> Iterator[None]:
-    """Show a bar over the tasks of dask's local schedulers, on standard error while it is a terminal."""
+    """Show a bar for the tasks of dask's local schedulers, on standard error if it is a terminal."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Bars(*columns, console=console, disable=not console.is_terminal, transient=True) as bars:

@@ -1,11 +1,11 @@
-"""The raw store: days of 0.25 degree SST on disk, as fetched, in one Zarr store (format 2).
+"""The raw store: downloaded days of 0.25 degree SST in one Zarr store (format 2).
 
     sst(time, lat, lon)   int16 hundredths of degC, chunks of BLOCK days counted from 1981-09-01
     status(time)          where each day came from; 0 is missing, even numbers are preliminary (`days.STATUS`)
 
-The time axis is the whole calendar from 1981-09-01 to the last day ever asked for, so a day's place never moves.
-Here it is read, and any damage to its files becomes one line before a value of it is used; `sstcast.sources.store`
-writes it.
+The time axis covers every day from 1981-09-01 to the last day ever requested, so the index of a day never changes.
+This module reads the store, and reports damaged files in one line before any value is used.
+`sstcast.sources.store` writes it.
 """
 
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ from sstcast.ocean.days import BLOCK, FILL, FIRST_DAY, STATUS, Packed
 from sstcast.stores import check_zarr, open_zarr
 
 REMEDY = "move the store away and fetch again"
-CALENDAR = 1 << 15  # days a chunk of time and status: till 2071 in one file
+CALENDAR = 1 << 15  # days per chunk of time and status: one file lasts until 2071
 
 
 @dataclass(frozen=True)
 class Held:
-    """What a raw store says of itself; `status[time]` is each day's number in `words`."""
+    """The contents of a raw store except its temperatures; `status[time]` is each day's index in `words`."""
 
     lat: NDArray[np.float64]
     lon: NDArray[np.float64]
@@ -40,7 +40,7 @@ class Held:
 
     @property
     def box(self) -> Box:
-        """The edges of its cells."""
+        """The box that its cells cover, to their outer edges."""
         half = 0.5 / CELLS_PER_DEGREE
         return Box(*self.lon[[0, -1]] + (-half, half), *self.lat[[0, -1]] + (-half, half))
 
@@ -51,7 +51,7 @@ def is_raw_store(path: Path) -> bool:
 
 
 def look_into(path: Path) -> Held:
-    """Read all of a raw store but its temperatures; raise SSTCastError if anything is not as it was written."""
+    """Read all of a raw store except its temperatures; raise SSTCastError if anything is damaged."""
     check_zarr(path, REMEDY)
     with reading(path, REMEDY):
         for name in (".zmetadata", "time/0", "lat/0", "lon/0", "status/0"):
@@ -62,16 +62,16 @@ def look_into(path: Path) -> Held:
         held = Held(**axes, words=words, title=group.attrs["title"], notice=group.attrs["simulated"])
         _check_layout(group, held)
         if not np.array_equal(time, np.arange(held.status.size)):
-            raise ValueError("time is not the calendar")
+            raise ValueError("its time axis is not complete")
         for block in np.unique(np.flatnonzero(held.status) // BLOCK):
             _check_file(path, f"sst/{block}.0.0")
     return held
 
 
 def open_days(path: Path) -> xr.Dataset:
-    """Open a raw store lazily, only the days it holds: `sst(time, lat, lon)` in degC and `status(time)`.
+    """Open the days that a raw store holds, lazily: `sst(time, lat, lon)` in degC and `status(time)`.
 
-    Raises SSTCastError, also when values are computed, if the store is damaged.
+    Raises SSTCastError if the store is damaged, here or when values are computed.
     """
     present = np.flatnonzero(look_into(path).status)
     with reading(path, REMEDY):
@@ -79,13 +79,13 @@ def open_days(path: Path) -> xr.Dataset:
         days = Days(path)
         dataset["sst"] = dataset["sst"].copy(data=da.from_array(days, chunks=days.chunks))
         whole = present.size and present[-1] - present[0] + 1 == present.size
-        # dask serves a slice without regrouping chunks
+        # dask takes a slice without rechunking
         held = slice(int(present[0]), int(present[-1]) + 1) if whole else present
         return xr.decode_cf(dataset).isel(time=held)
 
 
 class Days:
-    """The temperatures of a raw store for dask: a chunk that is damaged is named as such."""
+    """The temperatures of a raw store as an array for dask; a damaged chunk raises SSTCastError."""
 
     def __init__(self, path: Path) -> None:
         """Open the store at `path`."""
@@ -116,7 +116,7 @@ def _check_layout(group: Any, held: Held) -> None:
             raise ValueError(f"{name} is {found[0]} {found[1]} in chunks of {found[2]}")
         filters = [codec.get_config().get("id") for codec in array.metadata.filters or ()]
         if filters != (["shuffle"] if name == "sst" else []):
-            raise ValueError(f"{name} is filtered by {filters}")
+            raise ValueError(f"{name} has the filters {filters}")
     sst = group["sst"]
     if sst.fill_value != FILL or sst.attrs["scale_factor"] != 0.01 or sst.attrs.get("add_offset", 0) != 0:
         raise ValueError("sst is not in hundredths of degC")
@@ -126,7 +126,7 @@ def _check_layout(group: Any, held: Held) -> None:
         if not axis.size or not np.allclose(np.diff(axis), 0.25) or not np.isfinite(axis).all():
             raise ValueError("lat or lon is not on the 0.25 degree grid")
     if held.words[: len(STATUS)] != STATUS:
-        raise ValueError("the words for its status are damaged")
+        raise ValueError("its status names are damaged")
     if held.status.size and held.status.max() >= len(held.words):
         raise ValueError(f"status holds {held.status.max()}, which stands for no source")
     if not isinstance(held.title, str) or not isinstance(held.notice, str):

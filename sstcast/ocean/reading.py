@@ -1,4 +1,4 @@
-"""A user's source -> days of sea surface temperature in degC, each file read by its own names, units and axes."""
+"""Reads daily sea surface temperature in degC from a user's source, each file by its own names, units and axes."""
 
 import sys
 from dataclasses import dataclass
@@ -23,24 +23,24 @@ from sstcast.stores import open_netcdf, open_zarr
 SAMPLE = "data/sample/tasman_oisst_daily_1982_2016.nc"
 NETCDF = (".nc", ".nc3", ".nc4", ".netcdf", ".cdf")
 ZARR = (".zgroup", ".zmetadata", "zarr.json")
-SAME_PLACE = 1e-3  # of a cell
-REMEDY = "get it again, or check data.source"
-NAMED = 5  # files that are not read; the others are counted
+SAME_PLACE = 1e-3  # tolerance, as a fraction of a cell
+REMEDY = "download it again, or check data.source"
+NAMED = 5  # skipped files that a message names; it counts the others
 
 
 def source_path(source: str) -> Path:
-    """Return the path a `data.source` stands for: `sample` is the ocean that ships with sstcast."""
+    """Return the path that `data.source` stands for: `sample` is the data set that ships with sstcast."""
     return packaged(SAMPLE) if source == "sample" else Path(source)
 
 
 def open_region(data: DataConfig) -> xr.DataArray:
-    """Open the region's days lazily: `sst(time, lat, lon)` in degC on the source's own cells, without a gap.
+    """Open the region's days lazily: `sst(time, lat, lon)` in degC on the source's own cells, without gaps.
 
-    NaN on land, one value a day stamped 00:00; where gaps were filled, with the coordinate `filled(time)`. The
-    attribute `title` says what they are. Values are looked at by `plausible.checked`, not here.
+    Land is NaN, and each day has one value, at 00:00. If gaps were filled, the coordinate `filled(time)` counts
+    their cells. The attribute `title` names the data. `plausible.checked` checks the values, not this function.
 
-    Raises SSTCastError if the source cannot be read, the region is not in it, or more than `data.gaps` days in a
-    row are missing.
+    Raises SSTCastError if the source cannot be read, does not cover the region, or lacks more than `data.gaps`
+    consecutive days.
     """
     path = source_path(data.source)
     sst = crop(open_sst(path, data.variable, data.units), data.box, path)
@@ -52,10 +52,10 @@ def open_region(data: DataConfig) -> xr.DataArray:
 def open_sst(path: Path, variable: str | None = None, units: str | None = None) -> xr.DataArray:
     """Open daily temperatures lazily (dask).
 
-    `path` is a NetCDF file, a Zarr store or a folder of both (one a day or one a year); `variable` and `units`
-    are as in `DataConfig`. Returns `sst(time, lat, lon)` in degC, NaN on land, latitude and time ascending, one
-    value a day stamped 00:00; its attribute `title` says what they are, and in a folder of files its coordinate
-    `file(time)` where each day is. Days may be missing.
+    `path` is a NetCDF file, a Zarr store, or a folder of either (for instance one file per day or per year);
+    `variable` and `units` are as in `DataConfig`. Returns `sst(time, lat, lon)` in degC, NaN on land, latitude and
+    time ascending, one value per day at 00:00. Its attribute `title` names the data. For a folder of files, its
+    coordinate `file(time)` names the file of each day. Days may be missing.
 
     Raises SSTCastError if the path is absent or cannot be read, the temperatures, their unit or axes are not
     found, or a day appears twice.
@@ -97,8 +97,8 @@ def _part(path: Path, variable: str | None, units: str | None, known: dict[Any, 
     days = field.indexes["time"]
     if days.has_duplicates:
         raise SSTCastError(
-            f"{path}: time holds {days[days.duplicated()][0]:%Y-%m-%d} twice; sstcast takes one value a day: "
-            "average or remove the others"
+            f"{path}: time holds {days[days.duplicated()][0]:%Y-%m-%d} twice; sstcast takes one value per day: "
+            "average them or remove the others"
         )
     preliminary = "preliminary" in str(dataset.attrs.get("id", "")).lower()
     return Part(path, field, str(dataset.attrs.get("title", "")), preliminary)
@@ -109,7 +109,7 @@ def _is_zarr(path: Path) -> bool:
 
 
 def _readable(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Return the files and stores below a folder that can be read, and the others."""
+    """Return the files and stores below a folder that sstcast can read, and the other files."""
     found, others = _sorted_out(folder)
     if not found:
         raise SSTCastError(f"{folder}: holds neither NetCDF files nor a Zarr store; check data.source")
@@ -120,16 +120,14 @@ def _name_others(folder: Path, others: list[Path]) -> None:
     if others:
         names = ", ".join(str(path.relative_to(folder)) for path in others[:NAMED])
         more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
-        print(
-            f"{folder}: not read, as neither NetCDF nor Zarr by name: {names}{more}", file=sys.stderr, flush=True
-        )
+        print(f"{folder}: not read, not NetCDF or Zarr by name: {names}{more}", file=sys.stderr, flush=True)
 
 
 def _sorted_out(folder: Path) -> tuple[list[Path], list[Path]]:
     found: list[Path] = []
     others: list[Path] = []
     for path in sorted(folder.iterdir()):
-        if path.name.startswith("."):  # locks, partial writes, what file managers leave
+        if path.name.startswith("."):  # locks, partial writes, files left by file managers
             continue
         if path.is_dir() and not _is_zarr(path):
             below = _sorted_out(path)
@@ -143,7 +141,7 @@ def _sorted_out(folder: Path) -> tuple[list[Path], list[Path]]:
 
 
 def _merge(parts: list[Part], path: Path) -> xr.DataArray:
-    """Put the days of all parts in order, on the cells of the first; a final day replaces a preliminary one."""
+    """Merge the days of all parts in order, on the cells of the first; a final day replaces a preliminary one."""
     days = np.concatenate([part.field["time"].values for part in parts])
     owner = np.repeat(np.arange(len(parts)), [part.field.sizes["time"] for part in parts])
     early = np.array([part.preliminary for part in parts])[owner]
@@ -175,11 +173,11 @@ def _merge(parts: list[Part], path: Path) -> xr.DataArray:
 
 
 def _aligned(part: Part, first: Part) -> xr.DataArray:
-    """Put a part's cells in the order of the first one's; raise SSTCastError if they lie elsewhere."""
+    """Reorder a part's cells as in the first part; raise SSTCastError if their positions differ."""
     field = part.field
     (lat, lon), (to_lat, to_lon) = ((f["lat"].values, f["lon"].values) for f in (field, first.field))
     if field.shape[1:] == first.field.shape[1:]:
-        if not np.array_equal(lon, to_lon):  # the other convention, or one that begins elsewhere
+        if not np.array_equal(lon, to_lon):  # the other convention, or another first longitude
             order, to_order = (np.argsort((x - to_lon.min() + step(to_lon) / 2) % 360) for x in (lon, to_lon))
             index = np.empty_like(order)
             index[to_order] = order
@@ -190,5 +188,5 @@ def _aligned(part: Part, first: Part) -> xr.DataArray:
             return field
     raise SSTCastError(
         f"{part.path}: its {lat.size} x {lon.size} cells, lat {lat[0]:g}..{lat[-1]:g}, "
-        f"lon {lon[0]:g}..{lon[-1]:g}, are not those of {first.path}; keep one grid in a folder"
+        f"lon {lon[0]:g}..{lon[-1]:g}, are not those of {first.path}; keep one grid per folder"
     )

@@ -1,7 +1,6 @@
-"""The unchanging side of the simulated ocean: its climate, and where its variability lies.
+"""The fixed part of the simulated ocean: its climatology, and where its variability is strong.
 
-Everything is a sum of a few Gaussian bumps, set by eye against the known ocean; nothing is read from
-observations.
+Every field is a sum of a few Gaussian bumps, chosen by hand to resemble the real ocean; no observations are used.
 """
 
 import numpy as np
@@ -12,12 +11,12 @@ Array = NDArray[np.float64]
 YEAR = 365.2425
 FREEZING = -1.8  # degC, sea water
 RADIANS = np.pi / 180
-METRES = 111_195.0  # in a degree of latitude
-TREND = 0.015  # degC a year
+METRES = 111_195.0  # per degree of latitude
+TREND = 0.015  # degC per year
 
 # Gaussian bumps: height, centre (degrees north, east), half width to 1/e in latitude and in longitude.
 Bumps = list[tuple[float, float, float, float, float]]
-ALL = 1e4  # as a width: no bounds
+ALL = 1e4  # a width without limit
 
 MEAN: Bumps = [
     (1.6, 0, 150, 16, 45),  # warm pool
@@ -62,7 +61,7 @@ ENVELOPES: dict[str, Bumps] = {
     ],
     "weather": [(0.32, 0, 0, ALL, ALL), (0.3, 42, 0, 16, ALL), (0.2, -42, 0, 16, ALL)],
     "analysis": [(0.1, 0, 0, ALL, ALL)],
-    "revision": [(0.012, 0, 0, ALL, ALL)],  # what a final value changes in the preliminary one
+    "revision": [(0.012, 0, 0, ALL, ALL)],  # difference between final and preliminary values
 }
 SLOW_WARMING: Bumps = [(-0.8, -8, 260, 20, 50)]  # south-east Pacific, as a share of TREND
 
@@ -71,7 +70,7 @@ CURRENTS = [(-0.30, 0, 5), (0.15, 7, 3), (-0.12, 17, 8), (-0.08, -15, 8), (0.12,
 
 
 def climatology(day: int, lat: Array, lon: Array) -> Array:
-    """Return the temperature `[lat, lon]` in degC that the season lets expect; `day` counts from year 0."""
+    """Return the climatological temperature `[lat, lon]` in degC on a day; `day` counts from year 0."""
     zonal_mean = FREEZING + 29.4 * np.exp(-((np.abs(lat - 1) / 48.2) ** 2.87))
     expected = (
         zonal_mean[:, None]
@@ -84,12 +83,12 @@ def climatology(day: int, lat: Array, lon: Array) -> Array:
 
 
 def warming(day: int, lat: Array, lon: Array) -> Array:
-    """Return how much warmer `[lat, lon]`, in degC, the water is than in the middle of NOAA's 1971-2000."""
+    """Return the warming `[lat, lon]` in degC since the middle of NOAA's base period, 1971-2000."""
     return TREND * (day / YEAR - 1985.5) * (1 + chart(SLOW_WARMING, lat, lon))
 
 
 def drift(lat: Array) -> Array:
-    """Return the mean current in degrees of longitude a day, eastward."""
+    """Return the mean eastward current in degrees of longitude per day."""
     speed, centre, width = np.array(CURRENTS).T[:, :, None]
     metres: Array = 86_400 * (speed * np.exp(-(((lat - centre) / width) ** 2))).sum(0)
     return metres / (METRES * np.cos(RADIANS * lat))
@@ -105,5 +104,5 @@ def chart(bumps: Bumps, lat: Array, lon: Array) -> Array:
 
 
 def annual(day: int, peak: float) -> float:
-    """Return a cosine of one year; `peak` is the fraction of the year at which it is 1."""
+    """Return a cosine with a period of one year; `peak` is the fraction of the year at which it is 1."""
     return float(np.cos(2 * np.pi * (day / YEAR - peak)))

@@ -1,4 +1,4 @@
-"""The verb `init`: a source that nobody has looked into yet -> a configuration that trains on it."""
+"""The command `init`: examines a new source and writes a configuration that trains on it."""
 
 import datetime as dt
 import json
@@ -24,22 +24,22 @@ from sstcast.ocean.reading import open_sst, source_path
 
 TILE = 30  # rows and columns wanted
 MOST_TILES = (2, 4)  # rows and columns of tiles: what a laptop trains on in minutes
-LEAST_OCEAN = 0.05  # of a tile that is not left out
-SPANS = ((42, 28), (14, 7), (7, 3))  # history and horizon, the first that the record is long enough for
-YEAR = 365  # days; what a climatology needs
+LEAST_OCEAN = 0.05  # ocean fraction below which a tile is skipped
+SPANS = ((42, 28), (14, 7), (7, 3))  # history and horizon in days; the record must be long enough
+YEAR = 365  # days that a climatology needs
 WINDOWS = 2000
 LINE = re.compile(r"[^A-Za-z0-9._-]+")
 
 TEMPLATE = """\
-# Written by `sstcast init`. Every key can be changed; docs/data.md says what they do.
+# Written by `sstcast init`. You can change every key; docs/data.md explains them.
 name: {name}
 data:
   source: {source}{variable}{units}{gaps}
   # The data cover {whole}, {cells} cells.
-  # lon and lat are cell edges; tile is rows and columns of cells; skip names tiles of land.
+  # lon and lat are cell edges; tile is rows and columns of cells; skip lists tiles of land.
   region: {{{region}, tile: [{rows}, {cols}]{skip}}}
   protocol: physical
-  history: {history} # days that a forecast is made from
+  history: {history} # days of input to a forecast
   horizon: {horizon} # days ahead
   # The data run from {first} to {last}.
   splits:
@@ -58,7 +58,7 @@ training: # minutes on two CPU cores
 
 @dataclass(frozen=True)
 class Place:
-    """Where to train: rows and columns of the data, the shape of a tile, and which tiles are land."""
+    """Where to train: rows and columns of the data, the shape of a tile, and the tiles to skip as land."""
 
     rows: slice
     cols: slice
@@ -67,7 +67,7 @@ class Place:
 
     @property
     def tiles(self) -> int:
-        """How many there are."""
+        """The number of tiles to train on."""
         cells = (self.rows.stop - self.rows.start) * (self.cols.stop - self.cols.start)
         return cells // (self.tile[0] * self.tile[1]) - len(self.skip)
 
@@ -75,16 +75,16 @@ class Place:
 def start(
     source: str, out: Path | None = None, variable: str | None = None, units: str | None = None
 ) -> list[str]:
-    """Write a configuration for `source`, a path or `sample`, to `out`; return lines that say what was found.
+    """Write a configuration for `source`, a path or `sample`, to `out`; return lines that describe the source.
 
     By default `out` is named after the source, in the current folder.
 
-    Raises SSTCastError if the file is there already, or the source cannot be read or is too short to train on.
+    Raises SSTCastError if `out` exists already, or the source cannot be read or is too short to train on.
     """
     path = source_path(source)
     out = out or Path(f"{_name(path.resolve().stem)}.yaml")
     if out.exists():
-        raise SSTCastError(f"{out}: is there already; name another file with --out")
+        raise SSTCastError(f"{out}: exists already; name another file with --out")
     try:
         sst = open_sst(path, variable, units)
     except UnstatedKelvin:
@@ -105,8 +105,8 @@ def start(
         name=json.dumps(_name(out.stem)),
         source=json.dumps(source, ensure_ascii=False),
         variable=f"\n  variable: {json.dumps(variable, ensure_ascii=False)}" if variable else "",
-        units=f"\n  units: {json.dumps(units, ensure_ascii=False)} # the file does not tell" if units else "",
-        gaps=f"\n  gaps: {gap} # days in a row without values, which are filled linearly in time" if gap else "",
+        units=f"\n  units: {json.dumps(units, ensure_ascii=False)} # the file states none" if units else "",
+        gaps=f"\n  gaps: {gap} # gaps of up to this many days are filled linearly in time" if gap else "",
         whole=Box.of(sst).yaml,
         cells=f"{lat.size} x {lon.size}",
         region=box[1:-1],
@@ -125,12 +125,12 @@ def start(
     with atomic(out) as partial:
         partial.write_text(text, encoding="utf-8")
         config = load_config(partial)
-        crop(sst, config.data.box, path)  # it fits, or nothing is written
+        crop(sst, config.data.box, path)  # raises if the region does not fit; then nothing is written
     return _found(config, path, sst, ocean, place, gap, out)
 
 
 def choose_place(ocean: NDArray[np.bool_]) -> Place:
-    """Choose the tiles to train on, from the mask `ocean [lat, lon]`: whole, near 30 x 30, with most ocean."""
+    """Choose tiles of about 30 x 30 cells to train on, where the mask `ocean [lat, lon]` has most ocean."""
     tile = _near(ocean.shape[0]), _near(ocean.shape[1])
     size = [
         min(cells // side, most) * side for cells, side, most in zip(ocean.shape, tile, MOST_TILES, strict=True)
@@ -146,9 +146,9 @@ def choose_place(ocean: NDArray[np.bool_]) -> Place:
 
 
 def choose_splits(days: pd.DatetimeIndex, path: Path) -> tuple[int, int, dict[str, tuple[dt.date, dt.date]]]:
-    """Return history, horizon and the splits of a record: its last years where it is long, else shares of it.
+    """Return history, horizon and splits: validation and test are the last years of a long record, else shares.
 
-    Raises SSTCastError if it is too short to train on.
+    Raises SSTCastError if the record is too short to train on.
     """
     first, last = days[0].date(), days[-1].date()
     count = (last - first).days + 1
@@ -158,12 +158,12 @@ def choose_splits(days: pd.DatetimeIndex, path: Path) -> tuple[int, int, dict[st
             break
     else:
         raise SSTCastError(
-            f"{path}: {count} days; training takes {YEAR + 2 * least}: a year for the climatology, and days to "
-            "validate and test on"
+            f"{path}: {count} days; training needs {YEAR + 2 * least}: a year for the climatology, and days for "
+            "validation and test; give a longer record"
         )
     years = last.year - first.year + 1
     if years > 5:
-        whole = last.year + (last.month > 9)  # the year after the last that is nearly whole
+        whole = last.year + (last.month > 9)  # the year after the last nearly complete one
         test = dt.date(whole - (2 if years > 10 else 1), 1, 1)
         validation = dt.date(test.year - 1, 1, 1)
     else:
@@ -182,19 +182,19 @@ def choose_splits(days: pd.DatetimeIndex, path: Path) -> tuple[int, int, dict[st
 
 
 def _near(cells: int) -> int:
-    """Return the side of a tile: near 30, and wasting few of the `cells` of an axis."""
+    """Return the side of a tile: near 30, and leaving over few of the `cells` along an axis."""
     sides = range(min(TILE - 6, cells), min(TILE + 6, cells) + 1)
     return min(sides, key=lambda side: (cells % side) / cells + 0.005 * abs(side - TILE))
 
 
 def _ocean(sst: xr.DataArray) -> NDArray[np.bool_]:
-    """Return which cells hold a value on any of a few days of the record, `[lat, lon]`."""
+    """Return a mask `[lat, lon]` of cells with a value on any of a few days of the record."""
     some = np.unique(np.linspace(0, sst.sizes["time"] - 1, LOOKED_AT).astype(int))
     return np.isfinite(sst.isel(time=some).values).any(0)
 
 
 def _name(stem: str) -> str:
-    """Turn a file's name into one that a run's folder may have."""
+    """Turn a file name into a valid name for a run's folder."""
     return LINE.sub("-", stem).lstrip("._-") or "my-run"
 
 
@@ -211,8 +211,8 @@ def _found(
         f"  grid: {lat.size} x {lon.size} cells, {Box.of(sst).yaml}, {ocean.mean():.0%} ocean",
         f"  region: {data.box.bounds.yaml}, {place.tiles} tile(s) of "
         f"{place.tile[0]} x {place.tile[1]}, {inside:.0%} ocean",
-        f"  splits: train to {data.splits.train[1]}, test from {data.splits.test[0]}; {data.history} days give "
-        f"{data.horizon}",
+        f"  splits: train to {data.splits.train[1]}, test from {data.splits.test[0]}; {data.history} days "
+        f"of history, {data.horizon} days ahead",
         f"{out}: written; next: sstcast train {out}",
         f"then: sstcast forecast {config.folder.parent / _name(out.stem)}",
     ]

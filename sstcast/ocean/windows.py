@@ -1,4 +1,4 @@
-"""Windows of history and future, cut from one tensor that stays on the device."""
+"""Windows of history and future, sliced from one tensor that stays on the device."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,7 +21,7 @@ DAYS_AT_ONCE = 512
 
 @dataclass(frozen=True)
 class Batch:
-    """B windows: `history [B, N, history]`, `target [B, N, horizon]`, `ocean [B, N]`, and their graph."""
+    """A batch of B windows: `history [B, N, history]`, `target [B, N, horizon]`, `ocean [B, N]`, and the graph."""
 
     history: Tensor
     target: Tensor
@@ -35,10 +35,10 @@ class Windows:
 
     `values [T, tile, N]` holds the split's standardised anomalies, 0 on land; `ocean [tile, N]` is True on
     ocean; `days [T]` are its dates; `shape` is the tiles' (rows, columns); `place [tile, N, 3]` are unit vectors
-    from the centre of the globe. Window `i` of the
-    `tiles * (T - history - horizon)` starts on day `i // tiles` of tile `i % tiles`. A split is cut out
-    first and windows are made of it alone, so none crosses a split; their number is the paper's (Table 9).
-    With `every` above 1 only each such day starts a window, the first among them.
+    from the centre of the globe. There are `tiles * (T - history - horizon)` windows; window `i` starts on day
+    `i // tiles` in tile `i % tiles`. The split is selected before windows are made, so no window crosses into
+    another split; the number of windows is the paper's (Table 9). With `every` above 1, windows start only on
+    every such day, beginning with the first.
     """
 
     values: Tensor
@@ -55,12 +55,12 @@ class Windows:
 
     @property
     def starts(self) -> int:
-        """Number of days a window may start on: of windows with a future the paper's, one less than there are."""
+        """Number of days on which a window starts; with a horizon, one less than possible, as in the paper."""
         return -(-(len(self.values) - self.history - self.horizon + (self.horizon == 0)) // self.every)
 
     @property
     def init_times(self) -> np.ndarray:
-        """The last day of history of each start, `[starts]`."""
+        """The last day of history of the windows at each start, `[starts]`."""
         return self.days[self.history - 1 :: self.every][: self.starts]
 
     def spans(self, offset: int, length: int) -> np.ndarray:
@@ -68,7 +68,7 @@ class Windows:
         return spans(self.values.cpu().numpy(), offset, length, self.starts, self.every)
 
     def to(self, device: torch.device | str) -> "Windows":
-        """Move the tensors."""
+        """Move the tensors to a device."""
         moved = {name: getattr(self, name).to(device) for name in ("values", "ocean", "place")}
         return replace(self, **moved)
 
@@ -97,7 +97,7 @@ class Windows:
         return self.values.device
 
     def batch(self, index: Tensor, device: torch.device | None = None) -> Batch:
-        """Return the windows numbered `index [B]`, on another `device` if one is given."""
+        """Return the windows with numbers `index [B]`, moved to `device` if given."""
         tiles = self.values.shape[1]
         tile = index % tiles
         day = (index // tiles * self.every)[:, None] + torch.arange(
@@ -186,7 +186,7 @@ AnyWindows = Windows | SeveralWindows
 def cut_windows(anomalies: xr.Dataset, data: DataConfig, split: str) -> Windows:
     """Cut the windows of the region's tiles in `split` (`train`, `validation` or `test`) out of the anomalies.
 
-    Raises SSTCastError if the split is too short for even one.
+    Raises SSTCastError if the split is too short for a single window.
     """
     return windows_of(days_in(anomalies, data, split), data.box, data.history, data.horizon)
 
@@ -203,12 +203,12 @@ def days_in(anomalies: xr.Dataset, data: DataConfig, split: str) -> xr.Dataset:
 def windows_of(anomalies: xr.Dataset, region: Region, history: int, horizon: int = 0) -> Windows:
     """Return the windows of all days of `anomalies`: `anomaly(time, lat, lon)` and `ocean_mask(lat, lon)`.
 
-    Without a `horizon` they hold history alone.
+    With `horizon` 0 they hold history only.
     """
     anomaly = anomalies["anomaly"]
     index = tile_index(region, anomaly.shape)
     values = np.empty((anomaly.sizes["time"], *index.shape), np.float32)
-    for start in range(0, len(values), DAYS_AT_ONCE):  # a copy of the whole record would not fit memory
+    for start in range(0, len(values), DAYS_AT_ONCE):  # a copy of the whole record would not fit in memory
         days = slice(start, start + DAYS_AT_ONCE)
         values[days] = to_tiles(np.nan_to_num(anomaly[days].values), index)
     ocean = to_tiles(anomalies["ocean_mask"].values, index)
@@ -226,14 +226,14 @@ def windows_of(anomalies: xr.Dataset, region: Region, history: int, horizon: int
 def spans(values: np.ndarray, offset: int, length: int, starts: int, every: int = 1) -> np.ndarray:
     """Return days `offset .. offset + length` after each of `starts` days of `values [T, ...]`, without a copy.
 
-    The starts are `every` so many days apart; the result is `[starts, length, ...]`.
+    The starts are `every` days apart; the result has shape `[starts, length, ...]`.
     """
     days = values[offset : offset + (starts - 1) * every + length]
     return np.moveaxis(np.lib.stride_tricks.sliding_window_view(days, length, axis=0)[::every], -1, 1)
 
 
 def unit_vectors(field: xr.DataArray, index: np.ndarray) -> Tensor:
-    """Return the places of a `field(..., lat, lon)` in degrees on a globe of radius 1, `[tile, N, 3]`."""
+    """Return the cells of `field(..., lat, lon)`, in degrees, as unit vectors `[tile, N, 3]`."""
     lat, lon = np.meshgrid(np.deg2rad(field["lat"]), np.deg2rad(field["lon"]), indexing="ij")
     vectors = np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
     return torch.from_numpy(to_tiles(vectors.astype(np.float32), index)).permute(1, 2, 0)

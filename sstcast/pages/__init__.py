@@ -1,1 +1,1 @@
-"""Scores and forecasts as figures, maps and pages."""
+"""Figures, maps and pages of scores and forecasts."""

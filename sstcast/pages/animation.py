@@ -13,13 +13,13 @@ from sstcast.pages.projection import View
 
 ROOM = Room(5.2, 4.0)
 DAY, LAST_DAY = 350, 1800  # milliseconds
-COLOURS = 64  # of a frame: more only blur the edges of letters, and take four times the space
+COLOURS = 64  # per frame: more colours only smooth the edges of letters, and need four times the space
 
 
 def animate(forecast: xr.DataArray, truth: xr.DataArray, label: str) -> tuple[str, str]:
-    """Draw anomalies `(lead, lat, lon)` in degC, forecast and observed, with `valid_time(lead)`.
+    """Draw forecast and observed anomalies `(lead, lat, lon)` in degC, with `valid_time(lead)`.
 
-    Returns two `data:` addresses: the animation, a frame a day, and its last frame as a still.
+    Returns two `data:` addresses: the animation with one frame per day, and its last frame as a still image.
     """
     first = {"Forecast": forecast.isel(lead=0), "Observed": truth.isel(lead=0)}
     every_day = np.stack([forecast.values, truth.values])

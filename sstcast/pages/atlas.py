@@ -1,4 +1,4 @@
-"""The verb `map`: the maps of an evaluated run, as files."""
+"""The command `map`: draws the maps of an evaluated run to files."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,12 +18,12 @@ def draw_run(
     region: str | None = None,
     say: Callable[[str], object] = print,
 ) -> list[Path]:
-    """Draw every map of `figures.FIGURES` to `maps/NAME.png` of a run; `say` gets a line for each file made.
+    """Draw every map in `figures.FIGURES` to `maps/NAME.png` in the run's folder; `say` gets a line per file.
 
-    Maps that were drawn of the same checkpoint in the same way are kept.
+    Existing maps of the same checkpoint with the same settings are kept.
 
-    Raises SSTCastError if the run has not been evaluated, cartopy knows no such projection, or the run covers
-    nothing of `region`.
+    Raises SSTCastError if the run has not been evaluated, cartopy has no such projection, or the run does not
+    cover any part of `region`.
     """
     if not run.forecasts.exists():
         raise SSTCastError(f"{run.forecasts}: no forecasts yet; run `sstcast evaluate {run.folder}` first")

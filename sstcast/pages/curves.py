@@ -1,4 +1,4 @@
-"""Line charts, and what they show in words for readers who cannot see them."""
+"""Line charts, and descriptions of them as text for readers who cannot see them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from sstcast.pages.text import week_ends
 from sstcast.scores.tables import MODEL, TRUTH
 
 SIZE = (5.0, 3.6)  # inches: as wide as a phone, so that text stays legible there
-# Colours of Okabe and Ito (2008), which colour-blind readers tell apart; dashes tell them apart in grey.
+# Colours of Okabe and Ito (2008), which colour-blind readers can distinguish; dashes distinguish curves in grey.
 STYLES: dict[str, dict[str, Any]] = {
     MODEL: {"color": "#0072B2", "linewidth": 2.4, "zorder": 3},
     "persistence": {"color": "#D55E00", "linestyle": "--"},
@@ -23,14 +23,14 @@ STYLES: dict[str, dict[str, Any]] = {
     "multiscale ridge": {"color": "#56B4E9", "linestyle": (0, (4, 1, 1, 1))},
     TRUTH: {"color": "black", "linewidth": 1.4},
 }
-OTHERS = ("#E69F00", "#F0E442")  # of names without a style
+OTHERS = ("#E69F00", "#F0E442")  # for names without a style
 BAND = 0.2  # opacity of an interval
 
 Values = Sequence[float | None]
 
 
 def empty_chart(across: str, up: str) -> tuple[Figure, Any]:
-    """Return a figure and its axes, which `across` and `up` name."""
+    """Return a figure and its axes, with the labels `across` and `up`."""
     figure = Figure(figsize=SIZE, dpi=150, layout="constrained")
     ax = figure.add_subplot()
     ax.set_xlabel(across)
@@ -43,7 +43,7 @@ def empty_chart(across: str, up: str) -> tuple[Figure, Any]:
 
 
 def legend(figure: Figure) -> None:
-    """Put the legend above the curves, where it hides none."""
+    """Put the legend above the axes, where it hides no curve."""
     figure.legend(loc="outside upper left", ncols=2, frameon=False)
 
 
@@ -55,15 +55,15 @@ def draw_curves(
     x: NDArray[Any] | None = None,
     bands: Mapping[str, Sequence[Sequence[float | None]]] | None = None,
 ) -> tuple[Figure, str]:
-    """Draw curves, and a line at 0 if one lies below; say where each begins and ends.
+    """Draw curves, with a line at 0 if one falls below it; also return as text where each begins and ends.
 
     Args:
-        curves: values by name, in the style that `STYLES` has for it; None is a gap, and a curve of gaps is left
+        curves: values by name, drawn in the name's style in `STYLES`; None is a gap, and a curve of gaps is left
             out.
-        up: what the values are, with their unit.
-        across: what `x` is; days ahead unless another is given.
-        x: where the values are: numbers, or days as `datetime64`.
-        bands: the two ends of an interval about each value, by the name of its curve.
+        up: the label of the values, with their unit.
+        across: the label of `x`; days ahead by default.
+        x: positions of the values: numbers, or days as `datetime64`.
+        bands: both ends of an interval around each value, by the name of the curve.
     """
     figure, ax = empty_chart(across, up)
     longest = max(map(len, curves.values()))

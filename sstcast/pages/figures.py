@@ -1,4 +1,4 @@
-"""The figures of a report, and the maps of the verb `map`: one function each, listed once in `FIGURES`."""
+"""The figures of a report, and the maps of the command `map`: one function each, listed in `FIGURES`."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ ANOMALY = "SST anomaly (°C)"
 
 
 class Picture(NamedTuple):
-    """A figure, what it shows in words, and its caption."""
+    """A figure, a description of it as text, and its caption."""
 
     figure: Figure
     alt: str
@@ -30,15 +30,16 @@ class Picture(NamedTuple):
 
 @dataclass(frozen=True)
 class Entry:
-    """A figure of the report, or several of a kind.
+    """A figure of the report, or several figures of one kind.
 
     Attributes:
-        name: of its file, if it is a map.
-        title: in a word or two.
-        section: of the report, one of `report.SECTIONS`.
-        draw: makes the pictures of some `Results`, none where they do not apply. One that makes a map makes one
-            picture, and takes the options `title`, `credit`, `projection` and `room` of `maps.draw_weeks`.
-        is_map: whether the verb `map` draws it, and the report once more for narrow screens.
+        name: name of its file, if it is a map.
+        title: a short title.
+        section: section of the report, one of `report.SECTIONS`.
+        draw: function that makes the pictures of some `Results`, or none if they do not apply. A function for a
+            map makes one picture, and takes the options `title`, `credit`, `projection` and `room` of
+            `maps.draw_weeks`.
+        is_map: whether the command `map` draws it, and the report draws it again for narrow screens.
     """
 
     name: str
@@ -67,7 +68,7 @@ def training(results: Results) -> Iterator[Picture]:
 
 
 def error_by_lead(results: Results) -> Iterator[Picture]:
-    """Every metric that tables show in degC, by lead; the RMSE with intervals."""
+    """Every metric shown in the tables in degC, by lead; the RMSE with intervals."""
     block, error = results.metrics["block"], results.tables["mse_by_date"].sel(units=DEGREES)
     intervals = {name: _rmse_interval(error.sel(forecast=name), block) for name in (MODEL, REFERENCE)}
     scores = {name: of[DEGREES]["by_lead"] for name, of in results.metrics["scores"].items()}
@@ -80,7 +81,7 @@ def error_by_lead(results: Results) -> Iterator[Picture]:
 
 
 def skill_by_lead(results: Results) -> Iterator[Picture]:
-    """The share of each baseline's error that the model saves."""
+    """The fraction of each baseline's squared error that the model removes."""
     compared = {name: of for name, of in results.metrics["skill"][DEGREES].items() if name != "climatology"}
     bands = {name: of["by_lead_interval"] for name, of in compared.items()}
     curves = {name: of["by_lead"] for name, of in compared.items()}
@@ -119,17 +120,17 @@ def skill_map(results: Results, **options: Any) -> list[Picture]:
 
 
 def median_forecast(results: Results, **options: Any) -> list[Picture]:
-    """The forecast of median error beside what came true, in degC."""
+    """The forecast with the median error beside the observation, in degC."""
     return [_case(results, "median", "sst", **options)]
 
 
 def best_forecast(results: Results, **options: Any) -> list[Picture]:
-    """The forecast of lowest error beside what came true, as anomalies."""
+    """The forecast with the lowest error beside the observation, as anomalies."""
     return [_case(results, "best", "anomaly", label=ANOMALY, kind="difference", **options)]
 
 
 def worst_forecast(results: Results, **options: Any) -> list[Picture]:
-    """The forecast of highest error beside what came true, as anomalies."""
+    """The forecast with the highest error beside the observation, as anomalies."""
     return [_case(results, "worst", "anomaly", label=ANOMALY, kind="difference", **options)]
 
 
@@ -147,7 +148,7 @@ def indices(results: Results) -> Iterator[Picture]:
 
 
 def heatwaves(results: Results) -> Iterator[Picture]:
-    """How well heatwave days are forecast, by lead."""
+    """Scores of heatwave forecasts, by lead."""
     found = results.metrics["heatwaves"]
     captions = {
         "Brier score": "Mean squared error of the probability of a heatwave day: one warmer than the 90th "
@@ -169,7 +170,7 @@ def spread(results: Results) -> Iterator[Picture]:
 
 
 def rank_histogram(results: Results) -> Iterator[Picture]:
-    """How often so many members lie below the truth."""
+    """How often each number of members is below the truth."""
     if found := results.metrics["ensemble"]:
         shares = found["rank_histogram"]
         curves = {"share": shares, "reliable": [1 / len(shares)] * len(shares)}
@@ -182,14 +183,14 @@ def rank_histogram(results: Results) -> Iterator[Picture]:
 
 
 def reliability(results: Results) -> Iterator[Picture]:
-    """How often heatwaves came true, by their probability forecast."""
+    """Observed frequency of heatwaves by their forecast probability."""
     if found := results.metrics["ensemble"]:
         rows = zip(*(found["reliability"][part] for part in ("probability", "observed", "share")), strict=True)
         probability, observed, share = np.array([row for row in rows if None not in row], float).T
         curves, across = {MODEL: observed, "reliable": probability}, "Forecast probability"
         figure, alt = draw_curves(curves, "Observed frequency", across=across, x=probability)
         figure.axes[0].scatter(probability, observed, s=20 + 300 * share, alpha=0.7, clip_on=False)
-        caption = "How often heatwaves came true, by their probability forecast; larger points are more cases."
+        caption = "Observed frequency of heatwaves by their forecast probability; larger points are more cases."
         yield Picture(figure, alt, caption)
 
 
@@ -212,7 +213,7 @@ FIGURES = [
 
 
 def describe_case(results: Results, name: str) -> str:
-    """Say which forecast the `best`, `median` or `worst` is."""
+    """Return a sentence that identifies the `best`, `median` or `worst` forecast."""
     error = results.error[results.case(name)]
     kind = {"best": "lowest", "worst": "highest", "median": "median"}[name]
     day = np.datetime_as_string(error["init_time"].values, unit="D")

@@ -71,7 +71,7 @@ def overall(metrics: Scores) -> Sheet:
 
 
 def hindcast_sheets(folder: Path) -> list[Sheet]:
-    """Return a table for each finished hindcast in a folder or below it; a line on stderr names damaged ones."""
+    """Return a table for each finished hindcast in or below a folder; report damaged ones on stderr."""
     found = []
     for file in below(folder, "hindcast.json"):
         try:
@@ -85,7 +85,7 @@ def hindcast_sheets(folder: Path) -> list[Sheet]:
 
 
 def write_hindcast_report(hindcast: Hindcast) -> tuple[Path, bool]:
-    """Write `report.html` of a finished hindcast, images included; a page of the same scores is kept.
+    """Write `report.html` of a finished hindcast, with its images; keep an existing page of the same scores.
 
     Returns its path, and whether there was anything to do. Raises SSTCastError if there are no scores.
     """
@@ -131,7 +131,7 @@ def _summary(metrics: Scores) -> str:
 
 
 def _verdict(metrics: Scores) -> str:
-    """Say in a sentence how the best system compares with the best linear one."""
+    """Return a sentence that compares the best system with the best linear one."""
     name, of = next(iter(metrics["systems"].items()))
     base = metrics["reference"]
     if name == base:
@@ -147,7 +147,7 @@ def _verdict(metrics: Scores) -> str:
 
 
 def _key_figures(metrics: Scores) -> list[tuple[str, str, str]]:
-    """Return name, value and note of the figures on top: those of the best system."""
+    """Return name, value and note of the key figures at the top, which describe the best system."""
     (name, best), base = next(iter(metrics["systems"].items())), metrics["systems"][metrics["reference"]]
     last = len(best["by_lead"]["mse"])
 
@@ -171,7 +171,7 @@ def _about(metrics: Scores) -> str:
 
 def _protocol(metrics: Scores) -> dict[str, Any]:
     return {
-        "Years forecast": f"{metrics['first']} to {metrics['last']}, trained anew every {metrics['fold']} years",
+        "Years forecast": f"{metrics['first']} to {metrics['last']}, retrained every {metrics['fold']} years",
         "Training": f"all earlier years, of which the last {metrics['validation']} select the weights",
         "Initial dates": f"{metrics['forecasts']}, {metrics['every']} days apart",
         "History and horizon": f"{metrics['history']} days seen, {metrics['horizon']} days forecast",

@@ -11,13 +11,13 @@ from PIL import Image
 
 from sstcast.files import atomic
 
-STAMP = "Source"  # the PNG keyword (PNG 3, 11.3.3) under which an image says what it was drawn of
-COLOURS = 256  # of a palette: maps have few, and text on them needs some shades of grey
+STAMP = "Source"  # the PNG keyword (PNG 3, 11.3.3) under which an image records its source
+COLOURS = 256  # in a palette: maps have few colours, and text on them needs some shades of grey
 PAD = 0.15  # inches
 
 
 def write_png(figure: Figure, path: Path, stamp: str) -> None:
-    """Write `figure` to `path`, whole or not at all, with a `stamp` for `read_stamp`."""
+    """Write `figure` to `path` atomically, with a `stamp` for `read_stamp`."""
     with atomic(path) as partial:
         figure.savefig(
             partial, format="png", bbox_inches="tight", pad_inches=PAD, metadata={STAMP: stamp, "Software": None}
@@ -35,7 +35,7 @@ def read_stamp(path: Path) -> str | None:
 
 
 def render(figure: Figure, box: Bbox | None = None) -> Image.Image:
-    """Draw `figure`, all of it or what lies in a `box` in inches, and return its pixels."""
+    """Draw `figure`, or the part of it inside a `box` in inches, and return its pixels."""
     buffer = io.BytesIO()
     fast = {"compress_level": 1}  # it is opened again at once
     figure.savefig(buffer, format="png", bbox_inches=box or "tight", pad_inches=PAD, pil_kwargs=fast)
@@ -58,5 +58,5 @@ def svg_uri(figure: Figure) -> str:
 
 
 def data_uri(content: bytes, kind: str) -> str:
-    """Return `content` of a media type as an address that holds it."""
+    """Return `content` of a media type as a `data:` address that contains it."""
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"

@@ -14,11 +14,11 @@ NOTE = (
     "p: Diebold-Mariano test against the first line, adjusted for the number of lines; "
     f"↓ significantly worse (p < {SIGNIFICANT})."
 )
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what begins with one is computed by a spreadsheet
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet takes text that begins with these as a formula
 
 
 def print_leaderboard(contests: list[Contest], hindcasts: Sequence[Sheet] = ()) -> None:
-    """Print a table a contest, and say so where runs cannot be compared; then those of hindcasts."""
+    """Print a table per contest, and a note if some runs cannot be compared; then the tables of hindcasts."""
     console = open_console()
     for sheet in [*map(_sheet, contests), *hindcasts]:
         print_sheet(console, sheet)
@@ -31,7 +31,7 @@ def print_leaderboard(contests: list[Contest], hindcasts: Sequence[Sheet] = ()) 
 
 
 def write_leaderboard(contests: list[Contest], folder: Path, hindcasts: Sequence[Sheet] = ()) -> tuple[Path, Path]:
-    """Write both files into `folder` and return their paths; the page shows hindcasts, too."""
+    """Write both files to `folder` and return their paths; the page shows hindcasts too."""
     table, page = folder / "leaderboard.csv", folder / "leaderboard.html"
     with atomic(table) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
@@ -71,5 +71,5 @@ def _record(entry: Entry) -> list[object]:
 
 
 def _plain(cell: object) -> object:
-    """Keep a spreadsheet from taking text for a formula; numbers stay numbers."""
+    """Escape text that a spreadsheet would take as a formula; leave numbers unchanged."""
     return f"'{cell}" if isinstance(cell, str) and cell[:1] in FORMULA else cell

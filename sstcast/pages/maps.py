@@ -1,7 +1,7 @@
 """Maps of errors, skill and single forecasts, in any projection (see `projection`).
 
-Functions return matplotlib figures whose maps fill them; titles, degrees and colour bars lie outside and are kept
-by the tight box of `images.render`.
+Functions return matplotlib figures that are filled by their maps; titles, degrees and colour bars are outside the
+figure, and `images.render` includes them with a tight box.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,15 +24,15 @@ from sstcast.pages.projection import DEFAULT_PROJECTION, View, edges
 
 Kind = Literal["error", "difference", "skill", "temperature"]
 
-# Both diverging maps stay legible to colour-blind readers, and skill never looks like warm and cold. Their
-# ends are cut off, because black for much too warm cannot be told from black for much too cold.
+# Colour-blind readers can read both diverging colour maps, and skill never looks like warm and cold. The dark ends
+# are cut off, because black for much too warm looks the same as black for much too cold.
 COLOURS: dict[Kind, Colormap] = {
     "error": cmocean.cm.amp,
     "difference": cmocean.tools.crop_by_percent(cmocean.cm.balance, 12, which="both"),
     "skill": cmocean.tools.crop_by_percent(cmocean.cm.delta, 12, which="both"),
     "temperature": cmocean.cm.thermal,
 }
-SMALLEST_RANGE = 0.01  # the resolution of OISST in degC: nothing finer is worth a colour
+SMALLEST_RANGE = 0.01  # the resolution of OISST in degC: finer differences get no colour
 NO_DATA: dict[str, Any] = {
     "facecolor": "white",
     "edgecolor": "0.7",
@@ -42,12 +42,12 @@ NO_DATA: dict[str, Any] = {
 HATCH: dict[str, Any] = {"facecolor": "none", "edgecolor": "0.2", "hatch": "/////", "linewidth": 0.0}
 HATCH_WIDTH = 0.6  # points
 GAP_X, GAP_Y = 0.4, 0.45  # inches between panels, enough for degree labels and titles
-NARROW_PANEL, WIDE_PANEL = 1.5, 3.2  # inches that a map needs at least, if it is
-WIDE = 0.6  # times as high as wide, or less
+NARROW_PANEL, WIDE_PANEL = 1.5, 3.2  # smallest width in inches of a narrow and a wide map
+WIDE = 0.6  # a map is wide if height / width is at most this
 
 
 class Room(NamedTuple):
-    """What the panels of a figure may fill, in inches."""
+    """The space for the panels of a figure, in inches."""
 
     width: float
     height: float
@@ -70,15 +70,15 @@ def draw_weeks(
     projection: str = DEFAULT_PROJECTION,
     room: Room = SLIDE,
 ) -> Figure:
-    """Draw `field(week, lat, lon)` as one map a week with one colour bar.
+    """Draw `field(week, lat, lon)` as one map per week with one colour bar.
 
-    `kind` chooses the colours: `error` from 0 upwards, `difference` symmetric about 0, `skill`
-    (1 - MSE / MSE of the reference) symmetric about 0 and never beyond -1..1. The outermost 2 % of values
-    do not stretch them; arrows on the colour bar say where values lie outside. Cells where the mask
-    `hatched(week, lat, lon)` is true are hatched, which `hatch_label` explains. `label`, with units, names
-    the colour bar; `credit` is printed small at the bottom.
+    `kind` selects the colours: `error` from 0 upwards, `difference` symmetric about 0, `skill`
+    (1 - MSE / MSE of the reference) symmetric about 0 and within -1..1. The outermost 2 % of values are ignored
+    for the range; arrows on the colour bar show that values exceed it. Cells where the mask `hatched(week, lat,
+    lon)` is true are hatched, with `hatch_label` in the legend. `label`, with units, is the label of the colour
+    bar; `credit` is printed small at the bottom.
 
-    Raises SSTCastError if no cell holds a value, or the projection is unknown or shows nothing of the box.
+    Raises SSTCastError if no cell has a value, or the projection is unknown or does not show the box.
     """
     view = View(Box.of(field), projection)
     panels = {f"Week {week}": field.sel(week=week) for week in field["week"].values}
@@ -103,10 +103,10 @@ def draw_panels(
     room: Room,
     values: NDArray[Any] | None = None,
 ) -> tuple[Figure, list[QuadMesh]]:
-    """Draw fields `(lat, lon)` side by side, each under its name, with one colour bar.
+    """Draw fields `(lat, lon)` side by side, each with its name as title, with one colour bar.
 
-    Colours fit `values`, or the fields themselves. Returns the figure and what was drawn of each field.
-    Raises SSTCastError if no value is known.
+    The colour range fits `values`, or the fields themselves. Returns the figure and the artist of each field.
+    Raises SSTCastError if all values are missing.
     """
     norm = _norm(np.stack(list(panels.values())) if values is None else values, kind)
     count = len(panels)
@@ -134,14 +134,14 @@ def draw_forecast(
     projection: str = DEFAULT_PROJECTION,
     room: Room = TALL,
 ) -> Figure:
-    """Draw one forecast, what came true and their difference.
+    """Draw one forecast, the observation and their difference.
 
     `forecast` and `truth` are `(lead, lat, lon)` in degC on the same grid, lead in days, with the coordinate
-    `valid_time(lead)`; of anomalies, `kind` is `difference`. Columns are the last days of the lead weeks and the
-    last day of the horizon, or the last of these where `room` is narrow.
+    `valid_time(lead)`; for anomalies, `kind` is `difference`. Columns are the last days of the lead weeks and the
+    last day of the horizon, or only the last of these if `room` is narrow.
 
-    Raises SSTCastError if forecast or difference hold no value, or the projection is unknown or shows nothing of
-    the box, ValueError if the grids differ.
+    Raises SSTCastError if forecast or difference have no values, or the projection is unknown or does not show the
+    box; ValueError if the grids differ.
     """
     xr.align(forecast, truth, join="exact")
     view, leads = View(Box.of(forecast), projection), forecast["lead"].values
@@ -171,7 +171,7 @@ def draw_forecast(
 
 
 def _norm(values: NDArray[Any], kind: Kind) -> BoundaryNorm:
-    """Choose round colour levels that hold all but the outermost 2 % of `values`."""
+    """Choose round colour levels that cover all but the outermost 2 % of `values`."""
     finite = values[np.isfinite(values)]
     if not finite.size:
         raise SSTCastError("nothing to draw: every cell is empty; choose another --region, or check data.region")
@@ -185,7 +185,7 @@ def _norm(values: NDArray[Any], kind: Kind) -> BoundaryNorm:
     if diverging:
         levels = np.concatenate([-levels[:0:-1], levels])
     below, above = bool(finite.min() < levels[0]), bool(finite.max() > levels[-1])
-    if diverging:  # one arrow alone would shift the colour of zero
+    if diverging:  # a single arrow would shift the colour of zero
         below = above = below or above
     extend: Any = ("neither", "max", "min", "both")[2 * below + above]
     return BoundaryNorm(levels, COLOURS[kind].N, extend=extend)
@@ -196,7 +196,7 @@ def _levels(low: float, high: float, most: int) -> NDArray[Any]:
 
 
 def _draw(ax: Any, view: View, field: xr.DataArray, norm: BoundaryNorm, kind: Kind) -> QuadMesh:
-    """Draw `field(lat, lon)` over the land and the coast over both; empty cells show what lies below."""
+    """Draw `field(lat, lon)` over the land, and the coast over both; empty cells are transparent."""
     field = field.transpose("lat", "lon")
     x, y = view.x(edges(field["lon"].values)), edges(field["lat"].values)
     ax.patch.set(**NO_DATA)
@@ -223,7 +223,7 @@ def _label(ax: Any, view: View, *, left: bool, bottom: bool) -> None:
 
 
 def _inches(ax: Any) -> NDArray[Any]:
-    """Return width and height of the map."""
+    """Return width and height of the map in inches."""
     return np.asarray(ax.get_position().size * ax.figure.get_size_inches())
 
 
@@ -253,7 +253,7 @@ def _bar_below(figure: Figure, mesh: QuadMesh, label: str) -> None:
 
 
 def _bar_beside(figure: Figure, column: NDArray[Any], mesh: QuadMesh, label: str) -> None:
-    """Add a colour bar on the right of the maps of `column`, as high as they are."""
+    """Add a colour bar to the right of the maps in `column`, with the same height."""
     bottom, top = column[-1].get_position().y0, column[0].get_position().y1
     width, height = figure.get_size_inches()
     bar = figure.add_axes((1 + 0.25 / width, bottom, 0.2 / width, top - bottom))
@@ -262,7 +262,7 @@ def _bar_beside(figure: Figure, column: NDArray[Any], mesh: QuadMesh, label: str
 
 
 def _bar_ticks(mesh: QuadMesh, most: float) -> NDArray[Any]:
-    """Return every nth level of the colours, 0 among them, so that they are about `most`."""
+    """Return every nth colour level, including 0, so that there are about `most`."""
     assert isinstance(mesh.norm, BoundaryNorm)
     levels = np.asarray(mesh.norm.boundaries)
     step = int(np.ceil(len(levels) / most))
@@ -276,7 +276,7 @@ def _finish(
     credit: tuple[str, float],
     legend: tuple[Sequence[Patch], float] = ((), 0),
 ) -> None:
-    """Print title, credit and legend, each so many inches above or below the maps."""
+    """Print title, credit and legend at fixed distances in inches above or below the maps."""
     height = figure.get_size_inches()[1]
     if title[0]:
         figure.text(0.5, 1 + title[1] / height, title[0], fontsize="x-large", ha="center", va="bottom")

@@ -1,7 +1,7 @@
-"""Where a map is drawn: a box of the globe in one of cartopy's projections, with land and degrees.
+"""The base of a map: a box of the globe in one of cartopy's projections, with land and degree labels.
 
-All places are degrees east of the box's central longitude and degrees north, so that a box may span the date
-line or Greenwich. Land is Natural Earth 1:50m as it ships with sstcast: nothing is downloaded.
+All coordinates are degrees east of the box's central longitude and degrees north, so that a box may cross the date
+line or Greenwich. Land is Natural Earth 1:50m, which ships with sstcast: nothing is downloaded.
 """
 
 import gzip
@@ -28,17 +28,17 @@ from sstcast.validation import suggest
 DEFAULT_PROJECTION = "PlateCarree"
 EXAMPLES = f"; for instance {DEFAULT_PROJECTION}, Robinson or LambertAzimuthalEqualArea"
 LAND, COAST = "0.62", "0.15"  # greys
-REGIONAL = 180  # degrees of longitude up to which a map is cut along its box; a wider one shows the globe
-OUTLINE_STEP = 0.5  # degrees between points of the outline, so that it bends with the projection
+REGIONAL = 180  # degrees of longitude up to which a map is cropped to its box; a wider one shows the globe
+OUTLINE_STEP = 0.5  # degrees between points of the outline, so that it follows the projection
 INCHES_PER_LABEL = 0.65
-SEAM = 180 - 1e-6  # degrees from the centre at which a view of the globe ends, lest both its sides be one
+SEAM = 180 - 1e-6  # degrees from the centre at which a global view ends, to keep its two sides apart
 
 
 @dataclass(frozen=True)
 class View:
-    """A `box` in the projection of cartopy called `name`, centred on the box where it can be.
+    """A `box` in the cartopy projection called `name`, centred on the box if the projection allows it.
 
-    An equirectangular view (`PlateCarree`) is stretched to be true to scale at its middle latitude.
+    An equirectangular view (`PlateCarree`) is stretched to have the right proportions at its middle latitude.
     """
 
     box: Box
@@ -46,19 +46,19 @@ class View:
 
     @cached_property
     def degrees(self) -> ccrs.PlateCarree:
-        """The coordinates of all that is drawn: degrees east of the centre and north."""
+        """The coordinate system for drawing: degrees east of the centre and degrees north."""
         return _degrees(_signed(self.box.centre))
 
     @cached_property
     def projection(self) -> Any:
-        """The projection, made for this box.
+        """The projection for this box.
 
-        Raises SSTCastError if cartopy has none of that name, or PROJ is too old for it.
+        Raises SSTCastError if cartopy has no projection of that name, or PROJ is too old for it.
         """
         known = projections()
         if self.name not in known:
             nearest = suggest(self.name, known) or EXAMPLES
-            raise SSTCastError(f"--projection {self.name}: cartopy has none of that name{nearest}")
+            raise SSTCastError(f"--projection {self.name}: cartopy has no projection of that name{nearest}")
         try:
             return _projection(self.name, self.box)
         except CRSError as error:
@@ -69,9 +69,9 @@ class View:
 
     @cached_property
     def outline(self) -> Any:
-        """What the map shows, in the projection's coordinates: the box, or a rectangle about a wide one.
+        """The outline of the map in the projection's coordinates: the box, or a rectangle around a wide box.
 
-        Raises SSTCastError if that is nothing.
+        Raises SSTCastError if the projection shows no part of the box.
         """
         half, south, north = min((self.box.east - self.box.west) / 2, SEAM), self.box.south, self.box.north
         if self.regional:
@@ -83,17 +83,17 @@ class View:
             cloud = shapely.MultiPoint(points[np.isfinite(points).all(-1)])
             shown = cloud.envelope.intersection(self.projection.domain.envelope)
         if shown.is_empty:
-            raise SSTCastError(f"--projection {self.name}: shows nothing of this region; choose another{EXAMPLES}")
+            raise SSTCastError(f"--projection {self.name}: does not show this region; choose another{EXAMPLES}")
         return shown
 
     @property
     def regional(self) -> bool:
-        """Whether the map is cut along the box."""
+        """Whether the map is cropped to the box."""
         return self.box.east - self.box.west <= REGIONAL
 
     @property
     def stretch(self) -> float:
-        """Length of a unit upwards over that of a unit to the right."""
+        """The ratio of the vertical to the horizontal length of a unit."""
         if not isinstance(self.projection, ccrs.PlateCarree):
             return 1.0
         return float(1 / np.cos(np.radians(self.box.middle)))
@@ -105,11 +105,11 @@ class View:
         return self.stretch * (top - bottom) / (right - left)
 
     def x(self, lon: NDArray[Any]) -> NDArray[Any]:
-        """Return longitudes of the box in degrees east of its centre."""
+        """Convert longitudes in the box to degrees east of its centre."""
         return np.clip(lon - self.box.centre, -SEAM, SEAM)
 
     def prepare(self, ax: Any) -> None:
-        """Frame `ax` and draw land, and the coast above all fields."""
+        """Set the frame of `ax`, and draw land, and the coast above all fields."""
         left, bottom, right, top = self.outline.bounds
         ax.set(xlim=(left, right), ylim=(bottom, top), aspect=self.stretch)
         if self.regional:
@@ -124,7 +124,7 @@ class View:
         return np.asarray(shapely.contains_xy(_land(self.box), lon, lat))
 
     def label(self, ax: Any, *, left: bool, bottom: bool, width: float) -> None:
-        """Draw parallels and meridians, and their degrees on the sides asked for of a map `width` inches wide."""
+        """Draw parallels and meridians on a map `width` inches wide, with degrees on the requested sides."""
         box, east_west, style = self.box, LongitudeFormatter(), {"size": "small", "color": "0.1"}
         round_degrees = MaxNLocator(max(3, min(5, int(width / INCHES_PER_LABEL))), steps=[1, 2, 3, 5, 10])
         ax.gridlines(
@@ -167,16 +167,16 @@ def _signed(lon: float) -> float:
     return (lon + 180) % 360 - 180
 
 
-@cache  # cartopy keeps what it knows of every projection object it ever met
+@cache  # cartopy caches data for every projection object, so reuse the objects
 def _degrees(centre: float) -> ccrs.PlateCarree:
     return ccrs.PlateCarree(central_longitude=centre)
 
 
 @cache
 def _projection(name: str, box: Box) -> Any:
-    """Make a projection with whatever of these arguments it takes."""
+    """Make a projection with those of these arguments that it accepts."""
     lon, lat, sixth = _signed(box.centre), box.middle, (box.north - box.south) / 6
-    about_equator = abs(lat) < 1  # where parallels as far north as south would make no cone
+    about_equator = abs(lat) < 1  # standard parallels symmetric about the equator define no cone
     given = {
         "central_longitude": lon,
         "central_latitude": lat,
@@ -206,8 +206,8 @@ def _world() -> NDArray[Any]:
 def _land(box: Box) -> Any:
     """Return the land within a degree of `box`, in degrees east of its centre and degrees north.
 
-    The union, on a grid of 0.005 degrees, joins what Natural Earth cuts at the date line; the degree keeps
-    the edges cut here out of sight. No land goes round the globe twice.
+    The union, on a grid of 0.005 degrees, joins polygons that Natural Earth cuts at the date line; the margin of
+    one degree keeps the edges cut here out of sight.
     """
     half = min((box.east - box.west) / 2 + 1, SEAM)
     window = shapely.box(-half, max(box.south - 1, -90), half, min(box.north + 1, 90))

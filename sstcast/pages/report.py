@@ -1,4 +1,4 @@
-"""The verb `report`: all that is known of a run on one page that needs nothing else."""
+"""The command `report`: writes all results of a run to one self-contained page."""
 
 import datetime as dt
 import json
@@ -22,7 +22,7 @@ from sstcast.runs import Run
 from sstcast.scores.tables import DEGREES, MODEL
 from sstcast.training.listing import describe
 
-HEAD = 1000  # characters of the page in which its stamp lies
+HEAD = 1000  # the stamp is in this many characters at the start of the page
 SECTIONS = {
     "data": "Data",
     "training": "Training",
@@ -40,7 +40,7 @@ SECTIONS = {
 
 @dataclass(frozen=True)
 class Image:
-    """A picture as `data:` addresses: `narrow` on a phone, `still` in print and where motion is unwelcome."""
+    """A picture as `data:` addresses: `narrow` for phones, `still` for print and reduced motion."""
 
     wide: str
     alt: str
@@ -51,7 +51,7 @@ class Image:
 
 @dataclass
 class Section:
-    """A part of the page under a heading; what is empty is left out."""
+    """A section of the page; it is left out if it is empty."""
 
     id: str
     title: str
@@ -63,9 +63,9 @@ class Section:
 
 
 def write_report(run: Run) -> tuple[Path, bool]:
-    """Write `report.html`, images included, evaluating the run first if need be.
+    """Write `report.html` with its images; evaluate the run first if necessary.
 
-    Returns its path and whether there was anything to do: a page of the same checkpoints is kept.
+    Returns its path and whether there was anything to do; an existing page of the same checkpoints is kept.
     """
     with alone(run.forecasts):
         results = Results(run)
@@ -89,7 +89,7 @@ def write_report(run: Run) -> tuple[Path, bool]:
 
 
 def _sections(results: Results) -> list[Section]:
-    """Return the parts of the page in order, without those that hold nothing."""
+    """Return the sections of the page in order, without empty ones."""
     sections = {name: Section(name, title) for name, title in SECTIONS.items()}
     for name, tables in _tables(results).items():
         sections[name].tables = tables
@@ -161,7 +161,7 @@ def _provenance(run: Run) -> Sheet:
     file = run.folder / "provenance.json"
     if not file.exists():
         return facts("Not known: provenance.json is not there", {})
-    with reading(file, "restore it, or delete it: the report then goes without"):
+    with reading(file, "restore it, or delete it to make a report without it"):
         made = json.loads(file.read_text())
         known = {
             "Command": " ".join(made["command"]),
@@ -197,7 +197,7 @@ def _summary(metrics: dict[str, Any]) -> str:
 
 
 def _verdict(metrics: dict[str, Any]) -> str:
-    """Say in a sentence how the model compares with persistence."""
+    """Return a sentence that compares the model with persistence."""
     compared = metrics["skill"][DEGREES][REFERENCE]
     saved, (low, high) = compared["overall"], compared["interval"]
     if None in (saved, low, high):
@@ -210,7 +210,7 @@ def _verdict(metrics: dict[str, Any]) -> str:
 
 
 def _key_figures(metrics: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Return name, value and note of the figures on top."""
+    """Return name, value and note of the key figures at the top."""
     model, reference = (metrics["scores"][name][DEGREES] for name in (MODEL, REFERENCE))
     last = len(model["by_lead"]["rmse"])
 

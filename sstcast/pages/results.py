@@ -1,4 +1,4 @@
-"""What figures are drawn of: an evaluated run, its scores, and the fields of its forecasts."""
+"""The data for figures: an evaluated run, its scores, and the fields of its forecasts."""
 
 from functools import cached_property
 from typing import Any
@@ -21,15 +21,15 @@ REFERENCE = STRONGEST
 
 
 class Results:
-    """An evaluated run; its fields in degC, over all its box or over a `region` of it.
+    """An evaluated run; its fields are in degC, over its whole box or over a `region` of it.
 
     Attributes:
-        metrics: what `metrics.json` holds.
-        tables: what `scores.nc` holds, but for the squared errors of every date.
+        metrics: the content of `metrics.json`.
+        tables: the content of `scores.nc`, except the squared errors of every date.
     """
 
     def __init__(self, run: Run, region: str | None = None) -> None:
-        """Evaluate the run if need be; raise SSTCastError if it cannot be."""
+        """Evaluate the run if necessary; raise SSTCastError if that is not possible."""
         self.run, self.region = run, region
         self.metrics: dict[str, Any] = evaluate(run)[0]
         with open_scores(run) as tables:
@@ -37,19 +37,19 @@ class Results:
 
     @property
     def stamp(self) -> str:
-        """What tells figures of this evaluation from those of another."""
+        """A text that identifies this evaluation, to mark its figures."""
         return f"sstcast {__version__}, layout {LAYOUT}, checkpoint {self.metrics['checkpoint']}"
 
     @property
     def credit(self) -> str:
-        """Where the data of the maps are from."""
+        """The credit line of maps: the source of the data."""
         return f"Data: {self.metrics['source']}. Land: Natural Earth."
 
     @cached_property
     def weekly(self) -> xr.Dataset:
-        """`rmse`, `bias`, `skill` and where it is not significant, `hatched`, over `(week, lat, lon)`.
+        """`rmse`, `bias`, `skill` and the mask `hatched` where it is not significant, `(week, lat, lon)`.
 
-        Raises SSTCastError if the run covers nothing of the region.
+        Raises SSTCastError if the run does not cover the region.
         """
         tables = self.tables.sel(units=DEGREES, drop=True)[["mse_by_cell", "bias_by_cell", "p_fdr"]]
         cells = crop(tables, self.region)
@@ -74,9 +74,9 @@ class Results:
         return int(order[{"best": 0, "median": len(order) // 2, "worst": -1}[name]])
 
     def fields(self, date: int) -> tuple[xr.Dataset, xr.Dataset]:
-        """Return the forecast from the initial date at position `date`, and what came true.
+        """Return the forecast from the initial date at position `date`, and the observation.
 
-        Both hold `sst` and `anomaly`, its difference from the climatology of the day, over `(lead, lat, lon)`.
+        Both have `sst` and `anomaly`, the difference from the climatology of the day, over `(lead, lat, lon)`.
         """
         truth = self._verification.truth(slice(date, date + 1)).isel(init_time=0)
         climatology = truth["sst"] - truth["sst_anomaly"]
@@ -93,9 +93,9 @@ class Results:
 
 
 def crop(fields: xr.Dataset, region: str | None) -> xr.Dataset:
-    """Return the cells of `fields(..., lat, lon)` with their centre in `region`, longitudes east of its west edge.
+    """Return the cells of `fields(..., lat, lon)` with centres in `region`, longitudes east of its west edge.
 
-    Raises SSTCastError if there are not two rows and two columns of them.
+    Raises SSTCastError if there are fewer than two rows or two columns.
     """
     if region is None:
         return fields
@@ -104,7 +104,7 @@ def crop(fields: xr.Dataset, region: str | None) -> xr.Dataset:
     rows, columns = inside.any("lon"), inside.any("lat")
     if min(int(rows.sum()), int(columns.sum())) < 2:
         raise SSTCastError(
-            f"--region {region}: less than two rows and columns of the forecasts; widen or leave it"
+            f"--region {region}: fewer than two rows and columns of the forecasts; make it larger or leave it out"
         )
     cells = fields.assign_coords(lon=box.eastward(fields["lon"]))
     cells = cells.isel(lat=rows.values, lon=columns.values).sortby("lon")

@@ -9,7 +9,7 @@ from sstcast.files import atomic
 
 
 def write_page(path: Path, template: str, **values: Any) -> None:
-    """Write a page to `path`, whole or not at all; `values` are text, not markup."""
+    """Write a page to `path` atomically; `values` are text, not markup."""
     loader = FileSystemLoader(Path(__file__).parent)
     page = Environment(loader=loader, autoescape=True, undefined=StrictUndefined).get_template(template)
     with atomic(path) as temporary:

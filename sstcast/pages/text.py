@@ -1,4 +1,4 @@
-"""Metrics as small tables of text, for the terminal and for the report."""
+"""Formats metrics as small text tables, for the terminal and for the report."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ def print_metrics(
 ) -> None:
     """Print the tables of a run called `label`.
 
-    The skill is that over the baseline `against` or, with a `comparison`, over the run of that name.
+    Skill is relative to the baseline `against` or, with a `comparison`, to the run of that name.
     """
     first, last = metrics["test"]
     console = open_console()
@@ -63,7 +63,7 @@ def print_metrics(
 
 
 def system(metrics: Scores) -> str:
-    """Name the model, an ensemble's members, and what it was trained on if that is another ocean."""
+    """Return the model's name, the number of members, and the training data if they are another ocean."""
     members = f" (ensemble of {metrics['members']})" if metrics["members"] > 1 else ""
     origin = metrics.get("trained_on")
     return f"{metrics['model']}{members}" + (f", trained on {printable(origin)}" if origin else "")
@@ -92,7 +92,7 @@ def by_lead(metrics: Scores, label: str) -> Sheet:
 
 
 def by_season(metrics: Scores, label: str) -> Sheet:
-    """RMSE in degC by the season of the day forecast."""
+    """RMSE in degC by the season of the target day."""
 
     def cells(method: str, score: Scores) -> list[str]:
         return [_number(score[DEGREES]["by_season"]["rmse"][season]) for season in SEASONS]
@@ -101,7 +101,7 @@ def by_season(metrics: Scores, label: str) -> Sheet:
 
 
 def versus(comparison: Scores, name: str) -> Sheet:
-    """Skill over a reference by lead, its interval, the test of equal errors, and where on the map it holds."""
+    """Skill over a reference by lead, its interval, the test of equal errors, and shares of significant cells."""
     leads = week_ends(len(comparison["by_lead"]))
     parts = zip(comparison["by_lead"], comparison["by_lead_interval"], strict=True)
     at = [{"overall": skill, "interval": interval} for skill, interval in parts]
@@ -124,7 +124,7 @@ def versus(comparison: Scores, name: str) -> Sheet:
 
 
 def heatwaves(metrics: Scores, label: str) -> Sheet:
-    """Days above the 90th percentile of the training years: how often, how well foreseen."""
+    """Days above the 90th percentile of the training years: their frequency, and scores of their forecasts."""
 
     def cells(method: str, score: Scores) -> list[str]:
         shares = [_percent(score[name]) for name in ("observed", "hit_rate", "false_alarm_ratio")]
@@ -148,7 +148,7 @@ def indices(metrics: Scores, label: str) -> dict[str, Sheet]:
 
 
 def ensemble(metrics: Scores) -> list[Sheet]:
-    """Scores of the ensemble as one, over all leads; nothing of a single run."""
+    """Probabilistic scores of an ensemble over all leads; no table for a single run."""
     if not metrics["ensemble"]:
         return []
     names = {"crps": "CRPS", "crps_fair": "fair CRPS", "spread": "spread", "spread_skill": "spread / error"}
@@ -171,7 +171,7 @@ def week_ends(horizon: int) -> list[int]:
 
 
 def open_console() -> Console:
-    """Return standard output: as wide as the terminal, or 120 columns in a file, which has no edge."""
+    """Return a console for standard output: as wide as the terminal, or 120 columns if it is not a terminal."""
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = 120
@@ -197,7 +197,7 @@ def p_value(value: float | None) -> str:
 def _sheet(
     title: str, header: list[str], scores: Scores, label: str, cells: Callable[[str, Scores], list[str]]
 ) -> Sheet:
-    """Make a table with a row a method, the model's under the run's own name."""
+    """Make a table with one row per method; the model's row has the name of the run."""
     return Sheet(title, header, [(label if m == MODEL else m, cells(m, score)) for m, score in scores.items()])
 
 

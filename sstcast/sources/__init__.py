@@ -1,4 +1,4 @@
-"""Where days come from: one file a source, one line here. `sstcast.sources.source` says what a source is."""
+"""Sources of daily data: one file per source, one line here. `sstcast.sources.source` defines the interface."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -8,7 +8,7 @@ from sstcast.errors import SSTCastError
 if TYPE_CHECKING:
     from sstcast.sources.source import Source
 
-# A source's class, or where it is in this folder: they are imported when they are asked for.
+# A source's class, or its module and name in this folder, which is imported only when it is used.
 SOURCES: "dict[str, str | type[Source]]" = {
     "aws": "daily.Aws",
     "ncei": "daily.Ncei",
@@ -18,23 +18,25 @@ SOURCES: "dict[str, str | type[Source]]" = {
     "simulator": "simulator.Simulation",
 }
 
-# Sources that are known by an address instead of a name; the first that accepts it takes it.
+# Sources selected by a URL or folder instead of a name; the first that accepts it is used.
 PLACES: "tuple[str | type[Source], ...]" = ("folder.Folder", "erddap.Erddap", "mirror.Mirror")
 
 KNOWN = f"{', '.join(SOURCES)}, a URL or a folder"
 
 
 def find_source(name: str) -> "type[Source]":
-    """Return the class of a source by its name, or by the URL or folder that it is.
+    """Return the class of the source with this name, or of the source that accepts this URL or folder.
 
-    Raises SSTCastError if nothing is known by that name.
+    Raises SSTCastError if there is none.
     """
     if name in SOURCES:
         return _load(SOURCES[name])
     for place in map(_load, PLACES):
         if place.accepts(name):
             return place
-    raise SSTCastError(f"--source {name}: neither a folder nor a URL; give {', '.join(SOURCES)} or a mirror")
+    raise SSTCastError(
+        f"--source {name}: neither a folder nor a URL; give {', '.join(SOURCES)}, a URL or a folder"
+    )
 
 
 def _load(source: "str | type[Source]") -> "type[Source]":

@@ -1,4 +1,4 @@
-"""NOAA's daily files, at NCEI and on AWS: one file a day in one folder a month."""
+"""NOAA's daily files, at NCEI and on AWS: one file per day, one folder per month."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from sstcast.sources.source import Source
 
 
 class Daily(Remote):
-    """One file a day, final or preliminary; its own `id` tells which."""
+    """One file per day, final or preliminary, as its attribute `id` says."""
 
     grows = True
     folders: tuple[str, ...] = ("{day:%Y%m}/",)
@@ -23,10 +23,10 @@ class Daily(Remote):
 
 
 class Aws(Daily):
-    """NOAA's bucket; NCEI stands in for it."""
+    """NOAA's bucket, with NCEI as a fallback."""
 
     name = "aws"
-    # Plain https: no cloud profile or AWS_* variable is ever asked where to go.
+    # Plain https: cloud profiles and AWS_* variables have no effect.
     base = "https://noaa-cdr-sea-surface-temp-optimum-interpolation-pds.s3.amazonaws.com/data/v2.1/avhrr"
 
     @classmethod
@@ -35,7 +35,7 @@ class Aws(Daily):
 
 
 class Ncei(Daily):
-    """NCEI's own server; AWS stands in for it."""
+    """NCEI's own server, with AWS as a fallback."""
 
     name = "ncei"
     base = "https://www.ncei.noaa.gov/data/sea-surface-temperature-optimum-interpolation/v2.1/access/avhrr"

@@ -1,4 +1,4 @@
-"""One server, asked politely: bounded time, retries with backoff and jitter, Retry-After."""
+"""Polite downloads from one server: time limits, retries with backoff and jitter, Retry-After."""
 
 import datetime as dt
 import email.utils
@@ -20,7 +20,7 @@ from obstore.store import HTTPStore
 from sstcast.errors import SSTCastError, in_short
 from sstcast.sources.granule import BadFile
 
-if TYPE_CHECKING:  # obstore has its types in stubs only
+if TYPE_CHECKING:  # obstore defines these types only in its stubs
     from obstore import GetResult
     from obstore.store import ClientConfig
 
@@ -28,19 +28,19 @@ Result = TypeVar("Result")
 
 
 class Absent(Exception):
-    """The server is well and has no such file."""
+    """The server works, but has no such file."""
 
 
 class Trouble(Exception):
-    """A request failed in a way that may pass."""
+    """A request failed in a way that may be temporary."""
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How long to insist: waits double from `backoff` to `longest_wait` seconds, each with jitter.
+    """How long to retry: waits double from `backoff` to `longest_wait` seconds, each with jitter.
 
-    A server that fails `give_up` files in a row, `attempts` times each, is not asked again in this run.
-    `time_limit` in seconds replaces the source's own for a request.
+    A server that fails on `give_up` consecutive files, `attempts` times each, gets no more requests in this run.
+    `time_limit`, in seconds per request, replaces the source's own limit.
     """
 
     attempts: int = 5
@@ -50,7 +50,7 @@ class Patience:
     time_limit: float | None = None
 
     def wait(self, attempt: int) -> float:
-        """Return the seconds to wait after failed `attempt` (from 0): half fixed, half random."""
+        """Return the seconds to wait after failed attempt number `attempt` (from 0): half fixed, half random."""
         return min(self.backoff * 2.0**attempt, self.longest_wait) * random.uniform(0.5, 1)
 
 
@@ -58,7 +58,7 @@ class Server:
     """A base URL. Its methods may be called from many threads."""
 
     def __init__(self, base: str, time_limit: float, patience: Patience) -> None:
-        """Connect to nothing yet; raise SSTCastError if `base` is no URL."""
+        """Prepare requests, but send none yet; raise SSTCastError if `base` is not a URL."""
         self._base, self._patience = base.rstrip("/"), patience
         self._options: ClientConfig = {
             "timeout": dt.timedelta(seconds=patience.time_limit or time_limit),
@@ -68,21 +68,21 @@ class Server:
         try:
             self._store = self._connect(self._base)
         except ValueError as error:
-            raise SSTCastError(f"--source {base}: no address ({in_short(error)}); mend it") from error
+            raise SSTCastError(f"--source {base}: not a valid URL ({in_short(error)}); correct it") from error
         self._failures, self._resume, self._lock = 0, 0.0, threading.Lock()
         self._closed = threading.Event()
         self.down: str | None = None
 
     def close(self) -> None:
-        """Let whoever waits for another attempt give up at once."""
+        """Make all threads that wait for another attempt give up at once."""
         self.down = "stopped"
         self._closed.set()
 
     def try_hard(self, name: str, use: "Callable[[GetResult], Result]") -> Result:
-        """Return `use` of the response for `name`, trying until it raises neither Trouble nor BadFile.
+        """Request `name` and return `use(response)`; try again after Trouble or BadFile.
 
-        A damaged body is asked for again too: servers truncate, and send outage pages with status 200.
-        Raises Absent if there is no such file, Trouble if nothing helped.
+        A damaged body is requested again too: servers truncate files, and send error pages with status 200.
+        Raises Absent if there is no such file, Trouble if all attempts failed.
         """
         for attempt in range(self._patience.attempts):
             if self.down:
@@ -120,13 +120,13 @@ class Server:
         self._closed.wait(max(0.0, seconds))
 
     def _connect(self, url: str) -> HTTPStore:
-        # obstore's own retries neither wait as long as a server asks nor look at the body.
+        # obstore's own retries neither wait as long as a server asks nor check the body.
         return HTTPStore.from_url(url, client_options=self._options, retry_config={"max_retries": 0})
 
     def _pause(self, url: str) -> None:
-        """Let all requests wait as long as the server asks.
+        """Make all requests wait as long as the server asks.
 
-        obstore does not hand out the headers of a failed response, so they are asked for.
+        obstore does not return the headers of a failed response, so a second request gets them.
         """
         request = urllib.request.Request(url, method="HEAD")
         try:
@@ -139,7 +139,7 @@ class Server:
             with self._lock:
                 self._resume = max(self._resume, time.monotonic() + seconds)
         except (OSError, http.client.HTTPException, ValueError):
-            return  # no header to be had: the usual backoff will do
+            return  # no header: the usual backoff applies
 
     def _note(self, failure: str | None) -> None:
         with self._lock:
@@ -149,20 +149,20 @@ class Server:
 
 
 def body(response: "GetResult", limit: int) -> Iterator[bytes]:
-    """Yield the body piece by piece; raise BadFile once it is larger than `limit` bytes, or says it will be."""
+    """Yield the body in parts; raise BadFile if it is, or announces that it will be, larger than `limit` bytes."""
     size = response.meta["size"]
     if size > limit:
-        raise BadFile(f"of {size:,} bytes, more than the {limit:,} that such a file may have")
+        raise BadFile(f"has {size:,} bytes, more than the limit of {limit:,}")
     received = 0
     for part in response.stream(min_chunk_size=1 << 22):
         received += len(part)
         if received > limit:
-            raise BadFile(f"of more than {limit:,} bytes")
+            raise BadFile(f"has more than {limit:,} bytes")
         yield bytes(part)
 
 
 def parse_retry_after(header: str | None) -> float:
-    """Return the seconds a Retry-After header (seconds or an HTTP date) asks for; 0 if it asks nothing."""
+    """Return the seconds that a Retry-After header (seconds or an HTTP date) asks for; 0 if none."""
     if not header:
         return 0.0
     if re.fullmatch("[0-9]{1,12}", header.strip()):

@@ -1,4 +1,4 @@
-"""ERDDAP's griddap: the server cuts the box."""
+"""ERDDAP's griddap: the server crops files to the box."""
 
 import datetime as dt
 from urllib.parse import quote
@@ -9,7 +9,7 @@ from sstcast.sources.request import FetchRequest
 
 
 class Erddap(Remote):
-    """NOAA CoastWatch, or another server; clients that ask several things at once are shut out."""
+    """NOAA CoastWatch or another ERDDAP server; these servers block clients that send requests in parallel."""
 
     name = "erddap"
     grows = True
@@ -22,7 +22,7 @@ class Erddap(Remote):
         if self.accepts(request.source):
             self.base = request.source.rstrip("/")
         if request.box.lon[0] < 0:
-            raise SSTCastError("--region: ERDDAP serves no box across Greenwich; choose another --source")
+            raise SSTCastError("--region: ERDDAP cannot serve a box across Greenwich; choose another --source")
 
     @classmethod
     def accepts(cls, address: str) -> bool:

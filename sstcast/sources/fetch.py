@@ -1,6 +1,6 @@
-"""The verb `fetch`: list what is wanted, take the difference to what is there, get the missing days.
+"""The command `fetch`: compares the requested days with the store and downloads those that are missing.
 
-Source after source is asked for what is still missing; what arrives goes into the store
+Sources are tried in turn for the days that are still missing. Downloaded days are written to the store
 (`sstcast.sources.store`) block by block.
 """
 
@@ -16,10 +16,10 @@ from sstcast.sources.store import RawStore
 
 
 def fetch(request: FetchRequest, say: Callable[[str], object] = print) -> FetchReport:
-    """Bring every day asked for into the store, as far as the sources have them; `say` gets lines to print.
+    """Download all requested days that the sources have into the store; `say` gets lines to print.
 
     Raises SSTCastError if the request, the source or the store is unusable, or the disk is full. Days that
-    cannot be had are no error: the report lists them.
+    cannot be downloaded are not an error: the report lists them.
     """
     store, days = RawStore(request.path, request.box), request.days
     with store.writing():

@@ -1,4 +1,4 @@
-"""Files that were downloaded before: which days a file holds is read in it, whatever it is called."""
+"""Files downloaded earlier: the contents of a file, not its name, say which days it holds."""
 
 import datetime as dt
 import os
@@ -15,12 +15,12 @@ from sstcast.sources.reader import read_apart
 from sstcast.sources.request import FetchRequest
 from sstcast.sources.source import Batch, Need, Source
 
-TOGETHER = 8  # files read at once; there are fewer processes to read them, and one is to be ready for each
+TOGETHER = 8  # files read at once: more than the reading processes, so that each always has a file waiting
 STORES = (".zgroup", ".zarray", "zarr.json")
 
 
 class Folder(Source):
-    """All files below a folder, or one file. A final day wins over a preliminary one, and then the first name."""
+    """All files below a folder, or one file. Final days are preferred to preliminary ones, then the first name."""
 
     name = "mirror"
 
@@ -45,7 +45,7 @@ class Folder(Source):
             choice: dict[dt.date, list[Path]] = defaultdict(list)
             for path in sorted(files, key=lambda path: (files[path].preliminary, path)):
                 if not any(self.request.start <= day <= self.request.end for day in files[path].days):
-                    self._leave(path, "holds no day that was asked for")
+                    self._leave(path, "holds none of the requested days")
                 for day in files[path].days:
                     choice[day].append(path)
             self._name_the_second(files, choice, need)
@@ -63,7 +63,7 @@ class Folder(Source):
             pool.shutdown(cancel_futures=True)
 
     def _block(self, left: dict[dt.date, list[Path]], pool: ThreadPoolExecutor) -> Batch:
-        """Read the days of a block, each from the first of its files that gives it."""
+        """Read the days of a block, each from the first of its files that is readable."""
         batch: Batch = {}
         while left := {day: paths for day, paths in left.items() if paths}:
             wanted: dict[Path, list[dt.date]] = defaultdict(list)
@@ -81,7 +81,7 @@ class Folder(Source):
         return batch
 
     def _read(self, item: tuple[Path, list[dt.date]]) -> tuple[Path, Granule | str]:
-        """Read some days of a file; without days, which ones it holds."""
+        """Read some days of a file; if none are given, only list the days that it holds."""
         path, days = item
         try:
             return path, read_apart(path, days, self.request.box)
@@ -89,7 +89,7 @@ class Folder(Source):
             return path, str(error)
 
     def _walk(self) -> Iterator[Path]:
-        """Yield all files below the folder, through links too, but those of Zarr stores."""
+        """Yield all files below the folder, following links, except those of Zarr stores."""
         seen: set[Path] = set()
         for folder, folders, names in os.walk(self.root, followlinks=True):
             here = Path(folder)
@@ -98,14 +98,14 @@ class Folder(Source):
                 continue
             seen.add(real)
             if any(name in STORES for name in names):
-                self._leave(here, "a Zarr store: name it as data.source")
+                self._leave(here, "a Zarr store; set data.source to it")
                 folders.clear()
                 continue
             folders.sort()
             yield from (here / name for name in sorted(names) if (here / name).is_file())
 
     def _name_the_second(self, files: dict[Path, Granule], choice: dict[dt.date, list[Path]], need: Need) -> None:
-        """Name the files all of whose days come from others."""
+        """Report the files that are not used because other files hold all their days."""
         first = {paths[0] for paths in choice.values()}
         for day, paths in choice.items():
             for path in paths[1:]:

@@ -1,6 +1,6 @@
-"""What a NOAA file holds: opened, checked and cropped before any of it lands.
+"""Opens, checks and crops NOAA files before any of their values are stored.
 
-Daily, yearly and ERDDAP files differ in dimensions, packing and time stamps; a `Granule` does not.
+Daily, yearly and ERDDAP files differ in dimensions, packing and time stamps; a `Granule` has one form for all.
 """
 
 import datetime as dt
@@ -24,21 +24,20 @@ from sstcast.ocean.days import COLDEST, FILL, WARMEST, Packed, pack
 from sstcast.ocean.oddities import oddity
 
 VALID = (100 * COLDEST, 100 * WARMEST)  # hundredths of a degree
-NEAR = 0.0025  # degrees by which a cell's centre may be off
-OISST = "oisst-avhrr-v02r01."  # how `id` begins in NOAA's daily files; a date follows
+NEAR = 0.0025  # tolerance in degrees for the centre of a cell
+OISST = "oisst-avhrr-v02r01."  # start of `id` in NOAA's daily files; a date follows
 NOT_SST = re.compile(r"anomal|\bice\b|\berror\b|deviation", re.IGNORECASE)
 
 
 class BadFile(Exception):
-    """A file that is not what it should be; the text says why."""
+    """A file that is damaged or not OISST; the text says why."""
 
 
 @dataclass(frozen=True)
 class Granule:
     """Days of one file in a box: `fields[day]` is `[lat, lon]` in hundredths of degC, `FILL` on land.
 
-    `notice` says in words that the file is simulated, and is empty for observations. `days` are those that
-    the file itself holds.
+    `notice` says that the file is simulated; it is empty for observations. `days` are all days in the file.
     """
 
     fields: dict[dt.date, Packed]
@@ -48,16 +47,16 @@ class Granule:
 
     @property
     def span(self) -> str:
-        """The first and the last day of the file, in words."""
+        """The first and the last day of the file, as text."""
         return " to ".join(sorted({str(min(self.days)), str(max(self.days))}))
 
 
 def read_granule(data: bytes | Path, days: Sequence[dt.date], box: Box, trusted: bool = False) -> Granule:
-    """Read those of `days` that a file (or its bytes) holds.
+    """Read those of `days` that are in a file (a path, or its bytes).
 
-    Raises BadFile if it is not NetCDF, is damaged, has no sst, lacks a cell of `box`, holds values that no sea
-    has, or, unless `trusted`, if what it says of itself, its land or its climate tells that it is not OISST. A
-    file from a stranger can also crash who reads it: see `sstcast.sources.reader`.
+    Raises BadFile if the file is not NetCDF, is damaged, has no sst, lacks a cell of `box`, or holds values
+    outside the range of SST; also, unless it is `trusted`, if its attributes, land mask or climatology show that
+    it is not OISST. An untrusted file may crash the process that reads it: see `sstcast.sources.reader`.
     """
     try:
         with _open(data) as (variables, attributes):
@@ -66,7 +65,7 @@ def read_granule(data: bytes | Path, days: Sequence[dt.date], box: Box, trusted:
         raise BadFile(str(error)) from error
     except MemoryError as error:
         raise BadFile("damaged (takes too much memory to read)") from error
-    except Exception as error:  # what HDF5 and NumPy make of damage is of every kind
+    except Exception as error:  # on damaged files HDF5 and NumPy raise errors of any type
         raise BadFile(f"damaged ({in_short(error)})") from error
 
 
@@ -74,7 +73,7 @@ def _read(
     variables: Any, attributes: Mapping[str, Any], days: Sequence[dt.date], box: Box, trusted: bool
 ) -> Granule:
     if "sst" not in variables:
-        raise BadFile("no variable 'sst' in it")
+        raise BadFile("has no variable 'sst'")
     sst = variables["sst"]
     lat, lon = (
         np.asarray(_either(variables, names)[:], float) for names in (("lat", "latitude"), ("lon", "longitude"))
@@ -93,7 +92,9 @@ def _read(
     for day in days:
         if day in held:
             depth = (0,) if len(sst.shape) == 4 else ()
-            field = _pack(np.asarray(sst[(held[day], *depth)]), sst.attrs)  # whole: it is one chunk at NOAA
+            field = _pack(
+                np.asarray(sst[(held[day], *depth)]), sst.attrs
+            )  # the whole field: it is one chunk in NOAA's files
             fields[day] = _check(field[rows][:, columns])
             if not trusted and (odd := oddity(field, lat, lon, day, simulated)):
                 raise BadFile(odd)
@@ -106,10 +107,10 @@ def _read(
 
 
 def _check_attributes(sst: Any, name: str, held: Mapping[dt.date, int]) -> None:
-    """Refuse what calls itself something else than sst, or NOAA's daily file and is not packed like one."""
+    """Refuse a variable whose attributes say it is not SST, and a NOAA daily file packed in another way."""
     for key in ("long_name", "standard_name"):
         if NOT_SST.search(text := str(_attribute(sst.attrs, key, ""))):
-            raise BadFile(f"sst is {text!r} by its own {key}")
+            raise BadFile(f"the {key} of sst is {text!r}")
     if not name.startswith(OISST):
         return
     packing = [float(_attribute(sst.attrs, key, default)) for key, default in _LINEAR]
@@ -118,12 +119,12 @@ def _check_attributes(sst: Any, name: str, held: Mapping[dt.date, int]) -> None:
         raise BadFile("sst is not packed in hundredths of degC as in NOAA's files")
     day = name.removeprefix(OISST)[:8]
     if len(held) == 1 and day != f"{min(held):%Y%m%d}":
-        raise BadFile(f"its id says {day[:8]!r} and its time {min(held)}")
+        raise BadFile(f"its id says {day[:8]!r}, but its time {min(held)}")
 
 
 @contextmanager
 def _open(data: bytes | Path) -> Iterator[tuple[Any, Mapping[str, Any]]]:
-    """Yield the variables and the global attributes of HDF5 or (as ERDDAP sends) classic NetCDF."""
+    """Yield the variables and global attributes of an HDF5 file or a classic NetCDF file (ERDDAP's format)."""
     with data.open("rb") if isinstance(data, Path) else io.BytesIO(data) as stream:
         magic = stream.read(8)
         stream.seek(0)
@@ -141,7 +142,7 @@ def _open(data: bytes | Path) -> Iterator[tuple[Any, Mapping[str, Any]]]:
 
 
 def _positions(axis: NDArray[np.float64], wanted: NDArray[np.float64], name: str) -> NDArray[np.intp]:
-    """Return where in an axis of a file, of any order and convention, the `wanted` centres of cells lie."""
+    """Return the positions of the `wanted` cell centres in a file's axis, of any order and convention."""
     order = np.argsort(axis % 360)
     found = order[np.searchsorted(axis[order] % 360, wanted % 360 - NEAR) % axis.size]
     same = np.abs((axis[found] - wanted + 180) % 360 - 180) <= NEAR
@@ -156,12 +157,12 @@ def dates(time: Any) -> dict[dt.date, int]:
     try:
         moments = cftime.num2pydate(np.asarray(time[:], float).ravel(), units)
     except ValueError as error:
-        raise BadFile(f"time in {units!r}") from error
+        raise BadFile(f"cannot read time in {units!r}") from error
     return {moment.date(): index for index, moment in enumerate(moments)}
 
 
 def _pack(values: NDArray[Any], attributes: Mapping[str, Any]) -> Packed:
-    """Bring `values` as stored to hundredths of degC; OISST's own packing passes untouched."""
+    """Convert stored `values` to hundredths of degC; values in OISST's own packing are returned unchanged."""
     scale, offset = (float(_attribute(attributes, key, default)) for key, default in _LINEAR)
     fills = [_attribute(attributes, key, np.nan) for key in ("_FillValue", "missing_value")]
     hundredths = values.dtype == np.int16 and abs(scale - 0.01) < 1e-8 and offset == 0

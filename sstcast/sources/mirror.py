@@ -1,4 +1,4 @@
-"""A mirror: any URL below which files have the names that NOAA or PSL give them."""
+"""A mirror: any URL below which files keep the names that NOAA or PSL give them."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from sstcast.sources.yearly import Psl
 
 
 class Mirror(Daily):
-    """Daily files in folders a month or in none; yearly files are asked for first, one question a year."""
+    """Daily files, in one folder per month or all in one; yearly files are tried first, one request per year."""
 
     name = "mirror"
     folders = ("{day:%Y%m}/", "")

@@ -1,4 +1,4 @@
-"""Files are read by processes of their own: one that crashes its reader, or fills memory, costs that file alone.
+"""Reads files in separate processes: a file that crashes its reader, or fills the memory, affects nothing else.
 
 The HDF5 library is known to crash on damaged files. The processes live as long as the one that started them.
 """
@@ -19,28 +19,28 @@ from pathlib import Path
 from sstcast.geo import Box
 from sstcast.sources.granule import BadFile, Granule, read_granule
 
-MEMORY = 1 << 30  # bytes that reading may take: a block of whole-globe days takes a tenth of that
-SECONDS = 60  # that reading may take
-MOST = 4  # processes
+MEMORY = 1 << 30  # limit in bytes for reading: a block of global days takes a tenth of that
+SECONDS = 60  # time limit for reading
+MOST = 4  # largest number of processes
 
 
 def read_apart(data: bytes | Path, days: Sequence[dt.date], box: Box) -> Granule:
-    """Do as `read_granule` does, in another process; may be called from many threads.
+    """Call `read_granule` in another process; may be called from many threads.
 
-    Raises BadFile also if that process crashes, or takes more than `MEMORY` or `SECONDS`.
+    Also raises BadFile if that process crashes, or needs more than `MEMORY` or `SECONDS`.
     """
     return _readers(os.getpid()).read(data, days, box)
 
 
 @cache
 def _readers(pid: int) -> "_Readers":
-    """The readers of this process: one that was forked off has none yet."""
+    """Return the readers of this process; a forked process starts its own."""
     return _Readers(min(MOST, os.cpu_count() or 1))
 
 
 class _Readers:
     def __init__(self, count: int) -> None:
-        self._idle: queue.LifoQueue[_Reader | None] = queue.LifoQueue()  # None is one to be started
+        self._idle: queue.LifoQueue[_Reader | None] = queue.LifoQueue()  # None: not started yet
         for _ in range(count):
             self._idle.put(None)
         atexit.register(self._close)
@@ -77,12 +77,12 @@ class _Reader:
             env=os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,  # HDF5 prints what it stumbles over
+            stderr=subprocess.DEVNULL,  # HDF5 prints its errors
         )
         theirs.close()
 
     def ask(self, data: bytes | Path, days: Sequence[dt.date], box: Box) -> Granule | str:
-        """Return what the process reads, or why it cannot."""
+        """Return what the process reads, or why it cannot read it."""
         try:
             self._pipe.send((data, list(days), box))
             answer: Granule | str = self._pipe.recv()
@@ -92,7 +92,7 @@ class _Reader:
         if died == signal.SIGALRM:
             raise BadFile(f"damaged (takes more than {SECONDS} s to read)")
         if died <= 0:
-            raise RuntimeError(f"a process to read files ended with code {-died}")
+            raise RuntimeError(f"a process that reads files exited with code {-died}")
         raise BadFile(f"damaged (crashes its reader with {signal.Signals(died).name})")
 
     def close(self) -> None:
@@ -102,10 +102,10 @@ class _Reader:
 
 
 def serve() -> None:
-    """Read files for the process at the other end of the pipe until it is gone."""
+    """Read files for the process at the other end of the pipe until that process ends."""
     import resource
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other end hears it too, and hangs up
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too, and closes the pipe
     pages = int(Path("/proc/self/statm").read_text().split()[0]) if sys.platform == "linux" else 0
     limit = pages * resource.getpagesize() + MEMORY
     if pages:

@@ -1,4 +1,4 @@
-"""Sources of files behind a URL: daily files by many threads, long files one after another."""
+"""Sources that download files from a URL: daily files in many threads, longer files one after another."""
 
 import datetime as dt
 from abc import abstractmethod
@@ -19,18 +19,18 @@ from sstcast.sources.granule import BadFile, Granule
 from sstcast.sources.reader import read_apart
 from sstcast.sources.source import Batch, Need, Source
 
-if TYPE_CHECKING:  # obstore has its types in stubs only
+if TYPE_CHECKING:  # obstore defines these types only in its stubs
     from obstore import GetResult
 
-DAILY_BYTES = 1 << 26  # NOAA's files take 1.7 MB, unpacked 17
-LONG_BYTES = 1 << 32  # a year takes 0.5 GB, unpacked 1.5
+DAILY_BYTES = 1 << 26  # limit; NOAA's files have 1.7 MB, unpacked 17
+LONG_BYTES = 1 << 32  # limit; a year has 0.5 GB, unpacked 1.5
 
 
 class Remote(Source):
-    """Files below the URL `base`. Days that share a name (a year in one file) are fetched together.
+    """Files below the URL `base`. Days in the same file (such as one year) are downloaded together.
 
-    `together` is how many requests the server bears at once, None for as many as the user allows; `long_files`
-    says whether a file holds many days. `time_limit` is in seconds a request.
+    `together` is how many parallel requests the server tolerates, None for as many as the user allows;
+    `long_files` says whether a file holds many days. `time_limit` is in seconds per request.
     """
 
     base: str
@@ -40,22 +40,22 @@ class Remote(Source):
 
     @abstractmethod
     def files(self, day: dt.date, final_only: bool = False) -> tuple[str, ...]:
-        """Return the names under which a day may be found, best first."""
+        """Return the names of the files that may hold a day, best first."""
 
     def provisional(self, file: str, day: dt.date) -> bool:
-        """Return whether the day is preliminary by where it was found, whatever the file says."""
+        """Return whether a day from this file counts as preliminary, whatever the file itself says."""
         return False
 
     def read(self, need: Need, progress: Progress) -> Iterator[Batch]:
         patience, together = self.request.patience, self.request.concurrency
-        if self.together:  # one after another, a server that is down would cost long waits
+        if self.together:  # with so few requests at once, a server that is down would cost long waits
             together = min(together, self.together)
             patience = replace(patience, give_up=min(patience.give_up, 3))
         self._server, self._progress = Server(self.base, self.time_limit, patience), progress
         yield from self._long_files(need) if self.long_files else self._daily_files(need, together)
 
     def _daily_files(self, need: Need, together: int) -> Iterator[Batch]:
-        """Ask for `together` files at once; yield whole blocks, so that each is written to disk once."""
+        """Request `together` files at a time; yield whole blocks, so that each is written to disk only once."""
         outstanding = Counter(map(block_of, need))
         blocks: dict[int, Batch] = defaultdict(dict)
         pool = ThreadPoolExecutor(together)
@@ -102,7 +102,7 @@ class Remote(Source):
         )
 
     def _long_files(self, need: Need) -> Iterator[Batch]:
-        """Take one file after another; yield its days block by block, so that memory holds one block."""
+        """Download one file after another; yield its days block by block, so that only one block is in memory."""
         files = {day: self.files(day, final_only) for day, final_only in need.items()}
         for names, members in groupby(filter(files.get, files), files.__getitem__):
             days = list(members)
@@ -120,7 +120,7 @@ class Remote(Source):
                     path.unlink()
 
     def _long_file(self, name: str) -> Path:
-        """Download a file beside the store."""
+        """Download a file to a path beside the store, and return the path."""
         store = self.request.path
         path = (
             store.with_suffix(".raw") / name if self.request.keep_raw else store.with_name(f".{store.name}.{name}")

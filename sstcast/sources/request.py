@@ -1,4 +1,4 @@
-"""What `sstcast fetch` is asked, and what it answers."""
+"""The request to `sstcast fetch`, and its report."""
 
 import datetime as dt
 from dataclasses import dataclass, field
@@ -18,11 +18,12 @@ MOST_TOGETHER = 256
 
 @dataclass(frozen=True)
 class FetchRequest:
-    """What to fetch: every day from `start` to `end`, both included.
+    """What to download: every day from `start` to `end`, both included.
 
     `source` is a name in `sstcast.sources.SOURCES`, a URL or a folder; `region` is `global`, a name in
     `configs/regions.yaml` or `W,E,S,N` (by default the source's own); `out` is the Zarr store. `keep_raw` keeps
-    the files as downloaded in a folder beside it. `seed` chooses the simulated ocean.
+    the downloaded files in a folder beside the store. `concurrency` is the number of parallel requests; `seed`
+    selects the simulated ocean.
     """
 
     start: dt.date
@@ -45,22 +46,22 @@ class FetchRequest:
             if self.end > LAST_DAY:
                 raise SSTCastError(f"--end {self.end}: a store holds days up to {LAST_DAY}; end there or earlier")
         elif self.end > today:
-            raise SSTCastError(f"--end {self.end}: is yet to come, today is {today}; end earlier")
+            raise SSTCastError(f"--end {self.end}: is in the future, today is {today}; end earlier")
         if not 1 <= self.concurrency <= MOST_TOGETHER:
             raise SSTCastError(f"--concurrency {str(self.concurrency)[:20]}: give 1 to {MOST_TOGETHER}")
         if not 0 <= self.seed < 2**63:
             raise SSTCastError(f"--seed {str(self.seed)[:20]}: give 0 or more, below 2**63")
         if self.out and "\0" in str(self.out):
-            raise SSTCastError("--out: a path holds no zero bytes; name a folder")
+            raise SSTCastError("--out: a path cannot contain zero bytes; name a folder")
 
     @property
     def days(self) -> list[dt.date]:
-        """Every day wanted."""
+        """All requested days."""
         return [self.start + dt.timedelta(i) for i in range((self.end - self.start).days + 1)]
 
     @cached_property
     def box(self) -> Box:
-        """The box wanted."""
+        """The requested box."""
         if self.region is not None:
             return Box.parse(self.region)
         source = find_source(self.source)
@@ -68,7 +69,7 @@ class FetchRequest:
 
     @property
     def path(self) -> Path:
-        """The store: `out`, or a name made of source and region in `data`."""
+        """The path of the store: `out`, or a folder in `data` named after source and region."""
         if self.out:
             return self.out
         source = find_source(self.source)
@@ -77,10 +78,10 @@ class FetchRequest:
 
 @dataclass(frozen=True)
 class FetchReport:
-    """What a fetch did: how many days were `fetched`, and how many `present` before.
+    """What a fetch did: how many days were `fetched`, and how many were `present` before.
 
-    `missing` gives each day that could not be had its reason; `preliminary` are the days asked for that
-    NOAA will still replace. `unused` gives each file of a folder that gave nothing its reason.
+    `missing` gives the reason for each day that could not be downloaded; `preliminary` lists the requested days
+    that NOAA will still replace. `unused` gives the reason for each file in a folder that was not used.
     """
 
     path: Path
@@ -92,12 +93,12 @@ class FetchReport:
 
     @property
     def complete(self) -> bool:
-        """Whether every day asked for is there."""
+        """Whether the store now holds every requested day."""
         return not self.missing
 
     def lines(self) -> list[str]:
-        """Say it in words; days in a row that are missing for one reason share a line."""
-        lines = [f"{self.path}: {self.fetched} days fetched, {self.present} were there"]
+        """Return the report as text; consecutive days missing for the same reason share a line."""
+        lines = [f"{self.path}: {self.fetched} days fetched, {self.present} were already there"]
         if not self.fetched and self.complete:
             lines = [f"{self.path}: nothing to do, all {self.present} days are there"]
         if self.preliminary:

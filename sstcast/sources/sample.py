@@ -1,4 +1,4 @@
-"""The ocean that ships with sstcast."""
+"""The sample data set that ships with sstcast."""
 
 import datetime as dt
 
@@ -9,7 +9,7 @@ from sstcast.sources.request import FetchRequest
 
 
 class Sample(Folder):
-    """Every day of the sample, which are in one file."""
+    """All days of the sample, which is a single file."""
 
     name = store = "sample"
     region = "tasman"

@@ -1,13 +1,12 @@
-"""An OISST-shaped ocean for when there is no network: SIMULATED temperatures, never observations.
+"""A simulated ocean on the grid of OISST, for use without a network: SIMULATED temperatures, never observations.
 
-The temperature of a day is a closed-form function of (seed, day, place):
+Temperature is a closed-form function of (seed, day, place):
 
     sst = climatology + trend + sum over layers of gain(day) * envelope(lat, lon) * waves(day, lat, lon)
 
-where `waves` is a sum of random plane waves of unit variance. No state is stepped from day to day, so a day
-asked alone, or a box cut out first, gives the values it has inside a longer or larger request. They are
-rounded to hundredths of a degree, the resolution of OISST; the traces that the order of floating-point sums
-leaves vanish there.
+where `waves` is a sum of random plane waves of unit variance. Nothing is integrated from day to day, so a single
+day or a small box has the same values as in a longer or larger request. Values are rounded to hundredths of a
+degree, the resolution of OISST; this removes differences caused by the order of floating-point sums.
 """
 
 import datetime as dt
@@ -31,11 +30,11 @@ Dates = ArrayLike | Sequence[dt.date]
 
 @dataclass(frozen=True)
 class Waves:
-    """`n` plane waves cos(k lon + l lat - frequency day + phase), summed up to unit variance.
+    """`n` plane waves cos(k lon + l lat - frequency day + phase), whose sum has unit variance.
 
-    `k` and `l` count waves in 360 degrees, `frequency` cycles a day, `phase` is in radians; all have shape
-    `[n]`. `k` is whole, so that the waves close around the globe. Where `k` and `frequency` have one sign
-    the wave runs eastward.
+    `k` and `l` are in waves per 360 degrees, `frequency` is in cycles per day, `phase` in radians; all have shape
+    `[n]`. `k` is an integer, so that the waves close around the globe. A wave moves eastward if `k` and
+    `frequency` have the same sign.
     """
 
     k: Array
@@ -50,16 +49,16 @@ class Waves:
         return factor
 
     def meridional(self, day: int, lat: Array) -> Array:
-        """Return the factor `[lat, 2n]` of a day; times `zonal` it gives the field `[lat, lon]`."""
+        """Return the factor `[lat, 2n]` of a day; multiplied by `zonal` it gives the field `[lat, lon]`."""
         return _cos_sin(RADIANS * self.l * lat[:, None] + self.phase - 2 * np.pi * self.frequency * day)
 
 
 @dataclass(frozen=True)
 class Eddies(Waves):
-    """Frozen patterns that the mean currents carry and shear.
+    """Frozen patterns that the mean currents advect and shear.
 
-    A generation grows and decays over 2 * `life` days around its birth; two overlap on any day, their
-    variances adding up to one. Sheared for longer, the patterns would end as filaments below the grid.
+    A generation grows and decays over 2 * `life` days around its birth. Two generations overlap on any day, and
+    their variances add up to one. With a longer life, shear would turn the patterns into subgrid filaments.
     """
 
     seed: int
@@ -93,9 +92,9 @@ class Simulator:
         }
 
     def field(self, days: Dates, lat: ArrayLike, lon: ArrayLike, preliminary: bool = False) -> NDArray[np.float32]:
-        """Return sea surface temperature `[time, lat, lon]` in degC, in whole hundredths, NaN on land.
+        """Return sea surface temperature `[time, lat, lon]` in degC, rounded to hundredths, NaN on land.
 
-        `days` are dates of any kind NumPy knows, `lat` and `lon` degrees in any order and convention.
+        `days` are dates of any type that NumPy accepts; `lat` and `lon` are degrees in any order and convention.
         Preliminary values differ from final ones by about 0.01 degC.
         """
         lat, lon, ordinals = np.asarray(lat, float), np.asarray(lon, float), _ordinals(days)
@@ -117,12 +116,12 @@ class Simulator:
         return sst
 
     def climatology(self, days: Dates, lat: ArrayLike, lon: ArrayLike) -> Array:
-        """Return the temperature `[time, lat, lon]` in degC that the season lets expect, also over land."""
+        """Return the climatological temperature `[time, lat, lon]` in degC, also over land."""
         lat, lon = np.asarray(lat, float), np.asarray(lon, float)
         return np.stack([climate.climatology(day, lat, lon) for day in _ordinals(days)])
 
     def _gain(self, name: str, day: int) -> float:
-        """Tie El Nino to the turn of the year, and instability waves to autumn and to La Nina."""
+        """Make El Nino strongest around New Year, and instability waves strongest in autumn and during La Nina."""
         if name == "enso":
             return 1 + 0.35 * climate.annual(day, peak=0.96)
         if name == "tiw":
@@ -133,7 +132,7 @@ class Simulator:
 
 
 class Simulation(Source):
-    """The ocean of the request's seed, on any day."""
+    """The simulated ocean for the request's seed, on any day."""
 
     name = store = "simulator"
     foresees = True
@@ -148,14 +147,14 @@ class Simulation(Source):
 
 
 def _enso(rng: np.random.Generator) -> Waves:
-    """Periods of 2 to 7 years, standing and running both ways along the equator."""
-    n = 16  # frequencies are stratified, so that forty years of every seed have a like variance
+    """Periods of 2 to 7 years, standing and travelling both ways along the equator."""
+    n = 16  # frequencies are stratified, so that forty years have a similar variance for every seed
     frequency = (1 / 7 + (1 / 2 - 1 / 7) * (np.arange(n) + rng.random(n)) / n) / YEAR
     return Waves(rng.permutation(np.tile([-1.0, 0, 0, 1], n // 4)), np.zeros(n), frequency, _phases(rng, n))
 
 
 def _instability_waves(rng: np.random.Generator) -> Waves:
-    """About 1000 km (40 to the circle) and 30 days, running westward, in step for a month or two."""
+    """About 1000 km (40 waves around the globe) and 30 days, travelling westward, coherent for a month or two."""
     n = 32
     k = -np.rint(rng.normal(40, 5, n))
     return Waves(k, rng.normal(0, 8, n), rng.normal(1, 0.2, n) / 30, _phases(rng, n))
@@ -169,7 +168,7 @@ def _eddies(rng: np.random.Generator, seed: int) -> Eddies:
 
 
 def _red_noise(rng: np.random.Generator, n: int, scale: float, memory: float) -> Waves:
-    """A Gaussian correlation of `scale` degrees in space, an exponential one of `memory` days in time.
+    """A Gaussian correlation over `scale` degrees in space, an exponential one over `memory` days in time.
 
     Frequencies drawn from a Cauchy distribution have the exponential autocovariance of an AR(1) process.
     """

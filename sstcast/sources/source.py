@@ -1,4 +1,4 @@
-"""What a source of days is."""
+"""The interface of a source of daily data."""
 
 import datetime as dt
 from abc import ABC, abstractmethod
@@ -13,48 +13,49 @@ if TYPE_CHECKING:
     from sstcast.sources.request import FetchRequest
 
 Need = dict[dt.date, bool]  # the days needed, and whether only a final one will do
-Batch = dict[dt.date, Day | str]  # each day, or why it could not be had
+Batch = dict[dt.date, Day | str]  # each day, or why it is not available
 
-SETTLED_AFTER = dt.timedelta(days=15)  # by then NOAA has replaced a preliminary day
+SETTLED_AFTER = dt.timedelta(days=15)  # NOAA replaces preliminary days within this time
 
 
 class Source(ABC):
-    """A place that days come from, asked for those of one request.
+    """A source of daily data, opened for one request.
 
-    A subclass says how its days are read. What it says of itself are class attributes: `name` is what stores call
-    the origin of its days; a source that `grows` has new days every day, and `sstcast forecast` asks it for them.
+    A subclass defines how its days are read, and describes itself by class attributes: `name` is the origin
+    recorded for its days in a store; a source that `grows` gets new days every day, and `sstcast forecast` fetches
+    them.
     """
 
     name: ClassVar[str]
     grows: ClassVar[bool] = False
-    store: ClassVar[str] = "oisst"  # first word of the default name of the store
-    region: ClassVar[str] = "pacific"  # by default
-    box: ClassVar[Box | None] = None  # of that region, where it is not the one called so
-    end: ClassVar[dt.date | None] = None  # last day asked for by default; None is yesterday
-    foresees: ClassVar[bool] = False  # has days that are yet to come
+    store: ClassVar[str] = "oisst"  # first word of the store's default name
+    region: ClassVar[str] = "pacific"  # the default region
+    box: ClassVar[Box | None] = None  # of the default region, if it is not a named region
+    end: ClassVar[dt.date | None] = None  # last day requested by default; None is yesterday
+    foresees: ClassVar[bool] = False  # whether it has days in the future
 
     def __init__(self, request: "FetchRequest") -> None:
-        """Look at the request, and ask nobody for anything yet; raise SSTCastError if it cannot be met."""
+        """Check the request without sending anything; raise SSTCastError if the source cannot serve it."""
         self.request, self.today = request, dt.date.today()
-        self.unused: dict[str, str] = {}  # files that gave nothing, and why
+        self.unused: dict[str, str] = {}  # files that were not used, and why
 
     @classmethod
     def accepts(cls, address: str) -> bool:
-        """Return whether this is the source behind a URL or the path of a folder."""
+        """Return whether this source can read from a URL or a folder."""
         return False
 
     @classmethod
     def open(cls, request: "FetchRequest") -> "Sequence[Source]":
-        """Return the source, and those to ask after it for what it lacks."""
+        """Return the source, followed by the sources to try for days that it lacks."""
         return [cls(request)]
 
     @abstractmethod
     def read(self, need: Need, progress: Progress) -> Iterator[Batch]:
-        """Yield the days of `need` that the source has and reasons for the others, whole blocks where it can.
+        """Yield the days of `need` that the source has, and reasons for the others, in whole blocks if possible.
 
-        `progress` is told of days and bytes. Raises SSTCastError if the source is unusable.
+        `progress` counts days and bytes. Raises SSTCastError if the source is unusable.
         """
 
     def settling(self, day: dt.date) -> bool:
-        """Return whether NOAA may still replace a day, by its date alone."""
+        """Return whether NOAA may still replace a day, judging only by its date."""
         return day > self.today - SETTLED_AFTER

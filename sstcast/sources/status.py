@@ -1,4 +1,4 @@
-"""The verb `status`: what days are on disk."""
+"""The command `status`: lists the days on disk."""
 
 import datetime as dt
 from collections import Counter
@@ -16,9 +16,9 @@ from sstcast.ocean.raw import is_raw_store, look_into
 
 @dataclass(frozen=True)
 class StoreStatus:
-    """What a raw store holds: the `origin` of each day, ascending, such as `aws` or `aws_preliminary`.
+    """The contents of a raw store: the `origin` of each day, in order, such as `aws` or `aws_preliminary`.
 
-    `title` says whether it is observed or simulated, `size` is in bytes.
+    `title` says whether the data are observed or simulated; `size` is in bytes.
     """
 
     path: Path
@@ -28,12 +28,12 @@ class StoreStatus:
 
     @property
     def sources(self) -> dict[str, int]:
-        """Days by source, preliminary ones included."""
+        """Number of days from each source, including preliminary days."""
         return dict(Counter(origin.removesuffix("_preliminary") for origin in self.origin.values()))
 
     @property
     def years(self) -> dict[int, int]:
-        """Days by year."""
+        """Number of days in each year."""
         return dict(Counter(day.year for day in self.origin))
 
     @property
@@ -48,7 +48,7 @@ class StoreStatus:
         return [(a[1] + _DAY, b[0] - _DAY) for a, b in pairwise(runs)]
 
     def lines(self) -> list[str]:
-        """Say it in words."""
+        """Return the description as lines of text."""
         if not self.origin:
             return [f"{self.path}: no days"]
         first, *_, last = [*self.origin, *self.origin]
@@ -68,10 +68,10 @@ _DAY = dt.timedelta(days=1)
 
 
 def status(directory: Path, complain: Callable[[str], object] = print) -> list[StoreStatus]:
-    """Describe `directory`, if it is a raw store, or all raw stores right inside it, by name.
+    """Describe `directory` if it is a raw store, otherwise all raw stores directly inside it, in order of name.
 
-    A damaged store among others is told to `complain` and left out. Raises SSTCastError if there is no such
-    folder, or if `directory` itself is a damaged store.
+    A damaged store inside `directory` is reported to `complain` and left out. Raises SSTCastError if there is no
+    such folder, or if `directory` itself is a damaged store.
     """
     if not directory.is_dir():
         raise SSTCastError(f"{directory}: no such folder; name the one that `sstcast fetch` wrote to")

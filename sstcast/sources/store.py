@@ -1,7 +1,7 @@
-"""Writing a raw store (`sstcast.ocean.raw` says what is in one).
+"""Writes a raw store (`sstcast.ocean.raw` describes its layout).
 
-Killed at any moment, a store stays whole: every file is written under a temporary name and renamed, and `status`,
-a single chunk, is renamed last. What it calls present is there.
+A store stays valid if the process is killed at any moment: every file is written under a temporary name and then
+renamed, and `status`, a single chunk, is renamed last. Every day that `status` calls present is there.
 """
 
 import datetime as dt
@@ -28,10 +28,10 @@ TITLE = "NOAA Daily OISST (AVHRR), 0.25 degrees"
 
 
 class RawStore:
-    """A raw store to write to; nothing is made on disk before the first day is put."""
+    """A raw store to write to; nothing is created on disk before the first call of `put`."""
 
     def __init__(self, path: Path, box: Box) -> None:
-        """Raise SSTCastError if `path` holds something else, or other cells."""
+        """Raise SSTCastError if `path` exists and is not a raw store, or holds other cells."""
         self.path, self.box = path, box
         self._status: NDArray[np.uint8] = np.zeros(0, np.uint8)
         self._group: Any = None
@@ -39,33 +39,33 @@ class RawStore:
             self._open()
 
     def status(self, days: Sequence[dt.date]) -> NDArray[np.uint8]:
-        """Return the number of each day's status."""
+        """Return the status number of each day."""
         index = np.array([(day - FIRST_DAY).days for day in days], int)
         calendar = np.append(self._status, np.uint8(0))
         return calendar[np.minimum(index, self._status.size)]
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Be the only one to write, or wait for that; raise SSTCastError if nothing can be written."""
+        """Wait for exclusive write access and hold it; raise SSTCastError if the store cannot be written."""
         try:
             with alone(self.path), space_for(self.path):
                 beside = self.path.parent.glob(f".{self.path.name}.*.nc*")
-                for leftover in [*self.path.rglob("*.partial"), *beside]:  # of a killed process
+                for leftover in [*self.path.rglob("*.partial"), *beside]:  # from a killed process
                     leftover.unlink()
                 if self.path.exists():
                     self._open()  # the last writer may have finished only now
                 yield
         except OSError as error:
             raise SSTCastError(
-                f"{self.path}: cannot write: {in_short(error)}; mend it and run the same command again, what is "
-                "there is kept"
+                f"{self.path}: cannot write: {in_short(error)}; fix this and re-run the command, which keeps the "
+                "days that are there"
             ) from error
 
     def put(self, days: Mapping[dt.date, Day], last: dt.date) -> dict[dt.date, str]:
-        """Keep `days`, block by block, on a calendar that reaches at least `last`.
+        """Write `days`, block by block, to a time axis that reaches at least to `last`.
 
-        Returns the days that are not kept, as most days around them contradict them, and how.
-        Raises SSTCastError if simulated and observed days would mix, or the store is damaged.
+        Returns the days that are rejected because they differ too much from most of their neighbours, with the
+        reason. Raises SSTCastError if simulated and observed days would mix, or the store is damaged.
         """
         if not days:
             return {}
@@ -73,7 +73,7 @@ class RawStore:
         for day in days.values():
             if day.notice != self._notice:
                 raise SSTCastError(
-                    f"{self.path}: holds {self._notice or 'observations'}, the source gives "
+                    f"{self.path}: holds {self._notice or 'observations'}, but the source gives "
                     f"{day.notice or 'observations'}; choose another --out"
                 )
         fields = self._around(days) | {day: one.field for day, one in days.items()}
@@ -83,7 +83,7 @@ class RawStore:
         return odd
 
     def _around(self, days: Mapping[dt.date, Day]) -> dict[dt.date, Packed]:
-        """Return the fields of the days near `days` that the store holds."""
+        """Return the stored fields of the days near `days`."""
         near = {day + dt.timedelta(i) for day in days for i in range(-AROUND, AROUND + 1)} - set(days)
         held = sorted(day for day in near if day >= FIRST_DAY and self.status([day])[0])
         fields: dict[dt.date, Packed] = {}
@@ -108,7 +108,7 @@ class RawStore:
         self._status = status
 
     def _number(self, day: Day) -> int:
-        """Return the number of a day's status; add the words of a source that the store has not met."""
+        """Return the status number of a day; add the names of its source if they are new to the store."""
         if day.origin not in self._words:
             self._words += (day.origin, f"{day.origin}_preliminary")
             self._group["status"].attrs.update(_flags(self._words))
@@ -120,7 +120,7 @@ class RawStore:
             return np.asarray(self._group["sst"][span])
 
     def _reach(self, last: dt.date, notice: str) -> None:
-        """Make the store if there is none; lengthen its calendar to `last`."""
+        """Create the store if there is none; extend its time axis to `last`."""
         size = (last - FIRST_DAY).days + 1
         if not self.path.exists():
             with atomic(self.path) as partial:
@@ -136,7 +136,7 @@ class RawStore:
 
     def _open(self) -> None:
         if not is_raw_store(self.path):
-            raise SSTCastError(f"{self.path}: exists and is not a store of fetched days; choose another --out")
+            raise SSTCastError(f"{self.path}: exists and is not a store made by fetch; choose another --out")
         held = look_into(self.path)
         if not (np.array_equal(held.lat, self.box.lat) and np.array_equal(held.lon, self.box.lon)):
             raise SSTCastError(
@@ -144,7 +144,7 @@ class RawStore:
             )
         self._notice, self._size, self._words = held.notice, held.status.size, held.words
         with reading(self.path, REMEDY):
-            # Consolidated metadata is written last, so it may be behind the arrays' own after a kill.
+            # Consolidated metadata is written last, so after a kill it may be older than that of the arrays.
             self._group = zarr.open_group(self.path, mode="r+", zarr_format=2, use_consolidated=False)
             self._status = np.asarray(self._group["status"][:])
 
@@ -159,7 +159,7 @@ def _create(path: Path, size: int, box: Box, notice: str) -> None:
             **references(notice or TITLE, ""),
         }
     )
-    # Zstd after byte shuffling: as small as Blosc, whose threads do not always give the same bytes.
+    # Zstd after byte shuffling compresses as well as Blosc, whose threads do not always give the same bytes.
     group.create_array(
         "sst",
         shape=(size, *box.shape),
@@ -185,7 +185,7 @@ def _create(path: Path, size: int, box: Box, notice: str) -> None:
             fill_value=None,
             filters=None,
             compressors=Zstd(1, checksum=True),
-            config={"write_empty_chunks": True},  # a chunk that is not there is one that was lost
+            config={"write_empty_chunks": True},  # so that an absent chunk means a lost chunk
             attributes=attributes | {"_ARRAY_DIMENSIONS": [dimension]},
         )[:] = values
     zarr.consolidate_metadata(group.store, zarr_format=2)

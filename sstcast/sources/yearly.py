@@ -6,7 +6,7 @@ from sstcast.sources.remote import Remote
 
 
 class Psl(Remote):
-    """One file a year; the current one grows, and says nothing of preliminary days."""
+    """One file per year; the current one grows, and does not say which days are preliminary."""
 
     name = "psl"
     grows = True

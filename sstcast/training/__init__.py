@@ -1,1 +1,1 @@
-"""Fitting a model to the windows of a prepared ocean."""
+"""Trains models on the windows of a prepared ocean, or on other tasks."""

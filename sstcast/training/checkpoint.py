@@ -1,4 +1,4 @@
-"""Checkpoints: tensors and plain values only, so that opening one can execute nothing."""
+"""Checkpoints, which hold only tensors and plain values, so that opening one cannot run code."""
 
 import os
 import zipfile
@@ -17,7 +17,7 @@ FORMAT = 2
 
 
 def save_checkpoint(path: Path, config: BaseModel, **state: Any) -> None:
-    """Write `state`, the configuration and the versions, whole or not at all."""
+    """Write `state`, the configuration and the versions atomically."""
     header = {
         "format": FORMAT,
         "config": config.model_dump(mode="json"),
@@ -26,16 +26,16 @@ def save_checkpoint(path: Path, config: BaseModel, **state: Any) -> None:
     with atomic(path) as temporary, temporary.open("wb") as file:
         torch.save(header | state, file)
         file.flush()
-        os.fsync(file.fileno())  # else a power cut could leave the new name with nothing behind it
+        os.fsync(file.fileno())  # otherwise a power cut could leave an empty file under the new name
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Read a checkpoint onto the CPU with `weights_only=True`; one of an older format is brought up to date.
+    """Read a checkpoint to the CPU with `weights_only=True`; convert it if its format is older.
 
-    Raises SSTCastError if it is damaged, no checkpoint of sstcast, or of a format this version cannot read.
+    Raises SSTCastError if it is damaged, not a checkpoint of sstcast, or in a format this version cannot read.
     """
     try:
-        with zipfile.ZipFile(path) as file:  # PyTorch itself does not look at the checksums
+        with zipfile.ZipFile(path) as file:  # PyTorch itself does not check the checksums
             if damaged := file.testzip():
                 raise ValueError(f"wrong checksum of {damaged}")
         state = torch.load(path, map_location="cpu", weights_only=True)
@@ -43,7 +43,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         if found == 1:
             state = _from_format_1(state)
     except Exception as error:  # a damaged file can raise anything
-        reason = "is not there" if isinstance(error, FileNotFoundError) else "is damaged or no sstcast checkpoint"
+        reason = "is not there" if isinstance(error, FileNotFoundError) else "is damaged or not from sstcast"
         raise SSTCastError(f"{path}: {reason}; train again or name another run") from error
     if found not in (1, FORMAT):
         raise SSTCastError(f"{path}: checkpoint format {found}, this version reads up to {FORMAT}; train again")
@@ -51,11 +51,11 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def newest_checkpoint(folder: Path) -> tuple[Path, dict[str, Any]] | None:
-    """Return the newest checkpoint to continue from that can be read, and say which ones cannot.
+    """Return the newest readable checkpoint to resume from, and print which ones are not readable.
 
-    None if there is none yet. Raises SSTCastError if there are some, all of them damaged.
+    Returns None if there are no checkpoints. Raises SSTCastError if there are some but none is readable.
     """
-    older = [path for path in (folder / "last.pt",) if path.exists()]  # the one file that format 1 had
+    older = [path for path in (folder / "last.pt",) if path.exists()]  # the only checkpoint of format 1
     candidates = [*step_checkpoints(folder)[::-1], *older]
     for path in candidates:
         try:
@@ -63,17 +63,17 @@ def newest_checkpoint(folder: Path) -> tuple[Path, dict[str, Any]] | None:
         except SSTCastError as error:
             print(f"{str(error).partition(';')[0]}; trying the one before", flush=True)
     if candidates:
-        raise SSTCastError(f"{folder}: no checkpoint in it can be read; delete the folder to train anew")
+        raise SSTCastError(f"{folder}: no checkpoint in it can be read; delete the folder to start training again")
     return None
 
 
 def step_checkpoints(folder: Path) -> list[Path]:
-    """Return the checkpoints to continue from, oldest first."""
+    """Return the checkpoints to resume from, oldest first."""
     return sorted(folder.glob("step-*.pt"))
 
 
 def prune_checkpoints(newest: Path, keep: int) -> None:
-    """Let go of all but the last `keep` up to `newest`, and of those beyond it, which could not be read."""
+    """Delete all checkpoints except the last `keep` up to `newest`; later ones were unreadable."""
     steps = step_checkpoints(newest.parent)
     end = steps.index(newest) + 1
     for file in [*steps[: max(end - keep, 0)], *steps[end:]]:
@@ -81,9 +81,9 @@ def prune_checkpoints(newest: Path, keep: int) -> None:
 
 
 def load_weights(model: torch.nn.Module, state: dict[str, Any], path: Path) -> None:
-    """Put a checkpoint's weights into `model`.
+    """Load a checkpoint's weights into `model`.
 
-    Raises SSTCastError if they belong to another one, or are not finite: they forecast nothing.
+    Raises SSTCastError if they belong to another model, or are not finite.
     """
     try:
         model.load_state_dict(state["model"])
@@ -102,16 +102,16 @@ def load_weights(model: torch.nn.Module, state: dict[str, Any], path: Path) -> N
 def begin_stage(
     model: torch.nn.Module, optimizer: torch.optim.Optimizer, path: Path
 ) -> tuple[float, float] | None:
-    """Give a stage of a longer training the best weights of the stage before and the optimiser's state then.
+    """Start a stage of a longer training from the previous stage's best weights, with the optimiser's state then.
 
-    Return the score and loss to beat; None if `path` is of a version in which each stage began a new optimiser.
+    Return the score and loss to beat; None if `path` comes from a version that used a new optimiser in each stage.
     """
     saved, own = load_checkpoint(path), getattr(model, "of_each_stage", ())
     fresh = {name: value for name, value in model.state_dict().items() if name.startswith(own)}
     load_weights(model, saved | {"model": saved["model"] | fresh}, path)
     if "optimizer" not in saved:
         return None
-    with reading(path, "delete the run's folder to train anew"):
+    with reading(path, "delete the run's folder to start training again"):
         moments = saved["optimizer"]["state"]
         for number, (name, _) in enumerate(model.named_parameters()):
             if name.startswith(own):
@@ -122,12 +122,12 @@ def begin_stage(
 
 
 def _from_format_1(state: dict[str, Any]) -> dict[str, Any]:
-    """Bring 0.1's first format up to date: it knew one metric by another name, and no samples' weights."""
+    """Convert format 1 of version 0.1, where one metric had another name and losses had no weights."""
     state = {key: value for key, value in state.items() if key != "rng"} | {"format": FORMAT, "versions": {}}
     if "state" in state:
         old = dict(state["state"])
         rows = [{("train_loss" if k == "train_mse" else k): v for k, v in row.items()} for row in old["history"]]
-        # The part of an epoch that was done is not known in samples: it begins anew.
+        # The number of samples done in the current epoch is unknown, so the epoch starts again.
         state["state"] = {
             "epoch": old["epoch"],
             "best": old["best"],

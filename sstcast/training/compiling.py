@@ -1,4 +1,4 @@
-"""`torch.compile` where it pays, and a printed reason where it does not work."""
+"""Applies `torch.compile` where it saves time, and prints the reason if it does not work."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-LEAST_STEPS_ON_CPU = 2000  # about a minute of the demo's model; compiling takes a good part of one
+LEAST_STEPS_ON_CPU = 2000  # about a minute for the demo's model; compiling takes most of a minute
 
 
 def compile_model(
@@ -18,10 +18,10 @@ def compile_model(
     steps: int,
     attempt: Callable[[nn.Module], None],
 ) -> nn.Module:
-    """Return `model` compiled, or as it is.
+    """Return `model`, compiled if possible and worthwhile.
 
-    `attempt(module)` runs a step's forward and backward pass; if the compiled module fails it, that is printed and
-    `model` stays as it is. On a GPU compiled steps run as CUDA graphs. Compiled code is kept in the
+    `attempt(module)` runs the forward and backward pass of one step; if the compiled module fails in it, print the
+    reason and return `model` unchanged. On a GPU, compiled steps run as CUDA graphs. Compiled code is kept in the
     user's cache folder for the next run.
     """
     if wanted is False or (wanted == "auto" and device.type == "cpu" and steps < LEAST_STEPS_ON_CPU):
@@ -34,9 +34,9 @@ def compile_model(
     from torch._functorch import config as aot  # these two take a second to import
     from torch._inductor import config as inductor
 
-    mode = "reduce-overhead" if device.type == "cuda" else None  # all steps are of one shape
-    # On a CPU a backward pass would load ReLU's signs as bytes, which are unpacked one by one, unless views are
-    # recomputed; and with the usual limit of 4 reads, messages would be stored, a plane a direction.
+    mode = "reduce-overhead" if device.type == "cuda" else None  # all steps have the same shape
+    # On a CPU, the backward pass would load the signs of ReLU as bytes and unpack them one by one, unless views
+    # are recomputed. With the default limit of 4 reads, messages would be stored, one plane per direction.
     views, reads = (True, 5) if device.type == "cpu" else (False, 4)
     compiled: nn.Module = torch.compile(model, dynamic=False, mode=mode)  # type: ignore[assignment]
     buffers = {name: value.clone() for name, value in model.named_buffers()}
@@ -45,7 +45,7 @@ def compile_model(
             attempt(compiled)
     except Exception as error:
         reason = str(error).strip().partition("\n")[0]
-        print(f"not compiled: {type(error).__name__}: {reason}; training goes on without", flush=True)
+        print(f"not compiled: {type(error).__name__}: {reason}; training continues without", flush=True)
         torch._dynamo.reset()
         compiled = model
     for name, value in model.named_buffers():

@@ -1,4 +1,4 @@
-"""Where a model is trained and run, and in which precision."""
+"""Chooses the device and the precision for training and forecasting."""
 
 from typing import Any
 
@@ -10,9 +10,9 @@ from sstcast.errors import SSTCastError
 
 
 def start(options: TrainingConfig) -> Fabric:
-    """Start Lightning Fabric on the devices asked for, with matrix products in TF32 on a GPU.
+    """Start Lightning Fabric on the requested devices; on a GPU, matrix products use TF32.
 
-    Raises SSTCastError if the device is not there.
+    Raises SSTCastError if the device is not available.
     """
     device = choose_device(options.device)
     precision: Any = options.precision
@@ -27,12 +27,12 @@ def start(options: TrainingConfig) -> Fabric:
 
 
 def choose_device(name: str) -> torch.device:
-    """Return the device called `name`; `auto` is the GPU where there is one."""
+    """Return the device called `name`; `auto` is the GPU if there is one, else the CPU."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.empty(0, device=name).device
-        if device.type not in ("cpu", "cuda", "mps"):  # PyTorch has more, of which Fabric knows nothing
+        if device.type not in ("cpu", "cuda", "mps"):  # PyTorch has others that Fabric does not support
             raise RuntimeError(f"no accelerator is called {name}")
         return device
     except (RuntimeError, AssertionError) as error:

@@ -1,4 +1,4 @@
-"""The loop over epochs and steps, and what it takes to leave and re-enter it."""
+"""The training loop over epochs and steps, and how it is interrupted and resumed."""
 
 import math
 import shutil
@@ -33,22 +33,23 @@ from sstcast.training.progress import Progress, open_board
 from sstcast.training.state import State
 from sstcast.training.task import Task
 
-STEPS_BETWEEN_READS = {"cuda": 32}  # reading a loss waits for the device
+STEPS_BETWEEN_READS = {"cuda": 32}  # because reading a loss waits for the device
 
 REMEDY = (
-    "let it pass with --set training.skip_nonfinite=N, or train anew, under another name, with a lower "
+    "skip it with --set training.skip_nonfinite=N, or train under another name with a lower "
     "training.learning_rate or with training.clip"
 )
 
 
 class Trainer:
-    """Fits `model` to `task` and leaves `history.csv` and `checkpoints/` in the run's folder.
+    """Trains `model` on `task` and writes `history.csv` and `checkpoints/` to the run's folder.
 
-    Order, dropout and whatever else is random are functions of seed, epoch, step and device, so there is no state
-    of a generator to keep: an interrupted run goes on, on a CPU, to the same weights bit by bit.
+    Order, dropout and all other random numbers are functions of seed, epoch, step and device, so no generator
+    state is saved. On a CPU, a resumed run ends with weights that are bit-identical to those of an uninterrupted
+    run.
 
-    `config` is what the checkpoints carry. A `stage` of a longer training begins with the best weights of the
-    stage `before` it, the optimiser's state at that time, and its score as the one to beat.
+    `config` is stored in the checkpoints. A `stage` of a longer training starts from the best weights of the stage
+    `before` it, with the optimiser's state at that time, and its score as the score to beat.
 
     Raises SSTCastError if the checkpoints in the run's folder are damaged or belong to another model.
     """
@@ -80,7 +81,7 @@ class Trainer:
 
     @property
     def finished(self) -> bool:
-        """Whether all epochs are done, or patience ran out."""
+        """Whether all epochs are done, or the patience is used up."""
         waited = self.state.epoch - 1 - self.state.best_epoch
         out_of_patience = self.options.patience is not None and waited >= self.options.patience
         return self.state.epoch >= self.options.epochs or (self.state.epoch > 0 and out_of_patience)
@@ -88,11 +89,11 @@ class Trainer:
     def fit(self) -> None:
         """Train until finished.
 
-        Raises Interrupted after Ctrl-C or SIGTERM, once all is saved, and SSTCastError if the loss is not finite.
+        Raises Interrupted after Ctrl-C or SIGTERM, after saving, and SSTCastError if the loss is not finite.
         """
         total = self.steps * self.options.epochs
         module = compile_model(self.model, self.options.compile, self.fabric.device, total, self._attempt)
-        # DistributedDataParallel goes around the model, and the compiler around both.
+        # DistributedDataParallel wraps the model, and the compiler wraps both.
         self.module, self.stepper = self.fabric.setup(module, self.optimizer, _reapply_compile=not self.alone)
         first = self.fabric.is_global_zero
         board = open_board(self.run.folder / "tensorboard", self.state.epoch) if first else None
@@ -102,7 +103,7 @@ class Trainer:
                 self._close_epoch()
                 progress.epoch(self.state.history[-1])
             self._save()
-            if number := self._signal(stop):  # of an ensemble, the members to come are not to begin
+            if number := self._signal(stop):  # do not start the other members of an ensemble
                 self._leave(number)
 
     def _attempt(self, module: nn.Module) -> None:
@@ -124,7 +125,7 @@ class Trainer:
             self.state.step += 1
             due = len(pending) >= every or self.state.step == len(batches)
             if not due and not (self.alone and (stop.signal or self._checkpoint_due())):
-                continue  # several devices read together, or one would wait for the others forever
+                continue  # all devices must read at the same step, or one would wait forever
             self._read(pending)
             self.state.seconds += time.monotonic() - started
             started = time.monotonic()
@@ -133,12 +134,12 @@ class Trainer:
             if number or self._checkpoint_due():
                 self._save()
             if number:
-                if not self.run.best.exists():  # stopped in the first epoch: better these weights than none
+                if not self.run.best.exists():  # stopped in the first epoch: use these weights
                     self._save_best()
                 self._leave(number)
 
     def _step(self, index: Tensor) -> Tensor:
-        """Do one step; return its summed loss and how many elements that counts, still on the device."""
+        """Do one step; return its summed loss and the number of elements in it, still on the device."""
         self._seed(self.state.step)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(self._done, self.steps * self.options.epochs, self.options)
@@ -146,12 +147,12 @@ class Trainer:
         weights = [torch.as_tensor(self.task.weight(b), device=self.fabric.device).double() for b in batches]
         whole = self._sum(torch.stack(weights).sum())
         total = torch.zeros_like(whole)
-        # A forward pass moves running statistics: what a step does to them goes with it if it is left out.
+        # A forward pass changes running statistics; if the step is left out, that change must be undone.
         before = [buffer.clone() for buffer in self.model.buffers()] if self.options.skip_nonfinite else []
         for i, (batch, weight) in enumerate(zip(batches, weights, strict=True)):
             with self.fabric.no_backward_sync(self.module, enabled=i + 1 < len(batches)):
                 loss = self.task.loss(self.module, batch)
-                # Devices' gradients are averaged, and each is to count its own share of the whole step's weight.
+                # Fabric averages the devices' gradients; each must count by its share of the whole step's weight.
                 share = (self.fabric.world_size / whole.clamp(min=1)).to(loss.dtype)
                 auxiliary = self.auxiliary_loss() * weight.to(loss.dtype)
                 self.fabric.backward((loss + auxiliary) * share)
@@ -159,7 +160,7 @@ class Trainer:
         return torch.stack([self._update(self._sum(total), before), whole])
 
     def _update(self, loss: Tensor, before: list[Tensor]) -> Tensor:
-        """Move the weights, else put the buffers back; return the loss, NaN if the gradient is not finite."""
+        """Update the weights, or restore the buffers; return the loss, NaN if the gradient is not finite."""
         if self.options.clip is not None:
             loss = loss + 0 * nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip)
         elif self.options.skip_nonfinite:
@@ -176,7 +177,7 @@ class Trainer:
         return loss
 
     def _read(self, pending: list[tuple[Tensor, Tensor]]) -> None:
-        """Take the last steps' losses off the device and look whether they are finite."""
+        """Copy the last steps' losses from the device and check that they are finite."""
         rows = torch.stack([row for _, row in pending]).tolist()
         for step, ((index, _), (loss, weight)) in enumerate(
             zip(pending, rows, strict=True), self.state.step - len(pending)
@@ -191,7 +192,7 @@ class Trainer:
         pending.clear()
 
     def _signal(self, stop: StopRequest) -> int | None:
-        """Return the signal that any of the processes got."""
+        """Return the signal that any of the processes received."""
         if self.alone:
             return stop.signal
         signals = (signal.SIGINT, signal.SIGTERM)
@@ -220,7 +221,7 @@ class Trainer:
             raise SSTCastError(
                 f"{self.run.folder}: the validation score is not finite after epoch {state.epoch + 1}: {REMEDY}"
             )
-        # Few samples often score the same; the lower loss decides, where the task returns one.
+        # With few samples, scores are often equal; then the lower loss decides, if the task returns one.
         loss = scores.get("loss", math.inf)
         better = (score, loss) < (state.best, state.best_loss)
         if better:
@@ -233,7 +234,7 @@ class Trainer:
         return self.state.epoch * self.steps + self.state.step
 
     def _parts(self, index: Tensor) -> list[Tensor]:
-        """Deal a step's samples to the devices; return this one's, in as many parts as are to be accumulated."""
+        """Distribute a step's samples over the devices; return this device's, in `accumulate` parts."""
         mine = index[self.fabric.global_rank :: self.fabric.world_size]
         return [part for part in mine.tensor_split(self.options.accumulate) if len(part)]
 
@@ -259,12 +260,12 @@ class Trainer:
             return
         path, saved = found
         load_weights(self.model, saved, path)
-        with reading(path, "delete it to go on from the one before"):
+        with reading(path, "delete it to resume from the one before"):
             self.optimizer.load_state_dict(saved["optimizer"])
             if self.ema is not None:
                 self.ema.load_state_dict(saved["ema"])
             self.state = State(**saved["state"])
-        if self.fabric.is_global_zero:  # a kill may have come between the checkpoint and the history
+        if self.fabric.is_global_zero:  # the run may have been killed between checkpoint and history
             self.state.write_history(self.run.history)
 
     def _continue(self, before: Run) -> None:
@@ -278,7 +279,7 @@ class Trainer:
                 shutil.copyfile(before.best, temporary)
 
     def _save(self) -> None:
-        """Write a checkpoint to continue from, let go of the oldest, and bring `history.csv` up to date."""
+        """Write a checkpoint to resume from, delete the oldest, and update `history.csv`."""
         self.saved_at = time.monotonic()
         if not self.fabric.is_global_zero:
             return
@@ -293,7 +294,7 @@ class Trainer:
         if self.fabric.is_global_zero:
             model = self.model if self.ema is None else self.ema.module
             state = {"model": model.state_dict(), "epoch": self.state.epoch, "stage": self.stage}
-            if self.stage is not None:  # another one continues from here
+            if self.stage is not None:  # the next stage starts from here
                 state |= {"optimizer": self.optimizer.state_dict()}
                 state |= {"score": [self.state.best, self.state.best_loss]}
             save_checkpoint(self.run.best, self.config, **state)

@@ -1,4 +1,4 @@
-"""Fitting a linear system to the windows of a run: no steps, no epochs."""
+"""Fits a linear system to the windows of a run, without steps or epochs."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The task of forecasting a region's windows."""
+"""The training task for forecasts: a region's windows and their squared error."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,16 +10,16 @@ from torch import Tensor, nn
 from sstcast.config import TrainingConfig
 from sstcast.ocean.windows import AnyWindows, Batch
 
-NAMED = 3  # windows spelled out when a batch is described
+NAMED = 3  # windows listed when a batch is described
 SHARE_OF_MEMORY = 0.5
 
 
 class ForecastTask:
-    """Mean squared error over ocean nodes and leads, for training and for selection alike.
+    """Mean squared error over ocean nodes and leads, both for training and for selecting the best weights.
 
-    Windows live on the device if they fit into half of its free memory. Else they stay on the host, where batches
-    are then cut and pinned. Every device holds them all, since they are small (the paper's are 0.5 GB), and takes
-    its part of every step: shards by tile would be of unequal length.
+    Windows are kept on the device if they fit into half of its free memory. Otherwise they stay on the host, where
+    batches are made and pinned. Every device holds all windows, since they are small (the paper's are 0.5 GB), and
+    processes its part of every step: shards by tile would have unequal lengths.
     """
 
     lower_is_better = True
@@ -30,28 +30,28 @@ class ForecastTask:
         self.drawn = min(options.windows_per_epoch or len(self.train), len(self.train))
 
     def order(self, seed: int, epoch: int) -> list[Tensor]:
-        """Draw without replacement; all steps are of one size, unless there is but a part of one."""
+        """Draw windows without replacement; all steps are full, unless there are too few windows for one."""
         generator = torch.Generator().manual_seed(hash((seed, epoch)) % 2**63)
         drawn = torch.randperm(len(self.train), generator=generator)[: self.drawn]
         full = len(drawn) // self.batch_size * self.batch_size
         return list(drawn[: full or None].split(self.batch_size))
 
     def batch(self, index: Tensor) -> Batch:
-        """Return these training windows on the device."""
+        """Return the training windows with these numbers, on the device."""
         return self._cut(self.train, index)
 
     def weight(self, batch: Batch) -> Tensor:
-        """Count ocean nodes times leads."""
+        """Return the number of ocean nodes times leads."""
         return batch.ocean.sum() * batch.target.shape[-1]
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        """Sum the squared errors."""
+        """Return the sum of squared errors over ocean nodes and leads."""
         error = (model(batch.history, batch.graph) - batch.target).masked_fill(~batch.ocean.unsqueeze(-1), 0)
         return error.square().sum()
 
     @torch.no_grad()
     def validate(self, model: nn.Module) -> dict[str, float]:
-        """Return the mean squared error over all windows, ocean nodes and leads: each element counts once."""
+        """Return the mean squared error over all windows, ocean nodes and leads; each element counts once."""
         mine = torch.arange(self.fabric.global_rank, len(self.validation), self.fabric.world_size)
         total = torch.zeros(2, dtype=torch.float64, device=self.fabric.device)
         for index in mine.split(4 * self.batch_size):
@@ -64,7 +64,7 @@ class ForecastTask:
         return {"mse": float(total[0] / total[1])}
 
     def describe(self, index: Tensor) -> str:
-        """Name the windows' tiles and days, those of the most extreme values first: not finite, or too large."""
+        """Return the tiles and days of the windows as text; those with values not finite or extreme come first."""
         batch = self.batch(index)
         sizes = torch.cat([batch.history, batch.target], dim=-1).abs().nan_to_num(torch.inf, posinf=torch.inf)
         index = index[sizes.flatten(1).amax(1).argsort(descending=True, stable=True).to(index.device)]

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a request to stop after the step at hand."""
+"""Treats Ctrl-C and SIGTERM as a request to stop after the current step."""
 
 import signal
 import threading
@@ -6,7 +6,7 @@ from types import FrameType, TracebackType
 
 
 class Interrupted(Exception):
-    """Training stopped on a signal after saving; `signal` is its number."""
+    """Training was stopped by a signal and saved; `signal` is its number."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -14,9 +14,9 @@ class Interrupted(Exception):
 
 
 class StopRequest:
-    """Within the `with` block the first signal only sets `signal`; after it, Ctrl-C interrupts at once.
+    """Inside the `with` block the first signal only sets `signal`; a later Ctrl-C interrupts at once.
 
-    Signals reach the main thread alone: in another one, such as a cluster's worker has, nothing is asked.
+    Only the main thread receives signals: in another thread, such as a worker of a cluster, this does nothing.
     """
 
     def __enter__(self) -> "StopRequest":
@@ -28,7 +28,7 @@ class StopRequest:
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.signal is None:
             self.signal = number
-        elif number == signal.SIGINT:  # schedulers repeat SIGTERM, which must not break off the saving
+        elif number == signal.SIGINT:  # schedulers repeat SIGTERM, which must not interrupt saving
             raise KeyboardInterrupt
 
     def __exit__(

@@ -1,4 +1,4 @@
-"""The verb `runs`: what there is and how far it is."""
+"""The command `runs`: lists runs and their progress."""
 
 import sys
 from pathlib import Path
@@ -23,7 +23,7 @@ def list_runs(folder: Path) -> None:
     rows = [
         {"run": str(run.folder.relative_to(folder))} | _row(run)
         for run in runs
-        if run.members == [run]  # of an ensemble, its members
+        if run.members == [run]  # an ensemble's members, not the ensemble
     ]
     if not rows:
         raise SSTCastError(f"{folder}: no runs; make one with sstcast train configs/demo.yaml")
@@ -38,7 +38,7 @@ def list_runs(folder: Path) -> None:
 def _row(run: Run) -> dict[str, str]:
     try:
         return describe(run)
-    except Exception as error:  # whatever it is, it must not hide the other runs
+    except Exception as error:  # no error in one run may hide the others
         print(printable(f"{run.folder}: {in_short(error)}"), file=sys.stderr)
         return {"model": "-", "state": "cannot be read", "best validation": "-", "time": "-"}
 
@@ -57,7 +57,7 @@ def describe(run: Run) -> dict[str, str]:
     if not run.history.exists():
         return row | {"best validation": "-", "time": "-"}
     history = read_history(run.history)
-    better = history[history["best"]]  # none where no validation score was finite
+    better = history[history["best"]]  # empty if no validation score was finite
     done = len(history)
     waited = done - 1 - (int(better["epoch"].iloc[-1]) if len(better) else -1)
     finished = done >= epochs or (patience is not None and waited >= patience)
@@ -72,13 +72,13 @@ def describe(run: Run) -> dict[str, str]:
 
 
 def read_history(file: Path) -> pd.DataFrame:
-    """Read a run's `history.csv`, a row an epoch; raise SSTCastError if it is damaged."""
-    with reading(file, f"run `sstcast train --resume {file.parent}`, which writes it anew"):
+    """Read a run's `history.csv`, one row per epoch; raise SSTCastError if it is damaged."""
+    with reading(file, f"run `sstcast train --resume {file.parent}`, which writes it again"):
         history = pd.read_csv(file)
         scores = [column for column in history if column.startswith("validation_")]
         numbers = history[["epoch", "train_loss", "learning_rate", "seconds", scores[0]]].astype(float)
         if not (len(history) and np.array_equal(numbers["epoch"], np.arange(len(history)))):
-            raise ValueError("its epochs do not follow one another")
+            raise ValueError("its epochs are not consecutive")
         if history["best"].dtype != bool or not np.isfinite(numbers[["epoch", "seconds"]]).all(axis=None):
-            raise ValueError("its columns hold other values than they should")
+            raise ValueError("its columns hold invalid values")
     return history

@@ -1,4 +1,4 @@
-"""Optimisers, and learning rates as functions of the step."""
+"""Optimisers, and the learning rate as a function of the step."""
 
 import math
 from collections.abc import Iterable
@@ -8,17 +8,17 @@ from torch import nn
 
 from sstcast.config import TrainingConfig
 
-RISE, START, END = 0.3, 1 / 25, 1 / 25e4  # one-cycle: share of steps that rise, first and last rate, as in torch
+RISE, START, END = 0.3, 1 / 25, 1 / 25e4  # one-cycle: share of rising steps, first and last rate, as in torch
 
 
 def build_optimizer(parameters: Iterable[nn.Parameter], options: TrainingConfig) -> torch.optim.Optimizer:
-    """Return Adam, whose weight decay is a part of the gradient, or AdamW, which decays the weights themselves."""
+    """Return Adam, whose weight decay is added to the gradient, or AdamW, which decays the weights directly."""
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[options.optimizer]
     return kind(parameters, lr=options.learning_rate, weight_decay=options.weight_decay, fused=True)
 
 
 def learning_rate(step: int, steps: int, options: TrainingConfig) -> float:
-    """Return the rate of step 0, 1, ..., `steps - 1`; it holds no state, so a run goes on where it stopped."""
+    """Return the rate at `step`, 0 to `steps - 1`; it has no state, so a resumed run uses the same rates."""
     if options.schedule == "one-cycle":
         top = RISE * steps - 1
         if step <= top:

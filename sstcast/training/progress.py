@@ -1,4 +1,4 @@
-"""The bar: epoch by epoch what was learnt, and how long it will still take; and TensorBoard, if installed."""
+"""The progress bar of a training, with a line per epoch and the time left; and TensorBoard, if installed."""
 
 from pathlib import Path
 from types import TracebackType
@@ -13,7 +13,7 @@ QUICK = 0.5  # seconds
 class Progress:
     """A progress bar over all steps of a training, if `shown`; use it as a context manager.
 
-    What is said of an epoch also goes to `board`, TensorBoard's writer.
+    The values of each epoch also go to `board`, TensorBoard's writer.
     """
 
     def __init__(self, steps: int, shown: bool = True, board: Any = None) -> None:
@@ -43,11 +43,11 @@ class Progress:
             self.board.close()
 
     def step(self, done: int, loss: float) -> None:
-        """Move to `done` steps; `loss` is the epoch's mean so far."""
+        """Show that `done` steps are done; `loss` is the epoch's mean so far."""
         self.bar.update(self.task, completed=done, loss=f"{loss:.4f}")
 
     def epoch(self, row: dict[str, Any]) -> None:
-        """Print a line for a finished epoch; where epochs are quick, only for one better than all before."""
+        """Print a line for a finished epoch; if epochs are short, only when the score is the best so far."""
         for key, value in row.items() if self.board is not None else ():
             self.board.add_scalar(key, value, row["epoch"])
         name, score = next((key, value) for key, value in row.items() if key.startswith("validation_"))
@@ -63,7 +63,7 @@ class Progress:
 
 
 def open_board(folder: Path, epoch: int) -> Any:
-    """Return TensorBoard's writer, cleared of what it had from `epoch` on; None if it is not installed."""
+    """Return TensorBoard's writer, with values from `epoch` on deleted; None if it is not installed."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:

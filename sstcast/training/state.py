@@ -1,4 +1,4 @@
-"""Where a training stands."""
+"""The progress of a training."""
 
 import csv
 import math
@@ -11,12 +11,12 @@ from sstcast.files import atomic
 
 @dataclass
 class State:
-    """Where training stands; everything in it is plain, so it goes into a checkpoint as it is."""
+    """The progress of a training; it holds only plain values, so that a checkpoint can store it unchanged."""
 
     epoch: int = 0
     step: int = 0  # steps done in this epoch
     loss: float = 0.0  # their summed loss
-    weight: float = 0.0  # and over how many elements
+    weight: float = 0.0  # number of elements in that sum
     skipped: int = 0
     seconds: float = 0.0
     best: float = math.inf  # score to be minimised
@@ -25,19 +25,19 @@ class State:
     history: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Raise TypeError if a checkpoint holds something else."""
+        """Raise TypeError if values, as read from a checkpoint, have wrong types."""
         counts, times = (
             (self.epoch, self.step, self.skipped, self.best_epoch),
             (self.loss, self.weight, self.seconds),
         )
         if not (all(type(n) is int for n in counts) and all(isinstance(n, (int, float)) for n in times)):
-            raise TypeError("where it stands is not told in numbers")
+            raise TypeError("its progress is not given in numbers")
         if not all(isinstance(row, dict) and row for row in self.history):
-            raise TypeError("its history is none")
+            raise TypeError("its history is not valid")
 
     @property
     def mean_loss(self) -> float:
-        """The loss an element of the steps done in this epoch."""
+        """The loss per element over the steps done in this epoch."""
         return self.loss / max(self.weight, 1.0)
 
     def close_epoch(self, learning_rate: float, scores: dict[str, float], better: bool) -> None:
@@ -48,7 +48,7 @@ class State:
         self.epoch, self.step, self.loss, self.weight = self.epoch + 1, 0, 0.0, 0.0
 
     def write_history(self, path: Path) -> None:
-        """Write one row an epoch, if one is finished."""
+        """Write one row per finished epoch, if there is any."""
         if not self.history:
             return
         with atomic(path) as temporary, temporary.open("w", newline="") as file:

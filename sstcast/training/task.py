@@ -1,4 +1,4 @@
-"""What a `Trainer` fits: forecasts of the sea, or any graph benchmark."""
+"""The interface of a task for `Trainer`: forecasts of SST, or a graph benchmark."""
 
 from typing import Any, Protocol
 
@@ -6,28 +6,28 @@ from torch import Tensor, nn
 
 
 class Task(Protocol):
-    """Batches, their loss, and the score that chooses the best weights."""
+    """Provides batches, their loss, and the score that selects the best weights."""
 
     lower_is_better: bool
 
     def order(self, seed: int, epoch: int) -> list[Tensor]:
-        """Return an epoch's steps, each the indices of its samples: a function of both numbers alone."""
+        """Return an epoch's steps, each as the indices of its samples; depends only on `seed` and `epoch`."""
 
     def batch(self, index: Tensor) -> Any:
-        """Return these samples on the device."""
+        """Return the samples with these indices, on the device."""
 
     def weight(self, batch: Any) -> Tensor | int:
-        """Return how many elements the batch's loss counts."""
+        """Return the number of elements in the batch's loss."""
 
     def loss(self, model: nn.Module, batch: Any) -> Tensor:
         """Return the loss summed, not averaged, over those elements.
 
-        The trainer divides by the weight of the whole step: however a step is cut into parts and dealt to
-        devices, each element counts once.
+        The trainer divides by the weight of the whole step, so that each element counts once, however a step is
+        split into parts and distributed over devices.
         """
 
     def validate(self, model: nn.Module) -> dict[str, float]:
-        """Return scores of `model`, which is in evaluation mode: the first one selects, `loss` between equals."""
+        """Return scores of `model` in evaluation mode: the first selects the best, `loss` breaks ties."""
 
     def describe(self, index: Tensor) -> str:
-        """Name these samples to a person who must find out what is wrong with them."""
+        """Return text that identifies these samples, for an error message."""

@@ -1,4 +1,4 @@
-"""The verb `train`: fit a forecaster to the windows of a prepared ocean."""
+"""The command `train`: trains a forecaster on the windows of a prepared ocean."""
 
 import sys
 from collections.abc import Mapping
@@ -28,29 +28,30 @@ from sstcast.validation import parse_seeds
 
 
 def train(config: RunConfig, windows: Mapping[str, Fitted]) -> tuple[Run, bool]:
-    """Fit `config.model` to `windows["train"]`, selecting by the error on `windows["validation"]`.
+    """Train `config.model` on `windows["train"]`; select the weights by the error on `windows["validation"]`.
 
-    A linear system is solved for: what it chooses, it chooses on validation, and is then fitted to both. What a
-    network stands on has seen the training windows only, so that validation can tell when to stop.
+    A linear system is solved directly: it chooses its options on the validation windows, and is then fitted to
+    both splits. A linear system inside a network is fitted to the training windows only, so that validation can
+    tell when to stop.
 
-    Returns the run and whether there was anything to do. A run that was interrupted goes on where it
-    stopped: on a CPU to the same weights, bit by bit, that an undisturbed run ends with. Where another process
-    trains it, this one waits, and takes over should that one die.
+    Returns the run and whether there was anything to do. An interrupted run resumes where it stopped; on a CPU it
+    ends with weights that are bit-identical to those of an uninterrupted run. If another process trains the run,
+    this one waits, and takes over if that one dies.
 
-    Raises SSTCastError if the run's folder holds another configuration, the device is not there or the loss is
-    not finite, and Interrupted after Ctrl-C or SIGTERM, when `checkpoints/` holds all that was learnt.
+    Raises SSTCastError if the run's folder holds another configuration, the device is not available or the loss is
+    not finite, and Interrupted after Ctrl-C or SIGTERM, once `checkpoints/` is up to date.
     """
     choose_device(config.training.device)  # before anything is written
     if config.model.name == COMBINATION:
         raise SSTCastError("model.name: a combination is not trained; make one with `sstcast combine`")
     if config.trained_on is not None:
-        raise SSTCastError("trained_on: says where a run on another ocean was trained; leave it out to train here")
+        raise SSTCastError("trained_on: only for runs scored on another ocean; leave it out to train")
     if Run(config.folder).members[0].folder != config.folder:
         raise SSTCastError(f"{config.folder}: is an ensemble; continue it with --resume {config.folder}")
     torch.manual_seed(config.training.seed)
     model = forecaster(config, windows["train"])
     run = Run.create(config, write=FIRST_PROCESS)
-    # The first process starts the others, which would not wait for it for ever: so the lock comes first.
+    # The first process starts the others, which would not wait for it forever, so take the lock before that.
     with alone(run.checkpoints) if FIRST_PROCESS else nullcontext():
         if FIRST_PROCESS and not any(run.checkpoints.glob("*.pt")) and Record.read(run.folder) is None:
             for number, data in enumerate(config.oceans, 1):
@@ -82,7 +83,7 @@ def train(config: RunConfig, windows: Mapping[str, Fitted]) -> tuple[Run, bool]:
 def check_data(run: Run) -> None:
     """Raise SSTCastError unless the prepared stores hold the data that a run was trained on.
 
-    A run of a version that kept no record of its data passes with a line on stderr.
+    A run made by a version without data records passes, with a line on stderr.
     """
     prepared = Prepared.of(run.config.data)
     now = prepared.record()
@@ -94,23 +95,27 @@ def check_data(run: Run) -> None:
 
 
 def plan(path: Path | None, resume: Path | None, seeds: str | None, overrides: list[str]) -> list[RunConfig]:
-    """Return the configurations to train: of the YAML at `path`, its ensemble with `seeds`, or a run to `resume`.
+    """Return the configurations to train: the YAML at `path`, its ensemble with `seeds`, or the run to `resume`.
 
-    Raises SSTCastError if the arguments do not fit each other, or a run of that name is something else.
+    Raises SSTCastError if the arguments contradict each other, or a run of that name has another configuration.
     """
     if (path is None) == (resume is None):
         raise SSTCastError("train: give either a YAML, for instance configs/demo.yaml, or --resume RUN")
     if resume is not None:
         run = Run(resume)
         if seeds is not None or not run.config_file.exists():
-            problem = "seeds are those it began with" if run.config_file.exists() else "not a run (no config.yaml)"
+            problem = (
+                "keeps the seeds it started with; leave out --seeds"
+                if run.config_file.exists()
+                else "not a run (no config.yaml); name a folder that `sstcast train` made"
+            )
             raise SSTCastError(f"--resume {resume}: {problem}")
         if run.trained != run:
             raise SSTCastError(f"--resume {resume}: nothing is trained there; resume {run.trained.folder}")
         for key in ("name", "runs"):
             if any(override.partition("=")[0] == key for override in overrides):
-                raise SSTCastError(f"--resume {resume}: goes on in that folder; leave out --set {key}=...")
-        # A folder that was moved or renamed, or is seen from elsewhere, is not where its config.yaml says.
+                raise SSTCastError(f"--resume {resume}: continues in that folder; leave out --set {key}=...")
+        # If a folder was moved or renamed, or the working folder differs, its config.yaml names another place.
         return [
             load_config(member.config_file, overrides).model_copy(
                 update={"name": member.folder.name, "runs": member.folder.parent}
@@ -125,9 +130,9 @@ def plan(path: Path | None, resume: Path | None, seeds: str | None, overrides: l
 
 
 def ensemble(config: RunConfig, seeds: list[int]) -> list[RunConfig]:
-    """Return the configurations of an ensemble's members, whose folders are made.
+    """Return the configurations of an ensemble's members, and make their folders.
 
-    Raises SSTCastError if a run of that name is something else.
+    Raises SSTCastError if a run of that name has another configuration or is a single run.
     """
     members = [
         config.model_copy(
@@ -142,13 +147,13 @@ def ensemble(config: RunConfig, seeds: list[int]) -> list[RunConfig]:
     run = Run.create(config)
     if run.best.exists():
         raise SSTCastError(f"{run.folder}: is a single run; choose another name with --set name=...")
-    for member in members:  # all of them now: --resume goes on with those that have a folder
+    for member in members:  # all of them now: --resume continues only members that have a folder
         Run.create(member)
     return members
 
 
 def training_windows(config: RunConfig) -> dict[str, Fitted]:
-    """Return the windows that a run learns from and is selected by, of all its oceans.
+    """Return the windows for training and validation, of all oceans of a run.
 
     Raises SSTCastError if `prepare` has not made them, a source has changed since, or tiles are of several shapes.
     """
@@ -172,7 +177,7 @@ def training_windows(config: RunConfig) -> dict[str, Fitted]:
 
 
 def forecaster(config: RunConfig, windows: Fitted) -> ForecastModel:
-    """Build the configured forecaster for tiles like those of `windows`."""
+    """Build the configured forecaster for tiles with the shape of those in `windows`."""
     return build_forecaster(
         config.model.name,
         history=windows.history,

@@ -1,4 +1,4 @@
-"""Verbs of the command line that fill a file of their own; `sstcast.cli` has the others."""
+"""Commands that have a separate file; the others are in `sstcast.cli`."""
 
 from typing import Annotated
 

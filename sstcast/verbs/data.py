@@ -1,4 +1,4 @@
-"""The verbs about data: get them, look at them, prepare them."""
+"""The commands for data: `fetch`, `status`, `init` and `prepare`."""
 
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -13,7 +13,7 @@ INCOMPLETE = 3
 
 
 def day_option(text: str) -> Any:
-    """Return an option that is a date."""
+    """Return a command-line option for a date."""
     return typer.Option(formats=["%Y-%m-%d"], help=text, metavar="YYYY-MM-DD")
 
 
@@ -23,11 +23,11 @@ def fetch(
     end: Annotated[datetime | None, day_option("Last day; by default yesterday, or the source's last.")] = None,
     region: Annotated[str | None, typer.Option(help="A name in regions.yaml, W,E,S,N or global.")] = None,
     out: Annotated[Path | None, typer.Option(help="The store to write; by default one in data/.")] = None,
-    keep_raw: Annotated[bool, typer.Option("--keep-raw", help="Keep the files as downloaded.")] = False,
-    concurrency: Annotated[int, typer.Option(help="Downloads at once.")] = 16,
-    seed: Annotated[int, typer.Option(help="Which ocean the simulator makes.")] = 0,
+    keep_raw: Annotated[bool, typer.Option("--keep-raw", help="Keep the downloaded files too.")] = False,
+    concurrency: Annotated[int, typer.Option(help="Number of parallel downloads.")] = 16,
+    seed: Annotated[int, typer.Option(help="Seed of the simulated ocean.")] = 0,
 ) -> None:
-    """Get the days that are missing; exit with 3 if some could not be had."""
+    """Download missing days; exit with code 3 if some could not be downloaded."""
     from sstcast.sources.fetch import fetch
     from sstcast.sources.request import FetchRequest
 
@@ -49,7 +49,7 @@ def fetch(
 def status(
     folder: Annotated[Path, typer.Argument(help="A store, or a folder that holds stores.")] = Path("data"),
 ) -> None:
-    """Say which days are on disk: source, years, gaps, preliminary days, size."""
+    """List the days on disk: source, years, gaps, preliminary days, size."""
     from sstcast.sources.status import status
 
     def complain(text: str) -> None:
@@ -62,12 +62,12 @@ def status(
 def init(
     source: Annotated[str, typer.Argument(help="A NetCDF file, a Zarr store, a folder of them, or sample.")],
     out: Annotated[Path | None, typer.Option(help="The YAML to write; by default named after the source.")] = None,
-    variable: Annotated[str | None, typer.Option(help="Which one, where that is not clear.")] = None,
+    variable: Annotated[str | None, typer.Option(help="Its name, if it is not found automatically.")] = None,
     units: Annotated[
-        str | None, typer.Option(help="Its units, where the file does not tell: K, degC, ...")
+        str | None, typer.Option(help="Its units, if the file does not state them: K, degC, ...")
     ] = None,
 ) -> None:
-    """Look into a source of temperatures and write a configuration that trains on it."""
+    """Examine a source of temperatures and write a configuration that trains on it."""
     from sstcast.ocean.starting import start
 
     print("\n".join(start(source, out, variable, units)))
@@ -80,7 +80,7 @@ def prepare(
         str | None, typer.Option(help="A dask cluster that sees the same files, for instance tcp://host:8786.")
     ] = None,
 ) -> None:
-    """Cut a region out of the temperatures: one cube in degC and its standardised anomalies."""
+    """Crop the temperatures to a region; write a cube in degC and its standardised anomalies."""
     from sstcast.config import load_config
     from sstcast.ocean.cluster import cluster
     from sstcast.ocean.prepare import prepare

@@ -1,4 +1,4 @@
-"""The verbs about graph data sets and the papers' experiments."""
+"""The commands for graph data sets and the papers' experiments: `datasets`, `benchmark` and `study`."""
 
 import signal
 import sys
@@ -28,10 +28,10 @@ def benchmark(
     seeds: Annotated[str, typer.Option(help="For instance 0..3, or 0.")] = "0",
     set_: Set = None,
     trust: Annotated[
-        bool, typer.Option("--trust", help="Open raw files that are pickles and not known; they may run any code.")
+        bool, typer.Option("--trust", help="Open unknown raw files that are pickles; they may run any code.")
     ] = False,
 ) -> None:
-    """Fit a model to a graph data set, and score it on its test split."""
+    """Train a model on a graph data set, and score it on the test split."""
     from sstcast.benchmarks.config import load_benchmark
     from sstcast.benchmarks.run import run_benchmark
     from sstcast.benchmarks.table import result_lines
@@ -42,7 +42,7 @@ def benchmark(
     try:
         results = run_benchmark(config, parse_seeds(seeds), trust)
     except Interrupted as stop:
-        print(f"{config.folder}: interrupted and saved; the same command continues", file=sys.stderr)
+        print(f"{config.folder}: interrupted and saved; re-run the command to resume", file=sys.stderr)
         raise typer.Exit(128 + stop.signal) from None
     print("\n".join(result_lines(config, results)))
 
@@ -54,10 +54,10 @@ def study(
     ],
     out: Annotated[Path, typer.Option(help="The folder of studies.", metavar="FOLDER")] = Path("runs/studies"),
 ) -> None:
-    """Repeat an experiment of the papers: a table and a figure."""
+    """Repeat an experiment from the papers: a table and a figure."""
     home = PACKAGE.parent
     if not (home / "studies/study.py").exists():
-        raise SSTCastError("study: the studies are in sstcast's source, not in the installed package; clone it")
+        raise SSTCastError("study: the studies are not in the installed package; clone sstcast's repository")
     sys.path.append(str(home))
     from studies import build_study
     from studies.study import run_study
@@ -66,7 +66,7 @@ def study(
     try:
         page, new = run_study(build_study(name), folder)
     except KeyboardInterrupt:
-        print(f"{folder}: interrupted; the same command continues", file=sys.stderr)
+        print(f"{folder}: interrupted; re-run the command to resume", file=sys.stderr)
         raise typer.Exit(128 + signal.SIGINT) from None
     print(page)
     print(f"{folder}: {'written' if new else 'nothing to do'}")

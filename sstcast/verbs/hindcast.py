@@ -1,4 +1,4 @@
-"""The verb `hindcast`."""
+"""The command `hindcast`."""
 
 import sys
 from pathlib import Path
@@ -11,9 +11,9 @@ from sstcast.verbs import Set
 
 def hindcast(
     configs: Annotated[list[Path], typer.Argument(help="YAMLs of the systems.", metavar="CONFIG...")],
-    years: Annotated[str, typer.Option(help="First and last year forecast, for instance 1997:2016.")],
-    fold: Annotated[int, typer.Option(min=1, help="Years that one training is tested on.")] = 4,
-    validation: Annotated[int, typer.Option(min=1, help="Years before them that select the weights.")] = 2,
+    years: Annotated[str, typer.Option(help="First and last year to forecast, for instance 1997:2016.")],
+    fold: Annotated[int, typer.Option(min=1, help="Test years per training.")] = 4,
+    validation: Annotated[int, typer.Option(min=1, help="Validation years before the test years.")] = 2,
     every: Annotated[int, typer.Option(min=1, max=366, help="Days from one initial date to the next.")] = 3,
     seeds: Annotated[str | None, typer.Option(help="Make each network an ensemble, for instance 0..2.")] = None,
     combine: Annotated[
@@ -22,12 +22,12 @@ def hindcast(
     average: Annotated[str | None, typer.Option(help="The same with equal weights.", metavar="NAME")] = None,
     out: Annotated[Path | None, typer.Option(help="Its folder; by default runs/hindcast-YEARS.")] = None,
     set_: Set = None,
-    jobs: Annotated[int, typer.Option(min=1, max=1000, help="Runs trained side by side.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, max=1000, help="Number of runs trained in parallel.")] = 1,
     scheduler: Annotated[
         str | None, typer.Option(help="A dask cluster that sees the same files, for instance tcp://host:8786.")
     ] = None,
 ) -> None:
-    """Train systems on earlier years only, forecast many years, and score them as one; go on if interrupted."""
+    """Train systems on earlier years only, forecast many years, score them together; resume if interrupted."""
     from sstcast.config import load_config
     from sstcast.hindcasts.folds import Protocol
     from sstcast.hindcasts.hindcast import hindcast
@@ -43,7 +43,7 @@ def hindcast(
     try:
         metrics, new = hindcast(plan, jobs, scheduler)
     except Interrupted as stop:
-        print(f"{folder.folder}: interrupted and saved; the same command continues", file=sys.stderr)
+        print(f"{folder.folder}: interrupted and saved; re-run the command to resume", file=sys.stderr)
         raise typer.Exit(128 + stop.signal) from None
     print_hindcast(metrics, folder.folder.name)
     print(f"{folder.metrics}: {'written' if new else 'nothing to do'}")

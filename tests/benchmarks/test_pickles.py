@@ -27,7 +27,7 @@ from sstcast.benchmarks.pickles import load_mat, load_npy, load_npz, load_pickle
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.errors import SSTCastError
 
-REFUSED = "a pickle, which may run any code, and none that is known"
+REFUSED = "a pickle, which may run any code, and not a known one"
 
 
 class Calls:
@@ -192,7 +192,7 @@ def test_one_s_own_objects_are_refused(tmp_path: Path, capsys: pytest.CaptureFix
 def test_a_matlab_file_is_read_only_if_trusted(tmp_path: Path) -> None:
     """SciPy 1.17 crashes on some that are damaged."""
     savemat(tmp_path / "a.mat", {"x": np.arange(3)})
-    with pytest.raises(SSTCastError, match=r"a\.mat: a MATLAB file, .* none that is known \(SHA-256 "):
+    with pytest.raises(SSTCastError, match=r"a\.mat: a MATLAB file, .* not a known one \(SHA-256 "):
         load_mat(tmp_path / "a.mat")
     assert load_mat(tmp_path / "a.mat", trust=True)["x"].tolist() == [[0, 1, 2]]
 

@@ -82,7 +82,7 @@ def test_a_linear_run_forecasts_like_its_model(config: RunConfig, name: str) -> 
 
 
 def test_only_known_bases(config: RunConfig) -> None:
-    with pytest.raises(Exception, match=r"model\.base: 'liner' is none of .*did you mean 'linear'"):
+    with pytest.raises(Exception, match=r"model\.base: 'liner' is not one of .*did you mean 'linear'"):
         build_forecaster("mpnn", history=10, horizon=8, shape=(4, 4), base="liner")
 
 

@@ -123,5 +123,5 @@ def test_size_of_the_paper() -> None:
 def test_what_does_not_fit() -> None:
     with pytest.raises(SSTCastError, match="filter_days: 6 days do not fit into a history of 5"):
         TFNet(5, HORIZON, ROWS, COLS)
-    with pytest.raises(SSTCastError, match="tiles of 5 x 6 nodes and got 12"):
+    with pytest.raises(SSTCastError, match="tiles of 5 x 6 nodes, not 12"):
         make()(torch.randn(1, 12, HISTORY), GridGraph(3, 4))

@@ -241,7 +241,7 @@ def test_every_projection_shows_every_region(region, name):
 
 @pytest.mark.parametrize("name", sorted(FEW))
 def test_a_projection_that_shows_nothing_of_the_region_says_so(name):
-    with pytest.raises(SSTCastError, match=f"--projection {name}: shows nothing of this region"):
+    with pytest.raises(SSTCastError, match=f"--projection {name}: does not show this region"):
         draw_weeks(field("pacific", "week", [1]), title="", label="", kind="error", projection=name)
 
 

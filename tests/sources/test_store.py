@@ -63,14 +63,14 @@ def test_other_cells_and_other_stores_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SSTCastError, match="holds region 180,182,-1,1, not 180,182,-1,2"):
         RawStore(tmp_path / "a.zarr", Box.parse("180,182,-1,2"))
     (tmp_path / "b.zarr").mkdir()
-    with pytest.raises(SSTCastError, match="not a store of fetched days"):
+    with pytest.raises(SSTCastError, match="not a store made by fetch"):
         RawStore(tmp_path / "b.zarr", GRID)
 
 
 def test_simulated_days_do_not_mix_with_observed_ones(tmp_path: Path) -> None:
     put(tmp_path / "a.zarr", DAYS[:3], origin="simulator", notice="SIMULATED")
     assert xr.open_zarr(tmp_path / "a.zarr").attrs["title"] == "SIMULATED"
-    with pytest.raises(SSTCastError, match="holds SIMULATED, the source gives observations"):
+    with pytest.raises(SSTCastError, match="holds SIMULATED, but the source gives observations"):
         put(tmp_path / "a.zarr", DAYS[3:])
     assert_holds(tmp_path / "a.zarr", DAYS[:3])
 

@@ -81,7 +81,7 @@ def test_a_loss_that_is_not_finite(run_yaml: Path) -> None:
     assert all(torch.isfinite(value).all() for value in kept[1]["model"].values())
 
     lines = ["training.skip_nonfinite=50", "training.checkpoint_steps=100"]
-    assert "let it pass with --set training.skip_nonfinite=N" in message
+    assert "skip it with --set training.skip_nonfinite=N" in message
     run, new = train(plan(None, config.folder, None, lines)[0], windows)
     assert new
     state = newest_checkpoint(run.checkpoints)[1]["state"]

@@ -1,5 +1,5 @@
-"""Readers of raw files, one module a format: `read(folder, dataset) -> Loaded`.
+"""Readers of raw files, one module per format: `read(folder, dataset) -> Loaded`.
 
-A reader takes the folder that holds the files its declaration names, which are all there, and the declaration.
-Where there is no official split, the list of splits is empty.
+A reader gets a folder, which holds all files that the declaration names, and the declaration. If there is no
+official split, the list of splits is empty.
 """

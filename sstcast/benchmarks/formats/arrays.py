@@ -1,4 +1,4 @@
-"""What readers share: edges both ways, splits as masks or lists, numbers in text files."""
+"""Functions that readers share: edges in both directions, splits as masks or lists, numbers in text files."""
 
 import gzip
 from collections.abc import Iterable, Sequence
@@ -15,12 +15,12 @@ from sstcast.benchmarks.packed import Split
 from sstcast.benchmarks.pickles import REMEDY, UNPACKED
 from sstcast.errors import SSTCastError, reading
 
-LARGEST = 2**53  # whole number that a float holds
+LARGEST = 2**53  # the largest whole number that a float represents exactly
 SINGLE = float(np.finfo(np.float32).max)
 
 
 def undirected(index: NDArray[Any], nodes: int) -> Tensor:
-    """Return edges `[2, e]` both ways, each once, without loops; ends outside of 0..nodes - 1 stay as they are."""
+    """Return edges `[2, e]` in both directions, each once, without loops; keep ends outside 0..nodes - 1."""
     source, target = index.astype(np.int64)
     low = min(int(index.min()), 0) if index.size else 0
     span = max(int(index.max()) + 1 if index.size else 0, nodes) - low
@@ -30,10 +30,10 @@ def undirected(index: NDArray[Any], nodes: int) -> Tensor:
 
 
 def splits_of(parts: Iterable[NDArray[Any]], nodes: int) -> list[Split]:
-    """Return the splits that masks for training, validation and test (`[splits, nodes]`, `[nodes, splits]` or
-    `[nodes]`), or lists of nodes, describe.
+    """Return the splits given by masks or lists of nodes for training, validation and testing.
 
-    Raises ValueError if a mask is not of `nodes` nodes.
+    Masks are `[splits, nodes]`, `[nodes, splits]` or `[nodes]`. Raises ValueError if a mask does not have `nodes`
+    nodes.
     """
     many = [a.T if a.ndim > 1 and len(a) == nodes else np.atleast_2d(a) for a in parts]
     return [
@@ -42,7 +42,7 @@ def splits_of(parts: Iterable[NDArray[Any]], nodes: int) -> list[Split]:
 
 
 def _rows(part: NDArray[Any], nodes: int) -> NDArray[np.int64]:
-    # More than two numbers that are all 0 or 1 are no list of different nodes, but a mask.
+    # More than two numbers that are all 0 or 1 cannot be a list of different nodes, so they are a mask.
     if part.dtype != bool and (len(part) < 3 or not np.isin(part, (0, 1)).all()):
         return whole(part).astype(np.int64)
     if len(part) != nodes:
@@ -58,7 +58,7 @@ def whole(numbers: NDArray[Any]) -> NDArray[Any]:
 
 
 def ranges(sizes: Sequence[int]) -> Split:
-    """Return the split of graphs that come one part after the other."""
+    """Return the split of graphs stored as one part after the other."""
     train, validation, test = torch.arange(sum(sizes)).split(list(sizes))
     return Split(train, validation, test)
 
@@ -73,10 +73,10 @@ def _check_size(path: Path) -> None:
 
 
 def read_numbers(path: Path, columns: int | None = None) -> NDArray[Any]:
-    """Read a text file of comma-separated numbers, `[rows, columns]`, packed or not.
+    """Read a text file of comma-separated numbers, `[rows, columns]`, compressed or not.
 
-    Raises SSTCastError, naming file and line, if it is empty or unpacks to too much, or a line is
-    not `columns` whole numbers. Without `columns` numbers must be finite, and what is missing is NaN.
+    Raises SSTCastError, naming file and line, if it is empty or unpacks to too much, or a line does not hold
+    `columns` whole numbers. Without `columns`, numbers must be finite, and missing ones are NaN.
     """
     with reading(path, REMEDY):
         if path.suffix == ".gz":
@@ -86,12 +86,12 @@ def read_numbers(path: Path, columns: int | None = None) -> NDArray[Any]:
             table = pd.read_csv(path, skip_blank_lines=columns is None, **options)
         except pd.errors.EmptyDataError as error:
             raise SSTCastError(f"{path}: empty; {REMEDY}") from error
-    if columns:  # blank lines count, but for those at the end
+    if columns:  # blank lines count, except at the end
         table = table[: int(np.flatnonzero(table.notna().any(axis=1)).max(initial=-1)) + 1]
         if not len(table):
             raise SSTCastError(f"{path}: empty; {REMEDY}")
     numbers = table.apply(pd.to_numeric, errors="coerce")
-    missing = numbers.isna() if columns else numbers.isna() & table.notna()  # without: a label may be unknown
+    missing = numbers.isna() if columns else numbers.isna() & table.notna()  # a label may be unknown
     missing |= numbers.mod(1).ne(0) | numbers.abs().gt(LARGEST) if columns else numbers.abs().gt(SINGLE)
     if missing.any(axis=None):
         line = int(np.flatnonzero(missing.any(axis=1))[0])

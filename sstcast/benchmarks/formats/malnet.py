@@ -13,7 +13,7 @@ from sstcast.errors import SSTCastError, reading
 
 
 def read(folder: Path, dataset: Dataset) -> Loaded:
-    """Read the graphs in the order of the three lists; calls keep their direction."""
+    """Read the graphs in the order of the three lists; edges keep the direction of calls."""
     names = []
     for file in dataset.files:
         with reading(folder / file, REMEDY):

@@ -1,8 +1,8 @@
-"""A graph in one `.npz` file: edges, features, labels, and perhaps masks.
+"""A graph in one `.npz` file: edges, features, labels, and optionally masks.
 
-`options` names the arrays: `edges`, `features`, `labels`, and where there are such `train`, `validation`,
-`test`. With `sparse`, edges and features are the parts of CSR matrices, as in Shchur et al. 2018
-(arXiv:1811.05868), and features count only whether a word is there.
+`options` names the arrays: `edges`, `features`, `labels`, and, if present, `train`, `validation` and `test`. With
+`sparse`, edges and features are the parts of CSR matrices, as in Shchur et al. 2018 (arXiv:1811.05868), and
+features only say whether a word is present.
 """
 
 import math
@@ -19,11 +19,11 @@ from sstcast.benchmarks.packed import Loaded, pack
 from sstcast.benchmarks.pickles import load_npz
 from sstcast.errors import SSTCastError
 
-DENSE = 2**32  # numbers that a sparse matrix may stand for
+DENSE = 2**32  # largest number of entries of a sparse matrix when made dense
 
 
 def read(folder: Path, dataset: Dataset) -> Loaded:
-    """Read the graph; its splits are in it, or in a second file that the declaration names."""
+    """Read the graph; its splits are in the same file, or in a second file that the declaration names."""
     files = [folder / name for name in dataset.names]
     arrays, names = load_npz(files[0], dataset.trust), dataset.options
     labels = _array(arrays, names["labels"], files[0])
@@ -31,7 +31,7 @@ def read(folder: Path, dataset: Dataset) -> Loaded:
     if sparse:
         features = (_csr(arrays, "attr", files[0]).toarray() > 0).astype(np.float32)
     else:
-        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is named by the checks
+        with np.errstate(over="ignore"):  # too large numbers become infinite, and the checks report them
             features = _array(arrays, names["features"], files[0]).astype(np.float32)
     if not len(labels) or len(features) != len(labels):
         raise SSTCastError(

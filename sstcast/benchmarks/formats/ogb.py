@@ -1,8 +1,7 @@
-"""The Open Graph Benchmark's CSV files (Hu et al. 2020, arXiv:2005.00687), for graphs and for the nodes of one
-graph.
+"""CSV files of the Open Graph Benchmark (Hu et al. 2020, arXiv:2005.00687), for graphs and for nodes of one graph.
 
-`options`: `inverse` adds each edge's inverse right after it; `syntax` is for ogbg-code2, whose syntax trees get
-the edges between successive tokens that its authors' baselines use, and whose labels are words.
+`options`: `inverse` adds the inverse of each edge directly after it; `syntax` is for ogbg-code2, whose syntax
+trees get edges between successive tokens, as in its authors' baselines, and whose labels are words.
 """
 
 from collections import Counter
@@ -67,10 +66,10 @@ def _labels(folder: Path, dataset: Dataset, split: Split) -> torch.Tensor:
 
 
 def number_words(lines: list[list[str]], training: list[list[str]]) -> torch.Tensor:
-    """Number the words `[lines, longest]`, -1 after the end: the `WORDS` most frequent ones in training come
-    first.
+    """Number the words, `[lines, longest]`, -1 after the end; the `WORDS` most frequent in training come first.
 
-    Words that are to be understood as unknown have numbers from `WORDS` on, so that a reference keeps them apart.
+    Words that count as unknown get numbers from `WORDS` on, so that different unknown words stay different in the
+    reference.
     """
     frequent = [word for word, _ in Counter(w for line in training for w in line).most_common(WORDS)]
     number = {word: i for i, word in enumerate(frequent)}

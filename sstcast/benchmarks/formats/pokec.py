@@ -12,7 +12,7 @@ from sstcast.benchmarks.pickles import load_mat, load_npy
 
 
 def read(folder: Path, dataset: Dataset) -> Loaded:
-    """Read the friendships, both ways; people of unknown gender (-1) are in no split."""
+    """Read the friendships in both directions; people of unknown gender (-1) are in no split."""
     raw = load_mat(folder / dataset.names[0], dataset.trust)
     labels = raw["label"].ravel().astype(np.int64)
     index = undirected(raw["edge_index"], len(labels))

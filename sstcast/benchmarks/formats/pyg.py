@@ -1,4 +1,4 @@
-"""What PyTorch Geometric wrote: a list of `Data` from `torch.save`, or a processed `InMemoryDataset`."""
+"""Files of PyTorch Geometric: a list of `Data` written by `torch.save`, or a processed `InMemoryDataset`."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ MASKS = ("train_mask", "val_mask", "test_mask")
 
 
 def read(folder: Path, dataset: Dataset) -> Loaded:
-    """Read the graphs; a single one may have the masks `train_mask`, `val_mask` and `test_mask`."""
+    """Read the graphs; a single graph may have the masks `train_mask`, `val_mask` and `test_mask`."""
     path = folder / dataset.names[0]
     data = _separate(load_torch(path, dataset.trust), path)
     level = "node" if dataset.task.startswith("node") else "graph"

@@ -1,8 +1,8 @@
 """Molecules as SMILES in a CSV file, with the features of the Open Graph Benchmark (`ogb.utils.smiles2graph`).
 
-`options`: `smiles` and `targets` name columns; a single target may hold a list, `[0, 1, 0]`, and one without a
-value is not known. `id` names a column that must not repeat itself, `split` one of train, validation and test. A
-second file is the official split: a dictionary of rows.
+`options`: `smiles` and `targets` name columns; a single target may hold a list, `[0, 1, 0]`, and an empty target
+is unknown. `id` names a column of unique values, `split` a column of train, validation and test. A second file is
+the official split: a dictionary of rows.
 """
 
 import json
@@ -25,11 +25,11 @@ from sstcast.benchmarks.pickles import load_pickle, load_torch
 from sstcast.errors import SSTCastError, reading, shorten
 
 HEADER = 2  # the first molecule's line in the file
-HELD_OUT = 150_000  # of PCQM4Mv2's training molecules, for validation: the labels of its test are secret
+HELD_OUT = 150_000  # training molecules of PCQM4Mv2 used for validation, as its test labels are secret
 
 
 def read(folder: Path, dataset: Dataset) -> Loaded:
-    """Read the molecules; those that cannot be parsed are left out and named."""
+    """Read the molecules; leave out and report those that cannot be parsed."""
     path = folder / dataset.names[0]
     table = read_table(path, dataset)
     labels = _labels(table, path, dataset)
@@ -47,13 +47,13 @@ def read(folder: Path, dataset: Dataset) -> Loaded:
 
 
 def read_table(path: Path, dataset: Dataset) -> pd.DataFrame:
-    """Read the CSV, its index the lines of the file.
+    """Read the CSV; the index holds line numbers in the file.
 
     Raises SSTCastError if it is empty, lacks a column or repeats an id.
     """
     options = dataset.options
     with reading(path, "save it as comma-separated text"), warnings.catch_warnings():
-        warnings.simplefilter("error", pd.errors.ParserWarning)  # of lines longer than the first
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # about lines longer than the first
         try:
             table = pd.read_csv(path, index_col=False, skip_blank_lines=False)
         except pd.errors.EmptyDataError as error:
@@ -77,9 +77,9 @@ def read_table(path: Path, dataset: Dataset) -> pd.DataFrame:
 
 
 def featurise(smiles: "pd.Series[str]") -> tuple[list[dict[str, Any] | None], list[str]]:
-    """Return a graph for each molecule, None for what cannot be parsed, and a line on each of these.
+    """Return a graph for each molecule, None if it cannot be parsed, and a line of text for each of those.
 
-    The index of `smiles` are the lines of the file.
+    The index of `smiles` holds line numbers in the file.
     """
     from rich.progress import track
 
@@ -93,7 +93,7 @@ def featurise(smiles: "pd.Series[str]") -> tuple[list[dict[str, Any] | None], li
             raw = smiles2graph(text)
             if not raw["num_nodes"]:
                 raise ValueError("no atoms")
-        except (AttributeError, TypeError, ValueError):  # what comes of rdkit's None
+        except (AttributeError, TypeError, ValueError):  # raised where rdkit returns None
             graphs.append(None)
             skipped.append(f"line {line}: {text!r} cannot be parsed")
             continue
@@ -103,7 +103,7 @@ def featurise(smiles: "pd.Series[str]") -> tuple[list[dict[str, Any] | None], li
 
 
 def _featuriser() -> Callable[[str], dict[str, Any]]:
-    """Return ogb's, without rdkit's log of what it cannot parse."""
+    """Return ogb's function, without rdkit's log about molecules that it cannot parse."""
     kept = sys.modules.get("outdated")
     sys.modules["outdated"] = None  # type: ignore[assignment]  # or ogb asks PyPI for a newer version of itself
     try:

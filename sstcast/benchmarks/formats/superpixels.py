@@ -14,7 +14,7 @@ from sstcast.benchmarks.formats.arrays import ranges
 from sstcast.benchmarks.packed import Loaded, pack
 from sstcast.benchmarks.pickles import load_pickle, load_torch
 
-# COCO numbers its 80 kinds of things 1..90; these numbers are not used.
+# COCO numbers its 80 object classes 1..90; these numbers are not used.
 UNUSED = torch.tensor([12, 26, 29, 30, 45, 66, 68, 69, 71, 83])
 
 

@@ -1,7 +1,7 @@
 """Folders in the form of TUDataset (Morris et al. 2020, arXiv:2007.08663): `NAME_A.txt` and its companions.
 
-Labels of nodes and edges become indicator columns, attributes are standardised and come before them. Classes are
-numbered in ascending order; -1 beside 1 is a class as any other.
+Labels of nodes and edges become indicator columns; attributes are standardised and come first. Classes are
+numbered in ascending order; -1 together with 1 is an ordinary class.
 """
 
 from pathlib import Path
@@ -28,7 +28,7 @@ def read(folder: Path, dataset: Dataset) -> Loaded:
     nodes = np.bincount(owner, minlength=len(targets))
     graph_of = owner[ends[:, 0]]
     _, kept = np.unique(ends[:, 0] * len(owner) + ends[:, 1], return_index=True)
-    kept = np.sort(kept[ends[kept, 0] != ends[kept, 1]])  # neither loops nor repetitions
+    kept = np.sort(kept[ends[kept, 0] != ends[kept, 1]])  # no loops and no duplicates
     kept = kept[np.argsort(graph_of[kept], kind="stable")]
     index = (ends[kept] - (nodes.cumsum() - nodes)[graph_of[kept], None]).T
     edge_attr = _features(folder, f"{prefix}_edge", len(ends))
@@ -53,7 +53,7 @@ def _targets(folder: Path, prefix: str, dataset: Dataset) -> NDArray[Any]:
         return read_numbers(path).astype(np.float32)
     labels = read_numbers(path, 1)[:, 0]
     known, numbered = np.unique(labels, return_inverse=True)
-    # Two classes are often called -1 and 1; any other number below 0 is no class.
+    # Two classes are often called -1 and 1; any other negative number is not a class.
     if known[0] < 0 and known.tolist() != [-1, 1]:
         line = int(np.flatnonzero(labels < 0)[0])
         remedy = "classes are whole numbers from 0 on, or -1 and 1"

@@ -13,7 +13,7 @@ from sstcast.errors import reading
 
 
 def read(folder: Path, dataset: Dataset) -> Loaded:
-    """Read the graph, its links both ways."""
+    """Read the graph, with links in both directions."""
     with reading(folder / dataset.names[0], REMEDY):
         raw = json.loads((folder / dataset.names[0]).read_text())
     pairs = [(i, j) for i, neighbours in enumerate(raw["links"]) for j in neighbours]
