@@ -157,8 +157,8 @@ def hindcast(
         validation: number of validation years before the test years, used to select the weights.
         every: days from one initial date to the next.
         seeds: seeds of the ensemble to train for each network; if empty, each network is a single run.
-        combine: if given, the systems' combination is scored too, under this name; weights are fitted fold by fold.
-        average: the same with equal weights.
+        combine: name of a combination of the systems, scored too; its weights are fitted fold by fold.
+        average: name of a combination with equal weights.
         out: the hindcast's folder, `runs/hindcast-YEARS` by default.
         jobs: number of runs to train in parallel.
 
