@@ -45,7 +45,7 @@ def test_a_damaged_cache_is_made_anew(damage: str, tmp_path: Path, capsys: pytes
     capsys.readouterr()
     again = load(dataset, tmp_path, tmp_path / "cache")
     err = capsys.readouterr().err
-    assert err == f"{path}: damaged; it is made anew\n"
+    assert err == f"{path}: damaged; making it again\n"
     assert again.digest == whole.digest
     for name, tensor in whole.graphs.tensors().items():
         assert torch.equal(again.graphs.tensors()[name], tensor)
@@ -75,4 +75,4 @@ def test_damaged_positions_are_computed_anew(
         (other,) = set(tmp_path.glob("*.pt")) - {path}
         path.write_bytes(other.read_bytes())
     assert torch.equal(with_positions(ring(5), "mine", 0, 4, tmp_path).walk, walk)
-    assert capsys.readouterr().err == f"{path}: damaged; it is made anew\n"
+    assert capsys.readouterr().err == f"{path}: damaged; making it again\n"

@@ -140,7 +140,7 @@ def test_what_is_written_says_what_was_trained_where(
         SSTCastError, match=rf"--resume {there.folder}: nothing is trained there; resume {run.folder}"
     ):
         plan(None, there.folder, None, [])
-    with pytest.raises(SSTCastError, match="trained_on: says where"):
+    with pytest.raises(SSTCastError, match="trained_on: only for runs scored on another ocean"):
         train(load_config(there.config_file), {})
 
 

@@ -74,7 +74,7 @@ def test_training_is_plain_adam_on_the_mean_over_elements(run_yaml: Path) -> Non
 
 
 def test_two_processes_train_like_one(run_yaml: Path) -> None:
-    options = ["--set", "training.epochs=2", "--set", "training.accumulate=2"]
+    options = ["--set", "training.windows_per_epoch=60", "--set", "training.accumulate=2"]
     command = [sys.executable, "-m", "sstcast.cli", "train", str(run_yaml), *options]
     two = ["--devices", "2", "--strategy", "ddp", "--set", "name=two"]
     setup(run_yaml)
