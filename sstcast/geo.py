@@ -1,4 +1,4 @@
-"""Boxes on the globe: their edges and cells, longitudes in any convention, tiles, areas, names of regions."""
+"""Boxes on the globe: their edges and cells, longitudes in any convention, tiles, areas."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,33 +29,6 @@ class Box:
     north: float
 
     @classmethod
-    def parse(cls, region: str) -> "Box":
-        """Read `global`, a name in `configs/regions.yaml` or `W,E,S,N` in degrees.
-
-        Raises SSTCastError if `region` is none of these, or contains no 0.25 degree cell.
-        """
-        from sstcast.region import Region, load_region
-        from sstcast.validation import validate
-
-        if region == "global":
-            return cls(0, 360, -90, 90)
-        if "," not in region:
-            box = load_region(region).bounds
-        else:
-            try:
-                edges = [float(edge) for edge in region.split(",")]
-                if len(edges) != 4 or not all(abs(edge) <= 360 for edge in edges):  # also refuses nan
-                    raise ValueError
-            except ValueError:
-                raise SSTCastError(
-                    f"--region {region}: write W,E,S,N in degrees, for instance 180,270,-15,15"
-                ) from None
-            box = validate(Region, {"lon": edges[:2], "lat": edges[2:]}, f"--region {region}").bounds
-        if 0 in box.shape:
-            raise SSTCastError(f"--region {region}: contains no 0.25 degree cell; make it larger")
-        return box
-
-    @classmethod
     def of(cls, field: Any) -> "Box":
         """Return the box of the outer cell edges of `field(..., lat, lon)`, or of a mapping with these two axes.
 
@@ -64,7 +37,7 @@ class Box:
         return cls(*span(np.asarray(field["lon"])), *span(np.asarray(field["lat"])))
 
     def __str__(self) -> str:
-        """Return the box in the form that `parse` reads."""
+        """Return the box in the form that `region.parse_box` reads."""
         return ",".join(f"{edge:g}" for edge in (self.west, self.east, self.south, self.north))
 
     @property

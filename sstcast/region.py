@@ -61,3 +61,27 @@ def load_region(name: str) -> Region:
     if name not in regions:
         raise SSTCastError(f"data.region: no region {name!r}{suggest(name, regions)}; known: {', '.join(regions)}")
     return validate(Region, regions[name], f"{path.name}: {name}")
+
+
+def parse_box(region: str) -> Box:
+    """Read `global`, a name in `configs/regions.yaml` or `W,E,S,N` in degrees.
+
+    Raises SSTCastError if `region` is none of these, or contains no 0.25 degree cell.
+    """
+    if region == "global":
+        return Box(0, 360, -90, 90)
+    if "," not in region:
+        box = load_region(region).bounds
+    else:
+        try:
+            edges = [float(edge) for edge in region.split(",")]
+            if len(edges) != 4 or not all(abs(edge) <= 360 for edge in edges):  # also refuses nan
+                raise ValueError
+        except ValueError:
+            raise SSTCastError(
+                f"--region {region}: write W,E,S,N in degrees, for instance 180,270,-15,15"
+            ) from None
+        box = validate(Region, {"lon": edges[:2], "lat": edges[2:]}, f"--region {region}").bounds
+    if 0 in box.shape:
+        raise SSTCastError(f"--region {region}: contains no 0.25 degree cell; make it larger")
+    return box

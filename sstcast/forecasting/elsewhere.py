@@ -7,7 +7,6 @@ from sstcast.config import DataConfig, RunConfig, Splits
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic
 from sstcast.forecasting.predictor import region_name
-from sstcast.geo import Box
 from sstcast.models import home
 from sstcast.models.base import Home
 from sstcast.ocean.identity import Record
@@ -15,7 +14,7 @@ from sstcast.ocean.prepare import check_splits, prepare
 from sstcast.ocean.prepared import Prepared, source_name
 from sstcast.ocean.reading import open_region, source_path
 from sstcast.plain_yaml import save_config
-from sstcast.region import Region
+from sstcast.region import Region, parse_box
 from sstcast.runs import ELSEWHERE, Run, provenance, write_json
 from sstcast.validation import validate
 
@@ -34,7 +33,7 @@ def elsewhere(run: Run, region: str | None = None, source: str | None = None) ->
     data = run.config.data
     place: Region | str = data.region if region is None else region
     if region is not None and "," in region:
-        box = Box.parse(region)
+        box = parse_box(region)
         edges = {"lon": (box.west, box.east), "lat": (box.south, box.north)}
         place = data.box.model_copy(update=edges | {"skip": (), "land_tiles": "keep"})
     other = data.model_copy(update={"region": place})

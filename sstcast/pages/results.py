@@ -9,7 +9,7 @@ import xarray as xr
 from sstcast import __version__
 from sstcast.errors import SSTCastError, reading
 from sstcast.forecasting.baselines import STRONGEST
-from sstcast.geo import Box
+from sstcast.region import parse_box
 from sstcast.runs import Run
 from sstcast.scores.evaluate import LAYOUT, evaluate, open_forecasts, open_scores
 from sstcast.scores.metrics import skill
@@ -99,7 +99,7 @@ def crop(fields: xr.Dataset, region: str | None) -> xr.Dataset:
     """
     if region is None:
         return fields
-    box = Box.parse(region)
+    box = parse_box(region)
     inside = box.contains(fields["lat"], fields["lon"])
     rows, columns = inside.any("lon"), inside.any("lat")
     if min(int(rows.sum()), int(columns.sum())) < 2:

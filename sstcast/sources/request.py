@@ -9,6 +9,7 @@ from sstcast.errors import SSTCastError
 from sstcast.geo import Box
 from sstcast.ocean.days import FIRST_DAY, day_ranges
 from sstcast.ocean.raw import CALENDAR
+from sstcast.region import parse_box
 from sstcast.sources import find_source
 from sstcast.sources.download import Patience
 
@@ -63,9 +64,9 @@ class FetchRequest:
     def box(self) -> Box:
         """The requested box."""
         if self.region is not None:
-            return Box.parse(self.region)
+            return parse_box(self.region)
         source = find_source(self.source)
-        return source.box or Box.parse(source.region)
+        return source.box or parse_box(source.region)
 
     @property
     def path(self) -> Path:

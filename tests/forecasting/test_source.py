@@ -18,9 +18,9 @@ from sstcast.config import DataConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.source import last_days
-from sstcast.geo import Box
 from sstcast.ocean.days import Day
 from sstcast.ocean.prepare import prepare
+from sstcast.region import parse_box
 from sstcast.sources.daily import Aws, Ncei
 from sstcast.sources.simulator import Simulator
 from sstcast.sources.status import status
@@ -39,7 +39,7 @@ def quiet(line: str) -> None:
 
 def put(path: Path, first: dt.date, preliminary: int = 2, origin: str = "aws", notice: str = "") -> Path:
     """Put the days from `first` to LAST into a store; the last ones are preliminary."""
-    box = Box.parse(REGION)
+    box = parse_box(REGION)
     store = RawStore(path, box)
     days = [first + n * DAY for n in range((LAST - first).days + 1)]
     fields = np.round(SIMULATOR.field(days, box.lat, box.lon) * 100).astype(np.int16)

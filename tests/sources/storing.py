@@ -7,12 +7,12 @@ import numpy as np
 import xarray as xr
 from oisst_server import REGION, calendar, hundredths
 
-from sstcast.geo import Box
 from sstcast.ocean.days import Day
 from sstcast.ocean.raw import open_days
+from sstcast.region import parse_box
 from sstcast.sources.store import RawStore
 
-GRID = Box.parse(REGION)
+GRID = parse_box(REGION)
 DAYS = calendar("1981-10-25", 20)  # across the edge of the second and third block
 
 

@@ -12,6 +12,7 @@ import xarray as xr
 
 from sstcast.geo import Box
 from sstcast.ocean.days import pack
+from sstcast.region import parse_box
 from sstcast.sources import granule
 from sstcast.sources.granule import BadFile
 
@@ -57,7 +58,7 @@ PACKED = {"dtype": "int16", "scale_factor": 0.01, "_FillValue": -999}
     ],
 )
 def test_every_time_stamp_is_normalised_to_its_date(units: str, values: list[float]) -> None:
-    sst, grid = globe(), Box.parse("10,20,-2,2")
+    sst, grid = globe(), parse_box("10,20,-2,2")
     found = read_granule(to_bytes(sst, units, values, **PACKED), DAYS[1:], grid)
     assert list(found.fields) == DAYS[1:]
     assert found.span == "2020-02-28 to 2020-03-02"
@@ -77,7 +78,7 @@ def test_every_time_stamp_is_normalised_to_its_date(units: str, values: list[flo
 @pytest.mark.parametrize("region", ["10,40,-2,2", "-5,5,-1,1", "170,190,-1,2", "0,360,-1,1"])
 @pytest.mark.parametrize("flip", ["", "north first", "-180..180", "zlev"])
 def test_every_layout_gives_the_same_cells(encoding, region: str, flip: str) -> None:
-    sst, grid = globe(), Box.parse(region)
+    sst, grid = globe(), parse_box(region)
     stored = sst
     if flip == "north first":
         stored = sst[:, ::-1]
@@ -95,7 +96,7 @@ def test_a_grid_that_is_a_little_off_is_wrong(shift: dict[str, float]) -> None:
     sst = globe().isel(lon=slice(40, 80))
     moved = sst.assign_coords({axis: sst[axis] + by for axis, by in shift.items()})
     with pytest.raises(BadFile, match="wrong grid: no cell at"):
-        read_granule(to_bytes(moved, *SINCE_1978, **PACKED), DAYS, Box.parse("10,20,-2,2"))
+        read_granule(to_bytes(moved, *SINCE_1978, **PACKED), DAYS, parse_box("10,20,-2,2"))
 
 
 def test_pack_rounds_and_fills() -> None:

@@ -6,7 +6,7 @@ from urllib.parse import unquote
 import pytest
 
 from sstcast.errors import SSTCastError
-from sstcast.geo import Box
+from sstcast.region import parse_box
 from sstcast.sources import SOURCES, find_source
 from sstcast.sources.daily import Aws, Ncei
 from sstcast.sources.remote import Remote
@@ -15,7 +15,7 @@ from sstcast.sources.yearly import Psl
 
 DAY = dt.date(2022, 2, 18)
 TODAY = dt.date(2024, 6, 30)
-PACIFIC = Box.parse("pacific")
+PACIFIC = parse_box("pacific")
 AWS, NCEI, PSL = Aws.base, Ncei.base, Psl.base
 
 

@@ -11,8 +11,8 @@ from oisst_server import calendar
 from storing import DAYS, GRID, assert_holds, day, put, tree
 
 from sstcast.errors import SSTCastError
-from sstcast.geo import Box
 from sstcast.ocean.raw import is_raw_store
+from sstcast.region import parse_box
 from sstcast.sources.status import status
 from sstcast.sources.store import RawStore
 
@@ -61,7 +61,7 @@ def test_a_final_day_replaces_a_preliminary_one(tmp_path: Path) -> None:
 def test_other_cells_and_other_stores_are_refused(tmp_path: Path) -> None:
     put(tmp_path / "a.zarr", DAYS)
     with pytest.raises(SSTCastError, match="holds region 180,182,-1,1, not 180,182,-1,2"):
-        RawStore(tmp_path / "a.zarr", Box.parse("180,182,-1,2"))
+        RawStore(tmp_path / "a.zarr", parse_box("180,182,-1,2"))
     (tmp_path / "b.zarr").mkdir()
     with pytest.raises(SSTCastError, match="not a store made by fetch"):
         RawStore(tmp_path / "b.zarr", GRID)

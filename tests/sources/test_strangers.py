@@ -17,7 +17,7 @@ from fetching import assert_right, get
 from oisst_server import DAYS, daily_file, daily_files, daily_path
 
 from perf.simulated_files import canonical_name, write_day
-from sstcast.geo import Box
+from sstcast.region import parse_box
 from sstcast.sources import reader, remote
 from sstcast.sources.download import Patience, parse_retry_after
 from sstcast.sources.granule import BadFile, read_granule
@@ -25,7 +25,7 @@ from sstcast.sources.reader import read_apart
 from sstcast.sources.simulator import Simulator
 
 BAD = DAYS[7]
-GLOBE = Box.parse("global")
+GLOBE = parse_box("global")
 ONCE = Patience(attempts=1, backoff=0.01)
 REAL = Path(__file__).parents[2].parent / "shared/data/ocean/oisst-avhrr-v02r01.20220218.nc"
 
@@ -121,7 +121,7 @@ def bomb() -> bytes:
 
 
 def test_a_bomb_costs_its_day_alone(aws, tmp_path: Path) -> None:
-    grid = Box.parse("0,10,0,10")
+    grid = parse_box("0,10,0,10")
     with pytest.raises(BadFile, match="too much memory"):
         read_apart(bomb(), [dt.date(2019, 1, 26)], grid)
     aws.faults[daily_path(BAD)] = itertools.repeat(bomb())
@@ -134,7 +134,7 @@ def test_a_bomb_costs_its_day_alone(aws, tmp_path: Path) -> None:
     [(signal.SIGSEGV, "crashes its reader with SIGSEGV"), (signal.SIGALRM, "takes more than 60 s")],
 )
 def test_a_reader_that_dies_is_replaced(death: signal.Signals, words: str) -> None:
-    grid, data = Box.parse("180,182,-1,1"), daily_file(BAD)
+    grid, data = parse_box("180,182,-1,1"), daily_file(BAD)
     readers = reader._Readers(1)
     assert list(readers.read(data, [BAD], grid).fields) == [BAD]
     held = readers._idle.get()
