@@ -105,7 +105,7 @@ def train(
     ] = None,
 ) -> None:
     """Train a model or an ensemble; resume if it was interrupted."""
-    from sstcast.ocean.prepare import prepare
+    from sstcast.ocean.prepare import prepare_all
     from sstcast.ocean.prepared import Prepared
     from sstcast.training.interrupt import Interrupted
     from sstcast.training.train import plan, train, training_windows
@@ -113,9 +113,8 @@ def train(
     flags = {"devices": devices, "strategy": strategy, "precision": precision, "skip_nonfinite": skip_nonfinite}
     chosen = [f"training.{key}={value}" for key, value in flags.items() if value is not None]
     configs = plan(config, resume, seeds, [*(set_ or []), *chosen])
-    for data in configs[0].oceans:
-        if FIRST_PROCESS and not Prepared.of(data).exist:
-            prepare(data)
+    if FIRST_PROCESS and not all(Prepared.of(data).exist for data in configs[0].oceans):
+        prepare_all(configs[0].oceans)
     windows = training_windows(configs[0])
     for each in configs:
         try:
@@ -229,13 +228,12 @@ def map_(
     from sstcast.runs import Run
 
     hindcasts = [folder for folder in runs if Hindcast(folder).metrics.exists()]
+    if hindcasts and region is not None:
+        raise SSTCastError(f"--region {region}: {hindcasts[0]} is a hindcast, mapped as a whole; leave it out")
     for run in [Run.open(folder) for folder in runs if folder not in hindcasts]:
         draw_run(run, projection, region)
     for folder in hindcasts:
-        if region is None:
-            draw_hindcast(Hindcast(folder), projection)
-        else:
-            raise SSTCastError(f"--region {region}: {folder} is a hindcast, mapped as a whole; leave it out")
+        draw_hindcast(Hindcast(folder), projection)
 
 
 @app.command()

@@ -21,6 +21,7 @@ from pydantic import (
     model_validator,
 )
 
+from sstcast.errors import SSTCastError
 from sstcast.files import packaged
 from sstcast.plain_yaml import apply_overrides, read_config
 from sstcast.region import Region, load_region
@@ -184,6 +185,7 @@ class TrainingConfig(Strict):
         return self
 
 
+LONGEST_NAME = 100
 FOLDER_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # a run's name must not lead out of the folder of runs
 WHERE = {"device", "devices", "strategy", "checkpoint_minutes", "checkpoint_steps", "keep", "skip_nonfinite"}
 """Training keys that do not change the result of a run; they may differ when it is resumed."""
@@ -213,7 +215,7 @@ class RunConfig(Strict):
     model was trained on.
     """
 
-    name: str = Field(pattern=FOLDER_NAME, max_length=100)
+    name: str = Field(pattern=FOLDER_NAME, max_length=LONGEST_NAME)
     runs: Folder = Path("runs")
     data: DataConfig
     also: tuple[DataConfig, ...] = ()
@@ -233,17 +235,30 @@ class RunConfig(Strict):
             return raw
         if not raw["data"] or not all(isinstance(one, dict) for one in raw["data"]):
             raise ValueError("data: give the keys of one ocean, or a list of such")
+        if raw.get("also"):
+            raise ValueError("also: `data` is a list already; add the further oceans to it")
         first = raw["data"][0]
-        return raw | {"data": first, "also": [first | other for other in raw["data"][1:]]}
+        oceans = [first, *(first | other for other in raw["data"][1:])]
+        try:
+            for number, ocean in enumerate(oceans):
+                validate(DataConfig, ocean, f"data.{number}")
+        except SSTCastError as error:
+            raise ValueError(str(error)) from None
+        return raw | {"data": oceans[0], "also": oceans[1:]}
 
     @model_validator(mode="after")
     def _alike(self) -> "RunConfig":
-        for other in self.also:
+        for number, other in enumerate(self.also, 1):
             for key in ("history", "horizon", "protocol"):
-                if getattr(other, key) != getattr(self.data, key):
-                    raise ValueError(f"data.{key}: is {getattr(other, key)} of one ocean and another of the first")
-            if other.splits.validation[1] >= self.data.splits.test[0]:
-                raise ValueError("data.splits: an ocean's validation ends after the first one's test days begin")
+                theirs, ours = getattr(other, key), getattr(self.data, key)
+                if theirs != ours:
+                    raise ValueError(
+                        f"data.{number}.{key}: is {theirs}, and {ours} in the first ocean; make it the same"
+                    )
+            if max(other.splits.validation[1], other.splits.base[1]) >= (test := self.data.splits.test[0]):
+                raise ValueError(
+                    f"data.{number}.splits: end validation and base_period before {test}, when the first is tested"
+                )
         return self
 
     @property

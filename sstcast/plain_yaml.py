@@ -165,6 +165,8 @@ def _assign(raw: Any, keys: list[str], value: Any, override: str) -> None:
             first, last = f"{keys[0]}.0...", f"{keys[0]}.{len(several) - 1}..."
             raise SSTCastError(f"--set {override}: {keys[0]} is a list; write {first} to {last}")
         raw, keys = several[int(keys[1])], keys[2:]
+        if not isinstance(raw, dict):
+            raise SSTCastError(f"--set {override}: that item of the list holds a value, not further keys")
     for key in keys[:-1]:
         raw = raw.setdefault(key, {})
         if not isinstance(raw, dict):

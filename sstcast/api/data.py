@@ -43,10 +43,9 @@ def prepare(config: "RunConfig | Path | str") -> None:
     Example:
         >>> sstcast.prepare(config)
     """
-    from sstcast.ocean.prepare import prepare
+    from sstcast.ocean.prepare import prepare_all
 
-    for data in as_config(config).oceans:
-        prepare(data, say=quiet)
+    prepare_all(as_config(config).oceans, say=quiet)
 
 
 def open(config: "RunConfig | Path | str") -> "tuple[xr.Dataset, xr.Dataset]":

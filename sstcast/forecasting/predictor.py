@@ -167,7 +167,7 @@ def described(fields: xr.Dataset, run: Run, source: str, **attributes: str) -> x
         summary=f"Daily sea surface temperature, forecast up to {fields.sizes['lead']} days ahead; "
         "init_time is the last day of history, lead counts days after it; NaN on land",
         source=f"sstcast {__version__}, model {config.model.name}, {members}, trained on "
-        f"{'; '.join([trained_elsewhere(config) or origin(config.data, source), *map(origin, config.also)])}",
+        f"{trained_elsewhere(config) or _origins(config, config.data, source)}",
         model=json.dumps(config.model.model_dump(mode="json")),
         code_version=__version__,
         **references(source, config.data.protocol),
@@ -177,7 +177,11 @@ def described(fields: xr.Dataset, run: Run, source: str, **attributes: str) -> x
 
 def trained_elsewhere(config: RunConfig) -> str | None:
     """Say on what a model was trained that forecasts another ocean; None of a run where it was trained."""
-    return None if config.trained_on is None else origin(config.trained_on, config.trained_on.source)
+    return None if config.trained_on is None else _origins(config, config.trained_on)
+
+
+def _origins(config: RunConfig, first: DataConfig, source: str | None = None) -> str:
+    return "; ".join([origin(first, source), *map(origin, config.also)])
 
 
 def origin(data: DataConfig, source: str | None = None) -> str:

@@ -5,6 +5,7 @@ the run's folder, and forecasts in a store beside it until those of all folds ar
 """
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from sstcast import __version__
 from sstcast.cf import describe, references, write
 from sstcast.config import DataConfig, RunConfig
 from sstcast.errors import SSTCastError
-from sstcast.files import alone
+from sstcast.files import alone, remove
 from sstcast.forecasting.baselines import fit_baselines
 from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.predictor import Predictor, axes, in_degrees
@@ -42,8 +43,14 @@ def train_run(config: RunConfig) -> str:
 
 
 def combine_runs(parts: list[Path], config: RunConfig, equal: bool) -> str:
-    """Make a fold's combination of runs, unless it is there."""
+    """Make a fold's combination of runs, unless it is there; one of other runs, or other weights, goes."""
     said: list[str] = []
+    made = Run(config.folder)
+    if made.config_file.exists():
+        held = {Path(os.path.normpath(made.folder / part.run)) for part in made.parts}
+        weights = made.config.model.options.get("weights", "fitted")
+        if held != {Path(os.path.normpath(part)) for part in parts} or (weights == "equal") is not equal:
+            remove(config.folder)
     combine([Run(part) for part in parts], config.folder, equal, said.append)
     return said[0]
 

@@ -37,6 +37,8 @@ class Protocol:
             raise SSTCastError(
                 f"--years {years}: write the first and the last year forecast, for instance 1997:2016"
             )
+        if min(fold, validation, every) < 1 or every > 366:
+            raise SSTCastError("hindcast: fold and validation are years, at least 1, and every is 1 to 366 days")
         if fold > (count := last - first + 1):
             raise SSTCastError(f"--fold {fold}: longer than the {count} year(s) of --years {years}; choose fewer")
         return cls(first, last, fold, validation, every)

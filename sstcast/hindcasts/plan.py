@@ -9,8 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sstcast.config import COMBINATION, FOLDER_NAME, DataConfig, ModelConfig, RunConfig
+from sstcast.config import COMBINATION, FOLDER_NAME, LONGEST_NAME, DataConfig, ModelConfig, RunConfig
 from sstcast.errors import SSTCastError
+from sstcast.forecasting.baselines import BASELINES
 from sstcast.hindcasts.folds import Fold, Protocol
 from sstcast.hindcasts.scores import Lengths
 from sstcast.models import LINEAR
@@ -20,7 +21,7 @@ from sstcast.runs import Run
 from sstcast.training.train import ensemble
 
 LAYOUT = 1  # of all that is written below
-RESERVED = ("baselines", "maps")
+RESERVED = ("baselines", "maps", "hindcast.json", "hindcast.nc", "hindcast.csv", "report.html")
 
 
 @dataclass(frozen=True)
@@ -124,31 +125,46 @@ class Plan:
 
     def check(self) -> None:
         """Raise SSTCastError if the systems do not fit each other, the folder, or the days there are."""
-        names = [system.name for system in self.scored]
-        for system in self.scored:
+        if not self.systems:
+            raise SSTCastError("hindcast: no system; give the configuration of one or more")
+        names = [system.name for system in self.systems]
+        for system in self.systems:
             if names.count(system.name) > 1:
                 raise SSTCastError(
                     f"{system.name}: the name of two systems; give one of them another `name` in its YAML"
                 )
-            if system.name in RESERVED:
-                raise SSTCastError(
-                    f"{system.name}: what a hindcast calls a folder of its own; choose another name"
-                )
+            self._check_name(system, f"{system.name}: ")
             if system.training.devices > 1:
                 raise SSTCastError(
                     f"{system.name}: training.devices: a hindcast trains each run on one; set it to 1"
                 )
         self._check_one_ocean(_SHARED)
         for combination in self.combinations:
-            if len(self.systems) < 2 or not re.fullmatch(FOLDER_NAME, combination.name):
-                option = "--combine" if combination.name == self.fitted else "--average"
-                raise SSTCastError(
-                    f"{option} {combination.name}: give a name of letters and digits, and two or more systems"
-                )
-            self._check_one_ocean(_COMBINED)
+            self._check_combination(combination)
         for system in self.systems:
             for fold in self.protocol.folds:
                 self._check_run(self.run(system, fold))
+
+    def _check_name(self, system: RunConfig, where: str) -> None:
+        if system.name in RESERVED:
+            raise SSTCastError(f"{where}is the name of a file or folder of every hindcast; choose another name")
+        baseline = BASELINES.get(system.name.replace("-", " "))
+        if baseline not in (None, system.model.name):
+            raise SSTCastError(f"{where}is the name of a baseline, and this is none; choose another name")
+
+    def _check_combination(self, combination: RunConfig) -> None:
+        name = combination.name
+        where = f"{'--combine' if name == self.fitted else '--average'} {name}: "
+        if len(self.systems) < 2 or len(name) > LONGEST_NAME or not re.fullmatch(FOLDER_NAME, name):
+            raise SSTCastError(f"{where}give a short name of letters and digits, and two or more systems")
+        if self.fitted == self.equal or name in [system.name for system in self.systems]:
+            raise SSTCastError(f"{where}is the name of another system; choose another")
+        self._check_name(combination, where)
+        self._check_one_ocean(_COMBINED)
+        for fold in self.protocol.folds:
+            run = Run(self.run(combination, fold).folder)
+            if run.config_file.exists() and run.config.model.name != COMBINATION:
+                raise SSTCastError(f"{where}{run.folder} holds a system of this name; choose another")
 
     def _check_run(self, config: RunConfig) -> None:
         run = Run.find(config)
@@ -181,6 +197,15 @@ class Plan:
                 raise SSTCastError(
                     f"data.splits.train: begins on {begin}, before the data ({first}..{last}); begin later"
                 )
+        for system in self.systems:
+            for ocean in system.also:
+                first, last = days_of_source(ocean)
+                begin, end = ocean.splits.train[0], self.protocol.folds[-1].split(ocean).splits.test[1]
+                if begin < first or end > last:
+                    raise SSTCastError(
+                        f"{system.name}: its ocean {ocean.source} holds {first}..{last}, and the hindcast needs "
+                        f"{begin}..{end}; leave that ocean out, or choose other years"
+                    )
 
     def _check_one_ocean(self, keys: dict[str, Callable[[DataConfig], Any]]) -> None:
         first, *others = self.systems

@@ -14,7 +14,7 @@ own recipe changes; days after the base period are not part of that recipe.
 
 import datetime as dt
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,17 @@ def prepare(data: DataConfig, say: Say = print) -> Prepared:
     with alone(prepared.cube.parent), reading_later(source_path(data.source), REMEDY):
         _Preparation(data, prepared, say).run()
     return prepared
+
+
+def prepare_all(oceans: Sequence[DataConfig], say: Say = print) -> None:
+    """Prepare the oceans of a run; of several, an error names the source of the one that it is about."""
+    for data in oceans:
+        try:
+            prepare(data, say)
+        except SSTCastError as error:
+            if len(oceans) == 1 or data.source in str(error):
+                raise
+            raise SSTCastError(f"{data.source}: {error}") from None
 
 
 def days_of_source(data: DataConfig) -> tuple[dt.date, dt.date]:

@@ -56,8 +56,9 @@ def draw_hindcast(
         if all(read_stamp(file) == stamp for file in figures):
             say(f"{folder}: nothing to do")
             return list(figures)
-        for file, draw in figures.items():
-            write_png(draw(), file, stamp)
+        drawn = {file: draw() for file, draw in figures.items()}  # all of them, before one is written
+        for file, figure in drawn.items():
+            write_png(figure, file, stamp)
             say(str(file))
     return list(figures)
 

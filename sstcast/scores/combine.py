@@ -156,9 +156,9 @@ def _make(runs: list[Run], config: RunConfig, folder: Path) -> None:
 
 def _configure(runs: list[Run], folder: Path, equal: bool) -> RunConfig:
     """Return the configuration of a combination; raise SSTCastError if the runs do not go together."""
-    first, places = runs[0], [run.folder.resolve() for run in runs]
     if len(runs) < 2:
-        raise SSTCastError(f"{first.folder}: one run is no combination; name two or more")
+        raise SSTCastError(f"{runs[0].folder if runs else folder}: one run is no combination; name two or more")
+    first, places = runs[0], [run.folder.resolve() for run in runs]
     for number, place in enumerate(places):
         if place in places[:number]:
             raise SSTCastError(f"{runs[number].folder}: named twice; name each run once")
@@ -171,12 +171,14 @@ def _configure(runs: list[Run], folder: Path, equal: bool) -> RunConfig:
         known = all(Record.read(run.recorded[0].folder) for run in (first, other))
         keys = KEYS if known else ("source", *KEYS)  # of the same name at least, where the values are not known
         check_same(first, other, keys, DIGESTS, remedy)
+    also = [ocean for run in runs for ocean in run.config.also]
     return validate(
         RunConfig,
         {
             "name": folder.name,
             "runs": folder.parent,
             "data": first.config.data,
+            "also": [ocean for number, ocean in enumerate(also) if ocean not in also[:number]],
             "model": {
                 "name": COMBINATION,
                 "weights": "equal" if equal else "fitted",

@@ -54,8 +54,9 @@ def train(config: RunConfig, windows: Mapping[str, Fitted]) -> tuple[Run, bool]:
     # The first process starts the others, which would not wait for it forever, so take the lock before that.
     with alone(run.checkpoints) if FIRST_PROCESS else nullcontext():
         if FIRST_PROCESS and not any(run.checkpoints.glob("*.pt")) and Record.read(run.folder) is None:
-            for number, data in enumerate(config.oceans, 1):
-                Prepared.of(data).record().save(run.data_of(number))
+            records = [Prepared.of(data).record() for data in config.oceans]
+            for number in range(len(records), 0, -1):  # the first one last: it says that all are there
+                records[number - 1].save(run.data_of(number))
         check_data(run)
         for number, data in enumerate(config.also, 2):
             then = Record.load(run.data_of(number), "restore it, or train again under another name")

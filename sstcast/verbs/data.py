@@ -83,8 +83,7 @@ def prepare(
     """Crop the temperatures to a region; write a cube in degC and its standardised anomalies."""
     from sstcast.config import load_config
     from sstcast.ocean.cluster import cluster
-    from sstcast.ocean.prepare import prepare
+    from sstcast.ocean.prepare import prepare_all
 
     with cluster(scheduler):
-        for data in load_config(config, set_).oceans:
-            prepare(data)
+        prepare_all(load_config(config, set_).oceans)

@@ -100,9 +100,13 @@ def test_weights_are_those_of_forecasts_that_have_not_seen_validation(combined: 
 @pytest.mark.parametrize(
     ("name", "other", "words"),
     [
-        ("both", None, "--combine both: give a name of letters and digits, and two or more systems"),
-        ("../x", {}, r"--combine \.\./x: give a name"),
-        ("one", {}, "one: the name of two systems"),
+        ("both", None, "--combine both: give a short name of letters and digits, and two or more systems"),
+        ("../x", {}, r"--combine \.\./x: give a short name"),
+        ("x" * 101, {}, "--combine x+: give a short name"),
+        ("one", {}, "--combine one: is the name of another system; choose another"),
+        ("hindcast.json", {}, r"--combine hindcast\.json: is the name of a file or folder of every hindcast"),
+        ("report.html", {}, r"--combine report\.html: is the name of a file"),
+        ("multiscale-ridge", {}, "--combine multiscale-ridge: is the name of a baseline, and this is none"),
         ("both", {"protocol": "paper"}, "two: its data.protocol is paper, but one has physical; a combination"),
     ],
 )
@@ -114,3 +118,31 @@ def test_what_cannot_be_combined(
     with pytest.raises(SSTCastError, match=words):
         hindcast(plan(*systems, fitted=name, out="refused"), say=quiet)
     assert not Path("refused").exists()
+
+
+def test_names_of_systems_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    for name, words in (("hindcast.nc", "is the name of a file"), ("ridge", "is the name of a baseline")):
+        with pytest.raises(SSTCastError, match=f"{name}: {words}"):
+            hindcast(plan(system("one"), system(name), out="refused"), say=quiet)
+    with pytest.raises(SSTCastError, match="--combine same: is the name of another system"):
+        hindcast(plan(system("one"), system("two"), fitted="same", equal="same", out="refused"), say=quiet)
+    with pytest.raises(SSTCastError, match="hindcast: no system; give the configuration"):
+        hindcast(plan(out="refused"), say=quiet)
+    assert not Path("refused").exists()
+
+
+def test_another_system_is_combined_too(combined: Plan) -> None:
+    """The combinations are made anew; a name that a system has had is refused before anything is trained."""
+    third = system("third", training={"epochs": 1})
+    with pytest.raises(SSTCastError, match=r"--average small: .*fold-2005 holds a system of this name"):
+        hindcast(plan(combined.systems[0], third, equal="small"), say=quiet)
+    assert not Path("hindcast/third").exists()
+    more = plan(*combined.systems, third, fitted="both", equal="mean")
+    scores, new = hindcast(more, say=quiet)
+    assert new
+    assert {"third", "both", "mean"} <= set(scores["systems"])
+    mean = xr.open_zarr(combined.hindcast.forecasts("mean"))["sst"]
+    parts = [xr.open_zarr(combined.hindcast.forecasts(name))["sst"] for name in ("wide", "small", "third")]
+    np.testing.assert_allclose(mean, sum(parts) / 3, atol=0.011)
+    assert not hindcast(more, say=quiet)[1]

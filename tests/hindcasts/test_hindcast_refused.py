@@ -10,6 +10,7 @@ from small_hindcast import plan, system, write_ocean
 
 from sstcast import cli
 from sstcast.errors import SSTCastError
+from sstcast.hindcasts.folds import Protocol
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Hindcast, Plan
 from sstcast.ocean import cluster
@@ -37,7 +38,7 @@ SKIPPED = {"lon": [170, 173], "lat": [-12, -10], "tile": [8, 6], "skip": [1]}
     ("planned", "words"),
     [
         (plan(system("a"), system("a", "mpnn")), "a: the name of two systems"),
-        (plan(system("baselines")), "baselines: what a hindcast calls a folder of its own"),
+        (plan(system("baselines")), "baselines: is the name of a file or folder of every hindcast"),
         (plan(system("a", training={"devices": 2})), "a: training.devices: a hindcast trains each run on one"),
         (plan(system("a"), system("b", source="other.nc")), "b: its data.source is .*other.nc, but a"),
         (plan(system("a"), system("b", horizon=5)), "b: its data.horizon is 5, but a has 8"),
@@ -131,3 +132,9 @@ def test_command_lines(
     assert end.value.code == 2
     assert err.count("\n") == 1
     assert words in err
+
+
+@pytest.mark.parametrize("wrong", [{"fold": 0}, {"validation": 0}, {"every": 0}, {"every": 367}])
+def test_numbers_of_a_protocol(wrong: dict[str, int]) -> None:
+    with pytest.raises(SSTCastError, match="hindcast: fold and validation are years, at least 1"):
+        Protocol.parse("2005:2008", **{"fold": 2, "validation": 1, "every": 3} | wrong)

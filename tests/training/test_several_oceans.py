@@ -14,7 +14,9 @@ from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.hindcasts.folds import Fold, Protocol
 from sstcast.hindcasts.plan import Hindcast, Plan
+from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import SeveralWindows
+from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint
 from sstcast.training.devices import start
 from sstcast.training.forecasting import ForecastTask
@@ -135,6 +137,23 @@ def test_a_further_ocean_that_changed_is_refused(run_yaml: Path, louder: Path) -
     assert run.best.exists()
 
 
+def test_a_kill_between_two_records_is_resumed(run_yaml: Path, louder: Path) -> None:
+    path = write(run_yaml, {"source": str(louder)})
+    run = Run.create(load_config(path))
+    sstcast.prepare(path)
+    Prepared.of(run.config.also[0]).record().save(run.data_of(2))  # the first ocean's record is written last
+    assert sstcast.train(path).best.exists()
+
+
+def test_a_combination_says_what_all_its_parts_were_trained_on(run_yaml: Path, louder: Path) -> None:
+    path = write(run_yaml, {"source": str(louder)})
+    both = sstcast.train(path)
+    alone = sstcast.train(load_config(path, ["name=alone"]).model_copy(update={"also": ()}))
+    made = sstcast.combine([both, alone], both.folder.parent / "made", equal=True)
+    assert str(louder) in sstcast.forecast(made, "2004-06-30").attrs["source"]
+    assert str(louder) in sstcast.evaluate(both, source=louder)["trained_on"]
+
+
 def test_no_fold_of_a_hindcast_sees_later_days_of_a_further_ocean(run_yaml: Path) -> None:
     raw = {"train": [2001, 2001], "validation": [2002, 2002], "test": [2003, 2004]}
     config = load_config(write(run_yaml, {"region": EAST, "splits": raw}))
@@ -153,25 +172,45 @@ def test_a_key_of_one_ocean_can_be_set(run_yaml: Path) -> None:
     for wrong in ("data.2.gaps=1", "data.horizon=4", "data.x.gaps=1"):
         with pytest.raises(SSTCastError, match=f"--set {wrong}: data is a list; write data.0... to data.1..."):
             load_config(path, [wrong])
+    path.write_text(path.read_text() + "\nextra: [1, 2]\n")
+    with pytest.raises(SSTCastError, match=r"--set extra\.0\.name=4: that item of the list holds a value"):
+        load_config(path, ["extra.0.name=4"])
 
 
 @pytest.mark.parametrize(
     ("other", "changes", "words"),
     [
         ({"region": EAST | {"tile": [4, 3]}}, {}, r"data\.region: tiles of 4 x 3 and 8 x 6; give all oceans one"),
-        ({"horizon": 4}, {}, r"data\.horizon: is 4 of one ocean and another of the first"),
-        ({"protocol": "paper"}, {}, r"data\.protocol: is paper of one ocean"),
+        ({"horizon": 4}, {}, r"data\.1\.horizon: is 4, and 5 in the first ocean; make it the same"),
+        ({"protocol": "paper"}, {}, r"data\.1\.protocol: is paper, and physical in the first"),
         (
             {"splits": {"train": [2001, 2002], "validation": [2003, "2004-01-31"], "test": ["2004-02-01", 2004]}},
             {},
-            r"data\.splits: an ocean's validation ends after the first one's test days begin",
+            r"data\.1\.splits: end validation and base_period before 2004-01-01, when the first is tested",
+        ),
+        (
+            {
+                "splits": {
+                    "train": [2001, 2001],
+                    "validation": [2002, 2002],
+                    "test": ["2004-06-01", "2004-12-31"],
+                    "base_period": ["2001-01-01", "2004-03-31"],
+                }
+            },
+            {},
+            r"data\.1\.splits: end validation and base_period before 2004-01-01",
+        ),
+        (
+            {"source": "gone.nc"},
+            {"also": [{"source": "x.nc"}]},
+            r"also: `data` is a list already",
         ),
         (
             {"region": EAST},
             {"model": {"name": "multiscale-ridge"}},
             "data: model multiscale-ridge is fitted",
         ),
-        ({"colour": "blue"}, {}, r"colour: unknown key"),
+        ({"histroy": 3}, {}, r"small\.yaml: data\.1: histroy: unknown key; did you mean 'history'"),
         ({}, {"data": []}, r"data: give the keys of one ocean, or a list of such"),
         ({}, {"data": [1]}, r"data: give the keys of one ocean, or a list of such"),
     ],
