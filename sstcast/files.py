@@ -68,7 +68,7 @@ def atomic(path: Path) -> Iterator[Path]:
     killed process; if two processes may write `path`, use `alone` too.
     """
     path = _target(path)
-    partial, previous = path.with_name(f".{path.name}.partial"), path.with_name(f".{path.name}.previous")
+    partial, previous = _beside(path)
     try:
         with space_for(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -83,6 +83,12 @@ def atomic(path: Path) -> Iterator[Path]:
         raise
     finally:
         remove(previous)
+
+
+def clear_leftovers(path: Path) -> None:
+    """Delete what a killed write of `path` left beside it. Call it under `alone`."""
+    for leftover in _beside(_target(path)):
+        remove(leftover)
 
 
 @contextmanager
@@ -152,6 +158,11 @@ def below(folder: Path, name: str) -> list[Path]:
         if name in files:
             found.append(Path(place) / name)
     return sorted(found)
+
+
+def _beside(path: Path) -> tuple[Path, Path]:
+    """Return where `atomic` writes what is to become `path`, and where it moves the folder that was there."""
+    return path.with_name(f".{path.name}.partial"), path.with_name(f".{path.name}.previous")
 
 
 def _target(path: Path) -> Path:

@@ -27,7 +27,7 @@ from sstcast import __version__
 from sstcast.cf import describe, references, write_zarr
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading_later
-from sstcast.files import alone, atomic
+from sstcast.files import alone, atomic, clear_leftovers
 from sstcast.geo import tile_index, to_tiles
 from sstcast.manifest import damage, write_manifest
 from sstcast.ocean.anomalies import fit, standardise
@@ -56,6 +56,8 @@ def prepare(data: DataConfig, say: Say = print) -> Prepared:
     """
     prepared = Prepared.of(data)
     with alone(prepared.cube.parent), reading_later(source_path(data.source), REMEDY):
+        for store in (prepared.cube, prepared.statistics, prepared.anomalies):
+            clear_leftovers(store)
         _Preparation(data, prepared, say).run()
     return prepared
 

@@ -224,3 +224,12 @@ def test_on_a_cluster_of_two_workers(tmp_path: Path, store: Path, monkeypatch: p
             ran = client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.task_prefixes))
         assert ran
     assert contents(tmp_path / "cluster/prepared") == contents(tmp_path / "threads/prepared")
+
+
+def test_what_a_kill_leaves_beside_a_finished_store_goes(tmp_path: Path, store: Path) -> None:
+    data = config(tmp_path, store).data
+    prepared = prepare(data, say=str)
+    for name in (".cube.zarr.previous", ".cube.zarr.partial"):
+        shutil.copytree(prepared.cube, prepared.cube.with_name(name))
+    prepare(data, say=str)
+    assert not list(prepared.cube.parent.glob(".cube*"))
