@@ -65,7 +65,13 @@ def draw_hindcast(
 
 def draw_ratios(metrics: Scores) -> tuple[Figure, str]:
     """Draw each system's ratio to the best linear one by lead, a panel a system; return it in words, too."""
-    systems = {name: of for name, of in metrics["systems"].items() if name != metrics["reference"]}
+    others = {name: of for name, of in metrics["systems"].items() if name != metrics["reference"]}
+    near = {
+        name: of
+        for name, of in others.items()
+        if any(ratio is not None and ratio <= HIGHEST for ratio in of["by_lead"]["ratio"])
+    }
+    systems = near or others  # the panel of a system that is nowhere near would be empty
     rows = -(-len(systems) // ACROSS)
     columns = min(ACROSS, len(systems))
     figure = Figure((PANEL[0] * columns + 0.5, PANEL[1] * rows + 0.5), dpi=150, layout="constrained")
