@@ -1,7 +1,7 @@
 """A run on an ocean it was not trained on: its weights, and the climatology and scale of that ocean's own days."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from sstcast.config import DataConfig, RunConfig, Splits
 from sstcast.errors import SSTCastError
@@ -48,7 +48,7 @@ def elsewhere(run: Run, region: str | None = None, source: str | None = None) ->
                 f"--region {region}: model {name} knows tiles of {shapes[0]} only, the region's are {shapes[1]}; "
                 "choose a graph model"
             )
-    return other if source is None else _of_source(other, source)
+    return other if source is None else _of_source(other, source, run.config.also)
 
 
 def run_elsewhere(run: Run, source: str | None, region: str | None, say: Callable[[str], object] = print) -> Run:
@@ -85,10 +85,13 @@ def _is_made(run: Run, config: RunConfig, record: Record) -> bool:
         return False
 
 
-def _of_source(data: DataConfig, source: str) -> DataConfig:
+def _of_source(data: DataConfig, source: str, known: Sequence[DataConfig]) -> DataConfig:
     """Return the data of another source, the splits cut to its days."""
     where = f"--source {source}"
     raw = data.model_dump() | {"source": source, "variable": None, "units": None}
+    for ocean in known:  # one that the run was trained on is read as it was then
+        if source_path(ocean.source) == source_path(source):
+            raw |= {"variable": ocean.variable, "units": ocean.units, "gaps": ocean.gaps}
     other = validate(DataConfig, raw, where)
     if not source or not source_path(other.source).exists():
         raise SSTCastError(f"{where}: no such file or folder")

@@ -26,7 +26,7 @@ HARMONICS = 3
 YEAR = 365.2425
 SMALLEST_STD = 0.01  # degC, the resolution of OISST; avoids division by zero where a pixel never changes
 DAYS_OF_YEAR = np.arange(1, 367)
-DAYS_AT_ONCE = 32
+DAYS_AT_ONCE = 24
 
 
 def fit(native: xr.DataArray, coarse: xr.DataArray, data: DataConfig) -> xr.Dataset:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sstcast.errors import printable
+from sstcast.forecasting.baselines import STRONGEST
 from sstcast.forecasting.combination import load_combination
 from sstcast.runs import Run
 from sstcast.scores.comparison import SEASONS
@@ -35,9 +36,7 @@ class Sheet:
     rows: list[tuple[str, list[str]]]
 
 
-def print_metrics(
-    metrics: Scores, label: str, against: str = "persistence", comparison: Scores | None = None
-) -> None:
+def print_metrics(metrics: Scores, label: str, against: str = STRONGEST, comparison: Scores | None = None) -> None:
     """Print the tables of a run called `label`.
 
     Skill is relative to the baseline `against` or, with a `comparison`, to the run of that name.

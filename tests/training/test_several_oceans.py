@@ -115,6 +115,15 @@ def test_one_run_on_two_oceans_is_scored_on_either(run_yaml: Path, louder: Path)
     assert any(not torch.equal(weights[name], other[name]) for name in weights)
 
 
+def test_a_further_ocean_is_scored_as_it_was_read(run_yaml: Path, tmp_path: Path) -> None:
+    ocean = make_sst(seed=3)
+    ocean["sst"] = ocean["sst"].drop_attrs() + 273.15
+    ocean.to_netcdf(tmp_path / "kelvin.nc", engine="netcdf4")
+    run = sstcast.train(write(run_yaml, {"source": str(tmp_path / "kelvin.nc"), "units": "K"}))
+    assert sstcast.evaluate(run, source=tmp_path / "kelvin.nc")["scores"]["model"]["degC"]["rmse"] < 5
+    assert not load_config(run_yaml).data.units
+
+
 def test_a_list_of_one_is_that_one(run_yaml: Path) -> None:
     plain = load_config(run_yaml, ["name=plain"])
     raw = yaml.safe_load(run_yaml.read_text())
