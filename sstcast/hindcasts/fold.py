@@ -43,7 +43,7 @@ def train_run(config: RunConfig) -> str:
 
 
 def combine_runs(parts: list[Path], config: RunConfig, equal: bool) -> str:
-    """Make a fold's combination of runs, unless it is there; one of other runs, or other weights, goes."""
+    """Make a fold's combination of runs, unless it exists; replace one of other runs or with other weights."""
     said: list[str] = []
     made = Run(config.folder)
     if made.config_file.exists():

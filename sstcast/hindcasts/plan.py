@@ -150,7 +150,7 @@ class Plan:
             raise SSTCastError(f"{where}is the name of a file or folder of every hindcast; choose another name")
         baseline = BASELINES.get(system.name.replace("-", " "))
         if baseline not in (None, system.model.name):
-            raise SSTCastError(f"{where}is the name of a baseline, and this is none; choose another name")
+            raise SSTCastError(f"{where}is the name of a baseline, which this is not; choose another name")
 
     def _check_combination(self, combination: RunConfig) -> None:
         name = combination.name

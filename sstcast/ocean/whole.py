@@ -1,4 +1,4 @@
-"""A whole region as one tile, whose windows are read block by block: linear systems see regions of any size so."""
+"""A whole region as one tile, read in blocks of days, so that linear systems can be fitted to any region."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,9 +15,9 @@ KEPT, AT_ONCE = 2**27, 2**25  # values: that stay in memory, and of a block wher
 
 @dataclass(frozen=True)
 class WholeRegion:
-    """The windows of a split, the whole region one tile.
+    """The windows of a split, with the whole region as one tile.
 
-    `anomalies` are the split's days, opened lazily. What fits memory is read once and kept.
+    `anomalies` are the split's days, opened lazily. They are read once and kept if they fit in memory.
     """
 
     anomalies: xr.Dataset

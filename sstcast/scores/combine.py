@@ -72,8 +72,8 @@ def least_squares(products: Weights) -> Weights:
 def before_validation(run: Run) -> Predictor:
     """Return what a run would forecast of its validation days, had it not been fitted to them.
 
-    A network has been selected by them, no more. A linear system has been fitted again to training and validation
-    days together: it is fitted here to its training days alone, or its weight would be that of a better system.
+    A network was only selected by them. A linear system was fitted again to training and validation days together,
+    so it looks better on the validation days than it is. Here it is fitted to its training days alone.
     """
     predictor = predictor_of(run)
     if isinstance(predictor, Combination):

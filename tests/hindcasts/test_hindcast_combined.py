@@ -106,7 +106,7 @@ def test_weights_are_those_of_forecasts_that_have_not_seen_validation(combined: 
         ("one", {}, "--combine one: is the name of another system; choose another"),
         ("hindcast.json", {}, r"--combine hindcast\.json: is the name of a file or folder of every hindcast"),
         ("report.html", {}, r"--combine report\.html: is the name of a file"),
-        ("multiscale-ridge", {}, "--combine multiscale-ridge: is the name of a baseline, and this is none"),
+        ("multiscale-ridge", {}, "--combine multiscale-ridge: is the name of a baseline, which"),
         ("both", {"protocol": "paper"}, "two: its data.protocol is paper, but one has physical; a combination"),
     ],
 )
