@@ -18,6 +18,7 @@ from sstcast.verbs import Set
 from sstcast.verbs.data import fetch, init, prepare, status
 from sstcast.verbs.graphs import benchmark, datasets, study
 from sstcast.verbs.hindcast import hindcast
+from sstcast.verbs.table5 import table5
 
 app = typer.Typer(
     help="Forecast sea surface temperature with graph networks.",
@@ -257,8 +258,8 @@ def report(
     print(f"{page}: {'written' if new else 'nothing to do'}")
 
 
-for graph_verb in (datasets, benchmark, study):
-    app.command()(graph_verb)
+for further_verb in (datasets, benchmark, study, table5):
+    app.command()(further_verb)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,63 @@
+"""Table 5 beside the paper's numbers, and what it will need, as text."""
+
+from collections.abc import Sequence
+from statistics import mean, stdev
+
+from sstcast.pages.text import Sheet
+from sstcast.papers.estimate import Needs
+from sstcast.papers.table5 import PUBLISHED, Found, Table5, gains
+
+HEADER = {28: "4 weeks", 14: "2 weeks", 7: "1 week"}
+
+
+def table5_sheets(found: Found, horizons: Sequence[int]) -> list[Sheet]:
+    """Return the errors of systems and baselines, and what the virtual node saves; ours beside the paper's."""
+    header = [cell for horizon in horizons for cell in (f"{_ahead(horizon)}: paper", "here")]
+    rows = [
+        (name, [cell for n in horizons for cell in (_published(name, n), _error(errors.get(n, [])))])
+        for name, errors in found.items()
+    ]
+    saved = gains(found)
+    cells = [_share(share) for n in horizons for share in saved.get(n, (None, None))]
+    return [
+        Sheet(
+            "Mean squared error of standardised anomalies; ± is the standard deviation over seeds", header, rows
+        ),
+        Sheet("Share of MPNN's error that the virtual node saves", header, [("mpnn-vn", cells)]),
+    ]
+
+
+def needs_lines(needs: Needs, table: Table5) -> list[str]:
+    """Say what a run of the command will need."""
+    total = sum(needs.seconds.values())
+    lines = [
+        f"download: {needs.download:,} days" + (f", {needs.gigabytes:,.1f} GB" if needs.download else ""),
+        f"disk: {needs.disk / 1e9:,.1f} GB or less",
+        f"memory: {needs.memory / 1e9:,.1f} GB for the windows, and what a step of training needs",
+        f"time on {needs.device}, from measured steps, for {len(table.seeds)} seeds, without evaluation:",
+    ]
+    rows = [f"  {system}, {_ahead(horizon)}: {_time(of)}" for (system, horizon), of in needs.seconds.items()]
+    return [*lines, *rows, f"  all: {_time(total)}"]
+
+
+def _ahead(horizon: int) -> str:
+    return HEADER.get(horizon, f"{horizon} day{'s' * (horizon > 1)}")
+
+
+def _published(name: str, horizon: int) -> str:
+    value = PUBLISHED.get(name, {}).get(horizon)
+    return "-" if value is None else f"{value:.4f}"
+
+
+def _error(errors: list[float]) -> str:
+    spread = f" ± {stdev(errors):.4f}" if len(errors) > 1 else ""
+    return f"{mean(errors):.4f}{spread}" if errors else "-"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
+
+
+def _time(seconds: float) -> str:
+    hours = seconds / 3600
+    return f"{seconds / 60:.0f} min" if hours < 2 else f"{hours:.0f} h" if hours < 48 else f"{hours / 24:.0f} days"

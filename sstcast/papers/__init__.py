@@ -1,0 +1,1 @@
+"""Experiments of the papers that take whole trainings; `studies/` has the small ones."""

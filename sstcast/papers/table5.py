@@ -1,0 +1,230 @@
+"""Table 5 of Cai et al. (2023, arXiv:2301.11956): five systems, 4, 2 and 1 weeks ahead in the tropical Pacific.
+
+The error is the mean squared error of standardised anomalies under the `paper` protocol. `docs/table5.md` says how
+the experiment here differs from the published one.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import numpy as np
+
+from sstcast.config import DataConfig, RunConfig, load_config
+from sstcast.errors import SSTCastError, reading
+from sstcast.files import alone
+from sstcast.forecasting.baselines import fit_baselines
+from sstcast.forecasting.predictor import Predictor, TrainedRun
+from sstcast.models.base import Base
+from sstcast.ocean.days import FIRST_DAY
+from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import Prepared
+from sstcast.runs import Run, write_json
+from sstcast.scores.verification import Verification, blocks, truth
+from sstcast.sources.fetch import fetch
+from sstcast.sources.request import FetchRequest
+from sstcast.training.train import train, training_windows
+from sstcast.validation import suggest
+
+HORIZONS = (28, 14, 7)  # days: 4, 2 and 1 weeks
+PUBLISHED = {  # by system and horizon
+    "mlp": dict(zip(HORIZONS, (0.3302, 0.2710, 0.2121), strict=True)),
+    "tfnet": dict(zip(HORIZONS, (0.2833, 0.2036, 0.1462), strict=True)),
+    "linear-transformer": dict(zip(HORIZONS, (0.2818, 0.2191, 0.1610), strict=True)),
+    "mpnn": dict(zip(HORIZONS, (0.2917, 0.2281, 0.1613), strict=True)),
+    "mpnn-vn": dict(zip(HORIZONS, (0.2806, 0.2130, 0.1540), strict=True)),
+}
+WITHOUT, WITH = "mpnn", "mpnn-vn"  # the virtual node
+BASELINES = ("persistence", "ridge", "multiscale ridge")
+
+Say = Callable[[str], object]
+Found = dict[str, dict[int, list[float]]]  # by system or baseline, and by horizon: the error of each seed
+
+
+@dataclass(frozen=True)
+class Table5:
+    """What to train: each system for each horizon with each seed, in a run named after the three.
+
+    `presets` is a folder with a YAML for each system. `source` is where missing days are fetched from, unless
+    `overrides` name another `data.source`. Raises SSTCastError for a system that the table does not have, a wrong
+    override, or a folder that holds other runs.
+    """
+
+    folder: Path
+    systems: Sequence[str] = tuple(PUBLISHED)
+    horizons: Sequence[int] = HORIZONS
+    seeds: Sequence[int] = (0, 1, 2)
+    region: str = "pacific"
+    base: Base = "none"
+    source: str = "aws"
+    presets: Path = Path("configs/models/paper")
+    overrides: Sequence[str] = ()
+
+    @cached_property
+    def runs(self) -> list[RunConfig]:
+        """All runs in the order of training: with one seed after the other, horizon by horizon."""
+        if unknown := [system for system in self.systems if system not in PUBLISHED]:
+            near = suggest(unknown[0], PUBLISHED)
+            raise SSTCastError(f"--systems {unknown[0]}: not in the table{near}; it has {', '.join(PUBLISHED)}")
+        return [
+            self._run(system, horizon, seed)
+            for seed in self.seeds
+            for horizon in self.horizons
+            for system in self.systems
+        ]
+
+    @property
+    def data(self) -> list[DataConfig]:
+        """The data of the runs, one for each horizon."""
+        return [run.data for run in self.runs[:: len(self.systems)][: len(self.horizons)]]
+
+    @property
+    def request(self) -> FetchRequest | None:
+        """The days that are fetched; None if the data come from elsewhere."""
+        data = self.data[0]
+        first, last = data.splits.whole
+        request = FetchRequest(first, last, self.source, self.region)
+        return request if Path(data.source) == request.path else None
+
+    def _run(self, system: str, horizon: int, seed: int) -> RunConfig:
+        store = FetchRequest(FIRST_DAY, FIRST_DAY, self.source, self.region).path
+        chosen = {
+            "runs": self.folder,
+            "name": f"{system}-{horizon}d-seed{seed}",
+            "data.source": store,
+            "data.region": self.region,
+            "data.protocol": "paper",
+            "data.horizon": horizon,
+            "model.base": self.base,
+            "training.seed": seed,
+        }
+        preset = self.presets / f"{system}.yaml"
+        config = load_config(preset, [*(f"{key}={value}" for key, value in chosen.items()), *self.overrides])
+        run = Run(config.folder)
+        if run.config_file.exists() and not run.config.same_experiment(config):
+            raise SSTCastError(f"{run.config_file}: a run with other options; choose another --out")
+        return config
+
+
+def table5(table: Table5, say: Say = print) -> tuple[Found, bool]:
+    """Do what is not done yet: fetch, prepare, train and forecast; keep the errors in `table5.json`.
+
+    Returns the errors, and whether there was anything to do; `say` gets a line for each step.
+
+    Raises SSTCastError if days are missing or a run cannot be trained, and Interrupted after Ctrl-C or SIGTERM;
+    the same call resumes.
+    """
+    kept = Kept(table.folder / "table5.json")
+    if all(kept.error(config) is not None for config in table.runs):
+        return _collect(table, kept), False
+    if table.request is not None and not (report := fetch(table.request, say)).complete:
+        raise SSTCastError(f"{report.path}: lacks {len(report.missing)} days; re-run the command later")
+    for data in table.data:  # the same stores for all horizons
+        prepare(data, lambda line: None if line.endswith("nothing to do") else say(line))
+    horizon, windows = 0, {}
+    for number, config in enumerate(table.runs, 1):
+        if (done := kept.error(config)) is None:
+            if config.data.horizon != horizon:
+                horizon, windows = config.data.horizon, training_windows(config)
+                kept.add_baselines(config.data)
+            run, _ = train(config, windows)
+            kept.add(config, errors(config.data, {config.name: TrainedRun(run)})[config.name])
+        say(f"[{number}/{len(table.runs)}] {config.folder}: {'nothing to do' if done else 'trained and forecast'}")
+    return _collect(table, kept), True
+
+
+def errors(data: DataConfig, predictors: Mapping[str, Predictor]) -> dict[str, float]:
+    """Return mean squared errors of standardised anomalies over all test windows, leads and ocean nodes.
+
+    Each node counts the same, as in the paper; `sstcast evaluate` weights by area.
+    """
+    test = Verification.open(data)
+    sums = dict.fromkeys(predictors, 0.0)
+    for dates in blocks(test.windows):
+        past, true = test.histories(dates), truth(test.part(dates))
+        for name, predictor in predictors.items():
+            error = test.on_tiles(predictor.predict(past).mean("member")) - true
+            sums[name] += float(np.square(error, dtype=np.float64).sum())
+    count = test.windows.starts * data.horizon * int(test.ocean.sum())
+    return {name: total / count for name, total in sums.items()}
+
+
+class Kept:
+    """The file with the errors of runs that have been scored, each beside a digest of the run's checkpoint."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def error(self, config: RunConfig) -> float | None:
+        """Return the error of a run, None if it is not known for the run's checkpoint."""
+        best = Run(config.folder).best
+        known = self._read()["runs"].get(config.name)
+        return known["mse"] if known and best.exists() and known["checkpoint"] == _digest(best) else None
+
+    def baselines(self, data: DataConfig) -> dict[str, float] | None:
+        """Return the errors of the baselines for a horizon, None if they are not known for these data."""
+        known = self._read()["baselines"].get(str(data.horizon))
+        return known["mse"] if known and known["data"] == Prepared.of(data).record().model_dump() else None
+
+    def add(self, config: RunConfig, error: float) -> None:
+        """Keep the error of a run."""
+        self._write("runs", config.name, {"checkpoint": _digest(Run(config.folder).best), "mse": error})
+
+    def add_baselines(self, data: DataConfig) -> None:
+        """Fit the baselines for a horizon and keep their errors, unless they are known."""
+        if self.baselines(data) is not None:
+            return
+        fitted = fit_baselines(data, Prepared.of(data).open()[1])
+        found = errors(data, {name: fitted[name] for name in BASELINES})
+        self._write(
+            "baselines", str(data.horizon), {"data": Prepared.of(data).record().model_dump(), "mse": found}
+        )
+
+    def _read(self) -> dict[str, Any]:
+        if not self.file.exists():
+            return {"runs": {}, "baselines": {}}
+        with reading(self.file, "delete it; the runs are kept"):
+            kept = json.loads(self.file.read_bytes())
+            if not all(isinstance(kept[part][key], dict) for part in ("runs", "baselines") for key in kept[part]):
+                raise ValueError("not what sstcast wrote")
+        return dict(kept)
+
+    def _write(self, part: str, key: str, value: dict[str, Any]) -> None:
+        with alone(self.file):
+            kept = self._read()
+            kept[part][key] = value
+            write_json(self.file, kept)
+
+
+def gains(found: Found) -> dict[int, tuple[float | None, float | None]]:
+    """Return by horizon what share of MPNN's error the virtual node saves: in the paper and, if known, here."""
+    with_it, without = found.get(WITH, {}), found.get(WITHOUT, {})
+    horizons = [*HORIZONS, *(n for n in without if n not in HORIZONS)]
+    return {
+        n: (
+            1 - PUBLISHED[WITH][n] / PUBLISHED[WITHOUT][n] if n in HORIZONS else None,
+            1 - mean(with_it[n]) / mean(without[n]) if n in with_it and n in without else None,
+        )
+        for n in horizons
+    }
+
+
+def _collect(table: Table5, kept: Kept) -> Found:
+    found: Found = {name: {} for name in (*table.systems, *BASELINES)}
+    names = [system for _ in table.seeds for _ in table.horizons for system in table.systems]
+    for system, config in zip(names, table.runs, strict=True):
+        if (error := kept.error(config)) is not None:
+            found[system].setdefault(config.data.horizon, []).append(error)
+    for data in table.data:
+        for name, error in (kept.baselines(data) or {}).items():
+            found[name][data.horizon] = [error]
+    return found
+
+
+def _digest(checkpoint: Path) -> str:
+    return hashlib.sha256(checkpoint.read_bytes()).hexdigest()

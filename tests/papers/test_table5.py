@@ -1,0 +1,141 @@
+"""Table 5 of Cai et al. (2023) as one command."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_table5 import SIZES, small, write_presets
+from typer.testing import CliRunner
+
+from sstcast.cli import app
+from sstcast.errors import SSTCastError
+from sstcast.forecasting.predictor import TrainedRun
+from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.windows import cut_windows
+from sstcast.papers import table5 as verb
+from sstcast.papers.estimate import estimate
+from sstcast.papers.table5 import BASELINES, HORIZONS, PUBLISHED, Table5, gains, table5
+from sstcast.runs import Run
+
+PAPER = Path(__file__).parents[3] / "shared/papers/mpnn_gt.txt"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a table whose process was killed in the middle, and then run again to its end."""
+    folder = tmp_path_factory.mktemp("table5")
+    write_presets(folder)
+    command = [sys.executable, Path(__file__).parents[1] / "small_table5.py", folder]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        while "[7/15]" not in (line := process.stdout.readline()):
+            assert line, "it ended before it was killed"
+        process.kill()
+    again = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert len(re.findall(r"seed0: nothing to do", again)) == 7
+    assert again.count("trained and forecast") == 8
+    assert "days written" not in again
+    return folder
+
+
+def kept(folder: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((folder / "table5/table5.json").read_text())
+    return content
+
+
+def test_the_whole_table_after_a_kill(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(made)
+    found, new = table5(small(), say=str)
+    assert not new
+    assert list(found) == [*SIZES, *BASELINES]
+    for errors in found.values():
+        assert list(errors) == [3, 2, 1]
+        assert all(np.isfinite(error) for [error] in errors.values())
+    assert found["mpnn"][2] == [kept(made)["runs"]["mpnn-2d-seed0"]["mse"]]
+
+
+def test_errors_are_means_over_windows_leads_and_ocean_nodes(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(made)
+    config = next(run for run in small().runs if run.name == "mpnn-vn-3d-seed0")
+    windows = cut_windows(Prepared.of(config.data).open()[1], config.data, "test")
+    assert len(windows) == 11 * (95 - 4 - 3)  # Table 9: tiles x (days - history - horizon)
+    batch = windows.batch(torch.arange(len(windows)))
+    model = TrainedRun(Run(config.folder)).models[0]
+    with torch.no_grad():
+        forecasts = {"mpnn-vn": model(batch.history, batch.graph), "persistence": batch.history[..., -1:]}
+    by_name = kept(made)
+    reported = {"mpnn-vn": by_name["runs"][config.name]["mse"], "persistence": by_name["baselines"]["3"]["mse"]}
+    reported["persistence"] = reported["persistence"]["persistence"]
+    for name, forecast in forecasts.items():
+        squares = (forecast - batch.target).double().square()[batch.ocean]
+        assert reported[name] == pytest.approx(float(squares.mean()), rel=1e-5)
+
+
+def test_a_finished_table_has_nothing_to_do(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(made)
+    for name in ("fetch", "prepare", "train", "errors"):
+        monkeypatch.setattr(verb, name, None)  # calling it would fail
+    options = ["--source", "simulator", "--presets", "presets", "--horizons", "3,2,1", "--seeds", "0"]
+    result = CliRunner().invoke(app, ["table5", *options, "--out", "table5"])
+    assert result.exit_code == 0
+    assert re.search(r"multiscale ridge +- +\d+\.\d{4}", result.stdout)
+    assert result.stdout.rstrip().endswith("nothing to do")
+
+
+def test_the_published_numbers_are_the_papers() -> None:
+    if not PAPER.exists():
+        pytest.skip("needs ../shared/papers")
+    text = PAPER.read_text()
+    for by_horizon in PUBLISHED.values():
+        for value in by_horizon.values():
+            assert f"{value:.4f}" in text
+
+
+def test_the_gains_of_the_virtual_node_are_those_of_the_paper() -> None:
+    ours = {"mpnn": {28: [0.4, 0.6], 7: [0.2]}, "mpnn-vn": {28: [0.4, 0.4]}}
+    found = gains(ours)
+    assert [round(100 * (found[n][0] or 0), 1) for n in HORIZONS] == [3.8, 6.6, 4.5]  # section 7.3
+    assert found[28][1] == pytest.approx(0.2)
+    assert found[14][1] is None
+    assert found[7][1] is None
+
+
+def test_the_papers_sizes_and_protocol() -> None:
+    runs = Table5(Path("runs/table5")).runs
+    assert len(runs) == 45
+    assert len({run.folder for run in runs}) == 45
+    for run in runs:
+        assert run.data.protocol == "paper"
+        assert run.model.options["base"] == "none"
+        training = run.training
+        assert (training.epochs, training.batch_size, training.learning_rate) == (100, 20, 1e-3)
+        assert (training.optimizer, training.schedule, training.clip) == ("adam", "constant", None)
+    assert Table5(Path("runs/table5")).request is not None
+    assert Table5(Path("runs/table5"), overrides=["data.source=mine.nc"]).request is None
+
+
+def test_a_dry_run_counts_windows_and_days(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_presets(tmp_path)
+    needs = estimate(small(systems=["mpnn"], horizons=(3,)))
+    days = (np.datetime64("2003-04-20") - np.datetime64("2001-01-01")).astype(int) + 1
+    assert needs.download == days
+    assert needs.memory == 4 * 11 * 900 * (365 + 365 + 15)
+    assert list(needs.seconds) == [("mpnn", 3)]
+    assert not (tmp_path / "table5").exists()
+    assert not (tmp_path / "data").exists()
+
+
+def test_bad_requests_are_refused(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(made)
+    with pytest.raises(SSTCastError, match=r"--systems mpn: not in the table.*did you mean"):
+        _ = small(systems=["mpn"]).runs
+    with pytest.raises(SSTCastError, match="a run with other options; choose another --out"):
+        _ = small(base="linear").runs
+    assert CliRunner().invoke(app, ["table5", "--horizons", "four"]).exception
