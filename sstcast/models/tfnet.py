@@ -19,8 +19,8 @@ class TFNet(ForecastModel):
 
     `direct` decoding gives all days in one pass; `rollout` gives one day, appends it to the input in place of the
     oldest day, and repeats. `filter_days` is the length of the temporal filter and `width` the number of channels
-    of the first stage. Weights belong to positions in a tile, so the model is not permutation equivariant and has
-    one tile shape.
+    of the first stage; `dropout` leaves out whole channels after each stage of the encoders. Weights belong to
+    positions in a tile, so the model is not permutation equivariant and has one tile shape.
 
     Raises SSTCastError if the filter is longer than the history.
     """
@@ -35,6 +35,7 @@ class TFNet(ForecastModel):
         cols: int,
         width: int = 64,
         filter_days: int = 6,
+        dropout: float = 0.0,
         decoding: Literal["direct", "rollout"] = "direct",
     ) -> None:
         super().__init__()
@@ -43,7 +44,7 @@ class TFNet(ForecastModel):
         self.rows, self.cols = rows, cols
         self.passes = 1 if decoding == "direct" else horizon
         self.split = FlowSplit(filter_days)
-        self.net = FlowNet(history - filter_days + 1, horizon // self.passes, width)
+        self.net = FlowNet(history - filter_days + 1, horizon // self.passes, width, dropout)
 
     def change(self, history: Tensor, graph: Graph) -> Tensor:
         """Return the change; raise SSTCastError if the graph is not the size of a tile."""
@@ -61,10 +62,13 @@ class TFNet(ForecastModel):
         return graph.sparse(torch.cat(forecast, dim=1).flatten(2).transpose(1, 2))
 
     def stand_on(self, base: Base) -> None:
-        """Forecast the change from another base; raise SSTCastError for a rollout, whose days become input."""
+        """Forecast the change from another base, at first 0; raise SSTCastError for a rollout."""
         if self.passes > 1 and base != "none":
-            raise SSTCastError(f"model.base: tfnet's rollout forecasts no change from {base}; choose none")
+            raise SSTCastError(f"model.base: tfnet's rollout, whose days become input, has no {base}; choose none")
         super().stand_on(base)
+        if base != "none":  # an untrained network equals its base
+            for parameter in self.net.out.parameters():
+                nn.init.zeros_(parameter)
 
     def _step(self, days: Tensor) -> Tensor:
         """Map `[B, history, rows, cols]` to `[B, days of one pass, rows, cols]`."""
@@ -99,9 +103,9 @@ class FlowSplit(nn.Module):
 class FlowNet(nn.Module):
     """An encoder for each part of the flow, and one decoder, which gets the sum of the encoders at every stage."""
 
-    def __init__(self, days: int, out: int, width: int) -> None:
+    def __init__(self, days: int, out: int, width: int, dropout: float) -> None:
         super().__init__()
-        self.encoders = nn.ModuleList(Encoder(days, width) for _ in range(3))
+        self.encoders = nn.ModuleList(Encoder(days, width, dropout) for _ in range(3))
         channels = [8 * width, 4 * width, 2 * width, width, width // 2]
         self.decoder = nn.ModuleList(up(*pair) for pair in pairwise(channels))
         self.out = nn.Conv2d(width // 2 + days, out, 3, padding=1)
@@ -120,11 +124,10 @@ class FlowNet(nn.Module):
 class Encoder(nn.Module):
     """Four stages with `width` to 8 `width` channels, each with half the rows and columns of the one before."""
 
-    def __init__(self, days: int, width: int) -> None:
+    def __init__(self, days: int, width: int, dropout: float) -> None:
         super().__init__()
-        self.stages = nn.ModuleList(
-            down(*pair) for pair in pairwise([days, width, 2 * width, 4 * width, 8 * width])
-        )
+        channels = pairwise([days, width, 2 * width, 4 * width, 8 * width])
+        self.stages = nn.ModuleList(down(*pair, dropout) for pair in channels)
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """Return the output of each stage."""
@@ -135,10 +138,13 @@ class Encoder(nn.Module):
         return outputs
 
 
-def down(channels: int, out: int) -> nn.Sequential:
+def down(channels: int, out: int, dropout: float) -> nn.Sequential:
     """Return a stage of an encoder, which halves rows and columns."""
     return nn.Sequential(
-        nn.Conv2d(channels, out, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(out), nn.LeakyReLU(0.1)
+        nn.Conv2d(channels, out, 3, stride=2, padding=1, bias=False),
+        nn.BatchNorm2d(out),
+        nn.LeakyReLU(0.1),
+        nn.Dropout2d(dropout),
     )
 
 

@@ -61,7 +61,7 @@ def _cells(entry: Entry) -> list[str]:
 def _text(score: Score) -> str:
     if score.mean is None:
         return "-"
-    return f"{score.mean:.3f}" if score.spread is None else f"{score.mean:.3f} ± {score.spread:.3f}"
+    return f"{score.mean:.4f}" + ("" if score.spread is None else f" ± {score.spread:.4f}")
 
 
 def _record(entry: Entry) -> list[object]:

@@ -141,7 +141,7 @@ def table5(table: Table5, say: Say = print) -> tuple[Found, bool]:
 def errors(data: DataConfig, predictors: Mapping[str, Predictor]) -> dict[str, float]:
     """Return mean squared errors of standardised anomalies over all test windows, leads and ocean nodes.
 
-    Each node counts the same, as in the paper; `sstcast evaluate` weights by area.
+    Each node counts the same, as in the paper and as `sstcast evaluate` counts in standardised units.
     """
     test = Verification.open(data)
     sums = dict.fromkeys(predictors, 0.0)

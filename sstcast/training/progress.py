@@ -13,11 +13,13 @@ QUICK = 0.5  # seconds
 class Progress:
     """A progress bar over all steps of a training, if `shown`; use it as a context manager.
 
-    The values of each epoch also go to `board`, TensorBoard's writer.
+    In a notebook and where there is no terminal, only the last epoch is printed, at the end. The values of
+    each epoch also go to `board`, TensorBoard's writer.
     """
 
     def __init__(self, steps: int, shown: bool = True, board: Any = None) -> None:
-        self.board = board
+        self.board, self.shown, self.last = board, shown, ""
+        self.console = Console(force_jupyter=False)  # plain text in notebooks: widgets do not survive saving
         self.bar = bar.Progress(
             bar.BarColumn(bar_width=None),
             bar.TextColumn("{task.completed:.0f}/{task.total:.0f} "),
@@ -26,8 +28,8 @@ class Progress:
             bar.TextColumn("left"),
             bar.TimeRemainingColumn(),
             expand=True,
-            disable=not shown,
-            console=Console(force_jupyter=False),  # plain text in notebooks: widgets do not survive saving
+            disable=not shown or not self.console.is_terminal or Console().is_jupyter,
+            console=self.console,
         )
         self.task = self.bar.add_task("training", total=steps, loss="-", validation="-")
 
@@ -39,6 +41,8 @@ class Progress:
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
         self.bar.stop()
+        if self.bar.disable and self.shown and self.last:
+            self.console.print(self.last, highlight=False)
         if self.board is not None:
             self.board.close()
 
@@ -52,14 +56,13 @@ class Progress:
             self.board.add_scalar(key, value, row["epoch"])
         name, score = next((key, value) for key, value in row.items() if key.startswith("validation_"))
         self.bar.update(self.task, validation=f"{score:.4f}")
-        quick = row["seconds"] < QUICK * row["epoch"]
-        if self.bar.disable or (quick and not row["best"]):
-            return
-        self.bar.console.print(
+        self.last = (
             f"epoch {row['epoch'] + 1}: train {row['train_loss']:.4f}  {name.replace('_', ' ')} {score:.4f}  "
-            f"({row['seconds']:.0f} s)",
-            highlight=False,
+            f"({row['seconds']:.0f} s)"
         )
+        quick = row["seconds"] < QUICK * row["epoch"]
+        if not self.bar.disable and (row["best"] or not quick):
+            self.console.print(self.last, highlight=False)
 
 
 def open_board(folder: Path, epoch: int) -> Any:

@@ -1,0 +1,65 @@
+# ---
+# jupyter:
+#   jupytext:
+#     formats: ipynb,py:percent
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Table 5: five systems, three horizons
+#
+# Cai et al. (2023) forecast the sea surface temperature of the tropical Pacific 4, 2 and 1 weeks ahead with five
+# systems. `sstcast table5` repeats the whole experiment, with downloads of 40 years and trainings of days on a GPU.
+# Here it runs on the ocean that ships with sstcast, with small models and ten steps each, to show what it makes: the
+# numbers are not to be compared with the paper's. `docs/table5.md` says how to run it in earnest, and how it differs
+# from the published experiment.
+
+# %%
+# %matplotlib inline
+from pathlib import Path
+
+from IPython.display import display
+
+from sstcast.pages.figures import rmse_map
+from sstcast.pages.results import Results
+from sstcast.pages.table5 import table5_sheets
+from sstcast.pages.text import open_console, print_sheet
+from sstcast.papers.table5 import Table5, table5
+from sstcast.runs import Run
+from sstcast.scores.evaluate import evaluate
+
+experiment = Table5(
+    folder=Path("../runs/notebook-table5"),
+    seeds=[0],
+    region="tasman",
+    presets=Path("configs/models"),
+    overrides=[
+        "data.source=sample",
+        "data.directory=../data/prepared",
+        "training.epochs=1",
+        "data.splits.validation=[2014-10-01, 2014-12-31]",
+        "data.splits.test=[2015, 2015]",
+        "training.windows_per_epoch=200",
+        "training.compile=false",
+    ],
+)
+found, _ = table5(experiment, say=lambda line: None)
+for sheet in table5_sheets(found, experiment.horizons):
+    print_sheet(open_console(), sheet)
+
+# %% [markdown]
+# Each number is a run like any other: `sstcast evaluate`, `map` and `report` work on it. Two of them side by side, 4
+# weeks ahead: message passing without the virtual node, and with it. The maps show the root mean squared error by week.
+
+# %%
+for name in ("mpnn", "mpnn-vn"):
+    run = Run(experiment.folder / f"{name}-28d-seed0")
+    evaluate(run)
+    (picture,) = rmse_map(Results(run), title=f"RMSE of {name}")
+    display(picture.figure)
