@@ -92,7 +92,7 @@ def combine(runs: "Sequence[Run | Path | str]", folder: Path | str, equal: bool 
 
     Example:
         >>> other = sstcast.train(sstcast.load_config("my.yaml", ["name=other", "training.seed=1"]))
-        epoch 1: train ...
+        epoch 2: train ...
         >>> sstcast.combine([run, other], "runs/both").config.model.name
         'combination'
     """
