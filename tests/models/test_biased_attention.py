@@ -6,11 +6,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch_geometric.utils import from_networkx
 
-from sstcast.graphs.anchors import anchor_distances, path_distances
+from sstcast.graphs.anchors import anchor_distances
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models.biased_attention import (
     AnchorAttention,
     PathAttention,
+    PathBias,
     StructureAwareAttention,
     anchored_attention,
 )
@@ -53,7 +54,7 @@ def test_sat_by_its_equation() -> None:
     graph, x = as_sparse(random_graph()), torch.randn(14, WIDTH)
     layer = StructureAwareAttention(WIDTH, HEADS, hops=2, edge_dim=0, features=0)
     expected = explicit(layer, x, structure_bias(layer, x, graph))
-    torch.testing.assert_close(layer(x, graph, None), expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(layer(x, graph), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_lsat_approaches_softmax_with_more_features() -> None:
@@ -69,7 +70,7 @@ def test_lsat_approaches_softmax_with_more_features() -> None:
                 layer.content.weight *= 0.6
                 layer.structure.weight *= 0.6
             exact = explicit(layer, x, structure_bias(layer, x, graph))
-            runs.append((layer(x, graph, None) - exact).square().mean() / exact.square().mean())
+            runs.append((layer(x, graph) - exact).square().mean() / exact.square().mean())
         errors.append(torch.stack(runs).mean().sqrt())
     assert errors[0] > 2 * errors[1] > 4 * errors[2]  # as 1 / sqrt(features): by 4 each
     assert errors[2] < 0.02
@@ -102,29 +103,48 @@ def test_bias_in_the_features_is_exact() -> None:
 
 
 def test_spdgt_by_its_equation() -> None:
+    """Graphormer's two biases; in a tree there is one path between two nodes."""
     torch.manual_seed(0)
-    pieces = nx.disjoint_union(nx.path_graph(9), nx.cycle_graph(5))
-    layer, x = PathAttention(WIDTH, HEADS, max_hops=4), torch.randn(14, WIDTH)
-    nn.init.normal_(layer.bias)
-    bias = layer.bias[:, -1:, None].expand(HEADS, 14, 14).clone()  # no path
-    for i, lengths in nx.all_pairs_shortest_path_length(pieces):
-        for j, length in lengths.items():
-            bias[:, i, j] = layer.bias[:, min(length, 4)]
-    graph = as_sparse(pieces)
-    ours = layer(x, graph, path_distances(graph))
-    torch.testing.assert_close(ours, explicit(layer, x, bias), rtol=1e-5, atol=1e-6)
+    pieces = nx.disjoint_union(nx.path_graph(9), nx.star_graph(4))
+    index = from_networkx(pieces).edge_index
+    attr = torch.randn(index.shape[1], 3)
+    feature = dict(zip(map(tuple, index.T.tolist()), attr, strict=True))
+    graph = SparseGraph(index, torch.zeros(14, dtype=torch.long), 1, attr)
+    layer, biases, x = PathAttention(WIDTH, HEADS), PathBias(HEADS, 4, 3, False), torch.randn(14, WIDTH)
+    nn.init.normal_(biases.by_hops)
+    nn.init.normal_(biases.by_edges)
+    bias = biases.by_hops[:, -1:, None].expand(HEADS, 14, 14).clone()  # no path
+    for i, paths in nx.all_pairs_shortest_path(pieces):
+        for j, path in paths.items():
+            bias[:, i, j] = biases.by_hops[:, min(len(path) - 1, 4)]
+            if 1 < len(path) <= 5:
+                products = [feature[e] @ w for w, e in zip(biases.by_edges, nx.utils.pairwise(path), strict=False)]
+                bias[:, i, j] += torch.stack(products).mean(0)
+    ours = biases(x, graph)
+    torch.testing.assert_close(ours[0], bias, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(layer(x[None], ours)[0], explicit(layer, x, bias), rtol=1e-5, atol=1e-6)
+
+
+def test_the_graph_node_has_a_bias_of_its_own() -> None:
+    torch.manual_seed(0)
+    graph, x = as_sparse(nx.path_graph(4)), torch.randn(4, WIDTH)
+    with_node, without = PathBias(HEADS, 4, 0, True), PathBias(HEADS, 4, 0, False)
+    without.by_hops = with_node.by_hops
+    bias = with_node(x, graph)[0]
+    torch.testing.assert_close(bias[:, 1:, 1:], without(x, graph)[0])
+    assert torch.equal(bias[:, 0], with_node.to_graph_node[:, 0].expand(HEADS, 5))
+    assert torch.equal(bias[:, :, 0], bias[:, 0])
 
 
 def test_a_single_node_attends_to_itself() -> None:
     torch.manual_seed(0)
     graph, x = as_sparse(nx.empty_graph(1)), torch.randn(1, WIDTH)
-    for layer, hops in (
-        (AnchorAttention(WIDTH, HEADS, 16), anchor_distances(graph, 2)),
-        (PathAttention(WIDTH, HEADS, 3), path_distances(graph)),
-        (StructureAwareAttention(WIDTH, HEADS, 1, 0, 16), None),
-        (StructureAwareAttention(WIDTH, HEADS, 1, 0, 0), None),
+    for layer, context in (
+        (AnchorAttention(WIDTH, HEADS, 16), (graph, anchor_distances(graph, 2))),
+        (StructureAwareAttention(WIDTH, HEADS, 1, 0, 16), (graph,)),
+        (StructureAwareAttention(WIDTH, HEADS, 1, 0, 0), (graph,)),
     ):
-        torch.testing.assert_close(layer(x, graph, hops), layer.out(layer.content(x)[:, 2 * WIDTH :]))
+        torch.testing.assert_close(layer(x, *context), layer.out(layer.content(x)[:, 2 * WIDTH :]))
 
 
 def test_a_steep_slope_stays_finite() -> None:

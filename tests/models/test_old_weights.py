@@ -11,6 +11,7 @@ from sstcast.training.checkpoint import load_weights
 
 CHANGED = {
     "tokengt": ({}, {"node_identifiers.weight": "identify.weight", "type_identifiers": "types"}),
+    "spdgt": ({"layers": 1}, {"bias.by_hops": "blocks.0.attention.bias"}),
 }
 
 
