@@ -11,6 +11,8 @@ from sstcast.training.checkpoint import load_weights
 
 CHANGED = {
     "tokengt": ({}, {"node_identifiers.weight": "identify.weight", "type_identifiers": "types"}),
+    "mpnn": ({"layers": 2, "conv": "gatedgcn"}, {"convs.0.target.weight": "convs.0.gate_target.weight"}),
+    "gps": ({"layers": 2}, {"layers.0.conv.target.weight": "layers.0.conv.gate_target.weight"}),
     "spdgt": ({"layers": 1}, {"bias.by_hops": "blocks.0.attention.bias"}),
 }
 
