@@ -20,8 +20,9 @@ from sstcast.models.attention import (
     SoftmaxAttention,
 )
 from sstcast.models.bigbird import BigBirdAttention
-from sstcast.models.convs import GAT, GCN, GIN, GINE, Conv, GatedGCN, MessagePassing
+from sstcast.models.convs import GAT, GCN, GIN, GINE, Conv, MessagePassing
 from sstcast.models.exphormer import ExphormerAttention
+from sstcast.models.gatedgcn import GatedGCN
 from sstcast.models.options import check_options
 from sstcast.models.primphormer import PrimalAttention, PrimphormerAttention
 from sstcast.validation import suggest
