@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from sstcast.graphs.anchors import check_memory, path_distances
 from sstcast.graphs.edges import dense_edges
+from sstcast.graphs.egos import ego_graphs
 from sstcast.graphs.graph import Graph
 from sstcast.graphs.paths import mean_along_paths
 from sstcast.models.attention import check_heads, merge_heads, softmax_attention, split_heads
@@ -21,17 +22,22 @@ from sstcast.models.kernels import favor_features, kernel_attention, orthogonal_
 class StructureAwareAttention(nn.Module):
     """`lsat`, or `sat` if `features` is 0: queries and keys combine content and structure.
 
-    The structure extractor is a GNN of `hops` layers on the input of the layer: SAT's k-subtree extractor.
+    The structure extractor is a GNN of `hops` layers on the input of the layer, SAT's k-subtree extractor. With
+    `subgraph` it is the k-subgraph extractor: the GNN runs on the graph of all nodes within `hops` hops of a node,
+    and the sum of its output goes beside the node's own features (Chen et al. 2022, arXiv:2202.03036).
     """
 
-    def __init__(self, width: int, heads: int, hops: int, edge_dim: int, features: int) -> None:
+    def __init__(
+        self, width: int, heads: int, hops: int, edge_dim: int, features: int, subgraph: bool = False
+    ) -> None:
         super().__init__()
         check_heads(width, heads)
         self.heads = heads
         self.convs = nn.ModuleList(MessagePassing(width, edge_dim) for _ in range(hops))
         self.norm = nn.LayerNorm(width)
         self.content = nn.Linear(width, 3 * width)
-        self.structure = nn.Linear(width, 2 * width, bias=False)
+        self.subgraph = subgraph
+        self.structure = nn.Linear(2 * width if subgraph else width, 2 * width, bias=False)
         self.out = nn.Linear(width, width)
         size = 2 * width // heads
         self.directions: Tensor | None
@@ -39,14 +45,28 @@ class StructureAwareAttention(nn.Module):
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
         """Map node features to node features of the same shape."""
-        s = x
-        for conv in self.convs:
-            s = conv(s, graph, graph.edge_attr)[0].relu()
-        projected, mask = graph.dense(torch.cat([self.content(x), self.structure(self.norm(s))], dim=-1))
+        s = self.extract(x, graph)
+        projected, mask = graph.dense(torch.cat([self.content(x), self.structure(s)], dim=-1))
         q, k, v, s_q, s_k = (split_heads(part, self.heads) for part in projected.chunk(5, dim=-1))
         # The kernels divide by the square root of the whole width, 2 d; the equation divides by that of d.
         q, k = torch.cat([q, s_q], dim=-1) * 2**0.25, torch.cat([k, s_k], dim=-1) * 2**0.25
         return self.out(graph.sparse(merge_heads(self.attend(q, k, v, mask))))
+
+    def extract(self, x: Tensor, graph: Graph) -> Tensor:
+        """Return the structure S."""
+        if not self.subgraph:
+            return self.norm(self.convolve(x, graph))
+        egos, member, centre = ego_graphs(graph, x, len(self.convs))
+        y, _ = graph.dense(x)
+        s = self.convolve(y.flatten(0, 1)[member], egos)
+        s = s.new_zeros(y.flatten(0, 1).shape).index_add(0, centre, s).view_as(y)
+        return torch.cat([x, self.norm(graph.sparse(s))], dim=-1)
+
+    def convolve(self, x: Tensor, graph: Graph) -> Tensor:
+        """Return the GNN's output."""
+        for conv in self.convs:
+            x = conv(x, graph, graph.edge_attr)[0].relu()
+        return x
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
         """Return `[B, heads, N, d]` from queries and keys of 2 d, values of d and the mask `[B, N]`."""

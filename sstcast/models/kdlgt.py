@@ -14,7 +14,7 @@ multiplies phi(k_j) exactly and needs no further dimension. Only `spdgt` stores 
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -63,7 +63,8 @@ class BiasedTransformer(Backbone):
 class StructureAware(BiasedTransformer):
     """`lsat`, or `sat` if not `linear`.
 
-    `hops` is the depth of the structure extractor, `features` the number of random features per head.
+    `hops` is the depth of the structure extractor, of the k-subtree or the k-subgraph; `features` is the number of
+    random features per head.
     """
 
     def __init__(
@@ -76,11 +77,10 @@ class StructureAware(BiasedTransformer):
         features: int = 64,
         dropout: float = 0.0,
         edge_dim: int = 2,
+        extractor: Literal["subtree", "subgraph"] = "subtree",
     ) -> None:
-        count = features if linear else 0
-        super().__init__(
-            width, (StructureAwareAttention(width, heads, hops, edge_dim, count) for _ in range(layers)), dropout
-        )
+        sizes = (width, heads, hops, edge_dim, features if linear else 0, extractor == "subgraph")
+        super().__init__(width, (StructureAwareAttention(*sizes) for _ in range(layers)), dropout)
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
         return self.attend(x, graph)

@@ -1,10 +1,12 @@
 """The layers of `lsat`, `sapdgt`, `sat` and `spdgt` against explicit softmax over all pairs of nodes."""
 
 import networkx as nx
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch_geometric.utils import from_networkx
+from torch_geometric.data import Batch, Data
+from torch_geometric.utils import from_networkx, k_hop_subgraph
 
 from sstcast.graphs.anchors import anchor_distances
 from sstcast.graphs.sparse import SparseGraph
@@ -55,6 +57,36 @@ def test_sat_by_its_equation() -> None:
     layer = StructureAwareAttention(WIDTH, HEADS, hops=2, edge_dim=0, features=0)
     expected = explicit(layer, x, structure_bias(layer, x, graph))
     torch.testing.assert_close(layer(x, graph), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("subgraph", [False, True])
+def test_structure_extractors(subgraph: bool) -> None:
+    """Node by node, on a batch of a connected graph, one in pieces, and a single node."""
+    torch.manual_seed(0)
+    two = nx.disjoint_union(nx.path_graph(4), nx.cycle_graph(3))
+    graphs = [nx.gnm_random_graph(9, 12, seed=1), two, nx.empty_graph(1)]
+    data = []
+    for graph in graphs:
+        index = from_networkx(graph).edge_index
+        data.append(Data(edge_index=index, edge_attr=torch.randn(index.shape[1], 3), num_nodes=len(graph)))
+    batch, x = SparseGraph.from_pyg(Batch.from_data_list(data)), torch.randn(17, WIDTH)
+    layer = StructureAwareAttention(WIDTH, HEADS, 2, 3, 0, subgraph)
+
+    def gnn(x: Tensor, graph: SparseGraph) -> Tensor:
+        for conv in layer.convs:
+            x = conv(x, graph, graph.edge_attr)[0].relu()
+        return x
+
+    expected = gnn(x, batch)
+    if subgraph:
+        rows = []
+        for node in range(17):
+            near, edges, _, kept = k_hop_subgraph(node, 2, batch.edge_index, relabel_nodes=True, num_nodes=17)
+            ego = SparseGraph(edges, torch.zeros_like(near), 1, batch.edge_attr[0][kept])
+            rows.append(gnn(x[near], ego).sum(0))
+        expected = torch.stack(rows)
+    expected = layer.norm(expected)
+    torch.testing.assert_close(layer.extract(x, batch), torch.cat([x, expected], 1) if subgraph else expected)
 
 
 def test_lsat_approaches_softmax_with_more_features() -> None:

@@ -4,7 +4,7 @@ import networkx as nx
 import pytest
 import torch
 from torch_geometric.data import Batch, Data
-from torch_geometric.utils import from_networkx
+from torch_geometric.utils import from_networkx, subgraph
 
 from sstcast.errors import SSTCastError
 from sstcast.graphs import anchors
@@ -16,6 +16,7 @@ WIDTH, HEADS = 16, 2
 MODELS = {
     "lsat": lambda **kw: StructureAware(WIDTH, 2, HEADS, **kw),
     "sat": lambda **kw: StructureAware(WIDTH, 2, HEADS, linear=False, **kw),
+    "lsat-subgraph": lambda **kw: StructureAware(WIDTH, 2, HEADS, extractor="subgraph", **kw),
     "sapdgt": lambda **kw: AnchorDistance(WIDTH, 2, HEADS, radius=2, **kw),
     "spdgt": lambda **kw: PathDistance(WIDTH, 2, HEADS, max_hops=5, **kw),
 }
@@ -112,6 +113,28 @@ def test_a_tile_without_ocean_stays_finite(name: str) -> None:
     out[1].square().sum().backward()
     assert x.grad.isfinite().all()
     torch.testing.assert_close(out[1:], model(x[1:], GridGraph(3, 4)), rtol=1e-5, atol=1e-5)
+
+
+def test_subgraphs_of_a_grid_are_those_of_its_ocean() -> None:
+    """With a mask of its own for each sample, and one for all."""
+    torch.manual_seed(0)
+    model, x = MODELS["lsat-subgraph"](), torch.randn(2, 20, WIDTH)
+    masks = torch.rand(2, 20) < 0.7
+    ours = model(x, GridGraph(4, 5, masks))
+    for number in range(2):
+        shared = model(x, GridGraph(4, 5, masks[number : number + 1]))
+        torch.testing.assert_close(
+            shared[number, masks[number]], ours[number, masks[number]], rtol=1e-4, atol=1e-5
+        )
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        half = model(x, GridGraph(4, 5, masks)).float()
+    torch.testing.assert_close(half[masks], ours[masks], rtol=0.1, atol=0.1)
+    grid = GridGraph(4, 5, masks[:1])
+    index = grid.edge_index()
+    attr = torch.stack([index[0] % 5 - index[1] % 5, index[0] // 5 - index[1] // 5], dim=1).float()
+    index, attr = subgraph(masks[0], index, attr, relabel_nodes=True, num_nodes=20)
+    ocean = SparseGraph(index, index.new_zeros(int(masks[0].sum())), 1, attr)
+    torch.testing.assert_close(model(x[0, masks[0]], ocean), ours[0, masks[0]], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", MODELS)
