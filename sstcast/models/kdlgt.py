@@ -53,6 +53,9 @@ class BiasedTransformer(Backbone):
         self.blocks = nn.ModuleList(Block(attention, width, dropout) for attention in attentions)
         self.norm = nn.LayerNorm(width)
 
+    def forward(self, x: Tensor, graph: Graph) -> Tensor:
+        return self.attend(x, graph)
+
     def attend(self, x: Tensor, *context: Any) -> Tensor:
         """Map node features to node features of the same shape; every attention gets the `context`."""
         for block in self.blocks:
@@ -81,9 +84,6 @@ class StructureAware(BiasedTransformer):
     ) -> None:
         sizes = (width, heads, hops, edge_dim, features if linear else 0, extractor == "subgraph")
         super().__init__(width, (StructureAwareAttention(*sizes) for _ in range(layers)), dropout)
-
-    def forward(self, x: Tensor, graph: Graph) -> Tensor:
-        return self.attend(x, graph)
 
 
 class AnchorDistance(BiasedTransformer):
