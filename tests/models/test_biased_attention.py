@@ -108,6 +108,19 @@ def test_lsat_approaches_softmax_with_more_features() -> None:
     assert errors[2] < 0.02
 
 
+def test_lemma_1_of_kdlgt_assumes_more_than_holds() -> None:
+    """It needs c = sqrt((exp(|q + k|^2) - 1) / r) below 1 for all pairs, which untrained weights already break."""
+    torch.manual_seed(0)
+    graph, x = as_sparse(nx.random_regular_graph(4, 60, seed=0)), torch.randn(60, 64)
+    layer, features = StructureAwareAttention(64, 4, hops=2, edge_dim=0, features=64), 64
+    parts = torch.cat([layer.content(x)[:, :128], layer.structure(layer.extract(x, graph))], dim=1)
+    q, k, s_q, s_k = (part.unflatten(1, (4, 16)).transpose(0, 1) / 16**0.25 for part in parts.chunk(4, dim=1))
+    squares = (
+        (torch.cat([q, s_q], dim=-1).unsqueeze(2) + torch.cat([k, s_k], dim=-1).unsqueeze(1)).square().sum(-1)
+    )
+    assert ((squares.exp() - 1) / features).sqrt().max() > 1
+
+
 def test_sapdgt_approaches_softmax_with_more_features() -> None:
     """The explicit form has both terms of the bias, c hops(i, a) / 2 and c hops(j, a) / 2, and a softmax each."""
     torch.manual_seed(0)
