@@ -3,7 +3,8 @@
 A linear map from n x n matrices to n x n matrices that does not depend on the numbering of nodes is a sum of 15
 basis tensors, one for each way in which the four indices of an entry may coincide. One layer with 15 heads is
 trained so that the weights of each head, from every token (i, j) to every token (k, l), become one of them, its
-rows divided by their sums. Tokens are all pairs of nodes (`dense`), or nodes and edges alone (`sparse`).
+rows divided by their sums. The tokens are those of the model `tokengt`, on complete graphs (`dense`: all pairs of
+nodes), or on the graphs as they are (`sparse`: nodes and edges alone).
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,11 +19,12 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.utils.rnn import pad_sequence
 
+from sstcast.graphs.edges import dense_edges
 from sstcast.graphs.positions import node_identifiers
+from sstcast.graphs.sparse import SparseGraph
 from sstcast.models.attention import split_heads
-from sstcast.models.tokengt import laplacian_identifiers
+from sstcast.models.tokengt import TokenGT, laplacian_identifiers, orthogonal_identifiers
 from studies.fit import fit
 from studies.graphs import batch_graphs
 from studies.study import Row, Study, spread
@@ -51,48 +53,49 @@ BASES = {basis_name(pattern): pattern for pattern in equality_patterns()}
 
 
 class Tokens(NamedTuple):
-    """B graphs, padded to T tokens and n nodes."""
+    """B graphs as TokenGT has them: padded to n nodes, then to e edges, T = n + e tokens in all."""
 
+    graph: SparseGraph  # whose nodes and edges are the tokens
+    laplacian: Tensor  # the nodes' Laplacian identifiers, [nodes of all graphs, SIZE]
     ends: Tensor  # the two nodes of each token, [B, T, 2]
     mask: Tensor  # True on tokens, [B, T]
-    nodes: Tensor  # True on nodes, [B, n]
     bases: Tensor  # the basis tensors, [B, 15, T, T], False on padding
-    laplacian: Tensor  # eigenvectors of length 1, the trivial one first, [B, n, SIZE]
 
 
 class BasisAttention(nn.Module):
-    """The weights of one layer of 15 heads on tokens that hold nothing but identifiers (equation 3)."""
+    """The weights of one layer of 15 heads on TokenGT's tokens without features (equation 3)."""
 
     def __init__(self, identifiers: str, types: bool, width: int = 64, head: int = 32) -> None:
         super().__init__()
-        self.identifiers, self.types = identifiers, types
-        self.embed = nn.Linear(2 * SIZE + 2, width, bias=False)
+        self.identifiers = identifiers
+        self.tokengt = TokenGT(width, layers=0, identifier_size=SIZE, edge_dim=0)
+        if not types:
+            kinds = self.tokengt.type_identifiers
+            assert kinds is not None
+            nn.init.zeros_(kinds.requires_grad_(False))
         self.qk = nn.Linear(width, 2 * len(BASES) * head)
 
     def forward(self, tokens: Tokens) -> Tensor:
         """Return `[B, 15, T, T]`."""
-        same = tokens.ends[..., 0] == tokens.ends[..., 1]
-        types = torch.stack([same, ~same], dim=-1).float() * self.types
-        x = torch.cat([self.identify(tokens), types], dim=-1)
-        q, k = (split_heads(part, len(BASES)) for part in self.qk(self.embed(x)).chunk(2, dim=-1))
+        nothing = torch.zeros(len(tokens.laplacian), self.tokengt.width)
+        x = self.tokengt.embed(nothing, tokens.graph, self.identify(tokens))[0][:, 1:]
+        if self.identifiers == "orf of tokens":
+            assert self.tokengt.node_identifiers is not None
+            x = x + self.tokengt.node_identifiers(node_identifiers(tokens.mask, 2 * SIZE))
+        q, k = (split_heads(part, len(BASES)) for part in self.qk(x).chunk(2, dim=-1))
         scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
         return scores.masked_fill(~tokens.mask[:, None, None], -torch.inf).softmax(-1)
 
     def identify(self, tokens: Tokens) -> Tensor:
-        """Draw both identifiers of each token, `[B, T, 2 SIZE]`; only Laplacian ones tell where a node is."""
-        shape = (*tokens.nodes.shape, SIZE)
-        if self.identifiers == "orf of tokens":
-            return node_identifiers(tokens.mask, 2 * SIZE)
+        """Draw the node identifiers, `[nodes, SIZE]`; only Laplacian ones tell where a node is."""
+        graph, nothing = tokens.graph, torch.zeros_like(tokens.laplacian)
         if self.identifiers == "orf":
-            p = node_identifiers(tokens.nodes, SIZE)
-        elif self.identifiers == "random":
-            p = F.normalize(torch.randn(shape), dim=-1)
-        elif self.identifiers == "laplacian":
-            p = tokens.laplacian * (2 * torch.randint(2, (len(tokens.nodes), 1, SIZE)) - 1)
-        else:
-            p = torch.zeros(shape)
-        first, second = (p.gather(1, end.unsqueeze(-1).expand(-1, -1, SIZE)) for end in tokens.ends.unbind(-1))
-        return torch.cat([first, second], dim=-1)
+            return orthogonal_identifiers(nothing, graph, SIZE, None)
+        if self.identifiers == "random":
+            return F.normalize(torch.randn_like(nothing), dim=-1)
+        if self.identifiers == "laplacian":
+            return tokens.laplacian * graph.spread(2 * torch.randint(2, (graph.graphs, SIZE)) - 1)
+        return nothing
 
 
 def study(
@@ -149,21 +152,21 @@ def draw_graphs(tokens: str, seed: int, batches: int = 20, size: int = 16) -> li
 
 
 def make_tokens(graphs: Sequence[nx.Graph], dense: bool) -> Tokens:
-    """Return the graphs' tokens: all pairs of nodes, or each node and each edge, both ways."""
+    """Return the graphs' tokens: nodes and edges, both ways; with `dense` every pair of nodes is an edge."""
     sparse = batch_graphs(graphs)
-    x = torch.ones(len(sparse.batch), 1)
-    length_one = laplacian_identifiers(x, sparse, SIZE) / sparse.spread(sparse.pool(x, "sum")).sqrt()
-    laplacian, nodes = sparse.dense(length_one)
-    pairs = [[(i, j) for i in graph for j in graph if dense or i == j or graph.has_edge(i, j)] for graph in graphs]
-    mask = pad_sequence([torch.ones(len(p), dtype=torch.bool) for p in pairs], batch_first=True)
-    ends = pad_sequence([torch.tensor(p) for p in pairs], batch_first=True)
+    laplacian = laplacian_identifiers(torch.ones(len(sparse.batch), 1), sparse, SIZE)
+    graph = batch_graphs([nx.complete_graph(len(g)) for g in graphs]) if dense else sparse
+    place = torch.cat([torch.arange(len(g)) for g in graphs]).unsqueeze(-1)
+    (nodes, node_mask), edges = graph.dense(place), dense_edges(graph, place)
+    ends = torch.cat([nodes.expand(-1, -1, 2), torch.cat([edges.source, edges.target], dim=-1)], dim=1)
+    mask = torch.cat([node_mask, edges.mask], dim=1)
     queries, keys = ends.unsqueeze(2), ends.unsqueeze(1)
     indices = torch.cat(torch.broadcast_tensors(queries, keys), dim=-1)  # [B, T, T, 4]
     coincide = indices.unsqueeze(-1) == indices.unsqueeze(-2)
     patterns = torch.tensor(list(BASES.values()))
     wanted = (patterns.unsqueeze(-1) == patterns.unsqueeze(-2))[:, None, None]
     bases = (coincide.unsqueeze(1) == wanted).all(-1).all(-1)
-    return Tokens(ends, mask, nodes, bases & mask[:, None, :, None] & mask[:, None, None], laplacian)
+    return Tokens(graph, laplacian, ends, mask, bases & mask[:, None, :, None] & mask[:, None, None])
 
 
 def tabulate(rows: pd.DataFrame) -> pd.DataFrame:

@@ -25,25 +25,24 @@ class MeanConv(MessagePassing):
 class GatedGCNConv(MessagePassing):
     """Bresson & Laurent's gated layer with an edge state (arXiv:1711.07553), LayerNorm in place of BatchNorm."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, last: bool = False) -> None:
         super().__init__(aggr="sum")
         self.own = nn.Linear(width, width)
         self.neighbor = nn.Linear(width, width)
-        self.gate_target = nn.Linear(width, width)
-        self.gate_source = nn.Linear(width, width, bias=False)
-        self.gate_edge = nn.Linear(width, width, bias=False)
-        self.node_norm, self.edge_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.target = nn.Linear(width, width)
+        self.source = nn.Linear(width, width, bias=False)
+        self.edge = nn.Linear(width, width, bias=False)
+        self.node_norm, self.edge_norm = nn.LayerNorm(width), None if last else nn.LayerNorm(width)
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor) -> tuple[Tensor, Tensor]:
-        scores = self.edge_updater(
-            edge_index, target=self.gate_target(x), source=self.gate_source(x), edge_attr=edge_attr
-        )
-        edge_attr = edge_attr + self.edge_norm(scores).relu()
-        mean = self.propagate(edge_index, x=self.neighbor(x), gate=edge_attr.sigmoid())
+        scores = self.edge_updater(edge_index, target=self.target(x), source=self.source(x), edge_attr=edge_attr)
+        if self.edge_norm is not None:
+            edge_attr = edge_attr + self.edge_norm(scores).relu()
+        mean = self.propagate(edge_index, x=self.neighbor(x), gate=scores.sigmoid())
         return x + self.node_norm(self.own(x) + mean).relu(), edge_attr
 
     def edge_update(self, target_i: Tensor, source_j: Tensor, edge_attr: Tensor) -> Tensor:
-        return target_i + source_j + self.gate_edge(edge_attr)
+        return target_i + source_j + self.edge(edge_attr)
 
     def message(self, x_j: Tensor, gate: Tensor) -> Tensor:
         return torch.cat([gate * x_j, gate], dim=-1)

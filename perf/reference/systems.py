@@ -151,9 +151,9 @@ class PrimalAttention(nn.Module):
 class GPSLayer(nn.Module):
     """GatedGCN beside attention, then a perceptron; LayerNorm throughout."""
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, last: bool) -> None:
         super().__init__()
-        self.conv, self.attention = GatedGCNConv(width), PrimalAttention(width, heads)
+        self.conv, self.attention = GatedGCNConv(width, last), PrimalAttention(width, heads)
         self.conv_norm, self.attention_norm = nn.LayerNorm(width), nn.LayerNorm(width)
         # Dropout of the original stands between, so that weights have the same names.
         self.feed_forward = nn.Sequential(
@@ -176,7 +176,7 @@ class Primphormer(nn.Module):
     def __init__(self, width: int, layers: int, heads: int = 4, edge_dim: int = 2) -> None:
         super().__init__()
         self.edge_encoder = nn.Linear(edge_dim, width)
-        self.layers = nn.ModuleList(GPSLayer(width, heads) for _ in range(layers))
+        self.layers = nn.ModuleList(GPSLayer(width, heads, n == layers - 1) for n in range(layers))
         for layer in self.layers[1:]:
             layer.attention.basis = self.layers[0].attention.basis
 

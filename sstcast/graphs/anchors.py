@@ -30,22 +30,26 @@ def anchor_distances(graph: Graph, radius: int) -> Tensor:
 
     The value is infinite if there is no path, on land, and on padded nodes and anchors.
     """
-    return _padded([_to_anchors(one, radius) for one in _graphs(graph)])
+    return _padded([_to_anchors(one, radius) for one in single_graphs(graph)])
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
 def path_distances(graph: Graph) -> Tensor:
     """Return the hops between all nodes of a graph, `[graphs, N, N]`, infinite as in `anchor_distances`."""
-    return _padded([_between_all(one) for one in _graphs(graph)])
+    return _padded([hops_between_all(one) for one in single_graphs(graph)])
 
 
 @dataclass(frozen=True)
-class _OneGraph:
-    """A mask of real nodes `[n]` and the edges `[2, e]` between them, compared by digest."""
+class OneGraph:
+    """A mask of real nodes `[n]`, the edges `[2, e]` between them and each edge's place in `dense_edges`.
+
+    Graphs are compared by a digest of nodes and edges.
+    """
 
     digest: bytes
     real: NDArray[np.bool_] = field(compare=False)
     edges: NDArray[np.int64] = field(compare=False)
+    places: NDArray[np.int64] = field(compare=False)
 
     def adjacency(self) -> csr_array:
         source, target = np.concatenate([self.edges, self.edges[::-1]], axis=1)  # edges have no direction
@@ -53,7 +57,7 @@ class _OneGraph:
 
 
 @lru_cache(maxsize=4096)
-def _to_anchors(graph: _OneGraph, radius: int) -> Tensor:
+def _to_anchors(graph: OneGraph, radius: int) -> Tensor:
     adjacency = graph.adjacency()
     anchors = dominating_set(adjacency, graph.real, radius)
     check_memory(f"{len(graph.real)} nodes x {len(anchors)} anchors", len(graph.real) * len(anchors))
@@ -62,7 +66,7 @@ def _to_anchors(graph: _OneGraph, radius: int) -> Tensor:
 
 
 @lru_cache(maxsize=64)
-def _between_all(graph: _OneGraph) -> Tensor:
+def hops_between_all(graph: OneGraph) -> Tensor:
     check_memory(f"hops between all of {len(graph.real)} nodes", len(graph.real) ** 2)
     hops = shortest_path(graph.adjacency(), method="D", unweighted=True)
     hops[~graph.real] = np.inf
@@ -113,28 +117,32 @@ def check_memory(what: str, numbers: int) -> None:
         )
 
 
-def _graphs(graph: Graph) -> Iterator[_OneGraph]:
+def single_graphs(graph: Graph) -> Iterator[OneGraph]:
+    """Return the graphs of a batch, each by itself."""
     if isinstance(graph, GridGraph):
-        index = graph.edge_index().numpy()
+        index, inside = graph.edge_index().numpy(), graph.target(torch.ones(1, graph.mask.shape[1], 1))
+        places = torch.cat(list(inside), dim=1).flatten().nonzero().flatten().numpy()
         for real in graph.mask.cpu().numpy():
-            yield _one(real, index[:, real[index].all(axis=0)])
+            kept = real[index].all(axis=0)
+            yield _one(real, index[:, kept], places[kept])
     elif isinstance(graph, SparseGraph):
         index, batch = graph.edge_index.cpu().numpy(), graph.batch.cpu().numpy()
         starts = np.searchsorted(batch, np.arange(graph.graphs + 1))
         index = index[:, np.argsort(batch[index[0]], kind="stable")]
         ends = np.searchsorted(batch[index[0]], np.arange(graph.graphs + 1))
         for g, start in enumerate(starts[:-1]):
-            yield _one(np.ones(starts[g + 1] - start, bool), index[:, ends[g] : ends[g + 1]] - start)
+            edges = index[:, ends[g] : ends[g + 1]] - start
+            yield _one(np.ones(starts[g + 1] - start, bool), edges, np.arange(edges.shape[1]))
 
 
-def _one(real: NDArray[np.bool_], edges: NDArray[np.int64]) -> _OneGraph:
+def _one(real: NDArray[np.bool_], edges: NDArray[np.int64], places: NDArray[np.int64]) -> OneGraph:
     content = real.tobytes() + b"|" + np.ascontiguousarray(edges).tobytes()
-    return _OneGraph(hashlib.sha256(content).digest(), real, edges)
+    return OneGraph(hashlib.sha256(content).digest(), real, edges, places)
 
 
 def _padded(blocks: list[Tensor]) -> Tensor:
-    """Stack blocks `[n, m]` of different sizes, padded with infinity."""
-    rows, columns = max(len(b) for b in blocks), max(1, *(b.shape[1] for b in blocks))
+    """Stack blocks `[n, m]` of different sizes, padded with infinity; there is room for one node at least."""
+    rows, columns = (max([1, *(b.shape[side] for b in blocks)]) for side in (0, 1))
     check_memory(f"hops of {len(blocks)} x {rows} x {columns}", len(blocks) * rows * columns)
     out = torch.full((len(blocks), rows, columns), torch.inf)
     for target, block in zip(out, blocks, strict=True):

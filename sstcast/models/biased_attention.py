@@ -1,7 +1,6 @@
 """Attention biased by structure, by anchors or by distance: the layers of `kdlgt`.
 
-All layers map node features and a graph to node features of the same shape; `hops` are the graph's distances, if
-any.
+All layers map node features to node features of the same shape.
 """
 
 import math
@@ -10,8 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sstcast.graphs.anchors import check_memory
+from sstcast.graphs.anchors import check_memory, path_distances
+from sstcast.graphs.edges import dense_edges
+from sstcast.graphs.egos import ego_graphs
 from sstcast.graphs.graph import Graph
+from sstcast.graphs.paths import mean_along_paths
 from sstcast.models.attention import check_heads, merge_heads, softmax_attention, split_heads
 from sstcast.models.convs import MessagePassing
 from sstcast.models.kernels import favor_features, kernel_attention, orthogonal_directions, widen
@@ -20,32 +22,51 @@ from sstcast.models.kernels import favor_features, kernel_attention, orthogonal_
 class StructureAwareAttention(nn.Module):
     """`lsat`, or `sat` if `features` is 0: queries and keys combine content and structure.
 
-    The structure extractor is a GNN of `hops` layers on the input of the layer: SAT's k-subtree extractor.
+    The structure extractor is a GNN of `hops` layers on the input of the layer, SAT's k-subtree extractor. With
+    `subgraph` it is the k-subgraph extractor: the GNN runs on the graph of all nodes within `hops` hops of a node,
+    and the sum of its output goes beside the node's own features (Chen et al. 2022, arXiv:2202.03036).
     """
 
-    def __init__(self, width: int, heads: int, hops: int, edge_dim: int, features: int) -> None:
+    def __init__(
+        self, width: int, heads: int, hops: int, edge_dim: int, features: int, subgraph: bool = False
+    ) -> None:
         super().__init__()
         check_heads(width, heads)
         self.heads = heads
         self.convs = nn.ModuleList(MessagePassing(width, edge_dim) for _ in range(hops))
         self.norm = nn.LayerNorm(width)
         self.content = nn.Linear(width, 3 * width)
-        self.structure = nn.Linear(width, 2 * width, bias=False)
+        self.subgraph = subgraph
+        self.structure = nn.Linear(2 * width if subgraph else width, 2 * width, bias=False)
         self.out = nn.Linear(width, width)
         size = 2 * width // heads
         self.directions: Tensor | None
         self.register_buffer("directions", orthogonal_directions(features, size) if features else None)
 
-    def forward(self, x: Tensor, graph: Graph, hops: None) -> Tensor:
+    def forward(self, x: Tensor, graph: Graph) -> Tensor:
         """Map node features to node features of the same shape."""
-        s = x
-        for conv in self.convs:
-            s = conv(s, graph, graph.edge_attr)[0].relu()
-        projected, mask = graph.dense(torch.cat([self.content(x), self.structure(self.norm(s))], dim=-1))
+        s = self.extract(x, graph)
+        projected, mask = graph.dense(torch.cat([self.content(x), self.structure(s)], dim=-1))
         q, k, v, s_q, s_k = (split_heads(part, self.heads) for part in projected.chunk(5, dim=-1))
         # The kernels divide by the square root of the whole width, 2 d; the equation divides by that of d.
         q, k = torch.cat([q, s_q], dim=-1) * 2**0.25, torch.cat([k, s_k], dim=-1) * 2**0.25
         return self.out(graph.sparse(merge_heads(self.attend(q, k, v, mask))))
+
+    def extract(self, x: Tensor, graph: Graph) -> Tensor:
+        """Return the structure S."""
+        if not self.subgraph:
+            return self.norm(self.convolve(x, graph))
+        egos, member, centre = ego_graphs(graph, x, len(self.convs))
+        y, _ = graph.dense(x)
+        s = self.convolve(y.flatten(0, 1)[member], egos)
+        s = s.new_zeros(y.flatten(0, 1).shape).index_add(0, centre, s).view_as(y)
+        return torch.cat([x, self.norm(graph.sparse(s))], dim=-1)
+
+    def convolve(self, x: Tensor, graph: Graph) -> Tensor:
+        """Return the GNN's output."""
+        for conv in self.convs:
+            x = conv(x, graph, graph.edge_attr)[0].relu()
+        return x
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
         """Return `[B, heads, N, d]` from queries and keys of 2 d, values of d and the mask `[B, N]`."""
@@ -89,31 +110,60 @@ class AnchorAttention(nn.Module):
         return self.out(graph.sparse(merge_heads(y)))
 
 
-class PathAttention(nn.Module):
-    """`spdgt`: softmax attention with a learned bias for each number of hops, as in Graphormer.
+class PathBias(nn.Module):
+    """`spdgt`: the bias of Graphormer (Ying et al. 2021, arXiv:2106.05234, equations 6 and 7).
 
-    Beyond `max_hops` all distances share a bias; pairs of nodes without a path have their own.
+    It is a learned number for each number of hops, and the mean over the edges of the shortest path of a dot
+    product of each edge's features with a weight for its place on the path; where there are several shortest
+    paths, it is a mean over them too. Beyond `max_hops` all distances share a number and edges do not count; pairs
+    of nodes without a path have a number of their own. With a `graph_node`, which comes first, N grows by one; all
+    pairs with it share a number.
     """
 
-    def __init__(self, width: int, heads: int, max_hops: int) -> None:
+    def __init__(self, heads: int, max_hops: int, edge_dim: int, graph_node: bool) -> None:
+        super().__init__()
+        self.max_hops = max_hops
+        self.by_hops = nn.Parameter(0.02 * torch.randn(heads, max_hops + 2))
+        self.by_edges = nn.Parameter(0.02 * torch.randn(max_hops, edge_dim, heads)) if edge_dim else None
+        self.to_graph_node = nn.Parameter(0.02 * torch.randn(heads, 1, 1)) if graph_node else None
+
+    def forward(self, x: Tensor, graph: Graph) -> Tensor:
+        """Return the bias between the nodes of each graph, `[graphs, heads, N, N]`."""
+        hops = path_distances(graph).to(x.device)
+        steps = hops.clamp(max=self.max_hops).masked_fill(hops.isinf(), self.max_hops + 1).long()
+        bias = self.by_hops[:, steps].transpose(0, 1)
+        if self.by_edges is not None and graph.edge_attr is not None:
+            bias = bias + self.along_paths(self.by_edges, x, graph, hops)
+        if self.to_graph_node is None:
+            return bias
+        beside = self.to_graph_node.expand(len(bias), -1, bias.shape[2], 1)
+        corner = self.to_graph_node.expand(len(bias), -1, 1, 1)
+        top = torch.cat([corner, beside.transpose(2, 3)], dim=3)
+        return torch.cat([top, torch.cat([beside, bias], dim=3)], dim=2)
+
+    def along_paths(self, weights: Tensor, x: Tensor, graph: Graph, hops: Tensor) -> Tensor:
+        """Return the edges' part of the bias; `weights` are `[max_hops, edge_dim, heads]`."""
+        attr = dense_edges(graph, x[..., :1]).attr
+        assert attr is not None
+        attr = attr[: len(hops)]  # a mask that all samples share stands for one graph
+        means = mean_along_paths(graph, [attr @ weight for weight in weights], hops.shape[1])
+        return means.permute(0, 3, 1, 2)
+
+
+class PathAttention(nn.Module):
+    """`spdgt`: softmax attention of padded nodes with a bias."""
+
+    def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         check_heads(width, heads)
-        self.heads, self.max_hops = heads, max_hops
+        self.heads = heads
         self.content = nn.Linear(width, 3 * width)
-        self.bias = nn.Parameter(0.02 * torch.randn(heads, max_hops + 2))
         self.out = nn.Linear(width, width)
 
-    def forward(self, x: Tensor, graph: Graph, hops: Tensor) -> Tensor:
-        """Map node features to node features of the same shape; `hops` are `path_distances(graph)`."""
-        projected, mask = graph.dense(self.content(x))
-        q, k, v = (split_heads(part, self.heads) for part in projected.chunk(3, dim=-1))
-        batch, heads, nodes, _ = q.shape
-        check_memory(f"attention with {batch} x {heads} x {nodes} x {nodes} scores", batch * heads * nodes**2)
-        steps = hops.clamp(max=self.max_hops).masked_fill(hops.isinf(), self.max_hops + 1).long()
-        keys = mask | ~mask.any(-1, keepdim=True)  # a sample without nodes must not give NaN
-        bias = self.bias[:, steps].transpose(0, 1).masked_fill(~keys[:, None, None], -torch.inf)
-        y = F.scaled_dot_product_attention(q, k, v, bias.to(q.dtype))
-        return self.out(graph.sparse(merge_heads(y)))
+    def forward(self, x: Tensor, bias: Tensor) -> Tensor:
+        """Map `x [graphs, N, width]` to the same shape; `bias [graphs, heads, N, N]` is -inf for masked keys."""
+        q, k, v = (split_heads(part, self.heads) for part in self.content(x).chunk(3, dim=-1))
+        return self.out(merge_heads(F.scaled_dot_product_attention(q, k, v, bias.to(q.dtype))))
 
 
 def anchored_attention(phi_q: Tensor, phi_k: Tensor, v: Tensor, weights: Tensor) -> Tensor:

@@ -10,7 +10,8 @@
 | `gcn`      | sum_(j, i) W x_j / sqrt(d_i d_j) + b, d counting the node itself               | arXiv:1609.02907  |
 | `gat`      | sum_(j, i) softmax_j(LeakyReLU(s W x_j + t W x_i + u E e_ij)) W x_j + b        | arXiv:1710.10903  |
 | `gatedgcn` | x_i + ReLU(norm(U x_i + sum_j gate_ij * V x_j / (sum_j gate_ij + 1e-6))), with | arXiv:1711.07553, |
-|            | e_ij <- e_ij + ReLU(norm(A x_i + B x_j + C e_ij)), gate_ij = sigmoid(e_ij)     | arXiv:2003.00982  |
+|            | s_ij = A x_i + B x_j + C e_ij, gate_ij = sigmoid(s_ij),                        | arXiv:2003.00982  |
+|            | e_ij <- e_ij + ReLU(norm(s_ij))                                                |                   |
 
 `edges` are planes of `edge_dim` channels, such as `graph.edge_attr`, or None; then every layer omits its term in
 e_ij. Only `gatedgcn` changes them, so they must be as wide as the nodes; the other layers return them unchanged.
@@ -127,36 +128,6 @@ class GAT(Conv):
 
     def _weigh(self, weight: Tensor, x: Tensor) -> Tensor:
         return (weight.unsqueeze(-1) * x.unflatten(-1, (self.heads, -1))).flatten(-2)
-
-
-class GatedGCN(Conv):
-    """`gatedgcn`, with dropout on its updates of nodes and edges; without edges the gates see only the nodes."""
-
-    residual = updates_edges = True
-
-    def __init__(self, width: int, edge_dim: int = 0, dropout: float = 0.0) -> None:
-        super().__init__()
-        if edge_dim not in (0, width):
-            raise ValueError(f"gatedgcn updates its edges, so they must have {width} channels, not {edge_dim}")
-        self.own = nn.Linear(width, width)
-        self.neighbor = nn.Linear(width, width)
-        self.gate_target = nn.Linear(width, width)
-        self.gate_source = nn.Linear(width, width, bias=False)
-        self.gate_edge = edge_linear(edge_dim, width)
-        self.node_norm, self.edge_norm = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
-        """Return new node features and new edges, None if there were none."""
-        pairs = zip(graph.target(self.gate_target(x)), graph.source(self.gate_source(x)), strict=True)
-        scores = add_edges([t + s for t, s in pairs], self.gate_edge, edges)
-        state = [self.dropout(self.edge_norm(s).relu()) for s in scores]
-        if edges is not None:
-            edges = state = [e + s for e, s in zip(edges, state, strict=True)]
-        gates = [s.sigmoid() for s in state]
-        messages = [g * m for g, m in zip(gates, graph.source(self.neighbor(x)), strict=True)]
-        mean = graph.aggregate(messages) / (graph.aggregate(gates) + 1e-6)
-        return x + self.dropout(self.node_norm(self.own(x) + mean).relu()), edges
 
 
 def edge_linear(edge_dim: int, width: int) -> nn.Linear | None:

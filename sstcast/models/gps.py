@@ -8,6 +8,7 @@ from sstcast.graphs.graph import Graph, Planes
 from sstcast.models.attention import Attention, GraphAttention, OnGraph, feed_forward
 from sstcast.models.base import Backbone
 from sstcast.models.convs import Conv
+from sstcast.models.gatedgcn import EdgeEncoder
 from sstcast.models.layers import ATTENTIONS, CONVS, AttentionName, ConvName, build_attention, build_conv
 
 
@@ -62,9 +63,9 @@ class GPS(Backbone):
     ) -> None:
         super().__init__()
         self.width = width
-        read = CONVS[conv].updates_edges or getattr(ATTENTIONS.get(attention), "reads_edges", False)
-        encode = edge_dim > 0 and read
-        self.edge_encoder = nn.Linear(edge_dim, width) if encode else None
+        reads = edge_dim > 0 and getattr(ATTENTIONS.get(attention), "reads_edges", False)
+        encode = CONVS[conv].updates_edges or reads
+        self.edge_encoder = EdgeEncoder(edge_dim, width) if encode else None
         sizes = {"width": width, "heads": heads, "dropout": attention_dropout, "edge_state": encode}
 
         def attend() -> GraphAttention | None:
@@ -74,8 +75,13 @@ class GPS(Backbone):
             return OnGraph(built) if isinstance(built, Attention) else built
 
         built = [
-            GPSLayer(width, build_conv(conv, width, width if encode else edge_dim, dropout), attend(), dropout)
-            for _ in range(layers)
+            GPSLayer(
+                width,
+                build_conv(conv, width, width if encode else edge_dim, dropout, last=number == layers),
+                attend(),
+                dropout,
+            )
+            for number in range(1, layers + 1)
         ]
         for layer in built[1:]:
             if layer.attention is not None and built[0].attention is not None:
@@ -83,9 +89,7 @@ class GPS(Backbone):
         self.layers = nn.ModuleList(built)
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
-        edges, memory = graph.edge_attr, None
-        if self.edge_encoder is not None and edges is not None:
-            edges = [self.edge_encoder(e) for e in edges]
+        edges, memory = graph.edge_attr if self.edge_encoder is None else self.edge_encoder.planes(x, graph), None
         for layer in self.layers:
             x, edges, memory = layer(x, graph, edges, memory)
         return x

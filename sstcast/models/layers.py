@@ -20,8 +20,9 @@ from sstcast.models.attention import (
     SoftmaxAttention,
 )
 from sstcast.models.bigbird import BigBirdAttention
-from sstcast.models.convs import GAT, GCN, GIN, GINE, Conv, GatedGCN, MessagePassing
+from sstcast.models.convs import GAT, GCN, GIN, GINE, Conv, MessagePassing
 from sstcast.models.exphormer import ExphormerAttention
+from sstcast.models.gatedgcn import GatedGCN
 from sstcast.models.options import check_options
 from sstcast.models.primphormer import PrimalAttention, PrimphormerAttention
 from sstcast.validation import suggest
@@ -67,12 +68,12 @@ def reads_edges(conv: str) -> bool:
     return "edge_dim" in signature(CONVS[conv]).parameters
 
 
-def build_conv(name: str, width: int, edge_dim: int, dropout: float = 0.0) -> Conv:
+def build_conv(name: str, width: int, edge_dim: int, dropout: float = 0.0, last: bool = False) -> Conv:
     """Build the local layer called `name` for edges of `edge_dim` channels, 0 for none.
 
-    `dropout` is used only by layers that have their own residual.
+    `dropout` is used only by layers that have their own residual; the `last` layer need not update edges.
     """
-    return _build(CONVS[name], {}, f"conv {name}", width=width, edge_dim=edge_dim, dropout=dropout)
+    return _build(CONVS[name], {}, f"conv {name}", width=width, edge_dim=edge_dim, dropout=dropout, last=last)
 
 
 def build_attention(name: str, options: dict[str, Any] | None = None, **sizes: Any) -> Any:

@@ -4,6 +4,7 @@ from torch import Tensor, nn
 
 from sstcast.graphs.graph import Graph
 from sstcast.models.base import Backbone
+from sstcast.models.gatedgcn import EdgeEncoder
 from sstcast.models.layers import CONVS, ConvName, build_conv
 
 
@@ -39,10 +40,12 @@ class MPNN(Backbone):
     ) -> None:
         super().__init__()
         self.width = width
-        self.edge_encoder = nn.Linear(edge_dim, width) if edge_dim and CONVS[conv].updates_edges else None
+        self.edge_encoder = EdgeEncoder(edge_dim, width) if CONVS[conv].updates_edges else None
         if self.edge_encoder is not None:
             edge_dim = width
-        self.convs = nn.ModuleList(build_conv(conv, width, edge_dim, dropout) for _ in range(layers))
+        self.convs = nn.ModuleList(
+            build_conv(conv, width, edge_dim, dropout, last=number == layers) for number in range(1, layers + 1)
+        )
         self.norms = nn.ModuleList(nn.Identity() if c.residual else nn.LayerNorm(width) for c in self.convs)
         # The last layer has none, because nothing would use its update.
         self.virtual_nodes = nn.ModuleList(VirtualNode(width) for _ in range(layers - 1 if virtual_node else 0))
@@ -54,9 +57,7 @@ class MPNN(Backbone):
 
     def encode(self, x: Tensor, graph: Graph) -> tuple[Tensor, Tensor | None]:
         """Return the nodes, and the virtual node as it was before the last layer (None if there is none)."""
-        vn, edges = None, graph.edge_attr
-        if self.edge_encoder is not None and edges is not None:
-            edges = [self.edge_encoder(e) for e in edges]
+        vn, edges = None, graph.edge_attr if self.edge_encoder is None else self.edge_encoder.planes(x, graph)
         for layer, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
             if vn is not None:
                 x = x + graph.spread(vn)

@@ -4,87 +4,33 @@ Without norms and activations, and with fixed attention coefficients, a node's o
 and every layer doubles its degree.
 """
 
+from typing import Literal
+
 import torch
 from torch import Tensor, nn
 
+from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import Graph
-from sstcast.models.attention import check_heads, merge_heads, split_heads
+from sstcast.models.attention import check_heads
 from sstcast.models.base import Backbone
-from sstcast.models.convs import GAT
-from sstcast.models.kernels import kernel_attention, widen
-
-
-class Mixture(nn.Module):
-    """The factor beta `[width]` of lower-degree terms: a sigmoid, or a free parameter that starts at `beta`."""
-
-    def __init__(self, width: int, beta: float | None) -> None:
-        super().__init__()
-        self.bounded = beta is None
-        self.value = nn.Parameter(torch.full((width,), beta or 0.0))
-
-    def forward(self) -> Tensor:
-        """Return beta."""
-        return self.value.sigmoid() if self.bounded else self.value
-
-
-class LocalLayer(nn.Module):
-    """`(1 - beta) norm(h * y) + beta y` with `h = act(H x)` and `y = act(GAT(x) + W x)` (equation 17)."""
-
-    def __init__(
-        self,
-        width: int,
-        heads: int,
-        act: nn.Module,
-        beta: float | None,
-        dropout: float,
-        pre_norm: bool,
-        edge_dim: int,
-    ) -> None:
-        super().__init__()
-        self.pre_norm = nn.LayerNorm(width) if pre_norm else nn.Identity()
-        self.gate, self.root = nn.Linear(width, width), nn.Linear(width, width)
-        self.conv = GAT(width, edge_dim, heads, bias=False)
-        self.act, self.norm, self.beta = act, nn.LayerNorm(width), Mixture(width, beta)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x: Tensor, graph: Graph) -> Tensor:
-        """Map node features to node features of the same shape."""
-        x = self.pre_norm(x)
-        y = self.conv(x, graph, graph.edge_attr)[0] + self.root(x)
-        y, beta = self.dropout(self.act(y)), self.beta()
-        return (1 - beta) * self.norm(self.act(self.gate(x)) * y) + beta * y
-
-
-class GlobalLayer(nn.Module):
-    """`norm(q (q^T v) / q (q^T 1)) * (H x + beta)` with `q = sigmoid(K x)` for queries and keys (equation 8)."""
-
-    def __init__(self, width: int, heads: int, beta: float | None) -> None:
-        super().__init__()
-        self.heads = heads
-        self.gate, self.key, self.value = (nn.Linear(width, width) for _ in range(3))
-        self.norm, self.beta = nn.LayerNorm(width), Mixture(width, beta)
-
-    def forward(self, x: Tensor, graph: Graph) -> Tensor:
-        """Map node features to node features of the same shape."""
-        key, mask = graph.dense(self.key(x))
-        value, _ = graph.dense(self.value(x))
-        with torch.autocast(x.device.type, enabled=False):
-            q = split_heads(widen(key).sigmoid(), self.heads)
-            k = q.masked_fill(~mask[:, None, :, None], 0)
-            y = kernel_attention(q, k, split_heads(widen(value), self.heads))
-        return self.norm(graph.sparse(merge_heads(y))) * (self.gate(x) + self.beta())
+from sstcast.models.polynormer_layers import BaseLayer, GlobalLayer, LocalLayer, Mixture, ParallelLayer
 
 
 class Polynormer(Backbone):
-    """Local layers, whose outputs are summed, then global layers; `relu=False` is Polynormer, else Polynormer-r.
+    """Polynormer, or Polynormer-r if `relu`, in one of its forms.
 
-    Local layers should be trained first: in the stage `local` the model ends after them. If `beta` is None, it is
-    learned as a sigmoid; otherwise it is a free parameter that starts at this value.
+    - `local-to-global`: local layers, whose outputs are summed, then global layers. Local layers should be trained
+      first: in the stage `local` the model ends after them.
+    - `local-and-global`: `local_layers` layers, each with both attentions (appendix G).
+    - `base`: `local_layers` layers of equation 4 and nothing else, for graphs of `nodes` nodes each; its weights
+      depend on the numbering of nodes.
 
-    Raises SSTCastError if the heads do not share the width evenly.
+    If `beta` is None, it is learned as a sigmoid; otherwise it is a free parameter that starts at this value. With
+    `eigenvector`, this is Polynormer-v2 (equation 19): beta is multiplied by the first non-trivial eigenvector of
+    the Laplacian, whose sign is arbitrary.
+
+    Raises SSTCastError if the heads do not share the width evenly, or `base` lacks `nodes`.
     """
-
-    stages = ("local",)
 
     def __init__(
         self,
@@ -98,17 +44,34 @@ class Polynormer(Backbone):
         global_dropout: float = 0.0,
         pre_norm: bool = False,
         edge_dim: int = 2,
+        form: Literal["local-to-global", "local-and-global", "base"] = "local-to-global",
+        eigenvector: bool = False,
+        nodes: int | None = None,
     ) -> None:
         super().__init__()
         check_heads(width, heads)
-        self.width, self.global_attention = width, True
+        self.width, self.form, self.eigenpairs = width, form, int(eigenvector)
+        self.global_attention = two_parts = form == "local-to-global"
+        self.stages = ("local",) if two_parts else ()
         self.act = nn.ReLU() if relu else nn.Identity()
-        self.local_layers = nn.ModuleList(
-            LocalLayer(width, heads, self.act, beta, dropout, pre_norm, edge_dim) for _ in range(local_layers)
+
+        def local() -> nn.Module:
+            if form == "base":
+                if nodes is None:
+                    raise SSTCastError("model.form: base has a weight for each pair of nodes; give model.nodes")
+                return BaseLayer(width, nodes)
+            mixture = Mixture(width, beta, local_layers)
+            if form == "local-and-global":
+                return ParallelLayer(width, heads, mixture, edge_dim)
+            return LocalLayer(width, heads, self.act, mixture, dropout, pre_norm, edge_dim)
+
+        self.local_layers = nn.ModuleList(local() for _ in range(local_layers))
+        self.norm = nn.LayerNorm(width) if two_parts else None
+        self.global_layers = nn.ModuleList(
+            GlobalLayer(width, heads, Mixture(width, beta, global_layers))
+            for _ in range(global_layers if two_parts else 0)
         )
-        self.norm = nn.LayerNorm(width)
-        self.global_layers = nn.ModuleList(GlobalLayer(width, heads, beta) for _ in range(global_layers))
-        self.out = nn.Linear(width, width)  # shared by all global layers
+        self.out = nn.Linear(width, width) if two_parts else None  # shared by all global layers
         self.dropout, self.global_dropout = nn.Dropout(dropout), nn.Dropout(global_dropout)
 
     def enter(self, stage: str | None) -> None:
@@ -116,14 +79,28 @@ class Polynormer(Backbone):
         self.global_attention = stage != "local"
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
+        place = graph.laplacian(1)[0].to(x) if self.eigenpairs else None
         x = self.dropout(x)
         total = torch.zeros_like(x)
         for layer in self.local_layers:
-            x = layer(x, graph)
+            x = layer(x, graph, place)
+            if self.form == "local-and-global":
+                x = self.dropout(self.act(x))
             total = total + x
+        if self.norm is None or self.out is None:
+            return x
         if not self.global_attention:
             return total
         x = self.norm(total)
         for layer in self.global_layers:
-            x = self.global_dropout(self.act(self.out(layer(x, graph))))
+            x = self.global_dropout(self.act(self.out(layer(x, graph, place))))
         return x
+
+    @torch.no_grad()
+    def attention_map(self, x: Tensor, graph: Graph) -> Tensor:
+        """Return the weights of the last global layer, `[graphs, heads, N, N]` (Figure 4c)."""
+        seen: list[Tensor] = []
+        hook = self.global_layers[-1].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+        self(x, graph)
+        hook.remove()
+        return self.global_layers[-1].weights(seen[0], graph)  # type: ignore[operator]

@@ -5,28 +5,29 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from sstcast.graphs.edges import dense_edges
 from sstcast.graphs.graph import Graph
 from sstcast.graphs.positions import node_identifiers
-from sstcast.graphs.undirected import undirected_edges
 from sstcast.models.base import Backbone
 from sstcast.models.layers import NodeAttentionName, build_attention
 from sstcast.models.linear_transformer import EncoderLayer
 
 
 class TokenGT(Backbone):
-    """Tokens for the graph, its nodes and its undirected edges, through `layers` of a pre-norm Transformer.
+    """Tokens for the graph, its nodes and its edges, both ways, through `layers` of a pre-norm Transformer.
 
-    With the node identifiers P, a node's token is `x_v + W (P_v, P_v) + type` and an edge's
-    `E e_uv + W (P_u, P_v) + type`: their products show which edge is incident to which node. Identifiers of
-    `identifier_size` numbers are either
+    With the node identifiers P, a node's token is `x_v + W (P_v, P_v) + type` and that of an edge from u to v
+    `E e_uv + W (P_u, P_v) + type`: their products show which edge is incident to which node, and how. Identifiers
+    of `identifier_size` numbers are
 
     - `laplacian`: eigenvectors of the smallest eigenvalues, the trivial one first; in training the sign of each is
       flipped at random, separately for each graph;
     - `orf`: rows of a random orthogonal matrix, cut and rescaled to length 1. Training draws new ones per graph
       and pass, evaluation draws them from `seed`. They are orthonormal if a graph has at most `identifier_size`
-      nodes.
+      nodes;
+    - `none`: neither node nor type identifiers, the paper's `Transformer` in Table 2.
 
-    `linear` attention is the default because a grid has 5 tokens per node; `attention_options` are further
+    `linear` attention is the default because a grid has 9 tokens per node; `attention_options` are further
     arguments of its class (see `sstcast.models.layers`). The paper uses 12 layers of width 768 with 32 heads, and
     softmax.
 
@@ -41,7 +42,7 @@ class TokenGT(Backbone):
         layers: int = 3,
         heads: int = 4,
         attention: NodeAttentionName = "linear",
-        identifiers: Literal["laplacian", "orf"] = "laplacian",
+        identifiers: Literal["laplacian", "orf", "none"] = "laplacian",
         identifier_size: int = 16,
         dropout: float = 0.0,
         edge_dim: int = 2,
@@ -50,9 +51,10 @@ class TokenGT(Backbone):
     ) -> None:
         super().__init__()
         self.eigenpairs = identifier_size - 1 if identifiers == "laplacian" else 0
-        self.width, self.identifiers, self.size, self.seed = width, identifiers, identifier_size, seed
-        self.identify = nn.Linear(2 * identifier_size, width, bias=False)
-        self.types = nn.Parameter(0.02 * torch.randn(2, width))
+        self.width, self.identifiers, self.seed = width, identifiers, seed
+        self.size = 0 if identifiers == "none" else identifier_size
+        self.node_identifiers = nn.Linear(2 * self.size, width, bias=False) if self.size else None
+        self.type_identifiers = nn.Parameter(0.02 * torch.randn(2, width)) if self.size else None
         self.graph_token = nn.Parameter(0.02 * torch.randn(1, 1, width))
         self.edge_encoder = nn.Linear(edge_dim, width, bias=False) if edge_dim else None
         sizes = {"width": width, "heads": heads, "dropout": dropout}
@@ -68,21 +70,36 @@ class TokenGT(Backbone):
 
     def encode(self, x: Tensor, graph: Graph) -> tuple[Tensor, Tensor]:
         """Return the last tokens of the nodes, in the form of `x`, and of the graphs, `[graphs, width]`."""
-        p = self.draw_identifiers(x, graph)
-        nodes, node_mask = graph.dense(x + self.identify(torch.cat([p, p], dim=-1)) + self.types[0])
-        ends = undirected_edges(graph, p)
-        edges = self.identify(torch.cat([ends.first, ends.second], dim=-1)) + self.types[1]
-        if self.edge_encoder is not None and ends.attr is not None:
-            edges = edges + self.edge_encoder(ends.attr)
-        tokens = torch.cat([self.graph_token.expand(len(nodes), -1, -1), nodes, edges], dim=1)
-        mask = torch.cat([node_mask.new_ones(len(nodes), 1), node_mask, ends.mask], dim=1)
+        tokens, mask = self.embed(x, graph, self.draw_identifiers(x, graph))
         for layer in self.layers:
             tokens = layer(tokens, mask)
         tokens = self.norm(tokens)
-        return graph.sparse(tokens[:, 1 : 1 + nodes.shape[1]]), tokens[:, 0]
+        nodes = graph.dense(x[..., :1])[1].shape[1]
+        return graph.sparse(tokens[:, 1 : 1 + nodes]), tokens[:, 0]
+
+    def embed(self, x: Tensor, graph: Graph, p: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the first tokens `[graphs, 1 + nodes + edges, width]`, in this order, and the mask of real ones.
+
+        `p` are the node identifiers in the form of `x`.
+        """
+        nodes, node_mask = graph.dense(self._identify(x, p, p, 0))
+        ends = dense_edges(graph, p)
+        edges = x.new_zeros(self.width)
+        if self.edge_encoder is not None and ends.attr is not None:
+            edges = self.edge_encoder(ends.attr)
+        edges = self._identify(edges, ends.source, ends.target, 1).expand(*ends.mask.shape, -1)
+        tokens = torch.cat([self.graph_token.expand(len(nodes), -1, -1), nodes, edges], dim=1)
+        return tokens, torch.cat([node_mask.new_ones(len(nodes), 1), node_mask, ends.mask], dim=1)
+
+    def _identify(self, x: Tensor, first: Tensor, second: Tensor, kind: int) -> Tensor:
+        if self.node_identifiers is None or self.type_identifiers is None:
+            return x
+        return x + self.node_identifiers(torch.cat([first, second], dim=-1)) + self.type_identifiers[kind]
 
     def draw_identifiers(self, x: Tensor, graph: Graph) -> Tensor:
-        """Return P in the form of `x`, with `identifier_size` channels."""
+        """Return P in the form of `x`, with `identifier_size` channels, or none."""
+        if self.identifiers == "none":
+            return x[..., :0]
         if self.identifiers == "orf":
             return orthogonal_identifiers(x, graph, self.size, None if self.training else self.seed)
         p = laplacian_identifiers(x, graph, self.size)

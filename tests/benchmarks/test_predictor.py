@@ -65,7 +65,8 @@ def make(tmp: Path, model: str, *overrides: str) -> tuple[GraphPredictor, GraphB
 
 
 @pytest.mark.parametrize(
-    ("model", "readout"), [("mpnn-vn", "virtual-node"), ("tokengt", "token"), ("gps", "sum"), ("lsat", "max")]
+    ("model", "readout"),
+    [("mpnn-vn", "virtual-node"), ("tokengt", "token"), ("spdgt", "token"), ("gps", "sum"), ("lsat", "max")],
 )
 def test_gradient_reaches_every_parameter(model: str, readout: str, tmp_path: Path) -> None:
     overrides = [f"predictor.readout={readout}", "predictor.degree=true", "predictor.positional=rwse"]
@@ -96,12 +97,12 @@ def test_a_readout_needs_its_backbone(model: str, readout: str, words: str, tmp_
         make(tmp_path, model, f"predictor.readout={readout}")
 
 
-@pytest.mark.parametrize("model", ["mpnn", "gatedgcn-vn", "tokengt", "linear-transformer", "sapdgt"])
+@pytest.mark.parametrize("model", ["mpnn", "gatedgcn-vn", "tokengt", "linear-transformer", "sapdgt", "spdgt"])
 def test_edges_count_where_a_backbone_looks_at_them(model: str, tmp_path: Path) -> None:
     predictor, batch = make(tmp_path, model)
     changed = batch._replace(edge_attr=torch.zeros_like(batch.edge_attr))
     same = torch.equal(predictor(batch), predictor(changed))
-    assert same == (model in ("linear-transformer", "sapdgt"))
+    assert same == (model == "linear-transformer")
     assert same == (predictor.edges is None)
 
 

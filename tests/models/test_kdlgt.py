@@ -4,7 +4,7 @@ import networkx as nx
 import pytest
 import torch
 from torch_geometric.data import Batch, Data
-from torch_geometric.utils import from_networkx
+from torch_geometric.utils import from_networkx, subgraph
 
 from sstcast.errors import SSTCastError
 from sstcast.graphs import anchors
@@ -16,6 +16,7 @@ WIDTH, HEADS = 16, 2
 MODELS = {
     "lsat": lambda **kw: StructureAware(WIDTH, 2, HEADS, **kw),
     "sat": lambda **kw: StructureAware(WIDTH, 2, HEADS, linear=False, **kw),
+    "lsat-subgraph": lambda **kw: StructureAware(WIDTH, 2, HEADS, extractor="subgraph", **kw),
     "sapdgt": lambda **kw: AnchorDistance(WIDTH, 2, HEADS, radius=2, **kw),
     "spdgt": lambda **kw: PathDistance(WIDTH, 2, HEADS, max_hops=5, **kw),
 }
@@ -56,8 +57,50 @@ def test_small_and_empty_graphs(name: str) -> None:
     together.sum().backward()
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
     for graph, x, ours in zip(graphs, xs, together.split([len(x) for x in xs]), strict=True):
-        if len(graph):
-            torch.testing.assert_close(ours, model(x, as_sparse(graph)), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(ours, model(x, as_sparse(graph)), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["sapdgt", "spdgt"])
+def test_bonds_are_seen(name: str) -> None:
+    """Two molecules of the same atoms and bonds, of which the double one is elsewhere."""
+    torch.manual_seed(0)
+    index = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+    single, double = torch.tensor([1.0, 0]), torch.tensor([0, 1.0])
+    bonds = [torch.stack([double, double, *[single] * 4]), torch.stack([single] * 2 + [double] * 2 + [single] * 2)]
+    batch, x = torch.zeros(4, dtype=torch.long), torch.randn(4, WIDTH)
+    with_bonds, blind = MODELS[name](edge_dim=2), MODELS[name](edge_dim=0)
+    ours = [with_bonds(x, SparseGraph(index, batch, 1, attr)) for attr in bonds]
+    same = [blind(x, SparseGraph(index, batch, 1, attr)) for attr in bonds]
+    assert not torch.allclose(ours[0].sum(0), ours[1].sum(0), atol=1e-4)
+    assert torch.equal(*same)
+
+
+def test_sapdgt_adds_its_neighbours_by_their_edges() -> None:
+    torch.manual_seed(0)
+    model, x, attr = AnchorDistance(WIDTH, 0, HEADS, edge_dim=3), torch.randn(3, WIDTH), torch.randn(4, 3)
+    model.norm = torch.nn.Identity()
+    index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    messages = (x[index[0]] + attr @ model.edge.weight.T).relu()
+    added = torch.stack([messages[1], (messages[0] + messages[3]) / 2, messages[2]])
+    ours = model(x, SparseGraph(index, torch.zeros(3, dtype=torch.long), 1, attr))
+    torch.testing.assert_close(ours, x + added)
+
+
+def test_the_graph_node_reads_the_whole_graph() -> None:
+    """As one more node of the graph: alone, beside others, and without any node."""
+    torch.manual_seed(0)
+    model = MODELS["spdgt"](graph_node=True).eval()
+    assert model.row == "token"
+    graphs = [random_graph(), nx.path_graph(3), nx.Graph()]
+    xs = [torch.randn(len(g), WIDTH) for g in graphs]
+    nodes, tokens = model.encode(torch.cat(xs), as_sparse(*graphs))
+    assert nodes.shape == (17, WIDTH)
+    assert tokens.shape == (3, WIDTH)
+    for graph, x, token in zip(graphs, xs, tokens, strict=True):
+        torch.testing.assert_close(model.encode(x, as_sparse(graph))[1][0], token, rtol=1e-4, atol=1e-5)
+    other = model.encode(torch.cat([-xs[0], *xs[1:]]), as_sparse(*graphs))[1]
+    assert not torch.allclose(other[0], tokens[0], atol=1e-3)
+    torch.testing.assert_close(other[1:], tokens[1:], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -70,6 +113,28 @@ def test_a_tile_without_ocean_stays_finite(name: str) -> None:
     out[1].square().sum().backward()
     assert x.grad.isfinite().all()
     torch.testing.assert_close(out[1:], model(x[1:], GridGraph(3, 4)), rtol=1e-5, atol=1e-5)
+
+
+def test_subgraphs_of_a_grid_are_those_of_its_ocean() -> None:
+    """With a mask of its own for each sample, and one for all."""
+    torch.manual_seed(0)
+    model, x = MODELS["lsat-subgraph"](), torch.randn(2, 20, WIDTH)
+    masks = torch.rand(2, 20) < 0.7
+    ours = model(x, GridGraph(4, 5, masks))
+    for number in range(2):
+        shared = model(x, GridGraph(4, 5, masks[number : number + 1]))
+        torch.testing.assert_close(
+            shared[number, masks[number]], ours[number, masks[number]], rtol=1e-4, atol=1e-5
+        )
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        half = model(x, GridGraph(4, 5, masks)).float()
+    torch.testing.assert_close(half[masks], ours[masks], rtol=0.1, atol=0.1)
+    grid = GridGraph(4, 5, masks[:1])
+    index = grid.edge_index()
+    attr = torch.stack([index[0] % 5 - index[1] % 5, index[0] // 5 - index[1] // 5], dim=1).float()
+    index, attr = subgraph(masks[0], index, attr, relabel_nodes=True, num_nodes=20)
+    ocean = SparseGraph(index, index.new_zeros(int(masks[0].sum())), 1, attr)
+    torch.testing.assert_close(model(x[0, masks[0]], ocean), ours[0, masks[0]], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", MODELS)

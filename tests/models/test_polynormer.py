@@ -2,17 +2,19 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 from torch_geometric import nn as pyg
 from torch_geometric.data import Batch, Data
-from torch_geometric.utils import add_self_loops, subgraph
+from torch_geometric.utils import subgraph
 
 from sstcast.errors import SSTCastError
 from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph
-from sstcast.models.polynormer import GlobalLayer, LocalLayer, Polynormer
+from sstcast.models.polynormer import Polynormer
+from sstcast.models.polynormer_layers import GlobalLayer, LocalLayer, Mixture, ParallelLayer
 
 H, W, D = 3, 4, 8
 
@@ -80,40 +82,135 @@ def test_layers_double_the_degree(local_layers: int, global_layers: int) -> None
 def test_local_layer_by_its_equation(relu: bool) -> None:
     graph = SparseGraph(torch.tensor([[0, 1, 2, 3, 0], [1, 0, 1, 2, 3]]), torch.zeros(5, dtype=torch.long), 1)
     act = nn.ReLU() if relu else nn.Identity()
-    layer, x = LocalLayer(D, 2, act, None, 0.0, False, 0), torch.randn(5, D)
-    nn.init.normal_(layer.beta.value)
-    attention = pyg.GATConv(D, D // 2, 2, bias=False, add_self_loops=False)
-    attention.lin.weight.data.copy_(layer.conv.linear.weight)
-    attention.att_src.data.copy_(layer.conv.attend_source[None])
-    attention.att_dst.data.copy_(layer.conv.attend_target[None])
-    y = act(attention(x, add_self_loops(graph.edge_index, num_nodes=5)[0]) + layer.root(x))
+    layer, x = LocalLayer(D, 2, act, Mixture(D, None, 1), 0.0, False, 0), torch.randn(5, D)
+    y = act(pyg_gat(layer.conv, 2)(x, graph.edge_index) + layer.root(x))
     beta = layer.beta.value.sigmoid()
     expected = (1 - beta) * layer.norm(act(layer.gate(x)) * y) + beta * y
-    torch.testing.assert_close(layer(x, graph), expected)
+    torch.testing.assert_close(layer(x, graph, None), expected)
 
 
 @pytest.mark.parametrize("heads", [1, 4])
 def test_global_layer_by_its_equation(heads: int) -> None:
     """Each head weighs all nodes by q_i k_j, explicitly, over the nodes that take part."""
-    layer, (grid, _) = GlobalLayer(D, heads, 0.7), land_grid()
+    layer, (grid, _) = GlobalLayer(D, heads, Mixture(D, 0.7, 1)), land_grid()
     x, size = torch.randn(2, H * W, D), D // heads
-    out = layer(x, grid)
+    out, shown = layer(x, grid, None), layer.weights(x, grid)
     for sample, mask in zip(range(2), grid.mask, strict=True):
         q, v = layer.key(x[sample, mask]).sigmoid(), layer.value(x[sample, mask])
         mixed = []
         for head in range(heads):
             part = slice(head * size, (head + 1) * size)
             weights = q[:, part] @ q[:, part].T
-            mixed.append(weights / weights.sum(1, keepdim=True) @ v[:, part])
+            weights = weights / weights.sum(1, keepdim=True)
+            torch.testing.assert_close(shown[sample, head][mask][:, mask], weights)
+            mixed.append(weights @ v[:, part])
         expected = layer.norm(torch.cat(mixed, dim=1)) * (layer.gate(x[sample, mask]) + 0.7)
         torch.testing.assert_close(out[sample, mask], expected, rtol=1e-5, atol=1e-5)
 
 
+def pyg_gat(conv: nn.Module, heads: int) -> pyg.GATConv:
+    attention = pyg.GATConv(D, D // heads, heads, bias=False, add_self_loops=True)
+    attention.lin.weight.data.copy_(conv.linear.weight)
+    attention.att_src.data.copy_(conv.attend_source[None])
+    attention.att_dst.data.copy_(conv.attend_target[None])
+    return attention
+
+
+def pieces() -> SparseGraph:
+    """A path of 5 nodes and a ring of 4."""
+    index = torch.tensor([[0, 1, 2, 3, 5, 6, 7, 8], [1, 2, 3, 4, 6, 7, 8, 5]])
+    batch = torch.tensor([0] * 5 + [1] * 4)
+    return SparseGraph(torch.cat([index, index.flip(0)], dim=1), batch, 2)
+
+
+def test_local_and_global_by_equation_15() -> None:
+    graph, x, heads = pieces(), torch.randn(9, D), 2
+    layer = ParallelLayer(D, heads, Mixture(D, None, 1), 0)
+    layer.norm = nn.Identity()
+    local = pyg_gat(layer.conv, heads)(x, graph.edge_index)
+    q, k, v = layer.query(x).sigmoid(), layer.key(x).sigmoid(), x @ layer.conv.linear.weight.T
+    expected = torch.zeros(9, D)
+    for own in (slice(0, 5), slice(5, 9)):
+        for part in (slice(0, D // 2), slice(D // 2, D)):
+            weights = q[own, part] @ k[own, part].T
+            expected[own, part] = weights / weights.sum(1, keepdim=True) @ v[own, part]
+    expected = (expected + local) * (layer.gate(x) + layer.beta.value.sigmoid())
+    torch.testing.assert_close(layer(x, graph, None), expected)
+    model = Polynormer(D, 2, 2, heads, form="local-and-global", edge_dim=0)
+    first, second = model.local_layers
+    chained = second(first(x, graph, None).relu(), graph, None).relu()
+    torch.testing.assert_close(model(x, graph), chained)
+    assert model.stages == ()
+
+
+def test_base_form_by_equation_4() -> None:
+    model = Polynormer(D, 2, heads=2, form="base", nodes=H * W)
+    for layer in model.local_layers:
+        nn.init.normal_(layer.shift)
+    x = torch.randn(3, H * W, D)
+    expected = x
+    for layer in model.local_layers:
+        expected = torch.einsum("ij,bjd->bid", layer.weight, expected) * (expected + layer.shift)
+    torch.testing.assert_close(model(x, GridGraph(H, W)), expected)
+    with pytest.raises(SSTCastError, match=r"model\.nodes: 12, but a graph has 20"):
+        model(torch.randn(1, 20, D), GridGraph(4, 5))
+    with pytest.raises(SSTCastError, match="base has a weight for each pair"):
+        Polynormer(D, form="base")
+
+
+@pytest.mark.parametrize("beta", [None, 0.7])
+def test_v2_by_equation_19(beta: float | None) -> None:
+    """Beta is multiplied by the second eigenvector, here of a path, from NumPy."""
+    path = torch.stack([torch.arange(4), torch.arange(1, 5)])
+    graph = SparseGraph(torch.cat([path, path.flip(0)], dim=1), torch.zeros(5, dtype=torch.long), 1)
+    adjacency = np.eye(5, k=1) + np.eye(5, k=-1)
+    root = np.sqrt(adjacency.sum(0))
+    vector = np.linalg.eigh(np.eye(5) - adjacency / np.outer(root, root))[1][:, 1] * 5**0.5
+    place = graph.laplacian(1)[0]
+    np.testing.assert_allclose(place.flatten().abs().numpy(), np.abs(vector), atol=1e-5)
+
+    model, x = Polynormer(D, 1, 1, 2, beta=beta, edge_dim=0, eigenvector=True), torch.randn(5, D)
+    assert model.eigenpairs == 1
+    local, whole = model.local_layers[0], model.global_layers[0]
+    product = local.beta.value * place
+    mixture = product.sigmoid() if beta is None else product
+    h, y = local.gate(x).relu(), (pyg_gat(local.conv, 2)(x, graph.edge_index) + local.root(x)).relu()
+    expected = (1 - mixture) * local.norm(h * y) + mixture * y
+    torch.testing.assert_close(local(x, graph, place), expected)
+    inner = model.norm(expected)
+    product = whole.beta.value * place
+    mixture = product.sigmoid() if beta is None else product
+    weights = whole.weights(inner, graph)[0]
+    mixed = (weights @ whole.value(inner).reshape(5, 2, -1).transpose(0, 1)).transpose(0, 1).reshape(5, D)
+    last = model.out(whole.norm(mixed) * (whole.gate(inner) + mixture)).relu()
+    torch.testing.assert_close(model(x, graph), last)
+
+
+def test_attention_map_is_that_of_the_last_layer() -> None:
+    model, graph, x = Polynormer(D, 1, 2, 2, edge_dim=0), pieces(), torch.randn(9, D)
+    shown = model.attention_map(x, graph)
+    assert shown.shape == (2, 2, 5, 5)
+    torch.testing.assert_close(shown.sum(-1), torch.ones(2, 2, 5))
+    assert not shown[1, :, :, 4].any()
+    first = model.global_layers[0](model.norm(model.local_layers[0](x, graph, None)), graph, None)
+    torch.testing.assert_close(shown, model.global_layers[1].weights(model.out(first).relu(), graph))
+
+
+def test_weights_start_as_released() -> None:
+    """Glorot for GAT, and for the betas of all layers together; a constant beta starts exactly there."""
+    model = Polynormer(512, 7, 2, 8, edge_dim=0)
+    for layer in model.local_layers:
+        assert layer.conv.linear.weight.std().item() == pytest.approx((2 / 1024) ** 0.5, rel=0.02)
+    betas = torch.stack([layer.beta.value for layer in model.local_layers])
+    assert betas.std().item() == pytest.approx((2 / 519) ** 0.5, rel=0.05)
+    assert torch.equal(Mixture(5, 0.4, 3).value, torch.full((5,), 0.4))
+
+
 @pytest.mark.parametrize("edge_dim", [0, 2])
 @pytest.mark.parametrize("beta", [None, 0.9])
-@pytest.mark.parametrize("relu", [False, True])
-def test_grid_and_sparse_give_the_same(relu: bool, beta: float | None, edge_dim: int) -> None:
-    model, (grid, sparse) = Polynormer(D, 2, 2, 4, relu, beta, edge_dim=edge_dim), land_grid()
+@pytest.mark.parametrize("form", ["local-to-global", "local-and-global"])
+def test_grid_and_sparse_give_the_same(form: str, beta: float | None, edge_dim: int) -> None:
+    model, (grid, sparse) = Polynormer(D, 2, 2, 4, beta=beta, edge_dim=edge_dim, form=form), land_grid()
     x = torch.randn(2, H * W, D)
     changed = x.masked_fill(~grid.mask.unsqueeze(-1), 1e3)
     out = model(x, grid)[grid.mask]
@@ -142,8 +239,8 @@ def test_warm_up_trains_the_local_layers_alone() -> None:
     model, (grid, _) = Polynormer(D, 2, 2, 4), land_grid()
     x = torch.randn(2, H * W, D)
     model.global_attention = False
-    local: list[Tensor] = [model.local_layers[0](x, grid)]
-    local.append(model.local_layers[1](local[0], grid))
+    local: list[Tensor] = [model.local_layers[0](x, grid, None)]
+    local.append(model.local_layers[1](local[0], grid, None))
     torch.testing.assert_close(model(x, grid), local[0] + local[1])
     model(x, grid).sum().backward()
     assert {name.split(".")[0] for name, p in model.named_parameters() if p.grad is not None} == {"local_layers"}

@@ -9,10 +9,13 @@ from torch_geometric.utils import from_networkx, subgraph
 from sstcast.errors import SSTCastError
 from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph
+from sstcast.models.attention_distance import attention_distances
 from sstcast.models.tokengt import TokenGT, laplacian_identifiers, orthogonal_identifiers
 
 WIDTH, H, W = 16, 4, 5
-VARIANTS = [(a, i) for a in ("softmax", "linear", "performer") for i in ("laplacian", "orf")]
+VARIANTS = [(a, i) for a in ("softmax", "linear", "performer") for i in ("laplacian", "orf")] + [
+    ("linear", "none")
+]
 every_variant = pytest.mark.parametrize(("attention", "identifiers"), VARIANTS)
 
 
@@ -50,11 +53,11 @@ def test_laplacian_identifiers_are_eigenvectors() -> None:
 
 
 def test_tokens_of_a_tile() -> None:
-    """One for the graph, 900 nodes and 3,422 edges."""
+    """One for the graph, 900 nodes and 3,422 edges in two directions."""
     model, seen = make(edge_dim=2), []
     model.layers[0].register_forward_pre_hook(lambda _, args: seen.append(int(args[1].sum())))
     model(torch.zeros(1, 900, WIDTH), GridGraph(30, 30))
-    assert seen == [1 + 900 + 3422]
+    assert seen == [1 + 900 + 2 * 3422]
 
 
 @every_variant
@@ -127,14 +130,17 @@ def test_small_and_empty_graphs(attention: str, identifiers: str) -> None:
 
 @every_variant
 def test_seeds_and_modes(attention: str, identifiers: str) -> None:
-    """Evaluation repeats itself; training draws identifiers anew for every graph, by torch's seed."""
+    """Evaluation repeats itself; training draws identifiers, if any, anew for every graph, by torch's seed."""
     model, graph = make(attention, identifiers), as_sparse(nx.path_graph(12), nx.path_graph(12))
     x = torch.randn(12, WIDTH).repeat(2, 1)
     assert torch.equal(model(x, graph), model(x, graph))
     torch.testing.assert_close(model(x, graph)[:12], model(x, graph)[12:], rtol=1e-4, atol=1e-5)
     other = make(attention, identifiers, seed=1)(x, graph)
-    assert torch.allclose(other, model(x, graph)) == (identifiers == "laplacian")
+    assert torch.allclose(other, model(x, graph)) == (identifiers != "orf")
     model.train()
+    if identifiers == "none":
+        assert torch.equal(model(x, graph), model.eval()(x, graph))
+        return
     torch.manual_seed(3)
     first = model(x, graph)
     assert not torch.allclose(first[:12], first[12:], atol=1e-3)
@@ -155,6 +161,22 @@ def test_bf16_and_gradients(attention: str, identifiers: str) -> None:
         assert p.grad.abs().sum() > 0, name
 
 
+def test_each_direction_is_a_token_of_its_own() -> None:
+    """W (P_u, P_v) with the encoded edge, for u -> v and v -> u; a model without identifiers sees no ends."""
+    index, attr = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), torch.randn(4, 3)
+    graph, x = SparseGraph(index, torch.zeros(3, dtype=torch.long), 1, attr), torch.randn(3, WIDTH)
+    model, blind = make(edge_dim=3), make(identifiers="none", edge_dim=3)
+    p = torch.randn(3, 8)
+    tokens, mask = model.embed(x, graph, p)
+    weight, (node, edge) = model.node_identifiers.weight, model.type_identifiers
+    nodes = x + torch.cat([p, p], dim=1) @ weight.T + node
+    edges = attr @ model.edge_encoder.weight.T + torch.cat([p[index[0]], p[index[1]]], dim=1) @ weight.T + edge
+    torch.testing.assert_close(tokens[0], torch.cat([model.graph_token[0], nodes, edges]))
+    assert mask.all()
+    own = torch.cat([blind.graph_token[0], x, attr @ blind.edge_encoder.weight.T])
+    torch.testing.assert_close(blind.embed(x, graph, p)[0][0], own)
+
+
 def test_the_graph_token_reads_nodes_and_edges() -> None:
     model, x = make(), torch.randn(6, WIDTH)
     path, cycle = as_sparse(nx.path_graph(6)), as_sparse(nx.cycle_graph(6))
@@ -167,3 +189,25 @@ def test_the_graph_token_reads_nodes_and_edges() -> None:
 def test_wrong_heads() -> None:
     with pytest.raises(SSTCastError, match="heads: 3 heads cannot share a width of 16"):
         TokenGT(16, heads=3)
+
+
+def test_attention_distance_of_known_weights() -> None:
+    """Equal weights give the mean over pairs of tokens; a layer that looks only at the token itself gives 0."""
+    path, model = nx.path_graph(4), make(attention="softmax", identifiers="orf")
+    tokens = [(i, i) for i in path] + [pair for i, j in path.edges for pair in ((i, j), (j, i))]
+    mean = (
+        sum(min(abs(a - b) for a in one for b in other) for one in tokens for other in tokens) / len(tokens) ** 2
+    )
+    for layer in model.layers:
+        torch.nn.init.zeros_(layer.attention.qkv.weight)
+    both, isolated = as_sparse(path, path), as_sparse(path, nx.empty_graph(1))
+    torch.testing.assert_close(attention_distances(model, torch.randn(8, WIDTH), both), torch.full((2, 2), mean))
+    shared = attention_distances(model, torch.randn(5, WIDTH), isolated)  # one more token, of distance 0
+    torch.testing.assert_close(shared, torch.full((2, 2), mean * 10 / 11))
+    first = model.layers[0].attention.qkv
+    with torch.no_grad():
+        first.weight[: 2 * WIDTH] = 100 * torch.eye(WIDTH).repeat(2, 1)
+    alone = attention_distances(model, torch.randn(8, WIDTH), both)
+    assert alone[0].max() < mean / 4
+    with pytest.raises(SSTCastError, match="only softmax has weights"):
+        attention_distances(make(), torch.randn(4, WIDTH), as_sparse(path))

@@ -37,10 +37,10 @@ def incidence_model(nodes: int) -> TokenGT:
     with torch.no_grad():
         for name, p in model.named_parameters():
             p.fill_(1.0 if "norm" in name and name.endswith("weight") else 0.0)
-        model.identify.weight[:nodes] = torch.eye(nodes).repeat(1, 2)
-        model.types[:, nodes:half] = torch.eye(2)
-        model.identify.weight[half:] = -model.identify.weight[:half]
-        model.types[:, half:] = -model.types[:, :half]
+        model.node_identifiers.weight[:nodes] = torch.eye(nodes).repeat(1, 2)
+        model.type_identifiers[:, nodes:half] = torch.eye(2)
+        model.node_identifiers.weight[half:] = -model.node_identifiers.weight[:half]
+        model.type_identifiers[:, half:] = -model.type_identifiers[:, :half]
         for layer, value in zip(model.layers, (place, kind), strict=True):
             layer.attention.qkv.weight.copy_(torch.cat([place, place, value]))
             layer.attention.out.weight.copy_(torch.eye(2 * half))

@@ -28,7 +28,7 @@ def test_memory_is_linear_in_nodes_and_grows_with_edges(rows: pd.DataFrame) -> N
         assert slope(own["nodes"], own["megabytes"]) == pytest.approx(1, abs=0.2), name
         assert 0.2 < slope(more["edges"], more["megabytes"]) < 1, name
     at = by_nodes[by_nodes["nodes"] == 512].set_index("attention")["megabytes"]
-    assert (at.drop(["none", "polynormer"]) > at["none"]).all()
+    assert (at.drop("polynormer") >= at["none"]).all()  # the peak is in the local layer for some
     assert at.drop("polynormer").idxmax() == "exphormer"  # alone in having states on edges
 
 
