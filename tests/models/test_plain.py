@@ -11,8 +11,9 @@ from perf.parity import CONVS, RECIPES, Plain, Recipe, build, configure
 from sstcast.benchmarks.features import LinearEncoder
 from sstcast.benchmarks.predictor import GraphPredictor
 from sstcast.errors import SSTCastError
+from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph
-from sstcast.models import build_model
+from sstcast.models import build_forecaster, build_model
 from sstcast.models.layers import build_conv
 
 PLAIN = Recipe(1, norm="none")
@@ -131,6 +132,13 @@ def test_residual_connections() -> None:
             y = y + model.shortcuts[0](x)
         y = nn.functional.silu(nn.functional.layer_norm(y, (8,)))
         torch.testing.assert_close(model(x, graph), x + y if residual is True else y)
+
+
+def test_a_forecaster_fits_the_ends_of_its_backbone() -> None:
+    sizes = {"history": 7, "horizon": 3, "shape": (4, 5)}
+    model = build_forecaster("mpnn", **sizes, width=8, in_width=5, out_width=6, positional="lap")
+    assert model.encoder.weight.shape == (5, 7)
+    assert model(torch.randn(2, 20, 7), GridGraph(4, 5)).shape == (2, 20, 3)
 
 
 def test_a_layer_that_keeps_the_width_says_so() -> None:
