@@ -1,12 +1,12 @@
 # make demo   the main job on real data: prepare, train, evaluate, maps, report
 # make test   format, lint, types, tests (notebooks first: they take longest, and must not come last, one by one)
-# make bench-data, make bench-train, make bench-vn, make bench-zoo, make bench-models   the measurements quoted in docs/
+# make bench-data, make bench-train, make bench-vn, make bench-zoo, make bench-models, make bench-parity   the measurements quoted in docs/
 
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test clean bench-data bench-train bench-vn bench-zoo bench-models
+.PHONY: demo test clean bench-data bench-train bench-vn bench-zoo bench-models bench-parity
 
 demo: .venv/installed
 	$(BIN)/sstcast prepare configs/demo.yaml
@@ -46,6 +46,9 @@ bench-zoo: .venv/installed
 
 bench-models: .venv/installed
 	$(BIN)/python perf/models.py
+
+bench-parity: .venv/installed
+	$(BIN)/python perf/parity.py
 
 clean:
 	rm -rf .venv data/prepared runs

@@ -31,6 +31,7 @@ RETIRED = ("cuda_graphs", "tf32", "fused")  # training keys of older runs; now a
 FIRST_YEAR, LAST_YEAR = 1678, 2261  # the range of times in nanoseconds
 
 Count = Annotated[int, Field(ge=1, le=10**9)]
+Share = Annotated[float, Field(ge=0, lt=1)]
 Days = Annotated[int, Field(ge=1, le=10_000)]
 Folder = Annotated[Path, AfterValidator(usable_path)]
 Place = Annotated[
@@ -137,9 +138,10 @@ class TrainingConfig(Strict):
     - An epoch draws `windows_per_epoch` training windows without replacement (all of them by default). Each step
       uses `batch_size` of them in total over all `devices`; each device processes its part in `accumulate` pieces.
       If `patience` is given, training stops after that many epochs without a better validation score.
-    - The learning rate rises over `warmup` steps, then stays (`constant`) or falls to 0 (`cosine`); `one-cycle` is
-      Smith's schedule, which has its own rise. `clip` limits the norm of the gradient. With `ema`, a running mean
-      of the weights with this decay is validated and saved instead of the weights themselves.
+    - `betas` and `eps` are those of Adam (arXiv:1412.6980).
+    - The learning rate rises over `warmup` steps, then stays (`constant`) or falls to 0 (`cosine`, `linear`);
+      `one-cycle` is Smith's schedule, which has its own rise. `clip` limits the norm of the gradient. With `ema`,
+      a running mean of the weights with this decay is validated and saved instead of the weights themselves.
     - `device` is auto, cpu or cuda; `devices`, `strategy` (auto, ddp) and `precision` (auto, 32-true, bf16-mixed)
       are options of Lightning Fabric. `compile: auto` compiles on a GPU, and on a CPU from 2,000 steps on.
     - A checkpoint is written every `checkpoint_minutes`, or every `checkpoint_steps` if given; the last `keep` are
@@ -154,7 +156,9 @@ class TrainingConfig(Strict):
     optimizer: Literal["adam", "adamw"] = "adam"
     learning_rate: float = Field(default=1e-3, gt=0)
     weight_decay: float = Field(default=0.0, ge=0)
-    schedule: Literal["constant", "cosine", "one-cycle"] = "constant"
+    betas: tuple[Share, Share] = (0.9, 0.999)
+    eps: float = Field(default=1e-8, gt=0)
+    schedule: Literal["constant", "cosine", "linear", "one-cycle"] = "constant"
     warmup: int = Field(default=0, ge=0, le=10**9)
     clip: float | None = Field(default=None, gt=0)
     ema: float | None = Field(default=None, gt=0, lt=1)

@@ -104,7 +104,7 @@ def test_a_local_layer_is_one_registration(tmp_path: Path, monkeypatch: pytest.M
     small = ["model.width=8", "training.epochs=1", "training.device=cpu"]
     places = [f"runs={tmp_path / 'runs'}", f"cache={tmp_path / 'cache'}"]
     config = load_benchmark("mutag", "toy-vn", tmp_path / "raw", [*small, *places])
-    assert config.model.options == {"conv": "toy", "virtual_node": True, "width": 8}
+    assert config.model.options.items() >= {"conv": "toy", "virtual_node": True, "width": 8}.items()
     (result,) = run_benchmark(config, [0])
     assert result["epochs"] == 1
     assert (tmp_path / "runs/MUTAG/toy-vn/seed-0/checkpoints/best.pt").exists()

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
@@ -13,8 +13,9 @@ from sstcast.benchmarks.registry import find_dataset
 from sstcast.config import FOLDER_NAME, WHERE, Count, Folder, ModelConfig, TrainingConfig
 from sstcast.errors import SSTCastError, shorten
 from sstcast.files import packaged
-from sstcast.models import MODELS
+from sstcast.models import MODELS, default_options
 from sstcast.models.layers import CONVS
+from sstcast.models.norms import ActivationName
 from sstcast.models.positional_encodings import Positional
 from sstcast.plain_yaml import apply_overrides, read_config
 from sstcast.validation import Strict, suggest, validate
@@ -31,7 +32,9 @@ class PredictorConfig(Strict):
 
     `positional` is `none`, `lap` (with `pairs` eigenpairs) or `rwse` (walks of up to `steps` steps); `degree`
     embeds the number of neighbours. `readout` computes a graph's vector from those of its nodes. The head has
-    `head_layers` hidden layers. `input_dropout` acts on real-valued features.
+    `head_layers` hidden layers. If `normalise` is `row`, real-valued features are divided by the sum of each
+    node's; `input_dropout` acts on them. Without `encoder`, they go to the model's first layer as they are;
+    without `head`, its last layer returns the outputs.
     """
 
     positional: Positional = "none"
@@ -40,7 +43,11 @@ class PredictorConfig(Strict):
     degree: bool = False
     readout: ReadoutName = "mean"
     head_layers: int = Field(default=1, ge=0, le=1000)
+    head_activation: ActivationName = "relu"
     input_dropout: float = Field(default=0.0, ge=0, lt=1)
+    normalise: Literal["none", "row"] = "none"
+    encoder: bool = True
+    head: bool = True
 
 
 class BenchmarkConfig(Strict):
@@ -101,12 +108,13 @@ def load_benchmark(dataset: str, model: str, root: Path | None, overrides: list[
 
     `dataset` is a name, or the path of a YAML that describes a user's own data. `model` is looked up as
     `configs/benchmarks/DATASET/MODEL.yaml`, then in `configs/benchmarks/default/`; otherwise it is the name of a
-    model, or of a local layer (`gcn`, `gatedgcn-vn`), which stands for `mpnn` with that layer. Raises SSTCastError
-    for unknown names and wrong keys.
+    model, or of a local layer (`gcn`, `gatedgcn-vn`), which stands for `mpnn` with that layer, trained as
+    `configs/benchmarks/defaults.yaml` says. Raises SSTCastError for unknown names and wrong keys.
     """
     if not re.fullmatch(FOLDER_NAME, model) or len(model) > LONGEST_NAME:
         raise SSTCastError(f"--model {shorten(model)!r}: no name of a model; see `sstcast models`")
     own: dict[str, Any] = {}
+    words = False
     if dataset.endswith((".yaml", ".yml")):
         path = Path(dataset)
         data = read_config(path)
@@ -116,9 +124,10 @@ def load_benchmark(dataset: str, model: str, root: Path | None, overrides: list[
             data["path"] = str(path.parent / data["path"])
         name = str(data.pop("name", path.stem))
         own = {"data": data, "root": "."}
-        folders = ["default"]
+        folders, kind = ["default"], "one-graph" if data.get("kind") == "npz" else str(data.get("task"))
     else:
-        name = find_dataset(dataset).name
+        declared = find_dataset(dataset)
+        name, words, kind = declared.name, declared.words, "one-graph" if declared.single else declared.task
         folders = [name.lower(), "default"]
     places = [packaged(f"{PRESETS}/{folder}/{model}.yaml") for folder in folders]
     preset = next((path for path in places if path.exists()), None)
@@ -128,6 +137,12 @@ def load_benchmark(dataset: str, model: str, root: Path | None, overrides: list[
     if root is not None and not own:  # a user's own data are beside the YAML
         raw["root"] = str(root)
     apply_overrides(raw, overrides)
+    usual = _usual(kind, raw["model"]) if preset is None else {}
+    if words:
+        usual["predictor"] = {"normalise": "row"}
+    for section, keys in usual.items():
+        if isinstance(given := raw.get(section) or {}, dict):
+            raw[section] = keys | given
     return validate(BenchmarkConfig, raw, str(preset or f"{dataset}, {model}"))
 
 
@@ -137,6 +152,19 @@ def published(config: BenchmarkConfig) -> tuple[float, str] | None:
         return None
     found = read_config(packaged(f"{PRESETS}/published.yaml")).get(config.dataset, {}).get(config.label)
     return None if found is None else (float(found[0]), str(found[1]))
+
+
+def _usual(kind: str, model: Any) -> dict[str, Any]:
+    """Return what a model without a preset is given on data of this kind, by section."""
+    known = read_config(packaged(f"{PRESETS}/defaults.yaml"))
+    usual: dict[str, Any] = known.get(kind, known["others"])
+    if not isinstance(model, dict) or not isinstance(model.get("name"), str):
+        return {}
+    options = default_options(model["name"]) | model
+    conv = CONVS.get(str(options.get("conv")))
+    own_norm = options["name"].startswith("mpnn") and conv is not None and conv.residual
+    has = {key: value for key, value in usual["model"].items() if key in options}
+    return usual | {"model": {key: value for key, value in has.items() if not (own_norm and key == "norm")}}
 
 
 def _model(name: str, presets: Path) -> dict[str, Any]:

@@ -46,7 +46,8 @@ class Dataset:
     `reader` is a module of `formats`; `folder` is below the root; `files` are in it, each with the address where
     it (or the archive that contains it) can be downloaded. `node` and `edge` describe the features: `linear` (real
     numbers), the number of categories in each column, or `none`. `split` is `official`, `folds:N` or
-    `random:TRAIN/VALIDATION/TEST`. `beside` are patterns of further files to read. With `trust`, which only the
+    `random:TRAIN/VALIDATION/TEST`. `single` is one graph whose nodes are the samples; `words` are features that
+    count words. `beside` are patterns of further files to read. With `trust`, which only the
     user may set, unknown pickles among the files are opened.
     """
 
@@ -62,6 +63,8 @@ class Dataset:
     node: Categories | Literal["linear", "none"] = "linear"
     edge: Categories | Literal["linear", "none"] = "none"
     balanced: bool = False  # classes count equally in the loss
+    single: bool = False
+    words: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
     beside: tuple[str, ...] = ()
     trust: bool = False

@@ -22,7 +22,15 @@ from sstcast.errors import SSTCastError, in_short
 from sstcast.files import atomic
 
 FORMAT = 4
-NOT_READ = ("split", "size", "licence", "files", "trust")  # keys of a declaration that readers do not use
+NOT_READ = (
+    "split",
+    "size",
+    "licence",
+    "files",
+    "trust",
+    "single",
+    "words",
+)  # keys of a declaration that readers do not use
 MISFITS = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
 NAMED = 4  # files in a message
 LISTED = 5  # skipped molecules that are printed; a file lists all

@@ -20,6 +20,7 @@ from lightning_fabric import Fabric
 
 from sstcast.benchmarks.config import BenchmarkConfig
 from sstcast.benchmarks.digests import digest_files
+from sstcast.benchmarks.features import normalise_rows
 from sstcast.benchmarks.load import choose_split, load
 from sstcast.benchmarks.objectives import build_objective
 from sstcast.benchmarks.packed import Loaded
@@ -87,6 +88,8 @@ def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple
     split = choose_split(dataset, loaded, seed)
     torch.manual_seed(seed)
     objective = build_objective(dataset, graphs, split.train)
+    if config.predictor.normalise == "row":
+        graphs = normalise_rows(graphs, dataset)
     model = build_predictor(config, dataset, graphs, objective.outputs)
     graphs = with_positions(graphs, dataset.name, *positions_of(model), config.cache)
     for stage in config.stages:

@@ -16,6 +16,7 @@ channels:
 | `dense(x)`: features, mask              | `[B, H*W, d]`, `[B, H*W]`    | `[graphs, N, d]`, `[graphs, N]`   |
 | `laplacian(k)`: vectors, values         | `[1, H*W, k]`, `[1, k]`      | `[nodes, k]`, `[graphs, k]`       |
 | `random_walk(steps)`                    | `[1, H*W, steps]`            | `[nodes, steps]`                  |
+| `mask`, True on real nodes              | `[B, H*W]` or `[1, H*W]`     | None: all nodes are real          |
 | `geography`, or None                    | `[B, H*W, 5]`                | `[nodes, 5]`                      |
 
 A plane of one direction fits into a CPU's cache where all eight together do not, and a compiler can fuse a sum
@@ -41,6 +42,10 @@ class Graph(Protocol):
 
     geography: Tensor | None
     """Place and time: the unit vector of a node's position on the globe, sine and cosine of the time of year."""
+
+    @property
+    def mask(self) -> Tensor | None:
+        """True on real nodes, None if all are real."""
 
     @property
     def edge_attr(self) -> Planes | None:

@@ -17,6 +17,8 @@ class SparseGraph:
     given: `basis`, the eigenvectors `[nodes, k]` and eigenvalues `[graphs, k]`, and `walk`, `[nodes, steps]`.
     """
 
+    mask: Tensor | None = None
+
     def __init__(
         self,
         edge_index: Tensor,

@@ -26,6 +26,7 @@ from sstcast.errors import SSTCastError
 from sstcast.graphs.anchors import check_memory
 from sstcast.graphs.graph import Graph, Planes
 from sstcast.models.kernels import elu_features, favor_features, kernel_attention, orthogonal_directions, widen
+from sstcast.models.norms import ACTIVATIONS
 
 
 class Attention(nn.Module):
@@ -186,11 +187,11 @@ def merge_heads(x: Tensor) -> Tensor:
     return x.transpose(1, 2).flatten(2)
 
 
-def feed_forward(width: int, dropout: float) -> nn.Sequential:
+def feed_forward(width: int, dropout: float, activation: str = "relu") -> nn.Sequential:
     """Return the perceptron that follows attention, with a hidden layer of twice the width."""
     return nn.Sequential(
         nn.Linear(width, 2 * width),
-        nn.ReLU(),
+        ACTIVATIONS[activation](),
         nn.Dropout(dropout),
         nn.Linear(2 * width, width),
         nn.Dropout(dropout),

@@ -23,23 +23,28 @@ class Model(nn.Module):
 
 
 class Backbone(Model):
-    """Layers that map node features to node features of the same shape.
+    """Layers that map node features to node features.
 
     `forward(x, graph)` takes `x` of the shape the graph stores (`[B, N, width]` on a grid,
-    `[nodes, width]` on a sparse graph) and returns the same.
+    `[nodes, width]` on a sparse graph) and returns the same, except for the channels if its `ends` differ.
 
     A model may be trained in `stages`: each names a part of the model that is trained before the whole. `row` is
     the name of the row that the model keeps for each graph (see `encode`). `eigenpairs` is the number of Laplacian
     eigenpairs that it needs from its graphs.
     """
 
-    width: int
+    width: int  # inside; `ends` are the widths of input and output
     stages: tuple[str, ...] = ()
     row: str | None = None
     eigenpairs = 0
 
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The number of channels that it takes and returns."""
+        return self.width, self.width
+
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
-        """Map `x` to features of the same shape."""
+        """Map `x` to new features of the same nodes."""
         raise NotImplementedError
 
     def encode(self, x: Tensor, graph: Graph) -> tuple[Tensor, Tensor | None]:
@@ -100,12 +105,12 @@ class Forecaster(ForecastModel):
         geography: bool = False,
     ) -> None:
         super().__init__()
-        width = backbone.width
+        width, outside = backbone.ends
         self.encoder = nn.Linear(history, width)
         self.position = build_encoding(positional, width)
         self.geography = nn.Linear(GEOGRAPHY, width, bias=False) if geography else None
         self.backbone = backbone
-        self.head = nn.Sequential(nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, horizon))
+        self.head = nn.Sequential(nn.Linear(outside, 2 * outside), nn.ReLU(), nn.Linear(2 * outside, horizon))
 
     def change(self, history: Tensor, graph: Graph) -> Tensor:
         """Return the change; raise SSTCastError if the graph lacks the requested geography."""

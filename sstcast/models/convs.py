@@ -7,6 +7,7 @@
 | `mean`     | W_root x_i + mean_j ReLU(W x_j + E e_ij)                                       |                   |
 | `gin`      | MLP((1 + eps) x_i + sum_j x_j)                                                 | arXiv:1810.00826  |
 | `gine`     | MLP((1 + eps) x_i + sum_j ReLU(x_j + E e_ij))                                  | arXiv:1905.12265  |
+| `sage`     | W_1 x_i + W_2 mean_j x_j                                                       | arXiv:1706.02216  |
 | `gcn`      | sum_(j, i) W x_j / sqrt(d_i d_j) + b, d counting the node itself               | arXiv:1609.02907  |
 | `gat`      | sum_(j, i) softmax_j(LeakyReLU(s W x_j + t W x_i + u E e_ij)) W x_j + b        | arXiv:1710.10903  |
 | `gatedgcn` | x_i + ReLU(norm(U x_i + sum_j gate_ij * V x_j / (sum_j gate_ij + 1e-6))), with | arXiv:1711.07553, |
@@ -15,6 +16,7 @@
 
 `edges` are planes of `edge_dim` channels, such as `graph.edge_attr`, or None; then every layer omits its term in
 e_ij. Only `gatedgcn` changes them, so they must be as wide as the nodes; the other layers return them unchanged.
+Weights are drawn as in PyTorch Geometric: from Glorot's distribution for `gcn` and `gat`, else from torch's.
 """
 
 import torch
@@ -23,10 +25,11 @@ from torch.nn import functional as F
 
 from sstcast.graphs.graph import Graph, Planes
 from sstcast.models.attention import check_heads
+from sstcast.models.norms import NORMS, NormName
 
 
 class Conv(nn.Module):
-    """A local layer; its arguments are `width` and, where it uses them, `edge_dim` and `dropout`.
+    """A local layer; its arguments are `width` and, where it uses them, those of `layers.build_conv`.
 
     A layer that is `residual` adds its own input; otherwise the caller adds residual, norm and dropout.
     """
@@ -42,10 +45,10 @@ class Conv(nn.Module):
 class MessagePassing(Conv):
     """`mean`. On a grid `e_ij` is the offset (dx, dy): without it, a mean over neighbours has no direction."""
 
-    def __init__(self, width: int, edge_dim: int = 2) -> None:
+    def __init__(self, width: int, edge_dim: int = 2, in_width: int | None = None) -> None:
         super().__init__()
-        self.root = nn.Linear(width, width)
-        self.neighbor = nn.Linear(width, width)
+        self.root = nn.Linear(in_width or width, width)
+        self.neighbor = nn.Linear(in_width or width, width)
         self.edge = edge_linear(edge_dim, width)
 
     def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
@@ -53,35 +56,52 @@ class MessagePassing(Conv):
         return self.root(x) + graph.aggregate([m.relu() for m in messages], "mean"), edges
 
 
-class GINE(Conv):
-    """`gine`."""
+class SAGE(Conv):
+    """`sage`, which ignores edge features. The mean is taken after W_2, which is usually the narrower side."""
 
-    def __init__(self, width: int, edge_dim: int = 0) -> None:
+    def __init__(self, width: int, in_width: int | None = None) -> None:
         super().__init__()
-        self.mlp = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
+        self.root = nn.Linear(in_width or width, width)
+        self.neighbor = nn.Linear(in_width or width, width, bias=False)
+
+    def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
+        return self.root(x) + graph.neighbors(self.neighbor(x), "mean"), edges
+
+
+class GINE(Conv):
+    """`gine`. With the norm `batch`, its perceptron has one too, as in Xu et al. 2019 (arXiv:1810.00826)."""
+
+    def __init__(
+        self, width: int, edge_dim: int = 0, in_width: int | None = None, norm: NormName = "none"
+    ) -> None:
+        super().__init__()
+        self.mlp = nn.Sequential(nn.Linear(in_width or width, width), nn.ReLU(), nn.Linear(width, width))
+        self.norm = NORMS[norm if norm == "batch" else "none"](width)
         self.eps = nn.Parameter(torch.zeros(()))
-        self.edge = edge_linear(edge_dim, width)
+        self.edge = edge_linear(edge_dim, in_width or width)
 
     def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
         messages = graph.source(x)
         if self.edge is not None:
             messages = [m.relu() for m in add_edges(messages, self.edge, edges)]
-        return self.mlp((1 + self.eps) * x + graph.aggregate(messages)), edges
+        first, act, last = self.mlp
+        y = first((1 + self.eps) * x + graph.aggregate(messages))
+        return last(act(self.norm(y, graph.mask))), edges
 
 
 class GIN(GINE):
     """`gin`, which ignores edge features."""
 
-    def __init__(self, width: int) -> None:
-        super().__init__(width)
+    def __init__(self, width: int, in_width: int | None = None, norm: NormName = "none") -> None:
+        super().__init__(width, in_width=in_width, norm=norm)
 
 
 class GCN(Conv):
     """`gcn`, which ignores edge features."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, in_width: int | None = None) -> None:
         super().__init__()
-        self.linear = nn.Linear(width, width, bias=False)
+        self.linear = glorot(in_width or width, width)
         self.bias = nn.Parameter(torch.zeros(width))
 
     def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
@@ -97,12 +117,14 @@ class GAT(Conv):
     Raises SSTCastError if the heads do not share the width evenly.
     """
 
-    def __init__(self, width: int, edge_dim: int = 0, heads: int = 4, bias: bool = True) -> None:
+    def __init__(
+        self, width: int, edge_dim: int = 0, heads: int = 4, bias: bool = True, in_width: int | None = None
+    ) -> None:
         super().__init__()
         check_heads(width, heads)
         self.heads = heads
-        self.linear = nn.Linear(width, width, bias=False)
-        self.edge = edge_linear(edge_dim, width)
+        self.linear = glorot(in_width or width, width)
+        self.edge = glorot(edge_dim, width) if edge_dim else None
         self.bias = nn.Parameter(torch.zeros(width)) if bias else None
         self.attend_source = nn.Parameter(nn.init.xavier_uniform_(torch.empty(heads, width // heads)))
         self.attend_target = nn.Parameter(nn.init.xavier_uniform_(torch.empty(heads, width // heads)))
@@ -128,6 +150,13 @@ class GAT(Conv):
 
     def _weigh(self, weight: Tensor, x: Tensor) -> Tensor:
         return (weight.unsqueeze(-1) * x.unflatten(-1, (self.heads, -1))).flatten(-2)
+
+
+def glorot(inputs: int, outputs: int) -> nn.Linear:
+    """Return a linear map without bias that starts from Glorot's uniform distribution."""
+    linear = nn.Linear(inputs, outputs, bias=False)
+    nn.init.xavier_uniform_(linear.weight)
+    return linear
 
 
 def edge_linear(edge_dim: int, width: int) -> nn.Linear | None:

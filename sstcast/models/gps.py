@@ -4,12 +4,21 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import Graph, Planes
 from sstcast.models.attention import Attention, GraphAttention, OnGraph, feed_forward
 from sstcast.models.base import Backbone
 from sstcast.models.convs import Conv
 from sstcast.models.gatedgcn import EdgeEncoder
-from sstcast.models.layers import ATTENTIONS, CONVS, AttentionName, ConvName, build_attention, build_conv
+from sstcast.models.layers import (
+    CONVS,
+    AttentionName,
+    ConvOrNone,
+    build_attention,
+    build_conv,
+    reads_edges,
+)
+from sstcast.models.norms import NORMS, ActivationName, NormName
 
 
 class GPSLayer(nn.Module):
@@ -19,52 +28,69 @@ class GPSLayer(nn.Module):
     second one here.
     """
 
-    def __init__(self, width: int, conv: Conv, attention: GraphAttention | None, dropout: float) -> None:
+    def __init__(
+        self,
+        width: int,
+        conv: Conv | None,
+        attention: GraphAttention | None,
+        dropout: float,
+        norm: str = "layer",
+        activation: str = "relu",
+    ) -> None:
         super().__init__()
         self.conv, self.attention = conv, attention
-        self.conv_norm = nn.LayerNorm(width)
-        self.attention_norm = nn.LayerNorm(width) if attention is not None else None
-        self.feed_forward, self.norm = feed_forward(width, dropout), nn.LayerNorm(width)
+        self.conv_norm = NORMS[norm](width) if conv is not None else None
+        self.attention_norm = NORMS[norm](width) if attention is not None else None
+        self.feed_forward, self.norm = feed_forward(width, dropout, activation), NORMS[norm](width)
         self.dropout = nn.Dropout(dropout)
 
     def forward(
         self, x: Tensor, graph: Graph, edges: Planes | None, memory: Tensor | None
     ) -> tuple[Tensor, Planes | None, Tensor | None]:
         """Return new node features, edge state and memory of the attention."""
-        local, new_edges = self.conv(x, graph, edges)
-        y = self.conv_norm(local if self.conv.residual else x + self.dropout(local))
+        parts, new_edges = [], edges
+        if self.conv is not None and self.conv_norm is not None:
+            local, new_edges = self.conv(x, graph, edges)
+            parts.append(self.conv_norm(local if self.conv.residual else x + self.dropout(local), graph.mask))
         if self.attention is not None and self.attention_norm is not None:
             attended, memory = self.attention(x, graph, edges, memory)
-            y = y + self.attention_norm(x + self.dropout(attended))
-        return self.norm(y + self.feed_forward(y)), new_edges, memory
+            parts.append(self.attention_norm(x + self.dropout(attended), graph.mask))
+        y = parts[0] if len(parts) == 1 else parts[0] + parts[1]
+        return self.norm(y + self.feed_forward(y), graph.mask), new_edges, memory
 
 
 class GPS(Backbone):
-    """`layers` of `conv` beside `attention` (see `sstcast.models.layers`), or without attention if it is `none`.
+    """`layers` of `conv` beside `attention` (see `sstcast.models.layers`); one of the two may be `none`.
 
-    `attention_options` are further arguments of the attention's class, such as `features` of `performer`. Edge
-    features, `edge_dim` of them, are encoded to the nodes' width if the local layer updates them or the attention
-    reads them.
+    `norm` is that of the layers; `gatedgcn` and the attentions keep their own. `activation` is that of the
+    feed-forward networks. `attention_options` are further arguments of the attention's class, such as `features`
+    of `performer`. Edge features, `edge_dim` of them, are encoded to the nodes' width if the local layer updates
+    them or the attention reads them.
 
-    Raises SSTCastError for options that the attention does not have, or if `heads` does not divide the width.
+    Raises SSTCastError for options that the attention does not have, if `heads` does not divide the width, or if
+    both `conv` and `attention` are `none`.
     """
 
     def __init__(
         self,
         width: int = 64,
         layers: int = 4,
-        conv: ConvName = "gatedgcn",
+        conv: ConvOrNone = "gatedgcn",
         attention: AttentionName = "softmax",
         heads: int = 4,
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
         edge_dim: int = 2,
         attention_options: dict[str, Any] | None = None,
+        norm: NormName = "layer",
+        activation: ActivationName = "relu",
     ) -> None:
         super().__init__()
+        if conv == attention == "none":
+            raise SSTCastError("model gps: conv and attention are both none; choose one of them")
         self.width = width
-        reads = edge_dim > 0 and getattr(ATTENTIONS.get(attention), "reads_edges", False)
-        encode = CONVS[conv].updates_edges or reads
+        updates = conv != "none" and CONVS[conv].updates_edges
+        encode = updates or (edge_dim > 0 and reads_edges("none", attention))
         self.edge_encoder = EdgeEncoder(edge_dim, width) if encode else None
         sizes = {"width": width, "heads": heads, "dropout": attention_dropout, "edge_state": encode}
 
@@ -74,13 +100,14 @@ class GPS(Backbone):
             built = build_attention(attention, attention_options, **sizes)
             return OnGraph(built) if isinstance(built, Attention) else built
 
+        def convolve(last: bool) -> Conv | None:
+            if conv == "none":
+                return None
+            edges = width if encode else edge_dim
+            return build_conv(conv, width, edges, dropout=dropout, norm=norm, last=last)
+
         built = [
-            GPSLayer(
-                width,
-                build_conv(conv, width, width if encode else edge_dim, dropout, last=number == layers),
-                attend(),
-                dropout,
-            )
+            GPSLayer(width, convolve(number == layers), attend(), dropout, norm, activation)
             for number in range(1, layers + 1)
         ]
         for layer in built[1:]:

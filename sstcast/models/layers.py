@@ -4,13 +4,13 @@ The names are the values of `model.conv` and `model.attention`. The name of a lo
 also a `--model` of `sstcast benchmark`.
 """
 
-from collections.abc import Iterable
 from inspect import signature
 from typing import Annotated, Any
 
 from pydantic import AfterValidator
 from torch import nn
 
+from sstcast.errors import SSTCastError
 from sstcast.models.attention import (
     Attention,
     DeepSets,
@@ -20,18 +20,18 @@ from sstcast.models.attention import (
     SoftmaxAttention,
 )
 from sstcast.models.bigbird import BigBirdAttention
-from sstcast.models.convs import GAT, GCN, GIN, GINE, Conv, MessagePassing
+from sstcast.models.convs import GAT, GCN, GIN, GINE, SAGE, Conv, MessagePassing
 from sstcast.models.exphormer import ExphormerAttention
 from sstcast.models.gatedgcn import GatedGCN
-from sstcast.models.options import check_options
+from sstcast.models.options import check_options, one_of
 from sstcast.models.primphormer import PrimalAttention, PrimphormerAttention
-from sstcast.validation import suggest
 
 CONVS: dict[str, type[Conv]] = {
     "mean": MessagePassing,
     "gin": GIN,
     "gine": GINE,
     "gcn": GCN,
+    "sage": SAGE,
     "gat": GAT,
     "gatedgcn": GatedGCN,
 }
@@ -47,15 +47,10 @@ ATTENTIONS: dict[str, type[Attention | GraphAttention]] = {
 }
 
 
-def _one_of(name: str, known: Iterable[str]) -> str:
-    if name not in (names := list(known)):
-        raise ValueError(f"no {name!r}{suggest(name, names)}; known: {', '.join(names)}")
-    return name
-
-
-ConvName = Annotated[str, AfterValidator(lambda name: _one_of(name, CONVS))]
-AttentionName = Annotated[str, AfterValidator(lambda name: _one_of(name, ["none", *ATTENTIONS]))]
-NodeAttentionName = Annotated[str, AfterValidator(lambda name: _one_of(name, node_attentions()))]
+ConvName = Annotated[str, AfterValidator(lambda name: one_of(name, CONVS))]
+ConvOrNone = Annotated[str, AfterValidator(lambda name: one_of(name, ["none", *CONVS]))]
+AttentionName = Annotated[str, AfterValidator(lambda name: one_of(name, ["none", *ATTENTIONS]))]
+NodeAttentionName = Annotated[str, AfterValidator(lambda name: one_of(name, node_attentions()))]
 
 
 def node_attentions() -> list[str]:
@@ -63,17 +58,24 @@ def node_attentions() -> list[str]:
     return [name for name, kind in ATTENTIONS.items() if issubclass(kind, Attention)]
 
 
-def reads_edges(conv: str) -> bool:
-    """Whether the local layer called `conv` uses edge features."""
-    return "edge_dim" in signature(CONVS[conv]).parameters
+def reads_edges(conv: str, attention: str = "none") -> bool:
+    """Whether the local layer or the attention of these names uses edge features."""
+    by_conv = conv != "none" and "edge_dim" in signature(CONVS[conv]).parameters
+    return by_conv or getattr(ATTENTIONS.get(attention), "reads_edges", False)
 
 
-def build_conv(name: str, width: int, edge_dim: int, dropout: float = 0.0, last: bool = False) -> Conv:
+def build_conv(name: str, width: int, edge_dim: int, in_width: int | None = None, **more: Any) -> Conv:
     """Build the local layer called `name` for edges of `edge_dim` channels, 0 for none.
 
-    `dropout` is used only by layers that have their own residual; the `last` layer need not update edges.
+    It maps `in_width` channels, by default `width`, to `width`. Of `more`, it gets what it takes: `dropout` and
+    `norm` inside the layer, `heads`, and whether it is the `last` layer, which need not update edges. Raises
+    SSTCastError if it cannot change the width.
     """
-    return _build(CONVS[name], {}, f"conv {name}", width=width, edge_dim=edge_dim, dropout=dropout, last=last)
+    if in_width in (None, width):
+        in_width = None
+    elif "in_width" not in signature(CONVS[name]).parameters:
+        raise SSTCastError(f"conv {name}: cannot map {in_width} channels to {width}; leave encoder and head on")
+    return _build(CONVS[name], {}, f"conv {name}", width=width, edge_dim=edge_dim, in_width=in_width, **more)
 
 
 def build_attention(name: str, options: dict[str, Any] | None = None, **sizes: Any) -> Any:

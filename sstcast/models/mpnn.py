@@ -1,11 +1,17 @@
 """Message passing with and without a virtual node (Cai et al. 2023, arXiv:2301.11956)."""
 
+from typing import Literal
+
+import torch
+from pydantic import PositiveInt
 from torch import Tensor, nn
 
+from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import Graph
 from sstcast.models.base import Backbone
 from sstcast.models.gatedgcn import EdgeEncoder
 from sstcast.models.layers import CONVS, ConvName, build_conv
+from sstcast.models.norms import ACTIVATIONS, NORMS, ActivationName, NormName
 
 
 class VirtualNode(nn.Module):
@@ -22,11 +28,21 @@ class VirtualNode(nn.Module):
 
 
 class MPNN(Backbone):
-    """`layers` of message passing, LayerNorm, ReLU and dropout, each with a residual connection.
+    """`layers` of message passing, norm, activation and dropout, each with a residual connection.
 
-    `conv` is the message passing (see `sstcast.models.convs`). If it updates edges, they are encoded to the nodes'
-    width and passed from layer to layer. With `virtual_node`, every layer first adds the virtual node to the nodes
-    and then updates it; it starts at 0. Everything else is the same with and without it, for a fair comparison.
+    `conv` is the message passing (see `sstcast.models.convs`), with `heads` if it is `gat`. If it updates edges,
+    they are encoded to the nodes' width and passed from layer to layer. With `virtual_node`, every layer first
+    adds the virtual node to the nodes and then updates it; it starts at 0. Everything else is the same with and
+    without it, for a fair comparison.
+
+    `residual` adds a layer's input to its output where both have the same width; `linear` adds a linear map of the
+    input before the norm instead (Luo et al. 2024, arXiv:2406.08993). With `jumping`, the result is a linear map
+    of the outputs of all layers (Xu et al. 2019, arXiv:1810.00826). `in_width` and `out_width` are the channels of
+    the input and the result, by default `width`. If `out_width` is given, the last layer is its message passing
+    alone, with one head, as in Kipf & Welling 2017 (arXiv:1609.02907).
+
+    Raises SSTCastError if `conv` has its own norm, activation and residual connection and others are chosen, or if
+    it cannot change the number of channels.
     """
 
     def __init__(
@@ -37,32 +53,67 @@ class MPNN(Backbone):
         dropout: float = 0.0,
         edge_dim: int = 2,
         conv: ConvName = "mean",
+        norm: NormName = "layer",
+        activation: ActivationName = "relu",
+        residual: bool | Literal["linear"] = True,
+        heads: int = 4,
+        jumping: bool = False,
+        in_width: PositiveInt | None = None,
+        out_width: PositiveInt | None = None,
     ) -> None:
         super().__init__()
-        self.width = width
+        if CONVS[conv].residual and (norm, activation, residual) != ("layer", "relu", True):
+            raise SSTCastError(
+                f"conv {conv}: has its own norm, activation and residual connection; leave these three out"
+            )
+        self.width, self.residual = width, residual
         self.edge_encoder = EdgeEncoder(edge_dim, width) if CONVS[conv].updates_edges else None
         if self.edge_encoder is not None:
             edge_dim = width
-        self.convs = nn.ModuleList(
-            build_conv(conv, width, edge_dim, dropout, last=number == layers) for number in range(1, layers + 1)
+        self.bare = layers - 1 if out_width and not jumping else None  # the layer that is message passing alone
+        outs = [out_width or width if layer == self.bare else width for layer in range(layers)]
+        ins = [in_width or width, *outs][:layers]
+        self.convs = nn.ModuleList()
+        for layer, (into, out) in enumerate(zip(ins, outs, strict=True)):
+            options = {"heads": 1 if layer == self.bare else heads, "last": layer == layers - 1}
+            self.convs.append(build_conv(conv, out, edge_dim, into, dropout=dropout, norm=norm, **options))
+        self.norms = nn.ModuleList(
+            nn.Identity() if c.residual or layer == self.bare else NORMS[norm](width)
+            for layer, c in enumerate(self.convs)
         )
-        self.norms = nn.ModuleList(nn.Identity() if c.residual else nn.LayerNorm(width) for c in self.convs)
+        self.act = ACTIVATIONS[activation]()
+        self.shortcuts = nn.ModuleList(nn.Linear(into, width) for into in ins[: self.bare] if residual == "linear")
+        self.jump = nn.Linear(layers * width, out_width or width) if jumping else None
         # The last layer has none, because nothing would use its update.
         self.virtual_nodes = nn.ModuleList(VirtualNode(width) for _ in range(layers - 1 if virtual_node else 0))
         self.row = "virtual-node" if len(self.virtual_nodes) else None
         self.dropout = nn.Dropout(dropout)
+        self._ends = in_width or width, out_width or width
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        return self._ends
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
         return self.encode(x, graph)[0]
 
     def encode(self, x: Tensor, graph: Graph) -> tuple[Tensor, Tensor | None]:
         """Return the nodes, and the virtual node as it was before the last layer (None if there is none)."""
-        vn, edges = None, graph.edge_attr if self.edge_encoder is None else self.edge_encoder.planes(x, graph)
-        for layer, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
+        vn, edges, seen = None, graph.edge_attr, []
+        if self.edge_encoder is not None:
+            edges = self.edge_encoder.planes(x, graph)
+        for layer, conv in enumerate(self.convs):
             if vn is not None:
                 x = x + graph.spread(vn)
             update, edges = conv(x, graph, edges)
-            x = update if conv.residual else x + self.dropout(norm(update).relu())
+            x = update if conv.residual or layer == self.bare else self._finish(layer, x, update, graph)
+            seen.append(x)
             if layer < len(self.virtual_nodes):
                 vn = self.virtual_nodes[layer](x, vn, graph)
-        return x, vn
+        return x if self.jump is None else self.jump(torch.cat(seen, dim=-1)), vn
+
+    def _finish(self, layer: int, x: Tensor, update: Tensor, graph: Graph) -> Tensor:
+        if len(self.shortcuts):
+            update = update + self.shortcuts[layer](x)
+        y = self.dropout(self.act(self.norms[layer](update, graph.mask)))
+        return x + y if self.residual is True and x.shape[-1] == y.shape[-1] else y

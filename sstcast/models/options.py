@@ -10,7 +10,7 @@ from pydantic import ConfigDict, create_model
 from torch import nn
 
 from sstcast.errors import SSTCastError
-from sstcast.validation import validate
+from sstcast.validation import suggest, validate
 
 LARGEST, MOST_LAYERS, SMALL = 10_000, 1000, 1024
 
@@ -26,6 +26,13 @@ def check_options(parameters: Iterable[Parameter], options: Mapping[str, Any], w
     }
     schema = create_model("Options", __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **fields)
     return validate(schema, dict(options), where).model_dump()
+
+
+def one_of(name: str, known: Iterable[str]) -> str:
+    """Return the name; raise ValueError, suggesting a similar one, if it is not known."""
+    if name not in (names := list(known)):
+        raise ValueError(f"no {name!r}{suggest(name, names)}; known: {', '.join(names)}")
+    return name
 
 
 def check_sizes(options: Mapping[str, Any], where: str) -> None:

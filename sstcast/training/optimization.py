@@ -14,7 +14,14 @@ RISE, START, END = 0.3, 1 / 25, 1 / 25e4  # one-cycle: share of rising steps, fi
 def build_optimizer(parameters: Iterable[nn.Parameter], options: TrainingConfig) -> torch.optim.Optimizer:
     """Return Adam, whose weight decay is added to the gradient, or AdamW, which decays the weights directly."""
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[options.optimizer]
-    return kind(parameters, lr=options.learning_rate, weight_decay=options.weight_decay, fused=True)
+    return kind(
+        parameters,
+        lr=options.learning_rate,
+        betas=options.betas,
+        eps=options.eps,
+        weight_decay=options.weight_decay,
+        fused=True,
+    )
 
 
 def learning_rate(step: int, steps: int, options: TrainingConfig) -> float:
@@ -28,7 +35,8 @@ def learning_rate(step: int, steps: int, options: TrainingConfig) -> float:
         return options.learning_rate * (step + 1) / options.warmup
     if options.schedule == "constant":
         return options.learning_rate
-    return options.learning_rate * _anneal(1.0, 0.0, (step - options.warmup) / max(steps - options.warmup, 1))
+    done = (step - options.warmup) / max(steps - options.warmup, 1)
+    return options.learning_rate * (1 - done if options.schedule == "linear" else _anneal(1.0, 0.0, done))
 
 
 def _anneal(start: float, end: float, done: float) -> float:

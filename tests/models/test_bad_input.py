@@ -17,6 +17,8 @@ SYSTEMS = {name: (name, WIDTH) for name in MODELS} | {
     "polynormer": ("polynormer", {**WIDTH, "heads": 4, "local_layers": 2, "global_layers": 1}),
     "gps": ("gps", {**WIDTH, "layers": 2}),
     "primphormer": ("primphormer", {**WIDTH, "layers": 2}),
+    "mpnn-batch": ("mpnn", {**WIDTH, "layers": 2, "norm": "batch", "conv": "gin"}),
+    "gps-batch": ("gps", {**WIDTH, "layers": 2, "norm": "batch"}),
     "tokengt-orf": ("tokengt", {**WIDTH, "identifiers": "orf"}),
     "transformer-lap": ("linear-transformer", {**WIDTH, "positional": "lap"}),
     "transformer-rwse": ("linear-transformer", {**WIDTH, "positional": "rwse"}),
@@ -24,7 +26,7 @@ SYSTEMS = {name: (name, WIDTH) for name in MODELS} | {
     "transformer-softmax": ("linear-transformer", {**WIDTH, "layers": 1, "attention": "softmax"}),
     **{
         f"mpnn-{conv}": ("mpnn", {**WIDTH, "layers": 1, "conv": conv})
-        for conv in ("gin", "gine", "gcn", "gat", "gatedgcn")
+        for conv in ("gin", "gine", "gcn", "sage", "gat", "gatedgcn")
     },
     **{
         f"gps-{attention}": ("gps", {**WIDTH, "layers": 1, "conv": "mean", "attention": attention})

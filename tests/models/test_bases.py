@@ -91,5 +91,5 @@ def test_a_rollout_stands_on_nothing() -> None:
     build_forecaster("tfnet", **size, decoding="rollout")
     build_forecaster("tfnet", **size, decoding="rollout", base="none")
     for base in ("linear", "persistence"):
-        with pytest.raises(SSTCastError, match=rf"model\.base: tfnet's rollout, whose days become input, has no {base}"):
+        with pytest.raises(SSTCastError, match=rf"model\.base: tfnet's rollout, .* has no {base}"):
             build_forecaster("tfnet", **size, decoding="rollout", base=base)

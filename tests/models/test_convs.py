@@ -17,7 +17,7 @@ from sstcast.models.layers import CONVS, build_conv
 from sstcast.models.mpnn import MPNN
 
 NAMES = list(CONVS)
-BLIND = {"gin", "gcn"}
+BLIND = {"gin", "gcn", "sage"}
 H, W, D = 4, 5, 8
 
 

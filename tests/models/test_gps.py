@@ -19,10 +19,11 @@ def make_grid() -> tuple[Tensor, GridGraph]:
     return torch.randn(2, 42, D, generator=generator), GridGraph(6, 7, mask)
 
 
+@pytest.mark.parametrize("norm", ["layer", "batch"])
 @pytest.mark.parametrize("conv", ["gatedgcn", "mean"])
-def test_layer_by_its_equations(conv: str) -> None:
+def test_layer_by_its_equations(conv: str, norm: str) -> None:
     torch.manual_seed(0)
-    model, (x, graph) = GPS(D, 1, conv, "softmax", heads=2).eval(), make_grid()
+    model, (x, graph) = GPS(D, 1, conv, "softmax", heads=2, norm=norm).eval(), make_grid()
     layer = model.layers[0]
     for norm in (layer.conv_norm, layer.attention_norm, layer.norm):
         nn.init.normal_(norm.weight)
@@ -31,6 +32,17 @@ def test_layer_by_its_equations(conv: str) -> None:
     attended = layer.attention.attention(*graph.dense(x))
     y = layer.conv_norm(local if conv == "gatedgcn" else local + x) + layer.attention_norm(attended + x)
     torch.testing.assert_close(model(x, graph), layer.norm(y + layer.feed_forward(y)))
+
+
+def test_without_a_local_layer() -> None:
+    torch.manual_seed(0)
+    model, (x, graph) = GPS(D, 1, "none", "softmax", heads=2, norm="none", activation="gelu").eval(), make_grid()
+    (layer,) = model.layers
+    y = x + layer.attention.attention(*graph.dense(x))
+    first, _, _, second, _ = layer.feed_forward
+    torch.testing.assert_close(model(x, graph), y + second(nn.functional.gelu(first(y))))
+    with pytest.raises(SSTCastError, match="conv and attention are both none"):
+        GPS(D, 1, "none", "none")
 
 
 def test_edges_matter_to_exphormer() -> None:

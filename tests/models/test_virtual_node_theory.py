@@ -1,6 +1,6 @@
 """What Cai et al. (2023, arXiv:2301.11956) prove of MPNN + VN, with the weights of the proofs.
 
-Both constructions run in the shipped `MPNN`, its norms taken out. A layer adds ReLU(root x) to x; each block of
+Both constructions run in the shipped `MPNN`, without norms. A layer adds ReLU(root x) to x; each block of
 channels is written by one layer alone, so that it holds exactly those activations from there on, and the next
 layer's root may combine all blocks so far linearly.
 """
@@ -21,8 +21,7 @@ class Circuit:
     """An `MPNN` with virtual node of zero weights and without norms, and the writing of weights into it."""
 
     def __init__(self, width: int, layers: int) -> None:
-        self.model = MPNN(width, layers, virtual_node=True, edge_dim=0).double()
-        self.model.norms = nn.ModuleList(nn.Identity() for _ in range(layers))
+        self.model = MPNN(width, layers, virtual_node=True, edge_dim=0, norm="none").double()
         for parameter in self.model.parameters():
             nn.init.zeros_(parameter)
         self.width, self.used = width, 0

@@ -41,17 +41,25 @@ def test_learning_rates_are_those_of_torch() -> None:
     theirs = rates(lr_scheduler.SequentialLR(optimizer, [rise, fall], [5]), optimizer, 40)
     options = TrainingConfig(learning_rate=0.1, schedule="cosine", warmup=5)
     assert [learning_rate(step, 40, options) for step in range(40)] == pytest.approx(theirs, rel=1e-6)
+
+    optimizer = SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+    rise = lr_scheduler.LinearLR(optimizer, 1 / 5, 1.0, total_iters=4)
+    fall = lr_scheduler.PolynomialLR(optimizer, 35, power=1)
+    theirs = rates(lr_scheduler.SequentialLR(optimizer, [rise, fall], [5]), optimizer, 40)
+    options = TrainingConfig(learning_rate=0.1, schedule="linear", warmup=5)
+    assert [learning_rate(step, 40, options) for step in range(40)] == pytest.approx(theirs, rel=1e-6)
     assert {learning_rate(step, 9, TrainingConfig()) for step in range(9)} == {1e-3}
 
 
 def test_training_is_plain_adam_on_the_mean_over_elements(run_yaml: Path) -> None:
     options = ["training.epochs=1", "training.clip=0.5", "training.weight_decay=0.01", "training.ema=0.8"]
+    options += ["training.betas=[0.8, 0.95]", "training.eps=1.e-6"]
     config, windows = setup(run_yaml, *options, "training.accumulate=3")
     run, _ = train(config, windows)
 
     torch.manual_seed(0)
     model = forecaster(config, windows["train"])
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, weight_decay=0.01)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, weight_decay=0.01, betas=(0.8, 0.95), eps=1e-6)
     mean = {name: value.clone() for name, value in model.state_dict().items()}
     generator = torch.Generator().manual_seed(hash((0, 0)) % 2**63)
     losses = []

@@ -90,8 +90,9 @@ def test_a_loss_that_is_not_finite(run_yaml: Path) -> None:
     assert np.isfinite(pd.read_csv(run.history)["train_loss"]).all()
 
 
-def test_a_step_left_out_leaves_running_statistics_alone(run_yaml: Path) -> None:
-    options = ["model={name: tfnet}", "training.epochs=1", "training.windows_per_epoch=20"]
+@pytest.mark.parametrize("model", ["name: tfnet", "name: mpnn, norm: batch, layers: 1"])
+def test_a_step_left_out_leaves_running_statistics_alone(run_yaml: Path, model: str) -> None:
+    options = [f"model={{{model}}}", "training.epochs=1", "training.windows_per_epoch=20"]
     config, windows = setup(run_yaml, *options, "training.skip_nonfinite=50")
     windows["train"].values[::10, 1] = np.inf
     run, _ = train(config, windows)

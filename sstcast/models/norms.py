@@ -1,0 +1,87 @@
+"""Norms and activations by name, the values of `model.norm` and `model.activation`.
+
+A norm is called as `norm(x, mask)` with node features as a graph stores them and `graph.mask`. To add one, write
+its class and add a line to `NORMS`.
+"""
+
+from typing import Annotated
+
+import torch
+from pydantic import AfterValidator
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from sstcast.models.kernels import widen
+from sstcast.models.options import one_of
+
+
+class BatchNorm(nn.BatchNorm1d):
+    """BatchNorm over the real nodes of all graphs in a batch (Ioffe & Szegedy 2015, arXiv:1502.03167).
+
+    Masked nodes (land) do not count in the statistics. Evaluation uses the running statistics, so that a graph's
+    output does not depend on the other graphs of its batch; so does training if there is only one node, which has
+    no variance. In training, each device normalises its own part of a batch, as it does in torch.
+    """
+
+    running_mean: Tensor
+    running_var: Tensor
+    num_batches_tracked: Tensor
+    momentum: float
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return `x [nodes, width]`, or `[B, N, width]` with a `mask [B, N]` or `[1, N]`, normalised."""
+        if not self.training or (mask is None and len(x) < 2):
+            known = self.running_mean, self.running_var, self.weight, self.bias
+            return F.batch_norm(x.flatten(0, -2), *known, eps=self.eps).view(x.shape)
+        return super().forward(x) if mask is None else self._masked(x, mask)
+
+    def _masked(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Normalise in training; sums over masked nodes have fixed shapes, which a compiler needs."""
+        absent = ~mask.unsqueeze(-1)
+        count = mask.expand(x.shape[:-1]).sum()
+        several, divisor = count > 1, count.clamp(min=1)
+        with torch.autocast(x.device.type, enabled=False):
+            y = widen(x)
+            mean = y.masked_fill(absent, 0).sum((0, 1)) / divisor
+            mean = torch.where(several, mean, self.running_mean)
+            y = (y - mean).masked_fill(absent, 0)
+            variance = y.square().sum((0, 1)) / divisor
+            with torch.no_grad():
+                unbiased = variance * (divisor / (count - 1).clamp(min=1))
+                self.running_mean.lerp_(mean, self.momentum)
+                self.running_var.lerp_(torch.where(several, unbiased, self.running_var), self.momentum)
+                self.num_batches_tracked.add_(1)
+            variance = torch.where(several, variance, self.running_var)
+            y = y * (variance + self.eps).rsqrt() * self.weight + self.bias
+        return y.to(x.dtype)
+
+
+class LayerNorm(nn.LayerNorm):
+    """LayerNorm of each node (Ba et al. 2016, arXiv:1607.06450)."""
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return `x`, normalised."""
+        return super().forward(x)
+
+
+class NoNorm(nn.Identity):
+    """No norm."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return `x`."""
+        return x
+
+
+NORMS: dict[str, type[nn.Module]] = {"batch": BatchNorm, "layer": LayerNorm, "none": NoNorm}
+ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "relu": nn.ReLU,
+    "gelu": nn.GELU,
+    "silu": nn.SiLU,
+    "elu": nn.ELU,
+    "none": nn.Identity,
+}
+NormName = Annotated[str, AfterValidator(lambda name: one_of(name, NORMS))]
+ActivationName = Annotated[str, AfterValidator(lambda name: one_of(name, ACTIVATIONS))]

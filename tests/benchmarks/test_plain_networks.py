@@ -1,0 +1,143 @@
+"""Networks as their papers have them, from a few lines of YAML; and what models without a preset are given."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from lightning_fabric import Fabric
+from small_raw import write
+from torch_geometric import nn as pyg
+from torch_geometric.data import Data
+from torch_geometric.transforms import NormalizeFeatures
+
+from sstcast.benchmarks.config import BenchmarkConfig, load_benchmark
+from sstcast.benchmarks.features import DegreeEncoder
+from sstcast.benchmarks.load import load
+from sstcast.benchmarks.packed import Loaded
+from sstcast.benchmarks.registry import datasets, find_dataset
+from sstcast.benchmarks.run import build_task, run_benchmark
+from sstcast.errors import SSTCastError
+
+BARE = ["predictor.encoder=false", "predictor.head=false"]
+Configure = Callable[..., BenchmarkConfig]
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Cora and Photo."""
+    folder = tmp_path_factory.mktemp("words")
+    for name in ("Cora", "amazon-photo"):
+        write(find_dataset(name), folder)
+    return folder
+
+
+def read(config: BenchmarkConfig) -> Loaded:
+    trusted = replace(config.declaration, trust=True)  # some of the small files are pickles, and our own
+    return load(trusted, config.root, config.cache)
+
+
+def places(words: Path) -> list[str]:
+    return [f"root={words}", f"cache={words / 'cache'}", "training.device=cpu"]
+
+
+def test_the_preset_of_kipf_and_welling_is_pygs_gcn(words: Path, fabric: Fabric) -> None:
+    """Two layers from words to classes, on rows that PyG normalises itself."""
+    config = load_benchmark("cora", "gcn-kipf", words, places(words))
+    loaded = read(config)
+    task, ours = build_task(config, loaded, fabric)
+    theirs = pyg.models.GCN(12, 16, 2, 3, dropout=0.5)
+    assert sum(p.numel() for p in ours.parameters()) == sum(p.numel() for p in theirs.parameters())
+    for mine, other in zip(ours.backbone.convs, theirs.convs, strict=True):
+        torch.nn.init.normal_(mine.bias)
+        other.lin.weight.data.copy_(mine.linear.weight)
+        other.bias.data.copy_(mine.bias)
+    raw = loaded.graphs.batch(torch.tensor([0]))
+    data = NormalizeFeatures()(Data(x=raw.x.float(), edge_index=raw.graph.edge_index))
+    expected = theirs.eval()(data.x, data.edge_index)[task.split.train]
+    torch.testing.assert_close(ours.eval()(task.batch(task.split.train)), expected)
+
+
+def test_input_dropout_acts_on_features_without_an_encoder(words: Path, fabric: Fabric) -> None:
+    more = ["model.dropout=0", "predictor.input_dropout=0.5"]
+    config = load_benchmark("cora", "gcn-kipf", words, [*places(words), *more])
+    task, model = build_task(config, read(config), fabric)
+    batch = task.batch(task.split.train)
+    zeros = (model.encode_nodes(batch) == 0).float().mean() - (batch.x == 0).float().mean()
+    assert zeros > 0.1
+    assert torch.equal(model.eval().encode_nodes(batch), batch.x)
+
+
+@pytest.mark.parametrize("model", ["gin", "sage", "gat-vn", "mean"])
+@pytest.mark.parametrize("dataset", ["minesweeper", "MUTAG"])
+def test_networks_without_encoder_and_head_learn(dataset: str, model: str, configure: Configure) -> None:
+    jump = ["model.jumping=true"] if model == "gin" else []
+    (result,) = run_benchmark(configure(dataset, model, *BARE, *jump, "predictor.degree=true"), [0])
+    assert 0 <= result["test"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("dataset", "model", "overrides", "words"),
+    [
+        ("ZINC", "gin", ["predictor.encoder=false"], "predictor.encoder: ZINC has no real-valued features"),
+        ("minesweeper", "gps", BARE, "predictor.encoder: gps cannot replace it"),
+        ("minesweeper", "gps", BARE[1:], "predictor.head: gps cannot replace it; leave it on, or choose mpnn"),
+        ("minesweeper", "gatedgcn", BARE[1:], "conv gatedgcn: cannot map 8 channels to 1"),
+        ("MUTAG", "gin-vn", [*BARE, "predictor.readout=virtual-node"], "virtual-node needs a head"),
+        ("ZINC", "gin", ["predictor.normalise=row"], "predictor.normalise: ZINC has no real-valued features"),
+    ],
+)
+def test_what_cannot_be_left_out_says_so(
+    dataset: str, model: str, overrides: list[str], words: str, configure: Configure, fabric: Fabric
+) -> None:
+    config = configure(dataset, model, *overrides)
+    loaded = read(config)
+    with pytest.raises(SSTCastError, match=words):
+        build_task(config, loaded, fabric)
+
+
+def test_rows_of_words_are_normalised_as_pyg_does(words: Path, fabric: Fabric) -> None:
+    for name in ("cora", "amazon-photo"):
+        config = load_benchmark(name, "polynormer" if name == "amazon-photo" else "gat", words, places(words))
+        assert config.predictor.normalise == "row"
+        loaded = read(config)
+        raw = loaded.graphs.x.float()
+        assert raw.max() == 1
+        task, _ = build_task(config, loaded, fabric)
+        torch.testing.assert_close(task.graphs.x, NormalizeFeatures()(Data(x=raw)).x)
+        assert torch.equal(loaded.graphs.x.float(), raw)
+    off = load_benchmark("cora", "gat", words, [*places(words), "predictor.normalise=none"])
+    assert off.predictor.normalise == "none"
+
+
+def test_which_sets_count_words_and_which_are_one_graph() -> None:
+    """Those of Planetoid, Amazon and the co-authors; and all sets whose epochs were one step before."""
+    known = datasets()
+    counts = {"cora", "citeseer", "pubmed", "amazon-computers", "amazon-photo", "coauthor-cs", "coauthor-physics"}
+    assert {name for name, each in known.items() if each.words} == counts
+    several = {"pattern", "cluster", "pascalvoc-sp", "coco-sp"}
+    nodes = {name for name, each in known.items() if each.task == "node-classification"}
+    assert {name for name, each in known.items() if each.single} == nodes - several
+    assert load_benchmark("roman-empire", "gat", None, None).predictor.normalise == "none"
+
+
+def test_models_without_a_preset_are_regularised(tmp_path: Path) -> None:
+    for dataset, dropout, decay in (("roman-empire", 0.5, 5e-4), ("proteins", 0.2, 1e-5), ("pattern", 0.1, 1e-5)):
+        config = load_benchmark(dataset, "gat", None, None)
+        assert config.model.options == {"conv": "gat", "virtual_node": False, "norm": "batch", "dropout": dropout}
+        assert (config.training.weight_decay, config.training.patience is None) == (decay, False)
+    assert "norm" not in load_benchmark("proteins", "tokengt", None, None).model.options
+    assert "norm" not in load_benchmark("proteins", "gatedgcn", None, None).model.options
+    chosen = load_benchmark("proteins", "gat", None, ["model.dropout=0.7", "training.patience=3"])
+    assert (chosen.model.options["dropout"], chosen.training.patience) == (0.7, 3)
+    preset = load_benchmark("minesweeper", "gps", None, None)
+    assert (preset.training.patience, preset.training.weight_decay) == (None, 0)
+    (tmp_path / "mine.yaml").write_text("{kind: npz, path: a.npz, task: node-classification}")
+    assert load_benchmark(str(tmp_path / "mine.yaml"), "gat", None, None).model.options["dropout"] == 0.5
+
+
+def test_degrees_start_as_small_as_other_features() -> None:
+    """Glorot's bound, sqrt(6 / (256 + 64)), as for the tables of atoms."""
+    table = DegreeEncoder(64).embedding.weight.detach()
+    assert 0.13 < float(table.abs().max()) < (6 / (256 + 64)) ** 0.5
