@@ -12,11 +12,11 @@ from sstcast.errors import SSTCastError
 
 def check_graphs(graphs: Graphs, dataset: Dataset, folder: Path) -> None:
     """Raise SSTCastError if edges, features or labels do not match each other or the declaration."""
-    path = folder / dataset.names[0]
+    path = folder / dataset.names[0] if dataset.names else folder
     _check_lengths(graphs, path)
     check_edges(graphs, path, keep_edgeless=dataset.options.get("edgeless", True))
-    labelled = next((name for name in dataset.names if "label" in name or "attributes" in name), dataset.names[0])
-    check_labels(graphs, dataset, folder / labelled)
+    labelled = next((name for name in dataset.names if "label" in name or "attributes" in name), "")
+    check_labels(graphs, dataset, folder / labelled if labelled else path)
     check_features(graphs, dataset, path)
 
 
@@ -82,7 +82,7 @@ def wrong_label(values: Tensor, dataset: Dataset) -> tuple[int, str] | None:
         classes = dataset.options.get("classes") or torch.inf
         wrong = (values != values.floor()) | (values < -1) | (values >= classes)
         known = f"a class: 0..{classes - 1}, or -1" if classes < torch.inf else "a class: 0, 1, ..., or -1"
-    elif dataset.task == "next-tokens" or dataset.metric == "mae":
+    elif dataset.task == "next-tokens" or dataset.task.endswith("regression"):
         wrong, known = values.abs() > torch.finfo(torch.float32).max, "a finite number"
     else:
         wrong, known = ~((values == 0) | (values == 1) | values.isnan()), "0, 1 or missing"

@@ -10,7 +10,7 @@ RUNS/DATASET/MODEL/seed-K/
   metrics.json      the test score at the best validation score, parameters, seconds, and the digests again
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -20,12 +20,14 @@ from lightning_fabric import Fabric
 
 from sstcast.benchmarks.config import BenchmarkConfig
 from sstcast.benchmarks.digests import digest_files
-from sstcast.benchmarks.load import choose_split, load
+from sstcast.benchmarks.download import download
+from sstcast.benchmarks.load import load, load_memory
 from sstcast.benchmarks.objectives import build_objective
 from sstcast.benchmarks.packed import Loaded
 from sstcast.benchmarks.positions import with_positions
 from sstcast.benchmarks.predictor import GraphPredictor, build_predictor, positions_of
 from sstcast.benchmarks.records import Data, Score
+from sstcast.benchmarks.splits import choose_split
 from sstcast.benchmarks.tasks import BenchmarkTask, ManyGraphs, OneGraph, PartsOfOneGraph
 from sstcast.errors import SSTCastError
 from sstcast.files import alone
@@ -38,43 +40,57 @@ from sstcast.training.state import State
 Result = dict[str, Any]
 
 
-def run_benchmark(config: BenchmarkConfig, seeds: list[int], trust: bool = False) -> list[Result]:
+def run_benchmark(
+    config: BenchmarkConfig,
+    seeds: list[int],
+    trust: bool = False,
+    get: bool = False,
+    data: Sequence[Any] | None = None,
+) -> list[Result]:
     """Train and score each seed that has no `metrics.json` yet; return the results of all seeds.
 
-    With `trust`, unknown raw files that are pickles are opened too, and may run any code. Raises SSTCastError for
+    `data` are PyG's graphs, if they are in memory. With `get`, missing raw files are downloaded. With `trust`,
+    unknown raw files that are pickles are opened too, and may run any code. Raises SSTCastError for
     raw files that are missing, wrong or not those that a run was trained on, and for folders that hold another
     run; raises Interrupted after Ctrl-C or SIGTERM, and the same call then resumes.
     """
     dataset = replace(config.declaration, trust=trust)
+    if get:
+        download(dataset, config.root)
+        dataset = replace(config.declaration, trust=trust)  # a folder may have more files than it must have
+    loaded = None if data is None else load_memory(dataset, data)
     configs = [
         config.model_copy(update={"training": config.training.model_copy(update={"seed": seed})}) for seed in seeds
     ]
     runs = [_find(each) for each in configs]
     files = digest_files(dataset, config.root, config.cache)
-    known = [_check(run, each, files) for run, each in zip(runs, configs, strict=True)]
+    graphs = None if loaded is None else loaded.digest
+    known = [_check(run, each, files, graphs) for run, each in zip(runs, configs, strict=True)]
     results: list[Result] = []
-    loaded = fabric = None
-    for ours, run, data in zip(configs, runs, known, strict=True):
+    fabric = None
+    for ours, run, record in zip(configs, runs, known, strict=True):
         if run.metrics.exists():
             of_run = {"dataset": ours.dataset, "model": ours.label, "seed": ours.training.seed}
-            score = Score.of(run, data, **of_run, metric=dataset.metric)
+            if dataset.metric:
+                of_run["metric"] = dataset.metric
+            score = Score.of(run, record, **of_run)
             results.append(score.model_dump(mode="json", exclude_none=True))
             print(f"{run.folder}: nothing to do")
             continue
-        if loaded is None or fabric is None:
+        if loaded is None:
             loaded = load(dataset, config.root, config.cache)
-            fabric = start(config.training)
+        fabric = fabric or start(config.training)
         print(f"{run.folder}: {_describe(loaded)}", flush=True)
         task, model = build_task(ours, loaded, fabric)  # before the folder is made, as options may be wrong
         with alone(run.checkpoints) if fabric.is_global_zero else nullcontext():
             if fabric.is_global_zero:
                 new = not _find(ours).config_file.exists()
-                record = Data(files=dict(loaded.files), loaded=loaded.digest)
-                Run.create(ours, folder=run.folder, data=record)
-                data = record if new else _check(run, ours, loaded.files, loaded.digest, say=False)
+                now = Data(files=dict(loaded.files), loaded=loaded.digest)
+                Run.create(ours, folder=run.folder, data=now)
+                record = now if new else _check(run, ours, loaded.files, loaded.digest, say=False)
             result = _fit_and_score(ours, run, task, model, fabric)
-            if data is not None:
-                result["data"] = data.model_dump()
+            if record is not None:
+                result["data"] = record.model_dump()
             if fabric.is_global_zero:
                 Score(**result).save(run.metrics)
         results.append(result)
@@ -83,12 +99,12 @@ def run_benchmark(config: BenchmarkConfig, seeds: list[int], trust: bool = False
 
 def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple[BenchmarkTask, GraphPredictor]:
     """Return the task for the configured seed, and its untrained model."""
-    dataset, seed, graphs = config.declaration, config.training.seed, loaded.graphs
+    dataset, seed, graphs = loaded.dataset or config.declaration, config.training.seed, loaded.graphs
     split = choose_split(dataset, loaded, seed)
     torch.manual_seed(seed)
     objective = build_objective(dataset, graphs, split.train)
     model = build_predictor(config, dataset, graphs, objective.outputs)
-    graphs = with_positions(graphs, dataset.name, *positions_of(model), config.cache)
+    graphs = with_positions(graphs, dataset.name.replace(":", "-"), *positions_of(model), config.cache)
     for stage in config.stages:
         if stage not in model.backbone.stages:
             raise SSTCastError(f"{stage}_epochs: {config.model.name} has no {stage} stage; leave it out")

@@ -13,7 +13,7 @@ def dataset_lines(root: Path) -> Iterator[str]:
     """Yield a line per data set: name, task, metric, split, size, licence, and whether it is below `root`."""
     columns = ("name", "task", "metric", "split", "size", "licence", f"below {root}")
     rows = [columns]
-    for d in datasets().values():
+    for d in datasets(root):
         missing = d.missing(root)
         there = "yes" if not missing else "no" if len(missing) == len(d.files) else f"{len(missing)} files missing"
         rows.append((d.name, d.task, d.metric, d.split, d.size, d.licence, there))

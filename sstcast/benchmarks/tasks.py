@@ -25,7 +25,7 @@ class BenchmarkTask:
     ) -> None:
         self.dataset, self.graphs, self.split = dataset, graphs.to(fabric.device), split
         self.objective, self.batch_size, self.fabric = objective, batch_size, fabric
-        self.lower_is_better = dataset.metric == "mae"
+        self.lower_is_better = dataset.task.endswith("regression")
 
     def order(self, seed: int, epoch: int) -> list[Tensor]:
         """Return an epoch's steps."""

@@ -22,14 +22,17 @@ def datasets(root: Root = None) -> None:
 
 
 def benchmark(
-    dataset: Annotated[str, typer.Argument(help="A name of `sstcast datasets`, or a YAML of your own data.")],
+    dataset: Annotated[str, typer.Argument(help="A name as in `sstcast datasets`, CLASS:NAME of PyG, or a YAML.")],
     model: Annotated[str, typer.Option(help="A model, a preset or a local layer: gps, gcn-vn, ...")],
     root: Root = None,
-    seeds: Annotated[str, typer.Option(help="For instance 0..3, or 0.")] = "0",
+    seeds: Annotated[
+        str | None, typer.Option(help="For instance 0..3; by default 0, or one per fold.", show_default=False)
+    ] = None,
     set_: Set = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="Open unknown raw files that are pickles; they may run any code.")
     ] = False,
+    download: Annotated[bool, typer.Option("--download", help="Download raw files that are missing.")] = False,
 ) -> None:
     """Train a model on a graph data set, and score it on the test split."""
     from sstcast.benchmarks.config import load_benchmark
@@ -39,8 +42,10 @@ def benchmark(
     from sstcast.validation import parse_seeds
 
     config = load_benchmark(dataset, model, root, set_)
+    split = config.declaration.split
+    usual = f"0..{int(split.removeprefix('folds:')) - 1}" if split.startswith("folds:") else "0"
     try:
-        results = run_benchmark(config, parse_seeds(seeds), trust)
+        results = run_benchmark(config, parse_seeds(usual if seeds is None else seeds), trust, download)
     except Interrupted as stop:
         print(f"{config.folder}: interrupted and saved; re-run the command to resume", file=sys.stderr)
         raise typer.Exit(128 + stop.signal) from None

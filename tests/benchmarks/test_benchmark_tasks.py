@@ -9,11 +9,12 @@ import torch
 from lightning_fabric import Fabric
 
 from sstcast.benchmarks.config import BenchmarkConfig
-from sstcast.benchmarks.load import choose_split, load
+from sstcast.benchmarks.load import load
 from sstcast.benchmarks.objectives import Binary, Classes, Regression, build_objective
 from sstcast.benchmarks.packed import pack
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.benchmarks.run import build_task, run_benchmark
+from sstcast.benchmarks.splits import choose_split
 from sstcast.benchmarks.tasks import PartsOfOneGraph
 from sstcast.errors import SSTCastError
 from sstcast.training.devices import start

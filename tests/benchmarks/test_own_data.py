@@ -26,8 +26,9 @@ from torch_geometric.data import Data
 
 from sstcast import cli
 from sstcast.benchmarks.config import load_benchmark, published
-from sstcast.benchmarks.load import choose_split, load
+from sstcast.benchmarks.load import load
 from sstcast.benchmarks.run import run_benchmark
+from sstcast.benchmarks.splits import choose_split
 from sstcast.errors import SSTCastError
 
 

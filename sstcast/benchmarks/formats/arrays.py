@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sstcast.benchmarks.packed import Split
-from sstcast.benchmarks.pickles import REMEDY, UNPACKED
+from sstcast.benchmarks.pickles import REMEDY
 from sstcast.errors import SSTCastError, reading
 
 LARGEST = 2**53  # the largest whole number that a float represents exactly
+UNPACKED = 2**32  # bytes that a compressed table may unpack to
 SINGLE = float(np.finfo(np.float32).max)
 
 

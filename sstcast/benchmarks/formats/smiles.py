@@ -21,15 +21,16 @@ from torch import Tensor
 from sstcast.benchmarks.checks import wrong_label
 from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.packed import Loaded, Split, pack
-from sstcast.benchmarks.pickles import load_pickle, load_torch
+from sstcast.benchmarks.pickles import load_torch, unpickle
 from sstcast.errors import SSTCastError, reading, shorten
 
 HEADER = 2  # the first molecule's line in the file
 HELD_OUT = 150_000  # training molecules of PCQM4Mv2 used for validation, as its test labels are secret
 
 
-def read(folder: Path, dataset: Dataset) -> Loaded:
+def read(root: Path, dataset: Dataset) -> Loaded:
     """Read the molecules; leave out and report those that cannot be parsed."""
+    folder = root / dataset.folder
     path = folder / dataset.names[0]
     table = read_table(path, dataset)
     labels = _labels(table, path, dataset)
@@ -153,7 +154,7 @@ def _listed(text: Any, path: Path, line: int) -> list[float]:
 def _splits(folder: Path, table: pd.DataFrame, path: Path, dataset: Dataset) -> list[Split]:
     if len(dataset.names) > 1:
         second = folder / dataset.names[1]
-        raw = (load_torch if second.suffix == ".pt" else load_pickle)(second, dataset.trust)
+        raw = (load_torch if second.suffix == ".pt" else unpickle)(second, dataset.trust)
         rows = {name: torch.tensor(np.asarray(part), dtype=torch.long) for name, part in raw.items()}
         if "test" in rows:
             return [Split(rows["train"], rows["val"], rows["test"])]
