@@ -7,6 +7,7 @@ RUNS/DATASET/MODEL/seed-K/
   history.csv       one row per epoch
   checkpoints/      best.pt and step-N.pt
   STAGE/            the same for each stage before the last, if the model has stages
+  predictions.npz   outputs and targets of the test and validation samples, and the samples' numbers
   metrics.json      the test score at the best validation score, parameters, seconds, and the digests again
 """
 
@@ -15,6 +16,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from lightning_fabric import Fabric
 
@@ -30,7 +32,7 @@ from sstcast.benchmarks.records import Data, Score
 from sstcast.benchmarks.splits import choose_split
 from sstcast.benchmarks.tasks import BenchmarkTask, ManyGraphs, OneGraph, PartsOfOneGraph
 from sstcast.errors import SSTCastError
-from sstcast.files import alone
+from sstcast.files import alone, atomic
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint, load_weights
 from sstcast.training.devices import start
@@ -105,6 +107,8 @@ def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple
     objective = build_objective(dataset, graphs, split.train)
     model = build_predictor(config, dataset, graphs, objective.outputs)
     graphs = with_positions(graphs, dataset.name.replace(":", "-"), *positions_of(model), config.cache)
+    if "edge_dim" in config.model.options:
+        raise SSTCastError("model.edge_dim: it follows from the data's edge features; leave it out")
     for stage in config.stages:
         if stage not in model.backbone.stages:
             raise SSTCastError(f"{stage}_epochs: {config.model.name} has no {stage} stage; leave it out")
@@ -130,14 +134,20 @@ def _fit_and_score(
     load_weights(model, best, run.best)
     model.eval()
     before = list(stages)[: list(stages).index(stage)]
-    metric = task.dataset.metric
+    scores = {part: task.predict(model, getattr(task.split, part)) for part in ("test", "validation")}
+    if fabric.is_global_zero:
+        kept: dict[str, Any] = {
+            f"{part}_{name}": values for part, (_, found) in scores.items() for name, values in found.items()
+        }
+        with atomic(run.folder / "predictions.npz") as temporary, temporary.open("wb") as file:
+            np.savez_compressed(file, **kept)
     return {
         "dataset": config.dataset,
         "model": config.label,
         "seed": config.training.seed,
-        "metric": metric,
-        "test": task.score(model, task.split.test),
-        "validation": task.score(model, task.split.validation),
+        "metric": task.dataset.metric,
+        "test": scores["test"][0],
+        "validation": scores["validation"][0],
         "best_epoch": sum(stages[name].epoch for name in before) + epoch,
         "epochs": sum(state.epoch for state in stages.values()),
         "parameters": sum(p.numel() for p in model.parameters()),

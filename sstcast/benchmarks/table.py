@@ -34,7 +34,8 @@ def result_lines(config: BenchmarkConfig, results: list[Result]) -> Iterator[str
     known = published(config)
     paper = f"; published: {known[0]:g} ({known[1]})" if known is not None else ""
     first = results[0]
+    what = "folds" if config.declaration.split.startswith("folds:") else "seeds"
     yield (
         f"{first['dataset']}, {first['model']}: test {first['metric']} {mean(scores):.4f}{spread} over "
-        f"{len(scores)} seeds, {first['parameters']:,} parameters{paper}"
+        f"{len(scores)} {what}, {first['parameters']:,} parameters{paper}"
     )
