@@ -95,11 +95,15 @@ class BenchmarkConfig(Strict):
         return declared if self.split is None else replace(declared, split=self.split)
 
     def same_experiment(self, other: "BenchmarkConfig") -> bool:
-        """Return whether both describe the same run, apart from its device, folders and the like."""
+        """Return whether both describe the same run, apart from its device, folders and the like.
+
+        The other may have more epochs, unless the learning rate of an epoch depends on their number.
+        """
         ours, theirs = (c.model_dump(exclude={"root", "cache", "runs"}) for c in (self, other))
         for values in (ours, theirs):
-            values["training"] = {k: v for k, v in values["training"].items() if k not in WHERE}
-        return ours == theirs
+            values["training"] = {k: v for k, v in values["training"].items() if k not in WHERE | {"epochs"}}
+        epochs, others = self.training.epochs, other.training.epochs
+        return ours == theirs and (epochs == others or (epochs < others and self.training.schedule == "constant"))
 
 
 def load_benchmark(

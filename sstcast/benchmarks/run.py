@@ -33,6 +33,7 @@ from sstcast.benchmarks.splits import choose_split
 from sstcast.benchmarks.tasks import BenchmarkTask, ManyGraphs, OneGraph, PartsOfOneGraph
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic
+from sstcast.plain_yaml import read_config, save_config
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint, load_weights
 from sstcast.training.devices import start
@@ -44,22 +45,28 @@ Result = dict[str, Any]
 
 def run_benchmark(
     config: BenchmarkConfig,
-    seeds: list[int],
+    seeds: list[int] | None = None,
     trust: bool = False,
     get: bool = False,
+    evaluate: bool = False,
     data: Sequence[Any] | None = None,
 ) -> list[Result]:
     """Train and score each seed that has no `metrics.json` yet; return the results of all seeds.
 
-    `data` are PyG's graphs, if they are in memory. With `get`, missing raw files are downloaded. With `trust`,
-    unknown raw files that are pickles are opened too, and may run any code. Raises SSTCastError for
-    raw files that are missing, wrong or not those that a run was trained on, and for folders that hold another
-    run; raises Interrupted after Ctrl-C or SIGTERM, and the same call then resumes.
+    By default, these are the numbers of all folds if the split is one of folds, and otherwise 0.
+    `data` are PyG's graphs, if they are in memory. With `get`, missing raw files are downloaded. With `evaluate`,
+    only score the best weights so far, again where there is a score. With `trust`, unknown raw files that are
+    pickles are opened too, and may run any code. Raises SSTCastError for raw files that are missing, wrong or not
+    those that a run was trained on, and for folders that hold another run; raises Interrupted after Ctrl-C or
+    SIGTERM, and the same call then resumes.
     """
     dataset = replace(config.declaration, trust=trust)
     if get:
         download(dataset, config.root)
         dataset = replace(config.declaration, trust=trust)  # a folder may have more files than it must have
+    if seeds is None:
+        kind, _, count = dataset.split.partition(":")
+        seeds = list(range(int(count))) if kind == "folds" else [0]
     loaded = None if data is None else load_memory(dataset, data)
     configs = [
         config.model_copy(update={"training": config.training.model_copy(update={"seed": seed})}) for seed in seeds
@@ -71,7 +78,8 @@ def run_benchmark(
     results: list[Result] = []
     fabric = None
     for ours, run, record in zip(configs, runs, known, strict=True):
-        if run.metrics.exists():
+        grown = _grown(run, ours)
+        if run.metrics.exists() and not (evaluate or grown):
             of_run = {"dataset": ours.dataset, "model": ours.label, "seed": ours.training.seed}
             if dataset.metric:
                 of_run["metric"] = dataset.metric
@@ -79,6 +87,8 @@ def run_benchmark(
             results.append(score.model_dump(mode="json", exclude_none=True))
             print(f"{run.folder}: nothing to do")
             continue
+        if evaluate and not run.best.exists():
+            raise SSTCastError(f"{run.folder}: not trained; run the command without --evaluate")
         if loaded is None:
             loaded = load(dataset, config.root, config.cache)
         fabric = fabric or start(config.training)
@@ -90,10 +100,14 @@ def run_benchmark(
                 now = Data(files=dict(loaded.files), loaded=loaded.digest)
                 Run.create(ours, folder=run.folder, data=now)
                 record = now if new else _check(run, ours, loaded.files, loaded.digest, say=False)
-            result = _fit_and_score(ours, run, task, model, fabric)
+                if grown and not evaluate:
+                    run.metrics.unlink(missing_ok=True)
+                    with atomic(run.config_file) as temporary:
+                        save_config(ours, temporary)
+            result = _fit_and_score(ours, run, task, model, fabric, train=not evaluate)
             if record is not None:
                 result["data"] = record.model_dump()
-            if fabric.is_global_zero:
+            if fabric.is_global_zero and not evaluate:
                 Score(**result).save(run.metrics)
         results.append(result)
     return results
@@ -121,9 +135,14 @@ def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple
 
 
 def _fit_and_score(
-    config: BenchmarkConfig, run: Run, task: BenchmarkTask, model: GraphPredictor, fabric: Fabric
+    config: BenchmarkConfig,
+    run: Run,
+    task: BenchmarkTask,
+    model: GraphPredictor,
+    fabric: Fabric,
+    train: bool = True,
 ) -> Result:
-    stages = _fit(config, run, task, model, fabric)
+    stages = _fit(config, run, task, model, fabric, train)
     best = load_checkpoint(run.best)
     stage, epoch = best.get("stage"), best.get("epoch")
     if stage not in stages or not isinstance(epoch, int) or not 0 <= epoch < stages[stage].epoch:
@@ -157,7 +176,7 @@ def _fit_and_score(
 
 
 def _fit(
-    config: BenchmarkConfig, run: Run, task: BenchmarkTask, model: GraphPredictor, fabric: Fabric
+    config: BenchmarkConfig, run: Run, task: BenchmarkTask, model: GraphPredictor, fabric: Fabric, train: bool
 ) -> dict[str | None, State]:
     """Train the model stage by stage, last the whole model (stage None); return the progress of each stage.
 
@@ -171,7 +190,7 @@ def _fit(
         model.enter(stage)
         options = config.training.model_copy(update={"epochs": epochs})
         trainer = Trainer(place, config, options, model, task, fabric, stage, before)
-        if not trainer.finished:
+        if train and not trainer.finished:
             trainer.fit()
         states[stage], before = trainer.state, place
     return states
@@ -183,6 +202,11 @@ def _find(config: BenchmarkConfig) -> Run:
     if not run.config_file.exists() and (run.metrics.exists() or any(run.checkpoints.glob("*.pt"))):
         raise SSTCastError(f"{run.config_file} is missing, so the run is unknown; delete its folder")
     return run
+
+
+def _grown(run: Run, config: BenchmarkConfig) -> bool:
+    """Return whether the configuration has more epochs than that of the run."""
+    return run.config_file.exists() and read_config(run.config_file)["training"]["epochs"] < config.training.epochs
 
 
 def _check(

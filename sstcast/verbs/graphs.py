@@ -32,6 +32,7 @@ def benchmark(
     trust: Annotated[
         bool, typer.Option("--trust", help="Open unknown raw files that are pickles; they may run any code.")
     ] = False,
+    evaluate: Annotated[bool, typer.Option("--evaluate", help="Only score what is trained.")] = False,
     download: Annotated[bool, typer.Option("--download", help="Download raw files that are missing.")] = False,
 ) -> None:
     """Train a model on a graph data set, and score it on the test split."""
@@ -42,10 +43,8 @@ def benchmark(
     from sstcast.validation import parse_seeds
 
     config = load_benchmark(dataset, model, root, set_)
-    split = config.declaration.split
-    usual = f"0..{int(split.removeprefix('folds:')) - 1}" if split.startswith("folds:") else "0"
     try:
-        results = run_benchmark(config, parse_seeds(usual if seeds is None else seeds), trust, download)
+        results = run_benchmark(config, None if seeds is None else parse_seeds(seeds), trust, download, evaluate)
     except Interrupted as stop:
         print(f"{config.folder}: interrupted and saved; re-run the command to resume", file=sys.stderr)
         raise typer.Exit(128 + stop.signal) from None

@@ -25,6 +25,7 @@ from sstcast.benchmarks.download import download
 from sstcast.benchmarks.load import load
 from sstcast.benchmarks.packed import Graphs, Loaded, pack
 from sstcast.benchmarks.registry import find_dataset
+from sstcast.benchmarks.run import run_benchmark
 from sstcast.benchmarks.splits import choose_split, parse_split
 from sstcast.errors import SSTCastError
 
@@ -327,3 +328,43 @@ def test_predictions_are_kept_and_give_the_score(tmp_path: Path) -> None:
     assert sorted(index.tolist()) == sorted(choose_split(dataset, loaded, 0).test.tolist())
     assert target.tolist() == loaded.graphs.y[torch.from_numpy(index)].tolist()
     assert (prediction.argmax(1) == target).mean() == pytest.approx(result["test"])
+
+
+def test_more_epochs_extend_a_finished_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(find_dataset("MUTAG"), tmp_path)
+    keys = [*SMALL, f"cache={tmp_path}/cache"]
+
+    def train(runs: str, epochs: int, *extra: str) -> Any:
+        more = [f"runs={tmp_path}/{runs}", f"training.epochs={epochs}", *extra]
+        return sstcast.benchmark("MUTAG", "gin", root=tmp_path, overrides=[*keys, *more])[0]
+
+    first = train("a", 1)
+    extended, whole = train("a", 3), train("b", 3)
+    assert first["epochs"] == 1
+    assert {**extended, "seconds": 0} == {**whole, "seconds": 0}
+    histories = [tmp_path / runs / "MUTAG/gin/seed-0/history.csv" for runs in "ab"]
+    losses = [np.genfromtxt(path, delimiter=",", names=True)["train_loss"].tolist() for path in histories]
+    assert losses[0] == losses[1]
+    capsys.readouterr()
+    assert train("a", 3) == extended
+    assert "nothing to do" in capsys.readouterr().out
+    with pytest.raises(SSTCastError, match="another configuration"):
+        train("a", 2)
+    train("c", 1, "training.schedule=cosine")
+    with pytest.raises(SSTCastError, match="another configuration"):
+        train("c", 3, "training.schedule=cosine")
+
+
+def test_evaluation_scores_without_training(tmp_path: Path) -> None:
+    write(find_dataset("MUTAG"), tmp_path)
+    keys = [*SMALL, f"cache={tmp_path}/cache", f"runs={tmp_path}/runs"]
+    config = load_benchmark("MUTAG", "gin", tmp_path, keys)
+    with pytest.raises(SSTCastError, match="seed-0: not trained"):
+        run_benchmark(config, evaluate=True)
+    (trained,) = run_benchmark(config)
+    (config.folder / "seed-0/predictions.npz").unlink()
+    before = {path: path.read_bytes() for path in (config.folder / "seed-0").glob("*.*")}
+    longer = load_benchmark("MUTAG", "gin", tmp_path, [*keys, "training.epochs=9"])
+    assert run_benchmark(longer, evaluate=True) == [trained]
+    assert (config.folder / "seed-0/predictions.npz").exists()
+    assert {path: path.read_bytes() for path in before} == before

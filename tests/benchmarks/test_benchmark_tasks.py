@@ -108,6 +108,8 @@ def test_losses_are_sums_over_what_is_known() -> None:
     batch = one_graph(targets)
     assert objective.weight(batch) == 2
     torch.testing.assert_close(objective.loss(torch.tensor([[0.0], [9], [0.5]]), batch), torch.tensor(1.5))
+    squared = Regression(targets, squared=True)
+    torch.testing.assert_close(squared.loss(torch.tensor([[0.0], [9], [0.5]]), batch), torch.tensor(1.25))
     torch.testing.assert_close(objective.judged(torch.tensor([[0.5]]), batch)[0], torch.tensor([[25.0]]))
 
 

@@ -33,7 +33,7 @@ OTHERS = {"a folder": None, "no text": b"\xff\xfe\x00" * 9, "a list": b"[1, 2]",
 def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the training, which no file has a part in once it has been read."""
 
-    def score(config: Any, run: Any, task: Any, model: Any, fabric: Any) -> dict[str, Any]:
+    def score(config: Any, run: Any, task: Any, model: Any, fabric: Any, train: bool = True) -> dict[str, Any]:
         known = {"dataset": config.dataset, "model": config.label, "seed": config.training.seed}
         sizes = {"best_epoch": 0, "epochs": 1, "parameters": 1, "seconds": 0.0, "device": "cpu"}
         return known | sizes | {"metric": task.dataset.metric, "test": 0.5, "validation": 0.5}
