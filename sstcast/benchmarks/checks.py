@@ -69,14 +69,15 @@ def check_labels(graphs: Graphs, dataset: Dataset, path: Path) -> None:
             problem = "no label is known" if classes < 1 else f"{classes} classes among {rows} {graphs.level}s"
             raise SSTCastError(f"{path}: {problem}; give the classes the numbers 0, 1, ...")
     if found := wrong_label(values, dataset):
-        row, problem = found
+        row, column, problem = found
         line = dataset.reader in ("tudataset", "ogb")  # one label per line, without a header
         where = f"line {row + 1}" if line else _place(graphs, graphs.level, row)
+        where += f", column {column}" if values.shape[1] > 1 else ""
         raise SSTCastError(f"{path}: {where}: {problem}")
 
 
-def wrong_label(values: Tensor, dataset: Dataset) -> tuple[int, str] | None:
-    """Return the first of the rows `values [rows, labels]` that the task cannot use, and why, or None."""
+def wrong_label(values: Tensor, dataset: Dataset) -> tuple[int, int, str] | None:
+    """Return row and column of the first of `values [rows, labels]` that the task cannot use, and why, or None."""
     if dataset.classes:
         values = values.nan_to_num(-1, posinf=torch.inf, neginf=-torch.inf)
         classes = dataset.options.get("classes") or torch.inf
@@ -88,9 +89,8 @@ def wrong_label(values: Tensor, dataset: Dataset) -> tuple[int, str] | None:
         wrong, known = ~((values == 0) | (values == 1) | values.isnan()), "0, 1 or missing"
     if not wrong.any():
         return None
-    row = int(wrong.any(1).nonzero()[0])
-    label = ", ".join(f"{v:g}" for v in values[row].tolist())
-    return row, f"label {label}, which is not {known}"
+    row, column = wrong.nonzero()[0].tolist()
+    return row, column, f"label {float(values[row, column]):g}, which is not {known}"
 
 
 def _place(graphs: Graphs, what: str, row: int) -> str:

@@ -94,7 +94,7 @@ def _digest(loaded: Loaded) -> str:
 def _key(dataset: Dataset, files: Mapping[str, str]) -> str:
     """Return a key that changes with the files or the declaration."""
     declared = {k: v for k, v in asdict(dataset).items() if k not in NOT_READ}
-    what = [FORMAT, declared, dict(files)]
+    what = [FORMAT, declared, dict(files), dataset.split == "scaffold"]
     return hashlib.sha256(json.dumps(what, default=str, sort_keys=True).encode()).hexdigest()
 
 

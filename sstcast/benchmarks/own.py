@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from sstcast.benchmarks.dataset import ATOMS, BONDS, METRICS_OF, Dataset, Metric, TaskName
+from sstcast.benchmarks.dataset import ATOMS, BONDS, METRICS_OF, Dataset, Kind, Metric, TaskName
 from sstcast.benchmarks.formats.tudataset import with_features
 from sstcast.benchmarks.splits import SplitName
 from sstcast.config import Folder
@@ -79,11 +79,16 @@ class SmilesCSV(_Own):
 
 
 class NPZ(_Own):
-    """One graph whose nodes are labelled; `edges`, `features`, `labels` and the masks name arrays."""
+    """One graph whose nodes are labelled; `edges`, `features`, `labels` and the masks name arrays.
+
+    `edge_features` names one too. Edges go both ways unless the graph is `directed`.
+    """
 
     kind: Literal["npz"]
     task: Literal["node-regression", "node-classification"]
     edges: str = "edges"
+    edge_features: str | None = None
+    directed: bool = False
     features: str = "features"
     labels: str = "labels"
     train: str = "train_mask"
@@ -93,7 +98,10 @@ class NPZ(_Own):
     def declare(self, name: str) -> Dataset:
         """Return the declaration."""
         arrays = self.model_dump(include={"edges", "features", "labels", "train", "validation", "test"})
-        return self._declare(name, "npz", self.path, node="linear", edge="none", options=arrays)
+        more = {"edge_features": self.edge_features, "directed": self.directed}
+        arrays |= {key: value for key, value in more.items() if value}
+        edge: Kind = "linear" if self.edge_features else "none"
+        return self._declare(name, "npz", self.path, node="linear", edge=edge, options=arrays)
 
 
 class TU(_Own):

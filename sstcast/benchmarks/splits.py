@@ -25,13 +25,13 @@ def parse_split(text: str) -> str:
     """
     if text in ("official", "public"):
         return "official"
-    if re.fullmatch(r"folds:([3-9]|[1-9]\d{1,5})|random:[1-9]\d{0,5}-per-class", text):
+    if re.fullmatch(r"scaffold|folds:([3-9]|[1-9]\d{1,5})|random:[1-9]\d{0,5}-per-class", text):
         return text
     shares = [float(s) for s in text.removeprefix("random:").split("/") if re.fullmatch(r"\d{0,9}\.?\d{1,9}", s)]
     whole = 100 if sum(shares) > 1.5 else 1
     if len(shares) != 3 or text.count("/") != 2 or abs(sum(shares) / whole - 1) > 1e-6 or min(shares) <= 0:
         raise ValueError(
-            "write official, folds:N (3 or more), random:N-per-class or random:0.8/0.1/0.1, "
+            "write official, scaffold, folds:N (3 or more), random:N-per-class or random:0.8/0.1/0.1, "
             "where the three shares must be above 0 and add up to 1"
         )
     return (
@@ -52,7 +52,9 @@ def choose_split(dataset: Dataset, loaded: Loaded, seed: int) -> Split:
     """
     graphs = loaded.graphs
     samples = int(graphs.nodes[0]) if graphs.transductive else len(graphs)
-    if dataset.split == "official":
+    if dataset.split == "scaffold" and dataset.reader != "smiles":
+        raise SSTCastError(f"{dataset.name}: split: scaffold is for molecules given as SMILES; choose another")
+    if dataset.split in ("official", "scaffold"):
         if not loaded.splits:
             raise SSTCastError(f"{dataset.name}: its files hold no split; choose split random or folds")
         return check_split(loaded.splits[seed % len(loaded.splits)], samples, dataset.name)

@@ -1,6 +1,7 @@
 """A graph in one `.npz` file: edges, features, labels, and optionally masks.
 
-`options` names the arrays: `edges`, `features`, `labels`, and, if present, `train`, `validation` and `test`.
+`options` names the arrays: `edges`, `features`, `labels`, and, if present, `edge_features`, `train`, `validation`
+and `test`. With `directed`, edges have the direction that they are given in.
 """
 
 from collections.abc import Mapping
@@ -8,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch_geometric.utils import coalesce, remove_self_loops, to_undirected
 
 from sstcast.benchmarks.dataset import Dataset
-from sstcast.benchmarks.formats.arrays import splits_of, undirected
+from sstcast.benchmarks.formats.arrays import splits_of
 from sstcast.benchmarks.packed import Loaded, pack
 from sstcast.errors import SSTCastError, reading
 
@@ -28,11 +31,28 @@ def read(root: Path, dataset: Dataset) -> Loaded:
                 f"{path}: {len(labels)} labels, {len(features)} rows of features; give one of each to every node"
             )
         index = _edges(_array(arrays, names["edges"], path), names["edges"], len(labels), path)
-        graph = {"x": features, "edge_index": undirected(index, len(labels)), "y": labels}
+        graph = {"x": features, "y": labels} | _linked(arrays, index, len(labels), names, path)
         parts = (names["train"], names["validation"], names["test"])
         masks = [_array(arrays, name, path) for name in parts] if names["train"] in arrays else None
     graphs = pack([graph], "node")
     return Loaded(graphs, [] if masks is None else splits_of(masks, len(labels)))
+
+
+def _linked(arrays: Any, index: Any, nodes: int, names: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Return edges both ways unless `directed`, without loops; the features of repeated edges are averaged."""
+    attributes = None
+    if names.get("edge_features"):
+        attributes = torch.from_numpy(_array(arrays, names["edge_features"], path).astype(np.float32))
+        if len(attributes) != index.shape[1]:
+            count = f"{len(attributes)} rows of {names['edge_features']!r} for {index.shape[1]} edges"
+            raise SSTCastError(f"{path}: {count}; give one to every edge")
+        attributes = attributes.reshape(len(attributes), -1)
+    ends, attributes = remove_self_loops(torch.from_numpy(index.astype(np.int64)), attributes)
+    join = coalesce if names.get("directed") else to_undirected
+    if attributes is None:
+        return {"edge_index": join(ends, num_nodes=nodes)}
+    ends, attributes = join(ends, attributes, num_nodes=nodes, reduce="mean")
+    return {"edge_index": ends, "edge_attr": attributes}
 
 
 def _array(arrays: Mapping[str, Any], name: str, file: Path) -> Any:

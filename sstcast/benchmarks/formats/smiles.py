@@ -35,7 +35,10 @@ def read(root: Path, dataset: Dataset) -> Loaded:
     table = read_table(path, dataset)
     labels = _labels(table, path, dataset)
     if found := wrong_label(torch.tensor(labels).double().reshape(len(labels), -1), dataset):
-        raise SSTCastError(f"{path}: line {table.index[found[0]]}: {found[1]}")
+        row, column, problem = found
+        targets = dataset.options["targets"]
+        name = f"column {targets[column]!r}" if len(targets) > 1 else f"{targets[0]!r}"
+        raise SSTCastError(f"{path}: line {table.index[row]}, {name}: {problem}")
     graphs, skipped = featurise(table[dataset.options["smiles"]])
     if not any(graphs):
         raise SSTCastError(f"{path}: no molecule can be parsed; check the column {dataset.options['smiles']!r}")
@@ -43,7 +46,10 @@ def read(root: Path, dataset: Dataset) -> Loaded:
         if graph is not None:
             graph["y"] = torch.tensor(label, dtype=None if dataset.classes else torch.float32)[None]
     kept = torch.tensor([graph is not None for graph in graphs])
-    splits = [_renumber(split, kept) for split in _splits(folder, table, path, dataset)]
+    if dataset.split == "scaffold":
+        splits = [scaffold_split(table[dataset.options["smiles"]][kept.numpy()])]
+    else:
+        splits = [_renumber(split, kept) for split in _splits(folder, table, path, dataset)]
     return Loaded(pack([g for g in graphs if g is not None], "graph"), splits, tuple(skipped))
 
 
@@ -101,6 +107,24 @@ def featurise(smiles: "pd.Series[str]") -> tuple[list[dict[str, Any] | None], li
         arrays = {"x": raw["node_feat"], "edge_attr": raw["edge_feat"], "edge_index": raw["edge_index"]}
         graphs.append({name: torch.from_numpy(array) for name, array in arrays.items()})
     return graphs, skipped
+
+
+def scaffold_split(smiles: "pd.Series[str]") -> Split:
+    """Divide molecules 80/10/10 so that those with the same ring systems and linkers stay together.
+
+    The commonest scaffolds are for training, as in MoleculeNet (Wu et al. 2018, arXiv:1703.00564).
+    """
+    from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
+
+    groups: dict[str, list[int]] = {}
+    for row, text in enumerate(smiles):
+        groups.setdefault(MurckoScaffoldSmiles(smiles=text), []).append(row)
+    parts: tuple[list[int], list[int], list[int]] = ([], [], [])
+    for group in sorted(groups.values(), key=lambda rows: (-len(rows), rows[0])):
+        done = sum(map(len, parts[:2])) + len(group)
+        part = 0 if len(parts[0]) + len(group) <= 0.8 * len(smiles) else 1 if done <= 0.9 * len(smiles) else 2
+        parts[part].extend(group)
+    return Split(*(torch.tensor(part, dtype=torch.long) for part in parts))
 
 
 def _featuriser() -> Callable[[str], dict[str, Any]]:
