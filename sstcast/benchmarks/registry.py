@@ -45,11 +45,6 @@ def named() -> dict[str, tuple[str, dict[str, Any]]]:
     return {name.lower(): entry for name, entry in known.items()}
 
 
-def datasets(root: Path | None = None) -> list[Dataset]:
-    """Return the declarations of the papers' data sets."""
-    return [find_dataset(name, root) for name in named()]
-
-
 def find_dataset(name: str, root: Path | None = None) -> Dataset:
     """Return the declaration of the data set called `name`; upper or lower case does not matter in papers' names.
 
@@ -112,13 +107,13 @@ def _declare(name: str, keys: dict[str, Any]) -> Dataset:
 
 def _of_ogb(dataset: Dataset) -> Dataset:
     """Complete a declaration by OGB's own table of its data sets."""
-    table = _ogb("graph" if dataset.name.startswith("ogbg") else "node")
+    level = "graph" if dataset.name.startswith("ogbg") else "node"
+    table = _ogb(level)
     if dataset.name not in table:
         raise SSTCastError(f"no data set {shorten(dataset.name)!r}{suggest(dataset.name, table)}; OGB has no such")
     known = table[dataset.name]
     if known["binary"] == "True" or known.get("is hetero") == "True":
         raise SSTCastError(f"{dataset.name}: not supported: it is not a single kind of nodes in CSV files")
-    level = "graph" if dataset.name.startswith("ogbg") else "node"
     one = int(known["num tasks"]) == 1
     kind = known["task type"].split()[0]
     tasks: dict[str, TaskName] = {

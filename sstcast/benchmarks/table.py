@@ -5,15 +5,21 @@ from pathlib import Path
 from statistics import mean, stdev
 
 from sstcast.benchmarks.config import BenchmarkConfig, published
-from sstcast.benchmarks.registry import datasets
+from sstcast.benchmarks.registry import find_dataset, named
 from sstcast.benchmarks.run import Result
+from sstcast.errors import SSTCastError
 
 
 def dataset_lines(root: Path) -> Iterator[str]:
     """Yield a line per data set: name, task, metric, split, size, licence, and whether it is below `root`."""
     columns = ("name", "task", "metric", "split", "size", "licence", f"below {root}")
     rows = [columns]
-    for d in datasets(root):
+    for name in named():
+        try:
+            d = find_dataset(name, root)
+        except SSTCastError as error:  # ogb is not installed
+            rows.append((name, "", "", "", "", "", str(error)))
+            continue
         missing = d.missing(root)
         there = "yes" if not missing else "no" if len(missing) == len(d.files) else f"{len(missing)} files missing"
         rows.append((d.name, d.task, d.metric, d.split, d.size, d.licence, there))

@@ -20,13 +20,14 @@ from torch_geometric.data import Data, InMemoryDataset
 import sstcast
 from sstcast.benchmarks import registry
 from sstcast.benchmarks.config import load_benchmark
-from sstcast.benchmarks.dataset import ATOMS, BONDS, Dataset
+from sstcast.benchmarks.dataset import ATOMS, BONDS
 from sstcast.benchmarks.download import download
 from sstcast.benchmarks.load import load
 from sstcast.benchmarks.packed import Graphs, Loaded, pack
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.benchmarks.run import run_benchmark
 from sstcast.benchmarks.splits import choose_split, parse_split
+from sstcast.benchmarks.table import dataset_lines
 from sstcast.errors import SSTCastError
 
 SMALL = ["model.width=8", "model.layers=1", "training.epochs=1", "training.batch_size=4", "training.device=cpu"]
@@ -78,11 +79,15 @@ def test_all_of_ogb_is_declared_by_its_own_table() -> None:
     assert "split/species/train.csv.gz" in proteins.names
 
 
-def test_ogb_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    registry._ogb.cache_clear()
+def test_ogb_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for known in (registry._ogb, registry._find):
+        known.cache_clear()
     monkeypatch.setattr(registry, "find_spec", lambda name: None)
     with pytest.raises(SSTCastError, match=r"pip install 'sstcast\[benchmarks\]'"):
-        registry._of_ogb(Dataset("ogbg-molbace", "ogb", "", {}))
+        find_dataset("ogbg-molbace")
+    lines = list(dataset_lines(tmp_path))
+    assert len(lines) == 1 + len(registry.named())
+    assert sum("need ogb" in line for line in lines) == 6
 
 
 def test_any_set_in_tudataset_s_form_opens(tmp_path: Path) -> None:
@@ -268,7 +273,9 @@ def test_pyg_downloads_what_is_missing(
     with pytest.raises(SSTCastError, match=r"minesweeper\.npz is missing; --download gets it .* licence: MIT"):
         load(dataset, tmp_path / "raw", tmp_path / "cache")
     download(dataset, tmp_path / "raw")
-    assert "10,000 nodes" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "10,000 nodes" in out
+    assert "licence: MIT" in out
     files = [path for path in (tmp_path / "raw").rglob("*") if path.is_file()]
     assert [path.name for path in files] == ["minesweeper.npz"]
     assert files[0].read_bytes() == (tmp_path / "web/minesweeper.npz").read_bytes()
@@ -278,19 +285,26 @@ def test_pyg_downloads_what_is_missing(
         download(dataset, tmp_path / "elsewhere")
 
 
-def test_archives_are_unpacked_where_their_files_belong(server: str, tmp_path: Path) -> None:
-    found = find_dataset("ogbg-molhiv")
-    write(found, tmp_path)
+@pytest.mark.parametrize(("name", "inside"), [("ogbg-molhiv", "hiv"), ("MUTAG", "MUTAG")])
+def test_archives_are_unpacked_where_their_files_belong(
+    name: str, inside: str, server: str, tmp_path: Path
+) -> None:
+    write(find_dataset(name), tmp_path)
+    found = find_dataset(name, tmp_path)
     (tmp_path / "web").mkdir()
-    with zipfile.ZipFile(tmp_path / "web/hiv.zip", "w") as archive:
-        for path in sorted((tmp_path / found.folder).rglob("*.gz")):
-            archive.write(path, f"hiv/{path.relative_to(tmp_path / found.folder)}")
-    dataset = replace(found, files=dict.fromkeys(found.files, f"{server}/hiv.zip"))
-    download(dataset, tmp_path / "raw")
-    assert not dataset.missing(tmp_path / "raw")
-    assert (
-        load(dataset, tmp_path / "raw", tmp_path / "cache").digest == load(found, tmp_path, tmp_path / "c").digest
-    )
+    with zipfile.ZipFile(tmp_path / "web/all.zip", "w") as archive:
+        for path in (path for path in (tmp_path / found.folder).rglob("*") if path.is_file()):
+            archive.write(path, f"{inside}/{path.relative_to(tmp_path / found.folder)}")
+    raw = tmp_path / "raw"
+    first = raw / found.folder / found.names[0]
+    first.parent.mkdir(parents=True)
+    first.write_bytes((tmp_path / found.folder / found.names[0]).read_bytes())
+    before = first.stat().st_ino
+    download(replace(find_dataset(name), files=dict.fromkeys(find_dataset(name).files, f"{server}/all.zip")), raw)
+    assert first.stat().st_ino == before  # what is there stays
+    ours, theirs = load(find_dataset(name, raw), raw, tmp_path / "a"), load(found, tmp_path, tmp_path / "b")
+    assert ours.digest == theirs.digest
+    assert ours.files == theirs.files
 
 
 def test_folds_are_all_run_unless_seeds_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
