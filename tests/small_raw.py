@@ -15,6 +15,11 @@ from scipy.sparse import coo_matrix, csr_matrix
 from sstcast.benchmarks.dataset import ATOMS, BONDS, Categories, Dataset
 
 NODES, GRAPHS = 40, 24
+OPTIONAL = {  # files of features that are not in every folder of TUDataset's form
+    "MUTAG": ("node_labels", "edge_labels"),
+    "PROTEINS": ("node_labels", "node_attributes"),
+    "COX2_MD": ("node_labels", "edge_labels", "edge_attributes"),
+}
 SMILES = [
     "CCO",
     "c1ccccc1",
@@ -36,7 +41,7 @@ def write(dataset: Dataset, root: Path) -> None:
     folder = root / dataset.folder
     for name in dataset.files:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-    WRITERS[dataset.reader](dataset, folder, np.random.default_rng(7))
+    WRITERS[dataset.options.get("of", dataset.reader)](dataset, folder, np.random.default_rng(7))
 
 
 def ring(nodes: int) -> np.ndarray:
@@ -59,13 +64,13 @@ def categories(sizes: Categories, rows: int, random: np.random.Generator) -> np.
 
 
 def planetoid(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
-    """As CiteSeer, one of the test nodes is missing: 600 known nodes, 20 test nodes of 21 numbers."""
-    known, test = 600, np.delete(np.arange(600, 621), 5)
+    """600 known nodes and 20 test nodes; in CiteSeer a number in between belongs to no node."""
+    known, test = 600, np.delete(np.arange(600, 621), 5 if dataset.name == "CiteSeer" else 20)
     random.shuffle(test)
     x = csr_matrix(random.integers(0, 2, (known + len(test), 12)).astype(np.float32))
     y = np.eye(3)[random.integers(0, 3, known + len(test))]
     graph = defaultdict(list)
-    for a, b in both_ways(ring(known + 21)).T:
+    for a, b in both_ways(ring(int(test.max()) + 1)).T:
         graph[int(a)].append(int(b))
     parts = {"x": x[:30], "y": y[:30], "allx": x[:known], "ally": y[:known], "tx": x[known:], "ty": y[known:]}
     stem = f"ind.{dataset.name.lower()}"
@@ -74,33 +79,31 @@ def planetoid(dataset: Dataset, folder: Path, random: np.random.Generator) -> No
     (folder / f"{stem}.test.index").write_text("".join(f"{i}\n" for i in test))
 
 
-def npz(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
-    names, files = dataset.options, [folder / name for name in dataset.files]
-    labels, features = np.arange(NODES) // 4 % 2, random.random((NODES, 6)).astype(np.float32)
-    train, validation, test = masks(3)
-    if names.get("sparse"):
-        index = ring(NODES)
-        arrays = {"labels": labels}
-        sparse = {
-            "adj": csr_matrix((np.ones(index.shape[1], np.float32), index), shape=(NODES, NODES)),
-            "attr": csr_matrix(np.where(features > 0.5, features, 0)),
-        }
-        for name, matrix in sparse.items():
-            values = {
-                "data": matrix.data,
-                "indices": matrix.indices,
-                "indptr": matrix.indptr,
-                "shape": matrix.shape,
-            }
-            arrays |= {f"{name}_{key}": np.asarray(value) for key, value in values.items()}
-        np.savez(files[0], **arrays)
-        parts = {"train": train, "valid": validation, "test": test}
-        np.savez(files[1], **{name: np.flatnonzero(mask[0]) for name, mask in parts.items()})
-        return
-    arrays = {names["edges"]: ring(NODES).T, names["features"]: features, names["labels"]: labels}
-    if "train" in names:
-        arrays |= {names["train"]: train, names["validation"]: validation, names["test"]: test}
+def shchur(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
+    files, features, index = [folder / name for name in dataset.files], random.random((NODES, 6)), ring(NODES)
+    arrays = {"labels": np.arange(NODES) // 4 % 2}
+    sparse = {
+        "adj": csr_matrix((np.ones(index.shape[1], np.float32), index), shape=(NODES, NODES)),
+        "attr": csr_matrix(np.where(features > 0.5, features, 0).astype(np.float32)),
+    }
+    for name, matrix in sparse.items():
+        values = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr, "shape": matrix.shape}
+        arrays |= {f"{name}_{key}": np.asarray(value) for key, value in values.items()}
     np.savez(files[0], **arrays)
+    parts = zip(("train", "valid", "test"), masks(3), strict=True)
+    np.savez(files[1], **{name: np.flatnonzero(mask[0]) for name, mask in parts})
+
+
+def lastfm(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
+    features, target = random.random((NODES, 6)), np.arange(NODES) // 4 % 2
+    np.savez(folder / dataset.names[0], edges=both_ways(ring(NODES)).T, features=features, target=target)
+
+
+def heterophilous(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
+    names = ("train_masks", "val_masks", "test_masks")
+    features = random.random((NODES, 6)).astype(np.float32)
+    arrays = {"edges": ring(NODES).T, "node_features": features, "node_labels": np.arange(NODES) // 4 % 2}
+    np.savez(folder / dataset.names[0], **arrays, **dict(zip(names, masks(3), strict=True)))
 
 
 def wikics(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
@@ -137,36 +140,38 @@ def tudataset(dataset: Dataset, folder: Path, random: np.random.Generator, graph
     text = "".join(f"{a + 1}, {b + 1}\n" for a, b in index.T)
     (folder / f"{prefix}_A.txt").write_text(text)
     for name, values in columns.items():
-        if f"{prefix}_{name}.txt" in dataset.files:
+        if f"{prefix}_{name}.txt" in dataset.files or name in OPTIONAL.get(prefix, ("node_labels",)):
             lines = (", ".join(f"{v:g}" for v in row) for row in values)
             (folder / f"{prefix}_{name}.txt").write_text("".join(f"{line}\n" for line in lines))
 
 
 def benchmarking(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
     files = [folder / name for name in dataset.files]
-    if dataset.options["layout"] == "csl":
+    if dataset.name == "CSL":
         index = both_ways(ring(8))
         loops = np.concatenate([index, np.stack([np.arange(8)] * 2)], axis=1)
         graphs = [coo_matrix((np.ones(loops.shape[1]), loops), shape=(8, 8)) for _ in range(50)]
         files[0].write_bytes(pickle.dumps(graphs))
         torch.save(torch.arange(50) % 10, files[1], _use_new_zipfile_serialization=False)
-    elif dataset.options["layout"] == "zinc":
-        for path in files[:3]:
-            molecules = {}
-            for i in range(9):
-                bonds = torch.zeros(6, 6, dtype=torch.long)
-                bonds[tuple(both_ways(ring(6)))] = 1 + i % 3
-                target = torch.tensor([float(i)])
-                molecules[i] = {
-                    "atom_type": torch.arange(6),
-                    "bond_type": bonds,
-                    "logP_SA_cycle_normalized": target,
-                }
-            path.write_bytes(pickle.dumps(molecules))
-            path.with_suffix(".index").write_text("8,1,3,5\n")
     else:
         parts = [[_listed(dataset, i, random) for i in range(count)] for count in (8, 4, 4)]
         torch.save(parts, files[0])
+
+
+def zinc(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
+    for path in (folder / name for name in dataset.names[:3]):
+        molecules = {}
+        for i in range(9):
+            bonds = torch.zeros(6, 6, dtype=torch.long)
+            bonds[tuple(both_ways(ring(6)))] = 1 + i % 3
+            target = torch.tensor([float(i)])
+            molecules[i] = {
+                "atom_type": torch.arange(6),
+                "bond_type": bonds,
+                "logP_SA_cycle_normalized": target,
+            }
+        path.write_bytes(pickle.dumps(molecules))
+        path.with_suffix(".index").write_text("8,1,3,5\n")
 
 
 def _listed(dataset: Dataset, number: int, random: np.random.Generator) -> dict[str, torch.Tensor]:
@@ -197,17 +202,18 @@ def _tuple(dataset: Dataset, number: int, random: np.random.Generator) -> tuple[
     x, attr = (
         torch.from_numpy(random.random((n, f)).astype(np.float32)) for n, f in ((nodes, 14), (len(index.T), 2))
     )
-    labels = [0, 1, 11, 13, 25, 27, 84, 90] if dataset.options.get("coco") else range(8)
+    labels = [0, 1, 11, 13, 25, 27, 84, 90] if dataset.name == "COCO-SP" else range(8)
     return x, attr, index, [labels[i] for i in range(nodes)]
 
 
 def malnet(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
-    for name, count in zip(dataset.files, (6, 3, 3), strict=True):
-        part = Path(name).stem
+    graphs, lists = (folder / name for name in dataset.files)
+    lists.mkdir()
+    for part, count in (("train", 6), ("val", 3), ("test", 3)):
         names = [f"{('adware', 'trojan', 'benign')[i % 3]}/some/{part}{i}" for i in range(count)]
-        (folder / name).write_text("".join(f"{n}\n" for n in names))
+        (lists / f"{part}.txt").write_text("".join(f"{n}\n" for n in names))
         for i, one in enumerate(names):
-            path = folder / "malnet-graphs-tiny" / f"{one}.edgelist"
+            path = graphs / f"{one}.edgelist"
             path.parent.mkdir(parents=True, exist_ok=True)
             lines = "".join(f"{a} {b}\n" for a, b in ring(5 + i).T)
             path.write_text(
@@ -286,13 +292,17 @@ def pokec(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
 
 Writer = Callable[[Dataset, Path, np.random.Generator], None]
 WRITERS: dict[str, Writer] = {
-    "planetoid": planetoid,
-    "npz": npz,
-    "wikics": wikics,
+    "Planetoid": planetoid,
+    "LastFMAsia": lastfm,
+    "HeterophilousGraphDataset": heterophilous,
+    "Amazon": shchur,
+    "Coauthor": shchur,
+    "WikiCS": wikics,
     "tudataset": tudataset,
-    "benchmarking": benchmarking,
-    "superpixels": superpixels,
-    "malnet": malnet,
+    "GNNBenchmarkDataset": benchmarking,
+    "ZINC": zinc,
+    "LRGBDataset": superpixels,
+    "MalNetTiny": malnet,
     "ogb": ogb,
     "smiles": smiles,
     "pokec": pokec,

@@ -8,6 +8,7 @@ from sstcast.api.data import as_config, prepare, quiet
 
 if TYPE_CHECKING:
     import xarray as xr
+    from torch_geometric.data import Data
 
     from sstcast.config import RunConfig
     from sstcast.forecasting.loaded import LoadedRun
@@ -236,20 +237,22 @@ def forecast(
 
 
 def benchmark(
-    dataset: str,
+    dataset: "str | Sequence[Data]",
     model: str,
-    seeds: Sequence[int] = (0,),
+    seeds: Sequence[int] | None = None,
     root: Path | str | None = None,
     overrides: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """Train a model on a graph data set, seed by seed, and score it on the test samples.
 
     Args:
-        dataset: a name listed by `sstcast datasets`, or a YAML that describes your own data.
+        dataset: a name as for `sstcast benchmark`, a YAML that describes your own data, or the graphs themselves:
+            a data set of PyG, or a list of `torch_geometric.data.Data` with `edge_index` and `y`.
         model: a model, a preset or a local layer: `gps`, `gcn-vn`, ...
-        seeds: seeds of the runs, one run per seed.
+        seeds: seeds of the runs, one run per seed; by default 0, or all folds of a split `folds:N`.
         root: the folder of raw files, `data/graphs` by default.
-        overrides: strings `key.sub=value`.
+        overrides: strings `key.sub=value`; for graphs in memory, whose task is otherwise inferred from the labels,
+            also `data.task=...` and `data.metric=...`.
 
     Returns:
         A dictionary per seed: `test` and `validation` scores, `metric`, `best_epoch`, `parameters`, `seconds`.
@@ -267,7 +270,14 @@ def benchmark(
     from sstcast.benchmarks.run import run_benchmark
 
     folder = None if root is None else Path(root)
-    return run_benchmark(load_benchmark(dataset, model, folder, list(overrides)), list(seeds))
+    chosen = None if seeds is None else list(seeds)
+    if isinstance(dataset, str):
+        return run_benchmark(load_benchmark(dataset, model, folder, list(overrides)), chosen)
+    name = str(
+        getattr(dataset, "name", None) or ("graphs" if isinstance(dataset, list) else type(dataset).__name__)
+    )
+    config = load_benchmark(name, model, folder, list(overrides), memory=True)
+    return run_benchmark(config, chosen, data=dataset)
 
 
 def _run(run: "Run | Path | str") -> "Run":

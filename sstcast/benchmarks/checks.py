@@ -12,11 +12,11 @@ from sstcast.errors import SSTCastError
 
 def check_graphs(graphs: Graphs, dataset: Dataset, folder: Path) -> None:
     """Raise SSTCastError if edges, features or labels do not match each other or the declaration."""
-    path = folder / dataset.names[0]
+    path = folder / dataset.names[0] if dataset.names else folder
     _check_lengths(graphs, path)
     check_edges(graphs, path, keep_edgeless=dataset.options.get("edgeless", True))
-    labelled = next((name for name in dataset.names if "label" in name or "attributes" in name), dataset.names[0])
-    check_labels(graphs, dataset, folder / labelled)
+    labelled = next((name for name in dataset.names if "label" in name or "attributes" in name), "")
+    check_labels(graphs, dataset, folder / labelled if labelled else path)
     check_features(graphs, dataset, path)
 
 
@@ -69,28 +69,28 @@ def check_labels(graphs: Graphs, dataset: Dataset, path: Path) -> None:
             problem = "no label is known" if classes < 1 else f"{classes} classes among {rows} {graphs.level}s"
             raise SSTCastError(f"{path}: {problem}; give the classes the numbers 0, 1, ...")
     if found := wrong_label(values, dataset):
-        row, problem = found
+        row, column, problem = found
         line = dataset.reader in ("tudataset", "ogb")  # one label per line, without a header
         where = f"line {row + 1}" if line else _place(graphs, graphs.level, row)
+        where += f", column {column}" if values.shape[1] > 1 else ""
         raise SSTCastError(f"{path}: {where}: {problem}")
 
 
-def wrong_label(values: Tensor, dataset: Dataset) -> tuple[int, str] | None:
-    """Return the first of the rows `values [rows, labels]` that the task cannot use, and why, or None."""
+def wrong_label(values: Tensor, dataset: Dataset) -> tuple[int, int, str] | None:
+    """Return row and column of the first of `values [rows, labels]` that the task cannot use, and why, or None."""
     if dataset.classes:
         values = values.nan_to_num(-1, posinf=torch.inf, neginf=-torch.inf)
         classes = dataset.options.get("classes") or torch.inf
         wrong = (values != values.floor()) | (values < -1) | (values >= classes)
         known = f"a class: 0..{classes - 1}, or -1" if classes < torch.inf else "a class: 0, 1, ..., or -1"
-    elif dataset.task == "next-tokens" or dataset.metric == "mae":
+    elif dataset.task == "next-tokens" or dataset.task.endswith("regression"):
         wrong, known = values.abs() > torch.finfo(torch.float32).max, "a finite number"
     else:
         wrong, known = ~((values == 0) | (values == 1) | values.isnan()), "0, 1 or missing"
     if not wrong.any():
         return None
-    row = int(wrong.any(1).nonzero()[0])
-    label = ", ".join(f"{v:g}" for v in values[row].tolist())
-    return row, f"label {label}, which is not {known}"
+    row, column = wrong.nonzero()[0].tolist()
+    return row, column, f"label {float(values[row, column]):g}, which is not {known}"
 
 
 def _place(graphs: Graphs, what: str, row: int) -> str:

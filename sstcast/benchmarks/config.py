@@ -1,6 +1,7 @@
 """The configuration of a benchmark run: a data set, a model with encoders and head, and its training."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,6 +11,7 @@ from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.features import ReadoutName
 from sstcast.benchmarks.own import OwnData
 from sstcast.benchmarks.registry import find_dataset
+from sstcast.benchmarks.splits import SplitName
 from sstcast.config import FOLDER_NAME, WHERE, Count, Folder, ModelConfig, TrainingConfig
 from sstcast.errors import SSTCastError, shorten
 from sstcast.files import packaged
@@ -22,6 +24,7 @@ from sstcast.validation import Strict, suggest, validate
 
 EPOCHS = TypeAdapter(Annotated[int, Field(ge=0, le=10**9)])
 LONGEST_NAME = 100  # of a folder
+DATASET_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*(:[A-Za-z0-9][A-Za-z0-9._-]*)?$"
 PRESETS = "configs/benchmarks"
 # Batches of graphs vary in size, and sums over many edges need single precision.
 TRAINING = {"batch_size": 128, "compile": False, "precision": "32-true"}
@@ -57,11 +60,13 @@ class BenchmarkConfig(Strict):
     the stage in the model; `local_epochs` is short for the stage `local`.
     `part` is the number of nodes in a random part of a graph that does not fit in memory as a whole. With many
     graphs, those of `bucket` batches are sorted by size before the batches are made, to reduce the padding for
-    attention. Raw files are below `root`; the graphs read from them are kept in `cache`.
+    attention. `split` replaces the data set's usual split. Raw files are below `root`; the graphs read from them
+    are kept in `cache`.
     """
 
-    dataset: str = Field(pattern=FOLDER_NAME, max_length=LONGEST_NAME)
+    dataset: str = Field(pattern=DATASET_NAME, max_length=LONGEST_NAME)
     data: OwnData | None = None
+    split: SplitName | None = None
     label: str = Field(pattern=FOLDER_NAME, max_length=LONGEST_NAME)
     model: ModelConfig
     predictor: PredictorConfig = PredictorConfig()
@@ -88,25 +93,33 @@ class BenchmarkConfig(Strict):
     @property
     def folder(self) -> Path:
         """The run's folder, which holds the folders of its seeds."""
-        return self.runs / self.dataset / self.label
+        return self.runs / self.dataset.replace(":", "-") / self.label
 
     @property
     def declaration(self) -> Dataset:
         """The data set's declaration."""
-        return self.data.declare(self.dataset) if self.data is not None else find_dataset(self.dataset)
+        declared = self.data.declare(self.dataset) if self.data else find_dataset(self.dataset, self.root)
+        return declared if self.split is None else replace(declared, split=self.split)
 
     def same_experiment(self, other: "BenchmarkConfig") -> bool:
-        """Return whether both describe the same run, apart from its device, folders and the like."""
+        """Return whether both describe the same run, apart from its device, folders and the like.
+
+        The other may have more epochs, unless the learning rate of an epoch depends on their number.
+        """
         ours, theirs = (c.model_dump(exclude={"root", "cache", "runs"}) for c in (self, other))
         for values in (ours, theirs):
-            values["training"] = {k: v for k, v in values["training"].items() if k not in WHERE}
-        return ours == theirs
+            values["training"] = {k: v for k, v in values["training"].items() if k not in WHERE | {"epochs"}}
+        epochs, others = self.training.epochs, other.training.epochs
+        return ours == theirs and (epochs == others or (epochs < others and self.training.schedule == "constant"))
 
 
-def load_benchmark(dataset: str, model: str, root: Path | None, overrides: list[str] | None) -> BenchmarkConfig:
+def load_benchmark(
+    dataset: str, model: str, root: Path | None, overrides: list[str] | None, memory: bool = False
+) -> BenchmarkConfig:
     """Return the configuration of a benchmark: a preset for this model, or the model's defaults.
 
-    `dataset` is a name, or the path of a YAML that describes a user's own data. `model` is looked up as
+    `dataset` is a name, the path of a YAML that describes a user's own data, or the name of graphs in `memory`.
+    `model` is looked up as
     `configs/benchmarks/DATASET/MODEL.yaml`, then in `configs/benchmarks/default/`; otherwise it is the name of a
     model, or of a local layer (`gcn`, `gatedgcn-vn`), which stands for `mpnn` with that layer, trained as
     `configs/benchmarks/defaults.yaml` says. Raises SSTCastError for unknown names and wrong keys.
@@ -114,8 +127,10 @@ def load_benchmark(dataset: str, model: str, root: Path | None, overrides: list[
     if not re.fullmatch(FOLDER_NAME, model) or len(model) > LONGEST_NAME:
         raise SSTCastError(f"--model {shorten(model)!r}: no name of a model; see `sstcast models`")
     own: dict[str, Any] = {}
-    words = False
-    if dataset.endswith((".yaml", ".yml")):
+    words, kind = False, ""
+    if memory:
+        name, own, folders = dataset, {"data": {"kind": "memory"}}, ["default"]
+    elif dataset.endswith((".yaml", ".yml")):
         path = Path(dataset)
         data = read_config(path)
         if data.get("path") == "":

@@ -18,7 +18,7 @@ SETTLED = 2.0  # seconds after which a further change gives a file another modif
 
 
 def digest_files(dataset: Dataset, root: Path, cache: Path) -> dict[str, str]:
-    """Return the SHA-256 of each raw file, by its name in the declaration; the files `beside` share one.
+    """Return the SHA-256 of each raw file, by its name in the declaration; the files of a folder share one.
 
     A file is read again only if its size, times or inode have changed; `cache` keeps the digests.
     Raises SSTCastError if a file is missing or cannot be read.
@@ -27,11 +27,15 @@ def digest_files(dataset: Dataset, root: Path, cache: Path) -> dict[str, str]:
     folder, store = root / dataset.folder, cache / "digests.json"
     known = _read(store)
     seen = dict(known)
-    digests = {name: _digest(folder / name, known, seen) for name in dataset.names}
-    for pattern in dataset.beside:
-        files = sorted(folder.glob(pattern))
-        parts = [[str(file.relative_to(folder)), _digest(file, known, seen)] for file in files]
-        digests[pattern] = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    digests = {}
+    for path in (folder / name for name in dataset.names):
+        name = str(path.relative_to(folder))
+        if path.is_dir():
+            inside = [file for file in sorted(path.rglob("*")) if file.is_file()]
+            parts = [[str(file.relative_to(path)), _digest(file, known, seen)] for file in inside]
+            digests[name] = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+        else:
+            digests[name] = _digest(path, known, seen)
     if seen != known:
         with alone(store), atomic(store) as temporary:
             temporary.write_text(json.dumps(_read(store) | seen))

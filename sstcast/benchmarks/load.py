@@ -1,36 +1,28 @@
-"""Loads `Graphs` and a split from a declaration and a folder of raw files, or from the cache."""
+"""Loads `Graphs` and official splits from a declaration and a folder of raw files, or from the cache."""
 
 import hashlib
 import json
-import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from sklearn.model_selection import StratifiedKFold
+from torch_geometric.data import Data
 
 from sstcast.benchmarks.cache import cached
-from sstcast.benchmarks.checks import check_graphs, check_split
+from sstcast.benchmarks.checks import check_graphs
 from sstcast.benchmarks.dataset import Dataset
-from sstcast.benchmarks.digests import digest_files
+from sstcast.benchmarks.digests import digest_files, digest_tensors
+from sstcast.benchmarks.formats.pyg import graphs_of, read_class
 from sstcast.benchmarks.packed import Graphs, Loaded, Split, compact
 from sstcast.errors import SSTCastError, in_short
 from sstcast.files import atomic
 
-FORMAT = 4
-NOT_READ = (
-    "split",
-    "size",
-    "licence",
-    "files",
-    "trust",
-    "single",
-    "words",
-)  # keys of a declaration that readers do not use
+FORMAT = 5
+NOT_READ = {"split", "size", "licence", "files", "trust", "single", "words"}  # keys that readers do not use
+INFERRED = ("task", "metric", "split", "node", "edge")  # keys of a declaration that the graphs may complete
 MISFITS = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
 NAMED = 4  # files in a message
 LISTED = 5  # skipped molecules that are printed; a file lists all
@@ -42,76 +34,67 @@ def load(dataset: Dataset, root: Path, cache: Path) -> Loaded:
     Raises SSTCastError if a raw file is missing or damaged, or its content is inconsistent.
     """
     files = digest_files(dataset, root, cache)
-    path = cache / f"{dataset.name}-{_key(dataset, files)[:12]}.pt"
+    path = cache / f"{dataset.name.replace(':', '-')}-{_key(dataset, files)[:12]}.pt"
 
     def read() -> tuple[dict[str, torch.Tensor], Any]:
-        loaded = _read(dataset, root)
+        loaded = _read(dataset, root, cache)
         if digest_files(dataset, root, cache) != files:
             raise SSTCastError(f"{root / dataset.folder}: changed while it was read; run the command again")
-        parts = {f"split {i} {j}": part for i, split in enumerate(loaded.splits) for j, part in enumerate(split)}
-        return loaded.graphs.tensors() | parts, [loaded.graphs.level, list(loaded.skipped)]
+        found = {key: getattr(loaded.dataset or dataset, key) for key in INFERRED}
+        return _tensors(loaded), [loaded.graphs.level, list(loaded.skipped), _digest(loaded), found]
 
     kept = cached(path, read)
-    level, skipped = kept.rest
+    level, skipped, digest, found = kept.rest
     tensors = dict(kept.tensors)
     splits: list[Split] = []
     while f"split {len(splits)} 0" in tensors:
         splits.append(Split(*(tensors.pop(f"split {len(splits)} {j}") for j in range(len(Split._fields)))))
-    loaded = Loaded(Graphs(level=level, **tensors), splits, tuple(skipped), files, kept.digest)
+    complete = replace(dataset, **found | {"split": dataset.split or found["split"]})
+    loaded = Loaded(Graphs(level=level, **tensors), splits, tuple(skipped), files, digest, complete)
     if skipped:
         _say_skipped(loaded, path.with_suffix(".skipped.txt"), root / dataset.folder / dataset.names[0])
     return loaded
 
 
-def _read(dataset: Dataset, root: Path) -> Loaded:
+def load_memory(dataset: Dataset, data: Sequence[Data]) -> Loaded:
+    """Check and pack graphs that are in memory; raise SSTCastError if they are inconsistent."""
+    loaded = _checked(dataset, Path(dataset.name), lambda: graphs_of(data, dataset, dataset.name))
+    return loaded._replace(digest=_digest(loaded))
+
+
+def _read(dataset: Dataset, root: Path, cache: Path) -> Loaded:
+    if dataset.reader == "classes":
+        return _checked(dataset, root / dataset.folder, lambda: read_class(dataset, root, cache))
     reader = import_module(f"sstcast.benchmarks.formats.{dataset.reader}")
-    folder = root / dataset.folder
+    return _checked(dataset, root / dataset.folder, lambda: reader.read(root, dataset))
+
+
+def _checked(dataset: Dataset, folder: Path, read: Callable[[], Loaded]) -> Loaded:
     try:
-        loaded: Loaded = reader.read(folder, dataset)
-        check_graphs(loaded.graphs, dataset, folder)
-        return loaded._replace(graphs=replace(loaded.graphs, y=_shaped(loaded.graphs.y, dataset)))
+        loaded = read()
+        complete = loaded.dataset or dataset
+        check_graphs(loaded.graphs, complete, folder)
+        graphs = replace(loaded.graphs, y=_shaped(loaded.graphs.y, complete))
+        return loaded._replace(graphs=graphs, dataset=complete)
     except MISFITS as error:
         names = ", ".join(dataset.names[:NAMED]) + (", ..." if len(dataset.names) > NAMED else "")
         reason = in_short(error)
         raise SSTCastError(f"{dataset.name}: files in {folder} do not fit together ({names}): {reason}") from error
 
 
-def choose_split(dataset: Dataset, loaded: Loaded, seed: int) -> Split:
-    """Return the split for a seed: an official split, a split from N folds, or a random one.
+def _tensors(loaded: Loaded) -> dict[str, torch.Tensor]:
+    parts = {f"split {i} {j}": part for i, split in enumerate(loaded.splits) for j, part in enumerate(split)}
+    return loaded.graphs.tensors() | parts
 
-    Of several official splits or N folds, the seed selects one. Of the folds, one is for testing, the next for
-    validation and the rest for training, each with its share of every class.
-    """
-    graphs = loaded.graphs
-    samples = int(graphs.nodes[0]) if graphs.transductive else len(graphs)
-    if dataset.split == "official":
-        if not loaded.splits:
-            raise SSTCastError(f"{dataset.name}: its files hold no split; choose split random or folds")
-        return check_split(loaded.splits[seed % len(loaded.splits)], samples, dataset.name)
-    kind, _, detail = dataset.split.partition(":")
-    if kind == "folds":
-        count = int(detail)
-        of_samples = dataset.classes and len(graphs.y) == samples
-        labels = graphs.y.flatten().numpy() if of_samples else np.zeros(samples, int)
-        if count > np.unique(labels, return_counts=True)[1].max():
-            raise SSTCastError(f"{dataset.name}: no class has {count} samples; choose fewer folds")
-        folds = StratifiedKFold(count, shuffle=True, random_state=0)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # about a class that is too rare to be in every fold
-            parts = [torch.from_numpy(test) for _, test in folds.split(np.zeros(samples), labels)]
-        test, validation = parts[seed % count], parts[(seed + 1) % count]
-        rest = [parts[(seed + i) % count] for i in range(2, count)]
-        return Split(torch.cat(rest).sort().values, validation, test)
-    shares = [float(share) for share in detail.split("/")]
-    order = torch.randperm(samples, generator=torch.Generator().manual_seed(seed))
-    first, second = round(shares[0] * samples), round((shares[0] + shares[1]) * samples)
-    return check_split(Split(order[:first], order[first:second], order[second:]), samples, dataset.name)
+
+def _digest(loaded: Loaded) -> str:
+    return digest_tensors(_tensors(loaded), [loaded.graphs.level, list(loaded.skipped)])
 
 
 def _key(dataset: Dataset, files: Mapping[str, str]) -> str:
     """Return a key that changes with the files or the declaration."""
     declared = {k: v for k, v in asdict(dataset).items() if k not in NOT_READ}
-    what = [FORMAT, declared, dict(files)]
+    what = [FORMAT, declared, dict(files), dataset.split == "scaffold"]
     return hashlib.sha256(json.dumps(what, default=str, sort_keys=True).encode()).hexdigest()
 
 

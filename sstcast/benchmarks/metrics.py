@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import metrics
 
-from sstcast.benchmarks.dataset import END, Metric
+from sstcast.benchmarks.dataset import END
 
 Array = NDArray[np.float64]
 
@@ -14,6 +14,11 @@ Array = NDArray[np.float64]
 def mean_absolute_error(prediction: Array, target: Array) -> float:
     """Return the mean absolute error over all known targets."""
     return float(np.nanmean(np.abs(prediction - target)))
+
+
+def root_mean_squared_error(prediction: Array, target: Array) -> float:
+    """Return the root of the mean squared error over all known targets."""
+    return float(np.sqrt(np.nanmean((prediction - target) ** 2)))
 
 
 def accuracy(prediction: Array, target: Array) -> float:
@@ -68,8 +73,9 @@ def _per_question(score: Callable[[Array, Array], float], prediction: Array, tar
     return float(np.mean(found)) if found else float("nan")
 
 
-METRICS: dict[Metric, Callable[[Array, Array], float]] = {
+METRICS: dict[str, Callable[[Array, Array], float]] = {
     "mae": mean_absolute_error,
+    "rmse": root_mean_squared_error,
     "accuracy": accuracy,
     "balanced-accuracy": balanced_accuracy,
     "macro-f1": macro_f1,

@@ -28,9 +28,10 @@ class Objective:
 
 
 class Regression(Objective):
-    """Absolute errors of targets, standardised by the known labels of the training samples, `[targets]`."""
+    """Absolute or squared errors of targets `[targets]`, standardised by the training samples' known labels."""
 
-    def __init__(self, training: Tensor) -> None:
+    def __init__(self, training: Tensor, squared: bool = False) -> None:
+        self.squared = squared
         self.outputs = training.shape[1]
         known = ~training.isnan()
         count = known.sum(0).clamp(min=1)
@@ -39,10 +40,11 @@ class Regression(Objective):
         self.scale = variance.sqrt().clamp(min=1e-6)
 
     def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
-        """Sum absolute errors, in standard deviations."""
+        """Sum absolute or squared errors, in standard deviations."""
         known = ~batch.y.isnan()
         target = (batch.y - self.mean.to(out.device)) / self.scale.to(out.device)
-        return (out - target)[known].abs().sum()
+        error = (out - target)[known]
+        return error.square().sum() if self.squared else error.abs().sum()
 
     def judged(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Return both in the targets' units."""
@@ -149,8 +151,8 @@ def build_objective(dataset: Dataset, graphs: Graphs, training: Tensor) -> Objec
     if graphs.level == "node" and not graphs.transductive:
         rows = torch.isin(torch.arange(len(graphs)).repeat_interleave(graphs.nodes), training)
     y = graphs.y[rows]
-    if dataset.metric == "mae":
-        return Regression(y)
+    if dataset.task.endswith("regression"):
+        return Regression(y, squared=dataset.metric == "rmse")
     if not dataset.classes:
         return Binary(graphs.y.shape[1])
     count = dataset.options.get("classes") or int(graphs.y.max()) + 1

@@ -1,16 +1,17 @@
-"""Users' own data: a CSV of SMILES, an npz, a folder in TUDataset's form, or a file saved by PyG."""
+"""Users' own data: a CSV of SMILES, an npz, a folder in TUDataset's form, a file saved by PyG, or in memory."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from sstcast.benchmarks.dataset import ATOMS, BONDS, METRICS_OF, Dataset, Metric, TaskName
+from sstcast.benchmarks.dataset import ATOMS, BONDS, METRICS_OF, Dataset, Kind, Metric, TaskName
+from sstcast.benchmarks.formats.tudataset import with_features
+from sstcast.benchmarks.splits import SplitName
 from sstcast.config import Folder
 from sstcast.errors import SSTCastError
 from sstcast.validation import Strict
 
-SPLIT = r"^(official|folds:([3-9]|[1-9]\d{1,5})|random:[0-9.]{1,20}/[0-9.]{1,20}/[0-9.]{1,20})$"
 Kinds = Annotated[int, Field(ge=1, le=10**7)]  # number of categories in a column
 
 
@@ -25,7 +26,7 @@ class _Own(Strict):
     path: Folder
     task: TaskName
     metric: Metric | None = None
-    split: str = Field(default="random:0.8/0.1/0.1", pattern=SPLIT)
+    split: SplitName = "random:0.8/0.1/0.1"
     classes: int | None = Field(default=None, ge=2, le=10**6)
     edgeless: Literal["refuse", "keep"] = "refuse"
 
@@ -34,10 +35,6 @@ class _Own(Strict):
         allowed = METRICS_OF[self.task]
         if self.metric is not None and self.metric not in allowed:
             raise ValueError(f"metric: {self.task} is judged by {' or '.join(allowed)}")
-        if self.split.startswith("random"):
-            shares = [float(share) for share in self.split.partition(":")[2].split("/")]
-            if abs(sum(shares) - 1) > 1e-6 or min(shares) <= 0:
-                raise ValueError("split: the three shares must be above 0 and add up to 1")
         return self
 
     def _declare(self, name: str, reader: str, file: Path, **rest: Any) -> Dataset:
@@ -82,11 +79,16 @@ class SmilesCSV(_Own):
 
 
 class NPZ(_Own):
-    """One graph whose nodes are labelled; `edges`, `features`, `labels` and the masks name arrays."""
+    """One graph whose nodes are labelled; `edges`, `features`, `labels` and the masks name arrays.
+
+    `edge_features` names one too. Edges go both ways unless the graph is `directed`.
+    """
 
     kind: Literal["npz"]
     task: Literal["node-regression", "node-classification"]
     edges: str = "edges"
+    edge_features: str | None = None
+    directed: bool = False
     features: str = "features"
     labels: str = "labels"
     train: str = "train_mask"
@@ -96,7 +98,10 @@ class NPZ(_Own):
     def declare(self, name: str) -> Dataset:
         """Return the declaration."""
         arrays = self.model_dump(include={"edges", "features", "labels", "train", "validation", "test"})
-        return self._declare(name, "npz", self.path, options=arrays)
+        more = {"edge_features": self.edge_features, "directed": self.directed}
+        arrays |= {key: value for key, value in more.items() if value}
+        edge: Kind = "linear" if self.edge_features else "none"
+        return self._declare(name, "npz", self.path, node="linear", edge=edge, options=arrays)
 
 
 class TU(_Own):
@@ -111,18 +116,9 @@ class TU(_Own):
         if len(found) != 1:
             raise SSTCastError(f"{self.path}: {len(found)} files NAME_A.txt; give a folder with one")
         prefix = found[0].name.removesuffix("_A.txt")
-
-        def features(of: str) -> Literal["linear", "none"]:
-            there = (self.path / f"{prefix}_{of}_{kind}.txt" for kind in ("labels", "attributes"))
-            return "linear" if any(path.exists() for path in there) else "none"
-
         target = "graph_attributes" if self.task == "graph-regression" else "graph_labels"
-        extra = [f"{prefix}_graph_indicator.txt", f"{prefix}_{target}.txt"]
-        kinds = (f"{prefix}_{of}_{kind}.txt" for of in ("node", "edge") for kind in ("labels", "attributes"))
-        extra += [file for file in kinds if (self.path / file).exists()]
-        return self._declare(
-            name, "tudataset", found[0], extra=extra, node=features("node"), edge=features("edge")
-        )
+        needed = [f"{prefix}_graph_indicator.txt", f"{prefix}_{target}.txt"]
+        return with_features(self._declare(name, "tudataset", found[0], extra=needed), self.path)
 
 
 class PyG(_Own):
@@ -140,4 +136,21 @@ class PyG(_Own):
         return self._declare(name, "pyg", self.path, node=self.node, edge=self.edge)
 
 
-OwnData = Annotated[SmilesCSV | NPZ | TU | PyG, Field(discriminator="kind")]
+class Memory(Strict):
+    """Graphs that a Python program passed; what is empty is inferred from them."""
+
+    kind: Literal["memory"]
+    task: TaskName | Literal[""] = ""
+    metric: Metric | Literal[""] = ""
+    split: SplitName | None = None
+    classes: int | None = Field(default=None, ge=2, le=10**6)
+    node: tuple[Kinds, ...] | Literal["linear", "none", ""] = ""
+    edge: tuple[Kinds, ...] | Literal["linear", "none", ""] = ""
+
+    def declare(self, name: str) -> Dataset:
+        """Return the declaration."""
+        rest = self.model_dump(include={"task", "metric", "node", "edge"})
+        return Dataset(name, "memory", "", {}, split=self.split or "", options={"classes": self.classes}, **rest)
+
+
+OwnData = Annotated[SmilesCSV | NPZ | TU | PyG | Memory, Field(discriminator="kind")]

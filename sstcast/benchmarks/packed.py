@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from sstcast.benchmarks.dataset import Dataset
 from sstcast.graphs.sparse import SparseGraph
 
 
@@ -24,7 +25,8 @@ class Split(NamedTuple):
 class Loaded(NamedTuple):
     """The result of a reader; `skipped` describes what it could not use, one line each.
 
-    `files` are the digests of the files read, and `digest` is the digest of the graphs and splits.
+    `dataset` is the declaration, complete. `files` are the digests of the files read, and `digest` is that of the
+    graphs and splits.
     """
 
     graphs: "Graphs"
@@ -32,6 +34,7 @@ class Loaded(NamedTuple):
     skipped: tuple[str, ...] = ()
     files: Mapping[str, str] = {}
     digest: str = ""
+    dataset: Dataset | None = None
 
 
 class GraphBatch(NamedTuple):

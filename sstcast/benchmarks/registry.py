@@ -1,51 +1,163 @@
-"""The data sets of the five papers, as declared in `configs/benchmarks/datasets.yaml`."""
+"""The data sets known by name: those of `configs/benchmarks/datasets.yaml`, and all that PyG or OGB have.
 
-from dataclasses import fields
+A name is one of the papers' (`Cora`), a class of PyG with the name of a set (`Planetoid:CiteSeer`, `TU:NCI109`,
+`WikiCS`), or OGB's (`ogbg-molbace`, `ogbn-arxiv`).
+"""
+
+from dataclasses import fields, replace
 from functools import cache
-from pathlib import PurePosixPath
+from importlib.util import find_spec
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from sstcast.benchmarks.dataset import ATOMS, BONDS, Dataset
+import pandas as pd
+
+from sstcast.benchmarks.dataset import ATOMS, BONDS, METRICS_OF, Dataset, Metric, TaskName
+from sstcast.benchmarks.formats.pyg import raw_files
+from sstcast.benchmarks.formats.tudataset import with_features
 from sstcast.errors import SSTCastError, shorten
 from sstcast.files import packaged
 from sstcast.plain_yaml import read_config
 from sstcast.validation import suggest
 
+SETS = "configs/benchmarks/datasets.yaml"
 FEATURES = {"atoms": ATOMS, "bonds": BONDS}
 FIELDS = {field.name for field in fields(Dataset)} - {"name", "files"}
+SHORT = {"TU": "TUDataset"}
+OGB_METRICS: dict[str, Metric] = {
+    "rocauc": "roc-auc",
+    "ap": "ap",
+    "rmse": "rmse",
+    "acc": "accuracy",
+    "F1": "f1",
+}
 
 
 @cache
-def datasets() -> dict[str, Dataset]:
-    """Return all declarations by their names in lower case."""
-    groups = read_config(packaged("configs/benchmarks/datasets.yaml")).values()
-    found = [_declare(name, group | own) for group in groups for name, own in group["sets"].items()]
-    return {dataset.name.lower(): dataset for dataset in found}
+def named() -> dict[str, tuple[str, dict[str, Any]]]:
+    """Return the papers' data sets: in lower case, the name and the keys of its declaration."""
+    groups = read_config(packaged(SETS))
+    known = {
+        name: (name, {"of": of.partition(" ")[0], "set": name} | shared | (own or {}))
+        for of, group in groups.items()
+        for name, own in group["sets"].items()
+        for shared in [{key: value for key, value in group.items() if key != "sets"}]
+    }
+    return {name.lower(): entry for name, entry in known.items()}
 
 
-def find_dataset(name: str) -> Dataset:
-    """Return the declaration called `name`, in upper or lower case.
+def find_dataset(name: str, root: Path | None = None) -> Dataset:
+    """Return the declaration of the data set called `name`; upper or lower case does not matter in papers' names.
 
-    Raises SSTCastError, suggesting a similar name, if there is none.
+    The files that a folder in TUDataset's form may lack are those that are below `root`. Raises SSTCastError,
+    suggesting a similar name, if there is no such data set.
     """
-    known = datasets()
-    if name.lower() not in known:
-        near = suggest(name.lower(), known)
-        raise SSTCastError(
-            f"no data set {shorten(name)!r}{near}; see `sstcast datasets`, or name your own YAML file"
-        )
-    return known[name.lower()]
+    dataset = _find(name)
+    if root is not None and dataset.reader == "tudataset":
+        return with_features(dataset, root / dataset.folder)
+    return dataset
+
+
+@cache
+def _find(name: str) -> Dataset:
+    of, _, one = name.partition(":")
+    of = SHORT.get(of, of)
+    for other, keys in named().values():  # Planetoid:Cora is Cora
+        if (keys["of"], str(keys["set"] or "").lower()) == (of, one.lower()):
+            return _declare(other, keys)
+    if name.lower() in named():
+        return _declare(*named()[name.lower()])
+    if name.startswith(("ogbg-", "ogbn-")):
+        return _declare(name, {"of": "ogb"})
+    if of == "TUDataset" and one:
+        return _declare(f"TU:{one}", named()["mutag"][1] | {"set": one, "size": "not stated"})
+    if one or of[:1].isupper():
+        group = read_config(packaged(SETS)).get(of, {})
+        known = {key: value for key, value in group.items() if key != "sets"}
+        return _declare(name, known | {"of": of, "set": one or None})
+    near = suggest(name.lower(), named())
+    raise SSTCastError(
+        f"no data set {shorten(name)!r}{near}; see `sstcast datasets`, name a class of PyG and its set as in "
+        "Planetoid:CiteSeer, or your own YAML file"
+    )
 
 
 def _declare(name: str, keys: dict[str, Any]) -> Dataset:
-    words = keys | {"name": name, "lower": name.lower()}
-    files: dict[str, str] = {}
-    for address, paths in keys["files"].items():
-        for path in (text.format_map(words) for text in paths):
-            files[path] = address.format_map(words).replace("*", PurePosixPath(path).name)
-    files |= dict.fromkeys(keys.get("more", ()), address.format_map(words))  # in the archive of the others
-    values = {key: _plain(keys[key]) for key in FIELDS & keys.keys()}
-    return Dataset(name, files=files, **values | {"folder": keys["folder"].format_map(words)})
+    of, one = keys["of"], keys.get("set")
+    values = {key: _plain(value) for key, value in keys.items() if key in FIELDS}
+    usual = {"metric": METRICS_OF[keys["task"]][0], "split": "official"} if "task" in keys else {}
+    declared = Dataset(name, **{"reader": of, "folder": "", "files": {}} | usual | values)
+    files = {
+        path: address.replace("*", PurePosixPath(path).name)
+        for address, paths in keys.get("files", {}).items()
+        for path in paths
+    }
+    if of == "ogb":
+        return _of_ogb(declared)
+    if of == "TUDataset":
+        address = f"https://www.chrsmrrs.com/graphkerneldatasets/{one}.zip"
+        needed = dict.fromkeys((f"{one}_{part}.txt" for part in ("A", "graph_indicator", "graph_labels")), address)
+        return replace(declared, reader="tudataset", folder=f"TUDataset/{one}/raw", files=needed)
+    if of in ("smiles", "pokec"):
+        return replace(declared, files=files)
+    place = keys.get("place", of)
+    below, paths, address = raw_files(of, one, Path(place))
+    folder = Path(keys["folder"]) if "folder" in keys else below
+    raw = dict.fromkeys((str(path.relative_to(folder)) for path in paths), address)
+    options = {"of": of, "set": one, "place": place, **declared.options}
+    return replace(declared, reader="classes", folder=str(folder), files=raw | files, options=options)
+
+
+def _of_ogb(dataset: Dataset) -> Dataset:
+    """Complete a declaration by OGB's own table of its data sets."""
+    level = "graph" if dataset.name.startswith("ogbg") else "node"
+    table = _ogb(level)
+    if dataset.name not in table:
+        raise SSTCastError(f"no data set {shorten(dataset.name)!r}{suggest(dataset.name, table)}; OGB has no such")
+    known = table[dataset.name]
+    if known["binary"] == "True" or known.get("is hetero") == "True":
+        raise SSTCastError(f"{dataset.name}: not supported: it is not a single kind of nodes in CSV files")
+    one = int(known["num tasks"]) == 1
+    kind = known["task type"].split()[0]
+    tasks: dict[str, TaskName] = {
+        "multiclass": f"{level}-classification",  # type: ignore[dict-item]
+        "binary": f"{level}-classification" if one or level == "node" else "multi-label",  # type: ignore[dict-item]
+        "regression": f"{level}-regression",  # type: ignore[dict-item]
+        "subtoken": "next-tokens",
+    }
+    wanted = ["raw/edge", "raw/num-node-list", "raw/num-edge-list", f"raw/{level}-label"]
+    wanted += [f"split/{known['split']}/{part}" for part in ("train", "valid", "test")]
+    wanted += [f"raw/{what}-feat" for what in ("node", "edge") if known[f"has_{what}_attr"] == "True"]
+    if kind == "subtoken":
+        wanted += ["raw/node_is_attributed", "raw/node_depth"]
+    molecules = known.get("data type") == "mol"
+    return replace(
+        dataset,
+        folder=dataset.name.replace("-", "_"),
+        files={f"{stem}.csv.gz": known["url"] for stem in wanted},
+        task=tasks[kind],
+        metric=OGB_METRICS[known["eval metric"]],
+        split="official",
+        single=level == "node",
+        node=dataset.node or (ATOMS if molecules else "linear" if known["has_node_attr"] == "True" else "none"),
+        edge=dataset.edge or (BONDS if molecules else "linear" if known["has_edge_attr"] == "True" else "none"),
+        options={
+            "inverse": known["add_inverse_edge"] == "True" and level == "graph",
+            "syntax": kind == "subtoken",
+            "archive": known["download_name"],
+        },
+    )
+
+
+@cache
+def _ogb(level: str) -> dict[str, dict[str, str]]:
+    spec = find_spec("ogb")
+    if spec is None or spec.origin is None:
+        raise SSTCastError("OGB's data sets need ogb; python -m pip install 'sstcast[benchmarks]'")
+    table = pd.read_csv(
+        Path(spec.origin).parent / f"{level}proppred/master.csv", index_col=0, dtype=str, keep_default_na=False
+    )
+    return {str(name): {str(k): str(v) for k, v in column.items()} for name, column in table.items()}
 
 
 def _plain(value: Any) -> Any:

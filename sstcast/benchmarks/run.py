@@ -7,29 +7,34 @@ RUNS/DATASET/MODEL/seed-K/
   history.csv       one row per epoch
   checkpoints/      best.pt and step-N.pt
   STAGE/            the same for each stage before the last, if the model has stages
+  predictions.npz   outputs and targets of the test and validation samples, and the samples' numbers
   metrics.json      the test score at the best validation score, parameters, seconds, and the digests again
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from lightning_fabric import Fabric
 
 from sstcast.benchmarks.config import BenchmarkConfig
 from sstcast.benchmarks.digests import digest_files
+from sstcast.benchmarks.download import download
 from sstcast.benchmarks.features import normalise_rows
-from sstcast.benchmarks.load import choose_split, load
+from sstcast.benchmarks.load import load, load_memory
 from sstcast.benchmarks.objectives import build_objective
 from sstcast.benchmarks.packed import Loaded
 from sstcast.benchmarks.positions import with_positions
 from sstcast.benchmarks.predictor import GraphPredictor, build_predictor, positions_of
 from sstcast.benchmarks.records import Data, Score
+from sstcast.benchmarks.splits import choose_split
 from sstcast.benchmarks.tasks import BenchmarkTask, ManyGraphs, OneGraph, PartsOfOneGraph
 from sstcast.errors import SSTCastError
-from sstcast.files import alone
+from sstcast.files import alone, atomic
+from sstcast.plain_yaml import read_config, save_config
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint, load_weights
 from sstcast.training.devices import start
@@ -39,44 +44,71 @@ from sstcast.training.state import State
 Result = dict[str, Any]
 
 
-def run_benchmark(config: BenchmarkConfig, seeds: list[int], trust: bool = False) -> list[Result]:
+def run_benchmark(
+    config: BenchmarkConfig,
+    seeds: list[int] | None = None,
+    trust: bool = False,
+    get: bool = False,
+    evaluate: bool = False,
+    data: Sequence[Any] | None = None,
+) -> list[Result]:
     """Train and score each seed that has no `metrics.json` yet; return the results of all seeds.
 
-    With `trust`, unknown raw files that are pickles are opened too, and may run any code. Raises SSTCastError for
-    raw files that are missing, wrong or not those that a run was trained on, and for folders that hold another
-    run; raises Interrupted after Ctrl-C or SIGTERM, and the same call then resumes.
+    By default, these are the numbers of all folds if the split is one of folds, and otherwise 0.
+    `data` are PyG's graphs, if they are in memory. With `get`, missing raw files are downloaded. With `evaluate`,
+    only score the best weights so far, again where there is a score. With `trust`, unknown raw files that are
+    pickles are opened too, and may run any code. Raises SSTCastError for raw files that are missing, wrong or not
+    those that a run was trained on, and for folders that hold another run; raises Interrupted after Ctrl-C or
+    SIGTERM, and the same call then resumes.
     """
     dataset = replace(config.declaration, trust=trust)
+    if get:
+        download(dataset, config.root)
+        dataset = replace(config.declaration, trust=trust)  # a folder may have more files than it must have
+    if seeds is None:
+        kind, _, count = dataset.split.partition(":")
+        seeds = list(range(int(count))) if kind == "folds" else [0]
+    loaded = None if data is None else load_memory(dataset, data)
     configs = [
         config.model_copy(update={"training": config.training.model_copy(update={"seed": seed})}) for seed in seeds
     ]
     runs = [_find(each) for each in configs]
     files = digest_files(dataset, config.root, config.cache)
-    known = [_check(run, each, files) for run, each in zip(runs, configs, strict=True)]
+    graphs = None if loaded is None else loaded.digest
+    known = [_check(run, each, files, graphs) for run, each in zip(runs, configs, strict=True)]
     results: list[Result] = []
-    loaded = fabric = None
-    for ours, run, data in zip(configs, runs, known, strict=True):
-        if run.metrics.exists():
+    fabric = None
+    for ours, run, record in zip(configs, runs, known, strict=True):
+        grown = _grown(run, ours)
+        if run.metrics.exists() and not (evaluate or grown):
             of_run = {"dataset": ours.dataset, "model": ours.label, "seed": ours.training.seed}
-            score = Score.of(run, data, **of_run, metric=dataset.metric)
+            if dataset.metric:
+                of_run["metric"] = dataset.metric
+            score = Score.of(run, record, **of_run)
             results.append(score.model_dump(mode="json", exclude_none=True))
             print(f"{run.folder}: nothing to do")
             continue
-        if loaded is None or fabric is None:
+        if evaluate and not run.best.exists():
+            raise SSTCastError(f"{run.folder}: not trained; run the command without --evaluate")
+        if loaded is None:
             loaded = load(dataset, config.root, config.cache)
-            fabric = start(config.training)
+        fabric = fabric or start(config.training)
         print(f"{run.folder}: {_describe(loaded)}", flush=True)
         task, model = build_task(ours, loaded, fabric)  # before the folder is made, as options may be wrong
         with alone(run.checkpoints) if fabric.is_global_zero else nullcontext():
             if fabric.is_global_zero:
                 new = not _find(ours).config_file.exists()
-                record = Data(files=dict(loaded.files), loaded=loaded.digest)
-                Run.create(ours, folder=run.folder, data=record)
-                data = record if new else _check(run, ours, loaded.files, loaded.digest, say=False)
-            result = _fit_and_score(ours, run, task, model, fabric)
-            if data is not None:
-                result["data"] = data.model_dump()
-            if fabric.is_global_zero:
+                now = Data(files=dict(loaded.files), loaded=loaded.digest)
+                Run.create(ours, folder=run.folder, data=now)
+                record = now if new else _check(run, ours, loaded.files, loaded.digest, say=False)
+                if grown and not evaluate:
+                    run.metrics.unlink(missing_ok=True)
+                    with atomic(run.config_file) as temporary:
+                        save_config(ours, temporary)
+            result = _fit_and_score(ours, run, task, model, fabric, train=not evaluate)
+            if record is not None:
+                result["data"] = record.model_dump()
+            if fabric.is_global_zero and not evaluate:
                 Score(**result).save(run.metrics)
         results.append(result)
     return results
@@ -84,14 +116,16 @@ def run_benchmark(config: BenchmarkConfig, seeds: list[int], trust: bool = False
 
 def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple[BenchmarkTask, GraphPredictor]:
     """Return the task for the configured seed, and its untrained model."""
-    dataset, seed, graphs = config.declaration, config.training.seed, loaded.graphs
+    dataset, seed, graphs = loaded.dataset or config.declaration, config.training.seed, loaded.graphs
     split = choose_split(dataset, loaded, seed)
     torch.manual_seed(seed)
     objective = build_objective(dataset, graphs, split.train)
     if config.predictor.normalise == "row":
         graphs = normalise_rows(graphs, dataset)
     model = build_predictor(config, dataset, graphs, objective.outputs)
-    graphs = with_positions(graphs, dataset.name, *positions_of(model), config.cache)
+    graphs = with_positions(graphs, dataset.name.replace(":", "-"), *positions_of(model), config.cache)
+    if "edge_dim" in config.model.options:
+        raise SSTCastError("model.edge_dim: it follows from the data's edge features; leave it out")
     for stage in config.stages:
         if stage not in model.backbone.stages:
             raise SSTCastError(f"{stage}_epochs: {config.model.name} has no {stage} stage; leave it out")
@@ -104,9 +138,14 @@ def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple
 
 
 def _fit_and_score(
-    config: BenchmarkConfig, run: Run, task: BenchmarkTask, model: GraphPredictor, fabric: Fabric
+    config: BenchmarkConfig,
+    run: Run,
+    task: BenchmarkTask,
+    model: GraphPredictor,
+    fabric: Fabric,
+    train: bool = True,
 ) -> Result:
-    stages = _fit(config, run, task, model, fabric)
+    stages = _fit(config, run, task, model, fabric, train)
     best = load_checkpoint(run.best)
     stage, epoch = best.get("stage"), best.get("epoch")
     if stage not in stages or not isinstance(epoch, int) or not 0 <= epoch < stages[stage].epoch:
@@ -117,14 +156,20 @@ def _fit_and_score(
     load_weights(model, best, run.best)
     model.eval()
     before = list(stages)[: list(stages).index(stage)]
-    metric = task.dataset.metric
+    scores = {part: task.predict(model, getattr(task.split, part)) for part in ("test", "validation")}
+    if fabric.is_global_zero:
+        kept: dict[str, Any] = {
+            f"{part}_{name}": values for part, (_, found) in scores.items() for name, values in found.items()
+        }
+        with atomic(run.folder / "predictions.npz") as temporary, temporary.open("wb") as file:
+            np.savez_compressed(file, **kept)
     return {
         "dataset": config.dataset,
         "model": config.label,
         "seed": config.training.seed,
-        "metric": metric,
-        "test": task.score(model, task.split.test),
-        "validation": task.score(model, task.split.validation),
+        "metric": task.dataset.metric,
+        "test": scores["test"][0],
+        "validation": scores["validation"][0],
         "best_epoch": sum(stages[name].epoch for name in before) + epoch,
         "epochs": sum(state.epoch for state in stages.values()),
         "parameters": sum(p.numel() for p in model.parameters()),
@@ -134,7 +179,7 @@ def _fit_and_score(
 
 
 def _fit(
-    config: BenchmarkConfig, run: Run, task: BenchmarkTask, model: GraphPredictor, fabric: Fabric
+    config: BenchmarkConfig, run: Run, task: BenchmarkTask, model: GraphPredictor, fabric: Fabric, train: bool
 ) -> dict[str | None, State]:
     """Train the model stage by stage, last the whole model (stage None); return the progress of each stage.
 
@@ -148,7 +193,7 @@ def _fit(
         model.enter(stage)
         options = config.training.model_copy(update={"epochs": epochs})
         trainer = Trainer(place, config, options, model, task, fabric, stage, before)
-        if not trainer.finished:
+        if train and not trainer.finished:
             trainer.fit()
         states[stage], before = trainer.state, place
     return states
@@ -160,6 +205,11 @@ def _find(config: BenchmarkConfig) -> Run:
     if not run.config_file.exists() and (run.metrics.exists() or any(run.checkpoints.glob("*.pt"))):
         raise SSTCastError(f"{run.config_file} is missing, so the run is unknown; delete its folder")
     return run
+
+
+def _grown(run: Run, config: BenchmarkConfig) -> bool:
+    """Return whether the configuration has more epochs than that of the run."""
+    return run.config_file.exists() and read_config(run.config_file)["training"]["epochs"] < config.training.epochs
 
 
 def _check(

@@ -5,15 +5,21 @@ from pathlib import Path
 from statistics import mean, stdev
 
 from sstcast.benchmarks.config import BenchmarkConfig, published
-from sstcast.benchmarks.registry import datasets
+from sstcast.benchmarks.registry import find_dataset, named
 from sstcast.benchmarks.run import Result
+from sstcast.errors import SSTCastError
 
 
 def dataset_lines(root: Path) -> Iterator[str]:
     """Yield a line per data set: name, task, metric, split, size, licence, and whether it is below `root`."""
     columns = ("name", "task", "metric", "split", "size", "licence", f"below {root}")
     rows = [columns]
-    for d in datasets().values():
+    for name in named():
+        try:
+            d = find_dataset(name, root)
+        except SSTCastError as error:  # ogb is not installed
+            rows.append((name, "", "", "", "", "", str(error)))
+            continue
         missing = d.missing(root)
         there = "yes" if not missing else "no" if len(missing) == len(d.files) else f"{len(missing)} files missing"
         rows.append((d.name, d.task, d.metric, d.split, d.size, d.licence, there))
@@ -34,7 +40,8 @@ def result_lines(config: BenchmarkConfig, results: list[Result]) -> Iterator[str
     known = published(config)
     paper = f"; published: {known[0]:g} ({known[1]})" if known is not None else ""
     first = results[0]
+    what = "folds" if config.declaration.split.startswith("folds:") else "seeds"
     yield (
         f"{first['dataset']}, {first['model']}: test {first['metric']} {mean(scores):.4f}{spread} over "
-        f"{len(scores)} seeds, {first['parameters']:,} parameters{paper}"
+        f"{len(scores)} {what}, {first['parameters']:,} parameters{paper}"
     )

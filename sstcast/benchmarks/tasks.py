@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 from lightning_fabric import Fabric
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sstcast.benchmarks.dataset import Dataset
@@ -25,7 +26,7 @@ class BenchmarkTask:
     ) -> None:
         self.dataset, self.graphs, self.split = dataset, graphs.to(fabric.device), split
         self.objective, self.batch_size, self.fabric = objective, batch_size, fabric
-        self.lower_is_better = dataset.metric == "mae"
+        self.lower_is_better = dataset.task.endswith("regression")
 
     def order(self, seed: int, epoch: int) -> list[Tensor]:
         """Return an epoch's steps."""
@@ -49,7 +50,7 @@ class BenchmarkTask:
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         """Return the score and the mean loss of the validation samples; raise SSTCastError as `score` does."""
-        score, loss = self._judge(model, self.split.validation)
+        score, loss, _ = self._judge(model, self.split.validation)
         return {self.dataset.metric: score, "loss": loss}
 
     def score(self, model: nn.Module, samples: Tensor) -> float:
@@ -59,8 +60,20 @@ class BenchmarkTask:
         """
         return self._judge(model, samples)[0]
 
+    def predict(self, model: nn.Module, samples: Tensor) -> tuple[float, dict[str, NDArray[Any]]]:
+        """Return the score, as `score` does, and each row's `prediction`, `target` and sample (`index`)."""
+        score, _, found = self._judge(model, samples)
+        index = self.ordered(samples)
+        if len(found["prediction"]) != len(index):  # the nodes of many graphs
+            index = index.repeat_interleave(self.graphs.nodes[index])
+        return score, found | {"index": index.numpy()}
+
+    def ordered(self, samples: Tensor) -> Tensor:
+        """Return the samples in the order of `batches`."""
+        return samples
+
     @torch.no_grad()
-    def _judge(self, model: nn.Module, samples: Tensor) -> tuple[float, float]:
+    def _judge(self, model: nn.Module, samples: Tensor) -> tuple[float, float, dict[str, NDArray[Any]]]:
         judged, loss, weight = [], 0.0, 0.0
         for batch in self.batches(samples):
             with self.fabric.autocast():
@@ -79,7 +92,7 @@ class BenchmarkTask:
                 f"{self.dataset.name}: {self.dataset.metric} of the {part} split is not defined: the model's "
                 "outputs are not finite, or the split lacks one of the answers; choose another split or metric"
             )
-        return score, loss / max(weight, 1e-12)
+        return score, loss / max(weight, 1e-12), {"prediction": prediction, "target": target}
 
     def describe(self, index: Tensor) -> str:
         """Return the numbers of the samples as text."""
@@ -105,7 +118,7 @@ class ManyGraphs(BenchmarkTask):
         if self.bucket == 1:
             return list(shuffled.split(self.batch_size))
         buckets = shuffled.split(self.bucket * self.batch_size)
-        batches = [batch for one in buckets for batch in self._by_size(one).split(self.batch_size)]
+        batches = [batch for one in buckets for batch in self.ordered(one).split(self.batch_size)]
         return [batches[i] for i in torch.randperm(len(batches), generator=generator)]
 
     def batch(self, index: Tensor) -> GraphBatch:
@@ -113,9 +126,10 @@ class ManyGraphs(BenchmarkTask):
 
     def batches(self, samples: Tensor) -> Any:
         """Divide graphs into batches by size; the order does not matter for scores."""
-        return (self.graphs.batch(index) for index in self._by_size(samples).split(self.batch_size))
+        return (self.graphs.batch(index) for index in self.ordered(samples).split(self.batch_size))
 
-    def _by_size(self, samples: Tensor) -> Tensor:
+    def ordered(self, samples: Tensor) -> Tensor:
+        """Sort graphs by size."""
         return samples[self.graphs.nodes[samples].argsort(stable=True)]
 
 

@@ -22,14 +22,18 @@ def datasets(root: Root = None) -> None:
 
 
 def benchmark(
-    dataset: Annotated[str, typer.Argument(help="A name of `sstcast datasets`, or a YAML of your own data.")],
+    dataset: Annotated[str, typer.Argument(help="A name as in `sstcast datasets`, CLASS:NAME of PyG, or a YAML.")],
     model: Annotated[str, typer.Option(help="A model, a preset or a local layer: gps, gcn-vn, ...")],
     root: Root = None,
-    seeds: Annotated[str, typer.Option(help="For instance 0..3, or 0.")] = "0",
+    seeds: Annotated[
+        str | None, typer.Option(help="For instance 0..3; by default 0, or one per fold.", show_default=False)
+    ] = None,
     set_: Set = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="Open unknown raw files that are pickles; they may run any code.")
     ] = False,
+    evaluate: Annotated[bool, typer.Option("--evaluate", help="Only score what is trained.")] = False,
+    download: Annotated[bool, typer.Option("--download", help="Download raw files that are missing.")] = False,
 ) -> None:
     """Train a model on a graph data set, and score it on the test split."""
     from sstcast.benchmarks.config import load_benchmark
@@ -40,7 +44,7 @@ def benchmark(
 
     config = load_benchmark(dataset, model, root, set_)
     try:
-        results = run_benchmark(config, parse_seeds(seeds), trust)
+        results = run_benchmark(config, None if seeds is None else parse_seeds(seeds), trust, download, evaluate)
     except Interrupted as stop:
         print(f"{config.folder}: interrupted and saved; re-run the command to resume", file=sys.stderr)
         raise typer.Exit(128 + stop.signal) from None

@@ -6,6 +6,7 @@ import torch
 from ogb.graphproppred import Evaluator
 from ogb.linkproppred import Evaluator as LinkEvaluator
 from ogb.nodeproppred import Evaluator as NodeEvaluator
+from sklearn.metrics import root_mean_squared_error
 from torchmetrics.functional.classification import multiclass_accuracy, multiclass_f1_score
 
 from sstcast.benchmarks.dataset import END, LENGTH, UNKNOWN, WORDS
@@ -51,6 +52,14 @@ def test_macro_f1_and_balanced_accuracy_as_torchmetrics_does() -> None:
 
 def test_mean_absolute_error_leaves_missing_targets_out() -> None:
     assert METRICS["mae"](np.array([[1.0, 9], [2, 2]]), np.array([[0.0, np.nan], [2, 4]])) == 1
+
+
+def test_root_mean_squared_error_as_scikit_learn_does() -> None:
+    prediction, target = np.array([[1.0, 9], [2, 2], [0, 5]]), np.array([[0.0, np.nan], [2, 4], [3, 3]])
+    known = ~np.isnan(target)
+    assert METRICS["rmse"](prediction, target) == pytest.approx(
+        root_mean_squared_error(target[known], prediction[known])
+    )
 
 
 def test_words_as_ogb_does() -> None:

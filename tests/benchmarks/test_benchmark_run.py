@@ -177,8 +177,11 @@ def test_the_verb_prints_seeds_mean_and_the_paper_s_number(
         (["minesweeper", "--model", "mlp"], "it forecasts tiles"),
         (["minesweeper", "--model", "gps", "--set", "predictor.readuot=sum"], "did you mean 'readout'"),
         (["minesweeper", "--model", "gps", "--seeds", "many"], "write 0..4"),
-        (["cora", "--model", "gps"], "ind.cora.x is missing; get it from https://github.com/kimiyoung"),
-        (["pascalvoc-sp", "--model", "gps", "--set", "root=nowhere"], "(an archive that holds it)"),
+        (
+            ["cora", "--model", "gps"],
+            "ind.cora.x is missing; --download gets it from PyG's Planetoid, https://github.com/kimiyoung",
+        ),
+        (["pascalvoc-sp", "--model", "gps", "--set", "root=nowhere"], "licence: Pascal VOC's own"),
         (["none.yaml", "--model", "gps"], "none.yaml: cannot read it"),
     ],
 )

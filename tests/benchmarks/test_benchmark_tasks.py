@@ -9,11 +9,12 @@ import torch
 from lightning_fabric import Fabric
 
 from sstcast.benchmarks.config import BenchmarkConfig
-from sstcast.benchmarks.load import choose_split, load
+from sstcast.benchmarks.load import load
 from sstcast.benchmarks.objectives import Binary, Classes, Regression, build_objective
 from sstcast.benchmarks.packed import pack
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.benchmarks.run import build_task, run_benchmark
+from sstcast.benchmarks.splits import choose_split
 from sstcast.benchmarks.tasks import PartsOfOneGraph
 from sstcast.errors import SSTCastError
 from sstcast.training.devices import start
@@ -107,6 +108,8 @@ def test_losses_are_sums_over_what_is_known() -> None:
     batch = one_graph(targets)
     assert objective.weight(batch) == 2
     torch.testing.assert_close(objective.loss(torch.tensor([[0.0], [9], [0.5]]), batch), torch.tensor(1.5))
+    squared = Regression(targets, squared=True)
+    torch.testing.assert_close(squared.loss(torch.tensor([[0.0], [9], [0.5]]), batch), torch.tensor(1.25))
     torch.testing.assert_close(objective.judged(torch.tensor([[0.5]]), batch)[0], torch.tensor([[25.0]]))
 
 

@@ -37,7 +37,7 @@ def test_a_damaged_cache_is_made_anew(damage: str, tmp_path: Path, capsys: pytes
         flip(path, whole.graphs.edge_index)
     elif damage == "another":
         write(find_dataset("NCI1"), tmp_path)
-        load(find_dataset("NCI1"), tmp_path, tmp_path / "cache")
+        load(find_dataset("NCI1", tmp_path), tmp_path, tmp_path / "cache")
         (other,) = (tmp_path / "cache").glob("NCI1*.pt")
         path.write_bytes(other.read_bytes())
     else:

@@ -3,6 +3,7 @@
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,8 +27,10 @@ from torch_geometric.data import Data
 
 from sstcast import cli
 from sstcast.benchmarks.config import load_benchmark, published
-from sstcast.benchmarks.load import choose_split, load
+from sstcast.benchmarks.load import load
+from sstcast.benchmarks.packed import Loaded
 from sstcast.benchmarks.run import run_benchmark
+from sstcast.benchmarks.splits import choose_split
 from sstcast.errors import SSTCastError
 
 
@@ -178,3 +181,36 @@ def test_a_processed_dataset_of_pyg_opens(tmp_path: Path) -> None:
     graphs = load(config.declaration, config.root, tmp_path / "cache").graphs
     assert graphs.nodes.tolist() == list(range(2, 22))
     assert graphs.y.tolist() == [i % 2 for i in range(2, 22)]
+
+
+def load_own(folder: Path, raw: dict[str, Any]) -> Loaded:
+    (folder / "mine.yaml").write_text(yaml.safe_dump(raw))
+    config = load_benchmark(str(folder / "mine.yaml"), "mpnn", None, None)
+    return load(config.declaration, config.root, folder / "cache")
+
+
+def test_edges_of_an_npz_may_have_features_and_a_direction(tmp_path: Path) -> None:
+    raw = npz(tmp_path)
+    edges, weights = [[0, 1], [1, 0], [2, 1], [3, 3], [2, 1]], [1.0, 3.0, 5.0, 9.0, 7.0]
+    rewrite(tmp_path, edges=np.array(edges), weights=np.array(weights))
+    both = load_own(tmp_path, raw | {"edge_features": "weights"}).graphs
+    assert both.edge_index.T.tolist() == [[0, 1], [1, 0], [1, 2], [2, 1]]
+    assert both.edge_attr is not None
+    assert both.edge_attr.flatten().tolist() == [2.0, 2.0, 6.0, 6.0]
+    one_way = load_own(tmp_path, raw | {"edge_features": "weights", "directed": True}).graphs
+    assert one_way.edge_index.T.tolist() == [[0, 1], [1, 0], [2, 1]]
+    assert one_way.edge_attr is not None
+    assert one_way.edge_attr.flatten().tolist() == [1.0, 3.0, 6.0]
+    assert run(tmp_path, raw | {"edge_features": "weights", "directed": True}) == 0
+
+
+def test_molecules_of_one_scaffold_stay_together(tmp_path: Path) -> None:
+    """Ten benzenes, three pyridines, two cyclohexanes, and three alone."""
+    rings = ["c1ccccc1" + "C" * i for i in range(10)] + ["c1ccncc1" + "C" * i for i in range(3)]
+    rings += ["C1CCCCC1", "C1CCCCC1C", "c1ccsc1", "C1CC1", "c1ccoc1", "C1CCC1", "c1ccc2ccccc2c1"]
+    rows = "".join(f"m{i},{text},{i}.5,{i % 2}\n" for i, text in enumerate(rings))
+    raw = smiles_csv(tmp_path) | {"split": "scaffold"}
+    (tmp_path / "mine.csv").write_text("name,smiles,solubility,toxic\n" + rows)
+    loaded = load_own(tmp_path, raw)
+    assert [part.tolist() for part in loaded.splits[0]] == [[*range(15), 15], [16, 17], [18, 19]]
+    assert run(tmp_path, raw) == 0

@@ -50,7 +50,7 @@ BAD: dict[str, tuple[Make, list[str]]] = {
     ),
     "neither yes nor no": (
         bad(smiles_csv, lambda f, raw: raw.update(task="multi-label", targets=["solubility", "toxic"])),
-        ["mine.csv", "line 2: label 3.5, 0", "0, 1 or missing"],
+        ["mine.csv", "line 2, column 'solubility': label 3.5", "0, 1 or missing"],
     ),
     "no molecule at all": (
         bad(smiles_csv, lambda f, raw: raw.update(smiles="name")),
@@ -131,6 +131,14 @@ BAD: dict[str, tuple[Make, list[str]]] = {
     "features of too many edges": (
         bad(pyg, lambda f, raw: regraph(f, lambda g: [d.update({"edge_attr": torch.ones(11, 1)}) for d in g])),
         ["mine", "graph 0: 11 rows of edge_attr where 6 belong"],
+    ),
+    "edge features of other edges": (
+        bad(npz, lambda f, raw: rewrite(f, weights=np.ones(3)) or raw.update(edge_features="weights")),
+        ["mine.npz", "3 rows of 'weights' for 41 edges"],
+    ),
+    "scaffolds of no molecules": (
+        bad(npz, lambda f, raw: raw.update(split="scaffold")),
+        ["mine", "scaffold is for molecules"],
     ),
     "a missing array": (bad(npz, lambda f, raw: raw.update(labels="y")), ["mine.npz", "no array 'y'", "labels"]),
     "too few labels": (bad(npz, lambda f, raw: rewrite(f, labels=[0, 1])), ["mine.npz", "2 labels, 40 rows"]),

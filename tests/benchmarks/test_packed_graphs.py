@@ -11,10 +11,10 @@ from torch_geometric.utils import subgraph
 
 from sstcast.benchmarks.checks import check_edges, check_features, check_labels
 from sstcast.benchmarks.dataset import Dataset
-from sstcast.benchmarks.load import choose_split
 from sstcast.benchmarks.packed import Graphs, Loaded, compact, pack
 from sstcast.benchmarks.positions import with_positions
 from sstcast.benchmarks.registry import find_dataset
+from sstcast.benchmarks.splits import choose_split
 from sstcast.errors import SSTCastError
 from sstcast.graphs.positions import landing_probabilities, laplacian_basis
 
@@ -87,7 +87,14 @@ def test_graphs_without_edges_are_named_unless_kept() -> None:
 
 
 def declare(split: str = "random:0.7/0.15/0.15", **changes: object) -> Dataset:
-    known = {"name": "mine", "reader": "pyg", "folder": "", "files": {"mine.pt": ""}, "size": "", "split": split}
+    known = {
+        "name": "mine",
+        "reader": "pyg",
+        "folder": "",
+        "files": {"mine.pt": ""},
+        "split": split,
+        "node": "linear",
+    }
     return Dataset(**(known | {"task": "graph-classification", "metric": "accuracy"} | changes))  # type: ignore[arg-type]
 
 

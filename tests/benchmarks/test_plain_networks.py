@@ -16,7 +16,7 @@ from sstcast.benchmarks.config import BenchmarkConfig, load_benchmark
 from sstcast.benchmarks.features import DegreeEncoder
 from sstcast.benchmarks.load import load
 from sstcast.benchmarks.packed import Loaded
-from sstcast.benchmarks.registry import datasets, find_dataset
+from sstcast.benchmarks.registry import find_dataset, named
 from sstcast.benchmarks.run import build_task, run_benchmark
 from sstcast.errors import SSTCastError
 
@@ -113,13 +113,16 @@ def test_rows_of_words_are_normalised_as_pyg_does(words: Path, fabric: Fabric) -
 
 def test_which_sets_count_words_and_which_are_one_graph() -> None:
     """Those of Planetoid, Amazon and the co-authors; and all sets whose epochs were one step before."""
-    known = datasets()
+    known = {name: find_dataset(name) for name in named()}
     counts = {"cora", "citeseer", "pubmed", "amazon-computers", "amazon-photo", "coauthor-cs", "coauthor-physics"}
     assert {name for name, each in known.items() if each.words} == counts
     several = {"pattern", "cluster", "pascalvoc-sp", "coco-sp"}
     nodes = {name for name, each in known.items() if each.task == "node-classification"}
     assert {name for name, each in known.items() if each.single} == nodes - several
     assert load_benchmark("roman-empire", "gat", None, None).predictor.normalise == "none"
+    for other, single, words in (("CitationFull:DBLP", True, True), ("TU:ENZYMES", False, False)):
+        dataset = find_dataset(other)
+        assert (dataset.single, dataset.words) == (single, words)
 
 
 def test_models_without_a_preset_are_regularised(tmp_path: Path) -> None:

@@ -10,23 +10,21 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch_geometric.utils import remove_self_loops, to_undirected
 
 from sstcast.benchmarks.packed import Split
-from sstcast.benchmarks.pickles import REMEDY, UNPACKED
+from sstcast.benchmarks.pickles import REMEDY
 from sstcast.errors import SSTCastError, reading
 
 LARGEST = 2**53  # the largest whole number that a float represents exactly
+UNPACKED = 2**32  # bytes that a compressed table may unpack to
 SINGLE = float(np.finfo(np.float32).max)
 
 
 def undirected(index: NDArray[Any], nodes: int) -> Tensor:
-    """Return edges `[2, e]` in both directions, each once, without loops; keep ends outside 0..nodes - 1."""
-    source, target = index.astype(np.int64)
-    low = min(int(index.min()), 0) if index.size else 0
-    span = max(int(index.max()) + 1 if index.size else 0, nodes) - low
-    ends = np.concatenate([source, target]) - low, np.concatenate([target, source]) - low
-    keys = np.unique((ends[0] * span + ends[1])[ends[0] != ends[1]])
-    return torch.from_numpy(np.stack([keys // span, keys % span]) + low)
+    """Return edges `[2, e]` in both directions, each once, without loops."""
+    ends, _ = remove_self_loops(torch.from_numpy(np.ascontiguousarray(index.astype(np.int64))))
+    return to_undirected(ends, num_nodes=nodes)
 
 
 def splits_of(parts: Iterable[NDArray[Any]], nodes: int) -> list[Split]:

@@ -1,54 +1,58 @@
 """A graph in one `.npz` file: edges, features, labels, and optionally masks.
 
-`options` names the arrays: `edges`, `features`, `labels`, and, if present, `train`, `validation` and `test`. With
-`sparse`, edges and features are the parts of CSR matrices, as in Shchur et al. 2018 (arXiv:1811.05868), and
-features only say whether a word is present.
+`options` names the arrays: `edges`, `features`, `labels`, and, if present, `edge_features`, `train`, `validation`
+and `test`. With `directed`, edges have the direction that they are given in.
 """
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
+import torch
+from torch_geometric.utils import coalesce, remove_self_loops, to_undirected
 
 from sstcast.benchmarks.dataset import Dataset
-from sstcast.benchmarks.formats.arrays import splits_of, undirected
+from sstcast.benchmarks.formats.arrays import splits_of
 from sstcast.benchmarks.packed import Loaded, pack
-from sstcast.benchmarks.pickles import load_npz
-from sstcast.errors import SSTCastError
-
-DENSE = 2**32  # largest number of entries of a sparse matrix when made dense
+from sstcast.errors import SSTCastError, reading
 
 
-def read(folder: Path, dataset: Dataset) -> Loaded:
-    """Read the graph; its splits are in the same file, or in a second file that the declaration names."""
-    files = [folder / name for name in dataset.names]
-    arrays, names = load_npz(files[0], dataset.trust), dataset.options
-    labels = _array(arrays, names["labels"], files[0])
-    sparse = names.get("sparse")
-    if sparse:
-        features = (_csr(arrays, "attr", files[0]).toarray() > 0).astype(np.float32)
-    else:
+def read(root: Path, dataset: Dataset) -> Loaded:
+    """Read the graph and its split, if the file has masks."""
+    path, names = root / dataset.folder / dataset.names[0], dataset.options
+    with reading(path, "save it with np.savez"):
+        arrays = np.load(path, allow_pickle=False)
+        labels = _array(arrays, names["labels"], path)
         with np.errstate(over="ignore"):  # too large numbers become infinite, and the checks report them
-            features = _array(arrays, names["features"], files[0]).astype(np.float32)
-    if not len(labels) or len(features) != len(labels):
-        raise SSTCastError(
-            f"{files[0]}: {len(labels)} labels, {len(features)} rows of features; give one of each to every node"
-        )
-    if sparse:
-        index = np.stack(_csr(arrays, "adj", files[0]).nonzero())
-    else:
-        index = _edges(_array(arrays, names["edges"], files[0]), names["edges"], len(labels), files[0])
-    graph = {"x": features, "edge_index": undirected(index, len(labels)), "y": labels}
+            features = _array(arrays, names["features"], path).astype(np.float32)
+        if not len(labels) or len(features) != len(labels):
+            raise SSTCastError(
+                f"{path}: {len(labels)} labels, {len(features)} rows of features; give one of each to every node"
+            )
+        index = _edges(_array(arrays, names["edges"], path), names["edges"], len(labels), path)
+        graph = {"x": features, "y": labels} | _linked(arrays, index, len(labels), names, path)
+        parts = (names["train"], names["validation"], names["test"])
+        masks = [_array(arrays, name, path) for name in parts] if names["train"] in arrays else None
     graphs = pack([graph], "node")
+    return Loaded(graphs, [] if masks is None else splits_of(masks, len(labels)))
 
-    splits = load_npz(files[1], dataset.trust) if len(files) > 1 else arrays
-    if names.get("train") not in splits:
-        return Loaded(graphs, [])
-    masks = (_array(splits, names[part], files[-1]) for part in ("train", "validation", "test"))
-    return Loaded(graphs, splits_of(masks, len(labels)))
+
+def _linked(arrays: Any, index: Any, nodes: int, names: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Return edges both ways unless `directed`, without loops; the features of repeated edges are averaged."""
+    attributes = None
+    if names.get("edge_features"):
+        attributes = torch.from_numpy(_array(arrays, names["edge_features"], path).astype(np.float32))
+        if len(attributes) != index.shape[1]:
+            count = f"{len(attributes)} rows of {names['edge_features']!r} for {index.shape[1]} edges"
+            raise SSTCastError(f"{path}: {count}; give one to every edge")
+        attributes = attributes.reshape(len(attributes), -1)
+    ends, attributes = remove_self_loops(torch.from_numpy(index.astype(np.int64)), attributes)
+    join = coalesce if names.get("directed") else to_undirected
+    if attributes is None:
+        return {"edge_index": join(ends, num_nodes=nodes)}
+    ends, attributes = join(ends, attributes, num_nodes=nodes, reduce="mean")
+    return {"edge_index": ends, "edge_attr": attributes}
 
 
 def _array(arrays: Mapping[str, Any], name: str, file: Path) -> Any:
@@ -73,14 +77,3 @@ def _edges(index: Any, name: str, nodes: int, file: Path) -> Any:
             f"{file}: {place}: {source} - {target} points outside; nodes are whole numbers, 0..{nodes - 1}"
         )
     return ends
-
-
-def _csr(arrays: Mapping[str, Any], name: str, file: Path) -> csr_array:
-    data, indices, indptr, shape = (
-        _array(arrays, f"{name}_{part}", file) for part in ("data", "indices", "indptr", "shape")
-    )
-    if math.prod(shape.tolist()) > DENSE:
-        raise SSTCastError(f"{file}: array '{name}_shape' is {shape.tolist()}, which is too large")
-    matrix = csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
-    matrix.check_format()
-    return matrix

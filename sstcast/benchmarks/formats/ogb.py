@@ -22,8 +22,9 @@ from sstcast.errors import reading
 DEEPEST = 20  # deeper nodes of a syntax tree count as this deep
 
 
-def read(folder: Path, dataset: Dataset) -> Loaded:
+def read(root: Path, dataset: Dataset) -> Loaded:
     """Read the graphs and the official split."""
+    folder = root / dataset.folder
     nodes = _read(folder, "raw/num-node-list").ravel()
     edges = _read(folder, "raw/num-edge-list").ravel()
     index, attr = _read(folder, "raw/edge").T, _optional(folder, "raw/edge-feat", dataset)
@@ -35,7 +36,7 @@ def read(folder: Path, dataset: Dataset) -> Loaded:
         depth = np.minimum(_read(folder, "raw/node_depth"), DEEPEST)
         x = np.concatenate([x, depth], axis=1) if x is not None else depth
         index, attr, edges = _syntax(folder, index, nodes, edges)
-    if dataset.task.startswith("node"):
+    if dataset.of_nodes:
         index = undirected(index, int(nodes[0])).numpy()
         edges = np.array([index.shape[1]])
 
@@ -43,7 +44,7 @@ def read(folder: Path, dataset: Dataset) -> Loaded:
     parts = (read_numbers(split / f"{part}.csv.gz").ravel() for part in ("train", "valid", "test"))
     official = Split(*(torch.from_numpy(part.astype(np.int64)) for part in parts))
     graphs = Graphs(
-        level="node" if dataset.task.startswith("node") else "graph",
+        level="node" if dataset.of_nodes else "graph",
         nodes=torch.tensor(nodes),
         edges=torch.tensor(edges),
         edge_index=compact(torch.from_numpy(np.ascontiguousarray(index))),
@@ -60,7 +61,7 @@ def _labels(folder: Path, dataset: Dataset, split: Split) -> torch.Tensor:
         with reading(path, REMEDY):
             lines = pd.read_csv(path, header=None, keep_default_na=False, dtype=str)[0].str.split(" ").tolist()
         return compact(number_words(lines, [lines[i] for i in split.train.tolist()]))
-    kind = "node" if dataset.task.startswith("node") else "graph"
+    kind = "node" if dataset.of_nodes else "graph"
     labels = torch.tensor(_read(folder, f"raw/{kind}-label"))
     return labels.squeeze(1) if dataset.classes else labels.float()
 

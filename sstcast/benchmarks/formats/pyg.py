@@ -1,31 +1,162 @@
-"""Files of PyTorch Geometric: a list of `Data` written by `torch.save`, or a processed `InMemoryDataset`."""
+"""Graphs of PyTorch Geometric: those in memory, files of `torch.save`, and what PyG's own classes read."""
 
+import contextlib
+import io
+import pickle
+import sys
+import tempfile
+import warnings
+from collections.abc import Sequence
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+import torch_geometric.datasets
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Data, InMemoryDataset
 from torch_geometric.data.separate import separate
 
 from sstcast.benchmarks.dataset import Dataset
-from sstcast.benchmarks.formats.arrays import splits_of
+from sstcast.benchmarks.formats.arrays import ranges, splits_of
+from sstcast.benchmarks.infer import infer
 from sstcast.benchmarks.packed import Loaded, pack
-from sstcast.benchmarks.pickles import load_torch
-from sstcast.errors import SSTCastError
+from sstcast.benchmarks.pickles import REMEDY, guarded, load_torch
+from sstcast.errors import SSTCastError, in_short, reading
 
 MASKS = ("train_mask", "val_mask", "test_mask")
+PARTS = ("train", "val", "test")
 
 
-def read(folder: Path, dataset: Dataset) -> Loaded:
-    """Read the graphs; a single graph may have the masks `train_mask`, `val_mask` and `test_mask`."""
-    path = folder / dataset.names[0]
-    data = _separate(load_torch(path, dataset.trust), path)
-    level = "node" if dataset.task.startswith("node") else "graph"
-    graphs = pack([_graph(d, i, level, path, dataset) for i, d in enumerate(data)], level)
-    if len(data) == 1 and all(name in data[0] for name in MASKS):
-        return Loaded(graphs, splits_of((data[0][name].numpy() for name in MASKS), int(graphs.nodes[0])))
-    return Loaded(graphs, [])
+class _Found(Exception):
+    """Ends the construction of a PyG data set as soon as its raw files are known."""
+
+
+def raw_files(source: str, name: str | None, place: Path) -> tuple[Path, list[Path], str]:
+    """Return the folder of raw files of PyG's class `source` below its root `place`, the files, and their origin.
+
+    Raises SSTCastError if PyG has no such class, or the class no such set.
+    """
+
+    def look(self: Any) -> None:
+        raise _Found(Path(self.raw_dir), [Path(path) for path in self.raw_paths])
+
+    try:
+        _build(source, name, place, look)
+    except _Found as found:
+        cls = getattr(torch_geometric.datasets, source)
+        urls = {str(key).lower(): url for key, url in getattr(cls, "urls", {}).items()}
+        address = getattr(cls, "url", urls.get(str(name).lower()))
+        return (*found.args, f"PyG's {source}" + (f", {address}" if isinstance(address, str) else ""))
+    return place, [], f"PyG's {source}"
+
+
+def download(dataset: Dataset, root: Path) -> None:
+    """Let PyG's class download its raw files below `root`."""
+    options = dataset.options
+
+    def fetch(self: Any) -> None:
+        Path(self.raw_dir).mkdir(parents=True, exist_ok=True)
+        self.download()
+        raise _Found
+
+    with contextlib.suppress(_Found):
+        _build(options["of"], options["set"], root / options["place"], fetch)
+
+
+def read_class(dataset: Dataset, root: Path, cache: Path) -> Loaded:
+    """Read raw files with PyG's class; its processed files go to a temporary folder in `cache`.
+
+    Raises SSTCastError if a raw file may run code and is not known, or the class cannot read the files.
+    """
+    options, folder = dataset.options, root / dataset.folder
+    cache.mkdir(parents=True, exist_ok=True)
+    quiet = contextlib.nullcontext() if sys.stderr.isatty() else contextlib.redirect_stderr(io.StringIO())
+    with tempfile.TemporaryDirectory(dir=cache) as scratch, guarded(dataset.trust), quiet:
+        try:
+            parts = _parts(options, root / options["place"], scratch)
+        except SSTCastError:
+            raise
+        except Exception as error:  # whatever a class of PyG raises for damaged files
+            reason = f"{folder}: PyG's {options['of']} cannot read the files of {dataset.name}"
+            pickled = isinstance(error, pickle.UnpicklingError) or "allow_pickle" in str(error)
+            remedy = "if you trust their origin, use --trust" if pickled else REMEDY
+            raise SSTCastError(f"{reason} ({in_short(error)}); {remedy}") from error
+    loaded = graphs_of([data for part in parts for data in part], dataset, str(folder))
+    if len(parts) > 1:
+        return loaded._replace(splits=[ranges([len(part) for part in parts])])
+    if (also := options.get("splits")) is not None:
+        with reading(folder / also, REMEDY), np.load(folder / also, allow_pickle=False) as file:
+            masks = [file[name] for name in ("train", "valid", "test")]
+        loaded = loaded._replace(splits=splits_of(masks, int(loaded.graphs.nodes[0])))
+    return loaded
+
+
+def read(root: Path, dataset: Dataset) -> Loaded:
+    """Read a list of `Data` written by `torch.save`, or a processed `InMemoryDataset`."""
+    path = root / dataset.folder / dataset.names[0]
+    return graphs_of(_separate(load_torch(path, dataset.trust), path), dataset, str(path))
+
+
+def graphs_of(data: Sequence[Data], dataset: Dataset, where: str) -> Loaded:
+    """Pack graphs; a single graph may have the masks `train_mask`, `val_mask` and `test_mask`.
+
+    Raises SSTCastError, saying `where` the graphs are from, if one is not usable.
+    """
+    for number, one in enumerate(data):
+        if not isinstance(one, Data):
+            raise SSTCastError(f"{where}: graph {number} is {type(one).__name__}, not torch_geometric.data.Data")
+        if one.edge_index is None:
+            raise SSTCastError(f"{where}: graph {number} has no edge_index")
+    if not data:
+        raise SSTCastError(f"{where}: no graphs")
+    masked = len(data) == 1 and all(data[0].get(name) is not None for name in MASKS)
+    dataset = infer(dataset, data, masked)
+    level = "pair" if dataset.task == "link-ranking" else "node" if dataset.of_nodes else "graph"
+    graphs = pack([_graph(d, i, level, where, dataset) for i, d in enumerate(data)], level)
+    splits = splits_of((data[0][name].numpy() for name in MASKS), int(graphs.nodes[0])) if masked else []
+    return Loaded(graphs, splits, dataset=dataset)
+
+
+def _build(
+    source: str, name: str | None, place: Path, fetch: Any, scratch: str | None = None, **arguments: Any
+) -> InMemoryDataset:
+    """Build PyG's class with `fetch` in place of its download, and `scratch` as its folder of processed files."""
+    cls = getattr(torch_geometric.datasets, source, None)
+    if not isinstance(cls, type):
+        raise SSTCastError(f"no data set {source!r}: torch_geometric.datasets has no such class")
+    changed: dict[str, Any] = {"_download": fetch, "_process": fetch}
+    if scratch is not None:
+        changed = {"_download": fetch, "processed_dir": property(lambda _: scratch)}
+    known, own = signature(cls).parameters, type(source, (cls,), changed)
+    if ("name" in known) != (name is not None):
+        example = f"{source}:NAME" if "name" in known else source
+        raise SSTCastError(f"no data set {source}{'' if name is None else ':' + name}: write {example}")
+    arguments |= {"root": str(place)} if "root" in known else {}
+    arguments |= {} if name is None else {"name": name}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return own(**arguments)
+    except (AssertionError, KeyError) as error:
+        if scratch is not None:
+            raise
+        raise SSTCastError(f"no data set {name!r} in torch_geometric.datasets.{source}") from error
+
+
+def _parts(options: Any, place: Path, scratch: str) -> list[list[Data]]:
+    """Return the graphs, in three parts if the class has an argument for them."""
+
+    def open_(**arguments: Any) -> InMemoryDataset:
+        more = dict(options.get("arguments", {})) | arguments
+        return _build(options["of"], options["set"], place, lambda _: None, scratch, **more)
+
+    first = open_()
+    split = signature(getattr(torch_geometric.datasets, options["of"])).parameters.get("split")
+    if split is None or split.default not in ("train", None) or len(first.processed_paths) < 2:
+        return [[first[0].coalesce()] if len(first) == 1 else list(first)]  # the order of edges is the nodes'
+    return [list(open_(split=part)) for part in PARTS]
 
 
 def _separate(raw: Any, path: Path) -> list[Data]:
@@ -42,18 +173,29 @@ def _separate(raw: Any, path: Path) -> list[Data]:
     raise SSTCastError(f"{path}: holds {type(raw).__name__}; torch.save a list of torch_geometric.data.Data")
 
 
-def _graph(data: Data, number: int, level: str, path: Path, dataset: Dataset) -> dict[str, Any]:
-    if data.edge_index is None or data.y is None:
-        missing = "edge_index" if data.edge_index is None else "y"
-        raise SSTCastError(f"{path}: graph {number} has no {missing}")
-    y: Tensor = torch.as_tensor(data.y)
-    rows = int(data.num_nodes or 0) if level == "node" else 1
-    if y.numel() % max(rows, 1) or (dataset.classes and y.numel() != rows):
-        raise SSTCastError(f"{path}: graph {number}: {y.numel()} labels for {rows} {level}s")
-    y = y.reshape(-1) if dataset.classes else y.reshape(rows, -1).float()
-    found = {"x": data.x, "edge_index": data.edge_index, "edge_attr": data.edge_attr, "y": y}
-    return {
-        k: v.view(-1, 1) if k in ("x", "edge_attr") and v.ndim == 1 else v
-        for k, v in found.items()
-        if v is not None
-    } | {"num_nodes": rows if level == "node" else int(data.num_nodes or 0)}
+def _graph(data: Data, number: int, level: str, where: str, dataset: Dataset) -> dict[str, Any]:
+    found: dict[str, Any] = {"x": data.x, "edge_attr": data.edge_attr}
+    if dataset.options.get("positions"):  # of superpixels
+        found["x"] = torch.cat([data.x, data.pos], dim=1)
+    nodes = int(data.num_nodes or 0)
+    if level == "pair":
+        found |= {"pairs": data.edge_label_index, "y": data.edge_label.float()}
+    else:
+        if data.y is None:
+            raise SSTCastError(f"{where}: graph {number} has no y")
+        y, rows = torch.as_tensor(data.y), nodes if level == "node" else 1
+        if y.numel() % max(rows, 1) or (dataset.classes and y.numel() != rows):
+            raise SSTCastError(f"{where}: graph {number}: {y.numel()} labels for {rows} {level}s")
+        found["y"] = y.reshape(-1) if dataset.classes else y.reshape(rows, -1).float()
+    for name, kind in (("x", dataset.node), ("edge_attr", dataset.edge)):
+        if found[name] is None or (kind == "none" and dataset.reader == "classes"):
+            del found[name]
+        else:
+            found[name] = _table(found[name], kind == "linear")
+    return found | {"num_nodes": nodes, "edge_index": data.edge_index}
+
+
+def _table(features: Tensor, real: bool) -> Tensor:
+    features = features.to_dense() if features.layout != torch.strided else features
+    features = features.view(-1, 1) if features.ndim == 1 else features
+    return features.float() if real else features

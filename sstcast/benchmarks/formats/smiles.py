@@ -21,20 +21,24 @@ from torch import Tensor
 from sstcast.benchmarks.checks import wrong_label
 from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.packed import Loaded, Split, pack
-from sstcast.benchmarks.pickles import load_pickle, load_torch
+from sstcast.benchmarks.pickles import load_torch, unpickle
 from sstcast.errors import SSTCastError, reading, shorten
 
 HEADER = 2  # the first molecule's line in the file
 HELD_OUT = 150_000  # training molecules of PCQM4Mv2 used for validation, as its test labels are secret
 
 
-def read(folder: Path, dataset: Dataset) -> Loaded:
+def read(root: Path, dataset: Dataset) -> Loaded:
     """Read the molecules; leave out and report those that cannot be parsed."""
+    folder = root / dataset.folder
     path = folder / dataset.names[0]
     table = read_table(path, dataset)
     labels = _labels(table, path, dataset)
     if found := wrong_label(torch.tensor(labels).double().reshape(len(labels), -1), dataset):
-        raise SSTCastError(f"{path}: line {table.index[found[0]]}: {found[1]}")
+        row, column, problem = found
+        targets = dataset.options["targets"]
+        name = f"column {targets[column]!r}" if len(targets) > 1 else f"{targets[0]!r}"
+        raise SSTCastError(f"{path}: line {table.index[row]}, {name}: {problem}")
     graphs, skipped = featurise(table[dataset.options["smiles"]])
     if not any(graphs):
         raise SSTCastError(f"{path}: no molecule can be parsed; check the column {dataset.options['smiles']!r}")
@@ -42,7 +46,10 @@ def read(folder: Path, dataset: Dataset) -> Loaded:
         if graph is not None:
             graph["y"] = torch.tensor(label, dtype=None if dataset.classes else torch.float32)[None]
     kept = torch.tensor([graph is not None for graph in graphs])
-    splits = [_renumber(split, kept) for split in _splits(folder, table, path, dataset)]
+    if dataset.split == "scaffold":
+        splits = [scaffold_split(table[dataset.options["smiles"]][kept.numpy()])]
+    else:
+        splits = [_renumber(split, kept) for split in _splits(folder, table, path, dataset)]
     return Loaded(pack([g for g in graphs if g is not None], "graph"), splits, tuple(skipped))
 
 
@@ -102,6 +109,24 @@ def featurise(smiles: "pd.Series[str]") -> tuple[list[dict[str, Any] | None], li
     return graphs, skipped
 
 
+def scaffold_split(smiles: "pd.Series[str]") -> Split:
+    """Divide molecules 80/10/10 so that those with the same ring systems and linkers stay together.
+
+    The commonest scaffolds are for training, as in MoleculeNet (Wu et al. 2018, arXiv:1703.00564).
+    """
+    from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
+
+    groups: dict[str, list[int]] = {}
+    for row, text in enumerate(smiles):
+        groups.setdefault(MurckoScaffoldSmiles(smiles=text), []).append(row)
+    parts: tuple[list[int], list[int], list[int]] = ([], [], [])
+    for group in sorted(groups.values(), key=lambda rows: (-len(rows), rows[0])):
+        done = sum(map(len, parts[:2])) + len(group)
+        part = 0 if len(parts[0]) + len(group) <= 0.8 * len(smiles) else 1 if done <= 0.9 * len(smiles) else 2
+        parts[part].extend(group)
+    return Split(*(torch.tensor(part, dtype=torch.long) for part in parts))
+
+
 def _featuriser() -> Callable[[str], dict[str, Any]]:
     """Return ogb's function, without rdkit's log about molecules that it cannot parse."""
     kept = sys.modules.get("outdated")
@@ -153,7 +178,7 @@ def _listed(text: Any, path: Path, line: int) -> list[float]:
 def _splits(folder: Path, table: pd.DataFrame, path: Path, dataset: Dataset) -> list[Split]:
     if len(dataset.names) > 1:
         second = folder / dataset.names[1]
-        raw = (load_torch if second.suffix == ".pt" else load_pickle)(second, dataset.trust)
+        raw = (load_torch if second.suffix == ".pt" else unpickle)(second, dataset.trust)
         rows = {name: torch.tensor(np.asarray(part), dtype=torch.long) for name, part in raw.items()}
         if "test" in rows:
             return [Split(rows["train"], rows["val"], rows["test"])]

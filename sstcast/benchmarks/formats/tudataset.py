@@ -4,6 +4,7 @@ Labels of nodes and edges become indicator columns; attributes are standardised 
 numbered in ascending order; -1 together with 1 is an ordinary class.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,19 @@ from sstcast.benchmarks.packed import Graphs, Loaded, compact
 from sstcast.errors import SSTCastError
 
 
-def read(folder: Path, dataset: Dataset) -> Loaded:
+def with_features(dataset: Dataset, folder: Path) -> Dataset:
+    """Return the declaration with the files of features that are in the folder."""
+    prefix = dataset.names[0].removesuffix("_A.txt")
+    files, kinds = dict(dataset.files), dict.fromkeys(("node", "edge"), "none")
+    for of, kind in ((of, kind) for of in kinds for kind in ("labels", "attributes")):
+        if (folder / f"{prefix}_{of}_{kind}.txt").exists():
+            files[f"{prefix}_{of}_{kind}.txt"], kinds[of] = "", "linear"
+    return replace(dataset, files=files, **kinds)  # type: ignore[arg-type]
+
+
+def read(root: Path, dataset: Dataset) -> Loaded:
     """Read the graphs; there is no official split."""
+    folder = root / dataset.folder
     prefix = dataset.names[0].removesuffix("_A.txt")
     owner = read_numbers(folder / f"{prefix}_graph_indicator.txt", 1)[:, 0].astype(np.int64) - 1
     ends = read_numbers(folder / dataset.names[0], 2).astype(np.int64) - 1

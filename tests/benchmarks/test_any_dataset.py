@@ -1,0 +1,384 @@
+"""Data sets that no file declares: classes of PyG and OGB by name, graphs in memory, downloads, other splits."""
+
+import functools
+import http.server
+import shutil
+import threading
+import zipfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_raw import SMILES, both_ways, ring, write
+from torch_geometric import datasets as pyg
+from torch_geometric.data import Data, InMemoryDataset
+
+import sstcast
+from sstcast.benchmarks import registry
+from sstcast.benchmarks.config import load_benchmark
+from sstcast.benchmarks.dataset import ATOMS, BONDS
+from sstcast.benchmarks.download import download
+from sstcast.benchmarks.load import load
+from sstcast.benchmarks.packed import Graphs, Loaded, pack
+from sstcast.benchmarks.registry import find_dataset
+from sstcast.benchmarks.run import run_benchmark
+from sstcast.benchmarks.splits import choose_split, parse_split
+from sstcast.benchmarks.table import dataset_lines
+from sstcast.errors import SSTCastError
+
+SMALL = ["model.width=8", "model.layers=1", "training.epochs=1", "training.batch_size=4", "training.device=cpu"]
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("Planetoid:Cora", "Cora"),
+        ("Planetoid:citeseer", "CiteSeer"),
+        ("TU:MUTAG", "MUTAG"),
+        ("TUDataset:NCI1", "NCI1"),
+        ("HeterophilousGraphDataset:tolokers", "tolokers"),
+        ("LRGBDataset:COCO-SP", "COCO-SP"),
+        ("Amazon:Photo", "amazon-photo"),
+        ("WikiCS", "wikics"),
+        ("MalNetTiny", "MalNet-Tiny"),
+    ],
+)
+def test_a_paper_s_set_has_one_declaration_under_either_name(name: str, known: str) -> None:
+    assert find_dataset(name) == find_dataset(known)
+    assert find_dataset(name).name == known
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("nonsense", "no data set 'nonsense'"),
+        ("Planetoid", "write Planetoid:NAME"),
+        ("WikiCS:Cora", "write WikiCS"),
+        ("Nonsense:Cora", r"torch_geometric\.datasets has no such class"),
+        ("Amazon:Nonsense", r"no data set 'Nonsense' in torch_geometric\.datasets\.Amazon"),
+        ("ogbg-nonsense", "no data set 'ogbg-nonsense'"),
+        ("ogbn-mag", "not supported"),
+    ],
+)
+def test_names_of_nothing_are_one_line(name: str, words: str) -> None:
+    with pytest.raises(SSTCastError, match=words) as error:
+        find_dataset(name)
+    assert "\n" not in str(error.value)
+
+
+def test_all_of_ogb_is_declared_by_its_own_table() -> None:
+    solubility, proteins = find_dataset("ogbg-molesol"), find_dataset("ogbn-proteins")
+    assert (solubility.task, solubility.metric) == ("graph-regression", "rmse")
+    assert (solubility.node, solubility.edge, solubility.folder) == (ATOMS, BONDS, "ogbg_molesol")
+    assert find_dataset("ogbg-moltox21").task == "multi-label"
+    assert (proteins.task, proteins.metric, proteins.node) == ("node-classification", "roc-auc", "none")
+    assert "split/species/train.csv.gz" in proteins.names
+
+
+def test_ogb_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for known in (registry._ogb, registry._find):
+        known.cache_clear()
+    monkeypatch.setattr(registry, "find_spec", lambda name: None)
+    with pytest.raises(SSTCastError, match=r"pip install 'sstcast\[benchmarks\]'"):
+        find_dataset("ogbg-molbace")
+    lines = list(dataset_lines(tmp_path))
+    assert len(lines) == 1 + len(registry.named())
+    assert sum("need ogb" in line for line in lines) == 6
+
+
+def test_any_set_in_tudataset_s_form_opens(tmp_path: Path) -> None:
+    write(find_dataset("PROTEINS"), tmp_path)
+    folder = tmp_path / "TUDataset"
+    shutil.move(folder / "PROTEINS", folder / "ENZYMES")
+    for path in (folder / "ENZYMES/raw").iterdir():
+        path.rename(path.with_name(path.name.replace("PROTEINS", "ENZYMES")))
+    found = [load(find_dataset("TU:ENZYMES", tmp_path), tmp_path, tmp_path / "cache")]
+    write(find_dataset("PROTEINS"), tmp_path)
+    found.append(load(find_dataset("PROTEINS", tmp_path), tmp_path, tmp_path / "cache"))
+    assert found[0].digest == found[1].digest
+    assert find_dataset("TU:ENZYMES").split == "random:0.7/0.15/0.15"
+
+
+def sequences(root: Path) -> None:
+    """Raw files of PyG's MoleculeNet, which no declaration names: SMILES and their solubility."""
+    (root / "MoleculeNet/esol/raw").mkdir(parents=True)
+    rows = "".join(f"a,0,0,0,0,0,0,0,{i + 0.5},{text}\n" for i, text in enumerate(SMILES))
+    (root / "MoleculeNet/esol/raw/delaney-processed.csv").write_text("header\n" + rows)
+
+
+def test_a_class_that_nothing_declares_is_understood(tmp_path: Path) -> None:
+    sequences(tmp_path)
+    dataset = find_dataset("MoleculeNet:esol")
+    before = sorted(tmp_path.rglob("*"))
+    loaded = load(dataset, tmp_path, tmp_path / "cache")
+    shutil.rmtree(tmp_path / "cache")
+    assert sorted(tmp_path.rglob("*")) == before  # PyG's processed files are elsewhere
+    theirs = list(pyg.MoleculeNet(str(tmp_path / "MoleculeNet"), "esol"))
+    complete = loaded.dataset
+    assert complete is not None
+    assert (complete.task, complete.metric, complete.split) == ("graph-regression", "mae", "random:0.8/0.1/0.1")
+    assert isinstance(complete.node, tuple)
+    assert complete.node == tuple((torch.cat([d.x for d in theirs]).amax(0) + 1).tolist())
+    assert loaded.graphs.y.flatten().tolist() == [float(d.y) for d in theirs]
+    assert loaded.graphs.nodes.tolist() == [d.num_nodes for d in theirs]
+
+
+def test_a_class_of_pyg_trains_and_resumes_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sequences(tmp_path / "raw")
+    places = [f"runs={tmp_path / 'runs'}", f"cache={tmp_path / 'cache'}"]
+    first = sstcast.benchmark("MoleculeNet:esol", "gine", root=tmp_path / "raw", overrides=[*SMALL, *places])
+    assert (tmp_path / "runs/MoleculeNet-esol/gine/seed-0/metrics.json").exists()
+    again = sstcast.benchmark("MoleculeNet:esol", "gine", root=tmp_path / "raw", overrides=[*SMALL, *places])
+    assert again == first
+    assert "nothing to do" in capsys.readouterr().out
+
+
+def graphs(count: int = 12, **changes: Any) -> list[Data]:
+    found = []
+    for i in range(count):
+        index = torch.from_numpy(both_ways(ring(4 + i % 3)))
+        data = Data(x=torch.randn(4 + i % 3, 2), edge_index=index, y=torch.tensor([i % 2]))
+        found.append(data.update({name: make(data, i) for name, make in changes.items()}))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("y", "task", "metric"),
+    [
+        (lambda d, i: torch.tensor([i % 2]), "graph-classification", "accuracy"),
+        (lambda d, i: i % 2, "graph-classification", "accuracy"),
+        (lambda d, i: torch.tensor([i + 0.5]), "graph-regression", "mae"),
+        (lambda d, i: torch.tensor([[i + 0.5, 1.0]]), "graph-regression", "mae"),
+        (lambda d, i: torch.tensor([[1.0, torch.nan, float(i % 2)]]), "multi-label", "ap"),
+        (lambda d, i: torch.arange(d.num_nodes) % 2, "node-classification", "accuracy"),
+        (lambda d, i: torch.arange(d.num_nodes) / 8, "node-regression", "mae"),
+        (lambda d, i: torch.eye(d.num_nodes)[:, :2], "node-classification", "roc-auc"),
+    ],
+)
+def test_the_task_of_graphs_in_memory_is_inferred(
+    y: Any, task: str, metric: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sstcast.benchmarks.load import load_memory
+
+    monkeypatch.chdir(tmp_path)
+    declared = load_benchmark("mine", "gps", None, SMALL, memory=True).declaration
+    complete = load_memory(declared, graphs(y=y)).dataset
+    assert complete is not None
+    assert (complete.task, complete.metric, complete.node, complete.edge) == (task, metric, "linear", "none")
+
+
+def test_graphs_in_memory_train(tmp_path: Path) -> None:
+    class Rings(InMemoryDataset):
+        def __init__(self) -> None:
+            super().__init__()
+            self.data, self.slices = self.collate(graphs())
+
+    keys = [*SMALL, f"runs={tmp_path / 'runs'}", f"cache={tmp_path / 'cache'}", "split=50/25/25"]
+    ours = Rings()
+    (first,) = sstcast.benchmark(ours, "gps", overrides=keys)
+    assert (first["dataset"], first["metric"]) == ("Rings", "accuracy")
+    assert sstcast.benchmark(list(ours), "gps", overrides=keys)[0]["dataset"] == "graphs"
+    assert sstcast.benchmark(ours, "gps", overrides=keys) == [first]
+    with pytest.raises(SSTCastError, match="seed-0: trained on other data: Rings"):
+        sstcast.benchmark(ours[:11], "gps", overrides=keys)
+    (ap,) = sstcast.benchmark(ours, "gps", overrides=[*keys, "data.metric=roc-auc", f"runs={tmp_path / 'others'}"])
+    assert ap["metric"] == "roc-auc"
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ([], "mine: no graphs"),
+        ([1, 2], "graph 0 is int, not torch_geometric.data.Data"),
+        ([Data(x=torch.ones(2, 1), y=torch.tensor([1]))], "graph 0 has no edge_index"),
+        ([Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]))], "has no labels"),
+        (graphs(x=lambda d, i: torch.ones(d.num_nodes, 1 + i // 7)), r"graph 7: x of shape \[5, 2\]"),
+        (graphs(edge_index=lambda d, i: d.edge_index + (i == 5)), "graph 5, edge .*points outside"),
+    ],
+)
+def test_what_is_wrong_with_graphs_in_memory_is_said(data: Any, words: str) -> None:
+    from sstcast.benchmarks.load import load_memory
+
+    declared = load_benchmark("mine", "gps", None, SMALL, memory=True).declaration
+    with pytest.raises(SSTCastError, match=words):
+        load_memory(declared, data)
+
+
+@pytest.mark.parametrize(
+    ("text", "split"),
+    [
+        ("public", "official"),
+        ("70/15/15", "random:0.7/0.15/0.15"),
+        ("0.6/0.2/0.2", "random:0.6/0.2/0.2"),
+        ("random:0.7/0.15/0.15", "random:0.7/0.15/0.15"),
+        ("random:20-per-class", "random:20-per-class"),
+        ("folds:10", "folds:10"),
+    ],
+)
+def test_splits_have_the_names_that_people_write(text: str, split: str) -> None:
+    assert parse_split(text) == split
+
+
+@pytest.mark.parametrize("text", ["", "70/30", "70/20/20", "0.5/0.5/0", "folds:2", "random", "-1/1/1", "nan/1/0"])
+def test_other_splits_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="write official"):
+        parse_split(text)
+    with pytest.raises(SSTCastError, match="split"):
+        load_benchmark("minesweeper", "gps", None, [f"split='{text}'"])
+
+
+def test_a_split_of_so_many_per_class(tmp_path: Path) -> None:
+    y = torch.arange(3000) % 3
+    y[7] = -1
+    one: Graphs = pack([{"num_nodes": 3000, "edge_index": torch.zeros(2, 0, dtype=torch.long), "y": y}], "node")
+    dataset = replace(find_dataset("Cora"), split="random:20-per-class")
+    first, other = (choose_split(dataset, Loaded(one, []), seed) for seed in (0, 1))
+    assert torch.bincount(y[first.train]).tolist() == [20, 20, 20]
+    assert [len(part) for part in first] == [60, 500, 1000]  # as PyG's Planetoid(split="random")
+    assert not set(first.train.tolist()) & {7, *first.validation.tolist(), *first.test.tolist()}
+    assert not set(first.validation.tolist()) & set(first.test.tolist())
+    assert first.test.tolist() != other.test.tolist()
+
+
+def test_another_split_is_another_run(tmp_path: Path) -> None:
+    write(find_dataset("minesweeper"), tmp_path / "raw")
+    keys = [*SMALL, f"cache={tmp_path / 'cache'}", f"runs={tmp_path / 'runs'}"]
+    sstcast.benchmark("minesweeper", "gps", root=tmp_path / "raw", overrides=keys)
+    with pytest.raises(SSTCastError, match="another configuration"):
+        sstcast.benchmark("minesweeper", "gps", root=tmp_path / "raw", overrides=[*keys, "split=70/15/15"])
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    """A server of the files in `tmp_path/web` on this machine."""
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path / "web"))
+    handler.log_message = lambda *_: None  # type: ignore[attr-defined]
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as web:
+        threading.Thread(target=web.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{web.server_port}"
+        web.shutdown()
+
+
+def test_pyg_downloads_what_is_missing(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dataset = find_dataset("minesweeper")
+    write(dataset, tmp_path)
+    shutil.move(tmp_path / dataset.folder, tmp_path / "web")
+    monkeypatch.setattr(pyg.HeterophilousGraphDataset, "url", server)
+    with pytest.raises(SSTCastError, match=r"minesweeper\.npz is missing; --download gets it .* licence: MIT"):
+        load(dataset, tmp_path / "raw", tmp_path / "cache")
+    download(dataset, tmp_path / "raw")
+    out = capsys.readouterr().out
+    assert "10,000 nodes" in out
+    assert "licence: MIT" in out
+    files = [path for path in (tmp_path / "raw").rglob("*") if path.is_file()]
+    assert [path.name for path in files] == ["minesweeper.npz"]
+    assert files[0].read_bytes() == (tmp_path / "web/minesweeper.npz").read_bytes()
+    monkeypatch.setattr(pyg.HeterophilousGraphDataset, "url", f"{server}/nowhere")
+    download(dataset, tmp_path / "raw")  # nothing is missing
+    with pytest.raises(SSTCastError, match=r"minesweeper: download from .* failed"):
+        download(dataset, tmp_path / "elsewhere")
+
+
+@pytest.mark.parametrize(("name", "inside"), [("ogbg-molhiv", "hiv"), ("MUTAG", "MUTAG")])
+def test_archives_are_unpacked_where_their_files_belong(
+    name: str, inside: str, server: str, tmp_path: Path
+) -> None:
+    write(find_dataset(name), tmp_path)
+    found = find_dataset(name, tmp_path)
+    (tmp_path / "web").mkdir()
+    with zipfile.ZipFile(tmp_path / "web/all.zip", "w") as archive:
+        for path in (path for path in (tmp_path / found.folder).rglob("*") if path.is_file()):
+            archive.write(path, f"{inside}/{path.relative_to(tmp_path / found.folder)}")
+    raw = tmp_path / "raw"
+    first = raw / found.folder / found.names[0]
+    first.parent.mkdir(parents=True)
+    first.write_bytes((tmp_path / found.folder / found.names[0]).read_bytes())
+    before = first.stat().st_ino
+    download(replace(find_dataset(name), files=dict.fromkeys(find_dataset(name).files, f"{server}/all.zip")), raw)
+    assert first.stat().st_ino == before  # what is there stays
+    ours, theirs = load(find_dataset(name, raw), raw, tmp_path / "a"), load(found, tmp_path, tmp_path / "b")
+    assert ours.digest == theirs.digest
+    assert ours.files == theirs.files
+
+
+def test_folds_are_all_run_unless_seeds_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import sys
+
+    from sstcast import cli
+
+    write(find_dataset("MUTAG"), tmp_path)
+    keys = [*SMALL, f"runs={tmp_path}/runs", f"cache={tmp_path}/cache", "split=folds:3"]
+    sets = [part for key in keys for part in ("--set", key)]
+    sys.argv = ["sstcast", "benchmark", "TU:MUTAG", "--model", "gin", "--root", str(tmp_path), *sets]
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert not end.value.code
+    out = capsys.readouterr().out
+    assert "over 3 folds" in out
+    tested = [line for line in out.splitlines() if line.startswith("seed ")]
+    assert len(tested) == 3
+
+
+def test_edge_dim_follows_from_the_data(tmp_path: Path) -> None:
+    write(find_dataset("MUTAG"), tmp_path)
+    with pytest.raises(SSTCastError, match=r"model\.edge_dim: .*leave it out"):
+        sstcast.benchmark("MUTAG", "gine", root=tmp_path, overrides=[*SMALL, "model.edge_dim=3"])
+
+
+def test_predictions_are_kept_and_give_the_score(tmp_path: Path) -> None:
+    write(find_dataset("MUTAG"), tmp_path)
+    keys = [*SMALL, f"runs={tmp_path}/runs", f"cache={tmp_path}/cache"]
+    (result,) = sstcast.benchmark("MUTAG", "gin", root=tmp_path, overrides=keys)
+    dataset = find_dataset("MUTAG", tmp_path)
+    loaded = load(dataset, tmp_path, tmp_path / "cache")
+    with np.load(tmp_path / "runs/MUTAG/gin/seed-0/predictions.npz") as found:
+        index, prediction, target = (found[f"test_{name}"] for name in ("index", "prediction", "target"))
+    assert sorted(index.tolist()) == sorted(choose_split(dataset, loaded, 0).test.tolist())
+    assert target.tolist() == loaded.graphs.y[torch.from_numpy(index)].tolist()
+    assert (prediction.argmax(1) == target).mean() == pytest.approx(result["test"])
+
+
+def test_more_epochs_extend_a_finished_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(find_dataset("MUTAG"), tmp_path)
+    keys = [*SMALL, f"cache={tmp_path}/cache"]
+
+    def train(runs: str, epochs: int, *extra: str) -> Any:
+        more = [f"runs={tmp_path}/{runs}", f"training.epochs={epochs}", *extra]
+        return sstcast.benchmark("MUTAG", "gcn", root=tmp_path, overrides=[*keys, *more])[0]
+
+    first = train("a", 1)
+    extended, whole = train("a", 3), train("b", 3)
+    assert first["epochs"] == 1
+    assert {**extended, "seconds": 0} == {**whole, "seconds": 0}
+    histories = [tmp_path / runs / "MUTAG/gcn/seed-0/history.csv" for runs in "ab"]
+    losses = [np.genfromtxt(path, delimiter=",", names=True)["train_loss"].tolist() for path in histories]
+    assert losses[0] == losses[1]
+    capsys.readouterr()
+    assert train("a", 3) == extended
+    assert "nothing to do" in capsys.readouterr().out
+    with pytest.raises(SSTCastError, match="another configuration"):
+        train("a", 2)
+    train("c", 1, "training.schedule=cosine")
+    with pytest.raises(SSTCastError, match="another configuration"):
+        train("c", 3, "training.schedule=cosine")
+
+
+def test_evaluation_scores_without_training(tmp_path: Path) -> None:
+    write(find_dataset("MUTAG"), tmp_path)
+    keys = [*SMALL, f"cache={tmp_path}/cache", f"runs={tmp_path}/runs"]
+    config = load_benchmark("MUTAG", "gin", tmp_path, keys)
+    with pytest.raises(SSTCastError, match="seed-0: not trained"):
+        run_benchmark(config, evaluate=True)
+    (trained,) = run_benchmark(config)
+    (config.folder / "seed-0/predictions.npz").unlink()
+    before = {path: path.read_bytes() for path in (config.folder / "seed-0").glob("*.*")}
+    longer = load_benchmark("MUTAG", "gin", tmp_path, [*keys, "training.epochs=9"])
+    assert run_benchmark(longer, evaluate=True) == [trained]
+    assert (config.folder / "seed-0/predictions.npz").exists()
+    assert {path: path.read_bytes() for path in before} == before
