@@ -107,7 +107,8 @@ class MPNN(Backbone):
                 x = x + graph.spread(vn)
             update, edges = conv(x, graph, edges)
             x = update if conv.residual or layer == self.bare else self._finish(layer, x, update, graph)
-            seen.append(x)
+            if self.jump is not None:
+                seen.append(x)
             if layer < len(self.virtual_nodes):
                 vn = self.virtual_nodes[layer](x, vn, graph)
         return x if self.jump is None else self.jump(torch.cat(seen, dim=-1)), vn

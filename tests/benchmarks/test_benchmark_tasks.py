@@ -70,6 +70,7 @@ def test_the_whole_graph_is_one_step_asked_about_training_nodes(
     (index,) = task.order(0, 5)
     batch = task.batch(index)
     assert torch.equal(index, task.split.train)
+    model.eval()
     torch.testing.assert_close(model(batch), model(task.batch(torch.arange(40)))[index])
     assert task.describe(index).startswith("nodes 0, 1, 4, 5, 8 and 15 more of minesweeper")
 
