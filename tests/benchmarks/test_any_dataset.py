@@ -43,6 +43,7 @@ SMALL = ["model.width=8", "model.layers=1", "training.epochs=1", "training.batch
         ("TUDataset:NCI1", "NCI1"),
         ("HeterophilousGraphDataset:tolokers", "tolokers"),
         ("LRGBDataset:COCO-SP", "COCO-SP"),
+        ("LRGBDataset:Peptides-func", "peptides-func"),
         ("Amazon:Photo", "amazon-photo"),
         ("WikiCS", "wikics"),
         ("MalNetTiny", "MalNet-Tiny"),
