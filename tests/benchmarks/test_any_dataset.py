@@ -2,6 +2,7 @@
 
 import functools
 import http.server
+import pickle
 import shutil
 import threading
 import zipfile
@@ -127,6 +128,26 @@ def test_a_class_that_nothing_declares_is_understood(tmp_path: Path) -> None:
     assert complete.node == tuple((torch.cat([d.x for d in theirs]).amax(0) + 1).tolist())
     assert loaded.graphs.y.flatten().tolist() == [float(d.y) for d in theirs]
     assert loaded.graphs.nodes.tolist() == [d.num_nodes for d in theirs]
+
+
+def test_a_class_in_three_parts_has_an_official_split(tmp_path: Path) -> None:
+    (tmp_path / "AQSOL/raw").mkdir(parents=True)
+    for name, count in (("train", 6), ("val", 3), ("test", 4), ("atom_dict", 0), ("bond_dict", 0)):
+        index = both_ways(ring(5))
+        kinds = np.arange(5) % 4, np.arange(index.shape[1]) % 3
+        molecules = [(*kinds, index, i / 3) for i in range(count)]
+        (tmp_path / f"AQSOL/raw/{name}.pickle").write_bytes(pickle.dumps(molecules))
+    dataset = replace(find_dataset("AQSOL"), trust=True)
+    for _ in range(2):  # the second time from the cache
+        loaded = load(dataset, tmp_path, tmp_path / "cache")
+        complete = loaded.dataset
+        assert complete is not None
+        assert (complete.task, complete.split) == ("graph-regression", "official")
+        assert (complete.node, complete.edge) == ((4,), (3,))
+        split = choose_split(complete, loaded, 0)
+        assert [part.tolist() for part in split] == [[*range(6)], [6, 7, 8], [9, 10, 11, 12]]
+    again = replace(dataset, split="random:0.5/0.25/0.25")
+    assert load(again, tmp_path, tmp_path / "cache").dataset == replace(complete, split=again.split)
 
 
 def test_a_class_of_pyg_trains_and_resumes_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
