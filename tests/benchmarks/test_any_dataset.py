@@ -147,7 +147,9 @@ def test_a_class_in_three_parts_has_an_official_split(tmp_path: Path) -> None:
         split = choose_split(complete, loaded, 0)
         assert [part.tolist() for part in split] == [[*range(6)], [6, 7, 8], [9, 10, 11, 12]]
     again = replace(dataset, split="random:0.5/0.25/0.25")
-    assert load(again, tmp_path, tmp_path / "cache").dataset == replace(complete, split=again.split)
+    for cache in ("cache", "new"):
+        assert load(again, tmp_path, tmp_path / cache).dataset == replace(complete, split=again.split)
+    assert load(dataset, tmp_path, tmp_path / "new").dataset == complete
 
 
 def test_a_class_of_pyg_trains_and_resumes_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -351,7 +353,9 @@ def test_folds_are_all_run_unless_seeds_are_named(tmp_path: Path, capsys: pytest
 def test_edge_dim_follows_from_the_data(tmp_path: Path) -> None:
     write(find_dataset("MUTAG"), tmp_path)
     with pytest.raises(SSTCastError, match=r"model\.edge_dim: .*leave it out"):
-        sstcast.benchmark("MUTAG", "gine", root=tmp_path, overrides=[*SMALL, "model.edge_dim=3"])
+        sstcast.benchmark(
+            "MUTAG", "gine", root=tmp_path, overrides=[*SMALL, "model.edge_dim=3", f"cache={tmp_path}"]
+        )
 
 
 def test_predictions_are_kept_and_give_the_score(tmp_path: Path) -> None:
