@@ -111,13 +111,15 @@ def wikics(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
     for a, b in ring(NODES).T.tolist():
         links[a].append(b)
     train, validation, test = masks(2)
+    stopping = train & (train.cumsum(1) == 1)  # the first node of each training part
+    train = train & ~stopping
     raw = {
         "features": random.random((NODES, 5)).tolist(),
         "labels": (np.arange(NODES) % 3).tolist(),
         "links": links,
         "train_masks": train.tolist(),
         "val_masks": validation.tolist(),
-        "stopping_masks": validation.tolist(),
+        "stopping_masks": stopping.tolist(),
         "test_mask": test[0].tolist(),
     }
     (folder / "data.json").write_text(json.dumps(raw))

@@ -58,7 +58,7 @@ class Dataset:
     files: Mapping[str, str]
     task: TaskName | Literal[""] = ""
     metric: Metric | Literal[""] = ""
-    size: str = "not stated"
+    size: str = "size not stated"
     split: str = ""
     licence: str = "not stated"
     node: Kind | Literal[""] = ""

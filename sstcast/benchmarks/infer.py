@@ -28,10 +28,15 @@ def infer(dataset: Dataset, data: Sequence[Data], splits: bool) -> Dataset:
         dataset,
         task=task,
         metric=metric,
-        split=dataset.split or ("official" if splits else "random:0.8/0.1/0.1"),
+        split=dataset.split or usual_split(splits),
         node=dataset.node or _kind([d.x for d in data]),
         edge=dataset.edge or _kind([d.edge_attr for d in data]),
     )
+
+
+def usual_split(official: bool) -> str:
+    """Return the split of data for which none is declared or chosen."""
+    return "official" if official else "random:0.8/0.1/0.1"
 
 
 def _task(name: str, data: Sequence[Data]) -> tuple[TaskName, Metric | None]:

@@ -16,13 +16,14 @@ from sstcast.benchmarks.checks import check_graphs
 from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.digests import digest_files, digest_tensors
 from sstcast.benchmarks.formats.pyg import graphs_of, read_class
+from sstcast.benchmarks.infer import usual_split
 from sstcast.benchmarks.packed import Graphs, Loaded, Split, compact
 from sstcast.errors import SSTCastError, in_short
 from sstcast.files import atomic
 
 FORMAT = 5
 NOT_READ = {"split", "size", "licence", "files", "trust", "single", "words"}  # keys that readers do not use
-INFERRED = ("task", "metric", "split", "node", "edge")  # keys of a declaration that the graphs may complete
+INFERRED = ("task", "metric", "node", "edge")  # keys of a declaration that the graphs may complete
 MISFITS = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
 NAMED = 4  # files in a message
 LISTED = 5  # skipped molecules that are printed; a file lists all
@@ -49,7 +50,7 @@ def load(dataset: Dataset, root: Path, cache: Path) -> Loaded:
     splits: list[Split] = []
     while f"split {len(splits)} 0" in tensors:
         splits.append(Split(*(tensors.pop(f"split {len(splits)} {j}") for j in range(len(Split._fields)))))
-    complete = replace(dataset, **found | {"split": dataset.split or found["split"]})
+    complete = replace(dataset, **found, split=dataset.split or usual_split(bool(splits)))
     loaded = Loaded(Graphs(level=level, **tensors), splits, tuple(skipped), files, digest, complete)
     if skipped:
         _say_skipped(loaded, path.with_suffix(".skipped.txt"), root / dataset.folder / dataset.names[0])

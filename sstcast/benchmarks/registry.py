@@ -6,13 +6,11 @@ A name is one of the papers' (`Cora`), a class of PyG with the name of a set (`P
 
 from dataclasses import fields, replace
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import pandas as pd
-
-from sstcast.benchmarks.dataset import ATOMS, BONDS, METRICS_OF, Dataset, Metric, TaskName
+from sstcast.benchmarks.dataset import ATOMS, BONDS, METRICS_OF, Dataset
+from sstcast.benchmarks.formats import ogb
 from sstcast.benchmarks.formats.pyg import raw_files
 from sstcast.benchmarks.formats.tudataset import with_features
 from sstcast.errors import SSTCastError, shorten
@@ -24,13 +22,6 @@ SETS = "configs/benchmarks/datasets.yaml"
 FEATURES = {"atoms": ATOMS, "bonds": BONDS}
 FIELDS = {field.name for field in fields(Dataset)} - {"name", "files"}
 SHORT = {"TU": "TUDataset"}
-OGB_METRICS: dict[str, Metric] = {
-    "rocauc": "roc-auc",
-    "ap": "ap",
-    "rmse": "rmse",
-    "acc": "accuracy",
-    "F1": "f1",
-}
 
 
 @cache
@@ -62,6 +53,8 @@ def find_dataset(name: str, root: Path | None = None) -> Dataset:
 def _find(name: str) -> Dataset:
     of, _, one = name.partition(":")
     of = SHORT.get(of, of)
+    if of == "LRGBDataset" and one.lower() in named():  # for peptides, PyG's class wants other files
+        return _find(one)
     for other, keys in named().values():  # Planetoid:Cora is Cora
         if (keys["of"], str(keys["set"] or "").lower()) == (of, one.lower()):
             return _declare(other, keys)
@@ -70,7 +63,7 @@ def _find(name: str) -> Dataset:
     if name.startswith(("ogbg-", "ogbn-")):
         return _declare(name, {"of": "ogb"})
     if of == "TUDataset" and one:
-        return _declare(f"TU:{one}", named()["mutag"][1] | {"set": one, "size": "not stated"})
+        return _declare(f"TU:{one}", named()["mutag"][1] | {"set": one, "size": "size not stated"})
     if one or of[:1].isupper():
         group = read_config(packaged(SETS)).get(of, {})
         known = {key: value for key, value in group.items() if key != "sets"}
@@ -93,7 +86,7 @@ def _declare(name: str, keys: dict[str, Any]) -> Dataset:
         for path in paths
     }
     if of == "ogb":
-        return _of_ogb(declared)
+        return ogb.complete(declared)
     if of == "TUDataset":
         address = f"https://www.chrsmrrs.com/graphkerneldatasets/{one}.zip"
         needed = dict.fromkeys((f"{one}_{part}.txt" for part in ("A", "graph_indicator", "graph_labels")), address)
@@ -106,58 +99,6 @@ def _declare(name: str, keys: dict[str, Any]) -> Dataset:
     raw = dict.fromkeys((str(path.relative_to(folder)) for path in paths), address)
     options = {"of": of, "set": one, "place": place, **declared.options}
     return replace(declared, reader="classes", folder=str(folder), files=raw | files, options=options)
-
-
-def _of_ogb(dataset: Dataset) -> Dataset:
-    """Complete a declaration by OGB's own table of its data sets."""
-    level = "graph" if dataset.name.startswith("ogbg") else "node"
-    table = _ogb(level)
-    if dataset.name not in table:
-        raise SSTCastError(f"no data set {shorten(dataset.name)!r}{suggest(dataset.name, table)}; OGB has no such")
-    known = table[dataset.name]
-    if known["binary"] == "True" or known.get("is hetero") == "True":
-        raise SSTCastError(f"{dataset.name}: not supported: it is not a single kind of nodes in CSV files")
-    one = int(known["num tasks"]) == 1
-    kind = known["task type"].split()[0]
-    tasks: dict[str, TaskName] = {
-        "multiclass": f"{level}-classification",  # type: ignore[dict-item]
-        "binary": f"{level}-classification" if one or level == "node" else "multi-label",  # type: ignore[dict-item]
-        "regression": f"{level}-regression",  # type: ignore[dict-item]
-        "subtoken": "next-tokens",
-    }
-    wanted = ["raw/edge", "raw/num-node-list", "raw/num-edge-list", f"raw/{level}-label"]
-    wanted += [f"split/{known['split']}/{part}" for part in ("train", "valid", "test")]
-    wanted += [f"raw/{what}-feat" for what in ("node", "edge") if known[f"has_{what}_attr"] == "True"]
-    if kind == "subtoken":
-        wanted += ["raw/node_is_attributed", "raw/node_depth"]
-    molecules = known.get("data type") == "mol"
-    return replace(
-        dataset,
-        folder=dataset.name.replace("-", "_"),
-        files={f"{stem}.csv.gz": known["url"] for stem in wanted},
-        task=tasks[kind],
-        metric=OGB_METRICS[known["eval metric"]],
-        split="official",
-        single=level == "node",
-        node=dataset.node or (ATOMS if molecules else "linear" if known["has_node_attr"] == "True" else "none"),
-        edge=dataset.edge or (BONDS if molecules else "linear" if known["has_edge_attr"] == "True" else "none"),
-        options={
-            "inverse": known["add_inverse_edge"] == "True" and level == "graph",
-            "syntax": kind == "subtoken",
-            "archive": known["download_name"],
-        },
-    )
-
-
-@cache
-def _ogb(level: str) -> dict[str, dict[str, str]]:
-    spec = find_spec("ogb")
-    if spec is None or spec.origin is None:
-        raise SSTCastError("OGB's data sets need ogb; python -m pip install 'sstcast[benchmarks]'")
-    table = pd.read_csv(
-        Path(spec.origin).parent / f"{level}proppred/master.csv", index_col=0, dtype=str, keep_default_na=False
-    )
-    return {str(name): {str(k): str(v) for k, v in column.items()} for name, column in table.items()}
 
 
 def _plain(value: Any) -> Any:

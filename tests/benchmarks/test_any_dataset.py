@@ -2,6 +2,7 @@
 
 import functools
 import http.server
+import pickle
 import shutil
 import threading
 import zipfile
@@ -22,6 +23,7 @@ from sstcast.benchmarks import registry
 from sstcast.benchmarks.config import load_benchmark
 from sstcast.benchmarks.dataset import ATOMS, BONDS
 from sstcast.benchmarks.download import download
+from sstcast.benchmarks.formats import ogb
 from sstcast.benchmarks.load import load
 from sstcast.benchmarks.packed import Graphs, Loaded, pack
 from sstcast.benchmarks.registry import find_dataset
@@ -42,6 +44,7 @@ SMALL = ["model.width=8", "model.layers=1", "training.epochs=1", "training.batch
         ("TUDataset:NCI1", "NCI1"),
         ("HeterophilousGraphDataset:tolokers", "tolokers"),
         ("LRGBDataset:COCO-SP", "COCO-SP"),
+        ("LRGBDataset:Peptides-func", "peptides-func"),
         ("Amazon:Photo", "amazon-photo"),
         ("WikiCS", "wikics"),
         ("MalNetTiny", "MalNet-Tiny"),
@@ -80,9 +83,9 @@ def test_all_of_ogb_is_declared_by_its_own_table() -> None:
 
 
 def test_ogb_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for known in (registry._ogb, registry._find):
+    for known in (ogb._table, registry._find):
         known.cache_clear()
-    monkeypatch.setattr(registry, "find_spec", lambda name: None)
+    monkeypatch.setattr(ogb, "find_spec", lambda name: None)
     with pytest.raises(SSTCastError, match=r"pip install 'sstcast\[benchmarks\]'"):
         find_dataset("ogbg-molbace")
     lines = list(dataset_lines(tmp_path))
@@ -125,6 +128,28 @@ def test_a_class_that_nothing_declares_is_understood(tmp_path: Path) -> None:
     assert complete.node == tuple((torch.cat([d.x for d in theirs]).amax(0) + 1).tolist())
     assert loaded.graphs.y.flatten().tolist() == [float(d.y) for d in theirs]
     assert loaded.graphs.nodes.tolist() == [d.num_nodes for d in theirs]
+
+
+def test_a_class_in_three_parts_has_an_official_split(tmp_path: Path) -> None:
+    (tmp_path / "AQSOL/raw").mkdir(parents=True)
+    for name, count in (("train", 6), ("val", 3), ("test", 4), ("atom_dict", 0), ("bond_dict", 0)):
+        index = both_ways(ring(5))
+        kinds = np.arange(5) % 4, np.arange(index.shape[1]) % 3
+        molecules = [(*kinds, index, i / 3) for i in range(count)]
+        (tmp_path / f"AQSOL/raw/{name}.pickle").write_bytes(pickle.dumps(molecules))
+    dataset = replace(find_dataset("AQSOL"), trust=True)
+    for _ in range(2):  # the second time from the cache
+        loaded = load(dataset, tmp_path, tmp_path / "cache")
+        complete = loaded.dataset
+        assert complete is not None
+        assert (complete.task, complete.split) == ("graph-regression", "official")
+        assert (complete.node, complete.edge) == ((4,), (3,))
+        split = choose_split(complete, loaded, 0)
+        assert [part.tolist() for part in split] == [[*range(6)], [6, 7, 8], [9, 10, 11, 12]]
+    again = replace(dataset, split="random:0.5/0.25/0.25")
+    for cache in ("cache", "new"):
+        assert load(again, tmp_path, tmp_path / cache).dataset == replace(complete, split=again.split)
+    assert load(dataset, tmp_path, tmp_path / "new").dataset == complete
 
 
 def test_a_class_of_pyg_trains_and_resumes_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -328,7 +353,9 @@ def test_folds_are_all_run_unless_seeds_are_named(tmp_path: Path, capsys: pytest
 def test_edge_dim_follows_from_the_data(tmp_path: Path) -> None:
     write(find_dataset("MUTAG"), tmp_path)
     with pytest.raises(SSTCastError, match=r"model\.edge_dim: .*leave it out"):
-        sstcast.benchmark("MUTAG", "gine", root=tmp_path, overrides=[*SMALL, "model.edge_dim=3"])
+        sstcast.benchmark(
+            "MUTAG", "gine", root=tmp_path, overrides=[*SMALL, "model.edge_dim=3", f"cache={tmp_path}"]
+        )
 
 
 def test_predictions_are_kept_and_give_the_score(tmp_path: Path) -> None:

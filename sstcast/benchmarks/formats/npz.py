@@ -21,19 +21,19 @@ from sstcast.errors import SSTCastError, reading
 def read(root: Path, dataset: Dataset) -> Loaded:
     """Read the graph and its split, if the file has masks."""
     path, names = root / dataset.folder / dataset.names[0], dataset.options
-    with reading(path, "save it with np.savez"):
-        arrays = np.load(path, allow_pickle=False)
-        labels = _array(arrays, names["labels"], path)
-        with np.errstate(over="ignore"):  # too large numbers become infinite, and the checks report them
-            features = _array(arrays, names["features"], path).astype(np.float32)
-        if not len(labels) or len(features) != len(labels):
-            raise SSTCastError(
-                f"{path}: {len(labels)} labels, {len(features)} rows of features; give one of each to every node"
-            )
-        index = _edges(_array(arrays, names["edges"], path), names["edges"], len(labels), path)
-        graph = {"x": features, "y": labels} | _linked(arrays, index, len(labels), names, path)
-        parts = (names["train"], names["validation"], names["test"])
-        masks = [_array(arrays, name, path) for name in parts] if names["train"] in arrays else None
+    with reading(path, "save it with np.savez"), np.load(path, allow_pickle=False) as file:
+        arrays = {name: file[name] if name in names.values() else None for name in file}
+    labels = _array(arrays, names["labels"], path)
+    with np.errstate(over="ignore"):  # too large numbers become infinite, and the checks report them
+        features = _array(arrays, names["features"], path).astype(np.float32)
+    if not len(labels) or len(features) != len(labels):
+        raise SSTCastError(
+            f"{path}: {len(labels)} labels, {len(features)} rows of features; give one of each to every node"
+        )
+    index = _edges(_array(arrays, names["edges"], path), names["edges"], len(labels), path)
+    graph = {"x": features, "y": labels} | _linked(arrays, index, len(labels), names, path)
+    parts = (names["train"], names["validation"], names["test"])
+    masks = [_array(arrays, name, path) for name in parts] if names["train"] in arrays else None
     graphs = pack([graph], "node")
     return Loaded(graphs, [] if masks is None else splits_of(masks, len(labels)))
 

@@ -5,21 +5,76 @@ trees get edges between successive tokens, as in its authors' baselines, and who
 """
 
 from collections import Counter
+from dataclasses import replace
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from sstcast.benchmarks.dataset import WORDS, Dataset
+from sstcast.benchmarks.dataset import ATOMS, BONDS, WORDS, Dataset, Metric, TaskName
 from sstcast.benchmarks.formats.arrays import read_numbers, undirected
 from sstcast.benchmarks.packed import Graphs, Loaded, Split, compact
 from sstcast.benchmarks.pickles import REMEDY
-from sstcast.errors import reading
+from sstcast.errors import SSTCastError, reading, shorten
+from sstcast.validation import suggest
 
+METRICS: dict[str, Metric] = {"rocauc": "roc-auc", "ap": "ap", "rmse": "rmse", "acc": "accuracy", "F1": "f1"}
 DEEPEST = 20  # deeper nodes of a syntax tree count as this deep
+
+
+def complete(dataset: Dataset) -> Dataset:
+    """Complete a declaration by OGB's own table of its data sets.
+
+    Raises SSTCastError if ogb is not installed, or does not know the data set, or has it in another form.
+    """
+    level = "graph" if dataset.name.startswith("ogbg") else "node"
+    table = _table(level)
+    if dataset.name not in table:
+        raise SSTCastError(f"no data set {shorten(dataset.name)!r}{suggest(dataset.name, table)}; OGB has no such")
+    known = table[dataset.name]
+    if known["binary"] == "True" or known.get("is hetero") == "True":
+        raise SSTCastError(f"{dataset.name}: not supported: it is not a single kind of nodes in CSV files")
+    kind, molecules = known["task type"].split()[0], known.get("data type") == "mol"
+    task = f"{level}-{'regression' if kind == 'regression' else 'classification'}"
+    if kind == "binary" and level == "graph" and int(known["num tasks"]) > 1:
+        task = "multi-label"
+    has = [what for what in ("node", "edge") if known[f"has_{what}_attr"] == "True"]
+    wanted = ["raw/edge", "raw/num-node-list", "raw/num-edge-list", f"raw/{level}-label"]
+    wanted += [f"split/{known['split']}/{part}" for part in ("train", "valid", "test")]
+    wanted += [f"raw/{what}-feat" for what in has]
+    if kind == "subtoken":
+        task, wanted = "next-tokens", [*wanted, "raw/node_is_attributed", "raw/node_depth"]
+    return replace(
+        dataset,
+        folder=dataset.name.replace("-", "_"),
+        files={f"{stem}.csv.gz": known["url"] for stem in wanted},
+        task=cast(TaskName, task),
+        metric=METRICS[known["eval metric"]],
+        split="official",
+        single=level == "node",
+        node=dataset.node or (ATOMS if molecules else "linear" if "node" in has else "none"),
+        edge=dataset.edge or (BONDS if molecules else "linear" if "edge" in has else "none"),
+        options={
+            "inverse": known["add_inverse_edge"] == "True" and level == "graph",
+            "syntax": kind == "subtoken",
+            "archive": known["download_name"],
+        },
+    )
+
+
+@cache
+def _table(level: str) -> dict[str, dict[str, str]]:
+    spec = find_spec("ogb")  # without importing it, which would ask PyPI for a newer version
+    if spec is None or spec.origin is None:
+        raise SSTCastError("OGB's data sets need ogb; python -m pip install 'sstcast[benchmarks]'")
+    path = Path(spec.origin).parent / f"{level}proppred/master.csv"
+    table = pd.read_csv(path, index_col=0, dtype=str, keep_default_na=False)
+    return {str(name): {str(k): str(v) for k, v in column.items()} for name, column in table.items()}
 
 
 def read(root: Path, dataset: Dataset) -> Loaded:

@@ -21,7 +21,7 @@ from torch_geometric.data.separate import separate
 from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.formats.arrays import ranges, splits_of
 from sstcast.benchmarks.infer import infer
-from sstcast.benchmarks.packed import Loaded, pack
+from sstcast.benchmarks.packed import Loaded, Split, pack
 from sstcast.benchmarks.pickles import REMEDY, guarded, load_torch
 from sstcast.errors import SSTCastError, in_short, reading
 
@@ -83,9 +83,8 @@ def read_class(dataset: Dataset, root: Path, cache: Path) -> Loaded:
             pickled = isinstance(error, pickle.UnpicklingError) or "allow_pickle" in str(error)
             remedy = "if you trust their origin, use --trust" if pickled else REMEDY
             raise SSTCastError(f"{reason} ({in_short(error)}); {remedy}") from error
-    loaded = graphs_of([data for part in parts for data in part], dataset, str(folder))
-    if len(parts) > 1:
-        return loaded._replace(splits=[ranges([len(part) for part in parts])])
+    official = [ranges([len(part) for part in parts])] if len(parts) > 1 else []
+    loaded = graphs_of([data for part in parts for data in part], dataset, str(folder), official)
     if (also := options.get("splits")) is not None:
         with reading(folder / also, REMEDY), np.load(folder / also, allow_pickle=False) as file:
             masks = [file[name] for name in ("train", "valid", "test")]
@@ -99,8 +98,8 @@ def read(root: Path, dataset: Dataset) -> Loaded:
     return graphs_of(_separate(load_torch(path, dataset.trust), path), dataset, str(path))
 
 
-def graphs_of(data: Sequence[Data], dataset: Dataset, where: str) -> Loaded:
-    """Pack graphs; a single graph may have the masks `train_mask`, `val_mask` and `test_mask`.
+def graphs_of(data: Sequence[Data], dataset: Dataset, where: str, splits: Sequence[Split] = ()) -> Loaded:
+    """Pack graphs with their `splits`; a single graph may have the masks `train_mask`, `val_mask` and `test_mask`.
 
     Raises SSTCastError, saying `where` the graphs are from, if one is not usable.
     """
@@ -111,12 +110,15 @@ def graphs_of(data: Sequence[Data], dataset: Dataset, where: str) -> Loaded:
             raise SSTCastError(f"{where}: graph {number} has no edge_index")
     if not data:
         raise SSTCastError(f"{where}: no graphs")
-    masked = len(data) == 1 and all(data[0].get(name) is not None for name in MASKS)
-    dataset = infer(dataset, data, masked)
+    if len(data) == 1 and all(data[0].get(name) is not None for name in MASKS):
+        masks = [data[0][name].numpy() for name in MASKS]
+        if data[0].get("stopping_mask") is not None:  # WikiCS: nodes for early stopping are for validation too
+            masks[1] = masks[1] | data[0].stopping_mask.numpy()
+        splits = splits_of(masks, int(data[0].num_nodes or 0))
+    dataset = infer(dataset, data, bool(splits))
     level = "pair" if dataset.task == "link-ranking" else "node" if dataset.of_nodes else "graph"
     graphs = pack([_graph(d, i, level, where, dataset) for i, d in enumerate(data)], level)
-    splits = splits_of((data[0][name].numpy() for name in MASKS), int(graphs.nodes[0])) if masked else []
-    return Loaded(graphs, splits, dataset=dataset)
+    return Loaded(graphs, list(splits), dataset=dataset)
 
 
 def _build(
