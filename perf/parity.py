@@ -28,10 +28,11 @@ from torch_geometric.transforms import NormalizeFeatures
 
 from sstcast import __version__
 from sstcast.benchmarks.config import BenchmarkConfig
-from sstcast.benchmarks.load import choose_split, load
+from sstcast.benchmarks.load import load
 from sstcast.benchmarks.packed import Loaded
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.benchmarks.run import run_benchmark
+from sstcast.benchmarks.splits import choose_split
 
 RUNS = Path("runs/parity")
 CONVS = ("gcn", "sage", "gin", "gat")

@@ -21,7 +21,7 @@ from sstcast.benchmarks.packed import Graphs, Loaded, Split, compact
 from sstcast.errors import SSTCastError, in_short
 from sstcast.files import atomic
 
-FORMAT = 5
+FORMAT = 6
 NOT_READ = {"split", "size", "licence", "files", "trust", "single", "words"}  # keys that readers do not use
 INFERRED = ("task", "metric", "node", "edge")  # keys of a declaration that the graphs may complete
 MISFITS = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)

@@ -399,13 +399,13 @@ def test_more_epochs_extend_a_finished_run(tmp_path: Path, capsys: pytest.Captur
 def test_evaluation_scores_without_training(tmp_path: Path) -> None:
     write(find_dataset("MUTAG"), tmp_path)
     keys = [*SMALL, f"cache={tmp_path}/cache", f"runs={tmp_path}/runs"]
-    config = load_benchmark("MUTAG", "gin", tmp_path, keys)
+    config = load_benchmark("MUTAG", "gcn", tmp_path, keys)
     with pytest.raises(SSTCastError, match="seed-0: not trained"):
         run_benchmark(config, evaluate=True)
     (trained,) = run_benchmark(config)
     (config.folder / "seed-0/predictions.npz").unlink()
     before = {path: path.read_bytes() for path in (config.folder / "seed-0").glob("*.*")}
-    longer = load_benchmark("MUTAG", "gin", tmp_path, [*keys, "training.epochs=9"])
+    longer = load_benchmark("MUTAG", "gcn", tmp_path, [*keys, "training.epochs=9"])
     assert run_benchmark(longer, evaluate=True) == [trained]
     assert (config.folder / "seed-0/predictions.npz").exists()
     assert {path: path.read_bytes() for path in before} == before
