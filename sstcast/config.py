@@ -25,10 +25,9 @@ from sstcast.errors import SSTCastError
 from sstcast.files import packaged
 from sstcast.plain_yaml import apply_overrides, read_config
 from sstcast.region import Region, load_region
-from sstcast.validation import LARGEST_SEED, Strict, usable_path, validate
+from sstcast.validation import LARGEST_SEED, Strict, span, usable_path, validate
 
 RETIRED = ("cuda_graphs", "tf32", "fused")  # training keys of older runs; now always on with a GPU
-FIRST_YEAR, LAST_YEAR = 1678, 2261  # the range of times in nanoseconds
 
 Count = Annotated[int, Field(ge=1, le=10**9)]
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -39,23 +38,7 @@ Place = Annotated[
 ]
 
 
-def _span(value: Any) -> Any:
-    """Convert `[first, last]`, years or ISO dates, both inclusive, to two dates."""
-    if not isinstance(value, (list, tuple)) or len(value) != 2:
-        raise ValueError("give [first, last], years or ISO dates")
-
-    def day(item: Any, month_day: str) -> Any:
-        if isinstance(item, bool) or not isinstance(item, (int, str, dt.date)):
-            raise ValueError(f"{item}: give a year or an ISO date")
-        year = item if isinstance(item, int) else getattr(item, "year", FIRST_YEAR)
-        if not FIRST_YEAR <= year <= LAST_YEAR:
-            raise ValueError(f"{str(year)[:20]}: give years from {FIRST_YEAR} to {LAST_YEAR}")
-        return f"{item:04d}-{month_day}" if isinstance(item, int) else item
-
-    return day(value[0], "01-01"), day(value[1], "12-31")
-
-
-Span = Annotated[tuple[dt.date, dt.date], BeforeValidator(_span)]
+Span = Annotated[tuple[dt.date, dt.date], BeforeValidator(span)]
 
 
 class Splits(Strict):
@@ -74,6 +57,11 @@ class Splits(Strict):
     def base(self) -> tuple[dt.date, dt.date]:
         """The period that statistics are computed from."""
         return self.base_period or self.train
+
+    @property
+    def before_test(self) -> tuple[dt.date, dt.date]:
+        """From the first training day to the last validation day."""
+        return self.train[0], self.validation[1]
 
     @property
     def given(self) -> dict[str, tuple[dt.date, dt.date]]:
@@ -144,6 +132,8 @@ class TrainingConfig(Strict):
       a running mean of the weights with this decay is validated and saved instead of the weights themselves.
     - `device` is auto, cpu or cuda; `devices`, `strategy` (auto, ddp) and `precision` (auto, 32-true, bf16-mixed)
       are options of Lightning Fabric. `compile: auto` compiles on a GPU, and on a CPU from 2,000 steps on.
+    - With `include_validation`, a network learns from the validation days too, as linear systems do. Then nothing
+      can be chosen on them: `epochs` must be 1.
     - A checkpoint is written every `checkpoint_minutes`, or every `checkpoint_steps` if given; the last `keep` are
       kept. Up to `skip_nonfinite` steps with a loss that is not finite are left out; one more stops the run.
     """
@@ -162,6 +152,7 @@ class TrainingConfig(Strict):
     warmup: int = Field(default=0, ge=0, le=10**9)
     clip: float | None = Field(default=None, gt=0)
     ema: float | None = Field(default=None, gt=0, lt=1)
+    include_validation: bool = False
     accumulate: Count = 1
     precision: Literal["auto", "32-true", "bf16-mixed"] = "auto"
     compile: bool | Literal["auto"] = "auto"
@@ -184,6 +175,8 @@ class TrainingConfig(Strict):
             raise ValueError("batch_size: must be at least devices x accumulate")
         if self.windows_per_epoch is not None and self.windows_per_epoch < self.devices:
             raise ValueError("windows_per_epoch: must be at least devices")
+        if self.include_validation and self.epochs > 1:
+            raise ValueError("include_validation: nothing may be chosen on days that were learnt; set epochs to 1")
         if self.schedule == "one-cycle" and self.warmup:
             raise ValueError("warmup: one-cycle has its own rise; leave it at 0")
         return self
@@ -191,8 +184,8 @@ class TrainingConfig(Strict):
 
 LONGEST_NAME = 100
 FOLDER_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # a run's name must not lead out of the folder of runs
+# Training keys that do not change the result of a run; they may differ when it is resumed.
 WHERE = {"device", "devices", "strategy", "checkpoint_minutes", "checkpoint_steps", "keep", "skip_nonfinite"}
-"""Training keys that do not change the result of a run; they may differ when it is resumed."""
 
 
 class ModelConfig(BaseModel):

@@ -1,5 +1,6 @@
 """Validates plain data with Pydantic models, and describes the first error in one line."""
 
+import datetime as dt
 import difflib
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -10,6 +11,7 @@ from sstcast.errors import SSTCastError
 
 Model = TypeVar("Model", bound=BaseModel)
 
+FIRST_YEAR, LAST_YEAR = 1678, 2261  # the range of times in nanoseconds
 LARGEST_SEED = 2**63 - 1  # the largest that PyTorch's generators accept
 MOST_SEEDS = 1000
 
@@ -98,3 +100,19 @@ def _keys(model: Any, path: tuple[Any, ...]) -> list[str]:
         if model is None:
             return []
     return list(model.model_fields)
+
+
+def span(value: Any) -> Any:
+    """Convert `[first, last]`, years or ISO dates, both inclusive, to two dates."""
+    if not isinstance(value, (list, tuple)) or len(value) != 2:
+        raise ValueError("give [first, last], years or ISO dates")
+
+    def day(item: Any, month_day: str) -> Any:
+        if isinstance(item, bool) or not isinstance(item, (int, str, dt.date)):
+            raise ValueError(f"{item}: give a year or an ISO date")
+        year = item if isinstance(item, int) else getattr(item, "year", FIRST_YEAR)
+        if not FIRST_YEAR <= year <= LAST_YEAR:
+            raise ValueError(f"{str(year)[:20]}: give years from {FIRST_YEAR} to {LAST_YEAR}")
+        return f"{item:04d}-{month_day}" if isinstance(item, int) else item
+
+    return day(value[0], "01-01"), day(value[1], "12-31")

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sstcast.cf import write
-from sstcast.config import FIRST_YEAR, LAST_YEAR
 from sstcast.errors import SSTCastError
 from sstcast.files import alone
 from sstcast.forecasting.elsewhere import elsewhere
@@ -15,6 +14,7 @@ from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.runs import Run
 from sstcast.stores import open_netcdf, open_zarr
+from sstcast.validation import FIRST_YEAR, LAST_YEAR
 
 LATEST = "latest"
 SUFFIXES = (".nc", ".zarr")

@@ -5,8 +5,9 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sstcast.config import FIRST_YEAR, LAST_YEAR, DataConfig, Splits
+from sstcast.config import DataConfig, Splits
 from sstcast.errors import SSTCastError
+from sstcast.validation import FIRST_YEAR, LAST_YEAR
 
 LEAST_TRAINING = 365  # days
 

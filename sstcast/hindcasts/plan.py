@@ -159,6 +159,10 @@ class Plan:
             raise SSTCastError(f"{where}give a short name of letters and digits, and two or more systems")
         if self.fitted == self.equal or name in [system.name for system in self.systems]:
             raise SSTCastError(f"{where}is the name of another system; choose another")
+        if name == self.fitted:
+            for system in self.systems:
+                if system.training.include_validation:
+                    raise SSTCastError(f"{where}{system.name} learns from its validation days; use --average")
         self._check_name(combination, where)
         self._check_one_ocean(_COMBINED)
         for fold in self.protocol.folds:

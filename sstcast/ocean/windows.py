@@ -184,7 +184,9 @@ AnyWindows = Windows | SeveralWindows
 
 
 def cut_windows(anomalies: xr.Dataset, data: DataConfig, split: str) -> Windows:
-    """Cut the windows of the region's tiles in `split` (`train`, `validation` or `test`) out of the anomalies.
+    """Cut the windows of the region's tiles in `split` out of the anomalies.
+
+    It is `train`, `validation` or `test`, or `before_test`: from the first training to the last validation day.
 
     Raises SSTCastError if the split is too short for a single window.
     """

@@ -76,6 +76,8 @@ def before_validation(run: Run) -> Predictor:
     so it looks better on the validation days than it is. Here it is fitted to its training days alone.
     """
     predictor = predictor_of(run)
+    if run.config.training.include_validation:
+        raise SSTCastError(f"{run.folder}: has learnt from its validation days; combine it with --equal")
     if isinstance(predictor, Combination):
         return Combination([before_validation(part) for part in run.open_parts()], load_combination(run))
     assert isinstance(predictor, TrainedRun)

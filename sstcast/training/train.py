@@ -31,8 +31,8 @@ def train(config: RunConfig, windows: Mapping[str, Fitted]) -> tuple[Run, bool]:
     """Train `config.model` on `windows["train"]`; select the weights by the error on `windows["validation"]`.
 
     A linear system is solved directly: it chooses its options on the validation windows, and is then fitted to
-    both splits. A linear system inside a network is fitted to the training windows only, so that validation can
-    tell when to stop.
+    both splits. A linear system inside a network is fitted to the windows that the network learns from, so that
+    validation can tell when to stop.
 
     Returns the run and whether there was anything to do. An interrupted run resumes where it stopped; on a CPU it
     ends with weights that are bit-identical to those of an uninterrupted run. If another process trains the run,
@@ -168,7 +168,9 @@ def training_windows(config: RunConfig) -> dict[str, Fitted]:
         check_source(data)
         _, anomalies = Prepared.of(data).open()
         for split, windows in found.items():
-            windows.append((WholeRegion.of if as_one else cut_windows)(anomalies, data, split))
+            learnt = config.training.include_validation and split == "train" and not as_one
+            days = "before_test" if learnt else split
+            windows.append((WholeRegion.of if as_one else cut_windows)(anomalies, data, days))
     shapes = {" x ".join(map(str, windows.shape)) for windows in found["train"]}
     if len(shapes) > 1:
         raise SSTCastError(f"data.region: tiles of {' and '.join(sorted(shapes))}; give all oceans one `tile`")

@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from pydantic import ValidationError
 from scored_runs import configure
 
-from sstcast.config import RunConfig
+from sstcast.config import RunConfig, TrainingConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import TrainedRun
 from sstcast.models import build_forecaster
@@ -15,8 +16,9 @@ from sstcast.models.linear import LinearSystem, Ridge
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.whole import WholeRegion
+from sstcast.scores.combine import combine
 from sstcast.scores.verification import Verification
-from sstcast.training.fitting import fit
+from sstcast.training.fitting import fit, samples
 from sstcast.training.train import train, training_windows
 
 
@@ -59,6 +61,32 @@ def test_a_base_is_saved_with_the_run_and_not_fitted_again(config: RunConfig) ->
     fit(fresh, windows["train"], None)
     torch.testing.assert_close(loaded.linear.weight, fresh.weight, rtol=0, atol=0)
     assert train(config, windows) == (run, False)
+
+
+def test_a_network_may_learn_from_the_validation_days_too(config: RunConfig, tmp_path: Path) -> None:
+    """It then sees the days that linear systems see, and no weights can be fitted to its validation errors."""
+    asked = {"epochs": 1, "compile": False, "windows_per_epoch": 20, "include_validation": True}
+    config = config.model_copy(
+        update={
+            "model": config.model.model_copy(update={"base": "linear"}),
+            "training": config.training.model_copy(update=asked),
+        }
+    )
+    windows = training_windows(config)
+    (first, _), (_, last) = config.data.splits.train, config.data.splits.validation
+    days = windows["train"].days  # type: ignore[union-attr]
+    assert (str(days[0])[:10], str(days[-1])[:10]) == (str(first), str(last))
+    run, _ = train(config, windows)
+    (loaded,) = TrainedRun(run).models
+    sums = Ridge._sums(loaded.linear, samples(windows["train"]))  # type: ignore[arg-type]
+    torch.testing.assert_close(loaded.linear.weight, sums.solve(1e3).float())  # type: ignore[union-attr]
+    linear = config.model_copy(update={"name": "linear", "model": config.model.model_validate({"name": "ridge"})})
+    other, _ = train(linear, training_windows(linear))
+    with pytest.raises(SSTCastError, match="has learnt from its validation days; combine it with --equal"):
+        combine([run, other], tmp_path / "both")
+    assert combine([run, other], tmp_path / "mean", equal=True).best.exists()
+    with pytest.raises(ValidationError, match="nothing may be chosen on days that were learnt; set epochs to 1"):
+        TrainingConfig(epochs=2, include_validation=True)
 
 
 @pytest.mark.parametrize("name", ["ridge", "multiscale-ridge", "local-ridge", "lim"])
