@@ -68,15 +68,6 @@ def test_commands_can_be_given(command: str) -> None:
         assert not arguments
 
 
-def test_options_given_alone_exist() -> None:
-    """Rows that change one option of the benchmark in the row before."""
-    tokengt = next(c for c in COMMANDS if "pcqm4mv2 --model tokengt" in c)
-    alone = set(re.findall(r"`--set (model\.[^`]+)`", TEXT))
-    assert alone
-    for option in alone:
-        build(configured([*shlex.split(tokengt)[1:], "--set", option]))
-
-
 def configured(arguments: list[str]) -> BenchmarkConfig:
     dataset, flag, model, *rest = arguments
     assert flag == "--model"

@@ -161,11 +161,14 @@ def load_benchmark(
     return validate(BenchmarkConfig, raw, str(preset or f"{dataset}, {model}"))
 
 
-def published(config: BenchmarkConfig) -> tuple[float, str] | None:
-    """Return a paper's number for this model on this data set and its source, None if none is known."""
+def published(config: BenchmarkConfig, row: str | None = None) -> tuple[float, str] | None:
+    """Return a paper's number on this data set and its source, None if none is known.
+
+    `row` is the number's name in `published.yaml`, for instance `best`; by default that of this model.
+    """
     if config.data is not None:
         return None
-    found = read_config(packaged(f"{PRESETS}/published.yaml")).get(config.dataset, {}).get(config.label)
+    found = read_config(packaged(f"{PRESETS}/published.yaml")).get(config.dataset, {}).get(row or config.label)
     return None if found is None else (float(found[0]), str(found[1]))
 
 

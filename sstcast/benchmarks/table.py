@@ -29,7 +29,7 @@ def dataset_lines(root: Path) -> Iterator[str]:
 
 
 def result_lines(config: BenchmarkConfig, results: list[Result]) -> Iterator[str]:
-    """Yield a line per seed and one for all seeds, with the paper's number if it is known."""
+    """Yield a line per seed and one for all seeds, with the paper's number and the best if they are known."""
     for r in results:
         yield (
             f"seed {r['seed']}: test {r['metric']} {r['test']:.4f}, validation {r['validation']:.4f} "
@@ -37,11 +37,11 @@ def result_lines(config: BenchmarkConfig, results: list[Result]) -> Iterator[str
         )
     scores = [r["test"] for r in results]
     spread = f" ± {stdev(scores):.4f}" if len(scores) > 1 else ""
-    known = published(config)
-    paper = f"; published: {known[0]:g} ({known[1]})" if known is not None else ""
+    known = {"published": published(config), "best known": published(config, "best")}
+    papers = "".join(f"; {what}: {found[0]:g} ({found[1]})" for what, found in known.items() if found is not None)
     first = results[0]
     what = "folds" if config.declaration.split.startswith("folds:") else "seeds"
     yield (
         f"{first['dataset']}, {first['model']}: test {first['metric']} {mean(scores):.4f}{spread} over "
-        f"{len(scores)} {what}, {first['parameters']:,} parameters{paper}"
+        f"{len(scores)} {what}, {first['parameters']:,} parameters{papers}"
     )
