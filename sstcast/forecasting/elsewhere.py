@@ -119,4 +119,5 @@ def _homes(run: Run) -> Iterator[tuple[str, Home]]:
     for part in (parts := run.open_parts()):
         yield from _homes(part)
     if not parts:
-        yield run.config.model.name, home(run.config.model.name)
+        model = run.config.model
+        yield model.name, home(model.name, model.options.get("base"))

@@ -12,7 +12,7 @@ from torch import nn
 
 from sstcast.errors import SSTCastError, in_short
 from sstcast.models.base import Backbone, Base, Forecaster, ForecastModel, Home
-from sstcast.models.linear import LinearSystem, MultiscaleRidge
+from sstcast.models.linear import LinearSystem
 from sstcast.models.options import check_memory, check_options, check_sizes
 from sstcast.validation import suggest
 
@@ -59,6 +59,8 @@ LINEAR = {
     ),
 }
 
+STANDS_ON = {"linear": "multiscale-ridge", "local": "local-ridge"}  # by `base`
+
 
 def build_model(name: str, **options: Any) -> Any:
     """Build the model called `name`; `options` are the arguments of its class.
@@ -84,9 +86,9 @@ def takes_graphs(name: str) -> bool:
     return issubclass(_class(name)[0], Backbone)
 
 
-def home(name: str) -> Home:
-    """Return where the weights of the forecaster called `name` can be used."""
-    cls = _class(name)[0]
+def home(name: str, base: Base | None = None) -> Home:
+    """Return where the weights of the forecaster called `name` can be used, if it stands on `base`."""
+    cls = _class("local-ridge" if base == "local" else name)[0]
     return cls.HOME if issubclass(cls, ForecastModel) else ForecastModel.HOME
 
 
@@ -97,7 +99,8 @@ def build_forecaster(
 
     A backbone gets an encoder and a head (`Forecaster`), whose other arguments are options too; a model that is
     itself a forecaster gets the sizes that its class takes. The network's output is added to the forecast of
-    `base`: `persistence` (the last day), `linear` (a multiscale ridge, which must be fitted first) or `none`.
+    `base`: `persistence` (the last day), `linear` (a multiscale ridge, which must be fitted first), `local` (a local
+    ridge, too) or `none`.
     """
     cls, fixed = _class(name)
     check_sizes(options, f"model {name}")
@@ -120,8 +123,9 @@ def build_forecaster(
     else:
         model = build_model(name, **options, **_asked_for(sizes, cls))
     model.stand_on(base)
-    if base == "linear":
-        model.linear = MultiscaleRidge(history, horizon)
+    if base in STANDS_ON:
+        system = _class(STANDS_ON[base])[0]
+        model.linear = system(**_asked_for(sizes, system))
     return model
 
 

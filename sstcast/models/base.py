@@ -9,7 +9,7 @@ from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import GEOGRAPHY, Graph
 from sstcast.models.positional_encodings import Positional, build_encoding
 
-Base = Literal["persistence", "linear", "none"]
+Base = Literal["persistence", "linear", "local", "none"]
 Home = Literal["anywhere", "tile", "region"]  # where a model's weights can be used
 
 
@@ -58,7 +58,8 @@ class Backbone(Model):
 class ForecastModel(Model):
     """A model that maps `history [B, N, history]` on a graph to standardised anomalies `[B, N, horizon]`.
 
-    A network predicts the `change` from its `base`: the last day of history, the `linear` system's forecast, or 0.
+    A network predicts the `change` from its `base`: the last day of history, the forecast of a system that it keeps
+    in `linear`, or 0.
     """
 
     BASE: ClassVar[Base] = "persistence"

@@ -156,7 +156,8 @@ def ensemble(config: RunConfig, seeds: list[int]) -> list[RunConfig]:
 def training_windows(config: RunConfig) -> dict[str, Fitted]:
     """Return the windows for training and validation, of all oceans of a run.
 
-    Raises SSTCastError if `prepare` has not made them, a source has changed since, or tiles are of several shapes.
+    Raises SSTCastError if `prepare` has not made them, a source has changed since, tiles are of several shapes, or
+    the model stands on a system of one tile and there are several.
     """
     as_one = config.model.name in LINEAR
     if as_one and config.also:
@@ -171,6 +172,8 @@ def training_windows(config: RunConfig) -> dict[str, Fitted]:
             learnt = config.training.include_validation and split == "train" and not as_one
             days = "before_test" if learnt else split
             windows.append((WholeRegion.of if as_one else cut_windows)(anomalies, data, days))
+    if config.model.options.get("base") == "local" and (config.also or found["train"][0].values.shape[1] > 1):
+        raise SSTCastError("model.base: local is fitted to the cells of one tile; choose linear for several")
     shapes = {" x ".join(map(str, windows.shape)) for windows in found["train"]}
     if len(shapes) > 1:
         raise SSTCastError(f"data.region: tiles of {' and '.join(sorted(shapes))}; give all oceans one `tile`")

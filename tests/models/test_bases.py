@@ -1,6 +1,7 @@
 """Linear systems as runs, and as what networks stand on."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from scored_runs import configure
 from sstcast.config import RunConfig, TrainingConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import TrainedRun
-from sstcast.models import build_forecaster
+from sstcast.models import build_forecaster, home
 from sstcast.models.linear import LinearSystem, Ridge
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
@@ -46,6 +47,32 @@ def test_a_network_that_says_nothing_is_its_linear_base(config: RunConfig, name:
         torch.testing.assert_close(
             net.eval()(batch.history, batch.graph), base(batch.history, batch.graph), rtol=0, atol=0
         )
+
+
+def test_a_local_base_is_the_local_ridge_of_a_single_tile(
+    config: RunConfig, tmp_path: Path, sst_file: Path
+) -> None:
+    with pytest.raises(SSTCastError, match=r"model\.base: local is fitted to the cells of one tile"):
+        training_windows(config.model_copy(update={"model": config.model.model_copy(update={"base": "local"})}))
+    region = {"lon": [170, 171.5], "lat": [-12, -10], "tile": [8, 6]}
+    config = configure(tmp_path, sst_file, "one", region=region)
+    prepare(config.data, say=lambda line: None)
+    windows = training_windows(config)
+    sizes: dict[str, Any] = {"history": 10, "horizon": 8, "shape": windows["train"].shape}
+    net, alone = (
+        build_forecaster("tfnet", width=4, base="local", **sizes),
+        build_forecaster("local-ridge", **sizes),
+    )
+    assert isinstance(net.linear, LinearSystem)
+    assert isinstance(alone, LinearSystem)
+    for model in (net.linear, alone):
+        fit(model, windows["train"], None)
+    batch = windows["validation"].batch(torch.arange(7))
+    with torch.no_grad():  # an untrained TF-Net adds nothing
+        torch.testing.assert_close(
+            net.eval()(batch.history, batch.graph), alone(batch.history, batch.graph), rtol=0, atol=0
+        )
+    assert (home("mpnn", "local"), home("mpnn", "linear")) == ("region", "anywhere")
 
 
 def test_a_base_is_saved_with_the_run_and_not_fitted_again(config: RunConfig) -> None:
