@@ -99,8 +99,8 @@ def build_forecaster(
 
     A backbone gets an encoder and a head (`Forecaster`), whose other arguments are options too; a model that is
     itself a forecaster gets the sizes that its class takes. The network's output is added to the forecast of
-    `base`: `persistence` (the last day), `linear` (a multiscale ridge, which must be fitted first), `local` (a local
-    ridge, too) or `none`.
+    `base`: `persistence` (the last day), `linear` or `local` (a multiscale or a local ridge, to be fitted first) or
+    `none`.
     """
     cls, fixed = _class(name)
     check_sizes(options, f"model {name}")
