@@ -58,8 +58,7 @@ class Backbone(Model):
 class ForecastModel(Model):
     """A model that maps `history [B, N, history]` on a graph to standardised anomalies `[B, N, horizon]`.
 
-    A network predicts the `change` from its `base`: the last day of history, the forecast of a system in `linear`,
-    or 0.
+    A network predicts the `change` from its `base`: the last day of history, what `linear` forecasts, or 0.
     """
 
     BASE: ClassVar[Base] = "persistence"
