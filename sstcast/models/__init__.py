@@ -99,7 +99,7 @@ def build_forecaster(
 
     A backbone gets an encoder and a head (`Forecaster`), whose other arguments are options too; a model that is
     itself a forecaster gets the sizes that its class takes. The network's output is added to the forecast of
-    `base`: `persistence` (the last day), `linear` or `local` (a multiscale or a local ridge, to be fitted first) or
+    `base`: `persistence` (the last day), `linear` or `local` (a multiscale or local ridge, to be fitted first), or
     `none`.
     """
     cls, fixed = _class(name)
