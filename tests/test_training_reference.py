@@ -45,10 +45,12 @@ def test_systems_agree_forward_and_backward(pairs: ModuleType, name: str) -> Non
 def test_the_timed_steps_train(pairs: ModuleType, name: str) -> None:
     size, windows = small(pairs)
     pair = pairs.system(name, size, windows, compiled=False)
-    losses = [(float(pair.ours()), float(pair.reference())) for _ in range(3)]
-    for ours, theirs in losses:
-        assert ours == pytest.approx(theirs, rel=1e-3)
+    ways = pair.ours, pair.reference, pair.compiled, pair.convolutions
+    losses = [[float(way()) for way in ways] for _ in range(3)]
+    for ours, eager, compiled, _ in losses:
+        assert [eager, compiled] == pytest.approx([ours, ours], rel=1e-3)
     assert losses[2][0] < losses[0][0]
+    assert losses[2][3] < losses[0][3]
 
 
 @pytest.mark.parametrize("name", ["gat", "gatedgcn"])
@@ -59,6 +61,17 @@ def test_layers_agree_forward_and_backward(pairs: ModuleType, name: str) -> None
     expected, gradient, *_ = pair.reference()
     torch.testing.assert_close(out.flatten(0, 1), expected, **TOLERANCE)
     torch.testing.assert_close(x.flatten(0, 1), gradient, **TOLERANCE)
+
+
+def test_convolutions_see_eight_neighbours_of_the_grid(pairs: ModuleType) -> None:
+    x = torch.zeros(1, 30, 2)
+    x[0, 2 * 6 + 3] = 1  # row 2, column 3 of 5 x 6
+    net = pairs.Convolutions(2, 1, (5, 6))
+    changed = (net(x) != net(torch.zeros_like(x)) + x).any(-1).view(5, 6)
+    reached = torch.zeros(5, 6, dtype=torch.bool)
+    reached[1:4, 2:5] = True
+    assert not changed[~reached].any()
+    assert changed[reached].any()
 
 
 def test_batches_are_of_one_size(pairs: ModuleType) -> None:

@@ -1,13 +1,17 @@
-"""Each thing measured, twice with the same weights: sstcast's, and the plain one."""
+"""Each thing measured: sstcast's, the plain one with the same weights, and on grids a network of convolutions."""
 
+import contextlib
+import copy
+import io
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch._dynamo.utils import counters
 from torch.nn import functional as F
-from torch_geometric.data import Batch
+from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
 
 from sstcast.graphs.grid import GridGraph
@@ -19,7 +23,7 @@ from sstcast.training.compiling import compile_model
 
 from .data import WindowDataset, grid_edges
 from .layers import GatedGCNConv, gat_conv
-from .systems import MPNN, Forecaster, Polynormer, Primphormer
+from .systems import MPNN, Convolutions, Forecaster, Polynormer, Primphormer
 from .weights import copy_weights
 
 CPU = torch.device("cpu")
@@ -39,10 +43,13 @@ class Size(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Two ways to do one thing."""
+    """Two ways to do one thing, and two rivals: the compiled reference, where possible, and convolutions."""
 
     ours: Callable[[], Any]
     reference: Callable[[], Any]
+    compiled: Callable[[], Any] | None = None
+    convolutions: Callable[[], Any] | None = None
+    note: str = ""
 
 
 SYSTEMS: dict[str, Callable[[Size], tuple[dict[str, int], nn.Module]]] = {
@@ -80,33 +87,64 @@ def build_system(name: str, size: Size) -> tuple[Any, Forecaster]:
     return ours, theirs
 
 
+def compile_reference(
+    module: nn.Module, compiled: bool, attempt: Callable[[nn.Module], Any]
+) -> tuple[nn.Module | None, str]:
+    """Return a copy of `module`, compiled as sstcast compiles (None if that fails), and what to note."""
+    module, printed = copy.deepcopy(module), io.StringIO()
+    counters.clear()
+    with contextlib.redirect_stdout(printed):
+        result = compile_model(module, compiled, CPU, 0, attempt)
+    if compiled and result is module:
+        return None, printed.getvalue().strip()
+    breaks = counters["graph_break"]
+    reasons = sorted({reason.partition("Explanation: ")[2].partition("\n")[0] for reason in breaks})
+    return result, f"compiled PyG has {breaks.total()} graph breaks: {' '.join(reasons)}" if breaks else ""
+
+
+def adam(module: nn.Module, loss: Callable[[], Tensor], fused: bool = True) -> Callable[[], Tensor]:
+    """Return a step of training on `loss()`, which returns the loss."""
+    optimizer = torch.optim.Adam(module.parameters(), fused=fused)
+
+    def step() -> Tensor:
+        value = loss()
+        optimizer.zero_grad()
+        value.backward()
+        optimizer.step()
+        return value.detach()
+
+    return step
+
+
 def system(name: str, size: Size, windows: Windows, compiled: bool = True) -> Pair:
     """Forward, backward and Adam; both functions return the loss. Raises AssertionError if forecasts differ."""
     ours, theirs = build_system(name, size)
     index = torch.arange(size.batch)
     batch, dataset = windows.batch(index), WindowDataset(windows)
     data = Batch.from_data_list([dataset[i] for i in index.tolist()])
+    grids = Data(x=batch.history)
+    plain = Forecaster(
+        Convolutions(size.width, size.layers, windows.shape), size.width, size.history, size.horizon
+    )
+    fast, note = compile_reference(theirs, compiled, lambda m: m(data).sum().backward())
     model = compile_model(ours, compiled, CPU, 0, lambda m: m(batch.history, batch.graph).sum().backward())
-    torch.testing.assert_close(model(batch.history, batch.graph)[batch.ocean], theirs(data), **TOLERANCE)
+    forecast = model(batch.history, batch.graph)[batch.ocean].detach()
+    for module in (theirs, fast):  # detached at once: two graphs of a large model do not fit in memory
+        if module is not None:
+            torch.testing.assert_close(forecast, module(data).detach(), **TOLERANCE)
     torch.testing.assert_close(ours.auxiliary_loss(), theirs.auxiliary_loss(), **TOLERANCE)
-    ours_adam, theirs_adam = torch.optim.Adam(ours.parameters(), fused=True), torch.optim.Adam(theirs.parameters())
 
-    def our_step() -> Tensor:
-        error = (model(batch.history, batch.graph) - batch.target).masked_fill(~batch.ocean.unsqueeze(-1), 0)
-        loss = error.square().sum() / (batch.ocean.sum() * size.horizon)
-        ours_adam.zero_grad()
-        (loss + ours.auxiliary_loss()).backward()
-        ours_adam.step()
-        return loss.detach()
+    def masked(forecast: Tensor) -> Tensor:
+        error = (forecast - batch.target).masked_fill(~batch.ocean.unsqueeze(-1), 0)
+        return error.square().sum() / (batch.ocean.sum() * size.horizon)
 
-    def their_step() -> Tensor:
-        loss = F.mse_loss(theirs(data), data.y)
-        theirs_adam.zero_grad()
-        (loss + theirs.auxiliary_loss()).backward()
-        theirs_adam.step()
-        return loss.detach()
-
-    return Pair(our_step, their_step)
+    return Pair(
+        adam(ours, lambda: masked(model(batch.history, batch.graph)) + ours.auxiliary_loss()),
+        adam(theirs, lambda: F.mse_loss(theirs(data), data.y) + theirs.auxiliary_loss(), fused=False),
+        None if fast is None else adam(fast, lambda: F.mse_loss(fast(data), data.y) + fast.auxiliary_loss()),
+        adam(plain, lambda: masked(plain(grids))),
+        note,
+    )
 
 
 def layer(name: str, size: Size, compiled: bool = True) -> Pair:
@@ -135,6 +173,7 @@ def layer(name: str, size: Size, compiled: bool = True) -> Pair:
         planes = [s.requires_grad_() for s in states.unbind()]
         edge_pulls = [p * there for p, there in zip(pulls, grid.target(torch.ones(1, nodes, 1)), strict=True)]
     copy_weights(ours, theirs)
+    plain = Convolutions(size.width, 1, (size.rows, size.columns))
     index = torch.cat([edge_index + nodes * b for b in range(size.batch)], dim=1)
     rows, x = x.flatten(0, 1).clone().requires_grad_(), x.requires_grad_()
 
@@ -144,16 +183,28 @@ def layer(name: str, size: Size, compiled: bool = True) -> Pair:
         inputs = [x, *ours.parameters(), *(planes if edge_pulls else [])]
         return out, *torch.autograd.grad(outputs, inputs, [pull, *edge_pulls])
 
-    def their_gradients() -> tuple[Tensor, ...]:
-        outputs = theirs(rows, index, edges)
+    def their_gradients(module: nn.Module) -> tuple[Tensor, ...]:
+        outputs = module(rows, index, edges)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-        inputs = [rows, *theirs.parameters(), *([edges] if edge_pull else [])]
+        inputs = [rows, *module.parameters(), *([edges] if edge_pull else [])]
         return outputs[0], *torch.autograd.grad(outputs, inputs, [pull.flatten(0, 1), *edge_pull])
 
+    def plain_gradients() -> tuple[Tensor, ...]:
+        out = plain(x)
+        return out, *torch.autograd.grad(out, [x, *plain.parameters()], pull)
+
     module = compile_model(ours, compiled, CPU, 0, gradients)
-    for mine, other in zip(gradients(module)[:2], their_gradients()[:2], strict=True):
-        torch.testing.assert_close(mine.flatten(0, 1), other, **TOLERANCE)
-    return Pair(lambda: gradients(module), their_gradients)
+    fast, note = compile_reference(theirs, compiled, their_gradients)
+    for other in [m for m in (theirs, fast) if m is not None]:
+        for mine, expected in zip(gradients(module)[:2], their_gradients(other)[:2], strict=True):
+            torch.testing.assert_close(mine.flatten(0, 1), expected, **TOLERANCE)
+    return Pair(
+        lambda: gradients(module),
+        lambda: their_gradients(theirs),
+        None if fast is None else lambda: their_gradients(fast),
+        plain_gradients,
+        note,
+    )
 
 
 def assembly(size: Size, windows: Windows) -> Pair:

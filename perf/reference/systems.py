@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch_geometric.data import Batch
+from torch_geometric.data import Batch, Data
 from torch_geometric.nn import global_mean_pool
 from torch_geometric.utils import to_dense_batch
 
@@ -19,8 +19,8 @@ class Forecaster(nn.Module):
         self.backbone = backbone
         self.head = nn.Sequential(nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, horizon))
 
-    def forward(self, data: Batch) -> Tensor:
-        return data.x[:, -1:] + self.head(self.backbone(self.encoder(data.x), data))
+    def forward(self, data: Data) -> Tensor:
+        return data.x[..., -1:] + self.head(self.backbone(self.encoder(data.x), data))
 
     def auxiliary_loss(self) -> Tensor:
         """What the backbone adds to the loss."""
@@ -185,3 +185,19 @@ class Primphormer(nn.Module):
         for layer in self.layers:
             x, edge_attr, memory = layer(x, data, edge_attr, memory)
         return x
+
+
+class Convolutions(nn.Module):
+    """Residual 3 x 3 convolutions, `x + ReLU(conv(x))`, of `[B, nodes, width]` on grids of `shape`."""
+
+    def __init__(self, width: int, layers: int, shape: tuple[int, int]) -> None:
+        super().__init__()
+        self.shape = shape
+        self.convs = nn.ModuleList(nn.Conv2d(width, width, 3, padding=1) for _ in range(layers))
+        self.to(memory_format=torch.channels_last)  # as `x` lies in memory
+
+    def forward(self, x: Tensor, data: Data | None = None) -> Tensor:
+        x = x.mT.unflatten(-1, self.shape)
+        for conv in self.convs:
+            x = x + conv(x).relu()
+        return x.flatten(2).mT
