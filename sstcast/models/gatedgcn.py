@@ -10,12 +10,16 @@ class GatedGCN(Conv):
     """`gatedgcn`, with dropout on its updates of nodes and edges; edges that are None start at 0.
 
     The gates see the edges' scores before norm and activation, as in the released layers of arXiv:2003.00982 and
-    GraphGPS. The `last` layer of a model leaves the edges as they are, since nothing reads them after it.
+    GraphGPS. The `last` layer of a model leaves the edges as they are, since nothing reads them after it. With
+    `pairs`, a gate is multiplied by a learned function of the squared distance of its ends in the graph's first
+    `pairs` Laplacian eigenvectors, which no sign or rotation of them changes (ESLapPE, arXiv:2203.00199).
     """
 
     residual = updates_edges = True
 
-    def __init__(self, width: int, edge_dim: int, dropout: float = 0.0, last: bool = False) -> None:
+    def __init__(
+        self, width: int, edge_dim: int, dropout: float = 0.0, last: bool = False, pairs: int = 0
+    ) -> None:
         super().__init__()
         if edge_dim != width:
             raise ValueError(f"gatedgcn updates its edges, so they must have {width} channels, not {edge_dim}")
@@ -25,13 +29,21 @@ class GatedGCN(Conv):
         self.source = nn.Linear(width, width, bias=False)
         self.edge = edge_linear(edge_dim, width)
         self.node_norm, self.edge_norm = nn.LayerNorm(width), None if last else nn.LayerNorm(width)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout, self.pairs = nn.Dropout(dropout), pairs
+        self.near = nn.Sequential(nn.Linear(1, width), nn.ReLU(), nn.Linear(width, 1)) if pairs else None
 
     def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
         """Return new node features and new edges."""
-        pairs = zip(graph.target(self.target(x)), graph.source(self.source(x)), strict=True)
-        scores = add_edges([t + s for t, s in pairs], self.edge, edges)
+        ends = zip(graph.target(self.target(x)), graph.source(self.source(x)), strict=True)
+        scores = add_edges([t + s for t, s in ends], self.edge, edges)
         gates = [s.sigmoid() for s in scores]
+        if self.near is not None:
+            p = graph.laplacian(self.pairs)[0].expand(*x.shape[:-1], -1).to(x)
+            apart = [
+                (t - s).square().sum(-1, keepdim=True)
+                for s, t in zip(graph.source(p), graph.target(p), strict=True)
+            ]
+            gates = [g * self.near(d).sigmoid() for g, d in zip(gates, apart, strict=True)]
         messages = [g * m for g, m in zip(gates, graph.source(self.neighbor(x)), strict=True)]
         mean = graph.aggregate(messages) / (graph.aggregate(gates) + 1e-6)
         x = x + self.dropout(self.node_norm(self.own(x) + mean).relu())

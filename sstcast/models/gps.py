@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from pydantic import NonNegativeInt
 from torch import Tensor, nn
 
 from sstcast.errors import SSTCastError
@@ -65,10 +66,11 @@ class GPS(Backbone):
     `norm` is that of the layers; `gatedgcn` and the attentions keep their own. `activation` is that of the
     feed-forward networks. `attention_options` are further arguments of the attention's class, such as `features`
     of `performer`. Edge features, `edge_dim` of them, are encoded to the nodes' width if the local layer updates
-    them or the attention reads them.
+    them or the attention reads them. `stable_pairs` is the number of Laplacian eigenvectors whose distances
+    `gatedgcn` sees (ESLapPE).
 
-    Raises SSTCastError for options that the attention does not have, if `heads` does not divide the width, or if
-    both `conv` and `attention` are `none`.
+    Raises SSTCastError for options that the attention does not have, if `heads` does not divide the width, if both
+    `conv` and `attention` are `none`, or for `stable_pairs` of another local layer.
     """
 
     def __init__(
@@ -84,11 +86,14 @@ class GPS(Backbone):
         attention_options: dict[str, Any] | None = None,
         norm: NormName = "layer",
         activation: ActivationName = "relu",
+        stable_pairs: NonNegativeInt = 0,
     ) -> None:
         super().__init__()
         if conv == attention == "none":
             raise SSTCastError("model gps: conv and attention are both none; choose one of them")
-        self.width = width
+        if stable_pairs and conv != "gatedgcn":
+            raise SSTCastError(f"model gps: stable_pairs: {conv} has no gates; leave it out, or choose gatedgcn")
+        self.width, self.eigenpairs = width, stable_pairs
         updates = conv != "none" and CONVS[conv].updates_edges
         encode = updates or (edge_dim > 0 and reads_edges("none", attention))
         self.edge_encoder = EdgeEncoder(edge_dim, width) if encode else None
@@ -104,7 +109,7 @@ class GPS(Backbone):
             if conv == "none":
                 return None
             edges = width if encode else edge_dim
-            return build_conv(conv, width, edges, dropout=dropout, norm=norm, last=last)
+            return build_conv(conv, width, edges, dropout=dropout, norm=norm, last=last, pairs=stable_pairs)
 
         built = [
             GPSLayer(width, convolve(number == layers), attend(), dropout, norm, activation)

@@ -89,3 +89,25 @@ def test_wrong_options(attention: str, heads: int, options: dict[str, object], w
         GPS(D, 1, attention=attention, heads=heads, attention_options=options)
     for word in words:
         assert word in str(error.value)
+
+
+def test_stable_positions_reach_the_gates_alone() -> None:
+    """ESLapPE: neither signs of eigenvectors nor a rotation of all of them matter, but where they lie does."""
+    torch.manual_seed(3)
+    ring = torch.arange(7)
+    edges = torch.stack([ring, (ring + 1) % 7])
+    edges = torch.cat(
+        [edges, torch.tensor([[0, 2], [3, 5]]), edges.flip(0), torch.tensor([[3, 5], [0, 2]])], dim=1
+    )
+    graph = SparseGraph(edges, torch.zeros(7, dtype=torch.long), 1, None)
+    vectors, values = graph.laplacian(3)
+    model, x = GPS(width=8, layers=2, edge_dim=0, attention="none", stable_pairs=3).eval(), torch.randn(7, 8)
+    assert model.eigenpairs == 3
+    before = model(x, graph)
+    rotation = torch.linalg.qr(torch.randn(3, 3)).Q
+    for turned in (vectors * torch.tensor([1.0, -1.0, -1.0]), vectors @ rotation):
+        torch.testing.assert_close(model(x, SparseGraph(edges, graph.batch, 1, None, (turned, values))), before)
+    other = SparseGraph(edges, graph.batch, 1, None, (torch.randn(7, 3), values))
+    assert not torch.allclose(model(x, other), before)
+    with pytest.raises(SSTCastError, match="stable_pairs: gine has no gates"):
+        GPS(width=8, conv="gine", stable_pairs=3)
