@@ -1,12 +1,7 @@
 """Data sets that no file declares: classes of PyG and OGB by name, graphs in memory, downloads, other splits."""
 
-import functools
-import http.server
 import pickle
 import shutil
-import threading
-import zipfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,12 +17,10 @@ import sstcast
 from sstcast.benchmarks import registry
 from sstcast.benchmarks.config import load_benchmark
 from sstcast.benchmarks.dataset import ATOMS, BONDS
-from sstcast.benchmarks.download import download
 from sstcast.benchmarks.formats import ogb
 from sstcast.benchmarks.load import load
 from sstcast.benchmarks.packed import Graphs, Loaded, pack
 from sstcast.benchmarks.registry import find_dataset
-from sstcast.benchmarks.run import run_benchmark
 from sstcast.benchmarks.splits import choose_split, parse_split
 from sstcast.benchmarks.table import dataset_lines
 from sstcast.errors import SSTCastError
@@ -275,137 +268,3 @@ def test_another_split_is_another_run(tmp_path: Path) -> None:
     sstcast.benchmark("minesweeper", "gps", root=tmp_path / "raw", overrides=keys)
     with pytest.raises(SSTCastError, match="another configuration"):
         sstcast.benchmark("minesweeper", "gps", root=tmp_path / "raw", overrides=[*keys, "split=70/15/15"])
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[str]:
-    """A server of the files in `tmp_path/web` on this machine."""
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path / "web"))
-    handler.log_message = lambda *_: None  # type: ignore[attr-defined]
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as web:
-        threading.Thread(target=web.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{web.server_port}"
-        web.shutdown()
-
-
-def test_pyg_downloads_what_is_missing(
-    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    dataset = find_dataset("minesweeper")
-    write(dataset, tmp_path)
-    shutil.move(tmp_path / dataset.folder, tmp_path / "web")
-    monkeypatch.setattr(pyg.HeterophilousGraphDataset, "url", server)
-    with pytest.raises(SSTCastError, match=r"minesweeper\.npz is missing; --download gets it .* licence: MIT"):
-        load(dataset, tmp_path / "raw", tmp_path / "cache")
-    download(dataset, tmp_path / "raw")
-    out = capsys.readouterr().out
-    assert "10,000 nodes" in out
-    assert "licence: MIT" in out
-    files = [path for path in (tmp_path / "raw").rglob("*") if path.is_file()]
-    assert [path.name for path in files] == ["minesweeper.npz"]
-    assert files[0].read_bytes() == (tmp_path / "web/minesweeper.npz").read_bytes()
-    monkeypatch.setattr(pyg.HeterophilousGraphDataset, "url", f"{server}/nowhere")
-    download(dataset, tmp_path / "raw")  # nothing is missing
-    with pytest.raises(SSTCastError, match=r"minesweeper: download from .* failed"):
-        download(dataset, tmp_path / "elsewhere")
-
-
-@pytest.mark.parametrize(("name", "inside"), [("ogbg-molhiv", "hiv"), ("MUTAG", "MUTAG")])
-def test_archives_are_unpacked_where_their_files_belong(
-    name: str, inside: str, server: str, tmp_path: Path
-) -> None:
-    write(find_dataset(name), tmp_path)
-    found = find_dataset(name, tmp_path)
-    (tmp_path / "web").mkdir()
-    with zipfile.ZipFile(tmp_path / "web/all.zip", "w") as archive:
-        for path in (path for path in (tmp_path / found.folder).rglob("*") if path.is_file()):
-            archive.write(path, f"{inside}/{path.relative_to(tmp_path / found.folder)}")
-    raw = tmp_path / "raw"
-    first = raw / found.folder / found.names[0]
-    first.parent.mkdir(parents=True)
-    first.write_bytes((tmp_path / found.folder / found.names[0]).read_bytes())
-    before = first.stat().st_ino
-    download(replace(find_dataset(name), files=dict.fromkeys(find_dataset(name).files, f"{server}/all.zip")), raw)
-    assert first.stat().st_ino == before  # what is there stays
-    ours, theirs = load(find_dataset(name, raw), raw, tmp_path / "a"), load(found, tmp_path, tmp_path / "b")
-    assert ours.digest == theirs.digest
-    assert ours.files == theirs.files
-
-
-def test_folds_are_all_run_unless_seeds_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import sys
-
-    from sstcast import cli
-
-    write(find_dataset("MUTAG"), tmp_path)
-    keys = [*SMALL, f"runs={tmp_path}/runs", f"cache={tmp_path}/cache", "split=folds:3"]
-    sets = [part for key in keys for part in ("--set", key)]
-    sys.argv = ["sstcast", "benchmark", "TU:MUTAG", "--model", "gin", "--root", str(tmp_path), *sets]
-    with pytest.raises(SystemExit) as end:
-        cli.main()
-    assert not end.value.code
-    out = capsys.readouterr().out
-    assert "over 3 folds" in out
-    tested = [line for line in out.splitlines() if line.startswith("seed ")]
-    assert len(tested) == 3
-
-
-def test_edge_dim_follows_from_the_data(tmp_path: Path) -> None:
-    write(find_dataset("MUTAG"), tmp_path)
-    with pytest.raises(SSTCastError, match=r"model\.edge_dim: .*leave it out"):
-        sstcast.benchmark(
-            "MUTAG", "gine", root=tmp_path, overrides=[*SMALL, "model.edge_dim=3", f"cache={tmp_path}"]
-        )
-
-
-def test_predictions_are_kept_and_give_the_score(tmp_path: Path) -> None:
-    write(find_dataset("MUTAG"), tmp_path)
-    keys = [*SMALL, f"runs={tmp_path}/runs", f"cache={tmp_path}/cache"]
-    (result,) = sstcast.benchmark("MUTAG", "gin", root=tmp_path, overrides=keys)
-    dataset = find_dataset("MUTAG", tmp_path)
-    loaded = load(dataset, tmp_path, tmp_path / "cache")
-    with np.load(tmp_path / "runs/MUTAG/gin/seed-0/predictions.npz") as found:
-        index, prediction, target = (found[f"test_{name}"] for name in ("index", "prediction", "target"))
-    assert sorted(index.tolist()) == sorted(choose_split(dataset, loaded, 0).test.tolist())
-    assert target.tolist() == loaded.graphs.y[torch.from_numpy(index)].tolist()
-    assert (prediction.argmax(1) == target).mean() == pytest.approx(result["test"])
-
-
-def test_more_epochs_extend_a_finished_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(find_dataset("MUTAG"), tmp_path)
-    keys = [*SMALL, f"cache={tmp_path}/cache"]
-
-    def train(runs: str, epochs: int, *extra: str) -> Any:
-        more = [f"runs={tmp_path}/{runs}", f"training.epochs={epochs}", *extra]
-        return sstcast.benchmark("MUTAG", "gcn", root=tmp_path, overrides=[*keys, *more])[0]
-
-    first = train("a", 1)
-    extended, whole = train("a", 3), train("b", 3)
-    assert first["epochs"] == 1
-    assert {**extended, "seconds": 0} == {**whole, "seconds": 0}
-    histories = [tmp_path / runs / "MUTAG/gcn/seed-0/history.csv" for runs in "ab"]
-    losses = [np.genfromtxt(path, delimiter=",", names=True)["train_loss"].tolist() for path in histories]
-    assert losses[0] == losses[1]
-    capsys.readouterr()
-    assert train("a", 3) == extended
-    assert "nothing to do" in capsys.readouterr().out
-    with pytest.raises(SSTCastError, match="another configuration"):
-        train("a", 2)
-    train("c", 1, "training.schedule=cosine")
-    with pytest.raises(SSTCastError, match="another configuration"):
-        train("c", 3, "training.schedule=cosine")
-
-
-def test_evaluation_scores_without_training(tmp_path: Path) -> None:
-    write(find_dataset("MUTAG"), tmp_path)
-    keys = [*SMALL, f"cache={tmp_path}/cache", f"runs={tmp_path}/runs"]
-    config = load_benchmark("MUTAG", "gcn", tmp_path, keys)
-    with pytest.raises(SSTCastError, match="seed-0: not trained"):
-        run_benchmark(config, evaluate=True)
-    (trained,) = run_benchmark(config)
-    (config.folder / "seed-0/predictions.npz").unlink()
-    before = {path: path.read_bytes() for path in (config.folder / "seed-0").glob("*.*")}
-    longer = load_benchmark("MUTAG", "gcn", tmp_path, [*keys, "training.epochs=9"])
-    assert run_benchmark(longer, evaluate=True) == [trained]
-    assert (config.folder / "seed-0/predictions.npz").exists()
-    assert {path: path.read_bytes() for path in before} == before
