@@ -20,20 +20,7 @@ OPTIONAL = {  # files of features that are not in every folder of TUDataset's fo
     "PROTEINS": ("node_labels", "node_attributes"),
     "COX2_MD": ("node_labels", "edge_labels", "edge_attributes"),
 }
-SMILES = [
-    "CCO",
-    "c1ccccc1",
-    "CC(=O)O",
-    "C",
-    "CCN",
-    "OCC(O)CO",
-    "CC#N",
-    "c1ccncc1",
-    "CCS",
-    "C1CCCCC1",
-    "CO",
-    "CC=C",
-]
+SMILES = ["CCO", "c1ccccc1", "CC(=O)O", "C", "CCN", "OCC(O)CO", "CC#N", "c1ccncc1", "CCS", "C1CCC1", "CO", "CC=C"]
 
 
 def write(dataset: Dataset, root: Path) -> None:
