@@ -8,6 +8,7 @@ from sstcast.files import atomic
 from sstcast.pages.templates import write_page
 from sstcast.pages.text import Sheet, open_console, p_value, print_sheet
 from sstcast.scores.leaderboard import SIGNIFICANT, Contest, Entry, Score, shown
+from sstcast.scores.tables import STANDARDISED
 
 NOTE = (
     "Mean ± standard deviation over seeds. * in standardised units, cells counted alike; the others °C by area. "
@@ -54,14 +55,13 @@ def _name(entry: Entry) -> str:
 
 def _cells(entry: Entry) -> list[str]:
     p = "" if entry.p_value != entry.p_value else p_value(entry.p_value)
-    scores = [_text(score) for score in entry.scores.values()]
+    scores = [_text(score, 4 if units == STANDARDISED else 3) for (units, _), score in entry.scores.items()]
     return [str(entry.runs or ""), *scores, f"{p} ↓" if entry.worse else p]
 
 
-def _text(score: Score) -> str:
-    if score.mean is None:
-        return "-"
-    return f"{score.mean:.4f}" + ("" if score.spread is None else f" ± {score.spread:.4f}")
+def _text(score: Score, digits: int) -> str:
+    numbers = [number for number in (score.mean, score.spread) if number is not None]
+    return " ± ".join(f"{number:.{digits}f}" for number in numbers) or "-"
 
 
 def _record(entry: Entry) -> list[object]:

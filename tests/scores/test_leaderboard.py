@@ -116,10 +116,11 @@ def test_terminal_csv_and_page_say_the_same(runs: Path, capsys: pytest.CaptureFi
     assert (rows[0]["name"], rows[0]["runs"], rows[0]["p_value"]) == ("good", "2", "")
     assert float(rows[0]["degC_rmse"]) == best.scores["degC", "rmse"].mean
     assert len(rows) == 7 + 6
-    text = f"{best.scores['degC', 'rmse'].mean:.4f} ± {best.scores['degC', 'rmse'].spread:.4f}"
+    text = f"{best.scores['degC', 'rmse'].mean:.3f} ± {best.scores['degC', 'rmse'].spread:.3f}"
     html = page.read_text(encoding="utf-8")
     assert text in html
     assert text in shown
+    assert f"{best.scores['standardised', 'mse'].mean:.4f} ± " in html  # four digits, as Table 5 has them
     assert "2 tables: runs of other data or test periods cannot be compared" in shown
     parser = Elements()
     parser.feed(html)
