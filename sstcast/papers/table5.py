@@ -23,12 +23,12 @@ from sstcast.forecasting.predictor import Predictor, TrainedRun
 from sstcast.models.base import Base
 from sstcast.ocean.days import FIRST_DAY
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.runs import Run, write_json
 from sstcast.scores.verification import Verification, blocks, truth
 from sstcast.sources.fetch import fetch
 from sstcast.sources.request import FetchRequest
-from sstcast.training.train import train, training_windows
+from sstcast.training.train import check_data, train, training_windows
 from sstcast.validation import suggest
 
 HORIZONS = (28, 14, 7)  # days: 4, 2 and 1 weeks
@@ -121,6 +121,8 @@ def table5(table: Table5, say: Say = print) -> tuple[Found, bool]:
     """
     kept = Kept(table.folder / "table5.json")
     if all(kept.error(config) is not None for config in table.runs):
+        check_source(table.data[0])
+        check_data(Run(table.runs[0].folder))
         return _collect(table, kept), False
     if table.request is not None and not (report := fetch(table.request, say)).complete:
         raise SSTCastError(f"{report.path}: lacks {len(report.missing)} days; re-run the command later")
@@ -134,7 +136,10 @@ def table5(table: Table5, say: Say = print) -> tuple[Found, bool]:
                 kept.add_baselines(config.data)
             run, _ = train(config, windows)
             kept.add(config, errors(config.data, {config.name: TrainedRun(run)})[config.name])
-        say(f"[{number}/{len(table.runs)}] {config.folder}: {'nothing to do' if done else 'trained and forecast'}")
+        else:
+            check_data(Run(config.folder))
+        said = "trained and forecast" if done is None else "nothing to do"
+        say(f"[{number}/{len(table.runs)}] {config.folder}: {said}")
     return _collect(table, kept), True
 
 

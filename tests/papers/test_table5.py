@@ -2,8 +2,10 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,14 @@ from typer.testing import CliRunner
 from sstcast.cli import app
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import TrainedRun
+from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import cut_windows
 from sstcast.papers import table5 as verb
 from sstcast.papers.estimate import estimate
 from sstcast.papers.table5 import BASELINES, HORIZONS, PUBLISHED, Table5, gains, table5
 from sstcast.runs import Run
+from sstcast.sources.fetch import fetch
 
 PAPER = Path(__file__).parents[3] / "shared/papers/mpnn_gt.txt"
 
@@ -86,6 +90,19 @@ def test_a_finished_table_has_nothing_to_do(made: Path, monkeypatch: pytest.Monk
     assert result.exit_code == 0
     assert re.search(r"multiscale ridge +- +\d+\.\d{4}", result.stdout)
     assert result.stdout.rstrip().endswith("nothing to do")
+
+
+def test_a_table_of_other_data_is_refused(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store of days is replaced by another ocean's of the same name, and prepared again."""
+    for name in ("presets", "table5"):
+        shutil.copytree(made / name, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    request = small().request
+    assert request is not None
+    fetch(replace(request, seed=1), say=str)
+    prepare(small().data[0], say=str)
+    with pytest.raises(SSTCastError, match="mlp-3d-seed0"):
+        table5(small(), say=str)
 
 
 def test_the_published_numbers_are_the_papers() -> None:
