@@ -21,13 +21,21 @@ BASELINES = {
 STRONGEST = "multiscale ridge"  # of these; skill is told against it
 
 
-def fit_baselines(data: DataConfig, anomalies: xr.Dataset) -> dict[str, Predictor]:
-    """Return the baselines by name, fitted to a run's prepared anomalies."""
+def fit_baselines(data: DataConfig, anomalies: xr.Dataset, refit: bool = True) -> dict[str, Predictor]:
+    """Return the baselines by name, fitted to a run's prepared anomalies, as `fit_systems` does."""
+    return dict(zip(BASELINES, fit_systems(list(BASELINES.values()), data, anomalies, refit), strict=True))
+
+
+def fit_systems(names: list[str], data: DataConfig, anomalies: xr.Dataset, refit: bool = True) -> list[Predictor]:
+    """Return linear systems by `model.name`, fitted to prepared anomalies.
+
+    They choose their options on the validation days, and are fitted to these as well unless `refit` is false.
+    """
     train, validation = (WholeRegion.of(anomalies, data, split) for split in ("train", "validation"))
-    baselines: dict[str, Predictor] = {}
-    for name, model_name in BASELINES.items():
-        model = build_forecaster(model_name, history=data.history, horizon=data.horizon, shape=train.shape)
+    systems: list[Predictor] = []
+    for name in names:
+        model = build_forecaster(name, history=data.history, horizon=data.horizon, shape=train.shape)
         assert isinstance(model, LinearSystem)
-        fit(model, train, validation)
-        baselines[name] = Models(data.box, data.history, data.horizon, [model], torch.device("cpu"))
-    return baselines
+        fit(model, train, validation, refit)
+        systems.append(Models(data.box, data.history, data.horizon, [model], torch.device("cpu")))
+    return systems

@@ -89,6 +89,12 @@ def digest_of(dataset: xr.Dataset) -> str:
     return _sha256(b"".join(name.encode() + dataset[name].values.tobytes() for name in names))
 
 
+def digest_of_days(cube: xr.Dataset, first: dt.date, last: dt.date) -> str:
+    """Return a hash of the days of a cube from `first` to `last`: their dates and values."""
+    days = cube["digest"].sel(time=slice(str(first), str(last)))
+    return _sha256(days["time"].values.astype("datetime64[D]").tobytes() + days.values.tobytes())
+
+
 class Record(RunRecord):
     """The data of a run.
 
@@ -105,16 +111,11 @@ class Record(RunRecord):
     @classmethod
     def of(cls, data: DataConfig, cube: xr.Dataset, statistics: xr.Dataset) -> "Record":
         """Return the record of opened stores."""
-
-        def between(first: dt.date, last: dt.date) -> str:
-            days = cube["digest"].sel(time=slice(str(first), str(last)))
-            return _sha256(days["time"].values.astype("datetime64[D]").tobytes() + days.values.tobytes())
-
         splits = data.splits
         return cls(
             source=data.source,
-            cube=between(*splits.whole),
-            test=between(*splits.test),
+            cube=digest_of_days(cube, *splits.whole),
+            test=digest_of_days(cube, *splits.test),
             statistics=str(statistics.attrs["digest"]),
         )
 

@@ -1,0 +1,263 @@
+"""The predictive distribution: a Gaussian about the forecast, as wide as errors were on the validation days.
+
+Its standard deviation depends on cell, lead and season. No test day enters it, and no error on a day that the
+forecaster had learnt: see `held_out`.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from sstcast import __version__
+from sstcast.cf import describe, write
+from sstcast.config import COMBINATION, DataConfig
+from sstcast.errors import SSTCastError
+from sstcast.files import alone
+from sstcast.forecasting.baselines import fit_baselines, fit_systems
+from sstcast.forecasting.combination import Combination, load_combination, predictor_of
+from sstcast.forecasting.predictor import Predictor, in_degrees
+from sstcast.geo import area_weights
+from sstcast.models import LINEAR, STANDS_ON
+from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.identity import digest_of, digest_of_days
+from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.windows import days_in
+from sstcast.region import Region
+from sstcast.runs import Run
+from sstcast.stores import open_netcdf
+
+LAYOUT = 1  # of spread.nc, and of how it is estimated
+SEASONS = ("DJF", "MAM", "JJA", "SON")  # of the day forecast
+EVERY = 3  # days from one validation forecast to the next
+VALUES_AT_ONCE = 2**21  # of a block of forecasts
+DAYS_AT_ONCE = 512
+MEMORY = 30.0  # days after which errors, and anomalies, of one cell count as independent
+SMOOTHING = 7  # leads over which the pattern of the cells is averaged
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The standard deviation of forecasts.
+
+    Attributes:
+        values: degC on `(season, lead, lat, lon)`, NaN on land and where nothing is forecast.
+        correlation: of the errors of one forecast at two leads, `[lead, lead]`, pooled over cells and dates.
+    """
+
+    values: xr.DataArray
+    correlation: Array
+
+    def spread(self, valid_time: xr.DataArray) -> xr.DataArray:
+        """Return the standard deviation on days `valid_time(init_time, lead)`, with `lat` and `lon`, in degC."""
+        values = self.values.sel(season=valid_time.dt.season, lead=valid_time["lead"])
+        return values.drop_vars("season").transpose(*valid_time.dims, "lat", "lon")
+
+
+def calibrated(run: Run, data: DataConfig | None = None) -> Spread:
+    """Return the spread of a run's forecasts, for other `data` than the run's if given; make it if need be.
+
+    It is kept in the run's folder, and made again when the run, the days before its test days or the method have
+    changed, or the file is damaged. The run may be of any kind; `data` must be prepared.
+
+    Raises SSTCastError if the prepared stores are absent or damaged, or there are too few validation days.
+    """
+    home = run.config.data
+    data = data or home
+    place = "" if data == home else f"-{Prepared.of(data).cube.parent.name}"
+    path = run.folder / f"spread{place}.nc"
+    recipe = _recipe(run, data)
+    if (known := _read(path, recipe)) is not None:
+        return known
+    with alone(path):
+        if (known := _read(path, recipe)) is not None:
+            return known
+        cube, anomalies = Prepared.of(data).open()
+        found = calibrate(held_out(run, data, anomalies), data)
+        _write(found, path, recipe, str(cube.attrs["source"]))
+    return found
+
+
+def calibrate(predictor: Predictor, data: DataConfig) -> Spread:
+    """Return the spread of a predictor that has learnt no validation day of `data`, which are prepared."""
+    sums = np.zeros(0)
+    counts = np.zeros((len(SEASONS), data.horizon))
+    cross = np.zeros((data.horizon, data.horizon))
+    climate = climatological(data).values.isel(lead=0).values  # [season, lat, lon]
+    lat = xr.DataArray(0.0)
+    for errors in validation_errors(predictor, data):
+        if not sums.size:
+            lat, sums = errors, np.zeros((*counts.shape, *errors.shape[2:]))
+        season = _season_numbers(errors["valid_time"])
+        values, squares = errors.values, np.square(errors.values)
+        for number in range(len(SEASONS)):
+            inside = season == number
+            counts[number] += inside.sum(0)
+            sums[number] += np.einsum("sl,slyx->lyx", inside.astype(np.float32), squares)
+        standard = np.nan_to_num(values / climate[season]).reshape(*season.shape, -1)
+        cross += np.einsum("slc,smc->lm", standard, standard, optimize=True)
+    size = np.sqrt(cross.diagonal())
+    weights = area_weights(lat["lat"]).values[:, None] * np.ones(lat.sizes["lon"])
+    values = pooled(sums, counts, weights)
+    coords = {"season": list(SEASONS), "lead": np.arange(1, data.horizon + 1, dtype=np.int32)}
+    labelled = xr.DataArray(
+        values.astype(np.float32), coords | {a: lat[a] for a in ("lat", "lon")}, ("season", "lead", "lat", "lon")
+    )
+    return Spread(labelled, cross / np.outer(size, size))
+
+
+def climatological(data: DataConfig) -> Spread:
+    """Return the spread of the climatological distribution: that of the days that the climatology is of."""
+    _, anomalies = Prepared.of(data).open()
+    days = anomalies[["anomaly"]].sel(time=slice(*map(str, data.splits.base)))
+    scale = anomalies["scale"].load()
+    counts = np.zeros((len(SEASONS), 1))
+    sums = np.zeros((len(SEASONS), 1, *days["anomaly"].shape[1:]))
+    for first in range(0, days.sizes["time"], DAYS_AT_ONCE):
+        block = days["anomaly"].isel(time=slice(first, first + DAYS_AT_ONCE)).load()
+        squares = np.square((block * on_days(scale, block["time"])).values)
+        season = _season_numbers(block["time"])
+        for number in range(len(SEASONS)):
+            counts[number] += (season == number).sum()
+            sums[number, 0] += squares[season == number].sum(0, dtype=float)
+    found = np.sqrt(sums / np.maximum(counts, 1)[..., None, None])
+    values = np.repeat(found, data.horizon, axis=1).astype(np.float32)
+    coords = {"season": list(SEASONS), "lead": np.arange(1, data.horizon + 1, dtype=np.int32)}
+    cells = {axis: anomalies[axis] for axis in ("lat", "lon")}
+    labelled = xr.DataArray(values, coords | cells, ("season", "lead", "lat", "lon"))
+    return Spread(labelled, np.ones((data.horizon, data.horizon)))
+
+
+def held_out(run: Run, data: DataConfig, anomalies: xr.Dataset) -> Predictor:
+    """Return what a run would forecast of the validation days of `data`, had it not learnt from them.
+
+    A network was only selected by them, and no system has seen those of another ocean: these are taken as they
+    are. A linear system, which was fitted again to training and validation days together, is fitted to training
+    days alone. In place of a network with `include_validation` stands its linear base fitted to training days, or
+    a multiscale ridge if it has none. The parts of a combination are treated alike, and keep their weights.
+    """
+    run = run.trained
+    config = run.config
+    if config.model.name == COMBINATION:
+        return Combination([held_out(part, data, anomalies) for part in run.open_parts()], load_combination(run))
+    linear = config.model.name in LINEAR
+    at_home = any(_overlap(ocean.box, data.box) for ocean in config.oceans)
+    if not at_home or not (linear or config.training.include_validation):
+        return predictor_of(run, data.box)
+    base = STANDS_ON.get(config.model.options.get("base", ""), "multiscale-ridge")
+    return fit_systems([config.model.name if linear else base], data, anomalies, refit=False)[0]
+
+
+def dress_baselines(data: DataConfig, anomalies: xr.Dataset) -> dict[str, Spread]:
+    """Return the spread of each baseline by name; climatology has that of the climatological distribution."""
+    held = fit_baselines(data, anomalies, refit=False)
+    return {
+        name: climatological(data) if name == "climatology" else calibrate(predictor, data)
+        for name, predictor in held.items()
+    }
+
+
+def validation_errors(predictor: Predictor, data: DataConfig) -> Iterator[xr.DataArray]:
+    """Yield errors `(init_time, lead, lat, lon)` in degC of forecasts of the validation days, block by block."""
+    cube, anomalies = Prepared.of(data).open()
+    days = days_in(anomalies, data, "validation")[["anomaly", "ocean_mask"]]
+    statistics = anomalies[["climatology", "scale"]].load()
+    starts = -(-(days.sizes["time"] - data.history - data.horizon) // EVERY)
+    cells = days.sizes["lat"] * days.sizes["lon"]
+    at_once = max(1, VALUES_AT_ONCE // (data.horizon * cells))
+    for first in range(0, starts, at_once):
+        last = min(first + at_once, starts) - 1
+        past = days.isel(time=slice(first * EVERY, last * EVERY + data.history)).load()
+        forecast = in_degrees(predictor.predict(past, EVERY), statistics)["sst"]
+        span = forecast["valid_time"].values
+        truth = cube["sst"].sel(time=slice(span.min(), span.max())).load()
+        yield (forecast - truth.sel(time=forecast["valid_time"]).drop_vars("time")).transpose(*forecast.dims)
+
+
+def pooled(sums: Array, counts: Array, weights: Array) -> Array:
+    """Return the spread `[season, lead, lat, lon]`, from sums of squared errors and how many they are.
+
+    One or two years hold few independent errors, so the spread is a product: the root mean squared error of all
+    cells by lead, times a factor by cell, smoothed over leads, times a factor by season and lead. Both factors are
+    shrunk towards 1 by the share of their variance that chance explains.
+
+    Args:
+        sums: of squared errors, `[season, lead, lat, lon]`, NaN on land.
+        counts: `[season, lead]`.
+        weights: of the cells, `[lat, lon]`.
+    """
+    weights = np.where(np.isfinite(sums).all((0, 1)), weights, 0)
+    weights = weights / weights.sum()
+    by_cell = sums.sum(0) / counts.sum(0)[:, None, None]  # [lead, lat, lon]
+    by_lead = np.nansum(by_cell * weights, (1, 2))
+    cell = np.log(by_cell / by_lead[:, None, None])
+    reach = SMOOTHING // 2
+    cell = np.stack([cell[max(0, lead - reach) : lead + reach + 1].mean(0) for lead in range(len(cell))])
+    chance = 2 * MEMORY / (EVERY * counts.sum(0))
+    variance = np.nansum(cell**2 * weights, (1, 2))
+    cell *= np.clip(1 - chance / np.maximum(variance, 1e-12), 0, 1)[:, None, None]
+    cell = np.exp(cell)
+    cell /= np.nansum(cell * weights, (1, 2))[:, None, None]
+    squares = np.nansum(sums * weights, (2, 3))
+    prior = MEMORY / EVERY * 3
+    season = (squares + prior * by_lead) / (counts + prior) / by_lead  # [season, lead]
+    found: Array = np.sqrt(by_lead[:, None, None] * cell * season[..., None, None])
+    return found
+
+
+def _season_numbers(time: xr.DataArray) -> NDArray[np.intp]:
+    return np.asarray(time.dt.month.values % 12 // 3, np.intp)
+
+
+def _overlap(one: Region, other: Region) -> bool:
+    ours, theirs = one.bounds, other.bounds
+    apart = ours.north <= theirs.south or theirs.north <= ours.south
+    east = (theirs.west - ours.west) % 360 < ours.width or (ours.west - theirs.west) % 360 < theirs.width
+    return east and not apart
+
+
+def _recipe(run: Run, data: DataConfig) -> str:
+    """Return what determines a spread; test days have no part in it."""
+    prepared, splits = Prepared.of(data), data.splits
+    cube, statistics = prepared.open_statistics()
+    first = min(splits.train[0], splits.base[0])
+    parts = {
+        "layout": LAYOUT,
+        "checkpoints": run.digest,
+        "days": digest_of_days(cube, first, splits.validation[1]),
+        "statistics": str(statistics.attrs["digest"]),
+        "data": data.model_dump(mode="json", exclude={"directory": True, "source": True, "splits": {"test"}}),
+    }
+    return json.dumps(parts)
+
+
+def _read(path: Path, recipe: str) -> Spread | None:
+    """Return the spread in a file; None if it is absent, damaged or of something else."""
+    if not path.exists():
+        return None
+    with suppress(SSTCastError, LookupError, ValueError), open_netcdf(path, "delete it") as opened:
+        held = opened.load()
+        if held.attrs["recipe"] == recipe and held.attrs["digest"] == digest_of(held.drop_vars("season")):
+            return Spread(held["spread"].drop_attrs(), held["correlation"].values)
+    return None
+
+
+def _write(found: Spread, path: Path, recipe: str, source: str) -> None:
+    fields = found.values.to_dataset(name="spread").assign(correlation=(("lead", "other_lead"), found.correlation))
+    fields = describe(
+        fields.drop_encoding(),
+        {"spread": "standard deviation of the predictive distribution", "season": "season of the day forecast"},
+        title="Spread of a run's forecasts",
+        summary="Standard deviation of forecast errors by season, lead and cell, from the validation days",
+        source=source,
+        history=f"sstcast {__version__}",
+        recipe=recipe,
+    )
+    write(fields.assign_attrs(digest=digest_of(fields.drop_vars("season"))), path)

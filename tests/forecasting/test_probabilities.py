@@ -1,0 +1,76 @@
+"""The spread of a run's forecasts: from its validation days alone, and kept with the run."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from scored_runs import configure, make_run
+from small_ocean import make_sst
+
+from sstcast.forecasting.probabilities import calibrated, climatological
+from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import Prepared
+from sstcast.runs import Run
+
+SPREAD = "spread.nc"
+
+
+def quiet(line: str) -> None:
+    """Say nothing."""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    make_sst().to_netcdf(tmp_path / "small.nc", engine="netcdf4")
+    return make_run(configure(tmp_path, tmp_path / "small.nc"))
+
+
+def test_no_test_day_enters_the_spread(run: Run) -> None:
+    calibrated(run)
+    before = (run.folder / SPREAD).read_bytes()
+    for days, same in (("2004", True), ("2003-08", False)):
+        changed = make_sst()
+        changed["sst"].loc[{"time": days}] += 1
+        changed.to_netcdf(run.config.data.source, engine="netcdf4")
+        prepare(run.config.data, say=quiet)
+        (run.folder / SPREAD).unlink()
+        calibrated(run)
+        assert ((run.folder / SPREAD).read_bytes() == before) is same
+
+
+def test_a_stale_or_damaged_file_is_made_again(run: Run) -> None:
+    found = calibrated(run)
+    file = run.folder / SPREAD
+    whole, written = file.read_bytes(), file.stat().st_mtime_ns
+    xr.testing.assert_equal(calibrated(run).values, found.values)
+    assert file.stat().st_mtime_ns == written
+    with xr.open_dataset(file, engine="netcdf4") as opened:
+        held = opened.load()
+    (held.assign(spread=2 * held["spread"])).to_netcdf(file, engine="netcdf4")  # its digest is of other values
+    for damaged in (file.read_bytes(), whole[:-100], b"nothing"):
+        file.write_bytes(damaged)
+        xr.testing.assert_equal(calibrated(run).values, found.values)
+        assert file.read_bytes() == whole
+    other = make_run(run.config.model_copy(update={"name": "other"}), (7,))
+    run.best.write_bytes(other.best.read_bytes())
+    xr.testing.assert_equal(calibrated(run).values, calibrated(other).values)
+    assert not calibrated(run).values.equals(found.values)
+
+
+def test_the_climatological_spread_by_hand(run: Run) -> None:
+    data = run.config.data
+    climatology = Prepared.of(data).open()[1]["climatology"].load()
+    winter = make_sst()["sst"].sel(time=slice("2001", "2002"))
+    winter = winter[winter["time"].dt.month.isin([6, 7, 8])]
+    departure = winter.values - climatology.sel(dayofyear=winter["time"].dt.dayofyear).values
+    expected = np.sqrt((departure**2).mean(0))
+    found = climatological(data)
+    np.testing.assert_allclose(found.values.sel(season="JJA", lead=3), expected, rtol=1e-3)
+    valid = xr.DataArray(pd.date_range("2004-08-27", periods=8).values[None], dims=("init_time", "lead"))
+    spread = found.spread(valid.assign_coords(lead=found.values["lead"]))
+    assert spread.dims == ("init_time", "lead", "lat", "lon")
+    for lead, season in ((5, "JJA"), (6, "SON")):  # 31 August, 1 September
+        expected = found.values.sel(season=season, lead=lead)
+        np.testing.assert_array_equal(spread.isel(init_time=0, lead=lead - 1), expected)
