@@ -5,7 +5,7 @@ take a configuration (`load_config`) or the path of its YAML, or a run or its fo
 are raised as `SSTCastError`, with a one-line message.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 from sstcast.api.data import load_config, open, prepare, windows
 from sstcast.api.runs import benchmark, build_forecaster, combine, evaluate, forecast, hindcast, load, train

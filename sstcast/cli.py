@@ -4,6 +4,7 @@ Subpackages are imported inside the commands, so that `--help` is fast.
 """
 
 import io
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +17,7 @@ from sstcast.errors import SSTCastError
 from sstcast.files import FIRST_PROCESS
 from sstcast.verbs import Set
 from sstcast.verbs.data import fetch, init, prepare, status
+from sstcast.verbs.doctor import doctor
 from sstcast.verbs.graphs import benchmark, datasets, study
 from sstcast.verbs.hindcast import hindcast
 from sstcast.verbs.table5 import table5
@@ -23,7 +25,6 @@ from sstcast.verbs.table5 import table5
 app = typer.Typer(
     help="Forecast sea surface temperature with graph networks.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -54,6 +55,8 @@ def main() -> None:
 def _run(arguments: list[str]) -> int:
     """Run a command; unlike Typer's own runner, pass on every exception unchanged."""
     command = typer.main.get_command(app)
+    if "_SSTCAST_COMPLETE" in os.environ:  # a shell asks what may follow; Typer's own runner answers
+        command.main(prog_name="sstcast")
     try:
         with command.make_context("sstcast", arguments) as context:
             command.invoke(context)
@@ -258,7 +261,7 @@ def report(
     print(f"{page}: {'written' if new else 'nothing to do'}")
 
 
-for further_verb in (datasets, benchmark, study, table5):
+for further_verb in (datasets, benchmark, study, table5, doctor):
     app.command()(further_verb)
 
 

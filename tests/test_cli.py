@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -235,3 +236,29 @@ def test_interrupted_training_says_how_to_continue(run_yaml: Path) -> None:
     assert "Traceback" not in err
     assert (history.parent / "checkpoints/best.pt").exists()
     assert list((history.parent / "checkpoints").glob("step-*.pt"))
+
+
+def test_a_shell_completes_commands(sstcast: Sstcast, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {
+        "_SSTCAST_COMPLETE": "complete_bash",
+        "COMP_WORDS": "sstcast le",
+        "COMP_CWORD": "1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    assert sstcast() == (0, "leaderboard\n", "")
+
+
+def test_doctor_names_what_is_missing(sstcast: Sstcast, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = metadata.version
+
+    def version(name: str) -> str:
+        if name in ("ogb", "dask"):
+            raise metadata.PackageNotFoundError
+        return real(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    code, out, err = sstcast("doctor")
+    assert code == 2
+    assert err.startswith("sstcast: missing or too old: dask")
+    assert f"torch {real('torch')}" in out
+    assert "molecules given as SMILES: ogb; run `pip install 'sstcast[benchmarks]'`" in out

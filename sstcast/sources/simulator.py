@@ -17,7 +17,6 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sstcast import __version__
 from sstcast.ocean import simulated_climate as climate
 from sstcast.ocean.days import Day, block_of, pack
 from sstcast.ocean.land import land_mask
@@ -26,6 +25,8 @@ from sstcast.ocean.simulated_climate import ENVELOPES, FREEZING, RADIANS, YEAR, 
 from sstcast.sources.source import Batch, Need, Source
 
 Dates = ArrayLike | Sequence[dt.date]
+
+OCEAN = "0.1.0"  # the version of sstcast that first had this ocean: stores grow only by days of the same one
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class Simulator:
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
-        self.notice = f"SIMULATED by sstcast {__version__}, seed {seed}: not an observation"
+        self.notice = f"SIMULATED by sstcast {OCEAN}, seed {seed}: not an observation"
         rng = np.random.default_rng([seed, 0])
         self._waves = {
             "enso": _enso(rng),

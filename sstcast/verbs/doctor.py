@@ -1,0 +1,67 @@
+"""The command `doctor`: what is installed, what the machine offers, and what is missing for which task."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from sstcast import __version__
+from sstcast.errors import SSTCastError
+
+PURPOSES = {
+    "benchmarks": "OGB's graph data sets, and molecules given as SMILES",
+    "cluster": "`--scheduler`, dask on a cluster",
+    "notebooks": "the notebooks",
+    "docs": "`make docs`",
+    "dev": "`make test`",
+}
+COMPILERS = ("c++", "g++", "clang++")
+
+
+def doctor() -> None:
+    """Show versions, devices, threads and free disk space, and say what is missing for which task."""
+    import platform
+    from importlib import metadata
+
+    from packaging.requirements import Requirement
+
+    print(f"sstcast {__version__}, Python {platform.python_version()}, {platform.platform()}")
+    for line in _machine():
+        print(line)
+    unfit: list[str] = []
+    missing: dict[str, list[str]] = {extra: [] for extra in PURPOSES}
+    for need in map(Requirement, metadata.requires("sstcast") or []):
+        try:
+            found = metadata.version(need.name)
+        except metadata.PackageNotFoundError:
+            found = "missing"
+        fits = found != "missing" and need.specifier.contains(found, prereleases=True)
+        if need.marker is None or need.marker.evaluate({"extra": ""}):
+            print(f"  {need.name} {found}")
+            unfit += [] if fits else [f"{need.name}{need.specifier}"]
+        elif need.name != "sstcast" and not fits:
+            extra = next(name for name in PURPOSES if need.marker.evaluate({"extra": name}))
+            missing[extra].append(need.name)
+    for extra, names in missing.items():
+        if names:
+            print(f"missing for {PURPOSES[extra]}: {', '.join(names)}; run `pip install 'sstcast[{extra}]'`")
+    if not any(map(shutil.which, COMPILERS)):
+        print("missing for compiled training on a CPU: a C++ compiler such as g++; sstcast trains without it")
+    if unfit:
+        raise SSTCastError(f"missing or too old: {', '.join(unfit)}; run `pip install --upgrade sstcast`")
+
+
+def _machine() -> Iterator[str]:
+    try:
+        import torch
+    except ImportError:
+        return
+    devices = [torch.cuda.get_device_properties(number) for number in range(torch.cuda.device_count())]
+    names = [f"cuda:{i} {found.name}, {found.total_memory / 2**30:.0f} GiB" for i, found in enumerate(devices)]
+    yield f"device: {'; '.join(names) or 'cpu; PyTorch finds no GPU'}"
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    setting = os.environ.get("OMP_NUM_THREADS")
+    threads = f"{torch.get_num_threads()} threads" + (f", OMP_NUM_THREADS={setting}" if setting else "")
+    yield f"cpu: {cores} cores, {threads}"
+    usage = shutil.disk_usage(Path())
+    yield f"disk: {usage.free / 1e9:.0f} GB free of {usage.total / 1e9:.0f} GB for {Path().resolve()}"
