@@ -10,7 +10,7 @@ from sstcast.hindcasts.fold import RECIPE, combine_runs, read_recipe, score_base
 from sstcast.hindcasts.joining import join_forecasts, open_errors, recipes
 from sstcast.hindcasts.plan import Hindcast, Plan
 from sstcast.hindcasts.running import Say, Task, run_tasks
-from sstcast.hindcasts.scores import Lengths, Scores, best_linear, rows, summarise, tabulate
+from sstcast.hindcasts.scores import Scores, best_linear, lengths, rows, summarise, tabulate
 from sstcast.manifest import damage
 from sstcast.models import LINEAR
 from sstcast.ocean.cluster import cluster
@@ -109,7 +109,7 @@ def _score(plan: Plan) -> Scores:
         "history": data.history,
         "horizon": data.horizon,
         "forecasts": tables.sizes["init_time"],
-        "block_days": Lengths.of(data.horizon, every).block * every,
+        "block_days": lengths(data.horizon, every).block * every,
         "ocean_cells": int(tables["mse_by_cell"][0, 0].notnull().sum()),
         "reference": reference,
         "systems": systems,

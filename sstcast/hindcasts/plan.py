@@ -13,7 +13,7 @@ from sstcast.config import COMBINATION, FOLDER_NAME, LONGEST_NAME, DataConfig, M
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.baselines import BASELINES
 from sstcast.hindcasts.folds import Fold, Protocol
-from sstcast.hindcasts.scores import Lengths
+from sstcast.hindcasts.scores import lengths
 from sstcast.models import LINEAR
 from sstcast.ocean.prepare import days_of_source
 from sstcast.ocean.reading import source_path
@@ -175,7 +175,7 @@ class Plan:
         data, every = config.data, self.protocol.every
         first, last = data.splits.test
         starts = max(0, -(-((last - first).days + 1 - data.history - data.horizon) // every))
-        needed = Lengths.of(data.horizon, every).block * (2 if len(self.protocol.folds) == 1 else 1)
+        needed = lengths(data.horizon, every).block * (2 if len(self.protocol.folds) == 1 else 1)
         if starts < needed:
             raise SSTCastError(
                 f"--fold {self.protocol.fold}: {config.name} has {starts} initial dates, and intervals need "

@@ -4,7 +4,7 @@ Initial dates are some days apart, and folds have gaps between them: lengths in 
 neither blocks nor lags reach from one fold into the next (`sstcast.scores.significance`).
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sstcast.scores.comparison import DATES, SEASONS, plain, shares
 from sstcast.scores.means import weekly
-from sstcast.scores.significance import adjust, diebold_mariano, memory, skill_interval
+from sstcast.scores.significance import Lengths, adjust, diebold_mariano, skill_interval
 
 SHORTEST_BLOCK = 60  # days
 
@@ -20,17 +20,9 @@ Array = NDArray[np.floating]
 Scores = dict[str, Any]
 
 
-class Lengths(NamedTuple):
-    """Of a bootstrap's blocks and of the memory of errors, in dates `every` days apart."""
-
-    block: int
-    lags: int
-
-    @classmethod
-    def of(cls, horizon: int, every: int) -> "Lengths":
-        """Return the lengths: blocks of three times the memory, as for daily dates, and of 60 days at least."""
-        days = memory(horizon)
-        return cls(-(-max(SHORTEST_BLOCK, 3 * days) // every), -(-days // every))
+def lengths(horizon: int, every: int) -> Lengths:
+    """Return the lengths for dates `every` days apart; blocks of `SHORTEST_BLOCK` days at least."""
+    return Lengths.of(horizon, every, SHORTEST_BLOCK)
 
 
 def best_linear(mse: xr.DataArray, linear: list[str]) -> str:
@@ -48,7 +40,7 @@ def tabulate(errors: xr.Dataset, reference: str, every: int) -> xr.Dataset:
         reference: the system that the others are compared with, cell by cell.
         every: days from date to date.
     """
-    lags, parts = Lengths.of(errors.sizes["lead"], every).lags, dates_by_fold(errors)
+    lags, parts = lengths(errors.sizes["lead"], every).lags, dates_by_fold(errors)
     by_week = errors["squared_error_by_week"].transpose("system", "week", DATES, "lat", "lon")
     shape = by_week.isel({DATES: 0}).shape
     mean, p_value, p_fdr = (np.full(shape, np.nan, np.float32) for _ in range(3))
@@ -75,7 +67,7 @@ def summarise(tables: xr.Dataset, reference: str, every: int) -> dict[str, Score
     the Diebold-Mariano `p_value`; and the shares of cells, by week, that are significantly `better` and `worse`.
     """
     mse = tables["mse"].transpose("system", DATES, "lead").astype(float)
-    block, lags = Lengths.of(mse.sizes["lead"], every)
+    block, lags = lengths(mse.sizes["lead"], every)
     parts = dates_by_fold(tables)
     order = np.argsort(mse.mean((DATES, "lead")).values)
     found = {}

@@ -25,7 +25,7 @@ from sstcast.ocean.days import FIRST_DAY
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.runs import Run, write_json
-from sstcast.scores.verification import Verification, blocks, truth
+from sstcast.scores.verification import Verification, blocks
 from sstcast.sources.fetch import fetch
 from sstcast.sources.request import FetchRequest
 from sstcast.training.train import check_data, train, training_windows
@@ -151,7 +151,7 @@ def errors(data: DataConfig, predictors: Mapping[str, Predictor]) -> dict[str, f
     test = Verification.open(data)
     sums = dict.fromkeys(predictors, 0.0)
     for dates in blocks(test.windows):
-        past, true = test.histories(dates), truth(test.part(dates))
+        past, true = test.histories(dates), test.ahead(test.anomaly, dates)
         for name, predictor in predictors.items():
             error = test.on_tiles(predictor.predict(past).mean("member")) - true
             sums[name] += float(np.square(error, dtype=np.float64).sum())

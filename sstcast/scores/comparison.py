@@ -12,11 +12,11 @@ from sstcast.ocean.identity import Record
 from sstcast.runs import Run
 from sstcast.scores.significance import (
     FDR,
+    Lengths,
     adjust,
-    block_length,
     diebold_mariano,
-    memory,
     skill_interval,
+    spacing,
 )
 from sstcast.scores.tables import DEGREES, MODEL
 
@@ -35,18 +35,24 @@ def compare_errors(error: xr.DataArray, reference: xr.DataArray) -> dict[str, An
     """Compare two squared errors `(init_time, lead)` that carry `season(init_time, lead)`.
 
     Returns the `overall` skill, `by_lead` and `by_season` (None for one without days), each with its
-    `interval` of 95 %, and the Diebold-Mariano `p_value` overall and by lead.
-
-    Raises SSTCastError if the dates are too few for intervals.
+    `interval` of 95 %, and the Diebold-Mariano `p_value` overall and by lead. Intervals and p-values are None
+    where the dates are not two blocks of the bootstrap.
     """
-    dates, horizon = error.sizes[DATES], error.sizes["lead"]
-    block, lags = block_length(horizon, dates), memory(horizon)
+    block, lags = Lengths.of(error.sizes["lead"], spacing(error[DATES].values))
+    enough = error.sizes[DATES] >= 2 * block
 
     def scores(error: xr.DataArray, reference: xr.DataArray) -> tuple[Any, Any]:
         ours, theirs = (part.transpose(DATES, ...).values.astype(float) for part in (error, reference))
         total = theirs.sum(0)
         skill = 1 - ours.sum(0) / np.where(total > 0, total, np.nan)
-        return plain(skill), plain(np.stack(skill_interval(ours, theirs, block), axis=-1))
+        ends = np.full((*np.shape(skill), 2), np.nan)
+        if enough:
+            ends = np.stack(skill_interval(ours, theirs, block), axis=-1)
+        return plain(skill), plain(ends)
+
+    def p_value(difference: Any) -> Any:
+        found = diebold_mariano(difference, lags)
+        return plain(found if enough else np.full_like(found, np.nan))
 
     overall, interval = scores(error.mean("lead"), reference.mean("lead"))
     by_lead, by_lead_interval = scores(error, reference)
@@ -56,10 +62,10 @@ def compare_errors(error: xr.DataArray, reference: xr.DataArray) -> dict[str, An
     return {
         "overall": overall,
         "interval": interval,
-        "p_value": plain(diebold_mariano(difference.mean(1), lags)),
+        "p_value": p_value(difference.mean(1)),
         "by_lead": by_lead,
         "by_lead_interval": by_lead_interval,
-        "by_lead_p_value": plain(diebold_mariano(difference, lags)),
+        "by_lead_p_value": p_value(difference),
         "by_season": {s: skill for s, (skill, _) in by_season.items()},
         "by_season_interval": {s: interval for s, (_, interval) in by_season.items()},
     }
@@ -85,7 +91,8 @@ def compare_tables(tables: xr.Dataset, other: xr.Dataset) -> dict[str, Any]:
     error, reference = xr.align(*errors, join="inner", exclude={"lead"})
     weekly = tables["squared_error_by_week"] - other["squared_error_by_week"]  # over the dates both have, too
     mean = weekly.mean(DATES)
-    p_values = np.stack([adjust(row) for row in diebold_mariano(weekly.values, memory(error.sizes["lead"]))])
+    lags = Lengths.of(error.sizes["lead"], spacing(error[DATES].values)).lags
+    p_values = np.stack([adjust(row) for row in diebold_mariano(weekly.values, lags)])
     return compare_errors(error, reference) | shares(mean.copy(data=p_values), mean)
 
 

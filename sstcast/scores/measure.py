@@ -1,5 +1,7 @@
 """One pass over the test days: forecast, write the forecasts, reduce them to tables."""
 
+from collections.abc import Mapping
+
 import xarray as xr
 from rich.console import Console
 from rich.progress import track
@@ -7,43 +9,47 @@ from rich.progress import track
 from sstcast import __version__
 from sstcast.forecasting.baselines import fit_baselines
 from sstcast.forecasting.combination import predictor_of
-from sstcast.forecasting.predictor import in_degrees
+from sstcast.forecasting.predictor import Predictor, in_degrees
 from sstcast.ocean.anomalies import on_days
 from sstcast.runs import Run
 from sstcast.scores.heatwaves import threshold
 from sstcast.scores.tables import DEGREES, MODEL, STANDARDISED, Observed, Tables
-from sstcast.scores.verification import Verification, blocks, forecast_file, truth
+from sstcast.scores.verification import Verification, Write, blocks, forecast_file
 
 
 def measure(run: Run, data: Verification) -> xr.Dataset:
-    """Forecast every test day, write `forecasts.zarr`, and return the tables of the model and the baselines.
+    """Forecast every test day, write `forecasts.zarr`, and return the tables of the model and the baselines."""
+    predictors = {MODEL: predictor_of(run), **fit_baselines(data.data, data.anomalies)}
+    members, label = len(run.members), run.folder.name
+    per_chunk = blocks(data.windows, members)[0].stop
+    title, history = f"SST forecasts of run {label}", f"sstcast {__version__} evaluate"
+    with forecast_file(run.forecasts, run, data, per_chunk, title=title, history=history) as write:
+        return tabulate(data, predictors, members, label, write)
 
-    A block of initial dates is in memory at a time, of one method after the other: each is asked once.
+
+def tabulate(
+    data: Verification, predictors: Mapping[str, Predictor], members: int, label: str, add: Write | None = None
+) -> xr.Dataset:
+    """Return the tables of some methods, one of them called `MODEL`, of `members` members.
+
+    A block of initial dates is in memory at a time, of one method after the other: each is asked once. What the
+    model forecasts goes to `add`, if given; the terminal shows `label` and the progress.
     """
     limits = threshold(data.between(*data.data.splits.base, data.cube["sst"]))
     limit = on_days(limits, data.days).values - data.climatology
-    predictors = {MODEL: predictor_of(run), **fit_baselines(data.data, data.anomalies)}
-    members = len(run.members)
-    tables = Tables(data, list(predictors), members)
+    tables, console = Tables(data, list(predictors), members), Console(stderr=True)
     parts = blocks(data.windows, members)
-    console = Console(stderr=True)
-    title, history = f"SST forecasts of run {run.folder.name}", f"sstcast {__version__} evaluate"
-    with forecast_file(run.forecasts, run, data, parts[0].stop, title=title, history=history) as write:
-        for dates in track(
-            parts, run.folder.name, console=console, disable=not console.is_terminal, transient=True
-        ):
-            windows, scale = data.part(dates), data.ahead(data.scale, dates)
-            climatology = data.ahead(data.climatology, dates)
-            degrees = data.ahead(data.sst, dates) - climatology
-            anomaly = {STANDARDISED: truth(windows), DEGREES: degrees}
-            observed = Observed(anomaly, scale, data.ahead(limit, dates))
-            tables.add_truth(dates, observed)
-            past = data.histories(dates)
-            for name, predictor in predictors.items():
-                forecast = predictor.predict(past)
-                tables.add(name, dates, data.on_tiles(forecast), observed)
-                if name == MODEL:
-                    write(dates, in_degrees(forecast, data.statistics))
+    for dates in track(parts, label, console=console, disable=not console.is_terminal, transient=True):
+        degrees = data.ahead(data.sst, dates) - data.ahead(data.climatology, dates)
+        anomaly = {STANDARDISED: data.ahead(data.anomaly, dates), DEGREES: degrees}
+        observed = Observed(anomaly, data.ahead(data.scale, dates), data.ahead(limit, dates))
+        tables.add_truth(dates, observed)
+        past = data.histories(dates)
+        for name, predictor in predictors.items():
+            forecast = predictor.predict(past, data.windows.every)
+            tables.add(name, dates, data.on_tiles(forecast), observed)
+            if name == MODEL and add is not None:
+                add(dates, in_degrees(forecast, data.statistics))
     on_map = data.on_map(limits.values)
     return tables.dataset().assign(
         heatwave_threshold=(("dayofyear", "lat", "lon"), on_map), dayofyear=limits["dayofyear"]

@@ -7,6 +7,7 @@ in each and gaps between them, neither blocks nor lags reach from one part into 
 """
 
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +30,33 @@ def memory(horizon: int) -> int:
     return max(horizon, 14)
 
 
+class Lengths(NamedTuple):
+    """Of a bootstrap's blocks and of the memory of errors, in dates."""
+
+    block: int
+    lags: int
+
+    @classmethod
+    def of(cls, horizon: int, every: int, shortest: int = 0) -> "Lengths":
+        """Return the lengths for dates `every` days apart: blocks of three times the `memory`, so that few of
+        them cut through it, and of `shortest` days at least.
+        """
+        days = memory(horizon)
+        return cls(-(-max(shortest, 3 * days) // every), -(-days // every))
+
+
+def spacing(dates: NDArray[np.datetime64]) -> int:
+    """Return how many days initial dates are apart: the median; 1 if there is only one date."""
+    apart = np.diff(dates) / np.timedelta64(1, "D")
+    return max(1, round(float(np.median(apart)))) if len(apart) else 1
+
+
 def block_length(horizon: int, dates: int) -> int:
-    """Return the length in days of a bootstrap block: three times the `memory`, so that few blocks cut through it.
+    """Return the length in days of a bootstrap block of daily dates.
 
     Raises SSTCastError if `dates` initial dates are not two blocks.
     """
-    block = 3 * memory(horizon)
+    block = Lengths.of(horizon, 1).block
     if dates < 2 * block:
         raise SSTCastError(
             f"data.splits.test: {dates} initial dates, but intervals need two blocks of {block}; lengthen it"

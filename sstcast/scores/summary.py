@@ -21,10 +21,7 @@ def columns() -> list[tuple[str, str, str]]:
 
 
 def summarise(tables: xr.Dataset, members: int) -> Metrics:
-    """Return `scores`, `skill`, `heatwaves`, `indices` and, of more than one member, `ensemble`.
-
-    Raises SSTCastError if the dates are too few for intervals.
-    """
+    """Return `scores`, `skill`, `heatwaves`, `indices` and, of more than one member, `ensemble`."""
     baselines = [name for name in tables["forecast"].values if name != MODEL]
     return {
         "scores": _scores(tables),

@@ -16,7 +16,7 @@ from sstcast.scores import ensembles, heatwaves
 from sstcast.scores.indices import NINO, covers
 from sstcast.scores.means import Means, sum_to_one, week_starts
 from sstcast.scores.metrics import METRICS, statistics
-from sstcast.scores.significance import adjust, diebold_mariano, memory
+from sstcast.scores.significance import Lengths, adjust, diebold_mariano, spacing
 from sstcast.scores.verification import Verification
 
 MODEL = "model"  # the run's own name among the methods, whatever its folder is called
@@ -134,7 +134,8 @@ class Tables:
         """Test, cell by cell and lead week by lead week, whether the model's error differs from a baseline's."""
         squares = {name: means.by_week for name, means in self.errors[DEGREES].items()}
         model = squares.pop(MODEL)
-        lags, ocean = memory(self.data.windows.horizon), self.data.ocean
+        windows, ocean = self.data.windows, self.data.ocean
+        lags = Lengths.of(windows.horizon, spacing(windows.init_times)).lags
         p_values = np.full((len(squares), *model.shape[1:]), np.nan, np.float32)
         for of_reference, other in zip(p_values, squares.values(), strict=True):
             for week, row in enumerate(of_reference):

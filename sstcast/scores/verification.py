@@ -104,6 +104,11 @@ class Verification:
         cells = area_weights(self.anomalies["lat"]) * xr.ones_like(self.anomalies["lon"])
         return sum_to_one(self.on_tiles(cells))
 
+    @property
+    def anomaly(self) -> Array:
+        """Standardised, of each day of the split, `[T, tile, N]`, 0 on land."""
+        return self.windows.values.cpu().numpy()
+
     @cached_property
     def climatology(self) -> Array:
         """Of each day of the split in degC, `[T, tile, N]`, 0 on land."""
@@ -118,11 +123,6 @@ class Verification:
     def sst(self) -> Array:
         """The cube's own temperature on each day of the split in degC, `[T, tile, N]`, 0 on land."""
         return self.on_tiles(self.cube["sst"].sel(time=self.days))
-
-    def part(self, dates: slice) -> Windows:
-        """Return the windows of the initial dates `dates` only."""
-        days = self._days(dates, self.windows.history + self.windows.horizon)
-        return replace(self.windows, values=self.windows.values[days], days=self.windows.days[days])
 
     def ahead(self, daily: Array, dates: slice = ALL) -> Array:
         """Return `daily [T, ...]` on the days forecast, `[starts, horizon, ...]`, without a copy."""
@@ -155,7 +155,7 @@ class Verification:
         """Return what came true, laid out like `fields`; its degC are the cube's own."""
         sst = self.ahead(self.sst, dates)
         tiles = {
-            "anomaly": truth(self.part(dates)),
+            "anomaly": self.ahead(self.anomaly, dates),
             "sst_anomaly": sst - self.ahead(self.climatology, dates),
             "sst": sst,
         }
@@ -181,11 +181,6 @@ class Verification:
         """Cut `field(..., lat, lon)` into `[..., tile, N]`, 0 on land."""
         tiles = to_tiles(field.transpose(..., "lat", "lon").values, self.index)
         return np.where(self.ocean, tiles, 0).astype(np.float32)
-
-
-def truth(windows: Windows) -> Array:
-    """Return what came true, `[starts, horizon, tile, N]`."""
-    return windows.spans(windows.history, windows.horizon)
 
 
 def blocks(windows: Windows, members: int = 1) -> list[slice]:

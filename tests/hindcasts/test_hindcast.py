@@ -16,7 +16,7 @@ from sstcast.forecasting.baselines import BASELINES
 from sstcast.hindcasts.fold import tables_file
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Hindcast
-from sstcast.hindcasts.scores import Lengths
+from sstcast.hindcasts.scores import lengths
 from sstcast.manifest import damage
 from sstcast.pages.hindcast import write_hindcast_report
 from sstcast.runs import Run
@@ -98,7 +98,7 @@ def test_ratios_are_to_the_best_linear_system_with_its_interval(inside: Path) ->
     assert [of["mse"] for of in found["systems"].values()] == sorted(of["mse"] for of in found["systems"].values())
     with xr.open_dataset("hindcast/hindcast.nc") as opened:
         tables = opened.load()
-    block, lags = Lengths.of(8, 3)
+    block, lags = lengths(8, 3)
     assert (block, lags) == (20, 5)  # 60 days, and a fortnight
     parts = tuple(np.unique(tables["fold"], return_counts=True)[1].tolist())
     ours, theirs = (tables["mse"].sel(system=name).values.astype(float) for name in ("one", found["reference"]))
