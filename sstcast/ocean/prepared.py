@@ -42,6 +42,11 @@ class Prepared:
         return cls(data, folder / "cube.zarr", folder / f"{name}.statistics.zarr", folder / f"{name}.zarr")
 
     @property
+    def limits(self) -> Path:
+        """Where climatology and thresholds of heatwaves are kept, once they have been asked for."""
+        return self.statistics.with_name(self.statistics.name.replace(".statistics.zarr", ".heatwaves.nc"))
+
+    @property
     def exist(self) -> bool:
         """Whether all of them are there; they may be damaged."""
         return all(path.exists() for path in (self.cube, self.statistics, self.anomalies))

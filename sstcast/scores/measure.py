@@ -11,8 +11,8 @@ from sstcast.forecasting.baselines import fit_baselines
 from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.predictor import Predictor, in_degrees
 from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.limits import limits_of
 from sstcast.runs import Run
-from sstcast.scores.heatwaves import threshold
 from sstcast.scores.tables import DEGREES, MODEL, STANDARDISED, Observed, Tables
 from sstcast.scores.verification import Verification, Write, blocks, forecast_file
 
@@ -35,8 +35,8 @@ def tabulate(
     A block of initial dates is in memory at a time, of one method after the other: each is asked once. What the
     model forecasts goes to `add`, if given; the terminal shows `label` and the progress.
     """
-    limits = threshold(data.between(*data.data.splits.base, data.cube["sst"]))
-    limit = on_days(limits, data.days).values - data.climatology
+    threshold = limits_of(data.data)["heatwave_threshold"]
+    limit = data.on_tiles(on_days(threshold, data.days)) - data.climatology
     tables, console = Tables(data, list(predictors), members), Console(stderr=True)
     parts = blocks(data.windows, members)
     for dates in track(parts, label, console=console, disable=not console.is_terminal, transient=True):
@@ -50,7 +50,4 @@ def tabulate(
             tables.add(name, dates, data.on_tiles(forecast), observed)
             if name == MODEL and add is not None:
                 add(dates, in_degrees(forecast, data.statistics))
-    on_map = data.on_map(limits.values)
-    return tables.dataset().assign(
-        heatwave_threshold=(("dayofyear", "lat", "lon"), on_map), dayofyear=limits["dayofyear"]
-    )
+    return tables.dataset().assign(heatwave_threshold=threshold.where(data.tiled))

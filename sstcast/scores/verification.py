@@ -1,6 +1,5 @@
 """Forecasts on the map: from a method's standardised anomalies to labelled fields in degC."""
 
-import datetime as dt
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -27,7 +26,6 @@ from sstcast.scores.means import sum_to_one
 from sstcast.training.train import check_data
 
 BLOCK_ELEMENTS = 2**21  # of one field in memory: 8 MiB
-DAYS_AT_ONCE = 512
 ALL = slice(None)
 
 Write = Callable[[slice, xr.Dataset], None]
@@ -70,15 +68,6 @@ class Verification:
             )
         shape = (anomalies.sizes["lat"], anomalies.sizes["lon"])
         return cls(data, windows, anomalies, cube, tile_index(data.box, shape))
-
-    def between(self, first: dt.date, last: dt.date, field: xr.DataArray) -> xr.DataArray:
-        """Read `field(time, lat, lon)` on some days as `(time, tile, node)`, 0 on land, part by part."""
-        field = field.sel(time=slice(str(first), str(last)))
-        tiles = np.empty((field.sizes["time"], *self.ocean.shape), np.float32)
-        for start in range(0, len(tiles), DAYS_AT_ONCE):
-            days = slice(start, start + DAYS_AT_ONCE)
-            tiles[days] = self.on_tiles(field.isel(time=days))
-        return xr.DataArray(tiles, {"time": field["time"]}, ("time", "tile", "node"))
 
     @cached_property
     def ocean(self) -> NDArray[np.bool_]:

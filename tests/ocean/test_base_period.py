@@ -9,10 +9,11 @@ import xarray as xr
 from scored_runs import configure, make_run
 
 from sstcast.errors import SSTCastError
+from sstcast.ocean.heatwaves import limits
+from sstcast.ocean.limits import limits_of
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.scores.evaluate import evaluate, open_scores
-from sstcast.scores.heatwaves import threshold
 
 SPANS = {"train": [2001, 2002], "validation": [2003, 2003], "test": [2004, 2004]}
 
@@ -66,7 +67,21 @@ def test_heatwaves_are_days_above_the_threshold_of_the_base_period(tmp_path: Pat
         found = tables["heatwave_threshold"].load()
     with xr.open_dataset(sst_file) as sst:
         cell = sst["sst"][:, 5:6, 7:8].sel(time=slice("2001", "2003")).astype("float32").load()
-    np.testing.assert_allclose(found[:, 5, 7], threshold(cell)[:, 0, 0], atol=1e-4)
+    np.testing.assert_allclose(found[:, 5, 7], limits(cell)["heatwave_threshold"][:, 0, 0], atol=1e-4)
+
+
+def test_limits_are_kept_until_they_are_damaged(tmp_path: Path, sst_file: Path) -> None:
+    config = configured(tmp_path, sst_file, "run")
+    prepared = prepare(config.data, say=lambda line: None)
+    cube, _ = prepared.open()
+    expected = limits(cube["sst"].sel(time=slice("2001", "2002")).load())
+    xr.testing.assert_allclose(limits_of(config.data), expected)
+    made = prepared.limits.stat().st_mtime_ns
+    xr.testing.assert_allclose(limits_of(config.data), expected)
+    assert prepared.limits.stat().st_mtime_ns == made
+    prepared.limits.write_bytes(b"damaged")
+    xr.testing.assert_allclose(limits_of(config.data), expected)
+    assert prepared.limits.stat().st_size > 1000
 
 
 @pytest.mark.parametrize(

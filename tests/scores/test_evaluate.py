@@ -18,6 +18,7 @@ from sstcast.geo import area_weights
 from sstcast.graphs.graph import Graph
 from sstcast.models import LINEAR, Entry, linear
 from sstcast.models.linear import LinearSystem
+from sstcast.ocean.heatwaves import limits
 from sstcast.pages import figures
 from sstcast.pages.report import write_report
 from sstcast.pages.text import print_metrics
@@ -25,7 +26,6 @@ from sstcast.runs import Run
 from sstcast.scores import evaluate as evaluate_module
 from sstcast.scores import verification as forecasts_module
 from sstcast.scores.evaluate import evaluate, reference, scores_file
-from sstcast.scores.heatwaves import threshold
 from sstcast.scores.indices import box_mean
 from sstcast.scores.leaderboard import leaderboard
 from sstcast.scores.metrics import METRICS
@@ -166,7 +166,7 @@ def test_p_values_are_of_the_cell_and_adjusted_within_the_week(run: Run) -> None
 def test_heatwaves_are_those_of_the_training_years_percentile(run: Run) -> None:
     data = Verification.of(run)
     sst, truth = data.fields(persistence(data))["sst"], data.truth()["sst"]
-    limit = threshold(data.cube["sst"].sel(time=slice("2001", "2002")).load())
+    limit = limits(data.cube["sst"].sel(time=slice("2001", "2002")).load())["heatwave_threshold"]
     np.testing.assert_allclose(tables_of(run)["heatwave_threshold"], limit, atol=1e-5)
     limit = limit.sel(dayofyear=truth["valid_time"].dt.dayofyear)
     ocean, weights = truth.notnull(), area_weights(truth["lat"])

@@ -1,43 +1,12 @@
-"""Thresholds against NumPy's percentile, scores against `scores`, reliability by hand."""
+"""Scores against `scores`, reliability by hand."""
 
 import numpy as np
-import pandas as pd
 import pytest
 import xarray as xr
 from scores.categorical import BinaryContingencyManager
 from scores.probability import brier_score
 
-from sstcast.scores.heatwaves import contingency, probability_bins, rates, reliability, threshold
-
-
-def sea(years: int = 6) -> xr.DataArray:
-    time = pd.date_range("2001-01-01", f"{2000 + years}-12-31")
-    random = np.random.default_rng(0)
-    values = random.normal(size=(len(time), 2, 3)) + np.sin(time.day_of_year.values / 58)[:, None, None]
-    values[:, 1, 2] = np.nan
-    axes = {"time": time, "lat": [0.5, 1.5], "lon": [10.5, 11.5, 12.5]}
-    return xr.DataArray(values.astype(np.float32), axes, ("time", "lat", "lon"))
-
-
-def test_threshold_is_the_smoothed_percentile_of_the_season() -> None:
-    sst = sea()
-    found = threshold(sst)
-    assert found.dims == ("dayofyear", "lat", "lon")
-    assert np.isnan(found[:, 1, 2]).all()
-    day, cell = sst["time"].dt.dayofyear.values, sst.values[:, 0, 1]
-    percentiles = []
-    for centre in range(1, 367):
-        window = [(centre + shift - 1) % 366 + 1 for shift in range(-5, 6)]
-        percentiles.append(np.percentile(cell[np.isin(day, window)], 90))
-    for centre in (1, 15, 100, 366):
-        around = [percentiles[(centre - 1 + shift) % 366] for shift in range(-15, 16)]
-        assert float(found[centre - 1, 0, 1]) == pytest.approx(np.mean(around), abs=1e-5)
-
-
-def test_a_tenth_of_the_training_days_lies_above() -> None:
-    sst = sea(20)
-    above = sst > threshold(sst).sel(dayofyear=sst["time"].dt.dayofyear)
-    assert float(above.where(sst.notnull()).mean()) == pytest.approx(0.1, abs=0.01)
+from sstcast.scores.heatwaves import contingency, probability_bins, rates, reliability
 
 
 def test_scores_against_another_library() -> None:

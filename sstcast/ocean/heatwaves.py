@@ -1,0 +1,105 @@
+"""Marine heatwaves and cold spells as Hobday et al. define them (2016, Prog. Oceanogr.; 2018, Oceanography).
+
+A heatwave lasts at least five days in a row above the 90th percentile of the time of the year. Two of them with at
+most two days between are one. Its category on a day, I to IV, is how many times the departure from the climatology
+holds that of the threshold. Cold spells are heatwaves of the negative temperature: below the 10th percentile.
+
+The climatology here is Hobday's, the mean of the window that the percentile is taken of, and not the harmonic one
+of `anomalies`, so that events and categories are those of every other code that follows the definition.
+"""
+
+from functools import reduce
+from typing import TypeVar
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+from scipy.ndimage import uniform_filter1d
+
+from sstcast.ocean.anomalies import DAYS_OF_YEAR
+
+HEATWAVE, COLD_SPELL = 90, 10  # percentiles
+WINDOW = 11  # days of the year around each that its statistics are taken of
+SMOOTHING = 31  # days of the running mean over them
+SHORTEST, LONGEST_GAP = 5, 2  # days of an event, and between two that are one
+AROUND = SHORTEST - 1 + LONGEST_GAP  # days before, and after, that decide whether a day lies in an event
+CATEGORIES = ("none", "moderate", "strong", "severe", "extreme")
+LIMITS = ("climatology", "heatwave_threshold", "cold_spell_threshold")
+CELLS_AT_ONCE = 256  # whose values fit the cache
+
+Array = NDArray[np.floating]
+Days = TypeVar("Days", NDArray[np.bool_], NDArray[np.uint64])
+
+
+def limits(sst: xr.DataArray) -> xr.Dataset:
+    """Return what heatwaves and cold spells are measured by, from `sst(time, ...)` of the base period.
+
+    `climatology`, `heatwave_threshold` and `cold_spell_threshold(dayofyear, ...)`, in the units of `sst`, for days
+    1..366; NaN where it is ever NaN. Each is taken of the days of all years within 5 of the day of the year, then
+    smoothed over 31 days, both around the turn of the year.
+    """
+    sst = sst.transpose("time", ...)
+    apart = np.abs(sst["time"].dt.dayofyear.values - DAYS_OF_YEAR[:, None])
+    near = [np.flatnonzero(days <= WINDOW // 2) for days in np.minimum(apart, len(DAYS_OF_YEAR) - apart)]
+    cells = sst.values.reshape(sst.sizes["time"], -1)
+    result = np.empty((len(LIMITS), len(DAYS_OF_YEAR), cells.shape[1]), np.float32)
+    for start in range(0, cells.shape[1], CELLS_AT_ONCE):
+        part = slice(start, start + CELLS_AT_ONCE)
+        values = np.ascontiguousarray(cells[:, part].T)
+        for day, days in enumerate(near):
+            window = np.sort(values[:, days])
+            tails = (_percentile(window, percent) for percent in (HEATWAVE, COLD_SPELL))
+            result[:, day, part] = (window.mean(1), *tails)
+        result[:, :, part][:, :, np.isnan(values).any(1)] = np.nan
+    smooth = uniform_filter1d(result, SMOOTHING, axis=1, mode="wrap").reshape(*result.shape[:2], *sst.shape[1:])
+    axes = {name: axis for name, axis in sst.coords.items() if "time" not in axis.dims}
+    fields = zip(LIMITS, smooth, strict=True)
+    return xr.Dataset(
+        {name: (("dayofyear", *sst.dims[1:]), field) for name, field in fields},
+        {"dayofyear": DAYS_OF_YEAR, **axes},
+    )
+
+
+def _percentile(ordered: Array, percent: int) -> Array:
+    """Return a percentile of rows in ascending order, interpolated linearly between two values."""
+    below, share = divmod((ordered.shape[1] - 1) * percent / 100, 1)
+    low, high = ordered[:, int(below)], ordered[:, min(int(below) + 1, ordered.shape[1] - 1)]
+    return low + np.float32(share) * (high - low)
+
+
+def events(beyond: Days) -> Days:
+    """Return which days lie in an event, from which days are beyond the threshold, both `[T, ...]`.
+
+    Either are true or false, or integers whose bits are as many series, of which each has events of its own. What
+    lies before the first day and after the last is taken to be no event: the first and last `AROUND` days may lie
+    in one that is not known.
+    """
+    result = np.zeros_like(beyond)
+    starts = len(beyond) - SHORTEST + 1
+    if starts < 1:
+        return result
+    full = reduce(np.bitwise_and, (beyond[day : day + starts] for day in range(SHORTEST)))
+    for day in range(SHORTEST):
+        result[day : day + starts] |= full
+    runs = result.copy()
+    for gap in range(1, LONGEST_GAP + 1):
+        between = runs[: -gap - 1] & runs[gap + 1 :]
+        for day in range(1, gap + 1):
+            result[day : day + len(between)] |= between
+    return result
+
+
+def multiples(climatology: Array, threshold: Array) -> Array:
+    """Return the lower limits `[4, ...]` of categories I to IV."""
+    times = np.arange(1, len(CATEGORIES), dtype=np.float32).reshape(-1, *[1] * np.ndim(threshold))
+    return climatology + times * (threshold - climatology)
+
+
+def categories(sst: Array, climatology: Array, threshold: Array) -> NDArray[np.int8]:
+    """Return the category of each day `[T, ...]` as a place in `CATEGORIES`.
+
+    A day that is in no event has none, nor has one between two events that are one. The climatology and the
+    threshold are those of each day. For cold spells give the negatives of all three.
+    """
+    beyond = np.count_nonzero(sst > multiples(climatology, threshold), axis=0).astype(np.int8)
+    return np.where(events(beyond > 0), beyond, np.int8(0))
