@@ -58,7 +58,8 @@ class BenchmarkConfig(Strict):
 
     `stages` gives the number of epochs for which a part of the model is trained before the whole, by the name of
     the stage in the model; `local_epochs` is short for the stage `local`.
-    `part` is the number of nodes in a random part of a graph that does not fit in memory as a whole. With many
+    For a graph that does not fit in memory as a whole, `part` is the number of nodes in a random part of it, or
+    `neighbours` says how many neighbours a training node gets at distance 1, 2, ... (-1: all of them). With many
     graphs, those of `bucket` batches are sorted by size before the batches are made, to reduce the padding for
     attention. `split` replaces the data set's usual split. Raw files are below `root`; the graphs read from them
     are kept in `cache`.
@@ -73,6 +74,7 @@ class BenchmarkConfig(Strict):
     training: TrainingConfig = TrainingConfig()
     stages: dict[str, Count] = Field(default_factory=dict)
     part: Count | None = None
+    neighbours: Annotated[list[Count | Literal[-1]], Field(min_length=1, max_length=1000)] | None = None
     bucket: Count = 1
     root: Folder = Path("data/graphs")
     cache: Folder = Path("data/prepared/graphs")

@@ -126,18 +126,23 @@ class Graphs:
 
         `rows` is a mask, over all nodes, of those to predict. Both are on the device.
         """
-        place = torch.full((int(self.nodes[0]),), -1, device=self.edge_index.device)
+        member = torch.zeros(int(self.nodes[0]), dtype=torch.bool, device=kept.device)
+        member[kept] = True
+        inside = member[self.edge_index.long()].all(0).nonzero().squeeze(1)
+        return self.subgraph(kept, inside, rows[kept].nonzero().squeeze(1))
+
+    def subgraph(self, kept: Tensor, edges: Tensor, rows: Tensor) -> GraphBatch:
+        """Return a single graph's nodes `kept` with `edges` among them; `rows` of `kept` are to be predicted."""
+        place = torch.empty(int(self.nodes[0]), dtype=torch.long, device=self.edge_index.device)
         place[kept] = torch.arange(len(kept), device=place.device)
-        ends = place[self.edge_index.long()]
-        inside = (ends >= 0).all(0)
         walk = None if self.walk is None else self.walk[kept]
         basis = None
         if self.vectors is not None and self.values is not None:
             basis = self.vectors[kept], self.values
-        graph = SparseGraph(ends[:, inside], torch.zeros_like(kept), 1, basis=basis, walk=walk)
-        asked = rows[kept].nonzero().squeeze(1)
-        edge_attr = _take_some(self.edge_attr, inside)
-        return GraphBatch(graph, _take_some(self.x, kept), edge_attr, _take(self.y, kept[asked]), rows=asked)
+        ends = place[self.edge_index[:, edges].long()]
+        graph = SparseGraph(ends, torch.zeros_like(kept), 1, basis=basis, walk=walk)
+        edge_attr = _take_some(self.edge_attr, edges)
+        return GraphBatch(graph, _take_some(self.x, kept), edge_attr, _take(self.y, kept[rows]), rows=rows)
 
 
 def pack(graphs: list[dict[str, Any]], level: str) -> Graphs:

@@ -30,6 +30,7 @@ from sstcast.benchmarks.packed import Loaded
 from sstcast.benchmarks.positions import with_positions
 from sstcast.benchmarks.predictor import GraphPredictor, build_predictor, positions_of
 from sstcast.benchmarks.records import Data, Score
+from sstcast.benchmarks.sampling import SampledNeighbours
 from sstcast.benchmarks.splits import choose_split
 from sstcast.benchmarks.tasks import BenchmarkTask, ManyGraphs, OneGraph, PartsOfOneGraph
 from sstcast.errors import SSTCastError
@@ -124,17 +125,29 @@ def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple
         graphs = normalise_rows(graphs, dataset)
     model = build_predictor(config, dataset, graphs, objective.outputs)
     graphs = with_positions(graphs, dataset.name.replace(":", "-"), *positions_of(model), config.cache)
+    _check_options(config, model, graphs.transductive)
+    common = (dataset, graphs, split, objective, config.part or config.training.batch_size, fabric)
+    if not graphs.transductive:
+        return ManyGraphs(*common, bucket=config.bucket), model
+    if config.neighbours:
+        return SampledNeighbours(*common, counts=config.neighbours), model
+    return (OneGraph if config.part is None else PartsOfOneGraph)(*common), model
+
+
+def _check_options(config: BenchmarkConfig, model: GraphPredictor, transductive: bool) -> None:
+    """Raise SSTCastError if the data or the model cannot do what an option asks."""
     if "edge_dim" in config.model.options:
         raise SSTCastError("model.edge_dim: it follows from the data's edge features; leave it out")
     for stage in config.stages:
         if stage not in model.backbone.stages:
             raise SSTCastError(f"{stage}_epochs: {config.model.name} has no {stage} stage; leave it out")
-    if config.part and not graphs.transductive:
-        raise SSTCastError(f"part: {config.dataset} has many graphs; set training.batch_size")
-    common = (dataset, graphs, split, objective, config.part or config.training.batch_size, fabric)
-    if not graphs.transductive:
-        return ManyGraphs(*common, bucket=config.bucket), model
-    return (OneGraph if config.part is None else PartsOfOneGraph)(*common), model
+    for key in ("part", "neighbours"):
+        if getattr(config, key) and not transductive:
+            raise SSTCastError(f"{key}: {config.dataset} has many graphs; set training.batch_size")
+    if config.part and config.neighbours:
+        raise SSTCastError("neighbours: not together with part; leave one of them out")
+    if config.neighbours and config.predictor.degree:
+        raise SSTCastError("predictor.degree: wrong where only some neighbours are drawn; set it to false")
 
 
 def _fit_and_score(

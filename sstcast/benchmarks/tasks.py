@@ -113,7 +113,7 @@ class ManyGraphs(BenchmarkTask):
         self.bucket = bucket
 
     def order(self, seed: int, epoch: int) -> list[Tensor]:
-        train, generator = self.split.train, _generator(seed, epoch)
+        train, generator = self.split.train, epoch_generator(seed, epoch)
         shuffled = train[torch.randperm(len(train), generator=generator)]
         if self.bucket == 1:
             return list(shuffled.split(self.batch_size))
@@ -165,7 +165,8 @@ class PartsOfOneGraph(OneGraph):
 
     def order(self, seed: int, epoch: int) -> list[Tensor]:
         """Divide all nodes into random parts."""
-        return list(torch.randperm(len(self.training), generator=_generator(seed, epoch)).split(self.batch_size))
+        shuffled = torch.randperm(len(self.training), generator=epoch_generator(seed, epoch))
+        return list(shuffled.split(self.batch_size))
 
     def batch(self, index: Tensor) -> GraphBatch:
         """Return the part, with its training nodes to predict."""
@@ -176,6 +177,7 @@ class PartsOfOneGraph(OneGraph):
         return [OneGraph.batch(self, samples)]
 
 
-def _generator(seed: int, epoch: int) -> torch.Generator:
+def epoch_generator(seed: int, epoch: int) -> torch.Generator:
+    """Return a generator of its own for an epoch's order."""
     state = np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0] >> np.uint64(1)
     return torch.Generator().manual_seed(int(state))
