@@ -211,11 +211,14 @@ def forecast(
     date: Annotated[str, typer.Option(help="Last day of history, or latest.", metavar="YYYY-MM-DD")] = "latest",
     out: Annotated[Path | None, typer.Option(help="A .nc or .zarr; by default a .nc in the run's folder.")] = None,
     region: Annotated[str | None, typer.Option(help="Forecast another region: a name or W,E,S,N.")] = None,
+    source: Annotated[
+        str | None, typer.Option(help="Forecast another ocean: a file, a folder or a store.", metavar="FILE")
+    ] = None,
 ) -> None:
     """Make a forecast from the latest days; download them if they are missing."""
     from sstcast.forecasting.forecast import forecast
 
-    path, new = forecast(run, date, out, region)
+    path, new = forecast(run, date, out, region, source)
     print(f"{path}: {'written' if new else 'nothing to do'}")
 
 

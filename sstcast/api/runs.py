@@ -187,15 +187,16 @@ def hindcast(
     return hindcast(plan, jobs)[0]
 
 
-def load(run: "Run | Path | str", region: str | None = None) -> "LoadedRun":
+def load(run: "Run | Path | str", region: str | None = None, source: Path | str | None = None) -> "LoadedRun":
     """Load a trained run or ensemble, to forecast from days in memory: `load(run).forecast(history)`.
 
     Args:
-        run: a run or its folder.
+        run: a run or its folder; `pretrained` is the run that ships with sstcast.
         region: a region other than the run's: a name in `configs/regions.yaml` or `W,E,S,N` in degrees.
+        source: data of another ocean, at least five years; prepare them by a first `sstcast.forecast`.
 
     Raises:
-        SSTCastError: the run is absent or not trained, or its model cannot be used for the region.
+        SSTCastError: the run is absent or not trained, or its model cannot be used for the region or the source.
 
     Example:
         >>> loaded = sstcast.load(run)
@@ -204,11 +205,16 @@ def load(run: "Run | Path | str", region: str | None = None) -> "LoadedRun":
     """
     from sstcast.forecasting.loaded import LoadedRun
 
-    return LoadedRun(run if isinstance(run, (str, Path)) else run.folder, region)
+    folder = run if isinstance(run, (str, Path)) else run.folder
+    return LoadedRun(folder, region, None if source is None else str(source))
 
 
 def forecast(
-    run: "Run | Path | str", date: str = "latest", out: Path | str | None = None, region: str | None = None
+    run: "Run | Path | str",
+    date: str = "latest",
+    out: Path | str | None = None,
+    region: str | None = None,
+    source: Path | str | None = None,
 ) -> "xr.Dataset":
     """Forecast from the last days of the run's source, downloading missing days, and write the forecast to a file.
 
@@ -216,7 +222,7 @@ def forecast(
         run: a run or its folder.
         date: last day of history, YYYY-MM-DD, or `latest`.
         out: a `.nc` or `.zarr`; by default a `.nc` in the run's folder.
-        region: as for `load`.
+        region, source: as for `load`.
 
     Returns:
         `sst` and `sst_anomaly(init_time, lead, lat, lon)` in degC; for an ensemble also `sst_spread`.
@@ -232,7 +238,8 @@ def forecast(
     from sstcast.stores import open_netcdf, open_zarr
 
     folder = Path(run) if isinstance(run, (str, Path)) else run.folder
-    path, _ = forecast(folder, date, None if out is None else Path(out), region, say=quiet)
+    place = None if source is None else str(source)
+    path, _ = forecast(folder, date, None if out is None else Path(out), region, place, say=quiet)
     return (open_zarr if path.suffix == ".zarr" else open_netcdf)(path, "forecast again").load()
 
 

@@ -5,10 +5,9 @@ import torch
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.config import COMBINATION
+from sstcast.config import COMBINATION, DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import Predictor, TrainedRun
-from sstcast.region import Region
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint
 
@@ -39,16 +38,16 @@ class Combination(Predictor):
         return sum(weighted[1:], start=weighted[0]).expand_dims("member").astype(np.float32)
 
 
-def predictor_of(run: Run, region: Region | None = None) -> Predictor:
-    """Load what forecasts for a run, for another `region` than its own if given.
+def predictor_of(run: Run, data: DataConfig | None = None) -> Predictor:
+    """Load what forecasts for a run, for other `data` than its own if given (see `TrainedRun`).
 
     Raises SSTCastError if a checkpoint is damaged, or a part of a combination is not as it was.
     """
-    region, run = region or run.config.data.box, run.trained
+    data, run = data or run.config.data, run.trained
     if run.config.model.name != COMBINATION:
-        return TrainedRun(run, region)
+        return TrainedRun(run, data)
     weights = load_combination(run)
-    return Combination([predictor_of(part, region) for part in run.open_parts()], weights)
+    return Combination([predictor_of(part, data) for part in run.open_parts()], weights)
 
 
 def load_combination(run: Run) -> Weights:

@@ -1,31 +1,45 @@
 """A run on an ocean it was not trained on: its weights, and the climatology and scale of that ocean's own days."""
 
+import datetime as dt
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
+
+import pandas as pd
 
 from sstcast.config import DataConfig, RunConfig, Splits
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic
 from sstcast.forecasting.predictor import region_name
+from sstcast.geo import Box
 from sstcast.models import home
 from sstcast.models.base import Home
+from sstcast.ocean.cropping import crop
 from sstcast.ocean.identity import Record
 from sstcast.ocean.prepare import check_splits, prepare
 from sstcast.ocean.prepared import Prepared, source_name
-from sstcast.ocean.reading import open_region, source_path
+from sstcast.ocean.reading import open_region, open_sst, source_path
+from sstcast.ocean.starting import choose_splits
 from sstcast.plain_yaml import save_config
 from sstcast.region import Region, parse_box
 from sstcast.runs import ELSEWHERE, Run, provenance, write_json
 from sstcast.validation import validate
 
 LONGEST_NAME = 100  # of a run
+SIDES = range(6, 121)  # rows or columns of tiles that a box may be cut into
+LEAST_YEARS = 5  # that a climatology of another ocean is taken from
+CALIBRATED = 2  # last years that errors are taken from, of a long record
 
 
-def elsewhere(run: Run, region: str | None = None, source: str | None = None) -> DataConfig:
+def elsewhere(
+    run: Run, region: str | None = None, source: str | None = None, to_forecast: bool = False
+) -> DataConfig:
     """Return a run's data for another region, another source, or both.
 
-    A box `W,E,S,N` is averaged and cut into tiles as the run's is. Another source is read by its own variable and
-    units, and the splits are as much of the run's as it has days of.
+    A box `W,E,S,N` is averaged as the run's is. Models of graphs take tiles of any shape, and all of a source that
+    does not hold the run's region. Another source is read by its own variable and units. The splits are as much of
+    the run's as it has days of; of a record that begins after the run's training days, they are its own last
+    years; and `to_forecast`, the climatology is of all years of the record.
 
     Raises SSTCastError if there is no such region or source, the source has too few of the days, or the run's
     model cannot leave its shape of tile.
@@ -33,11 +47,14 @@ def elsewhere(run: Run, region: str | None = None, source: str | None = None) ->
     data = run.config.data
     place: Region | str = data.region if region is None else region
     if region is not None and "," in region:
-        box = parse_box(region)
-        edges = {"lon": (box.west, box.east), "lat": (box.south, box.north)}
-        place = data.box.model_copy(update=edges | {"skip": (), "land_tiles": "keep"})
+        place = _cut_as(data.box, parse_box(region))
     other = data.model_copy(update={"region": place})
-    for name, at_home in _homes(run):
+    homes = dict(_homes(run))
+    if source is not None:
+        other = _of_source(other, source, run.config.also)
+    if set(homes.values()) == {"anywhere"} and (source is not None or "," in (region or "")):
+        other = _fitted(other, anywhere=region is None)
+    for name, at_home in homes.items():
         if at_home == "region" and other.box != data.box:
             raise SSTCastError(
                 f"--region {region}: model {name} knows the cells of its own region; choose another"
@@ -48,7 +65,7 @@ def elsewhere(run: Run, region: str | None = None, source: str | None = None) ->
                 f"--region {region}: model {name} knows tiles of {shapes[0]} only, the region's are {shapes[1]}; "
                 "choose a graph model"
             )
-    return other if source is None else _of_source(other, source, run.config.also)
+    return other if source is None else _of_days(other, source, to_forecast)
 
 
 def run_elsewhere(run: Run, source: str | None, region: str | None, say: Callable[[str], object] = print) -> Run:
@@ -85,8 +102,13 @@ def _is_made(run: Run, config: RunConfig, record: Record) -> bool:
         return False
 
 
+def _cut_as(region: Region, box: Box) -> Region:
+    edges = {"lon": (box.west, box.east), "lat": (box.south, box.north)}
+    return region.model_copy(update=edges | {"skip": (), "land_tiles": "keep"})
+
+
 def _of_source(data: DataConfig, source: str, known: Sequence[DataConfig]) -> DataConfig:
-    """Return the data of another source, the splits cut to its days."""
+    """Return the data of another source, which must be there."""
     where = f"--source {source}"
     raw = data.model_dump() | {"source": source, "variable": None, "units": None}
     for ocean in known:  # one that the run was trained on is read as it was then
@@ -95,22 +117,81 @@ def _of_source(data: DataConfig, source: str, known: Sequence[DataConfig]) -> Da
     other = validate(DataConfig, raw, where)
     if not source or not source_path(other.source).exists():
         raise SSTCastError(f"{where}: no such file or folder")
-    time = open_region(other)["time"].values
+    return other
+
+
+def _fitted(data: DataConfig, anywhere: bool) -> DataConfig:
+    """Cut the region into tiles that fit its cells; if it may lie `anywhere`, take what the source holds."""
+    path = source_path(data.source)
+    sst = open_sst(path, data.variable, data.units)
+    if anywhere:
+        try:
+            crop(sst, data.box, path)
+            return data
+        except SSTCastError:
+            data = data.model_copy(update={"region": _cut_as(data.box, Box.of(sst))})
+    single = data.box.model_copy(update={"tile": (1, 1)})
+    cells = crop(sst, single, path).sizes
+    tile = tuple(
+        _side(cells[axis] // single.coarsen, side)
+        for axis, side in zip(("lat", "lon"), data.box.tile, strict=True)
+    )
+    return data.model_copy(update={"region": data.box.model_copy(update={"tile": tile})})
+
+
+def _side(cells: int, wanted: int) -> int:
+    """Return the side of tiles that `cells` are cut into: `wanted` or, if that does not fit, the nearest."""
+    fitting = [side for side in (wanted, *SIDES) if cells % side == 0]
+    return min(fitting, key=lambda side: abs(math.log(side / wanted)), default=wanted)
+
+
+def _of_days(data: DataConfig, source: str, to_forecast: bool) -> DataConfig:
+    """Return the data with splits that its source has days of."""
+    where = f"--source {source}"
+    time = open_region(data)["time"].values
     first, last = (time[i].astype("datetime64[D]").item() for i in (0, -1))
-    spans = {}
-    for name, (start, stop) in data.splits.given.items():
-        spans[name] = max(start, first), min(stop, last)
-        if spans[name][0] > spans[name][1]:
+    spans = {name: (max(start, first), min(stop, last)) for name, (start, stop) in data.splits.given.items()}
+    if to_forecast:
+        spans = _years_of(data, first, last, where)
+    elif first > data.splits.train[1]:
+        spans = choose_splits(pd.DatetimeIndex(time), source_path(source))[2]
+    for name, (begin, end) in spans.items():
+        start, stop = data.splits.given.get(name, (begin, end))
+        if begin > end:
             raise SSTCastError(
                 f"{where}: holds {first}..{last}, no day of the run's data.splits.{name}, {start}..{stop}; "
                 "choose another"
             )
-    other = other.model_copy(update={"splits": validate(Splits, spans, where)})
+    other = data.model_copy(update={"splits": validate(Splits, spans, where)})
     try:
         check_splits(other, time)
     except SSTCastError as error:
         raise SSTCastError(f"{where}: holds {first}..{last}, too little of the run's {error}") from None
     return other
+
+
+def _years_of(data: DataConfig, first: dt.date, last: dt.date, where: str) -> dict[str, tuple[dt.date, dt.date]]:
+    """Divide a record for forecasts of days after it: the climatology is of all years but the one under way.
+
+    It so stays the same for a year. The last years of the climatology are those that errors are taken from.
+    """
+    day = dt.timedelta(days=1)
+    test = dt.date(last.year, 1, 1)
+    if (last - test).days < data.history + data.horizon:
+        test = dt.date(last.year - 1, 1, 1)
+    if (test - first).days < 365 * LEAST_YEARS:
+        raise SSTCastError(
+            f"{where}: holds {first}..{last}; a climatology needs {LEAST_YEARS} years before {test}: "
+            "give a longer record"
+        )
+    years = CALIBRATED if (test - first).days >= 365 * 2 * LEAST_YEARS else 1
+    validation = dt.date(test.year - years, 1, 1)
+    return {
+        "train": (first, validation - day),
+        "validation": (validation, test - day),
+        "test": (test, last),
+        "base_period": (first, test - day),
+    }
 
 
 def _homes(run: Run) -> Iterator[tuple[str, Home]]:

@@ -1,6 +1,7 @@
 """The verb `forecast`: from the last days of a run's source to a CF file."""
 
 import datetime as dt
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from sstcast.stores import open_netcdf, open_zarr
 from sstcast.validation import FIRST_YEAR, LAST_YEAR
 
 LATEST = "latest"
+NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
 SUFFIXES = (".nc", ".zarr")
 
 
@@ -25,12 +27,13 @@ def forecast(
     date: str = LATEST,
     out: Path | None = None,
     region: str | None = None,
+    source: str | None = None,
     say: Callable[[str], object] = print,
 ) -> tuple[Path, bool]:
     """Forecast from `date` (YYYY-MM-DD, or `latest`) with the run or ensemble in `folder`.
 
-    `out` is a .nc file or a .zarr store, by default `forecast-DATE.nc` in the run's folder; `region` is another
-    one than the run's, whose statistics are prepared if they are not there. `say` gets a line for what is
+    `out` is a .nc file or a .zarr store, by default `forecast-DATE.nc` in the run's folder; `region` and `source`
+    are others than the run's, whose statistics are prepared if they are not there. `say` gets a line for what is
     fetched or prepared. Returns the file, and False if it held this very forecast already.
 
     Raises SSTCastError if run, date, region or file are unusable, or the source lacks days of the history.
@@ -40,20 +43,28 @@ def forecast(
         _check_out(out)
     run = Run.open(folder)
     with alone(out or run.folder / "forecast"):  # at once, so that a place that cannot be written is found first
-        return _forecast(run, day, out, region, say)
+        return _forecast(run, day, out, region, source, say)
 
 
 def _forecast(
-    run: Run, day: dt.date | None, out: Path | None, region: str | None, say: Callable[[str], object]
+    run: Run,
+    day: dt.date | None,
+    out: Path | None,
+    region: str | None,
+    source: str | None,
+    say: Callable[[str], object],
 ) -> tuple[Path, bool]:
-    data = run.config.data if region is None else elsewhere(run, region)
+    at_home = region is None and source is None
+    data = run.config.data if at_home else elsewhere(run, region, source, to_forecast=True)
     history = last_days(data, day, dt.date.today(), say)
-    if not Prepared.of(data).exist:
-        prepare(data, say)
+    if source is not None or not Prepared.of(data).exist:
+        prepare(data, lambda line: None if line.endswith("nothing to do") else say(line))
     check_source(data)
-    loaded = LoadedRun(run.folder, region)
+    loaded = LoadedRun(run.folder, region, source)
     if out is None:
-        place = f"-{region.replace(',', '_')}" if region else ""
+        place = "".join(
+            f"-{NOT_IN_NAMES.sub('_', each)}" for each in (source and Path(source).stem, region) if each
+        )
         out = loaded.run.folder / f"forecast{place}-{history.indexes['time'][-1]:%Y-%m-%d}.nc"
         _check_out(out)
     if _recipe_of(out) == loaded.recipe(history):

@@ -21,16 +21,18 @@ from sstcast.training.train import check_data
 class LoadedRun:
     """The models of a run's members, and the statistics of the days they were trained on.
 
-    With `region` (a name in `configs/regions.yaml`, or `W,E,S,N` in degrees, cut as the run's own) forecasts
-    are made for another one. Raises SSTCastError if the run has no checkpoint, or its model knows one shape of
-    tile and the region has another, or the prepared stores hold other data than it was trained on.
+    With `region` (a name in `configs/regions.yaml`, or `W,E,S,N` in degrees) or `source` (a file, a folder or a
+    store of daily temperatures) it forecasts another ocean (`forecasting.elsewhere`). Raises SSTCastError if the
+    run has no checkpoint, its model knows one shape of tile and the region has another, or the prepared stores
+    hold other data than it was trained on.
     """
 
-    def __init__(self, folder: Path | str, region: str | None = None) -> None:
+    def __init__(self, folder: Path | str, region: str | None = None, source: str | None = None) -> None:
         self.run = Run.open(Path(folder))
         self.config = self.run.config
-        self.data = self.config.data if region is None else elsewhere(self.run, region)
-        if region is None:
+        self.at_home = region is None and source is None
+        self.data = self.config.data if self.at_home else elsewhere(self.run, region, source, to_forecast=True)
+        if self.at_home:
             check_data(self.run)
         self._checkpoints = [hashlib.sha256(member.best.read_bytes()).hexdigest() for member in self.run.members]
 
@@ -42,7 +44,7 @@ class LoadedRun:
     @cached_property
     def predictor(self) -> Predictor:
         """The models of the run's members, at home in the region."""
-        return predictor_of(self.run, self.data.box)
+        return predictor_of(self.run, self.data)
 
     def recipe(self, history: xr.DataArray) -> str:
         """Return, as JSON, what determines the forecast from `history`: equal recipes, equal forecasts."""
@@ -78,6 +80,7 @@ class LoadedRun:
             in_degrees(members, standard),
             self.run,
             self.normals.source,
+            None if self.at_home else self.data,
             title=f"SST forecast by run {name} from {data.partition(';')[0]}",
             history=f"{now} sstcast {__version__} forecast of run {name} from {day:%Y-%m-%d}",
             date_created=now,

@@ -19,12 +19,14 @@ from sstcast.models import LINEAR, build_forecaster
 from sstcast.models.base import ForecastModel
 from sstcast.models.linear import LinearSystem
 from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.whole import whole
-from sstcast.ocean.windows import Windows, windows_of
+from sstcast.ocean.windows import Windows, cut_windows, windows_of
 from sstcast.region import Region
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint, load_weights
 from sstcast.training.devices import choose_device
+from sstcast.training.fitting import fit
 
 Array = NDArray[np.float32]
 FIELD = ("init_time", "lead", "lat", "lon")
@@ -88,11 +90,16 @@ class Models(Predictor):
 
 
 class TrainedRun(Models):
-    """A run's model, or an ensemble's, at their best checkpoints; for another `region` than the run's if given."""
+    """A run's model, or an ensemble's, at their best checkpoints.
 
-    def __init__(self, run: Run, region: Region | None = None) -> None:
-        data, config = run.config.data, run.config.model
-        region = region or data.box
+    On other `data` than those of the run, which are prepared, a linear base is fitted to their training days, and
+    what the network adds is as it was learnt: linear maps of oceans with another memory differ, and take seconds.
+    """
+
+    def __init__(self, run: Run, data: DataConfig | None = None) -> None:
+        oceans, config = run.config.oceans, run.config.model
+        data = data or oceans[0]
+        region, base = data.box, None
         models = []
         for member in run.members:
             state, shape = load_checkpoint(member.best), region.tile
@@ -103,8 +110,17 @@ class TrainedRun(Models):
                 config.name, history=data.history, horizon=data.horizon, shape=shape, **config.options
             )
             load_weights(model, state, member.best)
+            if isinstance(model.linear, LinearSystem) and data not in oceans:
+                base = base or _fitted(model.linear, data)
+                model.linear = base
             models.append(model)
         super().__init__(region, data.history, data.horizon, models, choose_device(run.config.training.device))
+
+
+def _fitted(system: LinearSystem, data: DataConfig) -> LinearSystem:
+    _, anomalies = Prepared.of(data).open()
+    fit(system, cut_windows(anomalies, data, "train"), None)
+    return system
 
 
 def axes(init_times: NDArray[np.datetime64], horizon: int, grid: xr.Dataset) -> xr.Dataset:
@@ -144,16 +160,23 @@ def in_degrees(forecast: xr.DataArray, statistics: xr.Dataset) -> xr.Dataset:
     return xr.Dataset(fields).transpose(*FIELD).astype("float32")
 
 
-def described(fields: xr.Dataset, run: Run, source: str, **attributes: str) -> xr.Dataset:
+def described(
+    fields: xr.Dataset, run: Run, source: str, data: DataConfig | None = None, /, **attributes: str
+) -> xr.Dataset:
     """Return a run's forecasts in degC as they are written, in a hindcast and in a forecast alike.
 
     Args:
         fields: some of those that `in_degrees` returns.
-        source: title of the run's data.
+        source: title of the data.
+        data: those forecast, if they are not the run's.
         attributes: of the dataset, besides those that follow from the run.
     """
     config, count = run.config, len(run.members)
-    base = "..".join(map(str, config.data.splits.base))
+    forecast = data or config.data
+    base = "..".join(map(str, forecast.splits.base))
+    home = trained_elsewhere(config) or _origins(config, config.data, source if data is None else None)
+    if (data or config.trained_on) and config.model.options.get("base") == "linear":
+        home += f"; its linear base fitted to {origin(forecast, source)}"
     of = f", mean of {count} members" if count > 1 else ""
     names = {
         "sst": f"forecast sea surface temperature{of}",
@@ -166,8 +189,7 @@ def described(fields: xr.Dataset, run: Run, source: str, **attributes: str) -> x
         {name: text for name, text in names.items() if name in fields},
         summary=f"Daily sea surface temperature, forecast up to {fields.sizes['lead']} days ahead; "
         "init_time is the last day of history, lead counts days after it; NaN on land",
-        source=f"sstcast {__version__}, model {config.model.name}, {members}, trained on "
-        f"{trained_elsewhere(config) or _origins(config, config.data, source)}",
+        source=f"sstcast {__version__}, model {config.model.name}, {members}, trained on {home}",
         model=json.dumps(config.model.model_dump(mode="json")),
         code_version=__version__,
         **references(source, config.data.protocol),

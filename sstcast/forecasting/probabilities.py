@@ -150,7 +150,7 @@ def held_out(run: Run, data: DataConfig, anomalies: xr.Dataset) -> Predictor:
     linear = config.model.name in LINEAR
     at_home = any(_overlap(ocean.box, data.box) for ocean in config.oceans)
     if not at_home or not (linear or config.training.include_validation):
-        return predictor_of(run, data.box)
+        return predictor_of(run, data)
     base = STANDS_ON.get(config.model.options.get("base", ""), "multiscale-ridge")
     return fit_systems([config.model.name if linear else base], data, anomalies, refit=False)[0]
 

@@ -1,0 +1,93 @@
+"""Forecasts of an ocean that a run was not trained on: its tiles, its years, a base fitted there."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from scored_runs import configure, make_run
+from small_ocean import make_sst
+
+from sstcast.config import RunConfig
+from sstcast.errors import SSTCastError
+from sstcast.forecasting.elsewhere import elsewhere
+from sstcast.forecasting.forecast import forecast
+from sstcast.forecasting.predictor import TrainedRun
+from sstcast.models.linear import MultiscaleRidge
+from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.windows import cut_windows
+from sstcast.runs import Run
+from sstcast.training.fitting import fit
+
+
+def quiet(line: str) -> None:
+    """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
+    config = configure(tmp_path_factory.mktemp("here"), sst_file)
+    raw = config.model_dump() | {"model": {"name": "mpnn", "width": 4, "layers": 1, "base": "linear"}}
+    run = make_run(RunConfig.model_validate(raw))
+    Prepared.of(run.config.data).record().write(run.folder)
+    return run
+
+
+@pytest.fixture(scope="module")
+def years(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Seven years of another ocean, of 14 x 9 cells where the run's tiles have 8 x 6."""
+    sst = make_sst(rows=14, cols=9, seed=5)["sst"]
+    days = np.arange("2009-01-01", "2016-03-01", dtype="datetime64[D]")
+    take = np.arange(len(days)) % sst.sizes["time"]
+    there = sst.isel(time=take).assign_coords(time=days.astype("datetime64[ns]"))
+    path = tmp_path_factory.mktemp("there") / "seven years.nc"
+    there.to_dataset(name="sst").to_netcdf(path, engine="netcdf4")
+    return path
+
+
+def test_the_whole_record_and_all_of_its_cells(run: Run, years: Path) -> None:
+    data = elsewhere(run, source=str(years), to_forecast=True)
+    rows, cols = data.box.tile
+    assert (14 % rows, 9 % cols) == (0, 0)
+    spans = {name: tuple(map(str, span)) for name, span in data.splits.given.items()}
+    assert spans["base_period"] == ("2009-01-01", "2015-12-31")
+    assert spans["validation"] == ("2015-01-01", "2015-12-31")
+    assert spans["test"] == ("2016-01-01", "2016-02-29")
+
+
+def test_a_record_later_than_the_training_is_scored_on_its_own_last_years(run: Run, years: Path) -> None:
+    splits = elsewhere(run, source=str(years)).splits
+    assert str(splits.train[0]) == "2009-01-01"
+    assert splits.test[1].year == 2016
+
+
+def test_a_short_record_is_refused(run: Run, years: Path, tmp_path: Path) -> None:
+    short = tmp_path / "short.nc"
+    xr.load_dataset(years).sel(time=slice("2012", None)).to_netcdf(short, engine="netcdf4")
+    with pytest.raises(
+        SSTCastError, match=r"short.nc: holds 2012.*; a climatology needs 5 years before 2016-01-01"
+    ):
+        forecast(run.folder, source=str(short), say=quiet)
+    assert not list(run.folder.glob("*.nc"))
+
+
+def test_a_linear_base_is_fitted_to_the_other_ocean(run: Run, years: Path) -> None:
+    file, new = forecast(run.folder, source=str(years), say=quiet)
+    assert new
+    assert forecast(run.folder, source=str(years), say=quiet) == (file, False)
+    data = elsewhere(run, source=str(years), to_forecast=True)
+    windows = cut_windows(Prepared.of(data).open()[1], data, "train")
+    base = MultiscaleRidge(history=data.history, horizon=data.horizon)
+    fit(base, windows, None)
+    there, here = (TrainedRun(run, each).models[0] for each in (data, None))
+    assert isinstance(there.linear, MultiscaleRidge)
+    assert isinstance(here.linear, MultiscaleRidge)
+    for name, weights in base.state_dict().items():
+        torch.testing.assert_close(there.linear.state_dict()[name], weights)
+    assert not torch.equal(there.linear.weight, here.linear.weight)
+    opened = xr.open_dataset(file, engine="netcdf4")
+    assert "trained on" in opened.attrs["source"]
+    assert "its linear base fitted to" in opened.attrs["source"]
+    assert "2009-01-01..2014-12-31" in opened.attrs["source"]
+    assert opened["sst"].notnull().any()
