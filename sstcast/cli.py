@@ -14,7 +14,7 @@ import typer
 from sstcast import __version__
 from sstcast.ending import explain, flush
 from sstcast.errors import SSTCastError
-from sstcast.files import FIRST_PROCESS
+from sstcast.files import FIRST_PROCESS, at_home
 from sstcast.verbs import Set
 from sstcast.verbs.data import fetch, init, prepare, status
 from sstcast.verbs.doctor import doctor
@@ -40,7 +40,7 @@ def main() -> None:
             errors="backslashreplace"
         )  # a terminal may lack °, and a path may not be valid text
     try:
-        code = _run([argument for argument in sys.argv[1:] if argument != "--debug"])
+        code = _run([_at_home(argument) for argument in sys.argv[1:] if argument != "--debug"])
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
         if debug:
@@ -63,6 +63,12 @@ def _run(arguments: list[str]) -> int:
     except typer.Exit as end:
         return end.exit_code
     return 0
+
+
+def _at_home(argument: str) -> str:
+    """Expand `~` where a shell leaves it: in quotes, and in `--out=~/x`."""
+    option, equals, value = argument.partition("=") if argument.startswith("--") else ("", "", argument)
+    return f"{option}{equals}{at_home(value)}" if value.startswith("~") else argument
 
 
 def show_version(wanted: bool) -> None:

@@ -29,6 +29,14 @@ def packaged(relative: str) -> Path:
     return inside if inside.exists() else PACKAGE.parent / relative
 
 
+def at_home(path: Path | str) -> Path:
+    """Return a path with a leading `~` or `~user` expanded; unchanged if there is no such user."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
+
+
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
     """Lock `path` against other processes that write it; if one holds the lock, say so and wait.

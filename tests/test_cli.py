@@ -14,6 +14,7 @@ import torch
 import xarray as xr
 from small_ocean import make_sst
 
+import sstcast as api
 from sstcast import __version__, cli
 from sstcast.errors import SSTCastError
 from sstcast.training import train as training
@@ -66,6 +67,7 @@ def test_the_whole_way_and_nothing_to_do_twice(sstcast: Sstcast, run_yaml: Path)
     code, out, _ = sstcast("report", run)
     assert code == 0
     assert "persistence" in out
+    assert "skill: share of the MSE in °C²" in out
     assert str(run / "report.html") in out
 
 
@@ -100,7 +102,17 @@ def bad_inputs(tmp: Path, ocean: xr.Dataset) -> dict[str, tuple[xr.Dataset | Non
             ["data.splits.train", "whole year"],
         ),
         "region elsewhere": (ocean, ["data.region.lon=[10, 13]"], ["data.region", "bad.nc"]),
-        "tiles do not fit": (ocean, ["data.region.tile=[5, 5]"], ["data.region", "5 x 5"]),
+        "tiles do not fit": (ocean, ["data.region.tile=[5, 5]"], ["data.region.tile: [5, 5]", "5 x 5"]),
+        "no tile given": (
+            ocean,
+            ["data.region={lon: [170, 173], lat: [-12, -10]}"],
+            ["data.region.tile: [30, 30], the default"],
+        ),
+        "east first": (
+            ocean,
+            ["data.region.lon=[173, 170]"],
+            ["357 degrees eastward", "write lon: [170, 173]"],
+        ),
         "unknown key": (ocean, ["data.horizonn=5"], ["small.yaml", "data.horizonn", "'horizon'"]),
         "unknown region": (ocean, ["data.region=atlantis"], ["data.region", "atlantis"]),
     }
@@ -187,6 +199,7 @@ def test_version(sstcast: Sstcast) -> None:
 def test_fetch_and_status(sstcast: Sstcast, tmp_path: Path) -> None:
     store = tmp_path / "sample.zarr"
     fetch = ("fetch", "--source", "sample", "--start", "1982-01-01", "--end", "1982-02-15", "--out", store)
+    assert f"{tmp_path}: no fetched days; run `sstcast fetch`" in sstcast("status", tmp_path)[1]
     assert sstcast(*fetch)[0] == 0
     code, out, _ = sstcast(*fetch)
     assert code == 0
@@ -262,3 +275,14 @@ def test_doctor_names_what_is_missing(sstcast: Sstcast, monkeypatch: pytest.Monk
     assert err.startswith("sstcast: missing or too old: dask")
     assert f"torch {real('torch')}" in out
     assert "molecules given as SMILES: ogb; run `pip install 'sstcast[benchmarks]'`" in out
+
+
+def test_home_is_found_where_the_shell_leaves_the_tilde(
+    sstcast: Sstcast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for arguments in (("train", "~/absent"), ("train", "--resume=~/absent"), ("init", "~/absent")):
+        assert f" {tmp_path}/absent: " in sstcast(*arguments)[2]
+    for opened in (api.load_config, api.load, api.evaluate, api.forecast):
+        with pytest.raises(SSTCastError, match=f"^{tmp_path}/absent"):
+            opened("~/absent")

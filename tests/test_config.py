@@ -71,6 +71,7 @@ def test_a_base_has_no_base_of_its_own(tmp_path: Path) -> None:
         ("training.epochs=many", ["training.epochs", "integer"]),
         ("training.epochs=0", ["training.epochs", "greater"]),
         ("data.region=pacifik", ["data.region", "did you mean 'pacific'"]),
+        ("data.region={lon: [0, 5], lat: [5, 0]}", ["data.region.lat: [5, 0]", "write [0, 5]"]),
         ("data.splits.test=[2013, 2014]", ["data.splits", "overlap"]),
         ("data.splits.test=2015", ["data.splits.test", "[first, last]"]),
         ("data.splits.test=[2015, soon]", ["data.splits.test"]),

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from sstcast.files import at_home
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -28,7 +30,7 @@ def load_config(path: Path | str, overrides: Sequence[str] = ()) -> "RunConfig":
     """
     from sstcast.config import load_config
 
-    return load_config(Path(path), list(overrides))
+    return load_config(at_home(path), list(overrides))
 
 
 def prepare(config: "RunConfig | Path | str") -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sstcast.api.data import as_config, prepare, quiet
+from sstcast.files import at_home
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -99,7 +100,7 @@ def combine(runs: "Sequence[Run | Path | str]", folder: Path | str, equal: bool 
     """
     from sstcast.scores.combine import combine
 
-    return combine([_run(run) for run in runs], Path(folder), equal, say=quiet)
+    return combine([_run(run) for run in runs], at_home(folder), equal, say=quiet)
 
 
 def evaluate(
@@ -132,7 +133,7 @@ def evaluate(
 
     run = _run(run)
     if source is not None or region is not None:
-        run = run_elsewhere(run, None if source is None else str(source), region, say=quiet)
+        run = run_elsewhere(run, None if source is None else str(at_home(source)), region, say=quiet)
     return evaluate(run)[0]
 
 
@@ -182,7 +183,7 @@ def hindcast(
     from sstcast.hindcasts.plan import Hindcast, Plan
 
     protocol = Protocol.parse(years, fold, validation, every)
-    folder = Hindcast(Path(out or f"runs/hindcast-{protocol.first}-{protocol.last}"))
+    folder = Hindcast(at_home(out or f"runs/hindcast-{protocol.first}-{protocol.last}"))
     plan = Plan(folder, protocol, [as_config(each) for each in configs], list(seeds), combine, average)
     return hindcast(plan, jobs)[0]
 
@@ -205,8 +206,7 @@ def load(run: "Run | Path | str", region: str | None = None, source: Path | str 
     """
     from sstcast.forecasting.loaded import LoadedRun
 
-    folder = run if isinstance(run, (str, Path)) else run.folder
-    return LoadedRun(folder, region, None if source is None else str(source))
+    return LoadedRun(_folder(run), region, None if source is None else str(at_home(source)))
 
 
 def forecast(
@@ -237,9 +237,8 @@ def forecast(
     from sstcast.forecasting.forecast import forecast
     from sstcast.stores import open_netcdf, open_zarr
 
-    folder = Path(run) if isinstance(run, (str, Path)) else run.folder
-    place = None if source is None else str(source)
-    path, _ = forecast(folder, date, None if out is None else Path(out), region, place, say=quiet)
+    place = None if source is None else str(at_home(source))
+    path, _ = forecast(_folder(run), date, None if out is None else at_home(out), region, place, say=quiet)
     return (open_zarr if path.suffix == ".zarr" else open_netcdf)(path, "forecast again").load()
 
 
@@ -276,10 +275,10 @@ def benchmark(
     from sstcast.benchmarks.config import load_benchmark
     from sstcast.benchmarks.run import run_benchmark
 
-    folder = None if root is None else Path(root)
+    folder = None if root is None else at_home(root)
     chosen = None if seeds is None else list(seeds)
     if isinstance(dataset, str):
-        return run_benchmark(load_benchmark(dataset, model, folder, list(overrides)), chosen)
+        return run_benchmark(load_benchmark(str(at_home(dataset)), model, folder, list(overrides)), chosen)
     name = str(
         getattr(dataset, "name", None) or ("graphs" if isinstance(dataset, list) else type(dataset).__name__)
     )
@@ -287,7 +286,11 @@ def benchmark(
     return run_benchmark(config, chosen, data=dataset)
 
 
+def _folder(run: "Run | Path | str") -> Path:
+    return at_home(run) if isinstance(run, (str, Path)) else run.folder
+
+
 def _run(run: "Run | Path | str") -> "Run":
     from sstcast.runs import Run
 
-    return Run.open(Path(run)) if isinstance(run, (str, Path)) else run
+    return Run.open(at_home(run)) if isinstance(run, (str, Path)) else run

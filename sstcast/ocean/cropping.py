@@ -30,8 +30,12 @@ def crop(sst: xr.DataArray, region: Region, path: Path) -> xr.DataArray:
     cols = _longest_run(order[(lon[order] > box.west) & (lon[order] < box.west + box.width)], lon)
     if fault := _fault(region, lat, rows, lon, cols):
         west, east = region.lon
-        swapped = f" (lon is [west, east]: [{east:g}, {west:g}]?)" if west > east and box.width > 180 else ""
-        raise SSTCastError(f"{path}: data.region {box.yaml}{swapped} {fault}")
+        if west > east and box.width > 180:
+            fault = (
+                f"goes {box.width:g} degrees eastward from {west:g} to {east:g} and does not fit the data; "
+                f"lon is [west, east]: write lon: [{east:g}, {west:g}] for what lies between"
+            )
+        raise SSTCastError(f"{path}: data.region {box.yaml} {fault}")
     return _take(_take(sst, "lat", rows), "lon", cols).assign_coords(lon=lon[cols])
 
 
@@ -59,14 +63,23 @@ def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> st
     elif max(off, default=0) > NEAR:
         fault = "has edges that are not edges of cells"
     elif rows.size % high or cols.size % wide:
-        fault = f"holds {rows.size} x {cols.size} cells, not whole tiles of {high} x {wide}"
+        fault = f"holds {rows.size} x {cols.size} cells, not whole tiles of {high} x {wide}{_about_tile(region)}"
     else:
         return ""
     whole = rows[: rows.size // high * high], cols[: cols.size // wide * wide]
     if not whole[0].size or not whole[1].size:
         there = Box(*span(lon, cols), *span(lat, rows)).yaml
-        return f"{fault}; the data there, {there}, are {rows.size} x {cols.size} cells: choose a smaller tile"
+        return (
+            f"{fault}; the data there, {there}, are {rows.size} x {cols.size} cells, "
+            f"smaller than a tile of {high} x {wide}{_about_tile(region)}: set a smaller one"
+        )
     return f"{fault}; the nearest fit is data.region: {Box(*span(lon, whole[1]), *span(lat, whole[0])).yaml}"
+
+
+def _about_tile(region: Region) -> str:
+    """Return where the size of a tile comes from."""
+    unset = ", the default" if "tile" not in region.model_fields_set else ""
+    return f" (data.region.tile: {list(region.tile)}{unset}, times coarsen: {region.coarsen})"
 
 
 def _around(lon: Axis) -> Axis:

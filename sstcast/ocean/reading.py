@@ -70,8 +70,7 @@ def open_sst(path: Path, variable: str | None = None, units: str | None = None) 
         parts, others = [_part(path, variable, units, {})], []
     sst = _merge(parts, path)
     _name_others(path, others)
-    observed = "NOAA Daily OISST" if path == packaged(SAMPLE) else path.name
-    return sst.assign_attrs(title=parts[0].title or observed)
+    return sst.assign_attrs(title="NOAA Daily OISST" if path == packaged(SAMPLE) else parts[0].title)
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,14 @@ def _part(path: Path, variable: str | None, units: str | None, known: dict[Any, 
             "average them or remove the others"
         )
     preliminary = "preliminary" in str(dataset.attrs.get("id", "")).lower()
-    return Part(path, field, str(dataset.attrs.get("title", "")), preliminary)
+    return Part(path, field, _title(dataset, path), preliminary)
+
+
+def _title(dataset: xr.Dataset, path: Path) -> str:
+    """Return the title of the data or, if they have none, who made them or their file."""
+    about = (str(dataset.attrs.get(name, "")).strip() for name in ("title", "institution"))
+    title, institution = about
+    return title or f"sea surface temperature of {institution or 'unknown origin'} ({path.name})"
 
 
 def _is_zarr(path: Path) -> bool:

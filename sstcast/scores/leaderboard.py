@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, printable
 from sstcast.files import below
+from sstcast.forecasting.predictor import region_name
 from sstcast.runs import Run
 from sstcast.scores.comparison import DATES
 from sstcast.scores.evaluate import LAYOUT, open_scores, scores_file
@@ -85,7 +87,7 @@ class Evaluated:
         """What it forecast, in words, and the digest of its test days, empty in files that hold none."""
         data = self.run.config.data
         first, last = data.splits.test
-        ocean = f"{data.source}, {data.region}: {data.protocol} protocol"
+        ocean = f"{data.source}, {_region(data)}: {data.protocol} protocol"
         title = f"{ocean}, {data.horizon} days ahead, {first} to {last}"
         return title, self.metrics.get("data", {}).get("test", "")
 
@@ -110,6 +112,15 @@ class Evaluated:
         units = STANDARDISED if self.run.config.data.protocol == "paper" else DEGREES
         with open_scores(self.run) as tables:
             return tables["mse_by_date"].sel(units=units, forecast=method).mean("lead").load()
+
+
+def _region(data: DataConfig) -> str:
+    """Return a region in words: its name, or its box and all that decides which cells are scored."""
+    if isinstance(data.region, str):
+        return data.region
+    coarsened = f", coarsened by {data.region.coarsen}" if data.region.coarsen > 1 else ""
+    without = f" without {', '.join(map(str, data.region.skip))}" if data.region.skip else ""
+    return f"{region_name(data)}{coarsened}, tiles of {' x '.join(map(str, data.region.tile))}{without}"
 
 
 def shown() -> list[tuple[str, str, str]]:

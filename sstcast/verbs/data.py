@@ -55,8 +55,11 @@ def status(
     def complain(text: str) -> None:
         typer.echo(f"sstcast: {text}", err=True)
 
-    for store in status(folder, complain):
+    stores = status(folder, complain)
+    for store in stores:
         print("\n".join(store.lines()))
+    if not stores:
+        print(f"{folder}: no fetched days; run `sstcast fetch` to download some (configs/demo.yaml needs none)")
 
 
 def init(

@@ -126,6 +126,20 @@ def test_units(tmp_path: Path, units: str) -> None:
     np.testing.assert_allclose(open_sst(path), SST[:9], atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("attributes", "title"),
+    [
+        ({"title": "A cruise", "institution": "us"}, "A cruise"),
+        ({"institution": "our institute"}, "sea surface temperature of our institute (ocean.nc)"),
+        ({}, "sea surface temperature of unknown origin (ocean.nc)"),
+    ],
+)
+def test_the_data_have_a_title(tmp_path: Path, attributes: dict[str, str], title: str) -> None:
+    path = tmp_path / "ocean.nc"
+    OCEAN.isel(time=slice(9)).assign_attrs(attributes).to_netcdf(path, engine="netcdf4")
+    assert open_sst(path).attrs["title"] == title
+
+
 def test_the_final_file_replaces_the_preliminary_one(tmp_path: Path) -> None:
     early = (OCEAN.isel(time=slice(195, 205)) + 0.3).assign_attrs(id="oisst-avhrr-v02r01.x_preliminary.nc")
     early["sst"].attrs["units"] = "Celsius"

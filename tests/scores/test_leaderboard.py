@@ -69,6 +69,7 @@ def test_seeds_are_one_entry_and_other_test_periods_another_table(runs: Path, ev
         "2004-01-01 to 2004-12-31",
         "2003-07-01 to 2004-06-30",
     ]
+    assert all("170,173,-12,-10, tiles of 8 x 6: physical" in contest.title for contest in contests)
     entries = contests[0].entries
     assert entries[0].name == "good"
     assert entries[-1].name == "bad"
