@@ -9,9 +9,12 @@ from importlib import import_module
 from typing import Any, NamedTuple, get_args
 
 from torch import nn
+from torch_geometric.data import Data
 
 from sstcast.errors import SSTCastError, in_short
 from sstcast.models.base import Backbone, Base, Forecaster, ForecastModel, Home
+from sstcast.models.callers import GraphArgument
+from sstcast.models.layers import reads_edges
 from sstcast.models.linear import LinearSystem
 from sstcast.models.options import check_memory, check_options, check_sizes
 from sstcast.validation import suggest
@@ -62,14 +65,25 @@ LINEAR = {
 STANDS_ON = {"linear": "multiscale-ridge", "local": "local-ridge"}  # by `base`
 
 
-def build_model(name: str, **options: Any) -> Any:
+def build_model(name: str, *, data: Data | None = None, **options: Any) -> Any:
     """Build the model called `name`; `options` are the arguments of its class.
 
-    Raises SSTCastError for a name or an option that does not exist, or a value of the wrong type.
+    A backbone `(x [nodes, width], graph) -> [nodes, width]` also takes an `edge_index` or PyG's `Data` as graph.
+    `data`, one of the graphs, says how many features an edge has. Raises SSTCastError for a name or an option
+    that does not exist, or a value of the wrong type, and when called with other numbers of features.
     """
     cls, fixed = _class(name)
     check_sizes({key: value for key, value in options.items() if key != "nodes"}, f"model {name}")
-    return _build(cls, name, check_options(_parameters(cls).values(), fixed | options, f"model {name}"))
+    known = _parameters(cls)
+    if data is not None and "edge_dim" in known and "edge_dim" not in options:
+        options["edge_dim"] = data.num_edge_features
+    checked = check_options(known.values(), fixed | options, f"model {name}")
+    model = _build(cls, name, checked)
+    if issubclass(cls, Backbone):
+        sighted = "conv" not in checked or reads_edges(checked["conv"], checked.get("attention", "none"))
+        edge_dim = checked.get("edge_dim", 0) if sighted else 0
+        model.register_forward_pre_hook(GraphArgument(name, edge_dim))
+    return model
 
 
 def default_options(name: str) -> dict[str, Any]:

@@ -1,0 +1,67 @@
+"""Backbones on graphs as others store them, and with features that do not fit."""
+
+import pytest
+import torch
+from torch_geometric.data import Batch, Data
+from torch_geometric.nn import GCNConv
+
+from sstcast.errors import SSTCastError
+from sstcast.graphs.sparse import SparseGraph
+from sstcast.models import MODELS, build_model, default_options, takes_graphs
+from sstcast.models.base import Backbone
+
+GRAPHS = [name for name in MODELS if takes_graphs(name)]
+READERS = [name for name in GRAPHS if "edge_dim" in default_options(name)]
+
+
+def random_graph(edge_features: int = 0) -> Data:
+    generator = torch.Generator().manual_seed(0)
+    index = torch.randint(9, (2, 24), generator=generator)
+    index[1, index[0] == index[1]] -= 1
+    index %= 9  # and no loops
+    attr = torch.randn(24, edge_features, generator=generator) if edge_features else None
+    return Data(x=torch.randn(9, 8, generator=generator), edge_index=index, edge_attr=attr)
+
+
+def build(name: str, **options: object) -> Backbone:
+    torch.manual_seed(0)
+    return build_model(name, width=8, **options).eval()
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_a_plain_edge_index_is_a_graph(name: str) -> None:
+    data = random_graph()
+    wanted = build(name)(data.x, SparseGraph.from_pyg(data))
+    torch.testing.assert_close(build(name)(data.x, data.edge_index), wanted)
+    torch.testing.assert_close(build(name)(data.x, data), wanted)
+
+
+def test_message_passing_on_an_edge_index_is_pygs() -> None:
+    data = random_graph()
+    ours, theirs = build("mpnn", conv="gcn", layers=1, norm="none", residual=False), GCNConv(8, 8)
+    theirs.load_state_dict({"bias": ours.convs[0].bias, "lin.weight": ours.convs[0].linear.weight})  # type: ignore[union-attr]
+    torch.testing.assert_close(ours(data.x, data.edge_index).relu(), theirs(data.x, data.edge_index).relu())
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_edge_features_are_counted_in_the_data_or_refused_in_one_line(name: str) -> None:
+    data = random_graph(edge_features=3)
+    model = build(name, data=data)
+    with torch.no_grad():
+        other = data.clone()
+        other.edge_attr = 5 * data.edge_attr
+        assert not torch.allclose(model(data.x, data), model(data.x, other))
+        batch = Batch.from_data_list([data, data])
+        torch.testing.assert_close(model(batch.x, batch)[:9], model(data.x, data), rtol=1e-4, atol=1e-5)
+    with pytest.raises(
+        SSTCastError, match=rf"model {name}: edge_dim is 2, but the graph has 3 edge features"
+    ) as error:
+        build(name)(data.x, data)
+    assert "\n" not in str(error.value)
+
+
+def test_layers_without_edge_features_and_wrong_widths() -> None:
+    data = random_graph(edge_features=3)
+    build("mpnn", conv="gcn")(data.x, data)  # it never looks at them
+    with pytest.raises(SSTCastError, match="model gps: 8 node features where it takes 64; map them first"):
+        build_model("gps", width=64)(data.x, data)
