@@ -25,7 +25,14 @@ _DIFFERENCE = {"units": "degree_Celsius", "units_metadata": "temperature: differ
 _DAY = {"units_metadata": "leap_seconds: none"}
 _MEAN = {"cell_methods": "area: mean where sea"}
 
-VARIABLES: dict[str, dict[str, str]] = {
+_EVENT = "an event: five days or more, gaps of up to two joined"
+_CATEGORY = {
+    "units": "1",
+    "flag_values": np.arange(5, dtype=np.int8),
+    "flag_meanings": "none moderate strong severe extreme",
+}
+
+VARIABLES: dict[str, dict[str, Any]] = {
     "lat": {"standard_name": "latitude", "long_name": "latitude", "units": "degrees_north", "axis": "Y"},
     "lon": {"standard_name": "longitude", "long_name": "longitude", "units": "degrees_east", "axis": "X"},
     "time": {"standard_name": "time", "long_name": "day", "axis": "T", **_DAY},
@@ -50,7 +57,27 @@ VARIABLES: dict[str, dict[str, str]] = {
     "anomaly": {"long_name": "standardised anomaly", "units": "1"},
     "climatology": {"long_name": "climatology of the training days", **_CELSIUS},
     "scale": {"long_name": "degC of one standardised unit", **_DIFFERENCE},
-    "heatwave_threshold": {"long_name": "sea surface temperature above which a day is a heatwave's", **_CELSIUS},
+    "heatwave_threshold": {"long_name": "90th percentile of the day in the base period", **_CELSIUS},
+    "heatwave_threshold_past": {"long_name": "90th percentile of the day in the base period", **_CELSIUS},
+    "cold_spell_threshold": {"long_name": "10th percentile of the day in the base period", **_CELSIUS},
+    "exceedance_probability": {"long_name": "probability of a day above heatwave_threshold", "units": "1"},
+    "heatwave_probability": {"long_name": f"probability of a day in a marine heatwave, {_EVENT}", "units": "1"},
+    "cold_spell_probability": {
+        "long_name": f"probability of a day in a marine cold spell, {_EVENT}",
+        "units": "1",
+    },
+    "heatwave_category": {"long_name": "most likely category of marine heatwave", **_CATEGORY},
+    "cold_spell_category": {"long_name": "most likely category of marine cold spell", **_CATEGORY},
+    "heatwave_start": {
+        "long_name": "first day of the heatwave, median",
+        "comment": "where a heatwave on the days forecast is as likely as not; the first day known: or before",
+        **_DAY,
+    },
+    "heatwave_end": {
+        "long_name": "last day of the heatwave, median",
+        "comment": "where a heatwave on the days forecast is as likely as not; the last day forecast: or later",
+        **_DAY,
+    },
     "ocean_fraction": {
         "standard_name": "sea_area_fraction",
         "long_name": "ocean share of the cell",
@@ -120,11 +147,16 @@ def references(source: str, protocol: str) -> dict[str, str]:
 
 
 def encoded(dataset: xr.Dataset) -> xr.Dataset:
-    """Return a described dataset with the encoding of times and coordinates that all files share."""
+    """Return a described dataset with the encoding of times, coordinates and categories that all files share."""
     dataset = dataset.drop_encoding()
     for name in dataset.coords:
         times = {"units": EPOCH, "dtype": "int32"}
         dataset[name].encoding = times if name in _TIMES else {"_FillValue": None}
+    for field in dataset.data_vars.values():
+        if field.dtype.kind == "M":
+            field.encoding = {"units": EPOCH, "dtype": "int32", "_FillValue": np.int32(-(2**31))}
+        elif field.dtype == np.int8:
+            field.encoding = {"_FillValue": np.int8(-1)}
     return dataset
 
 
@@ -138,8 +170,9 @@ def write(dataset: xr.Dataset, path: Path, grows_along: str | None = None) -> No
             write_zarr(dataset, temporary, {})
             return
         unlimited = [grows_along] if grows_along else []
-        packed: Any = dict.fromkeys(dataset.data_vars, _PACKED)
-        encoded(dataset).to_netcdf(temporary, engine="netcdf4", encoding=packed, unlimited_dims=unlimited)
+        dataset = encoded(dataset)
+        packed: Any = {name: field.encoding | _PACKED for name, field in dataset.data_vars.items()}
+        dataset.to_netcdf(temporary, engine="netcdf4", encoding=packed, unlimited_dims=unlimited)
 
 
 def write_zarr(
