@@ -20,6 +20,7 @@ from sstcast.verbs.data import fetch, init, prepare, status
 from sstcast.verbs.doctor import doctor
 from sstcast.verbs.graphs import benchmark, datasets, study
 from sstcast.verbs.hindcast import hindcast
+from sstcast.verbs.page import page
 from sstcast.verbs.table5 import table5
 
 app = typer.Typer(
@@ -270,7 +271,7 @@ def report(
     print(f"{page}: {'written' if new else 'nothing to do'}")
 
 
-for further_verb in (datasets, benchmark, study, table5, doctor):
+for further_verb in (page, datasets, benchmark, study, table5, doctor):
     app.command()(further_verb)
 
 

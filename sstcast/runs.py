@@ -9,7 +9,7 @@ runs/NAME/
   forecasts.zarr    sst(init_time, lead, lat, lon) in degC for the test days
   scores.nc         scores by date, lead, tile and cell
   metrics.json      scores of the model and of the baselines
-  forecast-DATE.nc  single forecasts
+  forecast-DATE.nc  single forecasts, and pages of them (.html)
   maps/             PNG files
   report.html       all results on one page
 

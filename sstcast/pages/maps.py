@@ -22,7 +22,7 @@ from sstcast.errors import SSTCastError
 from sstcast.geo import Box
 from sstcast.pages.projection import DEFAULT_PROJECTION, View, edges
 
-Kind = Literal["error", "difference", "skill", "temperature"]
+Kind = Literal["error", "difference", "skill", "temperature", "probability"]
 
 # Colour-blind readers can read both diverging colour maps, and skill never looks like warm and cold. The dark ends
 # are cut off, because black for much too warm looks the same as black for much too cold.
@@ -31,6 +31,7 @@ COLOURS: dict[Kind, Colormap] = {
     "difference": cmocean.tools.crop_by_percent(cmocean.cm.balance, 12, which="both"),
     "skill": cmocean.tools.crop_by_percent(cmocean.cm.delta, 12, which="both"),
     "temperature": cmocean.cm.thermal,
+    "probability": cmocean.cm.matter,
 }
 SMALLEST_RANGE = 0.01  # the resolution of OISST in degC: finer differences get no colour
 NO_DATA: dict[str, Any] = {
@@ -108,7 +109,7 @@ def draw_panels(
     The colour range fits `values`, or the fields themselves. Returns the figure and the artist of each field.
     Raises SSTCastError if all values are missing.
     """
-    norm = _norm(np.stack(list(panels.values())) if values is None else values, kind)
+    norm = colour_norm(np.stack(list(panels.values())) if values is None else values, kind)
     count = len(panels)
     columns = max(range(1, count + 1), key=lambda n: _panel_width(view, -(-count // n), n, room))
     figure, axes = _panels(view, -(-count // columns), columns, room)
@@ -149,8 +150,8 @@ def draw_forecast(
     days = ends[-int(room.width / (NARROW_PANEL if view.shape > WIDE else WIDE_PANEL)) :]
     forecast, truth = forecast.sel(lead=days), truth.sel(lead=days)
     difference = forecast - truth
-    warmth = _norm(np.stack([forecast.values, truth.values]), kind)
-    error = _norm(difference.values, "difference")
+    warmth = colour_norm(np.stack([forecast.values, truth.values]), kind)
+    error = colour_norm(difference.values, "difference")
 
     figure, axes = _panels(view, 3, len(days), room)
     for column, day in enumerate(days):
@@ -170,11 +171,13 @@ def draw_forecast(
     return figure
 
 
-def _norm(values: NDArray[Any], kind: Kind) -> BoundaryNorm:
+def colour_norm(values: NDArray[Any], kind: Kind) -> BoundaryNorm:
     """Choose round colour levels that cover all but the outermost 2 % of `values`."""
     finite = values[np.isfinite(values)]
     if not finite.size:
         raise SSTCastError("nothing to draw: every cell is empty; choose another --region, or check data.region")
+    if kind == "probability":
+        return BoundaryNorm(np.linspace(0, 1, 11), COLOURS[kind].N)
     if kind == "temperature":
         low, high = np.percentile(finite, [1, 99])
         levels = _levels(low, max(high, low + SMALLEST_RANGE), 16)

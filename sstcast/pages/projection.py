@@ -114,14 +114,14 @@ class View:
         ax.set(xlim=(left, right), ylim=(bottom, top), aspect=self.stretch)
         if self.regional:
             ax.set_boundary(shapely_to_path(self.outline))
-        land = [_land(self.box)]
+        land = [land_in(self.box)]
         ax.add_geometries(land, crs=self.degrees, facecolor=LAND, edgecolor="none", zorder=0.5)
         ax.add_geometries(land, crs=self.degrees, facecolor="none", edgecolor=COAST, linewidth=0.8, zorder=2)
 
     def is_land(self, field: xr.DataArray) -> NDArray[np.bool_]:
         """Return which cells `[lat, lon]` of `field` have their centre on land."""
         lon, lat = np.meshgrid(field["lon"].values - self.box.centre, field["lat"].values)
-        return np.asarray(shapely.contains_xy(_land(self.box), lon, lat))
+        return np.asarray(shapely.contains_xy(land_in(self.box), lon, lat))
 
     def label(self, ax: Any, *, left: bool, bottom: bool, width: float) -> None:
         """Draw parallels and meridians on a map `width` inches wide, with degrees on the requested sides."""
@@ -203,7 +203,7 @@ def _world() -> NDArray[Any]:
 
 
 @cache
-def _land(box: Box) -> Any:
+def land_in(box: Box) -> Any:
     """Return the land within a degree of `box`, in degrees east of its centre and degrees north.
 
     The union, on a grid of 0.005 degrees, joins polygons that Natural Earth cuts at the date line; the margin of

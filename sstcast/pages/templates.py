@@ -11,6 +11,11 @@ from sstcast.files import atomic
 def write_page(path: Path, template: str, **values: Any) -> None:
     """Write a page to `path` atomically; `values` are text, not markup."""
     loader = FileSystemLoader(Path(__file__).parent)
-    page = Environment(loader=loader, autoescape=True, undefined=StrictUndefined).get_template(template)
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+    environment.policies["json.dumps_kwargs"] = {
+        "sort_keys": False,
+        "allow_nan": False,
+    }  # Bokeh's JSON has an order
+    page = environment.get_template(template)
     with atomic(path) as temporary:
         temporary.write_text(page.render(values), encoding="utf-8")

@@ -84,12 +84,14 @@ class Chrome:
             mobile=mobile,
         )
 
-    def open(self, file: Path) -> None:
-        """Load a page and wait until its images have been decoded."""
-        self.events.clear()
-        self.call("Page.navigate", url=file.resolve().as_uri())
-        while not any(event["method"] == "Page.loadEventFired" for event in self.events):
-            self.events.append(self._read())
+    def open(self, file: Path, fragment: str = "") -> None:
+        """Load a page, at a `#fragment` if given, and wait until its images have been decoded."""
+        address = file.resolve().as_uri()
+        for url in ["about:blank"] * bool(fragment) + [address + fragment]:  # else it would only move on the page
+            self.events.clear()
+            self.call("Page.navigate", url=url)
+            while not any(event["method"] == "Page.loadEventFired" for event in self.events):
+                self.events.append(self._read())
         self.run("Promise.all([...document.images].map(image => image.decode().catch(() => null))).then(() => 0)")
 
     def run(self, script: str) -> Any:
@@ -99,11 +101,16 @@ class Chrome:
         return out["result"].get("value")
 
     def press(self, key: str) -> None:
-        """Press and release Tab or Enter."""
-        code, text = {"Tab": (9, ""), "Enter": (13, "\r")}[key]
+        """Press and release a key."""
+        code, text = {"Tab": (9, ""), "Enter": (13, "\r"), "ArrowRight": (39, ""), "PageDown": (34, "")}[key]
         common = {"key": key, "code": key, "windowsVirtualKeyCode": code}
         self.call("Input.dispatchKeyEvent", type="keyDown", **common, **({"text": text} if text else {}))
         self.call("Input.dispatchKeyEvent", type="keyUp", **common)
+
+    def click(self, x: float, y: float) -> None:
+        """Click at a place of the screen, in CSS pixels."""
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def screenshot(self, file: Path, *, whole: bool = False) -> None:
         """Write what is seen, or the `whole` page, as PNG."""

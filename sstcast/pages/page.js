@@ -1,0 +1,316 @@
+// A forecast's page: unpacks the fields, draws the map and the point's days with Bokeh, keeps the view in the hash.
+"use strict";
+
+const byId = (id) => document.getElementById(id);
+const DAY = 86400000;
+const NORMAL = { 50: 0.674490, 80: 1.281552, 95: 1.959964 }; // quantiles of the normal distribution
+const STEPS = [0.25, 0.5, 1, 2, 3, 5, 10, 15, 30, 60]; // degrees between ticks
+const DEEPEST = 5; // halvings of the map's width
+const PACE = 350; // milliseconds a day is shown for
+
+async function unpack({ rows, columns, step, text }) {
+  // Inverse of packing.py: differences of rows, low bytes before high bytes.
+  const packed = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
+  const count = rows * columns, sum = new Uint16Array(columns), values = new Float32Array(count);
+  for (let i = 0; i < count; i++) {
+    const cell = i % columns;
+    sum[cell] += bytes[i] | (bytes[count + i] << 8);
+    const whole = (sum[cell] << 16) >> 16;
+    values[i] = whole === -32768 ? NaN : whole * step;
+  }
+  return values;
+}
+
+function letGo(element) {
+  // Bokeh's plots ask for the keyboard, but only the map as a whole has keys.
+  for (const inner of (element.shadowRoot ?? element).querySelectorAll("*")) {
+    inner.removeAttribute("tabindex");
+    if (inner.shadowRoot) letGo(inner);
+  }
+}
+
+async function main() {
+  const facts = JSON.parse(byId("facts").textContent);
+  const { lat, lon, leads } = facts, past = facts.past, init = Date.parse(facts.init);
+  const ocean = await unpack(facts.ocean), data = {};
+  for (const [name, packed] of Object.entries(facts.arrays)) data[name] = await unpack(packed);
+  const cells = []; // of the ocean, as positions in the grid
+  ocean.forEach((sea, i) => sea && cells.push(i));
+  const cellAt = new Int32Array(ocean.length).fill(-1);
+  cells.forEach((position, cell) => (cellAt[position] = cell));
+  const latOf = (cell) => lat[Math.floor(cells[cell] / lon.length)], lonOf = (cell) => lon[cells[cell] % lon.length];
+  const at = (name, row, cell) => (data[name] ? data[name][row * cells.length + cell] : NaN);
+  const value = (name, row, cell) =>
+    name === "anomaly" ? at("sst", row, cell) - at("climatology", row, cell) : at(name, row, cell);
+
+  byId("app").hidden = false;
+  await Bokeh.embed.embed_item(facts.map, "map");
+  await Bokeh.embed.embed_item(facts.series, "series");
+  ["map", "series"].forEach((id) => letGo(byId(id)));
+  const model = (name) => Bokeh.documents.map((doc) => doc.get_model_by_name(name)).find((found) => found);
+  const map = model("map"), series = model("series"), field = model("field"), bar = model("bar");
+  const half = [(lon[1] - lon[0]) / 2, (lat[1] - lat[0]) / 2];
+  const box = { west: lon[0] - half[0], east: lon.at(-1) + half[0], south: lat[0] - half[1], north: lat.at(-1) + half[1] };
+  const shape = (box.north - box.south) / (box.east - box.west) / Math.cos(((box.north + box.south) / 2) * Math.PI / 180);
+
+  // The view: what is shown, of which day (a row of `leads`), at which ocean cell, how large.
+  const view = { layer: facts.layers[0].name, row: 0, cell: start(), zoom: 0 };
+
+  function start() {
+    // The cell whose heatwave is surest, or the one in the middle.
+    const name = "heatwave_probability";
+    const sum = (cell) => leads.reduce((total, _, row) => total + (at(name, row, cell) || 0), 0);
+    let best = nearest((lat[0] + lat.at(-1)) / 2, (lon[0] + lon.at(-1)) / 2);
+    if (data[name]) cells.forEach((_, cell) => { if (sum(cell) > sum(best)) best = cell; });
+    return best;
+  }
+
+  function nearest(y, x) {
+    let best = 0, least = Infinity;
+    cells.forEach((_, cell) => {
+      const east = ((x - lonOf(cell) + 540) % 360 + 360) % 360 - 180;
+      const apart = (y - latOf(cell)) ** 2 + (east * Math.cos(y * Math.PI / 180)) ** 2;
+      if (apart < least) [best, least] = [cell, apart];
+    });
+    return best;
+  }
+
+  // Text
+  const dateOf = (lead) => new Date(init + lead * DAY);
+  const iso = (lead) => dateOf(lead).toISOString().slice(0, 10);
+  const format = new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", day: "numeric", month: "short", year: "numeric" });
+  const spoken = (lead) => format.format(dateOf(lead));
+  const round = (number, digits) => number.toFixed(digits).replace("-", "−");
+  const compass = (number, [plus, minus]) =>
+    `${+Math.abs(number).toFixed(3)}° ${number < 0 ? minus : plus}`;
+  const east = (x) => ((x + 180) % 360 + 360) % 360 - 180;
+  const share = (number) => `${Math.round(number * 100)} %`;
+
+  function ticks(axis, low, high, most, text) {
+    const step = STEPS.find((s) => (high - low) / s <= most) ?? 90, found = [];
+    for (let k = Math.ceil(low / step - 1e-6); k * step <= high + 1e-6; k++) found.push(k * step);
+    axis.ticker.ticks = found;
+    axis.major_label_overrides = new Map(found.map((tick) => [tick, text(tick)]));
+  }
+
+  function showMap() {
+    const layer = facts.layers.find((one) => one.name === view.layer), image = field.data.image ?? field.get_column("image");
+    const grid = image[0].fill(NaN);
+    cells.forEach((position, cell) => (grid[position] = value(layer.name, view.row, cell)));
+    field.change.emit();
+  }
+
+  function showColours() {
+    const layer = facts.layers.find((one) => one.name === view.layer);
+    model("colours").setv({ palette: layer.palette.map((colour) => parseInt(colour.slice(1) + "ff", 16)), low: layer.low, high: layer.high });
+    bar.ticker.ticks = Object.keys(layer.ticks).map(Number);
+    bar.major_label_overrides = new Map(Object.entries(layer.ticks).map(([tick, text]) => [Number(tick), text]));
+    bar.title = layer.label;
+  }
+
+  function showRange() {
+    const part = 2 ** -view.zoom, size = [(box.east - box.west) * part, (box.north - box.south) * part];
+    const begin = (middle, extent, low, high) => Math.min(Math.max(middle - extent / 2, low), high - extent);
+    const west = begin(lonOf(view.cell), size[0], box.west, box.east), south = begin(latOf(view.cell), size[1], box.south, box.north);
+    map.x_range.setv({ start: west, end: west + size[0] });
+    map.y_range.setv({ start: south, end: south + size[1] });
+    const wide = map.frame_width ?? 400, tall = map.frame_height ?? 400;
+    ticks(map.below.find((one) => one.ticker && one !== bar), west, west + size[0], wide / 62, (x) => compass(east(x), ["E", "W"]).replace(/^(0|180)° .$/, "$1°"));
+    ticks(map.left[0], south, south + size[1], tall / 40, (y) => compass(y, ["N", "S"]).replace(/^0° .$/, "0°"));
+    byId("further").disabled = byId("whole").disabled = view.zoom === 0;
+    byId("closer").disabled = view.zoom === DEEPEST;
+  }
+
+  function showPoint() {
+    const { cell } = view, y = latOf(cell), x = lonOf(cell), rows = leads.map((_, row) => row);
+    model("point").data = { x: [x], y: [y] };
+    const last = past.length ? at("sst_past", past.length - 1, cell) : NaN, joined = Number.isFinite(last);
+    const of = (name, scale = 1) => rows.map((row) => at("sst", row, cell) + (name ? scale * at(name, row, cell) : 0));
+    const begun = (numbers) => (joined ? [last, ...numbers] : numbers);
+    const fan = { x: [...(joined ? [init] : []), ...leads.map((lead) => init + lead * DAY)], sst: begun(of()) };
+    for (const interval of facts.fan) {
+      fan["low" + interval] = begun(of("spread", -NORMAL[interval]));
+      fan["high" + interval] = begun(of("spread", NORMAL[interval]));
+    }
+    model("fan").data = fan;
+    const before = past.map((_, row) => at("sst_past", row, cell));
+    const both = (name) => [...past.map((_, row) => at(name + "_past", row, cell)), ...rows.map((row) => at(name, row, cell))];
+    const threshold = both("heatwave_threshold"), sst = [...before, ...of()];
+    const days = { x: [...past, ...leads].map((lead) => init + lead * DAY), climatology: both("climatology"), threshold };
+    const limits = threshold.slice(0, past.length), heat = before.map((number, i) => Math.max(number, limits[i]));
+    model("past").data = { x: days.x.slice(0, past.length), sst: before, threshold: limits, heat };
+    model("days").data = days;
+    const seen = [...sst, ...days.climatology, ...threshold, ...fan.low95, ...fan.high95].filter(Number.isFinite);
+    const low = Math.min(...seen), high = Math.max(...seen), margin = Math.max((high - low) * 0.05, 0.1);
+    series.y_range.setv({ start: low - margin, end: high + margin });
+    series.x_range.setv({ start: days.x[0] - DAY / 2, end: days.x.at(-1) + DAY / 2 });
+    model("before").setv({ right: init });
+    byId("place").textContent = `${compass(y, ["N", "S"])}, ${compass(east(x), ["E", "W"])}`;
+    byId("lat").value = +y.toFixed(3);
+    byId("lon").value = +east(x).toFixed(3);
+  }
+
+  function showValues() {
+    const { row, cell } = view, sst = at("sst", row, cell), spread = at("spread", row, cell), lines = [];
+    const add = (name, number, text) => Number.isFinite(number) && lines.push([name, text(number)]);
+    const degrees = (number) => `${round(number, 2)} °C`;
+    add("Forecast", sst, degrees);
+    add("80 % interval", spread, (s) => `${round(sst - NORMAL[80] * s, 2)} to ${round(sst + NORMAL[80] * s, 2)} °C`);
+    add("Anomaly", value("anomaly", row, cell), (number) => (number > 0 ? "+" : "") + degrees(number));
+    add("Climatology", at("climatology", row, cell), degrees);
+    add("Heatwave threshold", at("heatwave_threshold", row, cell), degrees);
+    add("Probability of a heatwave", at("heatwave_probability", row, cell), share);
+    add("Probability above the threshold", at("exceedance_probability", row, cell), share);
+    const category = facts.layers.find((layer) => layer.name === "heatwave_category");
+    add("Most likely category", at("heatwave_category", row, cell), (number) => category.ticks[number]);
+    add("Probability of a cold spell", at("cold_spell_probability", row, cell), share);
+    const end = at("heatwave_end", 0, cell);
+    add("Heatwave expected", at("heatwave_start", 0, cell), (first) =>
+      `${spoken(first)} to ${Number.isFinite(end) ? spoken(end) + (end >= leads.at(-1) ? " or later" : "") : "later"}`);
+    byId("values").replaceChildren(...lines.flatMap(([name, text]) =>
+      [["dt", name], ["dd", text]].map(([tag, content]) => Object.assign(document.createElement(tag), { textContent: content }))));
+    const lead = leads[row];
+    byId("day").value = lead;
+    byId("day").setAttribute("aria-valuetext", byId("date").textContent = `${lead}: ${spoken(lead)}`);
+    model("chosen").location = init + lead * DAY;
+  }
+
+  function fit() {
+    // The frame has the shape of the box, as wide as there is room, never taller than the screen.
+    const room = byId("map").clientWidth - 78, width = Math.max(150, Math.min(room, (innerHeight * 0.62) / shape));
+    map.setv({ frame_width: Math.round(width), frame_height: Math.round(width * shape), width: Math.round(width) + 78 });
+    showRange();
+  }
+
+  // The hash
+  const hash = () => "#" + new URLSearchParams({ layer: view.layer, day: leads[view.row], lat: +latOf(view.cell).toFixed(4), lon: +lonOf(view.cell).toFixed(4), zoom: view.zoom });
+
+  function restore() {
+    const wanted = new URLSearchParams(location.hash.slice(1)), number = (name) => Number.parseFloat(wanted.get(name));
+    if (facts.layers.some((layer) => layer.name === wanted.get("layer"))) view.layer = wanted.get("layer");
+    if (leads.includes(number("day"))) view.row = leads.indexOf(number("day"));
+    if (Number.isFinite(number("lat")) && Number.isFinite(number("lon"))) view.cell = nearest(number("lat"), number("lon"));
+    if (number("zoom") >= 0 && number("zoom") <= DEEPEST) view.zoom = Math.floor(number("zoom"));
+  }
+
+  function change(what) {
+    const before = { ...view };
+    Object.assign(view, what);
+    if (view.layer !== before.layer) showColours();
+    if (view.layer !== before.layer || view.row !== before.row) showMap();
+    if (view.cell !== before.cell) showPoint();
+    if (view.zoom !== before.zoom || (view.zoom && view.cell !== before.cell)) showRange();
+    showValues();
+    byId("layer").value = view.layer;
+    byId("link").hidden = true;
+    byId("said").textContent = "";
+    history.replaceState(null, "", hash());
+  }
+
+  const day = (row) => change({ row: (row + leads.length) % leads.length });
+
+  // The point's days as a table
+  function csv() {
+    const { cell } = view, columns = ["sst_past", "sst", "spread", "climatology", "heatwave_threshold"];
+    const chances = ["exceedance_probability", "heatwave_probability", "heatwave_category", "cold_spell_probability"];
+    const held = [...columns, ...chances].filter((name) => data[name]);
+    const unit = (name) => (chances.includes(name) ? name : { sst_past: "observed_degC" }[name] ?? `${name}_degC`);
+    const fan = data.spread ? facts.fan.flatMap((share) => [[-1, share], [1, share]]) : [];
+    const header = ["date", "lead", "lat", "lon", ...held.map(unit), ...fan.map(([side, share]) => `${side < 0 ? "low" : "high"}${share}_degC`)];
+    const text = (number, digits) => (Number.isFinite(number) ? String(+number.toFixed(digits)) : "");
+    const line = (lead, numbers) => [iso(lead), lead, text(latOf(cell), 4), text(lonOf(cell), 4), ...numbers].join(",");
+    const observed = past.map((lead, row) => line(lead, [...held.map((name) =>
+      text(name === "sst_past" ? at(name, row, cell) : columns.includes(name) && name !== "sst" ? at(name + "_past", row, cell) : NaN, 3)), ...fan.map(() => "")]));
+    const forecast = leads.map((lead, row) => line(lead, [...held.map((name) => text(name === "sst_past" ? NaN : at(name, row, cell), 3)),
+      ...fan.map(([side, share]) => text(at("sst", row, cell) + side * NORMAL[share] * at("spread", row, cell), 3))]));
+    return [header.join(","), ...observed, ...forecast, ""].join("\n");
+  }
+
+  // What readers do
+  byId("layer").addEventListener("change", (event) => change({ layer: event.target.value }));
+  Object.assign(byId("day"), { min: leads[0], max: leads.at(-1) });
+  byId("day").addEventListener("input", (event) => change({ row: Math.max(0, leads.findLastIndex((lead) => lead <= event.target.value)) }));
+  let playing = null;
+  byId("play").addEventListener("click", () => {
+    playing = playing ? clearInterval(playing) : setInterval(() => day(view.row + 1), PACE);
+    byId("play").textContent = playing ? "❚❚ Pause" : "▶ Play";
+  });
+  const zoom = (steps) => change({ zoom: Math.min(DEEPEST, Math.max(0, view.zoom + steps)) });
+  byId("closer").addEventListener("click", () => zoom(1));
+  byId("further").addEventListener("click", () => zoom(-1));
+  byId("whole").addEventListener("click", () => zoom(-DEEPEST));
+  map.on_event("tap", ({ x, y }) => {
+    if (x >= box.west && x <= box.east && y >= box.south && y <= box.north) change({ cell: nearest(y, x) });
+  });
+  series.on_event("tap", ({ x }) => {
+    const lead = Math.round((x - init) / DAY);
+    if (leads.includes(lead)) change({ row: leads.indexOf(lead) });
+  });
+
+  function move(north, east) {
+    // To the next cell of the ocean in that direction, over land too.
+    let row = Math.floor(cells[view.cell] / lon.length), column = cells[view.cell] % lon.length;
+    const inside = () => row >= 0 && row < lat.length && column >= 0 && column < lon.length;
+    do [row, column] = [row + north, column + east];
+    while (inside() && cellAt[row * lon.length + column] < 0);
+    if (inside()) change({ cell: cellAt[row * lon.length + column] });
+  }
+
+  byId("map").addEventListener("keydown", (event) => {
+    const steps = { ArrowUp: [1, 0], ArrowDown: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1] }[event.key];
+    if (steps) for (let n = event.shiftKey ? 5 : 1; n; n--) move(...steps);
+    else if (event.key === "PageUp" || event.key === "PageDown") day(view.row + (event.key === "PageUp" ? -1 : 1));
+    else if (event.key === "+" || event.key === "-") zoom(event.key === "+" ? 1 : -1);
+    else return;
+    event.preventDefault();
+  });
+  for (const id of ["lat", "lon"]) byId(id).addEventListener("change", () => {
+    const [y, x] = ["lat", "lon"].map((name) => byId(name).valueAsNumber);
+    if (Number.isFinite(y) && Number.isFinite(x)) change({ cell: nearest(y, x) });
+    showPoint();
+  });
+  byId("copy").addEventListener("click", async () => {
+    const link = byId("link");
+    try {
+      await navigator.clipboard.writeText(location.href);
+      byId("said").textContent = "Copied.";
+    } catch { // no clipboard: not allowed, or a page that is not served over https
+      link.value = location.href;
+      link.hidden = false;
+      link.select();
+      byId("said").textContent = "Copy this link:";
+    }
+  });
+  byId("csv").addEventListener("click", () => {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([csv()], { type: "text/csv" }));
+    link.download = `${facts.name}_${latOf(view.cell).toFixed(3)}_${lonOf(view.cell).toFixed(3)}.csv`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  });
+  addEventListener("resize", fit);
+
+  function showAll() {
+    showColours();
+    showMap();
+    showPoint();
+    fit();
+    change({});
+  }
+  addEventListener("hashchange", () => {
+    restore();
+    showAll();
+  });
+  restore();
+  showAll();
+  document.documentElement.dataset.ready = "";
+}
+
+main().catch((error) => {
+  // An old browser, or one without canvas: the pictures that readers without JavaScript see.
+  byId("app").hidden = true;
+  byId("app").insertAdjacentHTML("afterend", document.querySelector("noscript").textContent);
+  throw error;
+});

@@ -1,0 +1,221 @@
+"""The command `page`: writes a forecast to one self-contained page to click on."""
+
+import datetime as dt
+import hashlib
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from bokeh.resources import Resources
+
+from sstcast import __version__
+from sstcast.errors import SSTCastError, reading_later
+from sstcast.files import alone
+from sstcast.geo import Box
+from sstcast.pages.images import png_uri
+from sstcast.pages.layers import STORED, described, field_of, fields_of, layers_of
+from sstcast.pages.maps import SLIDE, draw_panels
+from sstcast.pages.packing import pack
+from sstcast.pages.plots import FAN, map_plot, series_plot
+from sstcast.pages.projection import View
+from sstcast.pages.templates import write_page
+from sstcast.region import parse_box
+from sstcast.runs import Run
+from sstcast.stores import open_netcdf, open_zarr
+
+LARGEST = 20.0  # MB, if no other limit is given
+WORTH_SAYING = 6.0  # MB: a larger page says its size first
+SAMPLE = 12_000  # cells that are packed to tell the size
+FIXED = 1_800_000  # bytes of a page without a field: the library, the coast and the pictures
+HEAD = 1000  # characters at the start of a page that hold its stamp
+STAMP = "sstcast page of "
+REMEDY = "make it again with `sstcast forecast`"
+DAY_OF_PICTURE = (1, 7, 14, 28)
+
+
+def write_forecast_page(
+    source: Path,
+    out: Path | None = None,
+    region: str | None = None,
+    largest: float = LARGEST,
+    say: Callable[[str], object] = print,
+) -> tuple[Path, bool]:
+    """Write the page of a forecast file, or of a run's newest one; by default beside it, ending in `.html`.
+
+    A file with several initial dates shows the last one. `region` (a name or `W,E,S,N`) shows a part of it. `say`
+    gets a line with the size of a page that is large. Returns the page, and False if it was there already.
+
+    Raises SSTCastError if the file is no forecast, `out` is something else than a page, the region is not covered,
+    or the page would be larger than `largest` MB.
+    """
+    file = source if source.suffix in (".nc", ".zarr") else newest_forecast(Run.open(source))
+    page = out or file.with_suffix(".html")
+    if page.suffix != ".html":
+        raise SSTCastError(f"--out {page}: name a file that ends in .html")
+    forecast = open_forecast(file)
+    stamp = f"{STAMP}{_digest(file)}, {region or 'whole region'}, sstcast {__version__}"
+    with alone(page):
+        if page.exists():
+            head = page.read_text(encoding="utf-8", errors="replace")[:HEAD]
+            if stamp in head:
+                return page, False
+            if STAMP not in head:
+                raise SSTCastError(f"--out {page}: exists and is no page of a forecast; delete it or name another")
+        with reading_later(file, REMEDY):
+            forecast = forecast.isel(init_time=-1)
+            forecast = forecast if region is None else _cropped(forecast, region, file)
+            fields = fields_of(forecast)
+            packed = _packed_within(fields, largest, file, say)
+            _write(
+                page, file.stem, forecast, {name: field.load() for name, field in fields.items()}, packed, stamp
+            )
+    return page, True
+
+
+def newest_forecast(run: Run) -> Path:
+    """Return a run's newest forecast of its own region.
+
+    Raises SSTCastError if there is none.
+    """
+    day = "forecast-[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9].nc"
+    files = [*run.folder.glob(day), *(run.folder / "forecasts").glob(day)]
+    if not files:
+        raise SSTCastError(f"{run.folder}: no forecast yet; run `sstcast forecast {run.folder}` first")
+    return max(files, key=lambda file: file.name)
+
+
+def open_forecast(file: Path) -> xr.Dataset:
+    """Open a forecast file; raise SSTCastError if it is none."""
+    dataset = (open_zarr if file.suffix == ".zarr" else open_netcdf)(file, REMEDY)
+    if "sst" not in dataset or not {"init_time", "lead", "lat", "lon"} <= set(dataset["sst"].dims):
+        raise SSTCastError(f"{file}: is no forecast, has no sst(init_time, lead, lat, lon); name another file")
+    sizes = {axis: dataset.sizes[axis] for axis in ("init_time", "lead", "lat", "lon")}
+    if not all(sizes.values()) or min(sizes["lat"], sizes["lon"]) < 2:
+        raise SSTCastError(f"{file}: is empty or a single row of cells; name another file")
+    return dataset
+
+
+def _cropped(forecast: xr.Dataset, region: str, file: Path) -> xr.Dataset:
+    inside = parse_box(region).contains(forecast["lat"], forecast["lon"])
+    rows, columns = (inside.any(axis).values for axis in ("lon", "lat"))
+    if rows.sum() < 2 or columns.sum() < 2:
+        raise SSTCastError(f"--region {region}: {file} covers {Box.of(forecast)}; choose a part of it")
+    return forecast.isel(lat=rows, lon=columns)
+
+
+def _packed_within(
+    fields: dict[str, xr.DataArray], largest: float, file: Path, say: Callable[[str], object]
+) -> dict[str, Any]:
+    """Pack the fields, of many cells after saying how large the page will be, told from every nth row.
+
+    Raises SSTCastError if it would be larger than `largest` MB.
+    """
+    sst = fields["sst"]
+    rows, columns = sst.sizes["lat"], sst.sizes["lon"]
+    every = -(-rows * columns // SAMPLE)
+    part = {name: field.isel(lat=slice(every // 2, None, every)).load() for name, field in fields.items()}
+    packed, share = _packed(part), part["sst"].sizes["lat"] / rows
+    size = (FIXED + sum(len(array["text"]) for array in packed["arrays"].values()) / share) / 1e6
+    line = f"{file}: a page of {rows} x {columns} cells and {sst.sizes['lead']} days has about {size:.1f} MB"
+    if size > largest:
+        raise SSTCastError(
+            f"{line}, more than {largest:g}; show a part with --region, or allow it with "
+            f"--max-size {np.ceil(size * 1.1):.0f}"
+        )
+    if size > WORTH_SAYING:
+        say(line)
+    return packed if every == 1 else _packed(fields)
+
+
+def _packed(fields: dict[str, xr.DataArray]) -> dict[str, Any]:
+    """Return the fields of the ocean's cells, and where these are, as `page.js` reads them."""
+    ocean = fields["sst"].notnull().any("lead").values
+    arrays = {
+        name: pack(field.values.reshape(-1, *ocean.shape)[:, ocean].astype(float), STORED[name])._asdict()
+        for name, field in fields.items()
+    }
+    return {"ocean": pack(ocean.astype(float), 1)._asdict(), "arrays": arrays}
+
+
+def _write(
+    page: Path,
+    name: str,
+    forecast: xr.Dataset,
+    fields: dict[str, xr.DataArray],
+    packed: dict[str, Any],
+    stamp: str,
+) -> None:
+    grid, attributes = forecast[["lat", "lon"]], forecast.attrs
+    if not bool(fields["sst"].notnull().any()):
+        raise SSTCastError(f"{name}: every cell is empty; choose another --region")
+    layers = [(layer, field_of(layer, fields)) for layer in layers_of(fields)]
+    first = np.datetime_as_string(forecast["init_time"].values, unit="D")
+    leads = forecast["lead"].values.astype(int).tolist()
+    facts = {
+        "name": name,
+        "lat": grid["lat"].values.tolist(),
+        "lon": grid["lon"].values.tolist(),
+        "init": str(first),
+        "leads": leads,
+        "past": forecast["past"].values.astype(int).tolist() if "sst_past" in fields else [],
+        "fan": list(FAN),
+        "layers": [described(layer, field.values) for layer, field in layers if field is not None],
+        "map": map_plot(grid, layers[0][0].label),
+        "series": series_plot(),
+        **packed,
+    }
+    day = dt.date.fromisoformat(str(first))
+    begin, end = (f"{date.day} {date:%B %Y}" for date in (day + dt.timedelta(leads[i]) for i in (0, -1)))
+    box = Box.of(grid)
+    write_page(
+        page,
+        "page.html",
+        stamp=stamp,
+        title=f"Sea surface temperature, {begin} to {end}",
+        summary=attributes.get("title", name),
+        notes=[str(attributes[key]) for key in ("source", "data", "references") if attributes.get(key)],
+        wide=box.width / (box.north - box.south) * np.cos(np.radians(box.middle)) > 1.6,
+        has_past="sst_past" in fields,
+        has_fan="spread" in fields,
+        has_climatology="climatology" in fields,
+        has_threshold="heatwave_threshold" in fields,
+        layers=facts["layers"],
+        pictures=_pictures(fields, str(first)),
+        facts=facts,
+        library=Resources(mode="inline", components=["bokeh"]).js_raw[0],
+        script=Path(__file__).with_name("page.js").read_text(encoding="utf-8"),
+        written=dt.datetime.now(dt.UTC).isoformat(timespec="minutes"),
+        version=__version__,
+    )
+
+
+def _pictures(fields: dict[str, xr.DataArray], first: str) -> list[dict[str, str]]:
+    """Return maps of some days, for readers without JavaScript."""
+    shown = [
+        layer
+        for layer in layers_of(fields)
+        if layer.name in ("sst", "anomaly", "heatwave_probability") and layer.kind
+    ]
+    pictures = []
+    for layer in islice(reversed(shown), 2):
+        field = field_of(layer, fields)
+        assert field is not None
+        assert layer.kind is not None
+        days = [day for day in DAY_OF_PICTURE if day in field["lead"].values] or [int(field["lead"].values[-1])]
+        panels = {f"Day {day}": field.sel(lead=day) for day in days}
+        drawn, _ = draw_panels(panels, View(Box.of(field)), label=layer.label, kind=layer.kind, room=SLIDE)
+        alt = f"Maps of {layer.label}, days {', '.join(map(str, days))} after {first}"
+        pictures.append({"uri": png_uri(drawn), "alt": alt})
+    return pictures
+
+
+def _digest(file: Path) -> str:
+    """Return a hash of a file, or of the files of a store."""
+    parts = [file] if file.is_file() else sorted(path for path in file.rglob("*") if path.is_file())
+    state = hashlib.sha256()
+    for part in parts:
+        state.update(f"{part.relative_to(file.parent)}\0{part.stat().st_size}\0".encode() + part.read_bytes())
+    return state.hexdigest()[:16]

@@ -1,0 +1,229 @@
+"""The page of a forecast: in a browser what its file holds, and what the command refuses."""
+
+import io
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from chrome import Chrome, find_chrome
+from small_forecast import make_forecast
+
+from sstcast.errors import SSTCastError
+from sstcast.pages import page as module
+from sstcast.pages.page import write_forecast_page
+
+DESK, PHONE = (1280, 900), (390, 844)
+NOISY = {"Log.entryAdded", "Runtime.exceptionThrown"}
+executable = find_chrome()
+browser = pytest.mark.skipif(executable is None, reason="no Chromium or Chrome on PATH to look at the page with")
+MODEL = "Bokeh.documents.map(doc => doc.get_model_by_name('{}')).find(found => found)"
+
+
+@pytest.fixture(scope="module")
+def forecast() -> xr.Dataset:
+    return make_forecast()
+
+
+@pytest.fixture(scope="module")
+def file(forecast: xr.Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "forecast-2016-01-10.nc"
+    forecast.to_netcdf(path, engine="netcdf4")
+    return path
+
+
+@pytest.fixture(scope="module")
+def page(file: Path) -> Path:
+    return write_forecast_page(file)[0]
+
+
+@pytest.fixture(scope="module")
+def chrome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    assert executable is not None
+    with Chrome(executable, tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
+
+
+def show(chrome: Chrome, page: Path, size: tuple[int, int] = DESK, view: str = "") -> None:
+    chrome.screen(*size, mobile=size == PHONE)
+    chrome.open(page, view)
+    for _ in range(200):
+        if chrome.run("'ready' in document.documentElement.dataset"):
+            return
+        time.sleep(0.05)
+    raise AssertionError("the page has not got ready")
+
+
+def held(chrome: Chrome, source: str, column: str) -> np.ndarray:
+    """Return a column of a source of the plots."""
+    found = chrome.run(f"Array.from({MODEL.format(source)}.get('{column}'), v => Number.isFinite(v) ? v : null)")
+    return np.array(found, float)
+
+
+@browser
+@pytest.mark.parametrize("size", [DESK, PHONE])
+def test_nothing_is_complained_of_nor_fetched(chrome: Chrome, page: Path, size: tuple[int, int]) -> None:
+    show(chrome, page, size)
+    assert not [event for event in chrome.events if event["method"] in NOISY]
+    calls = [e["params"]["type"] for e in chrome.events if e["method"] == "Runtime.consoleAPICalled"]
+    assert set(calls) <= {"info", "debug"}
+    asked = [e["params"]["request"]["url"] for e in chrome.events if e["method"] == "Network.requestWillBeSent"]
+    assert [url for url in asked if not url.startswith(("data:", "blob:"))] == [page.resolve().as_uri()]
+    assert chrome.run("document.documentElement.scrollWidth <= innerWidth")
+    assert "<script>alert(1)" in chrome.run("document.querySelector('footer').textContent")  # as text
+    offered = chrome.run("[...document.querySelectorAll('#layer option')].map(option => option.value)")
+    assert {"sst", "anomaly", "spread", "heatwave_probability", "heatwave_category"} < set(offered)
+
+
+@browser
+def test_a_click_shows_the_days_of_that_cell(chrome: Chrome, page: Path, forecast: xr.Dataset) -> None:
+    show(chrome, page)
+    cell = forecast.isel(init_time=0, lat=8, lon=5)
+    chrome.run("scrollTo(0, 0)")
+    x, y = chrome.run(
+        f"(() => {{ const view = Bokeh.index.find_one({MODEL.format('map')}), frame = view.frame;"
+        "const box = view.el.getBoundingClientRect();"
+        f"return [box.x + frame.x_scale.compute({float(cell['lon'])}),"
+        f" box.y + frame.y_scale.compute({float(cell['lat'])})] }})()"
+    )
+    chrome.click(x, y)
+    assert chrome.run("document.getElementById('place').textContent") == "40.5° S, 150° E"
+    np.testing.assert_allclose(held(chrome, "past", "sst"), cell["sst_past"], atol=0.003)
+    np.testing.assert_allclose(held(chrome, "fan", "sst")[1:], cell["sst"], atol=0.003)
+    for interval, quantile in (("50", 0.25), ("80", 0.1)):
+        low = cell["sst_quantile"].sel(quantile=quantile, method="nearest")
+        np.testing.assert_allclose(held(chrome, "fan", f"low{interval}")[1:], low, atol=0.008)
+    usual = np.concatenate([cell["climatology_past"], cell["sst"] - cell["sst_anomaly"]])
+    np.testing.assert_allclose(held(chrome, "days", "climatology"), usual, atol=0.003)
+    limits = np.concatenate([cell["heatwave_threshold_past"], cell["heatwave_threshold"]])
+    np.testing.assert_allclose(held(chrome, "days", "threshold"), limits, atol=0.003)
+
+
+@browser
+def test_the_map_shows_the_field_of_the_day(chrome: Chrome, page: Path, forecast: xr.Dataset) -> None:
+    show(chrome, page, view="#layer=heatwave_category&day=3&lat=-41&lon=149")
+    shown = np.array(chrome.run(f"[...{MODEL.format('field')}.get('image')[0]].map(v => isNaN(v) ? -1 : v)"))
+    np.testing.assert_array_equal(shown, forecast["heatwave_category"].values[0, 2].ravel())
+
+
+@browser
+def test_the_hash_restores_the_view_and_keys_change_it(chrome: Chrome, page: Path) -> None:
+    show(chrome, page, view="#layer=heatwave_probability&day=9&lat=-40.9&lon=151.1&zoom=1")
+    assert chrome.run("document.getElementById('layer').value") == "heatwave_probability"
+    assert chrome.run("document.getElementById('date').textContent") == "9: 19 Jan 2016"
+    assert chrome.run("document.getElementById('place').textContent") == "41° S, 151° E"
+    span = chrome.run(f"{MODEL.format('map')}.x_range.end - {MODEL.format('map')}.x_range.start")
+    assert span == pytest.approx(16 * 0.5 / 2)
+    chrome.run("document.getElementById('map').focus()")
+    chrome.press("ArrowRight")
+    chrome.press("PageDown")
+    assert chrome.run("document.getElementById('place').textContent") == "41° S, 151.5° E"
+    assert chrome.run("location.hash") == "#layer=heatwave_probability&day=10&lat=-41&lon=151.5&zoom=1"
+    reached = []  # nothing within the plots keeps the keyboard
+    for _ in range(11):
+        chrome.press("Tab")
+        reached.append(chrome.run("document.activeElement.id"))
+    assert reached[:3] == ["closer", "further", "whole"]
+    assert {"lat", "lon", "copy", "csv", "layer", "play"} < set(reached)
+
+
+@browser
+def test_the_file_of_a_point(chrome: Chrome, page: Path, forecast: xr.Dataset, tmp_path: Path) -> None:
+    show(chrome, page, view="#lat=-41&lon=151")
+    chrome.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    chrome.run("document.getElementById('csv').click()")
+    file = tmp_path / "forecast-2016-01-10_-41.000_151.000.csv"
+    for _ in range(100):
+        if file.exists():
+            break
+        time.sleep(0.05)
+    table = pd.read_csv(io.StringIO(file.read_text()), index_col="lead")
+    cell = forecast.isel(init_time=0).sel(lat=-41, lon=151)
+    ahead, before = table.loc[1:], table.loc[:0]
+    assert len(before) == 21
+    assert ahead["date"].tolist() == [f"2016-01-{10 + lead}" for lead in range(1, 15)]
+    assert before["sst_degC"].isna().all()
+    np.testing.assert_allclose(before["observed_degC"].astype(float), cell["sst_past"], atol=0.0031)
+    np.testing.assert_allclose(ahead["sst_degC"], cell["sst"], atol=0.0031)
+    np.testing.assert_allclose(ahead["spread_degC"], cell["sst_spread"], atol=0.0031)
+    np.testing.assert_allclose(ahead["heatwave_probability"], cell["heatwave_probability"], atol=0.0051)
+    low = cell["sst_quantile"].sel(quantile=0.1, method="nearest")
+    np.testing.assert_allclose(ahead["low80_degC"], low, atol=0.01)
+
+
+@browser
+def test_without_javascript_there_are_maps(chrome: Chrome, page: Path) -> None:
+    chrome.screen(*DESK)
+    chrome.call("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        chrome.open(page)
+        root = chrome.call("DOM.getDocument")["root"]["nodeId"]
+        images = chrome.call("DOM.querySelectorAll", nodeId=root, selector="noscript img")["nodeIds"]
+        assert len(images) == 2
+        for node in images:
+            assert chrome.call("DOM.getBoxModel", nodeId=node)["model"]["width"] > 500
+    finally:
+        chrome.call("Emulation.setScriptExecutionDisabled", value=False)
+
+
+@pytest.fixture
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the maps for readers without JavaScript, 0.15 MB, which take longest to make."""
+    monkeypatch.setattr(module, "_pictures", lambda *_: [])
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_eleven_tiles_fit_into_six_megabytes(tmp_path: Path) -> None:
+    pacific = make_forecast(60, 180, 28, 42, 180, -15)
+    noise = np.random.default_rng(0).normal(0, 0.1, (70, 60, 180))  # far rougher than what models forecast
+    for name, part in (("sst", noise[:28]), ("sst_anomaly", noise[:28]), ("sst_past", noise[28:])):
+        pacific[name] += part.astype("float32")
+    pacific.to_netcdf(tmp_path / "pacific.nc", engine="netcdf4")
+    lines: list[str] = []
+    page, _ = write_forecast_page(tmp_path / "pacific.nc", say=lines.append)
+    assert page.stat().st_size < 5.5e6
+    with pytest.raises(SSTCastError, match=r"60 x 180 cells and 28 days has about (\d\.\d) MB, .*--max-size"):
+        write_forecast_page(tmp_path / "pacific.nc", tmp_path / "other.html", largest=1)
+    assert not (tmp_path / "other.html").exists()
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_an_old_file_offers_what_it_holds(forecast: xr.Dataset, tmp_path: Path) -> None:
+    old = tmp_path / "old.zarr"
+    forecast[["sst", "sst_anomaly", "sst_spread"]].isel(init_time=[0]).to_zarr(old, zarr_format=2)
+    page, new = write_forecast_page(old)
+    assert (page, new) == (tmp_path / "old.html", True)
+    text = page.read_text()
+    assert [
+        name for name in ("sst", "anomaly", "spread", "heatwave_category") if f'<option value="{name}"' in text
+    ] == [
+        "sst",
+        "anomaly",
+    ]
+    assert "interval</li>" not in text
+    assert write_forecast_page(old) == (page, False)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"region": "10,20,-10,10"}, ["--region 10,20,-10,10", "147.25,155.25,-44.75,-38.75"]),
+        ({"out": "page.pdf"}, ["page.pdf", ".html"]),
+        ({"out": "other.html"}, ["other.html", "exists and is no page"]),
+        ({"source": "sst.nc"}, ["sst.nc", "no sst(init_time, lead, lat, lon)"]),
+        ({"source": "absent.nc"}, ["absent.nc", "no such file"]),
+    ],
+)
+def test_refused(file: Path, tmp_path: Path, options: dict, words: list[str]) -> None:
+    (tmp_path / "other.html").write_text("<p>mine</p>")
+    xr.Dataset({"sst": ("time", [1.0])}).to_netcdf(tmp_path / "sst.nc", engine="netcdf4")
+    given = {key: value if key == "region" else tmp_path / value for key, value in options.items()}
+    with pytest.raises(SSTCastError) as error:
+        write_forecast_page(**{"source": file, "out": tmp_path / "new.html"} | given)
+    assert "\n" not in str(error.value)
+    for word in words:
+        assert word in str(error.value)
+    assert not (tmp_path / "new.html").exists()
