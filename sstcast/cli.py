@@ -21,6 +21,7 @@ from sstcast.verbs.doctor import doctor
 from sstcast.verbs.graphs import benchmark, datasets, study
 from sstcast.verbs.hindcast import hindcast
 from sstcast.verbs.page import page
+from sstcast.verbs.score import score
 from sstcast.verbs.table5 import table5
 
 app = typer.Typer(
@@ -175,7 +176,8 @@ def evaluate(
         print(f"{run.metrics}: {'written' if new else 'nothing to do'}")
 
 
-app.command()(hindcast)
+for scoring_verb in (score, hindcast):
+    app.command()(scoring_verb)
 
 
 @app.command()

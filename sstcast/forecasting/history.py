@@ -16,6 +16,8 @@ DEGREES_APART = 1e-3  # coordinates that differ by less are the same
 KEPT = ("time", "lat", "lon", "preliminary")
 PLAUSIBLE = (-5.0, 50.0)  # degC
 
+Grid = xr.DataArray | xr.Dataset
+
 
 class Normals:
     """What `prepare` learnt of a region's training days: its grid, land, climatology and scale."""
@@ -50,7 +52,7 @@ class Normals:
         return standardise(native, coarse, ocean, self.statistics, data)
 
     def _coarse(self, history: xr.DataArray) -> xr.DataArray:
-        coarse, n = _at(history, self.fraction), self.data.box.coarsen
+        coarse, n = at_cells(history, self.fraction), self.data.box.coarsen
         if coarse is None:
             lat, lon = (
                 f"{axis[0]:g}..{axis[-1]:g} ({axis.size})"
@@ -69,14 +71,8 @@ class Normals:
     def _finer(self, history: xr.DataArray) -> xr.DataArray | None:
         """Return the cells of `history` that average to the run's grid, if it has them."""
         if self.data.protocol == "paper":
-            return _at(history, self.statistics)  # which are of the source's cells
-        n = self.data.box.coarsen
-        axes = {}
-        for axis in ("lat", "lon"):
-            centres = self.fraction[axis].values
-            width = (centres[-1] - centres[0]) / max(centres.size - 1, 1) / n
-            axes[axis] = (centres[:, None] + width * (np.arange(n) - (n - 1) / 2)).ravel()
-        return _at(history, xr.Dataset(coords=axes))
+            return at_cells(history, self.statistics)  # which are of the source's cells
+        return at_cells(history, finer_cells(self.fraction, self.data.box.coarsen))
 
 
 def checked(history: xr.DataArray, count: int) -> xr.DataArray:
@@ -126,10 +122,20 @@ def in_words(history: xr.DataArray) -> str:
     return f"{text}; preliminary days: {', '.join(ranges) or 'none'}"
 
 
-def _at(history: xr.DataArray, grid: xr.DataArray | xr.Dataset) -> xr.DataArray | None:
-    """Return `history` at the cells of `grid`, in either convention of longitude; None if it lacks some."""
+def finer_cells(grid: Grid, n: int) -> xr.Dataset:
+    """Return the cells `n` x `n` of which are averaged to each of `grid`, as coordinates `lat` and `lon`."""
+    axes = {}
+    for axis in ("lat", "lon"):
+        centres = grid[axis].values
+        width = (centres[-1] - centres[0]) / max(centres.size - 1, 1) / n
+        axes[axis] = (centres[:, None] + width * (np.arange(n) - (n - 1) / 2)).ravel()
+    return xr.Dataset(coords=axes)
+
+
+def at_cells(field: xr.DataArray, grid: Grid) -> xr.DataArray | None:
+    """Return `field` at the cells of `grid`, in either convention of longitude; None if it lacks some."""
     west = float(grid["lon"][0]) - DEGREES_APART
-    eastward = history.assign_coords(lon=west + (history["lon"] - west) % 360).sortby("lon").sortby("lat")
+    eastward = field.assign_coords(lon=west + (field["lon"] - west) % 360).sortby("lon").sortby("lat")
     try:
         found = eastward.sel(lat=grid["lat"], lon=grid["lon"], method="nearest", tolerance=DEGREES_APART)
     except (KeyError, pd.errors.InvalidIndexError):  # cells missing, cells twice

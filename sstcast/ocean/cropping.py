@@ -47,7 +47,7 @@ def _longest_run(cols: Index, lon: Axis) -> Index:
 def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> str:
     """Return what is wrong with a region whose cells are `rows` and `cols`, and what would fit; "" if nothing."""
     if not rows.size or not cols.size:
-        cover = Box.of({"lat": lat, "lon": _around(lon)}).yaml
+        cover = Box.of({"lat": lat, "lon": around(lon)}).yaml
         return f"contains no cell of the data, which cover {cover}: change data.region"
     box = region.bounds
     wanted = (box.south, box.north, box.west, box.west + box.width)
@@ -82,7 +82,7 @@ def _about_tile(region: Region) -> str:
     return f" (data.region.tile: {list(region.tile)}{unset}, times coarsen: {region.coarsen})"
 
 
-def _around(lon: Axis) -> Axis:
+def around(lon: Axis) -> Axis:
     """Return longitudes in eastward order from the west end of the range they cover, which begins in -180..180."""
     ring = np.sort(lon % 360)
     first = int(np.argmax(np.diff(ring, append=ring[0] + 360)) + 1) % ring.size

@@ -62,17 +62,17 @@ def decode(
     if header not in known:
         guessed = dataset.cf.guess_coord_axis()
         name = choose(guessed, path, variable)
-        known[header] = name, _axes(guessed[name])
+        known[header] = name, axes_of(guessed[name])
     name, axes = known[header]
     field = dataset[name]
     if not field[axes["time"]].ndim:
         field = field.expand_dims(axes["time"])
-    days = _days(field[axes["time"]], path)
+    days = dates(field[axes["time"]], path).normalize()
     if swapped := {field[axis].dims[0]: axis for axis in axes.values() if axis not in field.dims}:
         field = field.swap_dims(swapped)
     field = field.squeeze([d for d in field.dims if d not in axes.values()])
     field = field.rename({old: new for new, old in axes.items()}).transpose("time", "lat", "lon")
-    coordinates = {"time": days, "lat": _degrees(field["lat"], path), "lon": _degrees(field["lon"], path)}
+    coordinates = {"time": days, "lat": degrees(field["lat"], path), "lon": degrees(field["lon"], path)}
     field = field.drop_vars(set(field.coords) - set(AXES)).assign_coords(coordinates)
     if field.indexes["lat"].is_monotonic_decreasing:
         field = field.isel(lat=slice(None, None, -1))
@@ -150,7 +150,7 @@ def _why_not(field: xr.DataArray) -> str | None:
     """Return why `field` cannot be the temperatures, as the end of a sentence; None if it can be."""
     if field.dtype.kind not in "iuf":
         return "does not hold numbers"
-    axes = _axes(field)
+    axes = axes_of(field)
     for axis in ("lat", "lon"):
         if (name := axes.get(axis)) is not None and field[name].ndim == 2:
             return (
@@ -170,7 +170,7 @@ def _why_not(field: xr.DataArray) -> str | None:
     return None
 
 
-def _axes(field: xr.DataArray) -> dict[str, Any]:
+def axes_of(field: xr.DataArray) -> dict[str, Any]:
     """Return the coordinates for time, lat and lon, as far as they can be identified."""
     found = {}
     coordinates, axes = field.cf.coordinates, field.cf.axes
@@ -188,7 +188,8 @@ def _listed(dataset: xr.Dataset) -> str:
     return ", ".join(f"{n}({', '.join(map(str, dataset[n].dims))})" for n in dataset.data_vars) or "no variables"
 
 
-def _days(time: xr.DataArray, path: Path) -> pd.DatetimeIndex:
+def dates(time: xr.DataArray, path: Path) -> pd.DatetimeIndex:
+    """Return the dates, with their hours; raise SSTCastError if `time` does not hold dates of the calendar."""
     values = np.atleast_1d(time.values)
     if not values.size:
         raise SSTCastError(f"{path}: {time.name} is empty; download the file again")
@@ -203,22 +204,23 @@ def _days(time: xr.DataArray, path: Path) -> pd.DatetimeIndex:
         )
     if np.isnat(values).any():
         raise SSTCastError(f"{path}: {time.name} has missing dates; download the file again")
-    return pd.DatetimeIndex(values).as_unit("ns").normalize()
+    return pd.DatetimeIndex(values).as_unit("ns")
 
 
-def _degrees(axis: xr.DataArray, path: Path) -> np.ndarray:
-    degrees = axis.values.astype(float)
+def degrees(axis: xr.DataArray, path: Path) -> np.ndarray:
+    """Return the values of an axis `lat` or `lon`; raise SSTCastError if they are no axis in degrees."""
+    values = axis.values.astype(float)
     low, high = (-90.01, 90.01) if axis.name == "lat" else (-720, 720)
-    if not (np.isfinite(degrees).all() and low <= degrees.min() and degrees.max() <= high):
+    if not (np.isfinite(values).all() and low <= values.min() and values.max() <= high):
         raise SSTCastError(
-            f"{path}: its {axis.name} is not in degrees ({degrees[0]:g}..{degrees[-1]:g}); correct the file"
+            f"{path}: its {axis.name} is not in degrees ({values[0]:g}..{values[-1]:g}); correct the file"
         )
-    steps = np.diff(degrees)
-    if degrees.size < 2 or (steps == 0).any() or (axis.name == "lat" and (steps > 0).any() and (steps < 0).any()):
+    steps = np.diff(values)
+    if values.size < 2 or (steps == 0).any() or (axis.name == "lat" and (steps > 0).any() and (steps < 0).any()):
         raise SSTCastError(
-            f"{path}: its {axis.name} is not an axis ({degrees.size} values, which must all differ); correct it"
+            f"{path}: its {axis.name} is not an axis ({values.size} values, which must all differ); correct it"
         )
-    return degrees
+    return values
 
 
 def _unstated(field: xr.DataArray, path: Path) -> str:

@@ -74,10 +74,13 @@ def compare_errors(error: xr.DataArray, reference: xr.DataArray) -> dict[str, An
 def shares(p_fdr: xr.DataArray, difference: xr.DataArray) -> dict[str, Any]:
     """Return the shares of ocean cells, by week, where the model is significantly `better` and `worse`.
 
+    They are None where no cell has a p-value, as there are too few dates.
+
     `difference` is the model's mean squared error less the reference's, `p_fdr` its adjusted p-value, both
     `(week, lat, lon)`.
     """
-    cells, ocean = ["lat", "lon"], difference.notnull().sum(["lat", "lon"])
+    cells = ["lat", "lon"]
+    ocean = difference.notnull().sum(cells).where(p_fdr.notnull().any(cells))
     told = p_fdr <= FDR
     return {
         "better": plain(((told & (difference < 0)).sum(cells) / ocean).values),

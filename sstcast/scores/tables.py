@@ -135,10 +135,10 @@ class Tables:
         squares = {name: means.by_week for name, means in self.errors[DEGREES].items()}
         model = squares.pop(MODEL)
         windows, ocean = self.data.windows, self.data.ocean
-        lags = Lengths.of(windows.horizon, spacing(windows.init_times)).lags
+        block, lags = Lengths.of(windows.horizon, spacing(windows.init_times))
         p_values = np.full((len(squares), *model.shape[1:]), np.nan, np.float32)
         for of_reference, other in zip(p_values, squares.values(), strict=True):
-            for week, row in enumerate(of_reference):
+            for week, row in enumerate(of_reference if windows.starts >= 2 * block else ()):
                 row[ocean] = diebold_mariano(model[:, week, ocean] - other[:, week, ocean], lags)
         adjusted = np.stack([[adjust(row) for row in of_reference] for of_reference in p_values])
         return xr.Dataset(

@@ -1,0 +1,131 @@
+"""Forecasts that were issued on any dates, read from a file, as `tabulate` scores a run's of every day."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+import xarray as xr
+from numpy.typing import NDArray
+
+from sstcast.config import DataConfig
+from sstcast.errors import SSTCastError, reading_later
+from sstcast.forecasting.conventions import DAY, REMEDY
+from sstcast.forecasting.predictor import FIELD, Array, Predictor
+from sstcast.geo import from_tiles, to_tiles
+from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.windows import Windows
+from sstcast.scores.verification import ALL, Verification
+
+MOST_MISSING = 0.1  # of the cells that any forecast has; one that lacks more is left out
+
+
+@dataclass(frozen=True)
+class WindowsAt(Windows):
+    """Windows whose history ends on the days at positions `at [starts]` of the split.
+
+    `every` is the history: predictors get the histories one after the other.
+    """
+
+    at: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+
+    @property
+    def starts(self) -> int:
+        """Number of dates."""
+        return len(self.at)
+
+    @property
+    def init_times(self) -> NDArray[np.datetime64]:
+        """The dates."""
+        return self.days[self.at]
+
+
+@dataclass(frozen=True)
+class VerificationAt(Verification):
+    """The truth on the days of forecasts from any dates; cells that are not forecast count as land in scores."""
+
+    windows: WindowsAt
+
+    @classmethod
+    def of_dates(cls, data: DataConfig, dates: NDArray[np.datetime64], known: xr.DataArray) -> "VerificationAt":
+        """Open what `prepare` made, for initial `dates` of the test split and cells `known(lat, lon)`.
+
+        Raises SSTCastError if there is no ocean in these cells.
+        """
+        all_ = Verification.open(data)
+        windows = all_.windows
+        ocean = torch.from_numpy(to_tiles(known.values, all_.index)) & windows.ocean
+        if not ocean.any():
+            raise SSTCastError("--region: the forecasts have no values where the truth has ocean; choose another")
+        at = np.searchsorted(windows.days, dates)
+        chosen = WindowsAt(
+            windows.values,
+            ocean,
+            windows.days,
+            windows.shape,
+            data.history,
+            data.horizon,
+            windows.place,
+            every=data.history,
+            at=at,
+        )
+        return cls(data, chosen, all_.anomalies, all_.cube, all_.index)
+
+    def ahead(self, daily: Array, dates: slice = ALL) -> Array:
+        """Return `daily [T, ...]` on the days forecast, `[starts, horizon, ...]`."""
+        return daily[self.windows.at[dates, None] + 1 + np.arange(self.windows.horizon)]
+
+    def histories(self, dates: slice = ALL) -> xr.Dataset:
+        """Return the histories before the initial dates `dates`, one after the other."""
+        before = np.arange(1 - self.windows.history, 1)
+        days = (self.windows.at[dates, None] + before).ravel()
+        grid = self.anomalies[["ocean_mask"]].load()
+        shape = (grid.sizes["lat"], grid.sizes["lon"])
+        ocean = to_tiles(grid["ocean_mask"].values, self.index)
+        values = np.where(ocean, self.anomaly[days], np.float32(np.nan))
+        field = ("time", "lat", "lon")
+        return grid.assign(anomaly=(field, from_tiles(values, self.index, shape))).assign_coords(
+            time=self.windows.days[days]
+        )
+
+
+class Issued(Predictor):
+    """What a file holds, for the dates that are asked for."""
+
+    def __init__(self, path: Path, sst: xr.DataArray, statistics: xr.Dataset, data: DataConfig) -> None:
+        """Take `sst(member, init_time, lead, lat, lon)` in degC, and `climatology` and `scale` of the truth."""
+        super().__init__(data.box, data.history, data.horizon)
+        self.path, self.sst, self.statistics = path, sst, statistics
+
+    def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
+        """Look the forecasts up (see `Predictor.predict`)."""
+        dates = anomalies["time"].values[self.history - 1 :: every]
+        with reading_later(self.path, REMEDY):
+            sst = self.sst.sel(init_time=dates, lead=slice(self.horizon)).load()
+        valid = sst["init_time"] + sst["lead"] * DAY
+        climatology, scale = (on_days(self.statistics[name], valid) for name in ("climatology", "scale"))
+        return ((sst - climatology) / scale).transpose("member", *FIELD).astype(np.float32)
+
+
+class Shortened(Predictor):
+    """The first `horizon` days of what another predictor forecasts."""
+
+    def __init__(self, whole: Predictor, horizon: int) -> None:
+        super().__init__(whole.region, whole.history, horizon)
+        self.whole = whole
+
+    def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
+        """Forecast (see `Predictor.predict`)."""
+        return self.whole.predict(anomalies, every).isel(lead=slice(self.horizon))
+
+
+def complete(sst: xr.DataArray, ocean: xr.DataArray, path: Path) -> tuple[NDArray[np.datetime64], xr.DataArray]:
+    """Return the dates of forecasts that are whole, and the cells `(lat, lon)` of the `ocean` all of them have.
+
+    A forecast is whole if it lacks at most a tenth of the ocean cells that any has.
+    """
+    with reading_later(path, REMEDY):
+        held = sst.notnull().all(("member", "lead")).compute() & ocean
+    share = held.sum(("lat", "lon")) / max(1, int(held.any("init_time").sum()))
+    whole = held.isel(init_time=np.flatnonzero(share.values >= 1 - MOST_MISSING))
+    return whole["init_time"].values, whole.all("init_time") if whole.size else ~ocean & ocean

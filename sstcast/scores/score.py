@@ -1,0 +1,187 @@
+"""The verb `score`: anyone's forecasts, from a file, scored like a run's."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sstcast import __version__
+from sstcast.cf import describe, references, write
+from sstcast.config import DataConfig
+from sstcast.errors import SSTCastError
+from sstcast.files import alone
+from sstcast.forecasting.baselines import fit_baselines
+from sstcast.forecasting.combination import predictor_of
+from sstcast.forecasting.conventions import DAY, Forecasts, read_forecasts
+from sstcast.forecasting.predictor import Predictor
+from sstcast.forecasting.regridding import on_cells
+from sstcast.ocean.identity import fingerprint
+from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import Prepared
+from sstcast.runs import Run
+from sstcast.scores.evaluate import LAYOUT
+from sstcast.scores.issued import Issued, Shortened, VerificationAt, complete
+from sstcast.scores.measure import tabulate
+from sstcast.scores.saved import read_metrics, write_metrics
+from sstcast.scores.significance import Lengths, spacing
+from sstcast.scores.summary import summarise
+from sstcast.scores.tables import MODEL
+from sstcast.scores.truth import data_of, span, within
+from sstcast.training.train import check_data
+
+Say = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The folder of the scores of a file."""
+
+    folder: Path
+
+    @property
+    def metrics(self) -> Path:
+        """The scores."""
+        return self.folder / "metrics.json"
+
+    @property
+    def tables(self) -> Path:
+        """The tables that they follow from."""
+        return self.folder / "scores.nc"
+
+
+def score(
+    path: Path,
+    truth: str | None = None,
+    against: Sequence[Run] = (),
+    region: str | None = None,
+    out: Path | None = None,
+    variable: str | None = None,
+    units: str | None = None,
+    leads: int | None = None,
+    say: Say = print,
+) -> tuple[dict[str, Any], Scored, bool]:
+    """Score the forecasts in a file beside the baselines, and write `scores.nc` and `metrics.json`.
+
+    Args:
+        path: a NetCDF file or Zarr store (see `sstcast.forecasting.conventions`).
+        truth: a source of daily temperatures, or a YAML that names one; by default the first run's source.
+        against: runs that forecast the same days, as references.
+        region: a name or `W,E,S,N`; by default the run's, or all cells of the truth that the file covers
+            (`truth.data_of` says what follows from these).
+        out: the folder; by default beside the file, with `-scores` after its name.
+        variable, units: of the temperatures, for files that do not say.
+        leads: score the first days only.
+        say: gets a line for what was found and prepared.
+
+    Returns the metrics, the folder, and False if it held them already. Raises SSTCastError if file, truth, region
+    or runs are unusable, or do not fit together.
+    """
+    scored = Scored(out or path.with_name(f"{path.name}-scores"))
+    if Run(scored.folder).config_file.exists() or scored.folder.is_file():
+        raise SSTCastError(f"--out {scored.folder}: is a file, or the folder of a run; name another")
+    forecasts = read_forecasts(path, variable, units)
+    horizon = min(
+        [forecasts.sst.sizes["lead"], *(run.config.data.horizon for run in against), *([leads] if leads else [])]
+    )
+    data = data_of(forecasts, truth, against, region, horizon)
+    prepare(data, lambda line: None if line.endswith("nothing to do") else say(line))
+    for run in against:
+        if _is_home(run, data):
+            check_data(run)
+    recipe = {
+        "layout": LAYOUT,
+        "sstcast": __version__,
+        "file": fingerprint(path),
+        "read_as": [variable, units],
+        "data": data.model_dump(mode="json"),
+        "record": Prepared.of(data).record().model_dump(),
+        "against": {str(run.folder): run.digest for run in against},
+    }
+    with alone(scored.folder):
+        known = read_metrics(scored.metrics, scored.tables)
+        if known is not None and known.get("recipe") == recipe:
+            return known, scored, False
+        scored.folder.mkdir(exist_ok=True)
+        return _score(forecasts, data, against, scored, recipe, say), scored, True
+
+
+def _score(
+    forecasts: Forecasts,
+    data: DataConfig,
+    against: Sequence[Run],
+    scored: Scored,
+    recipe: dict[str, Any],
+    say: Say,
+) -> dict[str, Any]:
+    path, (cube, anomalies) = forecasts.path, Prepared.of(data).open()
+    sst, how = on_cells(forecasts, anomalies, data.box)
+    first, last = np.array(data.splits.test, "datetime64[ns]")
+    sst = sst.sel(lead=slice(data.horizon))
+    shared = within(sst["init_time"].values, first, last, data.history, data.horizon)
+    dates, known = complete(sst.sel(init_time=shared), anomalies["ocean_mask"].load(), path)
+    if not len(dates):
+        raise SSTCastError(
+            f"{path}: none of its {sst.sizes['init_time']} forecasts, {span(sst['init_time'].values)}, can be "
+            f"verified for {data.horizon} days with {data.source}, {span(np.array([first, last]))}; give another "
+            "--truth, or fewer --leads"
+        )
+    truth = VerificationAt.of_dates(data, dates, known)
+    every = spacing(dates)
+    block = Lengths.of(data.horizon, every).block
+    enough = len(dates) >= 2 * block
+    ocean, base = int(truth.windows.ocean.sum()), "..".join(map(str, data.splits.base))
+    notes = [
+        forecasts.note,
+        how,
+        f"{len(dates)} of {sst.sizes['init_time']} forecasts, {every} day(s) apart, for {data.horizon} days, can "
+        f"be verified; all have {ocean} of {int(anomalies['ocean_mask'].sum())} ocean cells",
+        f"climatology of {base}" + ("" if enough else f"; too few dates for intervals, which need {2 * block}"),
+    ]
+    for note in notes:
+        say(f"{path}: {note}")
+    predictors: dict[str, Predictor] = {MODEL: Issued(path, sst, truth.statistics, data)}
+    predictors |= fit_baselines(data, anomalies)
+    names = {}
+    for run in against:
+        name = run.folder.name if run.folder.name not in predictors else str(run.folder)
+        names[str(run.folder)] = name
+        whole = data.model_copy(update={"horizon": run.config.data.horizon})
+        predictors[name] = Shortened(predictor_of(run, whole), data.horizon)
+    members, source = sst.sizes["member"], str(cube.attrs["source"])
+    tables = describe(
+        tabulate(truth, predictors, members, path.name),
+        title=f"Scores of {path.name}",
+        summary="Errors, heatwaves, box means and significance of forecasts read from a file, and of baselines",
+        source=source,
+        history=f"sstcast {__version__} score",
+        comment="; ".join(notes),
+        **references(source, data.protocol),
+    )
+    write(tables, scored.tables)
+    found = {
+        "layout": LAYOUT,
+        "recipe": recipe,
+        "model": path.name,
+        "trained_on": None,
+        "members": members,
+        "source": source,
+        "data": recipe["record"],
+        "protocol": data.protocol,
+        "test": [str(day) for day in (dates[[0, -1]] + [DAY, data.horizon * DAY]).astype("datetime64[D]")],
+        "forecasts": len(dates),
+        "every": every,
+        "block": block if enough else None,
+        "ocean_cells": ocean,
+        "notes": notes,
+        "references": names,
+        **summarise(tables, members),
+    }
+    return write_metrics(scored.metrics, found, scored.tables)
+
+
+def _is_home(run: Run, data: DataConfig) -> bool:
+    """Return whether a run is scored on the data that its record identifies."""
+    own = run.config.data
+    return (own.source, own.box) == (data.source, data.box)

@@ -1,0 +1,128 @@
+"""What a file's forecasts are scored on: the data of a run, or those that follow from the dates in the file."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from sstcast.config import DataConfig, load_config
+from sstcast.errors import SSTCastError
+from sstcast.forecasting.conventions import DAY, Forecasts
+from sstcast.forecasting.elsewhere import elsewhere
+from sstcast.geo import Box
+from sstcast.ocean.cropping import around
+from sstcast.ocean.reading import open_sst, source_path
+from sstcast.region import Region, load_region, parse_box
+from sstcast.runs import Run
+from sstcast.scores.comparison import check_same
+from sstcast.validation import validate
+
+HISTORY = 42  # days that the baselines see, where no run says
+BEFORE = 730  # days of the truth for climatology and baselines before the first forecast scored
+VALIDATION = 730  # of these, the last, that penalties are chosen on; a fifth at most
+
+Days = NDArray[np.datetime64]
+
+
+def data_of(
+    forecasts: Forecasts, truth: str | None, against: Sequence[Run], region: str | None, horizon: int
+) -> DataConfig:
+    """Return the data that forecasts are scored on, up to `horizon` days ahead.
+
+    They are those of the first run, on another source `truth` or `region` if given; or of the configuration
+    `truth`, a YAML file; or of the source `truth`. Then the baselines see 42 days, and climatology and baselines
+    are fitted to all days before the first forecast's 42: penalties are chosen on the last two years of these, or
+    their last fifth if that is less.
+
+    Raises SSTCastError if any of these is unusable, the runs are of different oceans, or the truth does not hold
+    two years before a forecast and the days it is for.
+    """
+    configured = truth is not None and truth.endswith((".yaml", ".yml"))
+    if not against:
+        if truth is None:
+            raise SSTCastError("--truth: name the observations, a source of daily temperatures")
+        data = load_config(Path(truth)).data if configured else _data_of_file(forecasts, truth, region, horizon)
+        if configured and region is not None:
+            data = data.model_copy(
+                update={"region": _place(forecasts, open_sst(source_path(data.source)), region)}
+            )
+    else:
+        if configured:
+            raise SSTCastError(
+                f"--truth {truth}: a run has its own configuration; name the source of observations"
+            )
+        first, *others = against
+        keys = ("source", "region", "protocol", "history", "splits.train", "splits.validation", "splits.test")
+        for run in others:
+            check_same(first, run, keys, {}, "compare runs of one ocean")
+        own = first.config.data
+        if truth is not None and source_path(truth).resolve() == source_path(own.source).resolve():
+            truth = None
+        data = own if truth is None and region is None else elsewhere(first, region, truth)
+    return data.model_copy(update={"horizon": horizon})
+
+
+def within(dates: Days, first: np.datetime64, last: np.datetime64, history: int, horizon: int) -> Days:
+    """Return the initial dates whose history and days forecast are within `first..last`."""
+    return dates[(dates - (history - 1) * DAY >= first) & (dates + horizon * DAY <= last)]
+
+
+def span(dates: Days) -> str:
+    """Return the first and the last date as text."""
+    return f"{dates[0].astype('M8[D]')}..{dates[-1].astype('M8[D]')}"
+
+
+def _data_of_file(forecasts: Forecasts, truth: str, region: str | None, horizon: int) -> DataConfig:
+    path = source_path(truth)
+    observed = open_sst(path)
+    days, dates = observed["time"].values, forecasts.sst["init_time"].values
+    scored = within(dates, days[0] + (BEFORE + 1) * DAY, days[-1], HISTORY, horizon)
+    if not len(scored):
+        raise SSTCastError(
+            f"{forecasts.path}: none of its {len(dates)} forecasts, {span(dates)}, can be verified for {horizon} "
+            f"days with {path}, which holds {span(days)}: needed are also {BEFORE + HISTORY} days before a "
+            "forecast; give another --truth, or fewer --leads"
+        )
+    test = scored[0] - HISTORY * DAY
+    before = int((test - days[0]) / DAY)
+    validation = test - max(min(VALIDATION, before // 5), HISTORY + horizon + 1) * DAY
+    splits = {
+        "train": (days[0], validation - DAY),
+        "validation": (validation, test - DAY),
+        "test": (test, scored[-1] + horizon * DAY),
+        "base_period": (days[0], test - DAY),
+    }
+    raw = {
+        "source": truth,
+        "region": _place(forecasts, observed, region),
+        "history": HISTORY,
+        "horizon": horizon,
+        "splits": {name: [str(day.astype("M8[D]")) for day in ends] for name, ends in splits.items()},
+    }
+    return validate(DataConfig, raw, f"--truth {truth}")
+
+
+def _place(forecasts: Forecasts, observed: xr.DataArray, region: str | None) -> str | Region:
+    """Return the region: a name, a box as one tile, or all cells of the truth that the file covers."""
+    if region is not None and "," not in region and region != "global":
+        load_region(region)
+        return region
+    sst = forecasts.sst
+    box = Box.of({"lat": sst["lat"], "lon": around(sst["lon"].values)}) if region is None else parse_box(region)
+    inside = box.contains(observed["lat"], observed["lon"])
+    lat = observed["lat"].values[inside.any("lon").values]
+    lon = np.sort(box.eastward(observed["lon"].values[inside.any("lat").values]))
+    if min(len(lat), len(lon)) < 2:
+        raise SSTCastError(
+            f"{forecasts.path}: fewer than two rows and columns of the truth are within {box}; give another "
+            f"{'--truth' if region is None else '--region'}"
+        )
+    cells = Box.of({"lat": lat, "lon": lon})
+    return Region(
+        lon=(cells.west, cells.east),
+        lat=(max(cells.south, -90.0), min(cells.north, 90.0)),
+        tile=(len(lat), len(lon)),
+        land_tiles="keep",
+    )

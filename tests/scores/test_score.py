@@ -1,0 +1,273 @@
+"""Forecasts from files: a run's own as `evaluate` scores them, others by NumPy, whatever their convention."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from scored_runs import configure, make_run
+
+from sstcast import cli
+from sstcast.errors import SSTCastError
+from sstcast.forecasting.conventions import read_forecasts
+from sstcast.forecasting.regridding import on_cells
+from sstcast.geo import area_weights
+from sstcast.ocean.prepared import Prepared
+from sstcast.region import Region
+from sstcast.runs import Run
+from sstcast.scores.evaluate import evaluate
+from sstcast.scores.issued import complete
+from sstcast.scores.score import score
+
+EVERY = 9
+REGION = Region(lon=(170, 173), lat=(-12, -10))
+Change = Callable[[xr.Dataset], xr.Dataset]
+
+
+def quiet(line: str) -> None:
+    """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
+    run = make_run(configure(tmp_path_factory.mktemp("runs"), sst_file))
+    Prepared.of(run.config.data).record().write(run.folder)
+    evaluate(run)
+    return run
+
+
+@pytest.fixture(scope="module")
+def sparse(run: Run) -> xr.Dataset:
+    """Forecasts of a run every ninth day, without one of them, as plain xarray."""
+    sst = xr.open_zarr(run.forecasts)["sst"].isel(init_time=slice(None, None, EVERY)).load()
+    sst = sst.drop_isel(init_time=3).drop_vars("valid_time")
+    sst["lead"].attrs, sst["init_time"].attrs = {"units": "days"}, {}
+    return xr.Dataset({"sst": sst.drop_attrs(deep=False).assign_attrs(units="degC")})
+
+
+def write(dataset: xr.Dataset, path: Path) -> Path:
+    dataset.drop_encoding().to_netcdf(path, engine="netcdf4")
+    return path
+
+
+def _close(found: Any, expected: Any) -> None:
+    np.testing.assert_allclose(_flat(found), _flat(expected), rtol=1e-5, atol=2e-6)
+
+
+def _flat(scores: Any) -> list[float]:
+    if isinstance(scores, dict):
+        scores = list(scores.values())
+    return [n for one in scores for n in _flat(one)] if isinstance(scores, list) else [np.float64(scores or 0)]
+
+
+def seasons(time: xr.DataArray) -> np.ndarray:
+    """A mean and three harmonics of the year."""
+    phase = 2 * np.pi / 365.2425 * time.dt.dayofyear.values[..., None] * np.arange(1, 4)
+    return np.concatenate([np.ones((*phase.shape[:-1], 1)), np.cos(phase), np.sin(phase)], axis=-1)
+
+
+def climpred(sst: xr.Dataset) -> xr.Dataset:
+    """Members, kelvin, from north to south, longitudes in -180..180, the lead a time difference."""
+    spread = xr.DataArray([-0.25, 0.25], dims="member", coords={"member": [1, 2]})
+    made = (sst + spread + 273.15).rename(init_time="init").sortby("lat", ascending=False)
+    made["lead"] = made["lead"].values * np.timedelta64(1, "D")
+    made["sst"].attrs["units"] = "K"
+    return made.assign_coords(lon=made["lon"] - 360)
+
+
+def cf(sst: xr.Dataset) -> xr.Dataset:
+    """CF's standard names on other names, and hours."""
+    made = sst.rename(init_time="reftime", lead="ahead", lat="latitude", lon="longitude", sst="t")
+    made["reftime"].attrs = {"standard_name": "forecast_reference_time"}
+    made["ahead"] = ("ahead", made["ahead"].values * 24.0, {"standard_name": "forecast_period", "units": "hours"})
+    return made.transpose("longitude", "ahead", "latitude", "reftime")
+
+
+def oceanbench(sst: xr.Dataset) -> xr.Dataset:
+    """The first day forecast, an index from 0, and depths."""
+    made = sst.rename(
+        sst="thetao", lat="latitude", lon="longitude", init_time="first_day_datetime", lead="lead_day_index"
+    )
+    made = xr.concat([made, made - 1], xr.DataArray([0.49, 47.4], dims="depth", name="depth"))
+    made["lead_day_index"] = np.arange(made.sizes["lead_day_index"])
+    made["thetao"].attrs = {"units": "degrees_C", "standard_name": "sea_water_potential_temperature"}
+    made["first_day_datetime"] = made["first_day_datetime"] + np.timedelta64(1, "D")
+    return made.assign(so=made["thetao"].assign_attrs(standard_name="sea_water_salinity"))
+
+
+def test_own_forecasts_have_the_scores_of_evaluate(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = evaluate(run)[0]
+    found, scored, new = score(run.forecasts, against=[run], say=quiet)
+    assert new
+    for method, expected in own["scores"].items():
+        assert found["scores"][method] == expected
+        assert found["heatwaves"][method] == own["heatwaves"][method]
+        assert found["indices"]["region"][method] == own["indices"]["region"][method]
+    for name, expected in own["skill"]["degC"].items():
+        for key in ("overall", "interval", "by_lead", "by_season_interval", "better"):
+            _close(found["skill"]["degC"][name][key], expected[key])
+    assert found["skill"]["degC"]["small"]["overall"] == pytest.approx(0, abs=1e-6)
+    line = ["score", run.forecasts, "--against", run.folder, "--against", "ridge"]
+    monkeypatch.setattr("sys.argv", ["sstcast", *map(str, line)])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    said = capsys.readouterr().out
+    assert not end.value.code
+    for words in ("Skill over small", "Skill over ridge", f"{scored.metrics}: nothing to do"):
+        assert words in said
+
+
+def test_sparse_dates_by_hand(sparse: xr.Dataset, sst_file: Path, tmp_path: Path) -> None:
+    """Without a run: the climatology of all days before, blocks of dates as far apart as those of the file."""
+    path = write(climpred(sparse), tmp_path / "f.nc")
+    found, _, _ = score(path, str(sst_file), say=quiet)
+    forecast = sparse["sst"].astype(float)
+    observed = xr.open_dataset(sst_file, engine="netcdf4")["sst"].astype(float)
+    base = observed.sel(time=slice(None, "2003-11-28"))  # before the 42 days before 2004-01-10, the first date
+    fit = np.linalg.lstsq(seasons(base["time"]), base.values.reshape(len(base), -1), rcond=None)[0]
+    anomaly = observed - (seasons(observed["time"]) @ fit).reshape(observed.shape)
+    valid = forecast["init_time"] + forecast["lead"] * np.timedelta64(1, "D")
+    came, last = (anomaly.sel(time=days).drop_vars("time") for days in (valid, forecast["init_time"]))
+    climatology = observed.sel(time=valid).drop_vars("time") - came
+    for method, field in {"model": forecast - climatology, "persistence": last, "climatology": 0 * last}.items():
+        squares = ((field - came) ** 2).weighted(area_weights(forecast["lat"]))
+        mse = squares.mean(("init_time", "lat", "lon"))
+        assert found["scores"][method]["degC"]["by_lead"]["mse"] == pytest.approx(mse.values.tolist(), rel=1e-4)
+    assert (found["forecasts"], found["every"], found["block"], found["ocean_cells"]) == (38, EVERY, 5, 90)
+    low, high = found["skill"]["degC"]["persistence"]["interval"]
+    assert low < found["skill"]["degC"]["persistence"]["overall"] < high
+    assert found["members"] == 2
+    assert found["ensemble"]["spread"] == pytest.approx(0.25 * 2**0.5, rel=1e-4)
+    assert found["recipe"]["data"]["splits"]["base_period"] == ["2001-01-01", "2003-11-28"]
+
+
+def test_one_forecast_has_scores_without_intervals(run: Run, sparse: xr.Dataset, tmp_path: Path) -> None:
+    found, _, _ = score(write(sparse.isel(init_time=[4]), tmp_path / "f.nc"), against=[run], leads=3, say=quiet)
+    compared = found["skill"]["degC"]["persistence"]
+    assert found["forecasts"] == 1
+    assert len(compared["by_lead"]) == 3
+    assert (compared["interval"], compared["p_value"], compared["better"]) == ([None, None], None, [None])
+    assert compared["overall"] is not None
+
+
+@pytest.mark.parametrize("change", [climpred, cf, oceanbench, lambda sst: sst])
+def test_conventions_mean_the_same(change: Change, sparse: xr.Dataset, tmp_path: Path) -> None:
+    change(sparse).drop_encoding().to_zarr(tmp_path / "f.zarr", zarr_format=2)
+    for path in (write(change(sparse), tmp_path / "f.nc"), tmp_path / "f.zarr"):
+        found = on_cells(read_forecasts(path), sparse, REGION)[0]
+        np.testing.assert_array_equal(found["init_time"], sparse["init_time"])
+        np.testing.assert_array_equal(found["lead"], sparse["lead"])
+        np.testing.assert_allclose(found.mean("member"), sparse["sst"], atol=1e-4)
+
+
+def test_other_grids(sparse: xr.Dataset, tmp_path: Path) -> None:
+    """Cells half as wide are averaged over the ocean; a plane is interpolated exactly."""
+    fine = sparse.isel(init_time=slice(2)).interp(
+        lat=-11.9375 + 0.125 * np.arange(16),
+        lon=170.0625 + 0.125 * np.arange(24),
+        method="nearest",
+        kwargs={"fill_value": "extrapolate"},
+    )
+    found, how = on_cells(read_forecasts(write(fine, tmp_path / "fine.nc")), sparse, REGION)
+    assert "2 x 2" in how
+    np.testing.assert_allclose(found[0], sparse["sst"][:2], atol=1e-4)
+    lat, lon = (
+        xr.DataArray(values, dims=axis, coords={axis: values})
+        for axis, values in (("lat", np.arange(-13.0, -8.5, 0.4)), ("lon", np.arange(168.3, 175, 0.7)))
+    )
+    plane = (
+        xr.zeros_like(sparse["sst"][:2, :, 0, 0].drop_vars(["lat", "lon"])) + 2 * lat + 0.1 * lon + 20
+    ).to_dataset(name="sst")
+    path = write(plane, tmp_path / "plane.nc")
+    found, how = on_cells(read_forecasts(path), sparse, REGION)
+    assert "interpolated" in how
+    np.testing.assert_allclose(found[0, 0, 0], 2 * sparse["lat"] + 0.1 * sparse["lon"] + 20, atol=1e-5)
+    path = write(plane.sel(lon=slice(172, None)), tmp_path / "east.nc")
+    with pytest.raises(SSTCastError, match=r"east.nc: its cells.*do not contain the region's.*--region"):
+        on_cells(read_forecasts(path), sparse, REGION)
+
+
+BAD: dict[str, Change] = {
+    r"no initial time; call it init_time.*it has begin, lat, lead": lambda f: f.rename(init_time="begin"),
+    r"no lead; call it lead.*it has init_time": lambda f: f.rename(lead="ahead"),
+    r"which variable is the sea surface temperature\? It has a, b; name it with --variable": lambda f: f.rename(
+        sst="a"
+    ).assign(b=f["sst"]),
+    r"sst: 'furlong' is not a unit of temperature; give --units": lambda f: f.assign(
+        sst=f["sst"].assign_attrs(units="furlong")
+    ),
+    r"sst has no units and is about 29\d; give --units K": lambda f: xr.Dataset(
+        {"sst": f["sst"].drop_attrs() + 273}
+    ),
+    r"sst is 2\d\d.* degC in the first forecast.*--units": lambda f: f.assign(
+        sst=(f["sst"] + 273).assign_attrs(units="degC")
+    ),
+    r"lead is int\d+ with units 'months'; give days or hours": lambda f: f.assign_coords(
+        lead=("lead", f["lead"].values, {"units": "months"})
+    ),
+    r"lead 6, 12, 18, 24.* days: needed is every day from the first": lambda f: f.assign_coords(
+        lead=("lead", f["lead"].values * 6, {"units": "days"})
+    ),
+    r"several a day; average them to days": lambda f: f.assign_coords(
+        lead=("lead", f["lead"].values * 6.0, {"units": "hours"})
+    ),
+    r"2004-01-10 begins two forecasts": lambda f: xr.concat([f, f.isel(init_time=[0])], "init_time"),
+    r"init_time does not hold dates": lambda f: f.assign_coords(init_time=np.arange(f.sizes["init_time"])),
+    r"sst has a dimension depth of 2; select one|sst has a dimension level_ of 2": lambda f: xr.concat(
+        [f, f], "level_"
+    ),
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_what_cannot_be_read_is_named(message: str, sparse: xr.Dataset, tmp_path: Path) -> None:
+    path = write(BAD[message](sparse), tmp_path / "bad.nc")
+    with pytest.raises(SSTCastError, match=rf"^{path}: .*{message}") as error:
+        read_forecasts(path)
+    assert "\n" not in str(error.value)
+
+
+def test_files_that_do_not_fit_the_truth(run: Run, sparse: xr.Dataset, sst_file: Path, tmp_path: Path) -> None:
+    later = sparse.assign_coords(init_time=sparse["init_time"] + np.timedelta64(3650, "D"))
+    path, elsewhere = (
+        write(later, tmp_path / "later.nc"),
+        write(sparse.assign_coords(lon=sparse["lon"] + 90), tmp_path / "far.nc"),
+    )
+    for arguments, words in (
+        (
+            (path, str(sst_file)),
+            r"later.nc: none of its 38 forecasts, 2014-01-07..2014-12-15, can be verified for 8 days",
+        ),
+        ((path, None, [run]), r"later.nc: none of its 38 forecasts.*2004-01-01..2004-12-31.*--truth"),
+        ((elsewhere, str(sst_file)), r"far.nc: fewer than two rows and columns of the truth"),
+        ((elsewhere, None, [run]), r"far.nc: its cells.*do not contain the region's"),
+        ((path,), "--truth: name the observations"),
+        ((tmp_path / "none.nc", str(sst_file)), r"none.nc: no such file"),
+        ((path, None, [run], None, run.folder), r"--out .*: is a file, or the folder of a run"),
+    ):
+        with pytest.raises(SSTCastError, match=words):
+            score(*arguments, say=quiet)
+
+
+def test_forecasts_with_holes_are_left_out(sparse: xr.Dataset) -> None:
+    sst = sparse["sst"].expand_dims("member").copy()
+    ocean = sst[0, 0, 0].notnull()
+    sst[0, 5] = np.nan
+    sst[0, 7, 2, 6, 5] = np.nan
+    dates, known = complete(sst, ocean, Path("f.nc"))
+    np.testing.assert_array_equal(dates, np.delete(sst["init_time"], 5))
+    assert not known[6, 5]
+    assert int(known.sum()) == int(ocean.sum()) - 1
+
+
+def test_forecasts_of_sstcast_have_what_climpred_asks_for(run: Run) -> None:
+    """Names that climpred's HindcastEnsemble finds: CF's; and a unit of the lead that it knows."""
+    forecasts = xr.open_zarr(run.forecasts)
+    assert forecasts["init_time"].attrs["standard_name"] == "forecast_reference_time"
+    assert forecasts["lead"].attrs["standard_name"] == "forecast_period"
+    assert forecasts["lead"].attrs["units"].removesuffix("s") + "s" == "days"
+    assert forecasts["init_time"].dtype.kind == "M"
