@@ -6,6 +6,7 @@ Subpackages are imported inside the commands, so that `--help` is fast.
 import io
 import os
 import sys
+from glob import escape
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,7 @@ from sstcast import __version__
 from sstcast.ending import explain, flush
 from sstcast.errors import SSTCastError
 from sstcast.files import FIRST_PROCESS, at_home
-from sstcast.verbs import Set
+from sstcast.finished import Finished, recall
 from sstcast.verbs.data import fetch, init, prepare, status
 from sstcast.verbs.doctor import doctor
 from sstcast.verbs.graphs import benchmark, datasets, study
@@ -23,6 +24,7 @@ from sstcast.verbs.hindcast import hindcast
 from sstcast.verbs.page import page
 from sstcast.verbs.score import score
 from sstcast.verbs.table5 import table5
+from sstcast.verbs.train import train
 
 app = typer.Typer(
     help="Forecast sea surface temperature with graph networks.",
@@ -42,7 +44,11 @@ def main() -> None:
             errors="backslashreplace"
         )  # a terminal may lack °, and a path may not be valid text
     try:
-        code = _run([_at_home(argument) for argument in sys.argv[1:] if argument != "--debug"])
+        if (known := recall()) is None:
+            code = _run([_at_home(argument) for argument in sys.argv[1:] if argument != "--debug"])
+        else:
+            code = 0
+            print(known if FIRST_PROCESS else "", end="")
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
         if debug:
@@ -103,41 +109,7 @@ def models() -> None:
         print(f"{name:20}{entry.about}")
 
 
-@app.command()
-def train(
-    config: Annotated[Path | None, typer.Argument(help="The run's YAML, for instance configs/demo.yaml.")] = None,
-    set_: Set = None,
-    resume: Annotated[Path | None, typer.Option(help="Resume this run instead.", metavar="RUN")] = None,
-    seeds: Annotated[str | None, typer.Option(help="Train an ensemble, for instance 0..4.")] = None,
-    devices: Annotated[int | None, typer.Option(help="Number of devices; training.devices.")] = None,
-    strategy: Annotated[str | None, typer.Option(help="auto or ddp; training.strategy.")] = None,
-    precision: Annotated[str | None, typer.Option(help="auto, 32-true or bf16-mixed.")] = None,
-    skip_nonfinite: Annotated[
-        int | None, typer.Option(help="Leave out up to N steps whose loss is not finite.", metavar="N")
-    ] = None,
-) -> None:
-    """Train a model or an ensemble; resume if it was interrupted."""
-    from sstcast.ocean.prepare import prepare_all
-    from sstcast.ocean.prepared import Prepared
-    from sstcast.training.interrupt import Interrupted
-    from sstcast.training.train import plan, train, training_windows
-
-    flags = {"devices": devices, "strategy": strategy, "precision": precision, "skip_nonfinite": skip_nonfinite}
-    chosen = [f"training.{key}={value}" for key, value in flags.items() if value is not None]
-    configs = plan(config, resume, seeds, [*(set_ or []), *chosen])
-    if FIRST_PROCESS and not all(Prepared.of(data).exist for data in configs[0].oceans):
-        prepare_all(configs[0].oceans)
-    windows = training_windows(configs[0])
-    for each in configs:
-        try:
-            run, trained = train(each, windows)
-        except Interrupted as stop:
-            if FIRST_PROCESS:
-                print(f"{each.folder}: interrupted and saved; re-run the command to resume", file=sys.stderr)
-            # Fabric kills the first process at once when another process fails.
-            raise typer.Exit(128 + stop.signal if FIRST_PROCESS else 0) from None
-        if FIRST_PROCESS:
-            print(f"{run.folder}: {'trained' if trained else 'nothing to do'}; best checkpoint {run.best}")
+app.command()(train)
 
 
 @app.command()
@@ -165,15 +137,25 @@ def evaluate(
     from sstcast.pages.text import print_metrics
     from sstcast.runs import Run
     from sstcast.scores.evaluate import compare, evaluate, reference
+    from sstcast.verbs.watched import run_files, scored_files, source_files
 
-    other = reference(against)
+    other, text, written = reference(against), "", []
+    done = Finished(*(source_files(source) if source is not None else ()))
+    if isinstance(other, Run):
+        done.watch(*run_files(other))
+        written += scored_files(other)
     for run in [Run.open(folder) for folder in runs]:
+        done.watch(*run_files(run))
         if source is not None or region is not None:
             run = run_elsewhere(run, source, region)
+            done.watch(*run_files(run))
         comparison = compare(run, other) if isinstance(other, Run) else None
         metrics, new = evaluate(run)
-        print_metrics(metrics, run.folder.name, other.folder.name if isinstance(other, Run) else other, comparison)
+        name = other.folder.name if isinstance(other, Run) else other
+        text += print_metrics(metrics, run.folder.name, name, comparison) + f"{run.metrics}: nothing to do\n"
         print(f"{run.metrics}: {'written' if new else 'nothing to do'}")
+        written += scored_files(run)
+    done.remember(text, *written)
 
 
 for scoring_verb in (score, hindcast):
@@ -206,12 +188,16 @@ def leaderboard(
     from sstcast.pages.hindcast import hindcast_sheets
     from sstcast.pages.leaderboard import print_leaderboard, write_leaderboard
     from sstcast.scores.leaderboard import leaderboard
+    from sstcast.verbs.watched import HINDCAST, below
 
+    done = Finished(*below(folder, *(f"**/{name}" for name in ("config.yaml", "metrics.json", "scores.nc"))))
+    done.watch(*below(folder, *(f"**/{name}" for name in HINDCAST)))
     hindcasts = hindcast_sheets(folder)
     contests = leaderboard(folder, empty=bool(hindcasts))
-    print_leaderboard(contests, hindcasts)
-    for file in write_leaderboard(contests, folder, hindcasts):
-        print(file)
+    text = print_leaderboard(contests, hindcasts)
+    files = [f"{file}\n" for file in write_leaderboard(contests, folder, hindcasts)]
+    print("".join(files), end="")
+    done.remember(text + "".join(files), *below(folder, "leaderboard.*"))
 
 
 @app.command()
@@ -225,10 +211,19 @@ def forecast(
     ] = None,
 ) -> None:
     """Make a forecast from the latest days; download them if they are missing."""
+    from sstcast.forecasting.elsewhere import elsewhere
     from sstcast.forecasting.forecast import forecast
+    from sstcast.ocean.raw import is_raw_store
+    from sstcast.runs import Run
+    from sstcast.verbs.watched import run_files, source_files, store_files
 
+    opened = Run.open(run)
+    done = Finished(*run_files(opened), *(source_files(source) if source is not None else ()))
     path, new = forecast(run, date, out, region, source)
     print(f"{path}: {'written' if new else 'nothing to do'}")
+    data = elsewhere(opened, region, source, to_forecast=True) if region or source else opened.config.data
+    if date != "latest" or not is_raw_store(Path(data.source)):  # where new days may come every day
+        done.remember(f"{path}: nothing to do\n", escape(str(path)), f"{escape(str(path))}/**", *store_files(data))
 
 
 @app.command("map")
@@ -242,14 +237,22 @@ def map_(
     from sstcast.pages.atlas import draw_run
     from sstcast.pages.hindcast_figures import draw_hindcast
     from sstcast.runs import Run
+    from sstcast.verbs.watched import HINDCAST, below, run_files, scored_files
 
     hindcasts = [folder for folder in runs if Hindcast(folder).metrics.exists()]
     if hindcasts and region is not None:
         raise SSTCastError(f"--region {region}: {hindcasts[0]} is a hindcast, mapped as a whole; leave it out")
-    for run in [Run.open(folder) for folder in runs if folder not in hindcasts]:
+    opened = [Run.open(folder) for folder in runs if folder not in hindcasts]
+    done = Finished(*(file for run in opened for file in run_files(run)))
+    done.watch(*(file for folder in hindcasts for file in below(folder, *HINDCAST)))
+    for run in opened:
         draw_run(run, projection, region)
     for folder in hindcasts:
         draw_hindcast(Hindcast(folder), projection)
+    folders = [*(run.folder for run in opened), *hindcasts]
+    text = "".join(f"{folder / 'maps'}: nothing to do\n" for folder in folders)
+    drawn = [file for folder in folders for file in below(folder, "maps/*.png")]
+    done.remember(text, *drawn, *(file for run in opened for file in scored_files(run)))
 
 
 @app.command()
@@ -263,14 +266,19 @@ def report(
     from sstcast.pages.text import print_metrics
     from sstcast.runs import Run
     from sstcast.scores.evaluate import evaluate
+    from sstcast.verbs.watched import HINDCAST, below, run_files, scored_files
 
+    done, text, scored = Finished(), "", below(run, *HINDCAST)
     if Hindcast(run).metrics.exists():
+        done.watch(*scored)
         page, new = write_hindcast_report(Hindcast(run))
     else:
         opened = Run.open(run)
+        done.watch(*run_files(opened))
         page, new = write_report(opened)
-        print_metrics(evaluate(opened)[0], run.name)
+        text, scored = print_metrics(evaluate(opened)[0], run.name), scored_files(opened)
     print(f"{page}: {'written' if new else 'nothing to do'}")
+    done.remember(f"{text}{page}: nothing to do\n", *scored, *below(run, "report.html"))
 
 
 for further_verb in (page, datasets, benchmark, study, table5, doctor):

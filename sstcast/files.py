@@ -14,6 +14,7 @@ from filelock import FileLock, Timeout
 from sstcast.errors import SSTCastError, in_short
 
 PACKAGE = Path(__file__).parent
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "sstcast"  # noqa: PTH111 - never fails
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LITTLE = 2**20  # bytes: with less free space, a failed write is taken to mean a full disk
 FULL = "no space left on its disk; free some and re-run the command"

@@ -3,7 +3,10 @@
 h5py can report such references without following them; the netCDF library follows them.
 """
 
-import h5py
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import h5py
 
 LONGEST_AXIS = 10**7  # opening a file reads its axes; no data set has more cells or days than this
 MOST_OBJECTS = 10_000
@@ -13,11 +16,13 @@ class Refused(Exception):
     """A file contains something that is not allowed; the text says what."""
 
 
-def check_hdf5(file: h5py.File) -> None:
+def check_hdf5(file: "h5py.File") -> None:
     """Raise Refused if the file links to other files, keeps values in them, or is built to exhaust its reader.
 
     Soft links are safe: they stay inside the file, since no other link leads out of it.
     """
+    import h5py  # not above: `stores` needs it for NetCDF files only
+
     groups, seen = [file], {h5py.h5o.get_info(file.id).addr}
     while groups:
         group = groups.pop()
@@ -43,7 +48,9 @@ def check_hdf5(file: h5py.File) -> None:
                 _check_dataset(item, where)
 
 
-def _check_dataset(item: h5py.Dataset, where: str) -> None:
+def _check_dataset(item: "h5py.Dataset", where: str) -> None:
+    import h5py
+
     plist = item.id.get_create_plist()
     if plist.get_layout() == h5py.h5d.VIRTUAL or plist.get_external_count():
         raise Refused(f"{where} keeps its values in another file")

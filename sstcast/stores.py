@@ -12,15 +12,15 @@ import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Never
+from typing import TYPE_CHECKING, Any, Never
 
-import h5py
-import netCDF4
 import numpy as np
-import xarray as xr
 
 from sstcast.errors import SSTCastError
 from sstcast.hdf5 import LONGEST_AXIS, Refused, check_hdf5
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 MOST_CHUNKS = 10**7
 LARGEST_CHUNK = 2**31  # values
@@ -39,11 +39,13 @@ _NUMBERS = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)|complex(64|128)|[
 _TEXTS = ("fixed_length_utf32", "null_terminated_bytes", "numpy.datetime64", "numpy.timedelta64")
 
 
-def open_zarr(path: Path, remedy: str, **options: Any) -> xr.Dataset:
+def open_zarr(path: Path, remedy: str, **options: Any) -> "xr.Dataset":
     """Open a Zarr store (format 2 or 3) lazily; `options` are passed to `xr.open_zarr`.
 
     Raises SSTCastError, which ends in `remedy`, if the store cannot be read or uses a codec not in `CODECS`.
     """
+    import xarray as xr  # not above: a store's metadata can be read without it
+
     check_zarr(path, remedy)
     try:
         with warnings.catch_warnings():
@@ -74,11 +76,13 @@ def check_zarr(path: Path, remedy: str) -> None:
         fail(path, "Zarr", error, remedy)
 
 
-def open_netcdf(path: Path, remedy: str, **options: Any) -> xr.Dataset:
+def open_netcdf(path: Path, remedy: str, **options: Any) -> "xr.Dataset":
     """Open a NetCDF file (3 or 4) lazily; `options` are passed to `xr.open_dataset`.
 
     Raises SSTCastError, which ends in `remedy`, if the file cannot be read, or is HDF5 with values in other files.
     """
+    import xarray as xr
+
     try:
         check_netcdf(path)
         with warnings.catch_warnings():
@@ -94,6 +98,9 @@ def check_netcdf(path: Path) -> None:
         raise Refused("not a file" if path.exists() else "no such file")
     with path.open("rb") as stream:
         magic = stream.read(8)
+    import h5py
+    import netCDF4
+
     if magic == b"\x89HDF\r\n\x1a\n":
         with h5py.File(path.absolute(), "r", locking=False) as file:
             check_hdf5(file)
@@ -116,7 +123,7 @@ def first_line(error: BaseException) -> str:
     return lines[0] if len(lines[0]) <= 200 else lines[0][:200] + "..."
 
 
-def _checked(dataset: xr.Dataset) -> xr.Dataset:
+def _checked(dataset: "xr.Dataset") -> "xr.Dataset":
     """Refuse what xarray accepts when opening but fails on when values are read."""
     for name, variable in dataset.variables.items():
         if not all(isinstance(d, str) for d in variable.dims):

@@ -1,23 +1,22 @@
 """The models by name.
 
 A model's options are the arguments of its class, with their types and defaults: `build_forecaster` checks given
-options against them, so an option is defined only in the class.
+options against them, so an option is defined only in the class. PyTorch is imported when a class is needed, so
+that a list of names does not wait for it.
 """
 
 import inspect
 from importlib import import_module
-from typing import Any, NamedTuple, get_args
-
-from torch import nn
-from torch_geometric.data import Data
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from sstcast.errors import SSTCastError, in_short
-from sstcast.models.base import Backbone, Base, Forecaster, ForecastModel, Home
-from sstcast.models.callers import GraphArgument
-from sstcast.models.layers import reads_edges
-from sstcast.models.linear import LinearSystem
-from sstcast.models.options import check_memory, check_options, check_sizes
 from sstcast.validation import suggest
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch_geometric.data import Data
+
+    from sstcast.models.base import Base, ForecastModel, Home
 
 
 class Entry(NamedTuple):
@@ -65,13 +64,18 @@ LINEAR = {
 STANDS_ON = {"linear": "multiscale-ridge", "local": "local-ridge"}  # by `base`
 
 
-def build_model(name: str, *, data: Data | None = None, **options: Any) -> Any:
+def build_model(name: str, *, data: "Data | None" = None, **options: Any) -> Any:
     """Build the model called `name`; `options` are the arguments of its class.
 
     A backbone `(x [nodes, width], graph) -> [nodes, width]` also takes an `edge_index` or PyG's `Data` as graph.
     `data`, one of the graphs, says how many features an edge has. Raises SSTCastError for a name or an option
     that does not exist, or a value of the wrong type, and when called with other numbers of features.
     """
+    from sstcast.models.base import Backbone
+    from sstcast.models.callers import GraphArgument
+    from sstcast.models.layers import reads_edges
+    from sstcast.models.options import check_options, check_sizes
+
     cls, fixed = _class(name)
     check_sizes({key: value for key, value in options.items() if key != "nodes"}, f"model {name}")
     known = _parameters(cls)
@@ -97,18 +101,22 @@ def default_options(name: str) -> dict[str, Any]:
 
 def takes_graphs(name: str) -> bool:
     """Return whether the model called `name` accepts any graph, not only tiles of the sea."""
+    from sstcast.models.base import Backbone
+
     return issubclass(_class(name)[0], Backbone)
 
 
-def home(name: str, base: Base | None = None) -> Home:
+def home(name: str, base: "Base | None" = None) -> "Home":
     """Return where the weights of the forecaster called `name` can be used, if it stands on `base`."""
+    from sstcast.models.base import ForecastModel
+
     cls = _class("local-ridge" if base == "local" else name)[0]
     return cls.HOME if issubclass(cls, ForecastModel) else ForecastModel.HOME
 
 
 def build_forecaster(
     name: str, *, history: int, horizon: int, shape: tuple[int, int], **options: Any
-) -> ForecastModel:
+) -> "ForecastModel":
     """Build a forecaster `(history [B, nodes, history], graph) -> [B, nodes, horizon]` for tiles of `shape`.
 
     A backbone gets an encoder and a head (`Forecaster`), whose other arguments are options too; a model that is
@@ -116,6 +124,10 @@ def build_forecaster(
     `base`: `persistence` (the last day), `linear` or `local` (a multiscale or local ridge, to be fitted first), or
     `none`.
     """
+    from sstcast.models.base import Backbone, Base, Forecaster, ForecastModel
+    from sstcast.models.linear import LinearSystem
+    from sstcast.models.options import check_options, check_sizes
+
     cls, fixed = _class(name)
     check_sizes(options, f"model {name}")
     rows, cols = shape
@@ -143,11 +155,13 @@ def build_forecaster(
     return model
 
 
-def _asked_for(sizes: dict[str, int], cls: type[nn.Module]) -> dict[str, int]:
+def _asked_for(sizes: dict[str, int], cls: "type[nn.Module]") -> dict[str, int]:
     return {key: sizes[key] for key in sizes.keys() & _parameters(cls).keys()}
 
 
-def _build(cls: type[nn.Module], name: str, options: dict[str, Any]) -> Any:
+def _build(cls: "type[nn.Module]", name: str, options: dict[str, Any]) -> Any:
+    from sstcast.models.options import check_memory
+
     check_memory(cls, options, f"model {name}")
     try:
         return cls(**options)
@@ -155,7 +169,7 @@ def _build(cls: type[nn.Module], name: str, options: dict[str, Any]) -> Any:
         raise SSTCastError(f"model {name}: cannot be built: {in_short(error)}") from error
 
 
-def _class(name: str) -> tuple[type[nn.Module], dict[str, Any]]:
+def _class(name: str) -> "tuple[type[nn.Module], dict[str, Any]]":
     known = MODELS | LINEAR
     if name not in known:
         raise SSTCastError(f"model.name: no model {name!r}{suggest(name, known)}; known: {', '.join(known)}")
@@ -164,5 +178,5 @@ def _class(name: str) -> tuple[type[nn.Module], dict[str, Any]]:
     return getattr(import_module(f"sstcast.models.{module}"), class_name), entry.fixed
 
 
-def _parameters(cls: type[nn.Module]) -> dict[str, inspect.Parameter]:
+def _parameters(cls: "type[nn.Module]") -> dict[str, inspect.Parameter]:
     return dict(inspect.signature(cls).parameters)

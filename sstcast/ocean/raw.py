@@ -10,11 +10,9 @@ This module reads the store, and reports damaged files in one line before any va
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import dask.array as da
 import numpy as np
-import xarray as xr
 import zarr
 from numpy.typing import NDArray
 
@@ -22,6 +20,9 @@ from sstcast.errors import reading
 from sstcast.geo import CELLS_PER_DEGREE, Box
 from sstcast.ocean.days import BLOCK, FILL, FIRST_DAY, STATUS, Packed
 from sstcast.stores import check_zarr, open_zarr
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 REMEDY = "move the store away and fetch again"
 CALENDAR = 1 << 15  # days per chunk of time and status: one file lasts until 2071
@@ -68,11 +69,14 @@ def look_into(path: Path) -> Held:
     return held
 
 
-def open_days(path: Path) -> xr.Dataset:
+def open_days(path: Path) -> "xr.Dataset":
     """Open the days that a raw store holds, lazily: `sst(time, lat, lon)` in degC and `status(time)`.
 
     Raises SSTCastError if the store is damaged, here or when values are computed.
     """
+    import dask.array as da
+    import xarray as xr
+
     present = np.flatnonzero(look_into(path).status)
     with reading(path, REMEDY):
         dataset = open_zarr(path, REMEDY, chunks=None, decode_cf=False)

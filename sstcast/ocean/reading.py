@@ -1,6 +1,5 @@
 """Reads daily sea surface temperature in degC from a user's source, each file by its own names, units and axes."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import xarray as xr
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.files import packaged
+from sstcast.finished import complain
 from sstcast.geo import step
 from sstcast.ocean.cropping import crop
 from sstcast.ocean.decoding import Layout, decode
@@ -126,7 +126,7 @@ def _name_others(folder: Path, others: list[Path]) -> None:
     if others:
         names = ", ".join(str(path.relative_to(folder)) for path in others[:NAMED])
         more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
-        print(f"{folder}: not read, not NetCDF or Zarr by name: {names}{more}", file=sys.stderr, flush=True)
+        complain(f"{folder}: not read, not NetCDF or Zarr by name: {names}{more}")
 
 
 def _sorted_out(folder: Path) -> tuple[list[Path], list[Path]]:

@@ -57,8 +57,11 @@ def training(results: Results) -> Iterator[Picture]:
         history = read_history(member.history)
         score = next(column for column in history if column.startswith("validation_"))
         label = score.replace("_", " ").replace("mse", "MSE")
-        curves = {"training loss": history["train_loss"].values, label: history[score].values}
-        epochs, best = history["epoch"].values + 1, int(history[score].argmin())
+        curves = {"training loss": history["train_loss"], label: history[score]}
+        epochs, best = (
+            np.arange(1, 1 + len(history[score])),
+            int(np.nan_to_num(history[score], nan=np.inf).argmin()),
+        )
         figure, alt = draw_curves(curves, "Standardised units", across="Epoch", x=epochs)
         figure.axes[0].plot(
             epochs[best], history[score][best], "o", markersize=11, fillstyle="none", color="black"

@@ -1,13 +1,13 @@
 """A hindcast in the terminal and on a page."""
 
 import datetime as dt
-import sys
 from pathlib import Path
 from typing import Any
 
 from sstcast import __version__
 from sstcast.errors import SSTCastError, printable
 from sstcast.files import alone, below
+from sstcast.finished import complain
 from sstcast.hindcasts.hindcast import open_hindcast
 from sstcast.hindcasts.plan import LAYOUT, Hindcast
 from sstcast.pages.hindcast_figures import HIGHEST, Skill, draw_ratios, skills
@@ -15,7 +15,7 @@ from sstcast.pages.images import png_uri, svg_uri
 from sstcast.pages.maps import PHONE, SLIDE
 from sstcast.pages.report import HEAD, Image, Section, facts
 from sstcast.pages.templates import write_page
-from sstcast.pages.text import Sheet, open_console, p_value, print_sheet, week_ends
+from sstcast.pages.text import Sheet, p_value, print_sheets, week_ends
 from sstcast.scores.comparison import SEASONS
 from sstcast.scores.saved import SEAL
 
@@ -24,13 +24,9 @@ Scores = dict[str, Any]
 NOTE = "* the 95 % interval of the ratio excludes 1"
 
 
-def print_hindcast(metrics: Scores, name: str) -> None:
-    """Print the tables of a hindcast."""
-    console = open_console()
-    console.print(f"{printable(name)}: {_summary(metrics)}", soft_wrap=True)
-    for sheet in sheets(metrics):
-        print_sheet(console, sheet, bold=metrics["reference"])
-    console.print(NOTE, soft_wrap=True)
+def print_hindcast(metrics: Scores, name: str) -> str:
+    """Print the tables of a hindcast, and return what was printed."""
+    return print_sheets(f"{printable(name)}: {_summary(metrics)}", sheets(metrics), metrics["reference"], NOTE)
 
 
 def sheets(metrics: Scores) -> list[Sheet]:
@@ -77,7 +73,7 @@ def hindcast_sheets(folder: Path) -> list[Sheet]:
         try:
             metrics = open_hindcast(Hindcast(file.parent))
         except SSTCastError as error:
-            print(printable(f"left out: {error}"), file=sys.stderr)
+            complain(f"left out: {error}")
             continue
         sheet = overall(metrics)
         found.append(Sheet(f"{file.parent.name}: {_summary(metrics)} {sheet.title}", sheet.header, sheet.rows))

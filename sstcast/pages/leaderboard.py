@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sstcast.files import atomic
 from sstcast.pages.templates import write_page
-from sstcast.pages.text import Sheet, open_console, p_value, print_sheet
+from sstcast.pages.text import Sheet, p_value, print_sheets
 from sstcast.scores.leaderboard import SIGNIFICANT, Contest, Entry, Score, shown
 from sstcast.scores.tables import STANDARDISED
 
@@ -18,17 +18,15 @@ NOTE = (
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet takes text that begins with these as a formula
 
 
-def print_leaderboard(contests: list[Contest], hindcasts: Sequence[Sheet] = ()) -> None:
-    """Print a table per contest, and a note if some runs cannot be compared; then the tables of hindcasts."""
-    console = open_console()
-    for sheet in [*map(_sheet, contests), *hindcasts]:
-        print_sheet(console, sheet)
-    if contests:
-        console.print(NOTE, soft_wrap=True)
+def print_leaderboard(contests: list[Contest], hindcasts: Sequence[Sheet] = ()) -> str:
+    """Print a table per contest, and a note if some runs cannot be compared; then the tables of hindcasts.
+
+    Returns what was printed.
+    """
+    notes = [NOTE] * bool(contests)
     if len(contests) > 1:
-        console.print(
-            f"{len(contests)} tables: runs of other data or test periods cannot be compared", soft_wrap=True
-        )
+        notes.append(f"{len(contests)} tables: runs of other data or test periods cannot be compared")
+    return print_sheets("", [*map(_sheet, contests), *hindcasts], note="\n".join(notes))
 
 
 def write_leaderboard(contests: list[Contest], folder: Path, hindcasts: Sequence[Sheet] = ()) -> tuple[Path, Path]:

@@ -1,6 +1,6 @@
 """Formats metrics as small text tables, for the terminal and for the report."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,17 +36,15 @@ class Sheet:
     rows: list[tuple[str, list[str]]]
 
 
-def print_metrics(metrics: Scores, label: str, against: str = STRONGEST, comparison: Scores | None = None) -> None:
-    """Print the tables of a run called `label`.
+def print_metrics(metrics: Scores, label: str, against: str = STRONGEST, comparison: Scores | None = None) -> str:
+    """Print the tables of a run called `label`, and return what was printed.
 
     Skill is relative to the baseline `against` or, with a `comparison`, to the run of that name.
     """
     first, last = metrics["test"]
-    console = open_console()
-    console.print(
+    heading = (
         f"{printable(label)}: {system(metrics)}, {metrics['protocol']} protocol, {metrics['forecasts']} "
-        f"forecasts of {metrics['ocean_cells']} ocean cells, {first} to {last}",
-        soft_wrap=True,
+        f"forecasts of {metrics['ocean_cells']} ocean cells, {first} to {last}"
     )
     sheets = [
         overall(metrics, label),
@@ -57,8 +55,21 @@ def print_metrics(metrics: Scores, label: str, against: str = STRONGEST, compari
         *(sheet for box, sheet in indices(metrics, label).items() if box != REGION),
         *ensemble(metrics),
     ]
-    for sheet in sheets:
-        print_sheet(console, sheet, bold=label)
+    return print_sheets(heading, sheets, label)
+
+
+def print_sheets(heading: str, sheets: Sequence[Sheet], bold: str = "", note: str = "") -> str:
+    """Print tables with a `heading`, and return what was printed; rows called `bold` stand out."""
+    console = open_console()
+    with console.capture() as printed:
+        if heading:
+            console.print(heading, soft_wrap=True)
+        for sheet in sheets:
+            print_sheet(console, sheet, bold)
+        if note:
+            console.print(note, soft_wrap=True)
+    print(printed.get(), end="")
+    return printed.get()
 
 
 def system(metrics: Scores) -> str:

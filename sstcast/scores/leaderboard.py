@@ -5,7 +5,6 @@ nothing but the seed are one entry, with mean and standard deviation.
 """
 
 import json
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -18,8 +17,9 @@ import numpy as np
 import xarray as xr
 
 from sstcast.config import DataConfig
-from sstcast.errors import SSTCastError, printable
+from sstcast.errors import SSTCastError
 from sstcast.files import below
+from sstcast.finished import complain
 from sstcast.forecasting.predictor import region_name
 from sstcast.runs import Run
 from sstcast.scores.comparison import DATES
@@ -143,7 +143,7 @@ def leaderboard(folder: Path, empty: bool = False) -> list[Contest]:
             problems[0] if problems else f"{folder}: no evaluated runs; run `sstcast evaluate RUN...` first"
         )
     for problem in problems:
-        print(printable(f"left out: {problem}"), file=sys.stderr)
+        complain(f"left out: {problem}")
     groups = _groups((run.contest, run) for run in runs)
     titles = Counter(title for title, _ in groups)
     contests = []

@@ -3,10 +3,11 @@
 import os
 import shutil
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 from torch import nn
+
+from sstcast.files import CACHE
 
 LEAST_STEPS_ON_CPU = 2000  # about a minute for the demo's model; compiling takes most of a minute
 
@@ -26,8 +27,7 @@ def compile_model(
     """
     if wanted is False or (wanted == "auto" and device.type == "cpu" and steps < LEAST_STEPS_ON_CPU):
         return model
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "sstcast" / "inductor"
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache))
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(CACHE / "inductor"))
     if device.type == "cpu" and not any(map(shutil.which, (os.environ.get("CXX", "g++"), "g++", "clang++"))):
         print("not compiled: there is no C++ compiler; install g++ or set training.compile=false", flush=True)
         return model

@@ -1,10 +1,12 @@
 """The command `runs`: lists runs and their progress."""
 
+import csv
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pandas as pd
+from numpy.typing import NDArray
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -57,13 +59,13 @@ def describe(run: Run) -> dict[str, str]:
     if not run.history.exists():
         return row | {"best validation": "-", "time": "-"}
     history = read_history(run.history)
-    better = history[history["best"]]  # empty if no validation score was finite
-    done = len(history)
-    waited = done - 1 - (int(better["epoch"].iloc[-1]) if len(better) else -1)
+    better = np.flatnonzero(history["best"])  # empty if no validation score was finite
+    done = len(history["epoch"])
+    waited = done - 1 - (int(better[-1]) if len(better) else -1)
     finished = done >= epochs or (patience is not None and waited >= patience)
     name = next(column for column in history if column.startswith("validation_"))
-    score = f"{better[name].iloc[-1]:.4f} ({name.removeprefix('validation_')})" if len(better) else "-"
-    seconds = int(history["seconds"].iloc[-1])
+    score = f"{history[name][better[-1]]:.4f} ({name.removeprefix('validation_')})" if len(better) else "-"
+    seconds = int(history["seconds"][-1])
     return row | {
         "state": "finished" if finished else f"epoch {done} of {epochs}",
         "best validation": score,
@@ -71,14 +73,20 @@ def describe(run: Run) -> dict[str, str]:
     }
 
 
-def read_history(file: Path) -> pd.DataFrame:
-    """Read a run's `history.csv`, one row per epoch; raise SSTCastError if it is damaged."""
+def read_history(file: Path) -> dict[str, NDArray[Any]]:
+    """Read the columns of a run's `history.csv`, a value per epoch; raise SSTCastError if it is damaged."""
     with reading(file, f"run `sstcast train --resume {file.parent}`, which writes it again"):
-        history = pd.read_csv(file)
-        scores = [column for column in history if column.startswith("validation_")]
-        numbers = history[["epoch", "train_loss", "learning_rate", "seconds", scores[0]]].astype(float)
-        if not (len(history) and np.array_equal(numbers["epoch"], np.arange(len(history)))):
+        with file.open(newline="", encoding="utf-8") as opened:
+            header, *rows = csv.reader(opened)
+        columns = dict(zip(header, zip(*rows, strict=True), strict=True))
+        scores = [name for name in header if name.startswith("validation_")]
+        history: dict[str, NDArray[Any]] = {
+            name: np.array([float(text or "nan") for text in columns[name]])
+            for name in ("epoch", "train_loss", "learning_rate", "seconds", scores[0], *scores[1:])
+        }
+        if not np.array_equal(history["epoch"], np.arange(len(rows))):
             raise ValueError("its epochs are not consecutive")
-        if history["best"].dtype != bool or not np.isfinite(numbers[["epoch", "seconds"]]).all(axis=None):
+        if not {*columns["best"]} <= {"True", "False"} or not np.isfinite(history["seconds"]).all():
             raise ValueError("its columns hold invalid values")
+        history["best"] = np.array(columns["best"]) == "True"
     return history

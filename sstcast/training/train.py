@@ -1,6 +1,5 @@
 """The command `train`: trains a forecaster on the windows of a prepared ocean."""
 
-import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -11,6 +10,7 @@ import torch
 from sstcast.config import COMBINATION, RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.files import FIRST_PROCESS, alone
+from sstcast.finished import complain
 from sstcast.models import LINEAR, build_forecaster
 from sstcast.models.base import ForecastModel
 from sstcast.models.linear import LinearSystem
@@ -92,7 +92,7 @@ def check_data(run: Run) -> None:
         if (then := Record.read(each.folder)) is not None:
             then.check(each.folder, now, prepared.cube)
         elif FIRST_PROCESS and each.best.exists():
-            print(f"{each.folder}: made before runs kept a record of their data; not checked", file=sys.stderr)
+            complain(f"{each.folder}: made before runs kept a record of their data; not checked")
 
 
 def plan(path: Path | None, resume: Path | None, seeds: str | None, overrides: list[str]) -> list[RunConfig]:

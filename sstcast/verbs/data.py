@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sstcast.finished import Finished
 from sstcast.sources import KNOWN, find_source
 from sstcast.verbs import Set
 
@@ -87,6 +88,14 @@ def prepare(
     from sstcast.config import load_config
     from sstcast.ocean.cluster import cluster
     from sstcast.ocean.prepare import prepare_all
+    from sstcast.ocean.prepared import Prepared
+    from sstcast.verbs.watched import config_files, source_files, store_files
 
+    done = Finished(*config_files(config))
+    oceans = load_config(config, set_).oceans
+    done.watch(*(file for data in oceans for file in source_files(data.source)))
     with cluster(scheduler):
-        prepare_all(load_config(config, set_).oceans)
+        prepare_all(oceans)
+    stores = [store for each in map(Prepared.of, oceans) for store in (each.cube, each.anomalies)]
+    text = "".join(f"{store}: nothing to do\n" for store in stores)
+    done.remember(text, *(file for data in oceans for file in store_files(data)))

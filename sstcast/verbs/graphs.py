@@ -2,6 +2,7 @@
 
 import signal
 import sys
+from glob import escape
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from sstcast.errors import SSTCastError
 from sstcast.files import PACKAGE
+from sstcast.finished import Finished
 from sstcast.verbs import Set
 
 Root = Annotated[Path | None, typer.Option(help="Folder of raw files; data/graphs by default.", metavar="FOLDER")]
@@ -17,8 +19,12 @@ Root = Annotated[Path | None, typer.Option(help="Folder of raw files; data/graph
 def datasets(root: Root = None) -> None:
     """List the graph data sets of `benchmark`, and whether their raw files are there."""
     from sstcast.benchmarks.table import dataset_lines
+    from sstcast.verbs.watched import below
 
-    print("\n".join(dataset_lines(root or Path("data/graphs"))))
+    done = Finished(*below(place := root or Path("data/graphs"), "**"))
+    text = "\n".join(dataset_lines(place)) + "\n"
+    print(text, end="")
+    done.remember(text)
 
 
 def benchmark(
@@ -41,14 +47,24 @@ def benchmark(
     from sstcast.benchmarks.table import result_lines
     from sstcast.training.interrupt import Interrupted
     from sstcast.validation import parse_seeds
+    from sstcast.verbs.watched import below, config_files
 
+    done = Finished(*(config_files(Path(dataset)) if dataset.endswith((".yaml", ".yml")) else ()))
     config = load_benchmark(dataset, model, root, set_)
+    declared = config.declaration
+    done.watch(*(escape(str(config.root / declared.folder / name)) for name in declared.names))
+    done.watch(*below(config.root / declared.folder, "*.txt"))  # of those that a folder may have or lack
     try:
         results = run_benchmark(config, None if seeds is None else parse_seeds(seeds), trust, download, evaluate)
     except Interrupted as stop:
         print(f"{config.folder}: interrupted and saved; re-run the command to resume", file=sys.stderr)
         raise typer.Exit(128 + stop.signal) from None
-    print("\n".join(result_lines(config, results)))
+    text = "\n".join(result_lines(config, results)) + "\n"
+    print(text, end="")
+    if not evaluate:  # which scores again whatever there is
+        runs = [config.folder / f"seed-{result['seed']}" for result in results]
+        found = "".join(f"{run}: nothing to do\n" for run in runs)
+        done.remember(found + text, *(file for run in runs for file in below(run, "**")))
 
 
 def study(

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from sstcast.finished import Finished
 from sstcast.verbs import Set
 
 
@@ -35,15 +36,20 @@ def hindcast(
     from sstcast.pages.hindcast import print_hindcast
     from sstcast.training.interrupt import Interrupted
     from sstcast.validation import parse_seeds
+    from sstcast.verbs.watched import HINDCAST, below, config_files, source_files
 
+    done = Finished(*(file for config in configs for file in config_files(config)))
     protocol = Protocol.parse(years, fold, validation, every)
     folder = Hindcast(out or Path("runs") / f"hindcast-{protocol.first}-{protocol.last}")
     systems = [load_config(config, set_) for config in configs]
+    done.watch(*(file for system in systems for data in system.oceans for file in source_files(data.source)))
     plan = Plan(folder, protocol, systems, parse_seeds(seeds) if seeds is not None else [], combine, average)
     try:
         metrics, new = hindcast(plan, jobs, scheduler)
     except Interrupted as stop:
         print(f"{folder.folder}: interrupted and saved; re-run the command to resume", file=sys.stderr)
         raise typer.Exit(128 + stop.signal) from None
-    print_hindcast(metrics, folder.folder.name)
+    text = print_hindcast(metrics, folder.folder.name) + f"{folder.metrics}: nothing to do\n"
     print(f"{folder.metrics}: {'written' if new else 'nothing to do'}")
+    written = [file for system in plan.scored for file in below(folder.folder / system.name, "**")]
+    done.remember(text, *written, *below(folder.folder, *HINDCAST))
