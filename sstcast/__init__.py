@@ -5,7 +5,14 @@ take a configuration (`load_config`) or the path of its YAML, or a run or its fo
 are raised as `SSTCastError`, with a one-line message.
 """
 
+import os
+
 __version__ = "0.2.0"
+
+if "OMP_WAIT_POLICY" not in os.environ:
+    # PyTorch's threads wait for each other by spinning, unless libgomp is told otherwise before it is loaded, for
+    # milliseconds, in which the one waited for could run on a busy machine. 10,000 turns are about 0.2 ms.
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 from sstcast.api.data import load_config, open, prepare, windows
 from sstcast.api.runs import benchmark, build_forecaster, combine, evaluate, forecast, hindcast, load, train

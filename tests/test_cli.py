@@ -71,6 +71,18 @@ def test_lists_do_not_wait_for_libraries(
     assert set(loaded) <= may
 
 
+@pytest.mark.parametrize(
+    ("given", "spins"),
+    [({}, "10000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")],
+)
+def test_threads_spin_briefly_unless_the_user_says_otherwise(given: dict[str, str], spins: str) -> None:
+    names = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+    environment = {name: value for name, value in os.environ.items() if name not in names} | given
+    code = "import os, sstcast; print(os.environ.get('GOMP_SPINCOUNT'))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert out.stdout.strip() == spins
+
+
 def bad_inputs(tmp: Path, ocean: xr.Dataset) -> dict[str, tuple[xr.Dataset | None, list[str], list[str]]]:
     """Name -> (what the source holds, overrides, words of the message)."""
     days = ocean.sizes["time"]
