@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra, shortest_path
 from torch import Tensor
+from torch._compile import _disable_dynamo  # torch.compiler.disable takes a second to import
 
 from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import Graph
@@ -24,7 +25,7 @@ from sstcast.graphs.sparse import SparseGraph
 LIMIT = 8 * 2**30
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
+@_disable_dynamo
 def anchor_distances(graph: Graph, radius: int) -> Tensor:
     """Return the hops from every node to every anchor of its graph, `[graphs, N, anchors]`.
 
@@ -33,7 +34,7 @@ def anchor_distances(graph: Graph, radius: int) -> Tensor:
     return _padded([_to_anchors(one, radius) for one in single_graphs(graph)])
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
+@_disable_dynamo
 def path_distances(graph: Graph) -> Tensor:
     """Return the hops between all nodes of a graph, `[graphs, N, N]`, infinite as in `anchor_distances`."""
     return _padded([hops_between_all(one) for one in single_graphs(graph)])

@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import eye_array
 from torch import Tensor
+from torch._compile import _disable_dynamo  # torch.compiler.disable takes a second to import
 
 from sstcast.graphs.anchors import OneGraph, single_graphs
 from sstcast.graphs.edges import dense_edges
@@ -16,7 +17,7 @@ from sstcast.graphs.sparse import SparseGraph
 Numbers = NDArray[np.int64]
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
+@_disable_dynamo
 def ego_graphs(graph: Graph, x: Tensor, radius: int) -> tuple[SparseGraph, Tensor, Tensor]:
     """Return the graph of each node and all nodes within `radius` hops of it, with the edges among them.
 

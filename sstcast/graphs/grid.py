@@ -5,10 +5,10 @@ from functools import reduce as reduce_by
 
 import torch
 from torch import Tensor
+from torch._compile import _disable_dynamo  # torch.compiler.disable takes a second to import
 from torch.nn import functional as F
 
 from sstcast.graphs.graph import Planes, Reduce
-from sstcast.graphs.positions import landing_probabilities, laplacian_basis
 
 
 class GridGraph:
@@ -108,16 +108,20 @@ class GridGraph:
         return _random_walk(self.height, self.width, self.wrap, steps, self.mask.device)
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
+@_disable_dynamo
 @lru_cache
 def _laplacian(height: int, width: int, wrap: bool, k: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    from sstcast.graphs.positions import laplacian_basis  # not above: SciPy's solvers take long to import
+
     one_graph = torch.zeros(height * width, dtype=torch.long)
     vectors, values = laplacian_basis(GridGraph(height, width, wrap=wrap).edge_index(), one_graph, 1, k)
     return vectors.unsqueeze(0).to(device), values.to(device)
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
+@_disable_dynamo
 @lru_cache
 def _random_walk(height: int, width: int, wrap: bool, steps: int, device: torch.device) -> Tensor:
+    from sstcast.graphs.positions import landing_probabilities
+
     edges = GridGraph(height, width, wrap=wrap).edge_index()
     return landing_probabilities(edges, height * width, steps).unsqueeze(0).to(device)

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch._compile import _disable_dynamo  # torch.compiler.disable takes a second to import
 
 from sstcast.graphs.anchors import OneGraph, check_memory, hops_between_all, single_graphs
 from sstcast.graphs.graph import Graph
@@ -30,7 +31,7 @@ class Step(NamedTuple):
     share: NDArray[np.float32]  # of the shortest paths from i to j that end with it
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
+@_disable_dynamo
 def mean_along_paths(graph: Graph, scores: Sequence[Tensor], nodes: int) -> Tensor:
     """Return the mean over the edges of the shortest paths from i to j, `[graphs, nodes, nodes, d]`.
 

@@ -13,6 +13,7 @@ from scipy.sparse import csc_array, csr_array, diags_array, eye_array
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh, splu
 from torch import Tensor
+from torch._compile import _disable_dynamo  # torch.compiler.disable takes a second to import
 from torch.nn import functional as F
 
 Array = NDArray[np.float64]
@@ -22,7 +23,7 @@ SPARE = 8  # extra pairs that the iterative solver computes, so that few degener
 SAME = 1e-10  # eigenvalues closer than this are equal to solver precision
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
+@_disable_dynamo
 def laplacian_basis(edge_index: Tensor, batch: Tensor, graphs: int, k: int) -> tuple[Tensor, Tensor]:
     """Return each graph's `k` smallest non-trivial eigenpairs of I - D^(-1/2) A D^(-1/2).
 
@@ -48,7 +49,7 @@ def laplacian_basis(edge_index: Tensor, batch: Tensor, graphs: int, k: int) -> t
     return torch.from_numpy(vectors).to(batch.device), torch.from_numpy(values).to(batch.device)
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
+@_disable_dynamo
 def landing_probabilities(edge_index: Tensor, nodes: int, steps: int) -> Tensor:
     """Return the probability that a random walk of 1, 2 .. `steps` steps returns to its start, `[nodes, steps]`.
 

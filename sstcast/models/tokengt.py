@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch._compile import _disable_dynamo  # torch.compiler.disable takes a second to import
 
 from sstcast.graphs.edges import dense_edges
 from sstcast.graphs.graph import Graph
@@ -109,7 +110,7 @@ class TokenGT(Backbone):
         return p
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
+@_disable_dynamo
 def orthogonal_identifiers(x: Tensor, graph: Graph, size: int, seed: int | None) -> Tensor:
     """Return orthogonal random features in the form of `x`; land gets 0 and does not affect the draw."""
     _, mask = graph.dense(x[..., :1])

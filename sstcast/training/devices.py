@@ -1,19 +1,23 @@
 """Chooses the device and the precision for training and forecasting."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning_fabric import Fabric
 
 from sstcast.config import TrainingConfig
 from sstcast.errors import SSTCastError
 
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
-def start(options: TrainingConfig) -> Fabric:
+
+def start(options: TrainingConfig) -> "Fabric":
     """Start Lightning Fabric on the requested devices; on a GPU, matrix products use TF32.
 
     Raises SSTCastError if the device is not available.
     """
+    from lightning_fabric import Fabric  # not above: forecasting does not need it, and it takes a second to import
+
     device = choose_device(options.device)
     precision: Any = options.precision
     if precision == "auto":

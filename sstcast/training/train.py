@@ -21,9 +21,7 @@ from sstcast.ocean.windows import SeveralWindows, cut_windows
 from sstcast.runs import Run
 from sstcast.training.checkpoint import save_checkpoint, step_checkpoints
 from sstcast.training.devices import choose_device, start
-from sstcast.training.engine import Trainer
 from sstcast.training.fitting import Fitted, fit
-from sstcast.training.forecasting import ForecastTask
 from sstcast.validation import parse_seeds
 
 
@@ -71,6 +69,11 @@ def train(config: RunConfig, windows: Mapping[str, Fitted]) -> tuple[Run, bool]:
             return run, True
         if isinstance(model.linear, LinearSystem) and not step_checkpoints(run.checkpoints):
             fit(model.linear, windows["train"], None)
+        from sstcast.training.engine import (
+            Trainer,  # not above: without steps there is no need of Lightning Fabric
+        )
+        from sstcast.training.forecasting import ForecastTask
+
         fabric = start(config.training)
         fabric.barrier()
         task = ForecastTask(windows, config.training, fabric)
