@@ -1,12 +1,14 @@
 # make demo   the main job on real data: prepare, train, evaluate, maps, report
 # make test   format, lint, types, tests (notebooks first: they take longest, and must not come last, one by one)
+# make docs   the documentation site, in site/
+# make notebooks, make images   execute the notebooks and draw the pictures of the documentation again
 # make bench-data, make bench-train, make bench-vn, make bench-zoo, make bench-models, make bench-parity   the measurements quoted in docs/
 
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test clean bench-data bench-train bench-vn bench-zoo bench-models bench-parity
+.PHONY: demo test docs notebooks images clean bench-data bench-train bench-vn bench-zoo bench-models bench-parity
 
 demo: .venv/installed
 	$(BIN)/sstcast prepare configs/demo.yaml
@@ -20,6 +22,16 @@ test: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder --nbmake notebooks tests
+
+docs: .venv/installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo site/index.html
+
+notebooks: .venv/installed-dev
+	$(BIN)/python notebooks/store.py
+
+images: .venv/installed-dev
+	$(BIN)/python docs/images.py
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -23,7 +23,7 @@ def load_config(path: Path | str, overrides: Sequence[str] = ()) -> "RunConfig":
     Raises:
         SSTCastError: the file is absent, or something in it is wrong; the message names the key.
 
-    Example:
+    Examples:
         >>> config = sstcast.load_config("my.yaml", ["training.epochs=1"])
         >>> config.data.history, config.data.horizon
         (10, 5)
@@ -42,7 +42,7 @@ def prepare(config: "RunConfig | Path | str") -> None:
     Source:
         Cai et al. (2023), D.4, for the protocol `paper`.
 
-    Example:
+    Examples:
         >>> sstcast.prepare(config)
     """
     from sstcast.ocean.prepare import prepare_all
@@ -60,7 +60,7 @@ def open(config: "RunConfig | Path | str") -> "tuple[xr.Dataset, xr.Dataset]":
     Raises:
         SSTCastError: the stores are absent or damaged.
 
-    Example:
+    Examples:
         >>> cube, anomalies = sstcast.open(config)
         >>> anomalies["anomaly"].dims
         ('time', 'lat', 'lon')
@@ -83,7 +83,7 @@ def windows(config: "RunConfig | Path | str", split: Literal["train", "validatio
     Source:
         Cai et al. (2023), Table 9, for their number.
 
-    Example:
+    Examples:
         >>> train = sstcast.windows(config, "train")
         >>> train.batch(torch.arange(3)).history.shape
         torch.Size([3, 48, 10])

@@ -39,7 +39,7 @@ def build_forecaster(
     Source:
         The paper named in each class's docstring.
 
-    Example:
+    Examples:
         >>> model = sstcast.build_forecaster("mpnn-vn", history=10, horizon=5, shape=(8, 6), width=16)
         >>> batch = train.batch(torch.arange(3))
         >>> model(batch.history, batch.graph).shape
@@ -60,7 +60,7 @@ def train(config: "RunConfig | Path | str") -> "Run":
         SSTCastError: the folder holds another run, the data have changed, or the loss is not finite.
         Interrupted: Ctrl-C or SIGTERM; the same call resumes.
 
-    Example:
+    Examples:
         >>> run = sstcast.train(config)
         epoch 1: train ...
         >>> run.best.exists()
@@ -92,7 +92,7 @@ def combine(runs: "Sequence[Run | Path | str]", folder: Path | str, equal: bool 
     Source:
         Granger and Ramanathan (1984), J. Forecast. 3, 197-204, with weights that are not negative and sum to 1.
 
-    Example:
+    Examples:
         >>> other = sstcast.train(sstcast.load_config("my.yaml", ["name=other", "training.seed=1"]))
         epoch 2: train ...
         >>> sstcast.combine([run, other], "runs/both").config.model.name
@@ -123,7 +123,7 @@ def evaluate(
     Source:
         `docs/evaluation.md` cites a source for each score.
 
-    Example:
+    Examples:
         >>> metrics = sstcast.evaluate(run)
         >>> metrics["scores"]["model"]["degC"]["rmse"] > 0
         True
@@ -172,7 +172,7 @@ def hindcast(
         SSTCastError: years are outside the data, a fold has too few training days, or systems use different data.
         Interrupted: Ctrl-C or SIGTERM; the same call resumes.
 
-    Example:
+    Examples:
         >>> scores = sstcast.hindcast([config], "2004:2004", 1, validation=1)
         prepared/...
         >>> sorted(scores["systems"])[:3]
@@ -199,7 +199,7 @@ def load(run: "Run | Path | str", region: str | None = None, source: Path | str 
     Raises:
         SSTCastError: the run is absent or not trained, or its model cannot be used for the region or the source.
 
-    Example:
+    Examples:
         >>> loaded = sstcast.load(run)
         >>> loaded.forecast(cube["sst"])["sst"].sizes["lead"]
         5
@@ -222,7 +222,8 @@ def forecast(
         run: a run or its folder.
         date: last day of history, YYYY-MM-DD, or `latest`.
         out: a `.nc` or `.zarr`; by default a `.nc` in the run's folder.
-        region, source: as for `load`.
+        region: as for `load`.
+        source: as for `load`.
 
     Returns:
         `sst` and `sst_anomaly(init_time, lead, lat, lon)` in degC; for an ensemble also `sst_spread`.
@@ -230,7 +231,7 @@ def forecast(
     Raises:
         SSTCastError: the source lacks days, or run, date, region or file cannot be used.
 
-    Example:
+    Examples:
         >>> sstcast.forecast(run, "2004-07-01")["sst"].dims
         ('init_time', 'lead', 'lat', 'lon')
     """
@@ -266,7 +267,7 @@ def benchmark(
     Raises:
         SSTCastError: raw files are missing or damaged, or an option is wrong.
 
-    Example:
+    Examples:
         >>> [result] = sstcast.benchmark("rings.yaml", "gin", overrides=["training.epochs=1"])
         runs/benchmarks/rings/gin/seed-0: 40 graphs of ...
         >>> result["metric"]

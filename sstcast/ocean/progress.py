@@ -33,7 +33,7 @@ class Progress:
 @contextmanager
 def days_progress(label: str, days: int) -> Iterator[Progress]:
     """Show a bar on standard error if it is a terminal."""
-    console = Console(stderr=True)
+    console = Console(stderr=True, force_jupyter=False)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -49,7 +49,7 @@ def days_progress(label: str, days: int) -> Iterator[Progress]:
 @contextmanager
 def dask_progress(label: str) -> Iterator[None]:
     """Show a bar for the tasks of dask's local schedulers, on standard error if it is a terminal."""
-    console = Console(stderr=True)
+    console = Console(stderr=True, force_jupyter=False)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Bars(*columns, console=console, disable=not console.is_terminal, transient=True) as bars:
         task = bars.add_task(label, total=None)

@@ -93,7 +93,7 @@ def _sections(results: Results) -> list[Section]:
     sections = {name: Section(name, title) for name, title in SECTIONS.items()}
     for name, tables in _tables(results).items():
         sections[name].tables = tables
-    console = Console(stderr=True)
+    console = Console(stderr=True, force_jupyter=False)
     for entry in track(
         figures.FIGURES, "report", console=console, disable=not console.is_terminal, transient=True
     ):

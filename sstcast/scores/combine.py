@@ -97,7 +97,7 @@ def error_products(predictors: list[Predictor], data: Verification) -> Weights:
     area = data.on_tiles(area_weights(data.anomalies["lat"]) * (data.anomalies["lon"] * 0 + 1))
     share = np.sqrt(area / area.sum(dtype=float)).astype(np.float32)
     products = np.zeros((weeks[-1] + 1, count, count))
-    console = Console(stderr=True)
+    console = Console(stderr=True, force_jupyter=False)
     parts = blocks(data.windows, count)
     for dates in track(parts, "validation", console=console, disable=not console.is_terminal, transient=True):
         truth = data.ahead(data.sst - data.climatology, dates)

@@ -37,7 +37,7 @@ def tabulate(
     """
     threshold = limits_of(data.data)["heatwave_threshold"]
     limit = data.on_tiles(on_days(threshold, data.days)) - data.climatology
-    tables, console = Tables(data, list(predictors), members), Console(stderr=True)
+    tables, console = Tables(data, list(predictors), members), Console(stderr=True, force_jupyter=False)
     parts = blocks(data.windows, members)
     for dates in track(parts, label, console=console, disable=not console.is_terminal, transient=True):
         degrees = data.ahead(data.sst, dates) - data.ahead(data.climatology, dates)

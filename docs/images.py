@@ -1,0 +1,75 @@
+"""Draw the pictures of the documentation from runs: `make images`.
+
+The demo's are always drawn. Those of the hindcast and of studies are copied from `runs/` if they are there,
+because these take hours; a line names those that are left as they were.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+IMAGES = ROOT / "docs/images"
+sys.path.insert(0, str(ROOT / "tests/pages"))  # for the browser that the tests use
+from chrome import Chrome, find_chrome  # noqa: E402
+from PIL import Image  # noqa: E402
+
+MADE = {"forecast.png": "runs/demo/maps/forecast.png", "skill.png": "runs/demo/maps/skill.png"}
+LONG = {
+    "hindcast-ratio.png": "runs/hindcast-1997-2016/maps/ratio-by-lead.png",
+    "hindcast-skill.png": "runs/hindcast-1997-2016/maps/skill-mean.png",
+    **{
+        f"studies/{name}.png": f"runs/studies/{name}/figure.png"
+        for name in (path.stem for path in (IMAGES / "studies").glob("*.png"))
+    },
+}
+
+
+def sstcast(*arguments: str) -> None:
+    """Run a command of sstcast."""
+    subprocess.run([sys.executable, "-m", "sstcast.cli", *arguments], cwd=ROOT, check=True, stdout=sys.stderr)
+
+
+def photograph(page: Path, to: Path, *places: tuple[int, int, str]) -> None:
+    """Write screens of a page side by side: each has a width, a height and the part of the page that it shows."""
+    executable = find_chrome()
+    if executable is None:
+        print(f"{to}: left as it is: no Chromium", file=sys.stderr)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        screens = []
+        with Chrome(executable, Path(folder)) as chrome:
+            for width, height, part in places:
+                chrome.screen(width, height, mobile=width < 600)
+                chrome.open(page)
+                chrome.run(f"document.querySelector({part!r}).scrollIntoView()")
+                chrome.screenshot(Path(folder) / "screen.png")
+                screens.append(Image.open(Path(folder) / "screen.png").convert("RGB"))
+    across, down, gap = sum(s.width for s in screens), max(s.height for s in screens), 24
+    sheet = Image.new("RGB", (across + gap * (len(screens) - 1), down), "white")
+    left = 0
+    for screen in screens:
+        sheet.paste(screen, (left, 0))
+        left += screen.width + gap
+    sheet.quantize(128).save(to, optimize=True)
+    print(to)
+
+
+def main() -> None:
+    """Make the demo if it is not there, and draw."""
+    for verb, what in (("train", "configs/demo.yaml"), ("evaluate", "runs/demo"), ("map", "runs/demo")):
+        sstcast(verb, what)
+    sstcast("report", "runs/demo")
+    for name, path in (MADE | LONG).items():
+        if (ROOT / path).exists():
+            shutil.copyfile(ROOT / path, IMAGES / name)
+            print(IMAGES / name)
+        else:
+            print(f"{IMAGES / name}: left as it is: there is no {path}", file=sys.stderr)
+    photograph(ROOT / "runs/demo/report.html", IMAGES / "report.png", (1200, 840, "#errors"), (390, 840, "body"))
+
+
+if __name__ == "__main__":
+    main()

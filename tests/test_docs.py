@@ -1,0 +1,61 @@
+"""The documentation site builds strictly and needs no network; the code on its pages runs."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import sstcast
+from sstcast.graphs.grid import GridGraph
+from sstcast.scores.metrics import METRICS
+from sstcast.sources import SOURCES
+
+ROOT = Path(__file__).parents[1]
+
+
+def blocks(page: str) -> list[str]:
+    """The Python code of a page."""
+    return re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
+
+
+def test_the_site_builds_and_is_whole(tmp_path: Path) -> None:
+    """Strictly: broken links and undocumented public names fail."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(ROOT)}
+    built = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert built.returncode == 0, built.stdout + built.stderr
+    functions = (tmp_path / "reference/functions.html").read_text()
+    for name in sstcast.__all__:
+        found = getattr(sstcast, name)
+        assert f'id="{found.__module__}.{found.__qualname__}"' in functions
+    for page in tmp_path.rglob("*.html"):
+        elsewhere = re.findall(r'<(?:script|img|link)[^>]*(?:src|href)="https?://[^"]*"', page.read_text())
+        assert not elsewhere, (page.name, elsewhere)
+
+
+def test_the_model_of_the_page_is_a_backbone() -> None:
+    names: dict = {}
+    exec(blocks("own-model.md")[0], names)
+    model = names["Diffusion"](width=8)
+    graph = GridGraph(3, 4, torch.ones(2, 12, dtype=torch.bool))
+    x = torch.randn(2, 12, 8)
+    assert model(x, graph).shape == x.shape
+
+
+def test_the_metric_of_the_page_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    names: dict = {}
+    monkeypatch.setitem(METRICS, "misses", None)  # removed again after the test
+    for block in blocks("own-metric.md"):
+        exec(block, names)
+    assert names["Misses"]()(names["forecast"], names["truth"], ["init_time"]).values.tolist() == [1, 1]
+    assert float(names["Root"]()(names["forecast"], names["truth"])) == 1.5
+
+
+def test_the_source_of_the_page_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SOURCES, "lukewarm", None)
+    exec(blocks("own-source.md")[0], {})
+    assert SOURCES["lukewarm"].name == "lukewarm"
