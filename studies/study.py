@@ -11,11 +11,13 @@ from typing import Any
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
+from rich import get_console
 from rich import progress as bar
 
 from sstcast import __version__
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic
+from sstcast.terminal import hides_progress
 
 Case = Mapping[str, Any]
 Row = dict[str, Any]
@@ -132,4 +134,5 @@ def _progress() -> bar.Progress:
         bar.TextColumn("left"),
         bar.TimeRemainingColumn(),
         expand=True,
+        disable=hides_progress(get_console()),
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from rich import get_console
 from rich.progress import track
 from torch import Tensor
 
@@ -14,6 +15,7 @@ from sstcast.benchmarks.cache import cached
 from sstcast.benchmarks.packed import Graphs
 from sstcast.graphs.positions import landing_probabilities, laplacian_basis
 from sstcast.graphs.sparse import SparseGraph
+from sstcast.terminal import hides_progress
 
 FORMAT = b"3"
 AT_ONCE = 256  # graphs
@@ -49,5 +51,5 @@ def with_positions(graphs: Graphs, name: str, pairs: int, steps: int, cache: Pat
 
 def _some(graphs: Graphs, what: str) -> Iterator[SparseGraph]:
     parts = torch.arange(len(graphs)).split(AT_ONCE)
-    for index in track(parts, what, transient=True, disable=len(graphs) < QUICK):
+    for index in track(parts, what, transient=True, disable=len(graphs) < QUICK or hides_progress(get_console())):
         yield graphs.batch(index).graph

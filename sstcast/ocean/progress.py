@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
+from sstcast.terminal import hides_progress
+
 
 class Progress:
     """Counts days and bytes; its methods may be called from many threads."""
@@ -33,7 +35,7 @@ class Progress:
 @contextmanager
 def days_progress(label: str, days: int) -> Iterator[Progress]:
     """Show a bar on standard error if it is a terminal."""
-    console = Console(stderr=True, force_jupyter=False)
+    console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -42,16 +44,16 @@ def days_progress(label: str, days: int) -> Iterator[Progress]:
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
     )
-    with Bars(*columns, console=console, disable=not console.is_terminal) as bars:
+    with Bars(*columns, console=console, disable=hides_progress(console)) as bars:
         yield Progress(bars, label, days)
 
 
 @contextmanager
 def dask_progress(label: str) -> Iterator[None]:
     """Show a bar for the tasks of dask's local schedulers, on standard error if it is a terminal."""
-    console = Console(stderr=True, force_jupyter=False)
+    console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bars(*columns, console=console, disable=not console.is_terminal, transient=True) as bars:
+    with Bars(*columns, console=console, disable=hides_progress(console), transient=True) as bars:
         task = bars.add_task(label, total=None)
 
         def start(graph: Any, state: dict[str, Any]) -> None:

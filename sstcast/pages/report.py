@@ -20,6 +20,7 @@ from sstcast.pages.templates import write_page
 from sstcast.pages.text import Sheet
 from sstcast.runs import Run
 from sstcast.scores.tables import DEGREES, MODEL
+from sstcast.terminal import hides_progress
 from sstcast.training.listing import describe
 
 HEAD = 1000  # the stamp is in this many characters at the start of the page
@@ -93,9 +94,9 @@ def _sections(results: Results) -> list[Section]:
     sections = {name: Section(name, title) for name, title in SECTIONS.items()}
     for name, tables in _tables(results).items():
         sections[name].tables = tables
-    console = Console(stderr=True, force_jupyter=False)
+    console = Console(stderr=True)
     for entry in track(
-        figures.FIGURES, "report", console=console, disable=not console.is_terminal, transient=True
+        figures.FIGURES, "report", console=console, disable=hides_progress(console), transient=True
     ):
         section = sections[entry.section]
         for figure, alt, caption in entry.draw(results):

@@ -23,6 +23,7 @@ from sstcast.plain_yaml import save_config
 from sstcast.runs import Parts, Run, provenance, write_json
 from sstcast.scores.comparison import check_same
 from sstcast.scores.verification import Verification, blocks
+from sstcast.terminal import hides_progress
 from sstcast.training.checkpoint import save_checkpoint
 from sstcast.training.fitting import fit
 from sstcast.training.train import training_windows
@@ -97,9 +98,9 @@ def error_products(predictors: list[Predictor], data: Verification) -> Weights:
     area = data.on_tiles(area_weights(data.anomalies["lat"]) * (data.anomalies["lon"] * 0 + 1))
     share = np.sqrt(area / area.sum(dtype=float)).astype(np.float32)
     products = np.zeros((weeks[-1] + 1, count, count))
-    console = Console(stderr=True, force_jupyter=False)
+    console = Console(stderr=True)
     parts = blocks(data.windows, count)
-    for dates in track(parts, "validation", console=console, disable=not console.is_terminal, transient=True):
+    for dates in track(parts, "validation", console=console, disable=hides_progress(console), transient=True):
         truth = data.ahead(data.sst - data.climatology, dates)
         scale, past = data.ahead(data.scale, dates), data.histories(dates)
         forecasts = (data.on_tiles(one.predict(past).mean("member", skipna=False)) for one in predictors)

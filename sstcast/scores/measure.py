@@ -15,6 +15,7 @@ from sstcast.ocean.limits import limits_of
 from sstcast.runs import Run
 from sstcast.scores.tables import DEGREES, MODEL, STANDARDISED, Observed, Tables
 from sstcast.scores.verification import Verification, Write, blocks, forecast_file
+from sstcast.terminal import hides_progress
 
 
 def measure(run: Run, data: Verification) -> xr.Dataset:
@@ -37,9 +38,9 @@ def tabulate(
     """
     threshold = limits_of(data.data)["heatwave_threshold"]
     limit = data.on_tiles(on_days(threshold, data.days)) - data.climatology
-    tables, console = Tables(data, list(predictors), members), Console(stderr=True, force_jupyter=False)
+    tables, console = Tables(data, list(predictors), members), Console(stderr=True)
     parts = blocks(data.windows, members)
-    for dates in track(parts, label, console=console, disable=not console.is_terminal, transient=True):
+    for dates in track(parts, label, console=console, disable=hides_progress(console), transient=True):
         degrees = data.ahead(data.sst, dates) - data.ahead(data.climatology, dates)
         anomaly = {STANDARDISED: data.ahead(data.anomaly, dates), DEGREES: degrees}
         observed = Observed(anomaly, data.ahead(data.scale, dates), data.ahead(limit, dates))

@@ -23,6 +23,7 @@ from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.packed import Loaded, Split, pack
 from sstcast.benchmarks.pickles import load_torch, unpickle
 from sstcast.errors import SSTCastError, reading, shorten
+from sstcast.terminal import hides_progress
 
 HEADER = 2  # the first molecule's line in the file
 HELD_OUT = 150_000  # training molecules of PCQM4Mv2 used for validation, as its test labels are secret
@@ -88,13 +89,14 @@ def featurise(smiles: "pd.Series[str]") -> tuple[list[dict[str, Any] | None], li
 
     The index of `smiles` holds line numbers in the file.
     """
+    from rich import get_console
     from rich.progress import track
 
     smiles2graph = _featuriser()
     graphs: list[dict[str, Any] | None] = []
     skipped = []
     quick = len(smiles) < 2000
-    shown = track(smiles, "reading molecules", disable=quick, transient=True)
+    shown = track(smiles, "reading molecules", disable=quick or hides_progress(get_console()), transient=True)
     for line, text in zip(smiles.index, shown, strict=True):
         try:
             raw = smiles2graph(text)
