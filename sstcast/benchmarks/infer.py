@@ -40,8 +40,8 @@ def usual_split(official: bool) -> str:
 
 
 def _task(name: str, data: Sequence[Data]) -> tuple[TaskName, Metric | None]:
-    if any(d.get("y") is None for d in data):
-        raise SSTCastError(f"{name}: a graph has no labels (y); give every graph y")
+    if (bare := next((i for i, d in enumerate(data) if d.get("y") is None), None)) is not None:
+        raise SSTCastError(f"{name}: graph {bare} has no labels; give every graph y")
     labels = [torch.as_tensor(d.y) for d in data]
     of_nodes = all(y.ndim and len(y) == d.num_nodes for y, d in zip(labels, data, strict=True)) and (
         len(data) == 1 or any(d.num_nodes > 1 for d in data)

@@ -80,6 +80,8 @@ def _checked(dataset: Dataset, folder: Path, read: Callable[[], Loaded]) -> Load
     except MISFITS as error:
         names = ", ".join(dataset.names[:NAMED]) + (", ..." if len(dataset.names) > NAMED else "")
         reason = in_short(error)
+        if not names:  # graphs in memory
+            raise SSTCastError(f"{dataset.name}: {reason}") from error
         raise SSTCastError(f"{dataset.name}: files in {folder} do not fit together ({names}): {reason}") from error
 
 

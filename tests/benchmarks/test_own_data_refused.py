@@ -26,6 +26,13 @@ from small_raw import NODES
 from sstcast.benchmarks.config import load_benchmark
 from sstcast.benchmarks.load import load
 
+
+def hole(length: int, row: int) -> np.ndarray:
+    values = np.ones(length)
+    values[row] = np.nan
+    return values
+
+
 BAD: dict[str, tuple[Make, list[str]]] = {
     "no such column": (
         bad(smiles_csv, lambda f, raw: raw.update(targets=["logS"])),
@@ -42,7 +49,7 @@ BAD: dict[str, tuple[Make, list[str]]] = {
     ),
     "not a number": (
         bad(smiles_csv, lambda f, raw: edit(f, "mine.csv", "3.5", "high")),
-        ["mine.csv", "line 2", "'high' is not a number"],
+        ["mine.csv", "line 2", "column 'solubility': 'high' is not a number"],
     ),
     "a list that is none": (
         bad(smiles_csv, lambda f, raw: edit(f, "mine.csv", "3.5", "[1 0]") or raw.update(task="multi-label")),
@@ -131,6 +138,10 @@ BAD: dict[str, tuple[Make, list[str]]] = {
     "features of too many edges": (
         bad(pyg, lambda f, raw: regraph(f, lambda g: [d.update({"edge_attr": torch.ones(11, 1)}) for d in g])),
         ["mine", "graph 0: 11 rows of edge_attr where 6 belong"],
+    ),
+    "an edge feature that is no number": (
+        bad(npz, lambda f, raw: rewrite(f, weights=hole(41, 17)) or raw.update(edge_features="weights")),
+        ["mine.npz", "array 'weights', row 17, column 0: nan"],
     ),
     "edge features of other edges": (
         bad(npz, lambda f, raw: rewrite(f, weights=np.ones(3)) or raw.update(edge_features="weights")),

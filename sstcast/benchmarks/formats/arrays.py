@@ -93,9 +93,9 @@ def read_numbers(path: Path, columns: int | None = None) -> NDArray[Any]:
     missing |= numbers.mod(1).ne(0) | numbers.abs().gt(LARGEST) if columns else numbers.abs().gt(SINGLE)
     if missing.any(axis=None):
         line = int(np.flatnonzero(missing.any(axis=1))[0])
-        kind = f"{columns} whole" if columns else "only finite"
+        kind = {None: "only finite numbers", 1: "a whole number"}.get(columns, f"{columns} whole numbers")
         shown = ", ".join(str(v) for v in table.iloc[line])
-        raise SSTCastError(f"{path}: line {line + 1}: {shown!r} is not {kind} numbers")
+        raise SSTCastError(f"{path}: line {line + 1}: {shown!r} is not {kind}")
     if columns and numbers.shape[1] != columns:
         raise SSTCastError(f"{path}: line 1: {numbers.shape[1]} numbers where {columns} belong")
     return numbers.to_numpy()

@@ -47,6 +47,10 @@ def _linked(arrays: Any, index: Any, nodes: int, names: Mapping[str, Any], path:
             count = f"{len(attributes)} rows of {names['edge_features']!r} for {index.shape[1]} edges"
             raise SSTCastError(f"{path}: {count}; give one to every edge")
         attributes = attributes.reshape(len(attributes), -1)
+        if len(wrong := (~attributes.isfinite()).nonzero()):  # here, as edges are sorted below
+            row, column = wrong[0].tolist()
+            place = f"array {names['edge_features']!r}, row {row}, column {column}"
+            raise SSTCastError(f"{path}: {place}: {float(attributes[row, column])}, which is no finite number")
     ends, attributes = remove_self_loops(torch.from_numpy(index.astype(np.int64)), attributes)
     join = coalesce if names.get("directed") else to_undirected
     if attributes is None:

@@ -161,10 +161,12 @@ def _labels(table: pd.DataFrame, path: Path, dataset: Dataset) -> NDArray[Any]:
             raise SSTCastError(f"{path}: line {table.index[other]}: {problem}")
         return np.array(rows)
     numbers = columns.apply(pd.to_numeric, errors="coerce")
-    bad = np.flatnonzero((numbers.isna() & columns.notna()).any(axis=1))
+    wrong = numbers.isna() & columns.notna()
+    bad = np.flatnonzero(wrong.any(axis=1))
     if len(bad):
-        shown = ", ".join(map(str, columns.iloc[bad[0]]))
-        raise SSTCastError(f"{path}: line {table.index[bad[0]]}: {shown!r} is not a number")
+        column = columns.columns[int(np.argmax(wrong.iloc[bad[0]]))]
+        place = f"line {table.index[bad[0]]}, column {column!r}"
+        raise SSTCastError(f"{path}: {place}: {str(columns[column].iloc[bad[0]])!r} is not a number")
     if dataset.classes:
         return numbers.iloc[:, 0].fillna(-1).to_numpy()
     return numbers.to_numpy(np.float64)
