@@ -45,12 +45,16 @@ class StructureAwareAttention(nn.Module):
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
         """Map node features to node features of the same shape."""
+        q, k, v, mask = self.project(x, graph)
+        return self.out(graph.sparse(merge_heads(self.attend(q, k, v, mask))))
+
+    def project(self, x: Tensor, graph: Graph) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return queries and keys `[graphs, heads, N, 2 d]`, values of d, and the mask `[graphs, N]` of nodes."""
         s = self.extract(x, graph)
         projected, mask = graph.dense(torch.cat([self.content(x), self.structure(s)], dim=-1))
         q, k, v, s_q, s_k = (split_heads(part, self.heads) for part in projected.chunk(5, dim=-1))
         # The kernels divide by the square root of the whole width, 2 d; the equation divides by that of d.
-        q, k = torch.cat([q, s_q], dim=-1) * 2**0.25, torch.cat([k, s_k], dim=-1) * 2**0.25
-        return self.out(graph.sparse(merge_heads(self.attend(q, k, v, mask))))
+        return torch.cat([q, s_q], dim=-1) * 2**0.25, torch.cat([k, s_k], dim=-1) * 2**0.25, v, mask
 
     def extract(self, x: Tensor, graph: Graph) -> Tensor:
         """Return the structure S."""

@@ -70,8 +70,12 @@ def benchmark(
 def study(
     name: Annotated[
         str,
-        typer.Argument(help="attention-cost, kernel-speedup, equivariant-basis, vn-approximates-attention or wl."),
+        typer.Argument(
+            help="attention-cost, kernel-speedup, equivariant-basis, vn-approximates-attention, wl, "
+            "global-attention, attention-distance or kernel-assumption; the last two train on NCI1."
+        ),
     ],
+    root: Root = None,
     out: Annotated[Path, typer.Option(help="The folder of studies.", metavar="FOLDER")] = Path("runs/studies"),
 ) -> None:
     """Repeat an experiment from the papers: a table and a figure."""
@@ -84,7 +88,7 @@ def study(
 
     folder = out / name
     try:
-        page, new = run_study(build_study(name), folder)
+        page, new = run_study(build_study(name, root), folder)
     except KeyboardInterrupt:
         print(f"{folder}: interrupted; re-run the command to resume", file=sys.stderr)
         raise typer.Exit(128 + signal.SIGINT) from None
