@@ -40,6 +40,7 @@ from sstcast.config import COMBINATION, RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic
 from sstcast.plain_yaml import read_config, save_config
+from sstcast.pretrained import unpacked
 from sstcast.validation import Strict, validate
 
 ELSEWHERE = "elsewhere-"  # prefix of the folder for a run's results on another ocean
@@ -190,12 +191,12 @@ class Run:
 
     @classmethod
     def open(cls, folder: Path) -> "Run":
-        """Open a run, or an ensemble; each member must have a checkpoint.
+        """Open a run, or an ensemble; each member must have a checkpoint. `pretrained` ships with sstcast.
 
         Raises SSTCastError if the folder is not a run, a checkpoint is absent, or a part of a combination is
         absent or has changed.
         """
-        run = cls(folder)
+        run = cls(unpacked(folder))
         if not run.config_file.exists():
             raise SSTCastError(f"{folder}: not a run (no config.yaml); name a folder that `sstcast train` made")
         for member in run.members:

@@ -14,19 +14,18 @@ from sstcast import __version__
 from sstcast.cf import describe, references
 from sstcast.config import DataConfig, RunConfig
 from sstcast.errors import reading
+from sstcast.forecasting.adaptation import adapted, fitted_base
 from sstcast.geo import from_tiles, tile_index
 from sstcast.models import LINEAR, build_forecaster
 from sstcast.models.base import ForecastModel
 from sstcast.models.linear import LinearSystem
 from sstcast.ocean.anomalies import on_days
-from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.whole import whole
-from sstcast.ocean.windows import Windows, cut_windows, windows_of
+from sstcast.ocean.windows import Windows, windows_of
 from sstcast.region import Region
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint, load_weights
 from sstcast.training.devices import choose_device
-from sstcast.training.fitting import fit
 
 Array = NDArray[np.float32]
 FIELD = ("init_time", "lead", "lat", "lon")
@@ -92,15 +91,15 @@ class Models(Predictor):
 class TrainedRun(Models):
     """A run's model, or an ensemble's, at their best checkpoints.
 
-    On other `data` than those of the run, which are prepared, a linear base is fitted to their training days, and
-    what the network adds is as it was learnt: linear maps of oceans with another memory differ, and take seconds.
+    A network on a linear base is adapted (`forecasting.adaptation`) to other `data` than those of the run, which
+    must be prepared.
     """
 
     def __init__(self, run: Run, data: DataConfig | None = None) -> None:
         oceans, config = run.config.oceans, run.config.model
         data = data or oceans[0]
         region, base = data.box, None
-        models = []
+        models: list[ForecastModel] = []
         for member in run.members:
             state, shape = load_checkpoint(member.best), region.tile
             if config.name in LINEAR:
@@ -111,16 +110,10 @@ class TrainedRun(Models):
             )
             load_weights(model, state, member.best)
             if isinstance(model.linear, LinearSystem) and data not in oceans:
-                base = base or _fitted(model.linear, data)
-                model.linear = base
+                base = base or fitted_base(model.linear, data)
+                model = adapted(model, base, data)
             models.append(model)
         super().__init__(region, data.history, data.horizon, models, choose_device(run.config.training.device))
-
-
-def _fitted(system: LinearSystem, data: DataConfig) -> LinearSystem:
-    _, anomalies = Prepared.of(data).open()
-    fit(system, cut_windows(anomalies, data, "train"), None)
-    return system
 
 
 def axes(init_times: NDArray[np.datetime64], horizon: int, grid: xr.Dataset) -> xr.Dataset:

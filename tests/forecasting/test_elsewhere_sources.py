@@ -1,5 +1,6 @@
 """Forecasts of an ocean that a run was not trained on: its tiles, its years, a base fitted there."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,14 +10,17 @@ import xarray as xr
 from scored_runs import configure, make_run
 from small_ocean import make_sst
 
+import sstcast
 from sstcast.config import RunConfig
 from sstcast.errors import SSTCastError
+from sstcast.forecasting.adaptation import Adapted
 from sstcast.forecasting.elsewhere import elsewhere
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.predictor import TrainedRun
 from sstcast.models.linear import MultiscaleRidge
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import cut_windows
+from sstcast.pretrained import unpacked
 from sstcast.runs import Run
 from sstcast.training.fitting import fit
 
@@ -79,15 +83,37 @@ def test_a_linear_base_is_fitted_to_the_other_ocean(run: Run, years: Path) -> No
     data = elsewhere(run, source=str(years), to_forecast=True)
     windows = cut_windows(Prepared.of(data).open()[1], data, "train")
     base = MultiscaleRidge(history=data.history, horizon=data.horizon)
-    fit(base, windows, None)
+    fit(base, windows, cut_windows(Prepared.of(data).open()[1], data, "validation"), refit=False)
     there, here = (TrainedRun(run, each).models[0] for each in (data, None))
     assert isinstance(there.linear, MultiscaleRidge)
     assert isinstance(here.linear, MultiscaleRidge)
     for name, weights in base.state_dict().items():
         torch.testing.assert_close(there.linear.state_dict()[name], weights)
     assert not torch.equal(there.linear.weight, here.linear.weight)
+    validation = replace(cut_windows(Prepared.of(data).open()[1], data, "validation"), every=3)
+    batch = validation.batch(torch.arange(len(validation)))
+    with torch.no_grad():
+        change = there.network.change(batch.history, batch.graph)[batch.ocean].double().numpy()
+        left = (batch.target - base(batch.history, batch.graph))[batch.ocean].double().numpy()
+    assert isinstance(there, Adapted)
+    for days, share in ((slice(0, 7), there.share[:7]), (slice(7, 8), there.share[7:])):
+        best = np.linalg.lstsq(change[:, days].reshape(-1, 1), left[:, days].reshape(-1), rcond=None)[0]
+        np.testing.assert_allclose(share, np.clip(best, 0, 1).item(), rtol=1e-5)
     opened = xr.open_dataset(file, engine="netcdf4")
     assert "trained on" in opened.attrs["source"]
     assert "its linear base fitted to" in opened.attrs["source"]
     assert "2009-01-01..2014-12-31" in opened.attrs["source"]
     assert opened["sst"].notnull().any()
+
+
+def test_pretrained_names_the_run_that_ships(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, years: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = Run.open(Path("pretrained"))
+    assert run.folder == Path("runs/pretrained")
+    made = sstcast.forecast("pretrained", source=years, region="170,172.25,-13.5,-10")
+    assert made["sst"].sizes["lat"] == 14
+    assert sstcast.load("pretrained", source=years, region="170,172.25,-13.5,-10").data.box.tile == (14, 9)
+    run.best.write_bytes(b"other weights")
+    with pytest.raises(SSTCastError, match="runs/pretrained: is not the run that ships"):
+        Run.open(Path("pretrained"))
+    assert unpacked(Path("runs/other")) == Path("runs/other")
