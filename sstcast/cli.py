@@ -234,25 +234,30 @@ def map_(
 ) -> None:
     """Draw maps of the errors, and of example forecasts beside the observed SST; of a hindcast, maps of skill."""
     from sstcast.hindcasts.plan import Hindcast
-    from sstcast.pages.atlas import draw_run
+    from sstcast.pages.atlas import draw_run, draw_scored
     from sstcast.pages.hindcast_figures import draw_hindcast
     from sstcast.runs import Run
+    from sstcast.scores.score import Scored
     from sstcast.verbs.watched import HINDCAST, below, run_files, scored_files
 
     hindcasts = [folder for folder in runs if Hindcast(folder).metrics.exists()]
     if hindcasts and region is not None:
         raise SSTCastError(f"--region {region}: {hindcasts[0]} is a hindcast, mapped as a whole; leave it out")
-    opened = [Run.open(folder) for folder in runs if folder not in hindcasts]
+    of_files = [folder for folder in runs if folder not in hindcasts and Scored(folder).exists]
+    opened = [Run.open(folder) for folder in runs if folder not in (*hindcasts, *of_files)]
     done = Finished(*(file for run in opened for file in run_files(run)))
     done.watch(*(file for folder in hindcasts for file in below(folder, *HINDCAST)))
     for run in opened:
         draw_run(run, projection, region)
+    for folder in of_files:
+        draw_scored(Scored(folder), projection, region)
     for folder in hindcasts:
         draw_hindcast(Hindcast(folder), projection)
     folders = [*(run.folder for run in opened), *hindcasts]
     text = "".join(f"{folder / 'maps'}: nothing to do\n" for folder in folders)
     drawn = [file for folder in folders for file in below(folder, "maps/*.png")]
-    done.remember(text, *drawn, *(file for run in opened for file in scored_files(run)))
+    if not of_files:
+        done.remember(text, *drawn, *(file for run in opened for file in scored_files(run)))
 
 
 @app.command()

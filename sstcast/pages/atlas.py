@@ -9,14 +9,18 @@ from sstcast.pages.figures import FIGURES
 from sstcast.pages.images import read_stamp, write_png
 from sstcast.pages.projection import DEFAULT_PROJECTION
 from sstcast.pages.results import Results
+from sstcast.pages.scored import FileResults
 from sstcast.runs import Run
+from sstcast.scores.score import Scored
+
+Say = Callable[[str], object]
 
 
 def draw_run(
     run: Run,
     projection: str = DEFAULT_PROJECTION,
     region: str | None = None,
-    say: Callable[[str], object] = print,
+    say: Say = print,
 ) -> list[Path]:
     """Draw every map in `figures.FIGURES` to `maps/NAME.png` in the run's folder; `say` gets a line per file.
 
@@ -28,16 +32,31 @@ def draw_run(
     if not run.forecasts.exists():
         raise SSTCastError(f"{run.forecasts}: no forecasts yet; run `sstcast evaluate {run.folder}` first")
     with alone(run.forecasts):
-        results = Results(run, region)
-        maps = {run.maps / f"{figure.name}.png": figure for figure in FIGURES if figure.is_map}
-        stamp = f"{results.stamp}, {projection}, {region or 'whole region'}"
-        if all(read_stamp(file) == stamp for file in maps):
-            say(f"{run.maps}: nothing to do")
-            return list(maps)
-        period = "-".join(sorted({day[:4] for day in results.metrics["test"]}))
-        for file, figure in maps.items():
-            title = f"{figure.title} of {run.folder.name}, {period}"
-            (picture,) = figure.draw(results, title=title, credit=results.credit, projection=projection)
-            write_png(picture.figure, file, stamp)
-            say(str(file))
+        return _draw(Results(run, region), run.maps, run.folder.name, projection, say)
+
+
+def draw_scored(
+    scored: Scored, projection: str = DEFAULT_PROJECTION, region: str | None = None, say: Say = print
+) -> list[Path]:
+    """Draw the same maps of forecasts that `sstcast score` has scored, to `maps/` in the folder of their scores.
+
+    Raises SSTCastError as `draw_run` does, and if the file with the forecasts has changed.
+    """
+    with alone(scored.folder):
+        results = FileResults(scored, region)
+        return _draw(results, scored.folder / "maps", results.path.name, projection, say)
+
+
+def _draw(results: Results, folder: Path, name: str, projection: str, say: Say) -> list[Path]:
+    maps = {folder / f"{figure.name}.png": figure for figure in FIGURES if figure.is_map}
+    stamp = f"{results.stamp}, {projection}, {results.region or 'whole region'}"
+    if all(read_stamp(file) == stamp for file in maps):
+        say(f"{folder}: nothing to do")
         return list(maps)
+    period = "-".join(sorted({day[:4] for day in results.metrics["test"]}))
+    for file, figure in maps.items():
+        title = f"{figure.title} of {name}, {period}"
+        (picture,) = figure.draw(results, title=title, credit=results.credit, projection=projection)
+        write_png(picture.figure, file, stamp)
+        say(str(file))
+    return list(maps)

@@ -54,12 +54,13 @@ class Results:
         tables = self.tables.sel(units=DEGREES, drop=True)[["mse_by_cell", "bias_by_cell", "p_fdr"]]
         cells = crop(tables, self.region)
         error, reference = (cells["mse_by_cell"].sel(forecast=name, drop=True) for name in (MODEL, REFERENCE))
+        p_value = cells["p_fdr"].sel(reference=REFERENCE, drop=True)
         return xr.Dataset(
             {
                 "rmse": error**0.5,
                 "bias": cells["bias_by_cell"].sel(forecast=MODEL, drop=True),
                 "skill": skill(error, reference),
-                "hatched": cells["p_fdr"].sel(reference=REFERENCE, drop=True) > FDR,
+                "hatched": error.notnull() & ~(p_value <= FDR),
             }
         )
 

@@ -50,6 +50,18 @@ class Scored:
         """The tables that they follow from."""
         return self.folder / "scores.nc"
 
+    @property
+    def exists(self) -> bool:
+        """Whether the folder looks like one; a run's has a configuration."""
+        return self.metrics.exists() and self.tables.exists() and not Run(self.folder).config_file.exists()
+
+    def read(self) -> dict[str, Any]:
+        """Return the metrics; raise SSTCastError if they are damaged, or of another version."""
+        metrics = read_metrics(self.metrics, self.tables)
+        if metrics is None or metrics.get("layout") != LAYOUT or "recipe" not in metrics:
+            raise SSTCastError(f"{self.metrics}: damaged or of another version; run `sstcast score` again")
+        return metrics
+
 
 def score(
     path: Path,
@@ -162,8 +174,9 @@ def _score(
     write(tables, scored.tables)
     found = {
         "layout": LAYOUT,
+        "file": str(path.absolute()),
         "recipe": recipe,
-        "model": path.name,
+        "model": "forecasts of a file",
         "trained_on": None,
         "members": members,
         "source": source,

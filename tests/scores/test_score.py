@@ -15,6 +15,8 @@ from sstcast.forecasting.conventions import read_forecasts
 from sstcast.forecasting.regridding import on_cells
 from sstcast.geo import area_weights
 from sstcast.ocean.prepared import Prepared
+from sstcast.pages.results import Results
+from sstcast.pages.scored import FileResults
 from sstcast.region import Region
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate
@@ -111,6 +113,8 @@ def test_own_forecasts_have_the_scores_of_evaluate(
         for key in ("overall", "interval", "by_lead", "by_season_interval", "better"):
             _close(found["skill"]["degC"][name][key], expected[key])
     assert found["skill"]["degC"]["small"]["overall"] == pytest.approx(0, abs=1e-6)
+    for ours, theirs in zip(FileResults(scored).fields(5), Results(run).fields(5), strict=True):
+        xr.testing.assert_allclose(ours.drop_vars("valid_time"), theirs.drop_vars("valid_time"), atol=1e-4)
     line = ["score", run.forecasts, "--against", run.folder, "--against", "ridge"]
     monkeypatch.setattr("sys.argv", ["sstcast", *map(str, line)])
     with pytest.raises(SystemExit) as end:
@@ -146,12 +150,17 @@ def test_sparse_dates_by_hand(sparse: xr.Dataset, sst_file: Path, tmp_path: Path
 
 
 def test_one_forecast_has_scores_without_intervals(run: Run, sparse: xr.Dataset, tmp_path: Path) -> None:
-    found, _, _ = score(write(sparse.isel(init_time=[4]), tmp_path / "f.nc"), against=[run], leads=3, say=quiet)
+    path = write(sparse.isel(init_time=[4]), tmp_path / "f.nc")
+    found, scored, _ = score(path, against=[run], leads=3, say=quiet)
     compared = found["skill"]["degC"]["persistence"]
     assert found["forecasts"] == 1
     assert len(compared["by_lead"]) == 3
     assert (compared["interval"], compared["p_value"], compared["better"]) == ([None, None], None, [None])
     assert compared["overall"] is not None
+    assert FileResults(scored).weekly["hatched"].sum() == 90
+    write(sparse.isel(init_time=[5]), path)
+    with pytest.raises(SSTCastError, match=r"f.nc: has gone or changed since"):
+        FileResults(scored).fields(0)
 
 
 @pytest.mark.parametrize("change", [climpred, cf, oceanbench, lambda sst: sst])

@@ -1,0 +1,56 @@
+"""The data for maps of forecasts that `sstcast score` has scored."""
+
+from functools import cached_property
+from pathlib import Path
+
+import xarray as xr
+
+from sstcast import __version__
+from sstcast.config import DataConfig
+from sstcast.errors import SSTCastError
+from sstcast.forecasting.conventions import read_forecasts
+from sstcast.forecasting.regridding import on_cells
+from sstcast.ocean.identity import fingerprint
+from sstcast.ocean.prepared import Prepared
+from sstcast.pages.results import Results, crop
+from sstcast.scores.issued import VerificationAt
+from sstcast.scores.score import Scored
+from sstcast.stores import open_netcdf
+
+
+class FileResults(Results):
+    """The scores of a file, and the fields of its forecasts; what is drawn of a run is drawn of it."""
+
+    def __init__(self, scored: Scored, region: str | None = None) -> None:
+        """Read the scores; raise SSTCastError if they are damaged."""
+        self.metrics, self.region = scored.read(), region
+        self.path = Path(self.metrics["file"])
+        with open_netcdf(scored.tables, "run `sstcast score` again") as tables:
+            self.tables = tables.drop_vars("squared_error_by_week").load()
+
+    @property
+    def stamp(self) -> str:
+        """A text that identifies these scores, to mark their maps."""
+        return f"sstcast {__version__}, scores {self.metrics['seal']}"
+
+    def fields(self, date: int) -> tuple[xr.Dataset, xr.Dataset]:
+        """Return the forecast from the initial date at position `date`, and the observation, as `Results` does."""
+        init = self.tables["init_time"].values[[date]]
+        sst = self._forecasts.sel(init_time=init).mean("member").load()
+        truth = VerificationAt.of_dates(self._data, init, sst.notnull().all(("init_time", "lead"))).truth()
+        climatology = truth["sst"] - truth["sst_anomaly"]
+        forecast = xr.Dataset({"sst": sst, "anomaly": sst - climatology}).where(climatology.notnull())
+        observed = xr.Dataset({"sst": truth["sst"], "anomaly": truth["sst_anomaly"]})
+        return crop(forecast.isel(init_time=0), self.region), crop(observed.isel(init_time=0), self.region)
+
+    @property
+    def _data(self) -> DataConfig:
+        return DataConfig.model_validate(self.metrics["recipe"]["data"])
+
+    @cached_property
+    def _forecasts(self) -> xr.DataArray:
+        recipe = self.metrics["recipe"]
+        if not self.path.exists() or fingerprint(self.path) != recipe["file"]:
+            raise SSTCastError(f"{self.path}: has gone or changed since it was scored; run `sstcast score` again")
+        data, forecasts = self._data, read_forecasts(self.path, *recipe["read_as"])
+        return on_cells(forecasts, Prepared.of(data).open()[1], data.box)[0].sel(lead=slice(data.horizon))
