@@ -282,6 +282,9 @@ def load_config(path: Path, overrides: list[str] | None = None) -> RunConfig:
     """
     shipped = packaged(str(path))
     raw = read_config(shipped if not path.exists() and shipped.exists() else path)
+    if overrides and raw.get("also") and isinstance(raw["also"], list):
+        # Saved so; overrides are written as for the list that the user gave.
+        raw["data"] = [raw.get("data"), *raw.pop("also")]
     apply_overrides(raw, overrides)
     raw.setdefault("name", path.stem)
     return validate(RunConfig, raw, str(path))

@@ -74,6 +74,18 @@ def test_a_batch_holds_the_windows_of_each_ocean_in_their_order(run_yaml: Path, 
         assert joined.describe(number).startswith(f"ocean {ocean + 1}, tile 0, 200")
 
 
+def test_overrides_of_a_saved_run_name_its_oceans_as_the_user_did(run_yaml: Path) -> None:
+    config = load_config(write(run_yaml, {"region": EAST}))
+    saved = Run.create(config).config_file
+    assert load_config(saved, ["training.device=cpu"]) == config
+    other = load_config(saved, ["data.1.gaps=3", "data.0.gaps=2"])
+    assert [ocean.gaps for ocean in other.oceans] == [2, 3]
+    with pytest.raises(SSTCastError, match=r"data is a list; write data.0... to data.1..."):
+        load_config(saved, ["data.gaps=3"])
+    with pytest.raises(SSTCastError, match=r"has another configuration"):
+        Run.find(other)
+
+
 def test_each_ocean_has_its_own_scale(run_yaml: Path, louder: Path) -> None:
     config = prepared(write(run_yaml, {"source": str(louder)}))
     scales = [float(sstcast.open(config.model_copy(update={"data": d}))[1]["scale"].max()) for d in config.oceans]
