@@ -209,6 +209,7 @@ def forecast(
     source: Annotated[
         str | None, typer.Option(help="Forecast another ocean: a file, a folder or a store.", metavar="FILE")
     ] = None,
+    members: Annotated[bool, typer.Option("--members", help="Write each member of an ensemble, too.")] = False,
 ) -> None:
     """Make a forecast from the latest days; download them if they are missing."""
     from sstcast.forecasting.elsewhere import elsewhere
@@ -219,7 +220,7 @@ def forecast(
 
     opened = Run.open(run)
     done = Finished(*run_files(opened), *(source_files(source) if source is not None else ()))
-    path, new = forecast(run, date, out, region, source)
+    path, new = forecast(run, date, out, region, source, members)
     print(f"{path}: {'written' if new else 'nothing to do'}")
     data = elsewhere(opened, region, source, to_forecast=True) if region or source else opened.config.data
     if date != "latest" or not is_raw_store(Path(data.source)):  # where new days may come every day

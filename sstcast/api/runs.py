@@ -215,6 +215,7 @@ def forecast(
     out: Path | str | None = None,
     region: str | None = None,
     source: Path | str | None = None,
+    members: bool = False,
 ) -> "xr.Dataset":
     """Forecast from the last days of the run's source, downloading missing days, and write the forecast to a file.
 
@@ -224,9 +225,11 @@ def forecast(
         out: a `.nc` or `.zarr`; by default a `.nc` in the run's folder.
         region: as for `load`.
         source: as for `load`.
+        members: hold the forecast of each member of an ensemble as `sst_member`, too.
 
     Returns:
-        `sst` and `sst_anomaly(init_time, lead, lat, lon)` in degC; for an ensemble also `sst_spread`.
+        `sst`, `sst_anomaly`, and `sst_spread` and `sst_quantile` of their predictive distribution, by
+        `(init_time, lead, lat, lon)` in degC; `sst_past` and `climatology_past` of the days of history.
 
     Raises:
         SSTCastError: the source lacks days, or run, date, region or file cannot be used.
@@ -238,8 +241,8 @@ def forecast(
     from sstcast.forecasting.forecast import forecast
     from sstcast.stores import open_netcdf, open_zarr
 
-    place = None if source is None else str(at_home(source))
-    path, _ = forecast(_folder(run), date, None if out is None else at_home(out), region, place, say=quiet)
+    place, file = None if source is None else str(at_home(source)), None if out is None else at_home(out)
+    path, _ = forecast(_folder(run), date, file, region, place, members, say=quiet)
     return (open_zarr if path.suffix == ".zarr" else open_netcdf)(path, "forecast again").load()
 
 

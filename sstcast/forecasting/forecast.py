@@ -28,13 +28,15 @@ def forecast(
     out: Path | None = None,
     region: str | None = None,
     source: str | None = None,
+    members: bool = False,
     say: Callable[[str], object] = print,
 ) -> tuple[Path, bool]:
     """Forecast from `date` (YYYY-MM-DD, or `latest`) with the run or ensemble in `folder`.
 
     `out` is a .nc file or a .zarr store, by default `forecast-DATE.nc` in the run's folder; `region` and `source`
-    are others than the run's, whose statistics are prepared if they are not there. `say` gets a line for what is
-    fetched or prepared. Returns the file, and False if it held this very forecast already.
+    are others than the run's, whose statistics are prepared if they are not there. With `members`, the file holds
+    what each member of an ensemble forecasts, too. `say` gets a line for what is fetched or prepared. Returns the
+    file, and False if it held this very forecast already.
 
     Raises SSTCastError if run, date, region or file are unusable, or the source lacks days of the history.
     """
@@ -43,7 +45,7 @@ def forecast(
         _check_out(out)
     run = Run.open(folder)
     with alone(out or run.folder / "forecast"):  # at once, so that a place that cannot be written is found first
-        return _forecast(run, day, out, region, source, say)
+        return _forecast(run, day, out, region, source, members, say)
 
 
 def _forecast(
@@ -52,6 +54,7 @@ def _forecast(
     out: Path | None,
     region: str | None,
     source: str | None,
+    members: bool,
     say: Callable[[str], object],
 ) -> tuple[Path, bool]:
     at_home = region is None and source is None
@@ -67,9 +70,9 @@ def _forecast(
         )
         out = loaded.run.folder / f"forecast{place}-{history.indexes['time'][-1]:%Y-%m-%d}.nc"
         _check_out(out)
-    if _recipe_of(out) == loaded.recipe(history):
+    if _recipe_of(out) == loaded.recipe(history, members):
         return out, False
-    write(loaded.forecast(history), out, grows_along="init_time")
+    write(loaded.forecast(history, members), out, grows_along="init_time")
     return out, True
 
 

@@ -6,14 +6,18 @@ import json
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import xarray as xr
 
 from sstcast import __version__
 from sstcast.cf import CONVENTIONS
+from sstcast.errors import SSTCastError
 from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.elsewhere import elsewhere
 from sstcast.forecasting.history import Normals, checked, in_words
 from sstcast.forecasting.predictor import Predictor, described, in_degrees, region_name
+from sstcast.forecasting.probabilities import Spread, calibrated, with_distribution
+from sstcast.ocean.anomalies import on_days
 from sstcast.runs import Run
 from sstcast.training.train import check_data
 
@@ -46,7 +50,12 @@ class LoadedRun:
         """The models of the run's members, at home in the region."""
         return predictor_of(self.run, self.data)
 
-    def recipe(self, history: xr.DataArray) -> str:
+    @cached_property
+    def spread(self) -> Spread:
+        """The standard deviation of its forecasts."""
+        return calibrated(self.run, self.data)
+
+    def recipe(self, history: xr.DataArray, members: bool = False) -> str:
         """Return, as JSON, what determines the forecast from `history`: equal recipes, equal forecasts."""
         state = hashlib.sha256(history["time"].values.tobytes() + history.values.tobytes())
         if "preliminary" in history.coords:
@@ -56,28 +65,40 @@ class LoadedRun:
             "conventions": CONVENTIONS,
             "checkpoints": self._checkpoints,
             "statistics": json.loads(self.normals.statistics.attrs["recipe"]),
+            "spread": self.spread.digest,
             "history": state.hexdigest(),
+            "members": members,
         }
         return json.dumps(parts)
 
-    def forecast(self, history: xr.DataArray) -> xr.Dataset:
+    def forecast(self, history: xr.DataArray, members: bool = False) -> xr.Dataset:
         """Forecast from the last days of `history`, `sst(time, lat, lon)` in degC, NaN on land, at least the
         run's `data.history` days.
 
         It may be larger than the region, be held by dask, and lie on the run's grid or on the cells that were
         averaged to make it. A coordinate `preliminary(time)` is passed on in words.
 
-        Returns `sst`, `sst_anomaly` (from the climatology of the training days) and, of an ensemble, whose
-        mean these are, `sst_spread`: all `(init_time, lead, lat, lon)` in degC, one `init_time`, NaN on land and
-        outside the tiles. Raises SSTCastError if days or values are missing, or the grid is another.
+        Returns `sst` and `sst_anomaly` (from the climatology of the training days), of an ensemble the mean, with
+        `sst_spread` and `sst_quantile` of the predictive distribution: `(init_time, lead, lat, lon)` in degC, one
+        `init_time`, NaN on land and outside the tiles. `sst_past` and `climatology_past` are on the days of
+        history, `past` 0 being the last. With `members`, `sst_member` holds what each member forecasts.
+
+        Raises SSTCastError if days or values are missing, the grid is another, or a run of one member is to give
+        `members`.
         """
+        if members and len(self.run.members) == 1:
+            raise SSTCastError(f"{self.run.folder}: is no ensemble; leave out the members")
         history = checked(history, self.data.history)
         standard = self.normals.standardise(history).compute()
-        members = self.predictor.predict(standard)
+        predicted = self.predictor.predict(standard)
+        fields = with_distribution(in_degrees(predicted, standard), self.spread).merge(_past(standard))
+        if members:
+            each = [in_degrees(predicted.isel(member=[n]), standard)["sst"] for n in range(len(self.run.members))]
+            fields["sst_member"] = xr.concat(each, "member").assign_coords(member=np.arange(len(each)))
         name, data, day = self.run.folder.resolve().name, in_words(history), history.indexes["time"][-1]
         now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         return described(
-            in_degrees(members, standard),
+            fields,
             self.run,
             self.normals.source,
             None if self.at_home else self.data,
@@ -86,5 +107,14 @@ class LoadedRun:
             date_created=now,
             data=data,
             region=region_name(self.data),
-            forecast_recipe=self.recipe(history),
+            forecast_recipe=self.recipe(history, members),
         )
+
+
+def _past(standard: xr.Dataset) -> xr.Dataset:
+    """Return `sst_past` and `climatology_past(init_time, past, lat, lon)` in degC of a standardised history."""
+    climatology, scale = (on_days(standard[name], standard["time"]) for name in ("climatology", "scale"))
+    past = xr.Dataset({"sst_past": climatology + scale * standard["anomaly"], "climatology_past": climatology})
+    last, days = standard["time"].values[-1:], standard.sizes["time"]
+    past = past.where(standard["ocean_mask"]).drop_vars("time").rename(time="past").astype("float32")
+    return past.assign_coords(past=np.arange(1 - days, 1, dtype=np.int32)).expand_dims(init_time=last)

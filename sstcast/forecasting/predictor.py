@@ -141,15 +141,11 @@ def in_degrees(forecast: xr.DataArray, statistics: xr.Dataset) -> xr.Dataset:
         statistics: `climatology` and `scale(dayofyear, lat, lon)` in degC, of the base period.
 
     Returns:
-        `sst` and `sst_anomaly(init_time, lead, lat, lon)` in degC, means over the members; of more than one
-        member also `sst_spread`, their standard deviation with M - 1 as divisor.
+        `sst` and `sst_anomaly(init_time, lead, lat, lon)` in degC, means over the members.
     """
     climatology, scale = (on_days(statistics[name], forecast["valid_time"]) for name in ("climatology", "scale"))
-    members = (forecast * scale).transpose("member", *FIELD)
-    anomaly = members.mean("member", skipna=False)
+    anomaly = (forecast * scale).mean("member", skipna=False)
     fields = {"sst": anomaly + climatology, "sst_anomaly": anomaly}
-    if members.sizes["member"] > 1:
-        fields["sst_spread"] = members.std("member", ddof=1, skipna=False)
     return xr.Dataset(fields).transpose(*FIELD).astype("float32")
 
 
@@ -159,7 +155,7 @@ def described(
     """Return a run's forecasts in degC as they are written, in a hindcast and in a forecast alike.
 
     Args:
-        fields: some of those that `in_degrees` returns.
+        fields: what `in_degrees` returns, or some of it, and what else is written.
         source: title of the data.
         data: those forecast, if they are not the run's.
         attributes: of the dataset, besides those that follow from the run.
@@ -174,7 +170,6 @@ def described(
     names = {
         "sst": f"forecast sea surface temperature{of}",
         "sst_anomaly": f"forecast departure from the climatology of {base}{of}",
-        "sst_spread": f"standard deviation of {count} members, with {count - 1} as divisor",
     }
     members = f"{count} member{'s' if count > 1 else ''}"
     return describe(

@@ -4,6 +4,7 @@ Its standard deviation depends on cell, lead and season. No test day enters it, 
 forecaster had learnt: see `held_out`.
 """
 
+import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import suppress
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
+from scipy.stats import norm
 
 from sstcast import __version__
 from sstcast.cf import describe, write
@@ -32,13 +34,15 @@ from sstcast.region import Region
 from sstcast.runs import Run
 from sstcast.stores import open_netcdf
 
+QUANTILES = (0.05, 0.10, 0.25, 0.50, 0.75, 0.90, 0.95)
 LAYOUT = 1  # of spread.nc, and of how it is estimated
 SEASONS = ("DJF", "MAM", "JJA", "SON")  # of the day forecast
 EVERY = 3  # days from one validation forecast to the next
 VALUES_AT_ONCE = 2**21  # of a block of forecasts
 DAYS_AT_ONCE = 512
-MEMORY = 30.0  # days after which errors, and anomalies, of one cell count as independent
-SMOOTHING = 7  # leads over which the pattern of the cells is averaged
+SMOOTHING = 7  # leads over which the power of the climatological variance is averaged
+SEASON = 90  # days
+TINY = 1e-12
 
 Array = NDArray[np.float64]
 
@@ -55,10 +59,23 @@ class Spread:
     values: xr.DataArray
     correlation: Array
 
+    @property
+    def digest(self) -> str:
+        """A hash of the values."""
+        return hashlib.sha256(self.values.values.tobytes()).hexdigest()
+
     def spread(self, valid_time: xr.DataArray) -> xr.DataArray:
         """Return the standard deviation on days `valid_time(init_time, lead)`, with `lat` and `lon`, in degC."""
         values = self.values.sel(season=valid_time.dt.season, lead=valid_time["lead"])
         return values.drop_vars("season").transpose(*valid_time.dims, "lat", "lon")
+
+
+def with_distribution(fields: xr.Dataset, spread: Spread) -> xr.Dataset:
+    """Return forecasts `sst(init_time, lead, lat, lon)` with `sst_spread`, and `sst_quantile` at `QUANTILES`."""
+    width = spread.spread(fields["valid_time"])
+    levels = xr.DataArray(norm.ppf(QUANTILES), {"quantile": list(QUANTILES)}, ("quantile",))
+    quantiles = (fields["sst"] + width * levels).transpose("init_time", "lead", "quantile", "lat", "lon")
+    return fields.assign(sst_spread=width.where(fields["sst"].notnull()), sst_quantile=quantiles.astype("float32"))
 
 
 def calibrated(run: Run, data: DataConfig | None = None) -> Spread:
@@ -105,7 +122,7 @@ def calibrate(predictor: Predictor, data: DataConfig) -> Spread:
         cross += np.einsum("slc,smc->lm", standard, standard, optimize=True)
     size = np.sqrt(cross.diagonal())
     weights = area_weights(lat["lat"]).values[:, None] * np.ones(lat.sizes["lon"])
-    values = pooled(sums, counts, weights)
+    values = pooled(sums, counts, climate, weights)
     coords = {"season": list(SEASONS), "lead": np.arange(1, data.horizon + 1, dtype=np.int32)}
     labelled = xr.DataArray(
         values.astype(np.float32), coords | {a: lat[a] for a in ("lat", "lon")}, ("season", "lead", "lat", "lon")
@@ -181,35 +198,38 @@ def validation_errors(predictor: Predictor, data: DataConfig) -> Iterator[xr.Dat
         yield (forecast - truth.sel(time=forecast["valid_time"]).drop_vars("time")).transpose(*forecast.dims)
 
 
-def pooled(sums: Array, counts: Array, weights: Array) -> Array:
+def pooled(sums: Array, counts: Array, climate: Array, weights: Array) -> Array:
     """Return the spread `[season, lead, lat, lon]`, from sums of squared errors and how many they are.
 
-    One or two years hold few independent errors, so the spread is a product: the root mean squared error of all
-    cells by lead, times a factor by cell, smoothed over leads, times a factor by season and lead. Both factors are
-    shrunk towards 1 by the share of their variance that chance explains.
+    One or two years hold few independent errors, so they give no more than the mean squared error by lead; a
+    factor by season and lead, shrunk towards 1 as if errors of one more season had been seen; and by lead the
+    power of the climatological variance, between 0 and 1, that best describes the pattern of cells. The pattern
+    itself, by cell and season, is that of the climatology's many years.
 
     Args:
-        sums: of squared errors, `[season, lead, lat, lon]`, NaN on land.
+        sums: of squared errors, `[season, lead, lat, lon]`, NaN where there is no forecast.
         counts: `[season, lead]`.
+        climate: standard deviation of the climatological distribution, `[season, lat, lon]`.
         weights: of the cells, `[lat, lon]`.
     """
-    weights = np.where(np.isfinite(sums).all((0, 1)), weights, 0)
-    weights = weights / weights.sum()
-    by_cell = sums.sum(0) / counts.sum(0)[:, None, None]  # [lead, lat, lon]
-    by_lead = np.nansum(by_cell * weights, (1, 2))
-    cell = np.log(by_cell / by_lead[:, None, None])
+    known = np.isfinite(sums).all((0, 1))
+    weights = weights[known] / weights[known].sum()
+    errors, variance = sums[..., known], np.square(climate[:, known])
+    total = counts.sum(0)
+    by_cell = errors.sum(0) / total[:, None]  # [lead, cell]
+    by_lead = by_cell @ weights
+    x, y = np.log(variance.mean(0)), np.log(by_cell)
+    x -= x @ weights
+    power = (y * x) @ weights / max(np.square(x) @ weights, TINY)
     reach = SMOOTHING // 2
-    cell = np.stack([cell[max(0, lead - reach) : lead + reach + 1].mean(0) for lead in range(len(cell))])
-    chance = 2 * MEMORY / (EVERY * counts.sum(0))
-    variance = np.nansum(cell**2 * weights, (1, 2))
-    cell *= np.clip(1 - chance / np.maximum(variance, 1e-12), 0, 1)[:, None, None]
-    cell = np.exp(cell)
-    cell /= np.nansum(cell * weights, (1, 2))[:, None, None]
-    squares = np.nansum(sums * weights, (2, 3))
-    prior = MEMORY / EVERY * 3
-    season = (squares + prior * by_lead) / (counts + prior) / by_lead  # [season, lead]
-    found: Array = np.sqrt(by_lead[:, None, None] * cell * season[..., None, None])
-    return found
+    power = [power[max(0, lead - reach) : lead + reach + 1].mean() for lead in range(len(power))]
+    pattern = variance[:, None] ** np.clip(power, 0, 1)[:, None]  # [season, lead, cell]
+    pattern /= ((pattern @ weights) * counts).sum(0)[:, None] / total[:, None]
+    prior = SEASON / EVERY
+    season = (errors @ weights + prior * by_lead) / ((pattern @ weights) * counts * by_lead + prior * by_lead)
+    spread = np.full(sums.shape, np.nan)
+    spread[..., known] = np.sqrt(by_lead[:, None] * season[..., None] * pattern)
+    return spread
 
 
 def _season_numbers(time: xr.DataArray) -> NDArray[np.intp]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from sstcast import __version__
@@ -20,10 +21,13 @@ from sstcast.files import alone, remove
 from sstcast.forecasting.baselines import fit_baselines
 from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.predictor import Predictor, axes, in_degrees
+from sstcast.forecasting.probabilities import Spread, calibrated, dress_baselines
 from sstcast.hindcasts.plan import LAYOUT, checkpoints
+from sstcast.hindcasts.scores import STATISTICS
 from sstcast.manifest import damage
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
+from sstcast.scores import probabilities
 from sstcast.scores.combine import combine
 from sstcast.scores.means import Means, week_starts
 from sstcast.scores.metrics import SQUARED_ERROR
@@ -71,8 +75,9 @@ def score_run(config: RunConfig, every: int, joined: bool) -> str:
             "data": str(data.cube.attrs["source"]),
             RECIPE: json.dumps(recipe),
         }
+        name = run.folder.parent.name
         with forecast_file(part_file(run), run, data, parts[0].stop, **attributes) as add:
-            tables = _errors(data, {run.folder.parent.name: predictor_of(run)}, parts, add)
+            tables = _errors(data, {name: predictor_of(run)}, {name: calibrated(run)}, parts, add)
         _write(tables, data, tables_file(run), recipe)
     return f"{run.folder}: {data.windows.starts} forecasts"
 
@@ -84,8 +89,8 @@ def score_baselines(data: DataConfig, every: int, path: Path) -> str:
         if read_recipe(path) == recipe:
             return f"{path}: is there"
         opened = Verification.open(data, every=every)
-        predictors = fit_baselines(data, opened.anomalies)
-        _write(_errors(opened, predictors, blocks(opened.windows)), opened, path, recipe)
+        predictors, spreads = fit_baselines(data, opened.anomalies), dress_baselines(data, opened.anomalies)
+        _write(_errors(opened, predictors, spreads, blocks(opened.windows)), opened, path, recipe)
     return f"{path}: {opened.windows.starts} forecasts by each baseline"
 
 
@@ -117,11 +122,15 @@ def read_recipe(path: Path) -> Any:
 
 
 def _errors(
-    data: Verification, predictors: Mapping[str, Predictor], parts: list[slice], add: Write | None = None
+    data: Verification,
+    predictors: Mapping[str, Predictor],
+    spreads: Mapping[str, Spread],
+    parts: list[slice],
+    add: Write | None = None,
 ) -> xr.Dataset:
-    """Return squared errors in degC: the `mse` of the area by date and lead, and by date, lead week and cell.
+    """Return scores in degC of the area by date and lead: the `mse` and those of the predictive distributions.
 
-    What the one predictor forecasts goes to `add`, if given.
+    Squared errors are also by date, lead week and cell. What the one predictor forecasts goes to `add`, if given.
     """
     shape = (data.windows.starts, data.windows.horizon)
     errors = {name: Means(*shape, data.area, keep=SQUARED_ERROR.name) for name in predictors}
@@ -132,19 +141,22 @@ def _errors(
             forecast = predictor.predict(past, data.windows.every)
             degrees = (data.on_tiles(forecast) * scale).mean(0)
             errors[name].add(dates, [(SQUARED_ERROR.name, SQUARED_ERROR.of(degrees, truth))])
+            width = spreads[name].spread(forecast["valid_time"])
+            spread = np.where(data.ocean, data.on_tiles(width), np.float32(1))
+            errors[name].add(dates, probabilities.statistics(degrees - truth, spread))
             if add is not None:
-                add(dates, in_degrees(forecast, data.statistics))
+                add(dates, in_degrees(forecast, data.statistics).assign(sst_spread=width))
     tables = axes(data.windows.init_times, data.windows.horizon, data.anomalies).assign_coords(
         system=list(predictors), week=1 + week_starts(data.windows.horizon) // 7
     )
-    mse = xr.concat(
-        [xr.DataArray(of.by_date[SQUARED_ERROR.name], dims=("init_time", "lead")) for of in errors.values()],
-        "system",
-    )
+    by_date = {
+        name: (("system", "init_time", "lead"), np.stack([of.by_date[name] for of in errors.values()]))
+        for name in STATISTICS
+    }
     weekly = [
         xr.DataArray(data.on_map(of.by_week), dims=("init_time", "week", "lat", "lon")) for of in errors.values()
     ]
-    return tables.assign(mse=mse, squared_error_by_week=xr.concat(weekly, "system"))
+    return tables.assign(by_date).assign(squared_error_by_week=xr.concat(weekly, "system"))
 
 
 def _write(tables: xr.Dataset, data: Verification, path: Path, recipe: Recipe) -> None:
@@ -152,7 +164,8 @@ def _write(tables: xr.Dataset, data: Verification, path: Path, recipe: Recipe) -
     tables = describe(
         tables,
         title="Errors of a hindcast's fold",
-        summary="Squared errors in degC2: area mean by initial date and lead, and cells by date and lead week",
+        summary="Area means by date and lead of squared errors (degC2) and scores of distributions (degC); "
+        "squared errors of cells by date and lead week",
         source=source,
         history=f"sstcast {__version__} hindcast",
         **references(source, data.data.protocol),

@@ -20,7 +20,7 @@ from sstcast.ocean.reading import source_path
 from sstcast.runs import Run
 from sstcast.training.train import ensemble
 
-LAYOUT = 1  # of all that is written below
+LAYOUT = 2  # of all that is written below
 RESERVED = ("baselines", "maps", "hindcast.json", "hindcast.nc", "hindcast.csv", "report.html")
 
 

@@ -10,10 +10,12 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from sstcast.scores import probabilities
 from sstcast.scores.comparison import DATES, SEASONS, plain, shares
 from sstcast.scores.means import weekly
 from sstcast.scores.significance import Lengths, adjust, diebold_mariano, skill_interval
 
+STATISTICS = ("mse", *probabilities.NAMES)  # what is kept of each date and lead
 SHORTEST_BLOCK = 60  # days
 
 Array = NDArray[np.floating]
@@ -35,8 +37,8 @@ def tabulate(errors: xr.Dataset, reference: str, every: int) -> xr.Dataset:
     """Reduce errors to what scores and maps follow from; one system's lead week is in memory at a time.
 
     Args:
-        errors: `mse(system, init_time, lead)` and `squared_error_by_week(system, init_time, week, lat, lon)` in
-            degC2, the latter lazy, with the coordinates `fold(init_time)` and `valid_time(init_time, lead)`.
+        errors: `STATISTICS(system, init_time, lead)` and, lazy, `squared_error_by_week(system, init_time, week,
+            lat, lon)` in degC2, with the coordinates `fold(init_time)` and `valid_time(init_time, lead)`.
         reference: the system that the others are compared with, cell by cell.
         every: days from date to date.
     """
@@ -55,7 +57,7 @@ def tabulate(errors: xr.Dataset, reference: str, every: int) -> xr.Dataset:
                 p_value[system, week, ocean] = diebold_mariano(difference, lags, parts)
                 p_fdr[system, week] = adjust(p_value[system, week])
     cells = ("system", "week", "lat", "lon")
-    tables = errors[["mse"]].load()
+    tables = errors[list(STATISTICS)].load()
     tables = tables.assign(mse_by_cell=(cells, mean), p_value=(cells, p_value), p_fdr=(cells, p_fdr))
     axes = {axis: errors[axis] for axis in ("week", "lat", "lon")}
     return tables.assign_coords(axes).assign_coords(season=tables["valid_time"].dt.season)
@@ -64,7 +66,8 @@ def tabulate(errors: xr.Dataset, reference: str, every: int) -> xr.Dataset:
 def summarise(tables: xr.Dataset, reference: str, every: int) -> dict[str, Scores]:
     """Return the scores of every system by name, best first: `mse`, `ratio` to that of `reference`, and its
     95 % `interval`, over all leads and `by_lead`, `by_week`, `by_season` (of the day forecast) and `by_fold`;
-    the Diebold-Mariano `p_value`; and the shares of cells, by week, that are significantly `better` and `worse`.
+    the Diebold-Mariano `p_value`; the shares of cells, by week, that are significantly `better` and `worse`; and
+    the scores of its distributions as `probabilities` (see `_distributions`).
     """
     mse = tables["mse"].transpose("system", DATES, "lead").astype(float)
     block, lags = lengths(mse.sizes["lead"], every)
@@ -87,8 +90,36 @@ def summarise(tables: xr.Dataset, reference: str, every: int) -> dict[str, Score
                 for of in [tables["fold"].values == fold]
             },
             **shares(tables["p_fdr"].sel(system=name), difference),
+            "probabilities": _distributions(tables, name, reference, block),
         }
     return found
+
+
+def _distributions(tables: xr.Dataset, name: str, reference: str, block: int) -> Scores:
+    """Return the scores of a system's distributions over all leads, `by_lead` and `by_fold`.
+
+    They are those of `sstcast.scores.probabilities`; `ratio` of the CRPS to that of `reference`, and its 95 %
+    `interval`; and `skill`, the share of the CRPS of the climatology that the system saves.
+    """
+    tables = tables[list(STATISTICS)].transpose("system", DATES, "lead").astype(float)
+    climate = next((other for other in map(str, tables["system"].values) if other.startswith("climatology")), None)
+
+    def scores(dates: NDArray[np.bool_], *dims: str) -> Scores:
+        part = tables.isel({DATES: dates}).mean(dims)
+        crps = part["crps"].sel(system=[name, reference]).values
+        compared = _compare(crps[0], crps[1], block, dates_by_fold(part))
+        mean = part.mean(DATES)
+        skill = 1 - mean["crps"].sel(system=name) / mean["crps"].sel(system=climate) if climate else np.nan
+        own = probabilities.scores({key: mean[key].sel(system=name) for key in STATISTICS})
+        numbers = {key: plain(value.values) for key, value in own.items()}
+        return numbers | {"ratio": compared["ratio"], "interval": compared["interval"], "skill": plain(skill)}
+
+    folds = tables["fold"].values
+    return {
+        **scores(folds == folds, "lead"),
+        "by_lead": scores(folds == folds),
+        "by_fold": {str(fold): scores(folds == fold, "lead") for fold in np.unique(folds)},
+    }
 
 
 def dates_by_fold(tables: xr.Dataset) -> tuple[int, ...]:
@@ -108,7 +139,7 @@ def _of_season(
 
 
 def _compare(error: Array, reference: Array, block: int, parts: tuple[int, ...]) -> Scores:
-    """Compare squared errors `[dates, ...]`: means, their ratio, and its interval where two blocks fit."""
+    """Compare losses `[dates, ...]`: means, their ratio, and its interval where two blocks fit."""
     total, base = error.sum(0), reference.sum(0)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = total / base
@@ -120,15 +151,26 @@ def _compare(error: Array, reference: Array, block: int, parts: tuple[int, ...])
 
 
 def rows(metrics: Scores) -> list[list[Any]]:
-    """Return the scores as a table: a header, and a row for each system and part."""
+    """Return the scores as a table: a header, and a row for each system and part.
+
+    Distributions have no scores by week and season.
+    """
     table: list[list[Any]] = [["system", "model", "members", "part", "mse_degC2", "ratio", "low", "high"]]
+    table[0] += ["crps_degC", "crps_ratio", "crps_low", "crps_high", "crps_skill", *probabilities.COVERED]
     for name, of in metrics["systems"].items():
         listed = {f"lead {i}": _at(of["by_lead"], i - 1) for i in range(1, len(of["by_lead"]["mse"]) + 1)}
         listed |= {f"week {i}": _at(of["by_week"], i - 1) for i in range(1, len(of["by_week"]["mse"]) + 1)}
         listed |= {f"season {season}": part for season, part in of["by_season"].items()}
         listed |= {f"fold {fold}": part for fold, part in of["by_fold"].items()}
+        own = of["probabilities"]
+        dressed = {"all": own} | {f"fold {fold}": part for fold, part in own["by_fold"].items()}
+        leads = range(len(of["by_lead"]["mse"]))
+        dressed |= {f"lead {i + 1}": {key: own["by_lead"][key][i] for key in own["by_lead"]} for i in leads}
         for part, scores in ({"all": of} | listed).items():
-            numbers = scores["mse"], scores["ratio"], *scores["interval"]
+            numbers = [scores["mse"], scores["ratio"], *scores["interval"]]
+            if (more := dressed.get(part)) is not None:
+                numbers += [more["crps"], more["ratio"], *more["interval"], more["skill"]]
+                numbers += [more[key] for key in probabilities.COVERED]
             table.append([name, of["model"], of["members"], part, *numbers])
     return table
 

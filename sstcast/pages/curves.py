@@ -23,7 +23,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "multiscale ridge": {"color": "#56B4E9", "linestyle": (0, (4, 1, 1, 1))},
     TRUTH: {"color": "black", "linewidth": 1.4},
 }
-OTHERS = ("#E69F00", "#F0E442")  # for names without a style
+OTHERS = ("#E69F00", "#F0E442", "#0072B2")  # for names without a style
 BAND = 0.2  # opacity of an interval
 
 Values = Sequence[float | None]

@@ -13,7 +13,9 @@ from sstcast.pages.maps import draw_forecast, draw_weeks
 from sstcast.pages.results import REFERENCE, Results
 from sstcast.pages.text import BOXES
 from sstcast.scores.metrics import METRICS
+from sstcast.scores.probabilities import COVERED, LEVELS
 from sstcast.scores.significance import FDR, skill_interval
+from sstcast.scores.summary import CLIMATE
 from sstcast.scores.tables import DEGREES, MODEL, TRUTH
 from sstcast.training.listing import read_history
 
@@ -150,6 +152,41 @@ def indices(results: Results) -> Iterator[Picture]:
         yield Picture(*draw_curves(correlation, label), f"{label} with the observed one.")
 
 
+def crps_skill(results: Results) -> Iterator[Picture]:
+    """The fraction of the climatological distribution's CRPS that each method saves, by lead."""
+    found = {name: of["skill"] for name, of in results.metrics["probabilities"].items() if name != CLIMATE}
+    bands = {MODEL: found[MODEL]["by_lead_interval"]}
+    caption = (
+        "Share of the continuous ranked probability score of the climatological distribution that each method "
+        f"saves, all of them Gaussians as wide as their errors on the validation days. {_about_bands(results)}"
+    )
+    curves = {name: of["by_lead"] for name, of in found.items()}
+    yield Picture(*draw_curves(curves, "CRPS skill", bands=bands), caption)
+
+
+def coverage(results: Results) -> Iterator[Picture]:
+    """How much of the truth lies in the model's intervals, by lead."""
+    of = results.metrics["probabilities"][MODEL]["by_lead"]
+    curves = {f"{level} % interval": of[name] for level, name in zip(LEVELS, COVERED, strict=True)}
+    figure, alt = draw_curves(curves, "Share of the truth inside")
+    for level in LEVELS:
+        figure.axes[0].axhline(level / 100, color="0.4", linestyle=":", linewidth=1)
+    yield Picture(figure, alt, "Share of the truth in the model's intervals by lead; dotted: what they promise.")
+
+
+def pit(results: Results) -> Iterator[Picture]:
+    """Where in the distributions the truth lies."""
+    found = {name: of["pit"] for name, of in results.metrics["probabilities"].items()}
+    bins = len(found[MODEL])
+    curves = {name: np.array(found[name]) * bins for name in (MODEL, REFERENCE)} | {"reliable": np.ones(bins)}
+    caption = (
+        "Probability integral transform: how often the truth lies at each quantile of the distribution, over the "
+        "share that a reliable forecast has. High ends mean too little spread, a slope a bias."
+    )
+    middle = (np.arange(bins) + 0.5) / bins
+    yield Picture(*draw_curves(curves, "Relative frequency", across="Probability below", x=middle), caption)
+
+
 def heatwaves(results: Results) -> Iterator[Picture]:
     """Scores of heatwave forecasts, by lead."""
     found = results.metrics["heatwaves"]
@@ -205,6 +242,9 @@ FIGURES = [
     Entry("bias", "Bias", "maps", bias_map, is_map=True),
     Entry("skill", f"Skill over {REFERENCE}", "maps", skill_map, is_map=True),
     Entry("indices", "Box means", "indices", indices),
+    Entry("crps_skill", "CRPS skill", "probabilities", crps_skill),
+    Entry("coverage", "Coverage", "probabilities", coverage),
+    Entry("pit", "PIT", "probabilities", pit),
     Entry("heatwaves", "Heatwaves", "heatwaves", heatwaves),
     Entry("spread", "Spread and error", "ensemble", spread),
     Entry("rank_histogram", "Rank histogram", "ensemble", rank_histogram),

@@ -1,6 +1,7 @@
 """A hindcast in the terminal and on a page."""
 
 import datetime as dt
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from sstcast.files import alone, below
 from sstcast.finished import complain
 from sstcast.hindcasts.hindcast import open_hindcast
 from sstcast.hindcasts.plan import LAYOUT, Hindcast
+from sstcast.pages.curves import draw_curves
 from sstcast.pages.hindcast_figures import HIGHEST, Skill, draw_ratios, skills
 from sstcast.pages.images import png_uri, svg_uri
 from sstcast.pages.maps import PHONE, SLIDE
@@ -17,6 +19,7 @@ from sstcast.pages.report import HEAD, Image, Section, facts
 from sstcast.pages.templates import write_page
 from sstcast.pages.text import Sheet, p_value, print_sheets, week_ends
 from sstcast.scores.comparison import SEASONS
+from sstcast.scores.probabilities import COVERED, LEVELS
 from sstcast.scores.saved import SEAL
 
 Scores = dict[str, Any]
@@ -47,6 +50,29 @@ def sheets(metrics: Scores) -> list[Sheet]:
         table("lead week", {f"week {n + 1}": lambda of, n=n: _at(of["by_week"], n) for n in weeks}),
         table("season of the day forecast", {s: lambda of, s=s: of["by_season"][s] for s in SEASONS}),
         table("fold", {f"from {f}": lambda of, f=f: of["by_fold"][f] for f in folds}),
+        *distributions(metrics),
+    ]
+
+
+def distributions(metrics: Scores) -> list[Sheet]:
+    """Scores of the predictive distributions over all leads, and the coverage of 80 % intervals by lead."""
+    found = {name: of["probabilities"] for name, of in metrics["systems"].items()}
+    leads, base = week_ends(metrics["horizon"]), metrics["reference"]
+    folds = next(iter(found.values()))["by_fold"]
+    rows, covered = [], []
+    for name, of in found.items():
+        low, high = of["interval"]
+        interval = "-" if low is None or name == base else f"{low:.3f}..{high:.3f}"
+        shares = [_percent(of[key]) for key in COVERED]
+        numbers = [_number(of["crps"], 4), _ratio(of), interval, _percent(of["skill"]), *shares]
+        rows.append((name, [*numbers, _number(of["spread_skill"])]))
+        by_lead = [of["by_lead"]["covered_80"][lead - 1] for lead in leads]
+        covered.append((name, [_percent(s) for s in (*by_lead, *(of["by_fold"][f]["covered_80"] for f in folds))]))
+    header = ["CRPS", "ratio", "95 %", "skill", *(f"in {level} %" for level in LEVELS), "spread / error"]
+    parts = [*(f"day {lead}" for lead in leads), *(f"from {fold}" for fold in folds)]
+    return [
+        Sheet(f"Probabilities: CRPS °C, its ratio to that of {base}, skill against climatology", header, rows),
+        Sheet("Share of the truth within 80 % intervals, by lead and fold", parts, covered),
     ]
 
 
@@ -96,6 +122,7 @@ def write_hindcast_report(hindcast: Hindcast) -> tuple[Path, bool]:
         sections = [
             Section("scores", "Scores", tables=sheets(metrics)),
             Section("lead", "Ratio by lead", charts=[Image(svg_uri(figure), alt, _about(metrics))]),
+            Section("probabilities", "Probabilities by lead", charts=list(_probabilities(metrics))),
             Section("maps", "Maps of skill", maps=[_image(skill) for skill in skills(hindcast, metrics)]),
             Section("protocol", "Protocol", tables=[facts("How it was made", _protocol(metrics))]),
         ]
@@ -112,6 +139,18 @@ def write_hindcast_report(hindcast: Hindcast) -> tuple[Path, bool]:
             sections=[section for section in sections if section.tables or section.charts or section.maps],
         )
     return hindcast.report, True
+
+
+def _probabilities(metrics: Scores) -> Iterator[Image]:
+    """Draw skill and coverage of the best system and of the best linear one, by lead."""
+    names = dict.fromkeys([next(iter(metrics["systems"])), metrics["reference"], "persistence"])
+    found = {n: metrics["systems"][n]["probabilities"]["by_lead"] for n in names if n in metrics["systems"]}
+    figure, alt = draw_curves({name: of["skill"] for name, of in found.items()}, "CRPS skill")
+    caption = "Share of the continuous ranked probability score of climatology that is saved."
+    yield Image(svg_uri(figure), alt, caption)
+    figure, alt = draw_curves({name: of["covered_80"] for name, of in found.items()}, "Share inside 80 %")
+    figure.axes[0].axhline(0.8, color="0.4", linestyle=":", linewidth=1)
+    yield Image(svg_uri(figure), alt, "Share of the truth within 80 % intervals; dotted: what they promise.")
 
 
 def _image(skill: Skill) -> Image:
@@ -187,6 +226,10 @@ def _ratio(scores: Scores) -> str:
     low, high = scores["interval"]
     told = low is not None and (low > 1 or high < 1)
     return f"{scores['ratio']:.3f}{'*' if told else ' '}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
 
 
 def _number(value: float | None, decimals: int = 3) -> str:

@@ -13,7 +13,8 @@ from sstcast.forecasting.baselines import STRONGEST
 from sstcast.forecasting.combination import load_combination
 from sstcast.runs import Run
 from sstcast.scores.comparison import SEASONS
-from sstcast.scores.summary import columns
+from sstcast.scores.probabilities import COVERED, LEVELS
+from sstcast.scores.summary import CLIMATE, columns
 from sstcast.scores.tables import DEGREES, MODEL, REGION
 
 Scores = dict[str, Any]
@@ -51,6 +52,7 @@ def print_metrics(metrics: Scores, label: str, against: str = STRONGEST, compari
         by_lead(metrics, label),
         versus(comparison or metrics["skill"][DEGREES][against], against),
         by_season(metrics, label),
+        *probabilities(metrics, label),
         heatwaves(metrics, label),
         *(sheet for box, sheet in indices(metrics, label).items() if box != REGION),
         *ensemble(metrics),
@@ -131,6 +133,28 @@ def versus(comparison: Scores, name: str) -> Sheet:
     ]
     title = f"Skill over {name} (cells: share of those with a significant difference, by week)"
     return Sheet(title, ["all", *(f"day {lead}" for lead in leads)], rows)
+
+
+def probabilities(metrics: Scores, label: str) -> list[Sheet]:
+    """Scores of the predictive distributions over all leads, and the coverage of 80 % intervals by lead."""
+    found = metrics["probabilities"]
+    leads = week_ends(len(metrics["scores"][MODEL][DEGREES]["by_lead"]["rmse"]))
+
+    def cells(method: str, score: Scores) -> list[str]:
+        skill = ["", ""] if method == CLIMATE else _skill(score["skill"])
+        covered = [_percent(score[name]) for name in COVERED]
+        return [_number(score["crps"]), *skill, *covered, _number(score["spread"]), _number(score["spread_skill"])]
+
+    def covered(method: str, score: Scores) -> list[str]:
+        return [_percent(score["by_lead"]["covered_80"][lead - 1]) for lead in leads]
+
+    header = ["CRPS", "skill", "95 %", *(f"in {level} %" for level in LEVELS), "spread", "spread / error"]
+    title = "Probabilities, all leads, °C (skill: share of the climatological distribution's CRPS saved)"
+    by_lead = "Share of the truth within 80 % intervals"
+    return [
+        _sheet(title, header, found, label, cells),
+        _sheet(by_lead, [f"day {lead}" for lead in leads], found, label, covered),
+    ]
 
 
 def heatwaves(metrics: Scores, label: str) -> Sheet:

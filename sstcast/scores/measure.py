@@ -10,6 +10,7 @@ from sstcast import __version__
 from sstcast.forecasting.baselines import fit_baselines
 from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.predictor import Predictor, in_degrees
+from sstcast.forecasting.probabilities import Spread, calibrated, dress_baselines
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.limits import limits_of
 from sstcast.runs import Run
@@ -21,20 +22,27 @@ from sstcast.terminal import hides_progress
 def measure(run: Run, data: Verification) -> xr.Dataset:
     """Forecast every test day, write `forecasts.zarr`, and return the tables of the model and the baselines."""
     predictors = {MODEL: predictor_of(run), **fit_baselines(data.data, data.anomalies)}
+    spreads = {MODEL: calibrated(run), **dress_baselines(data.data, data.anomalies)}
     members, label = len(run.members), run.folder.name
     per_chunk = blocks(data.windows, members)[0].stop
     title, history = f"SST forecasts of run {label}", f"sstcast {__version__} evaluate"
     with forecast_file(run.forecasts, run, data, per_chunk, title=title, history=history) as write:
-        return tabulate(data, predictors, members, label, write)
+        return tabulate(data, predictors, spreads, members, label, write)
 
 
 def tabulate(
-    data: Verification, predictors: Mapping[str, Predictor], members: int, label: str, add: Write | None = None
+    data: Verification,
+    predictors: Mapping[str, Predictor],
+    spreads: Mapping[str, Spread],
+    members: int,
+    label: str,
+    add: Write | None = None,
 ) -> xr.Dataset:
     """Return the tables of some methods, one of them called `MODEL`, of `members` members.
 
-    A block of initial dates is in memory at a time, of one method after the other: each is asked once. What the
-    model forecasts goes to `add`, if given; the terminal shows `label` and the progress.
+    A block of initial dates is in memory at a time, of one method after the other: each is asked once. A method
+    without a spread is not scored as a distribution. What the model forecasts goes to `add`, if given; the
+    terminal shows `label` and the progress.
     """
     threshold = limits_of(data.data)["heatwave_threshold"]
     limit = data.on_tiles(on_days(threshold, data.days)) - data.climatology
@@ -49,6 +57,10 @@ def tabulate(
         for name, predictor in predictors.items():
             forecast = predictor.predict(past, data.windows.every)
             tables.add(name, dates, data.on_tiles(forecast), observed)
+            if name in spreads:
+                width = spreads[name].spread(forecast["valid_time"])
+                tables.add_distribution(name, dates, data.on_tiles(forecast), data.on_tiles(width), observed)
             if name == MODEL and add is not None:
-                add(dates, in_degrees(forecast, data.statistics))
+                fields = in_degrees(forecast, data.statistics)
+                add(dates, fields.assign(sst_spread=width) if name in spreads else fields)
     return tables.dataset().assign(heatwave_threshold=threshold.where(data.tiled))

@@ -16,6 +16,7 @@ from sstcast.forecasting.baselines import fit_baselines
 from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.conventions import DAY, Forecasts, read_forecasts
 from sstcast.forecasting.predictor import Predictor
+from sstcast.forecasting.probabilities import calibrated, dress_baselines
 from sstcast.forecasting.regridding import on_cells
 from sstcast.ocean.identity import fingerprint
 from sstcast.ocean.prepare import prepare
@@ -155,15 +156,17 @@ def _score(
         say(f"{path}: {note}")
     predictors: dict[str, Predictor] = {MODEL: Issued(path, sst, truth.statistics, data)}
     predictors |= fit_baselines(data, anomalies)
+    spreads = dress_baselines(data, anomalies)
     names = {}
     for run in against:
         name = run.folder.name if run.folder.name not in predictors else str(run.folder)
         names[str(run.folder)] = name
         whole = data.model_copy(update={"horizon": run.config.data.horizon})
         predictors[name] = Shortened(predictor_of(run, whole), data.horizon)
+        spreads[name] = calibrated(run, whole)
     members, source = sst.sizes["member"], str(cube.attrs["source"])
     tables = describe(
-        tabulate(truth, predictors, members, path.name),
+        tabulate(truth, predictors, spreads, members, path.name),
         title=f"Scores of {path.name}",
         summary="Errors, heatwaves, box means and significance of forecasts read from a file, and of baselines",
         source=source,

@@ -5,11 +5,12 @@ from typing import Any
 
 import xarray as xr
 
-from sstcast.scores import ensembles, heatwaves
+from sstcast.scores import ensembles, heatwaves, probabilities
 from sstcast.scores.comparison import DATES, SEASONS, compare_errors, plain, shares
 from sstcast.scores.metrics import METRICS, statistics
 from sstcast.scores.tables import DEGREES, MODEL, STANDARDISED, TRUTH, UNITS
 
+CLIMATE = "climatology"  # the baseline whose distribution is the climatological one
 Metrics = dict[str, Any]
 Arrays = Mapping[str, xr.DataArray]
 
@@ -21,11 +22,12 @@ def columns() -> list[tuple[str, str, str]]:
 
 
 def summarise(tables: xr.Dataset, members: int) -> Metrics:
-    """Return `scores`, `skill`, `heatwaves`, `indices` and, of more than one member, `ensemble`."""
+    """Return `scores`, `skill`, `probabilities`, `heatwaves`, `indices`, and `ensemble` if there are members."""
     baselines = [name for name in tables["forecast"].values if name != MODEL]
     return {
         "scores": _scores(tables),
         "skill": {units: {name: _skill(tables, name, units) for name in baselines} for units in UNITS},
+        "probabilities": _probabilities(tables),
         "heatwaves": _heatwaves(tables),
         "indices": _indices(tables["index"].astype(float)),
         "ensemble": _ensemble(tables.sel(units=DEGREES, forecast=MODEL), members) if members > 1 else None,
@@ -65,6 +67,20 @@ def _skill(tables: xr.Dataset, reference: str, units: str) -> Metrics:
         return compared
     difference = model["mse_by_cell"] - other["mse_by_cell"]
     return compared | shares(tables["p_fdr"].sel(reference=reference), difference)
+
+
+def _probabilities(tables: xr.Dataset) -> Metrics:
+    means = {name: tables[f"gaussian_{name}_by_date"].astype(float) for name in probabilities.NAMES}
+    means["mse"] = tables["mse_by_date"].sel(units=DEGREES).astype(float)
+    reference = means["crps"].sel(forecast=CLIMATE)
+
+    def of(name: str) -> Metrics:
+        found = _by_lead(probabilities.scores, means, forecast=name)
+        skill = compare_errors(means["crps"].sel(forecast=name), reference)
+        return found | {"pit": plain(tables["pit"].sel(forecast=name).values), "skill": skill}
+
+    known = means["crps"].notnull().any((DATES, "lead"))
+    return {name: of(name) for name in tables["forecast"].values[known.values]}
 
 
 def _heatwaves(tables: xr.Dataset) -> Metrics:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sstcast.forecasting.predictor import Array, axes
 from sstcast.geo import area_weights
-from sstcast.scores import ensembles, heatwaves
+from sstcast.scores import ensembles, heatwaves, probabilities
 from sstcast.scores.indices import NINO, covers
 from sstcast.scores.means import Means, sum_to_one, week_starts
 from sstcast.scores.metrics import METRICS, statistics
@@ -42,7 +42,10 @@ class Observed:
 
 
 class Tables:
-    """Tables of errors, heatwaves, box means and, of `members` > 1 members, of the model as an ensemble."""
+    """Tables of errors, predictive distributions, heatwaves and box means of all methods.
+
+    Of `members` > 1 members, also of the model as an ensemble.
+    """
 
     def __init__(self, data: Verification, methods: list[str], members: int) -> None:
         self.data, self.methods = data, methods
@@ -57,6 +60,8 @@ class Tables:
             STANDARDISED: {name: Means(*shape, alike, mapped=True) for name in methods},
             DEGREES: {name: Means(*shape, self.area, mapped=True, keep="mse") for name in methods},
         }
+        self.distributions = {name: Means(*shape, self.area) for name in methods}
+        self.pit = {name: np.zeros(probabilities.BINS) for name in methods}
         self.heatwaves = {name: Means(*shape, self.area) for name in methods}
         self.indices = {box: Means(*shape, cells) for box, cells in weights.items()}
         self.ensemble = Means(*shape, self.area)
@@ -78,6 +83,15 @@ class Tables:
         self.heatwaves[method].add(dates, heatwaves.contingency(probability, observed.heatwave).items())
         if len(members) > 1:
             self._add_ensemble(dates, degrees, probability, observed)
+
+    def add_distribution(
+        self, method: str, dates: slice, members: Array, spread: Array, observed: Observed
+    ) -> None:
+        """Take in Gaussians about the mean of `members [M, ...]`, of standard deviation `spread [...]` in degC."""
+        error = members.mean(0) * observed.scale - observed.anomaly[DEGREES]
+        spread = np.where(self.data.ocean, spread, np.float32(1))
+        self.distributions[method].add(dates, probabilities.statistics(error, spread))
+        self.pit[method] += probabilities.pit(error, spread, self.area)
 
     def _add_ensemble(self, dates: slice, degrees: Array, probability: Array, observed: Observed) -> None:
         truth = observed.anomaly[DEGREES]
@@ -117,6 +131,11 @@ class Tables:
         for name in self.heatwaves[MODEL].by_date:
             found = np.stack([means.by_date[name] for means in self.heatwaves.values()])
             tables[f"heatwave_{name}_by_date"] = (("forecast", *DATE), found)
+        for name in probabilities.NAMES:
+            found = np.stack([m.by_date.get(name, np.full(m.shape, np.nan)) for m in self.distributions.values()])
+            tables[f"gaussian_{name}_by_date"] = (("forecast", *DATE), found)
+        with np.errstate(invalid="ignore"):  # 0 / 0 without a distribution
+            tables["pit"] = ("forecast", "pit_bin"), np.stack([part / part.sum() for part in self.pit.values()])
         index = np.array([[means.by_date[name] for means in self.indices.values()] for name in series])
         tables["index"] = (("series", "box", *DATE), index)
         for name, by_date in self.ensemble.by_date.items():

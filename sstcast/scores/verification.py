@@ -185,13 +185,12 @@ def forecast_file(
 ) -> Iterator[Write]:
     """Yield a function that adds the forecasts of some dates to a Zarr store: `write(dates, variables)`.
 
-    The variables are `sst(init_time, lead, lat, lon)` in degC and, of an ensemble, `sst_spread`. The store, whose
-    `attributes` are those given and those that follow from the run, is there when all has been written, or not at
-    all.
+    The variables are `sst` and `sst_spread(init_time, lead, lat, lon)` in degC. The store, whose `attributes` are
+    those given and those that follow from the run, is there when all has been written, or not at all.
     """
     coordinates = axes(data.windows.init_times, data.windows.horizon, data.anomalies)
     empty = da.empty([coordinates.sizes[d] for d in FIELD], dtype=np.float32, chunks=(dates_per_chunk, -1, -1, -1))
-    names = ["sst"] + ["sst_spread"] * (len(run.members) > 1)
+    names = ["sst", "sst_spread"]
     dataset = described(
         coordinates.assign(dict.fromkeys(names, (FIELD, empty))),
         run,

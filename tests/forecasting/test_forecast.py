@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.stats
 import xarray as xr
 from small_ocean import make_sst
 from untrained import make_run
@@ -59,7 +60,6 @@ def test_it_forecasts_what_evaluate_does(
     expected = xr.load_dataset(run.forecasts, engine="zarr", chunks=None).sel(init_time=["2004-07-01"])
     got = read(run, "2004-07-01")
     np.testing.assert_array_equal(got["valid_time"], expected["valid_time"])
-    assert ("sst_spread" in got) == (len(seeds) > 1)
     for name in expected.data_vars:
         assert expected[name].notnull().any()
         xr.testing.assert_allclose(
@@ -67,19 +67,37 @@ def test_it_forecasts_what_evaluate_does(
         )
 
 
-def test_anomaly_and_spread_by_hand(shared_yaml: Path) -> None:
+def test_anomaly_members_and_past_by_hand(shared_yaml: Path) -> None:
     ensemble = prepared_run(shared_yaml, seeds=(3, 4))
-    got = read(ensemble, "2004-02-27")  # the days ahead cross 29 February
+    options = ("2004-02-27", None, None, True)  # the days ahead cross 29 February
+    got = read(ensemble, *options)
     members = xr.concat([read(member, "2004-02-27") for member in ensemble.members], "member")
     np.testing.assert_allclose(got["sst"], members["sst"].mean("member"), atol=1e-4)
-    apart = abs(members["sst"][0] - members["sst"][1]) / np.sqrt(2)  # the sample deviation of two
-    np.testing.assert_allclose(got["sst_spread"], apart, atol=1e-4)
-    assert float(apart.max()) > 0.01
+    np.testing.assert_allclose(got["sst_member"], members["sst"], atol=1e-5)
+    assert got["sst_member"].dims == ("member", "init_time", "lead", "lat", "lon")
+    days = make_sst()["sst"].sel(time=slice("2004-02-18", "2004-02-27"))
+    np.testing.assert_allclose(got["sst_past"][0], days, atol=1e-4)
+    assert got["past"].values.tolist() == list(range(-9, 1))
+    with pytest.raises(SSTCastError, match="seed-3: is no ensemble; leave out the members"):
+        read(ensemble.members[0], *options)
     statistics = xr.open_zarr(Prepared.of(ensemble.config.data).statistics, chunks=None)
     climatology = statistics["climatology"].sel(dayofyear=got["valid_time"].dt.dayofyear[0].values)
     departure = (got["sst"] - got["sst_anomaly"]).values[0]
     ocean = ~np.isnan(departure)
     np.testing.assert_allclose(departure[ocean], climatology.values[ocean], atol=1e-4)
+    past = statistics["climatology"].sel(dayofyear=[49, 58]).values[:, 5, 5]
+    np.testing.assert_allclose(got["climatology_past"][0, [0, -1], 5, 5], past, atol=1e-4)
+
+
+def test_quantiles_are_those_of_a_gaussian(run: Run) -> None:
+    got = read(run, "2004-03-10")
+    quantiles = got["sst_quantile"]
+    assert quantiles.dims == ("init_time", "lead", "quantile", "lat", "lon")
+    ocean = got["sst"].notnull().values
+    assert (quantiles.diff("quantile") > 0).all("quantile").values[ocean].all()
+    expected = scipy.stats.norm(got["sst"], got["sst_spread"])
+    for level in quantiles["quantile"].values:
+        np.testing.assert_allclose(quantiles.sel(quantile=level), expected.ppf(level), atol=1e-4)
 
 
 def test_land_is_nan_and_the_coast_is_kept(run: Run) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from scipy.stats import norm
 from small_hindcast import metrics, plan, quiet, system, write_ocean
 
 from sstcast import cli
@@ -68,6 +69,19 @@ def test_dates_and_scores_against_numpy_from_the_forecasts(inside: Path) -> None
         summer = np.isin(made["valid_time"].dt.month.values, (12, 1, 2))
         assert of["by_season"]["DJF"]["mse"] == pytest.approx(errors[summer].mean(), rel=1e-4)
         np.testing.assert_allclose(mse.sel(system=name), errors, rtol=2e-3, atol=1e-5)
+        error = made["sst"].values - sst.sel(time=made["valid_time"]).values
+        z, width = error / made["sst_spread"].values, made["sst_spread"].values
+        crps = width * (z * (2 * norm.cdf(z) - 1) + 2 * norm.pdf(z) - 1 / np.sqrt(np.pi))
+        inside = (abs(z) < norm.ppf(0.9)) * 1.0
+        scored, second = of["probabilities"], slice(len(dates[0]), None)
+        for key, field in (("crps", crps), ("covered_80", inside)):
+            mean = np.einsum("dlyx,yx->dl", np.nan_to_num(field), shares(sst[0]))
+            assert scored[key] == pytest.approx(mean.mean(), rel=1e-3)
+            assert scored["by_fold"]["2007"][key] == pytest.approx(mean[second].mean(), rel=1e-3)
+            np.testing.assert_allclose(scored["by_lead"][key], mean.mean(0), rtol=2e-3)
+    of = {name: system["probabilities"] for name, system in found["systems"].items()}
+    assert of["one"]["ratio"] == pytest.approx(of["one"]["crps"] / of[found["reference"]]["crps"], rel=1e-4)
+    assert of["one"]["skill"] == pytest.approx(1 - of["one"]["crps"] / of["climatology"]["crps"], abs=1e-4)
 
 
 def test_baselines_know_all_days_before_their_fold_and_none_of_it(inside: Path) -> None:
@@ -184,7 +198,7 @@ def test_the_table_the_report_and_the_leaderboard(
     assert not write_hindcast_report(Hindcast(Path("hindcast")))[1]
     html = page.read_text(encoding="utf-8")
     assert f"{found['systems']['one']['ratio']:.3f}" in html
-    assert html.count("<img") == 3  # ratios by lead, and a map of each system
+    assert html.count("<img") == 5  # ratios, CRPS skill and coverage by lead, and a map of each system
     assert "http" not in html.replace("http://www.w3.org", "")
     monkeypatch.setattr(sys, "argv", ["sstcast", "leaderboard", "."])
     with pytest.raises(SystemExit) as end:

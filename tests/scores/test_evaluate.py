@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 import torch
 import xarray as xr
 from scored_runs import configure, make_run, metrics_of
@@ -14,6 +15,7 @@ from scored_runs import configure, make_run, metrics_of
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.baselines import BASELINES, fit_baselines
 from sstcast.forecasting.predictor import Predictor, TrainedRun
+from sstcast.forecasting.probabilities import calibrated
 from sstcast.geo import area_weights
 from sstcast.graphs.graph import Graph
 from sstcast.models import LINEAR, Entry, linear
@@ -48,6 +50,12 @@ def persistence(data: Verification) -> Predictor:
     return fit_baselines(data.data, data.anomalies)["persistence"]
 
 
+def crps_gaussian(truth: np.ndarray, mean: np.ndarray | float, spread: np.ndarray) -> np.ndarray:
+    """Return the closed form by SciPy."""
+    z, norm = (truth - mean) / spread, scipy.stats.norm
+    return spread * (z * (2 * norm.cdf(z) - 1) + 2 * norm.pdf(z) - 1 / np.sqrt(np.pi))
+
+
 def fields_of(run: Run, units: str, method: str = "model") -> tuple[xr.DataArray, xr.DataArray]:
     """Return forecast and truth of the whole test split, as anomalies."""
     data = Verification.of(run)
@@ -61,7 +69,9 @@ def test_forecasts_open_without_help_and_line_up_with_the_source(run: Run) -> No
     sst = forecasts["sst"]
     assert sst.dims == ("init_time", "lead", "lat", "lon")
     assert sst.attrs["units"] == "degree_Celsius"
-    assert "sst_spread" not in forecasts
+    xr.testing.assert_allclose(
+        forecasts["sst_spread"].drop_attrs(), calibrated(run).spread(forecasts["valid_time"]), check_dim_order=True
+    )
     lead = (forecasts["valid_time"] - forecasts["init_time"]) / np.timedelta64(1, "D")
     np.testing.assert_array_equal(lead, forecasts["lead"].broadcast_like(lead))
     source = xr.open_dataset(run.config.data.source, engine="netcdf4")["sst"]
@@ -161,6 +171,37 @@ def test_p_values_are_of_the_cell_and_adjusted_within_the_week(run: Run) -> None
     shares = metrics_of(run)["skill"]["degC"]["persistence"]
     told = (tables["p_fdr"] <= 0.1).sum(["lat", "lon"]) / 90
     np.testing.assert_allclose(np.add(shares["better"], shares["worse"]), told, atol=1e-5)
+
+
+def test_probabilities_are_those_of_whole_fields(run: Run) -> None:
+    """The reference is a Gaussian about the climatology, as wide as the training days of cell and season."""
+    data, found = Verification.of(run), metrics_of(run)["probabilities"]
+    truth = data.truth()["sst_anomaly"].astype(float)
+    sst = data.cube["sst"].sel(time=slice("2001", "2002")).load()
+    climatology = data.statistics["climatology"].sel(dayofyear=sst["time"].dt.dayofyear)
+    variance = ((sst - climatology) ** 2).groupby("time.season").mean("time")
+    spread = variance.sel(season=truth["valid_time"].dt.season) ** 0.5
+    weights = area_weights(truth["lat"])
+    scores = crps_gaussian(truth.values, 0, spread.transpose(*truth.dims).values)
+    expected = truth.copy(data=scores).weighted(weights).mean(["init_time", "lat", "lon"])
+    assert found["climatology"]["by_lead"]["crps"] == pytest.approx(expected.values.tolist(), rel=1e-4)
+    assert found["climatology"]["skill"]["overall"] == 0
+    forecast, truth = fields_of(run, "degC")
+    width = calibrated(run).spread(truth["valid_time"])
+    model, scores = found["model"], crps_gaussian(truth.values, forecast.values, width.values)
+    assert model["crps"] == pytest.approx(float(truth.copy(data=scores).weighted(weights).mean()), rel=1e-4)
+    assert model["skill"]["overall"] == pytest.approx(1 - model["crps"] / found["climatology"]["crps"], abs=1e-4)
+    below = scipy.stats.norm.cdf((truth - forecast) / width)
+    ocean = np.isfinite(below)
+    cells = np.broadcast_to(weights.values[:, None], below.shape)[ocean]
+    for level in (50, 80, 95):
+        inside = abs(below[ocean] - 0.5) <= level / 200
+        assert model[f"covered_{level}"] == pytest.approx(np.average(inside, weights=cells), abs=1e-4)
+    counts, _ = np.histogram(below[ocean], bins=20, range=(0, 1), weights=cells)
+    assert model["pit"] == pytest.approx(counts / counts.sum(), abs=1e-4)
+    error = float(((forecast - truth) ** 2).weighted(weights).mean())
+    ratio = np.sqrt(float((width**2).weighted(weights).mean()) / error)
+    assert model["spread_skill"] == pytest.approx(ratio, rel=1e-3)
 
 
 def test_heatwaves_are_those_of_the_training_years_percentile(run: Run) -> None:

@@ -1,0 +1,62 @@
+"""Scores of Gaussian forecasts, and how often the intervals of runs hold what comes true."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from scipy.integrate import quad
+from scipy.stats import norm
+from scored_runs import configure
+
+from sstcast.config import ModelConfig
+from sstcast.ocean.prepare import prepare
+from sstcast.scores.evaluate import evaluate
+from sstcast.scores.probabilities import crps, pit
+from sstcast.training.train import train, training_windows
+
+
+@pytest.mark.parametrize(("error", "spread"), [(0.0, 1.0), (-1.3, 0.4), (2.0, 3.0)])
+def test_crps_is_the_integral_of_the_squared_difference_of_distributions(error: float, spread: float) -> None:
+    below, _ = quad(lambda x: norm.cdf(x, error, spread) ** 2, -30, 0)
+    above, _ = quad(lambda x: norm.sf(x, error, spread) ** 2, 0, 30)
+    found = crps(np.array([error]), np.array([spread]))
+    assert found == pytest.approx(below + above, rel=1e-6)
+
+
+def test_where_the_truth_lies() -> None:
+    error = -norm.ppf([0.01, 0.51, 0.99, 0.985])
+    filled = pit(error, np.ones(4), np.array([1, 2, 3, 4]))
+    assert filled[[0, 10, 19]].tolist() == [1, 2, 7]
+    assert filled.sum() == 10
+
+
+def test_intervals_of_a_gaussian_ocean_hold_what_they_promise(tmp_path: Path) -> None:
+    """Cells of different variance forget independently of each other: over a year the share is nearly exact."""
+    random, time = np.random.default_rng(0), pd.date_range("2001-01-01", "2012-12-31")
+    shocks = random.normal(size=(len(time), 8, 12)).astype("float32")
+    sst = np.zeros_like(shocks)
+    for day in range(1, len(time)):
+        sst[day] = 0.6 * sst[day - 1] + shocks[day]
+    sst = 15 + sst * np.linspace(0.3, 1.2, 12, dtype="float32")
+    axes = {"time": time, "lat": -11.875 + 0.25 * np.arange(8), "lon": 170.125 + 0.25 * np.arange(12)}
+    data = xr.Dataset({"sst": (("time", "lat", "lon"), sst, {"units": "Celsius"})}, axes)
+    data.to_netcdf(tmp_path / "small.nc", engine="netcdf4")
+    splits = {"train": [2001, 2010], "validation": [2011, 2011], "test": [2012, 2012]}
+    config = configure(tmp_path, tmp_path / "small.nc", splits=splits)
+    config = config.model_copy(update={"model": ModelConfig(name="damped-persistence")})
+    prepare(config.data, say=lambda line: None)
+    run, _ = train(config, training_windows(config))
+    found = evaluate(run)[0]["probabilities"]
+    for method in ("model", "persistence", "climatology", "multiscale ridge"):
+        scores = found[method]
+        for level in (50, 80, 95):
+            assert scores[f"covered_{level}"] == pytest.approx(level / 100, abs=0.015), (method, level)
+        assert scores["spread_skill"] == pytest.approx(1, abs=0.03)
+        assert scores["pit"] == pytest.approx([0.05] * 20, abs=0.008)
+    # Persistence has twice the variance of the climatology, less what is remembered.
+    remembered = 0.6 ** np.arange(1, 9)
+    ratio = np.sqrt(2 * (1 - remembered))
+    by_lead = np.divide(found["persistence"]["by_lead"]["spread"], found["climatology"]["by_lead"]["spread"])
+    np.testing.assert_allclose(by_lead, ratio, rtol=0.05)
