@@ -6,7 +6,8 @@ runs/NAME/
   data.json         digests of the data it was trained on; data-2.json, ... of further oceans
   history.csv       one row per epoch: loss, learning rate, validation scores, seconds since the start
   checkpoints/      best.pt (best validation score) and step-N.pt (to resume from)
-  forecasts.zarr    sst(init_time, lead, lat, lon) in degC for the test days
+  forecasts.zarr    sst and sst_spread(init_time, lead, lat, lon) in degC for the test days
+  spread.nc         standard deviation of its forecasts, from the validation days
   scores.nc         scores by date, lead, tile and cell
   metrics.json      scores of the model and of the baselines
   forecast-DATE.nc  single forecasts, and pages of them (.html)
