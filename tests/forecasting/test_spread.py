@@ -5,11 +5,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 import xarray as xr
 from scored_runs import configure, make_run
 from small_ocean import make_sst
 
-from sstcast.forecasting.probabilities import calibrated, climatological
+from sstcast.forecasting.baselines import fit_systems
+from sstcast.forecasting.predictor import TrainedRun
+from sstcast.forecasting.probabilities import calibrated, climatological, held_out
+from sstcast.models.linear import MultiscaleRidge
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
@@ -74,3 +78,17 @@ def test_the_climatological_spread_by_hand(run: Run) -> None:
     for lead, season in ((5, "JJA"), (6, "SON")):  # 31 August, 1 September
         expected = found.values.sel(season=season, lead=lead)
         np.testing.assert_array_equal(spread.isel(init_time=0, lead=lead - 1), expected)
+
+
+def test_what_learnt_the_validation_days_is_not_calibrated_on_them(run: Run) -> None:
+    config, data = run.config, run.config.data
+    _, anomalies = Prepared.of(data).open()
+    assert isinstance(held_out(run, data, anomalies), TrainedRun)
+    training = config.training.model_copy(update={"include_validation": True, "epochs": 1})
+    learnt = make_run(config.model_copy(update={"name": "learnt", "training": training}))
+    (stand_in,) = held_out(learnt, data, anomalies).models
+    (refitted,) = fit_systems(["multiscale-ridge"], data, anomalies)[0].models
+    assert isinstance(stand_in, MultiscaleRidge)
+    assert not torch.equal(stand_in.weight, refitted.weight)
+    west = data.box.model_copy(update={"lon": (165.0, 168.0)})  # an ocean of which it has learnt nothing
+    assert isinstance(held_out(learnt, data.model_copy(update={"region": west}), anomalies), TrainedRun)
