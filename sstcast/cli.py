@@ -25,6 +25,7 @@ from sstcast.verbs.page import page
 from sstcast.verbs.score import score
 from sstcast.verbs.table5 import table5
 from sstcast.verbs.train import train
+from sstcast.verbs.update import update
 
 app = typer.Typer(
     help="Forecast sea surface temperature with graph networks.",
@@ -287,7 +288,7 @@ def report(
     done.remember(f"{text}{page}: nothing to do\n", *scored, *below(run, "report.html"))
 
 
-for further_verb in (page, datasets, benchmark, study, table5, doctor):
+for further_verb in (page, update, datasets, benchmark, study, table5, doctor):
     app.command()(further_verb)
 
 

@@ -11,6 +11,7 @@ runs/NAME/
   scores.nc         scores by date, lead, tile and cell
   metrics.json      scores of the model and of the baselines
   forecast-DATE.nc  single forecasts, and pages of them (.html)
+  forecasts/        what `sstcast update` makes every day: forecasts, page, verification
   maps/             PNG files
   report.html       all results on one page
 

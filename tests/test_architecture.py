@@ -9,13 +9,13 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "sstcast"
 # Arrows go down: a room knows none of those named before it on its line, nor any that is not on it.
 LINES = (
-    ("pages", "papers", "hindcasts", "scores", "forecasting", "training", "models", "graphs"),
+    ("operations", "pages", "papers", "hindcasts", "scores", "forecasting", "training", "models", "graphs"),
     ("benchmarks", "training", "models", "graphs"),
     ("forecasting", "sources", "ocean"),
 )
 ROOMS = {room for line in LINES for room in line}
 EDGES = {room: {"ocean"} for room in ("training", "scores", "hindcasts", "pages")}
-EDGES |= {"ocean": {"graphs"}, "papers": {"ocean", "sources"}}
+EDGES |= {"ocean": {"graphs"}, "papers": {"ocean", "sources"}, "operations": {"ocean", "sources"}}
 
 
 def at_import(path: Path) -> set[str]:

@@ -40,7 +40,7 @@ def forecast(
 
     Raises SSTCastError if run, date, region or file are unusable, or the source lacks days of the history.
     """
-    day = _read_date(date)
+    day = read_date(date)
     if out is not None:
         _check_out(out)
     run = Run.open(folder)
@@ -76,7 +76,8 @@ def _forecast(
     return out, True
 
 
-def _read_date(text: str) -> dt.date | None:
+def read_date(text: str) -> dt.date | None:
+    """Read a date, None for the latest; raise SSTCastError if it is neither."""
     if text == LATEST:
         return None
     try:

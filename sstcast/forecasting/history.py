@@ -10,6 +10,7 @@ from sstcast.ocean.anomalies import standardise
 from sstcast.ocean.cube import coarsen, ocean_fraction
 from sstcast.ocean.days import day_ranges
 from sstcast.ocean.prepared import Prepared
+from sstcast.region import Region
 
 SAME_SHARE = 1e-4  # of a cell's area
 DEGREES_APART = 1e-3  # coordinates that differ by less are the same
@@ -35,21 +36,29 @@ class Normals:
         the `paper` protocol standardises those, so it must have them. Raises SSTCastError if it lies elsewhere,
         or lacks values over the ocean.
         """
+        native, coarse, ocean, region = self._averaged(history)
+        _check_values(coarse.where(self.ocean), self.ocean)
+        data = self.data.model_copy(update={"region": region})
+        return standardise(native, coarse, ocean, self.statistics, data)
+
+    def on_grid(self, sst: xr.DataArray) -> xr.DataArray:
+        """Return `sst(time, lat, lon)`, on such cells as `standardise` takes, on the run's grid; NaN on land."""
+        return self._averaged(sst)[1].where(self.ocean)
+
+    def _averaged(self, sst: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray, xr.DataArray, Region]:
+        """Return `sst` as it is, on the run's grid, which of its own cells are ocean, and the region of these."""
         region, share = self.data.box, self.fraction
-        native = self._finer(history)
+        native = self._finer(sst)
         if native is None:
             region, share = region.model_copy(update={"coarsen": 1}), self.ocean
-            native = self._coarse(history)
+            native = self._coarse(sst)
         ocean = native.notnull().any("time")
         if differ := int((abs(ocean_fraction(ocean, region) - share) > SAME_SHARE).sum()):
             raise SSTCastError(
                 f"history: {differ} cells hold values where the run has land, or none where it has ocean; "
                 "fill the ocean, and set land to NaN"
             )
-        coarse = coarsen(native, ocean, region)
-        _check_values(coarse.where(self.ocean), self.ocean)
-        data = self.data.model_copy(update={"region": region})
-        return standardise(native, coarse, ocean, self.statistics, data)
+        return native, coarsen(native, ocean, region), ocean, region
 
     def _coarse(self, history: xr.DataArray) -> xr.DataArray:
         coarse, n = at_cells(history, self.fraction), self.data.box.coarsen

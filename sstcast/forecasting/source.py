@@ -14,10 +14,11 @@ from sstcast.ocean.raw import is_raw_store, look_into, open_days
 from sstcast.ocean.reading import REMEDY, open_region, source_path
 from sstcast.sources import SOURCES, find_source
 from sstcast.sources.fetch import fetch
-from sstcast.sources.request import FetchRequest
+from sstcast.sources.request import FetchReport, FetchRequest
 from sstcast.sources.status import status
 
 DAY = dt.timedelta(days=1)
+REPLACED = dt.timedelta(days=60)  # NOAA replaces preliminary days after about two weeks
 
 
 def last_days(
@@ -55,6 +56,27 @@ def last_days(
     if not days.notnull().any():
         raise SSTCastError(f"{path}: the region is all land; choose another")
     return days
+
+
+def bring_up_to_date(data: DataConfig, date: dt.date | None, today: dt.date) -> FetchReport | None:
+    """Fetch the days up to `date`, or to the day before `today`, and what NOAA has made final since.
+
+    Returns what has been done, and None of a source that nothing can be fetched from. Raises SSTCastError if the
+    store is unusable.
+    """
+    path = source_path(data.source)
+    if not is_raw_store(path):
+        return None
+    held = status(path)[0]
+    if not held.origin:
+        raise SSTCastError(f"{path}: holds no days; run `sstcast fetch` first")
+    last = max(held.origin)
+    origin = held.origin[last].removesuffix("_preliminary")
+    if not (origin in SOURCES and find_source(origin).grows):
+        return None
+    end = date or max(last, today - DAY)
+    start = min([last + DAY, end, *(day for day in held.preliminary if last - day < REPLACED)])
+    return fetch(FetchRequest(start, end, origin, str(look_into(path).box), out=path), lambda line: None)
 
 
 def _extend(path: Path, date: dt.date | None, history: int, today: dt.date, say: Callable[[str], object]) -> None:

@@ -1,81 +1,32 @@
 """The last days of a source: what is fetched, what is marked as preliminary, what cannot be had."""
 
 import datetime as dt
-import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
 import xarray as xr
+from served_days import DAY, FIRST, LAST, SIMULATOR, put, serving
 from untrained import make_run
 
-from perf.simulated_files import canonical_name, write_day
 from sstcast.config import DataConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.source import last_days
-from sstcast.ocean.days import Day
 from sstcast.ocean.prepare import prepare
-from sstcast.region import parse_box
-from sstcast.sources.daily import Aws, Ncei
-from sstcast.sources.simulator import Simulator
+from sstcast.sources.daily import Aws
 from sstcast.sources.status import status
-from sstcast.sources.store import RawStore
-
-REGION = "170,173,-12,-10"
-FIRST, LAST = dt.date(2003, 1, 1), dt.date(2003, 3, 10)
-DAY = dt.timedelta(days=1)
-SIMULATOR = Simulator(3)
-ROWS, COLS = slice(308, 324), slice(676, 696)  # of the global grid, around the region
 
 
 def quiet(line: str) -> None:
     """Say nothing."""
 
 
-def put(path: Path, first: dt.date, preliminary: int = 2, origin: str = "aws", notice: str = "") -> Path:
-    """Put the days from `first` to LAST into a store; the last ones are preliminary."""
-    box = parse_box(REGION)
-    store = RawStore(path, box)
-    days = [first + n * DAY for n in range((LAST - first).days + 1)]
-    fields = np.round(SIMULATOR.field(days, box.lat, box.lon) * 100).astype(np.int16)
-    with store.writing():
-        dressed = zip(days, fields, strict=True)
-        store.put(
-            {day: Day(field, origin, day > LAST - preliminary * DAY, notice) for day, field in dressed}, LAST
-        )
-    return path
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    """Serves a folder."""
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @pytest.fixture
 def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A server that stands for AWS and NCEI: ten days from LAST - 1 on, the last three of them preliminary."""
-    folder = tmp_path / "aws"
-    days = [LAST + n * DAY for n in range(-1, 9)]
-    for n, day in enumerate(days):
-        (folder / f"{day:%Y%m}").mkdir(parents=True, exist_ok=True)
-        preliminary = n >= 7
-        path = folder / f"{day:%Y%m}" / canonical_name(day, preliminary)
-        write_day(path, day, SIMULATOR, preliminary, (ROWS, COLS))
-        with h5py.File(path, "r+") as file:  # as if it were observed: those that are not are never mixed
-            file.attrs["title"] = "a test"
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        for source in (Aws, Ncei):
-            monkeypatch.setattr(source, "base", f"http://127.0.0.1:{server.server_port}")
+    with serving(tmp_path / "aws", monkeypatch):
         yield
-        server.shutdown()
 
 
 def config_of(run_yaml: Path, store: Path) -> DataConfig:

@@ -1,0 +1,166 @@
+"""The command update: what it makes, only once, also after a kill, and without a source."""
+
+import datetime as dt
+import os
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from served_days import DAY, LAST, publish, put, serving
+from small_ocean import make_sst
+from untrained import make_run
+
+from sstcast import cli, files
+from sstcast.config import load_config
+from sstcast.forecasting import source
+from sstcast.ocean.prepare import prepare
+from sstcast.operations.update import MADE, NOTHING_NEW, SOURCE_DOWN, update
+from sstcast.pages import page
+from sstcast.runs import Run
+from sstcast.sources.daily import Aws, Ncei
+from sstcast.sources.download import Patience
+from sstcast.sources.request import FetchRequest
+
+
+@pytest.fixture(autouse=True)
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the maps for readers without JavaScript, which take longest to make."""
+    monkeypatch.setattr(page, "_pictures", lambda *_: [])
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("prepared")
+
+
+@pytest.fixture
+def run(run_yaml: Path, stores: Path) -> Run:
+    config = load_config(run_yaml, [f"data.directory={stores}"])
+    prepare(config.data, say=lambda line: None)
+    return make_run(config)
+
+
+def names(run: Run) -> set[str]:
+    return {path.name for path in (run.folder / "forecasts").iterdir() if not path.name.endswith(".lock")}
+
+
+def test_forecasts_are_verified_by_lead(run: Run) -> None:
+    """Against the errors computed from the file of the ocean itself."""
+    days = ["2004-12-20", "2004-12-28"]
+    for day in days:
+        done = update(run.folder, day)
+        assert done.code == MADE
+        assert "\n" not in done.line
+    assert names(run) == {*(f"forecast-{day}.nc" for day in days), "latest.html", "verification.csv"}
+    table = pd.read_csv(run.folder / "forecasts/verification.csv", index_col="lead")
+    assert table["forecasts"].to_dict() == {1: 2, 2: 2, 3: 2, 4: 1, 5: 1}  # the ocean ends on 2004-12-31
+    ocean = make_sst()["sst"]
+    weight = np.cos(np.radians(ocean["lat"])) * ocean[0].notnull()
+    errors: dict[str, list] = {"": [], "_persistence": [], "_climatology": []}
+    for day in days:
+        with xr.open_dataset(run.folder / f"forecasts/forecast-{day}.nc", engine="netcdf4") as forecast:
+            sst, anomaly = (forecast[name].isel(init_time=0).sel(lead=2).load() for name in ("sst", "sst_anomaly"))
+        came = ocean.sel(time=np.datetime64(day) + np.timedelta64(2, "D"))
+        for name, field in (("", sst), ("_persistence", ocean.sel(time=day)), ("_climatology", sst - anomaly)):
+            errors[name].append(field.drop_vars("time", errors="ignore").values - came.values)
+    shares = weight.values / weight.values.sum() / len(days)
+    for name, error in errors.items():
+        got = table.loc[2, [f"rmse{name}", f"mae{name}", f"bias{name}"]]
+        wanted = [
+            np.sqrt(np.nansum(shares * np.square(error))),
+            np.nansum(shares * np.abs(error)),
+            np.nansum(shares * error),
+        ]
+        np.testing.assert_allclose(got, wanted, atol=1e-3)
+    if table["coverage_80"].notna().any():
+        assert table["coverage_80"].between(0, 1).all()
+
+
+def test_nothing_new(run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["sstcast", "update", str(run.folder)])
+    for code, words in ((MADE, "made forecast-2004-12-31.nc, latest.html"), (NOTHING_NEW, "nothing new")):
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        out, err = capsys.readouterr()
+        assert (end.value.code or 0, err, out.count("\n")) == (code, "", 1)
+        assert words in out
+
+
+def test_killed_and_run_again(run: Run) -> None:
+    """Stopped as a file is about to get its name, with all that a kill leaves behind; each time a file later."""
+    update(run.folder, "2004-12-20")
+    rename = Path.replace
+    for name in ("forecast-2004-12-30.nc", "verification.csv", "latest.html"):
+
+        def replace(path: Path, target: Path, name: str = name) -> Path:
+            if Path(target).name == name:
+                raise KeyboardInterrupt
+            return rename(path, target)
+
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(Path, "replace", replace)
+            patch.setattr(files, "_clear", lambda path: None)
+            update(run.folder, "2004-12-30")
+        assert f".{name}.partial" in names(run)
+    assert '"forecast-2004-12-20"' in (run.folder / "forecasts/latest.html").read_text()
+    assert update(run.folder, "2004-12-30").code == MADE
+    assert update(run.folder, "2004-12-30").code == NOTHING_NEW
+    assert names(run) == {"forecast-2004-12-20.nc", "forecast-2004-12-30.nc", "latest.html", "verification.csv"}
+    table = pd.read_csv(run.folder / "forecasts/verification.csv", index_col="lead")
+    assert table["forecasts"].tolist() == [2, 1, 1, 1, 1]
+    assert '"forecast-2004-12-30"' in (run.folder / "forecasts/latest.html").read_text()
+
+
+def test_one_at_a_time(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
+    """While another process updates the run, this one waits."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        with files.alone(run.folder / "forecasts"):
+            os.write(writer, b"held")
+            time.sleep(0.5)
+        os._exit(0)
+    assert os.read(reader, 4) == b"held"
+    assert update(run.folder).code == MADE
+    assert "forecasts: another process is writing it; waiting" in capfd.readouterr().err
+    assert os.waitpid(child, 0)[1] == 0
+    os.close(reader)
+    os.close(writer)
+
+
+def test_a_source_that_grows_is_replaced_and_fails(
+    run_yaml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    splits = "{train: [2001, 2001], validation: [2002-01-01, 2002-06-30], test: [2002-07-01, 2002-12-31]}"
+    store = put(tmp_path / "a.zarr", dt.date(2001, 1, 1))
+    config = load_config(run_yaml, [f"data.source={store}", f"data.splits={splits}"])
+    prepare(config.data, say=lambda line: None)
+    run = make_run(config)
+    monkeypatch.setattr(source, "FetchRequest", partial(FetchRequest, patience=Patience(1, 0.01)))
+    end, folder = LAST + 8 * DAY, tmp_path / "aws"
+    with serving(folder, monkeypatch):
+        first = update(run.folder, str(LAST))
+        second = update(run.folder, today=end + 2 * DAY)  # a day of which there is no file yet
+        assert (first.code, second.code) == (MADE, MADE)
+        assert "8 days fetched" in second.line
+        assert second.forecast.name == f"forecast-{end}.nc"
+        with xr.open_dataset(second.forecast, engine="netcdf4") as made:
+            assert made.attrs["data"].endswith(f"preliminary days: {end - 2 * DAY}..{end}")
+        assert pd.read_csv(run.folder / "forecasts/verification.csv")["forecasts"].tolist() == [1] * 5
+        assert update(run.folder, today=end + 2 * DAY).code == NOTHING_NEW
+        issued = second.forecast.read_bytes()
+        for n in range(3):
+            publish(folder, end - n * DAY, False)
+        last = update(run.folder, today=end + 2 * DAY)
+        assert "3 days fetched" in last.line
+        assert second.forecast.read_bytes() == issued  # kept as it was issued
+    for server in (Aws, Ncei):
+        monkeypatch.setattr(server, "base", "http://127.0.0.1:1")
+    down = update(run.folder, today=end + 3 * DAY)
+    assert down.code == SOURCE_DOWN
+    assert f"made from days up to {end}" in down.line
+    assert "\n" not in down.line
