@@ -168,7 +168,7 @@ async function main() {
     add("Probability of a cold spell", at("cold_spell_probability", row, cell), share);
     const end = at("heatwave_end", 0, cell);
     add("Heatwave expected", at("heatwave_start", 0, cell), (first) =>
-      `${spoken(first)} to ${Number.isFinite(end) ? spoken(end) + (end >= leads.at(-1) ? " or later" : "") : "later"}`);
+      `${spoken(first)}${first <= past[0] ? " or before" : ""} to ${Number.isFinite(end) ? spoken(end) + (end >= leads.at(-1) ? " or later" : "") : "later"}`);
     byId("values").replaceChildren(...lines.flatMap(([name, text]) =>
       [["dt", name], ["dd", text]].map(([tag, content]) => Object.assign(document.createElement(tag), { textContent: content }))));
     const lead = leads[row];
