@@ -14,10 +14,12 @@ from sstcast.cf import CONVENTIONS
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.elsewhere import elsewhere
+from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.history import Normals, checked, in_words
 from sstcast.forecasting.predictor import Predictor, described, in_degrees, region_name
 from sstcast.forecasting.probabilities import Spread, calibrated, with_distribution
 from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.limits import limits_of
 from sstcast.runs import Run
 from sstcast.training.train import check_data
 
@@ -81,7 +83,8 @@ class LoadedRun:
         Returns `sst` and `sst_anomaly` (from the climatology of the training days), of an ensemble the mean, with
         `sst_spread` and `sst_quantile` of the predictive distribution: `(init_time, lead, lat, lon)` in degC, one
         `init_time`, NaN on land and outside the tiles. `sst_past` and `climatology_past` are on the days of
-        history, `past` 0 being the last. With `members`, `sst_member` holds what each member forecasts.
+        history, `past` 0 being the last; `with_heatwaves` lists what is there of
+        heatwaves. With `members`, `sst_member` holds what each member forecasts.
 
         Raises SSTCastError if days or values are missing, the grid is another, or a run of one member is to give
         `members`.
@@ -92,6 +95,7 @@ class LoadedRun:
         standard = self.normals.standardise(history).compute()
         predicted = self.predictor.predict(standard)
         fields = with_distribution(in_degrees(predicted, standard), self.spread).merge(_past(standard))
+        fields = with_heatwaves(fields, self.spread, limits_of(self.data))
         if members:
             each = [in_degrees(predicted.isel(member=[n]), standard)["sst"] for n in range(len(self.run.members))]
             fields["sst_member"] = xr.concat(each, "member").assign_coords(member=np.arange(len(each)))

@@ -16,7 +16,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy.ndimage import uniform_filter1d
 
-from sstcast.ocean.anomalies import DAYS_OF_YEAR
+from sstcast.ocean.anomalies import DAYS_OF_YEAR, on_days
 
 HEATWAVE, COLD_SPELL = 90, 10  # percentiles
 WINDOW = 11  # days of the year around each that its statistics are taken of
@@ -25,6 +25,7 @@ SHORTEST, LONGEST_GAP = 5, 2  # days of an event, and between two that are one
 AROUND = SHORTEST - 1 + LONGEST_GAP  # days before, and after, that decide whether a day lies in an event
 CATEGORIES = ("none", "moderate", "strong", "severe", "extreme")
 LIMITS = ("climatology", "heatwave_threshold", "cold_spell_threshold")
+FREQUENCIES = ("exceedance_frequency", "event_frequency")
 CELLS_AT_ONCE = 256  # whose values fit the cache
 
 Array = NDArray[np.floating]
@@ -87,6 +88,14 @@ def events(beyond: Days) -> Days:
         for day in range(1, gap + 1):
             result[day : day + len(between)] |= between
     return result
+
+
+def frequencies(sst: xr.DataArray, threshold: xr.DataArray) -> xr.Dataset:
+    """Return which shares of the days of `sst(time, ...)` are above the threshold, and in an event, by cell."""
+    hot = (sst > on_days(threshold, sst["time"])).transpose("time", ...)
+    inside = hot.copy(data=events(hot.values))
+    shares = {name: days.mean("time") for name, days in zip(FREQUENCIES, (hot, inside), strict=True)}
+    return xr.Dataset(shares).where(sst.isel(time=0, drop=True).notnull()).astype("float32")
 
 
 def multiples(climatology: Array, threshold: Array) -> Array:

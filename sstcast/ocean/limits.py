@@ -9,7 +9,7 @@ from sstcast.cf import describe, write
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.files import alone
-from sstcast.ocean.heatwaves import LIMITS, limits
+from sstcast.ocean.heatwaves import FREQUENCIES, LIMITS, frequencies, limits
 from sstcast.ocean.prepared import Prepared
 from sstcast.stores import open_netcdf
 
@@ -17,10 +17,12 @@ VALUES_AT_ONCE = 2**27  # of a band of latitudes: half a GiB
 
 
 def limits_of(data: DataConfig) -> xr.Dataset:
-    """Return `heatwaves.limits(dayofyear, lat, lon)` of the base period in degC, from the stores of `prepare`.
+    """Return `limits(dayofyear, lat, lon)` in degC and `frequencies(lat, lon)` of heatwaves in the base period.
 
-    They are read from a file beside the stores, which is written if it is not there, is damaged, or is of other
-    days; not where nobody may write. Raises SSTCastError if the stores are absent or damaged.
+    They follow from the stores of `prepare`, and are read from a file beside them, which is written if it is not
+    there, is damaged, or is of other days; not where nobody may write.
+
+    Raises SSTCastError if the stores are absent or damaged.
     """
     prepared = Prepared.of(data)
     cube, statistics = prepared.open_statistics()
@@ -51,12 +53,16 @@ def _read(prepared: Prepared, recipe: str) -> xr.Dataset | None:
         return None
     try:
         with open_netcdf(prepared.limits, "delete it") as found:
-            return found[list(LIMITS)].load() if found.attrs.get("recipe") == recipe else None
-    except SSTCastError:
+            return found[[*LIMITS, *FREQUENCIES]].load() if found.attrs.get("recipe") == recipe else None
+    except (SSTCastError, KeyError):  # damaged, or without a variable
         return None
 
 
 def _by_bands(sst: xr.DataArray) -> xr.Dataset:
     rows = max(1, VALUES_AT_ONCE // (sst.sizes["time"] * sst.sizes["lon"]))
-    bands = (sst.isel(lat=slice(start, start + rows)) for start in range(0, sst.sizes["lat"], rows))
-    return xr.concat([limits(band.load()) for band in bands], "lat").transpose("dayofyear", "lat", "lon")
+    parts = []
+    for start in range(0, sst.sizes["lat"], rows):
+        band = sst.isel(lat=slice(start, start + rows)).load()
+        found = limits(band)
+        parts.append(found.merge(frequencies(band, found["heatwave_threshold"])))
+    return xr.concat(parts, "lat").transpose("dayofyear", "lat", "lon")

@@ -1,7 +1,7 @@
 """Line charts, and descriptions of them as text for readers who cannot see them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
@@ -27,6 +27,14 @@ OTHERS = ("#E69F00", "#F0E442", "#0072B2")  # for names without a style
 BAND = 0.2  # opacity of an interval
 
 Values = Sequence[float | None]
+
+
+class Picture(NamedTuple):
+    """A figure, a description of it as text, and its caption."""
+
+    figure: Figure
+    alt: str
+    caption: str
 
 
 def empty_chart(across: str, up: str) -> tuple[Figure, Any]:

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 
-from sstcast.pages.curves import draw_curves
+from sstcast.pages.curves import Picture, draw_curves
+from sstcast.pages.heatwave_figures import heatwave_case, heatwaves, reliability
 from sstcast.pages.maps import draw_forecast, draw_weeks
 from sstcast.pages.results import REFERENCE, Results
 from sstcast.pages.text import BOXES
@@ -20,14 +20,6 @@ from sstcast.scores.tables import DEGREES, MODEL, TRUTH
 from sstcast.training.listing import read_history
 
 ANOMALY = "SST anomaly (°C)"
-
-
-class Picture(NamedTuple):
-    """A figure, a description of it as text, and its caption."""
-
-    figure: Figure
-    alt: str
-    caption: str
 
 
 @dataclass(frozen=True)
@@ -187,20 +179,6 @@ def pit(results: Results) -> Iterator[Picture]:
     yield Picture(*draw_curves(curves, "Relative frequency", across="Probability below", x=middle), caption)
 
 
-def heatwaves(results: Results) -> Iterator[Picture]:
-    """Scores of heatwave forecasts, by lead."""
-    found = results.metrics["heatwaves"]
-    captions = {
-        "Brier score": "Mean squared error of the probability of a heatwave day: one warmer than the 90th "
-        "percentile of its time of the year in the training years (Hobday et al. 2016). In the test period "
-        f"{found[MODEL]['observed']:.1%} of days were.",
-        "Hit rate": "Share of the heatwave days that were forecast.",
-        "False alarm ratio": "Share of the heatwave days forecast that did not come true.",
-    }
-    for key, (label, caption) in zip(("brier", "hit_rate", "false_alarm_ratio"), captions.items(), strict=True):
-        yield Picture(*draw_curves({name: of["by_lead"][key] for name, of in found.items()}, label), caption)
-
-
 def spread(results: Results) -> Iterator[Picture]:
     """Spread of an ensemble and error of its mean, by lead."""
     if found := results.metrics["ensemble"]:
@@ -222,18 +200,6 @@ def rank_histogram(results: Results) -> Iterator[Picture]:
         )
 
 
-def reliability(results: Results) -> Iterator[Picture]:
-    """Observed frequency of heatwaves by their forecast probability."""
-    if found := results.metrics["ensemble"]:
-        rows = zip(*(found["reliability"][part] for part in ("probability", "observed", "share")), strict=True)
-        probability, observed, share = np.array([row for row in rows if None not in row], float).T
-        curves, across = {MODEL: observed, "reliable": probability}, "Forecast probability"
-        figure, alt = draw_curves(curves, "Observed frequency", across=across, x=probability)
-        figure.axes[0].scatter(probability, observed, s=20 + 300 * share, alpha=0.7, clip_on=False)
-        caption = "Observed frequency of heatwaves by their forecast probability; larger points are more cases."
-        yield Picture(figure, alt, caption)
-
-
 FIGURES = [
     Entry("training", "Training", "training", training),
     Entry("error_by_lead", "Errors", "errors", error_by_lead),
@@ -246,9 +212,10 @@ FIGURES = [
     Entry("coverage", "Coverage", "probabilities", coverage),
     Entry("pit", "PIT", "probabilities", pit),
     Entry("heatwaves", "Heatwaves", "heatwaves", heatwaves),
+    Entry("heatwave_reliability", "Reliability", "heatwaves", reliability),
+    Entry("heatwave_case", "A heatwave", "heatwaves", heatwave_case),
     Entry("spread", "Spread and error", "ensemble", spread),
     Entry("rank_histogram", "Rank histogram", "ensemble", rank_histogram),
-    Entry("reliability", "Reliability", "ensemble", reliability),
     Entry("forecast", "Median forecast", "cases", median_forecast, is_map=True),
     Entry("best", "Best forecast", "cases", best_forecast, is_map=True),
     Entry("worst", "Worst forecast", "cases", worst_forecast, is_map=True),

@@ -130,7 +130,7 @@ def _tables(results: Results) -> dict[str, list[Sheet]]:
         ],
         "indices": list(text.indices(metrics, label).values()),
         "probabilities": text.probabilities(metrics, label),
-        "heatwaves": [text.heatwaves(metrics, label)],
+        "heatwaves": text.heatwaves(metrics, label),
         "ensemble": text.ensemble(metrics),
         "provenance": [_provenance(run)],
     }

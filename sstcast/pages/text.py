@@ -27,6 +27,11 @@ BOXES = {
     "nino4": "Niño 4",
 }
 
+HEATWAVES = {
+    "exceedance": "Days above the 90th percentile",
+    "event": "Days in a marine heatwave",
+}
+
 
 @dataclass(frozen=True)
 class Sheet:
@@ -53,7 +58,7 @@ def print_metrics(metrics: Scores, label: str, against: str = STRONGEST, compari
         versus(comparison or metrics["skill"][DEGREES][against], against),
         by_season(metrics, label),
         *probabilities(metrics, label),
-        heatwaves(metrics, label),
+        *heatwaves(metrics, label),
         *(sheet for box, sheet in indices(metrics, label).items() if box != REGION),
         *ensemble(metrics),
     ]
@@ -157,15 +162,22 @@ def probabilities(metrics: Scores, label: str) -> list[Sheet]:
     ]
 
 
-def heatwaves(metrics: Scores, label: str) -> Sheet:
-    """Days above the 90th percentile of the training years: their frequency, and scores of their forecasts."""
+def heatwaves(metrics: Scores, label: str) -> list[Sheet]:
+    """Scores of the probabilities of days above the threshold, and of days in a marine heatwave."""
+    sheets = []
+    for kind, found in metrics["heatwaves"].items():
+        leads = week_ends(len(found["scores"][MODEL]["by_lead"]["brier"]))
 
-    def cells(method: str, score: Scores) -> list[str]:
-        shares = [_percent(score[name]) for name in ("observed", "hit_rate", "false_alarm_ratio")]
-        return [*shares, _number(score["brier"])]
+        def cells(method: str, score: Scores, found: Scores = found, leads: list[int] = leads) -> list[str]:
+            skill = ["", ""] if method == MODEL else _skill(found["skill"][method])
+            values = [score["roc_area"], score["sedi"], *(score["by_lead"]["brier"][lead - 1] for lead in leads)]
+            return [_number(score["brier"]), *skill, *map(_number, values)]
 
-    header = ["observed", "hit rate", "false alarms", "Brier"]
-    return _sheet("Marine heatwave days, all leads", header, metrics["heatwaves"], label, cells)
+        header = ["Brier", "skill", "95 %", "ROC area", "SEDI", *(f"day {lead}" for lead in leads)]
+        observed = _percent(found["scores"][MODEL]["observed"])
+        title = f"{HEATWAVES[kind]}, {observed} observed (skill: share of the Brier score the model saves)"
+        sheets.append(_sheet(title, header, found["scores"], label, cells))
+    return sheets
 
 
 def indices(metrics: Scores, label: str) -> dict[str, Sheet]:

@@ -24,7 +24,7 @@ from sstcast.stores import open_netcdf, open_zarr
 from sstcast.training.train import check_data
 from sstcast.validation import suggest
 
-LAYOUT = 5  # of metrics.json and scores.nc
+LAYOUT = 6  # of metrics.json and scores.nc
 
 
 def scores_file(run: Run) -> Path:

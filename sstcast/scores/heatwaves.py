@@ -1,55 +1,213 @@
-"""Marine heatwaves as days above a seasonal threshold (Hobday et al. 2016, Prog. Oceanogr. 141).
+"""Scores of the probabilities of marine heatwaves: that a day is above the threshold, that it lies in an event.
 
-A day counts when it is warmer than the 90th percentile of its time of the year, alone or as part of a longer
-event: whether five in a row follow is not asked, since a forecast of one week cannot know.
+What came true is detected in the record itself, days before and after the forecast included. For ROC, SEDI and
+reliability, probabilities are counted in steps of 1/64, those of days that came true apart.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-MOST_BINS = 10
+from sstcast.forecasting.heatwaves import WORD, Trajectories, probability
+from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.heatwaves import AROUND, SHORTEST, events
+from sstcast.scores.significance import spacing
+from sstcast.scores.verification import Verification
+
+KINDS = EXCEEDANCE, EVENT = ("exceedance", "event")
+BASE_RATE, STATE = REFERENCES = ("base rate", "persistence of state")
+STEPS = WORD  # of a probability; the trajectories that count are one word
+EVERY = 3  # days from one initial date scored to the next
+SEASONS = ("DJF", "MAM", "JJA", "SON")  # of the day forecast
+BINS = 10  # of the reliability diagram
+LEAST = 1e-9  # of a rate, in logarithms
+DAY = np.timedelta64(1, "D")
 
 Array = NDArray[np.floating]
+Yes = NDArray[np.bool_]
 
 
-def contingency(probability: Array, observed: NDArray[np.bool_]) -> dict[str, Array]:
-    """Return, element by element as 0 or 1, `warned`, `observed` and `hit`, and the `brier` score.
+class HeatwaveTables:
+    """Brier scores and counts of the probabilities of each method, and of two references, every third day or so.
 
-    A heatwave is warned of where its forecast `probability` is at least one half.
+    The base rate of a cell is its frequency in the base period. Persistence of state says that every day ahead is
+    as the last one: above the threshold or not, and in an event if it is at least the fifth day in a row.
     """
-    warned = probability >= 0.5
-    fields = {"warned": warned, "observed": observed, "hit": warned & observed}
+
+    def __init__(
+        self, data: Verification, limits: xr.Dataset, methods: Sequence[str], correlations: Mapping[str, Array]
+    ) -> None:
+        """Take the days to score, what `limits_of` gives, and the correlation of errors between leads of those
+        methods that have a distribution.
+        """
+        windows = data.windows
+        self.data, self.horizon, self.init_times = data, windows.horizon, windows.init_times
+        self.step = max(1, EVERY // spacing(self.init_times))
+        self.trajectories = {name: Trajectories(of, STEPS) for name, of in correlations.items()}
+        self.rates = {kind: data.on_tiles(limits[f"{kind}_frequency"]) for kind in KINDS}
+        self.last = AROUND + ((self.init_times - self.init_times[0]) // DAY).astype(
+            int
+        )  # days of history, in `hot`
+        self.hot = self._hot(limits["heatwave_threshold"])
+        self.truth = {EXCEEDANCE: self.hot, EVENT: events(self.hot)}
+        ahead = self.init_times[:, None] + np.arange(1, self.horizon + 1) * DAY
+        self.season = (ahead.astype("datetime64[M]").astype(int) + 1) % 12 // 3
+        self.methods = [*methods, *REFERENCES]
+        shape = (len(KINDS), len(self.methods))
+        self.brier = np.full((*shape, *ahead.shape), np.nan, np.float32)
+        self.brier_by_tile = np.zeros((*shape, len(data.index)))
+        sizes = {"lead": self.horizon, "tile": len(data.index), "season": len(SEASONS)}
+        self.counts = {by: np.zeros((*shape, size, STEPS + 1, 2)) for by, size in sizes.items()}
+
+    def _hot(self, threshold: xr.DataArray) -> Yes:
+        """Return which days are above the threshold, `[day, tile, N]`, from `AROUND` days before the first initial
+        date to `AROUND` after the last day forecast; days that are not known are none.
+        """
+        first, last = self.init_times[0] - AROUND * DAY, self.init_times[-1] + (self.horizon + AROUND) * DAY
+        sst = self.data.cube["sst"].sel(time=slice(first, last))
+        known = self.data.on_tiles(sst > on_days(threshold, sst["time"])) > 0
+        hot = np.zeros(((last - first) // DAY + 1, *known.shape[1:]), bool)
+        hot[(sst["time"].values - first) // DAY] = known
+        return hot
+
+    def add(self, method: str, dates: slice, margin: Array, spread: Array | None) -> None:
+        """Take in forecasts of the initial dates `dates`, in degC.
+
+        Args:
+            method: which.
+            dates: the initial dates, by position.
+            margin: by which members exceed the threshold, `[member, starts, lead, tile, N]`.
+            spread: of the Gaussian about their mean, `[starts, lead, tile, N]`; if None, a probability is a share
+                of the members.
+        """
+        chosen = self._chosen(dates)
+        if not len(chosen):
+            return
+        margin = margin[:, chosen - dates.start]
+        past = [self.hot[day - AROUND + 1 : day + 1] for day in self.last[chosen]]
+        if spread is None:
+            after = np.repeat(margin[:, :, -1:], AROUND, axis=2)
+            beyond = np.moveaxis(np.concatenate([margin, after], axis=2) > 0, 2, 0)  # [day, member, starts, ...]
+            before = np.broadcast_to(np.stack(past, axis=1)[:, None], (AROUND, *beyond.shape[1:]))
+            inside = events(np.concatenate([before, beyond]))[AROUND:-AROUND]
+            exceedance, event = (np.moveaxis(days.mean(1), 0, 1) for days in (beyond[:-AROUND], inside))
+        else:
+            exceedance = probability(margin.mean(0), spread[chosen - dates.start])
+            cells = exceedance.reshape(*exceedance.shape[:2], -1)
+            drawn = self.trajectories[method]
+            found = [drawn.probability(of, hot.reshape(AROUND, -1)) for of, hot in zip(cells, past, strict=True)]
+            event = np.reshape(found, exceedance.shape)
+        self._count(method, EXCEEDANCE, chosen, exceedance)
+        self._count(method, EVENT, chosen, event)
+
+    def add_references(self, dates: slice) -> None:
+        """Take in the references."""
+        chosen = self._chosen(dates)
+        if not len(chosen):
+            return
+        shape = (len(chosen), self.horizon, *self.hot.shape[1:])
+        row = np.stack([self.hot[day - SHORTEST + 1 : day + 1].all(0) for day in self.last[chosen]])
+        for kind, state in ((EXCEEDANCE, self.hot[self.last[chosen]]), (EVENT, row)):
+            self._count(STATE, kind, chosen, np.broadcast_to(state[:, None].astype(np.float32), shape))
+            self._count(BASE_RATE, kind, chosen, np.broadcast_to(self.rates[kind], shape))
+
+    def _chosen(self, dates: slice) -> NDArray[np.intp]:
+        """Return the positions of those of the dates that are scored."""
+        positions = np.arange(dates.start, min(dates.stop, len(self.init_times)))
+        return positions[positions % self.step == 0]
+
+    def _count(self, method: str, kind: str, chosen: NDArray[np.intp], probability: Array) -> None:
+        place = KINDS.index(kind), self.methods.index(method)
+        came = np.stack([self.truth[kind][day + 1 : day + 1 + self.horizon] for day in self.last[chosen]])
+        groups, cases = np.prod(probability.shape[:3]), 2 * (STEPS + 1)
+        case = 2 * (probability * np.float32(STEPS) + np.float32(0.5)).astype(np.intp) + came
+        case += (cases * np.arange(groups)).reshape(*probability.shape[:3], 1)
+        weights = np.broadcast_to(self.data.area, case.shape)
+        counts = np.bincount(case.ravel(), weights.ravel(), groups * cases)
+        counts = counts.reshape(*probability.shape[:3], STEPS + 1, 2)
+        of_tile = (np.square(probability - came) * self.data.area).sum(-1)
+        self.brier[place][chosen] = of_tile.sum(-1)
+        self.brier_by_tile[place] += of_tile.sum((0, 1))
+        self.counts["lead"][place] += counts.sum((0, 2))
+        self.counts["tile"][place] += counts.sum((0, 1))
+        of_day = counts.sum(2)
+        for season, total in enumerate(self.counts["season"][place]):
+            total += of_day[self.season[chosen] == season].sum(0)
+
+    def dataset(self) -> xr.Dataset:
+        """Return the tables: Brier scores by date and lead, and by tile, and the counts of cases."""
+        of = ("kind", "warning")
+        counts = {
+            f"heatwave_cases_by_{by}": ((*of, by, "probability", "came"), c) for by, c in self.counts.items()
+        }
+        tables = xr.Dataset(
+            counts,
+            {
+                "kind": list(KINDS),
+                "warning": self.methods,
+                "season": list(SEASONS),
+                "probability": np.arange(STEPS + 1) / STEPS,
+                "came": [0, 1],
+            },
+        )
+        weight = self.counts["tile"].sum((-2, -1))
+        by_tile = self.brier_by_tile / np.where(weight > 0, weight, np.nan)
+        return tables.rename(season="season_of_day").assign(
+            heatwave_brier_by_date=((*of, "init_time", "lead"), self.brier),
+            heatwave_brier_by_tile=((*of, "tile"), by_tile),
+        )
+
+
+def scores(cases: xr.DataArray) -> dict[str, xr.DataArray]:
+    """Return the scores that follow from weighted counts of cases `(..., probability, came)`.
+
+    - `observed`: the share of days that came true, and `probability`, the mean probability of all
+    - `roc_area`: how often a day that came true had a higher probability than one that did not, equal ones count
+      half; 0.5 is no skill
+    - `sedi`: the symmetric extremal dependence index of warnings that are as frequent as what they warn of (Ferro
+      and Stephenson 2011, Weather and Forecasting 26); 0 is no skill, 1 is perfect
+    """
+    cases = cases.transpose(..., "probability", "came")
+    none, one = cases.sel(came=0, drop=True), cases.sel(came=1, drop=True)
+    nones, ones, dim = none.sum("probability"), one.sum("probability"), "probability"
+    total, level = nones + ones, cases["probability"]
     return {
-        **{name: field.astype(np.float32) for name, field in fields.items()},
-        "brier": (probability - observed) ** 2,
+        "observed": ones / total,
+        "probability": ((none + one) * level).sum(dim) / total,
+        "roc_area": (one * (none.cumsum(dim) - none / 2)).sum(dim) / (nones * ones).where(nones * ones > 0),
+        "sedi": _sedi(none, one),
     }
 
 
-def rates(means: Mapping[str, xr.DataArray]) -> dict[str, xr.DataArray]:
-    """Return the scores of mean `contingency` entries; NaN where nothing was observed, or warned of."""
-    hit, observed, warned = (means[name] for name in ("hit", "observed", "warned"))
-    return {
-        "observed": observed,
-        "hit_rate": hit / observed.where(observed > 0),
-        "false_alarm_ratio": 1 - hit / warned.where(warned > 0),
-        "brier": means["brier"],
+def _sedi(none: xr.DataArray, one: xr.DataArray) -> xr.DataArray:
+    shape = none.shape[:-1]
+    found = np.full(int(np.prod(shape)), np.nan)
+    rows = (field.values[..., ::-1].reshape(len(found), -1).cumsum(1) for field in (none, one))
+    for row, (false, hits) in enumerate(zip(*rows, strict=True)):
+        ones, nones = hits[-1], false[-1]
+        if ones > 0 and nones > 0:
+            warned = np.concatenate([[0], false + hits])
+            hit = np.interp(ones, warned, np.concatenate([[0], hits]))
+            rates = np.clip([(ones - hit) / nones, hit / ones], LEAST, 1 - LEAST)  # of false alarms, of hits
+            (f, h), (not_f, not_h) = np.log(rates), np.log1p(-rates)
+            found[row] = (f - h - not_f + not_h) / (f + h + not_f + not_h)
+    return none.isel(probability=0, drop=True).copy(data=found.reshape(shape))
+
+
+def reliability(cases: xr.DataArray) -> dict[str, xr.DataArray]:
+    """Return by bin of the probability its mean, the share of its days that came true, and its share of all."""
+    levels = np.arange(STEPS + 1) / STEPS
+    first = np.searchsorted(np.minimum((levels * BINS).astype(int), BINS - 1), np.arange(BINS))
+    cases = cases.transpose(..., "probability", "came")
+    came, total = cases.values[..., 1], cases.values.sum(-1)
+    came, weighted, total = (np.add.reduceat(part, first, axis=-1) for part in (came, total * levels, total))
+    known = np.where(total > 0, total, np.nan)
+    found = {
+        "probability": weighted / known,
+        "observed": came / known,
+        "share": total / total.sum(-1, keepdims=True),
     }
-
-
-def probability_bins(members: int) -> int:
-    """Return how many bins a reliability diagram of `members` has: one a probability, or ten."""
-    return min(members + 1, MOST_BINS)
-
-
-def reliability(probability: Array, observed: NDArray[np.bool_], weights: Array, bins: int) -> Array:
-    """Return `[3, bins]`: the sums of weights, of weighted probabilities and of weighted events in each bin.
-
-    Bins are of equal width in 0..1, and `weights` broadcast to the other arguments. Sums of parts add up.
-    """
-    bin_ = np.minimum((probability * bins).astype(np.int64), bins - 1).ravel()
-    weights = np.broadcast_to(weights, probability.shape)
-    parts = (weights, weights * probability, weights * observed)
-    return np.stack([np.bincount(bin_, part.ravel(), bins) for part in parts])
+    like = cases.isel(probability=0, came=0, drop=True).expand_dims(bin=BINS, axis=-1)
+    return {name: like.copy(data=values) for name, values in found.items()}

@@ -14,6 +14,7 @@ from sstcast.forecasting.probabilities import Spread, calibrated, dress_baseline
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.limits import limits_of
 from sstcast.runs import Run
+from sstcast.scores.heatwaves import HeatwaveTables
 from sstcast.scores.tables import DEGREES, MODEL, STANDARDISED, Observed, Tables
 from sstcast.scores.verification import Verification, Write, blocks, forecast_file
 from sstcast.terminal import hides_progress
@@ -44,23 +45,30 @@ def tabulate(
     without a spread is not scored as a distribution. What the model forecasts goes to `add`, if given; the
     terminal shows `label` and the progress.
     """
-    threshold = limits_of(data.data)["heatwave_threshold"]
-    limit = data.on_tiles(on_days(threshold, data.days)) - data.climatology
-    tables, console = Tables(data, list(predictors), members), Console(stderr=True)
+    limits, methods = limits_of(data.data), list(predictors)
+    limit = data.on_tiles(on_days(limits["heatwave_threshold"], data.days)) - data.climatology
+    tables, console = Tables(data, methods, members), Console(stderr=True)
+    correlations = {name: spread.correlation for name, spread in spreads.items()}
+    heatwaves = HeatwaveTables(data, limits, methods, correlations)
     parts = blocks(data.windows, members)
     for dates in track(parts, label, console=console, disable=hides_progress(console), transient=True):
         degrees = data.ahead(data.sst, dates) - data.ahead(data.climatology, dates)
         anomaly = {STANDARDISED: data.ahead(data.anomaly, dates), DEGREES: degrees}
-        observed = Observed(anomaly, data.ahead(data.scale, dates), data.ahead(limit, dates))
+        observed = Observed(anomaly, data.ahead(data.scale, dates))
         tables.add_truth(dates, observed)
+        heatwaves.add_references(dates)
         past = data.histories(dates)
         for name, predictor in predictors.items():
             forecast = predictor.predict(past, data.windows.every)
-            tables.add(name, dates, data.on_tiles(forecast), observed)
-            if name in spreads:
-                width = spreads[name].spread(forecast["valid_time"])
-                tables.add_distribution(name, dates, data.on_tiles(forecast), data.on_tiles(width), observed)
+            tiles = data.on_tiles(forecast)
+            tables.add(name, dates, tiles, observed)
+            width = spreads[name].spread(forecast["valid_time"]) if name in spreads else None
+            spread = None if width is None else data.on_tiles(width)
+            if spread is not None:
+                tables.add_distribution(name, dates, tiles, spread, observed)
+            heatwaves.add(name, dates, tiles * observed.scale - data.ahead(limit, dates), spread)
             if name == MODEL and add is not None:
                 fields = in_degrees(forecast, data.statistics)
-                add(dates, fields.assign(sst_spread=width) if name in spreads else fields)
-    return tables.dataset().assign(heatwave_threshold=threshold.where(data.tiled))
+                add(dates, fields if width is None else fields.assign(sst_spread=width))
+    found = tables.dataset().merge(heatwaves.dataset())
+    return found.assign(heatwave_threshold=limits["heatwave_threshold"].where(data.tiled))

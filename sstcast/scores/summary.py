@@ -84,9 +84,32 @@ def _probabilities(tables: xr.Dataset) -> Metrics:
 
 
 def _heatwaves(tables: xr.Dataset) -> Metrics:
-    names = ("warned", "observed", "hit", "brier")
-    means = {name: tables[f"heatwave_{name}_by_date"].astype(float) for name in names}
-    return {name: _by_lead(heatwaves.rates, means, forecast=name) for name in tables["forecast"].values}
+    return {kind: _of_heatwaves(tables.sel(kind=kind)) for kind in tables["kind"].values}
+
+
+def _of_heatwaves(tables: xr.Dataset) -> Metrics:
+    brier = tables["heatwave_brier_by_date"].dropna(DATES, how="all").astype(float)
+    cases = {part: tables[f"heatwave_cases_by_{part}"] for part in ("lead", "tile", "season")}
+    seasons = [brier.where(brier["season"] == season).mean((DATES, "lead")) for season in SEASONS]
+    errors = {
+        "all": brier.mean((DATES, "lead")),
+        "lead": brier.mean(DATES),
+        "tile": tables["heatwave_brier_by_tile"],
+        "season": xr.concat(seasons, "season_of_day"),
+    }
+    cases["all"] = cases["lead"].sum("lead")
+    found = {part: {"brier": errors[part], **heatwaves.scores(cases[part])} for part in errors}
+    diagram = heatwaves.reliability(cases["all"])
+
+    def of(name: str) -> Metrics:
+        part = {part: _numbers(scores, warning=name) for part, scores in found.items()}
+        by_season = {key: dict(zip(SEASONS, values, strict=True)) for key, values in part["season"].items()}
+        parts = {"by_lead": part["lead"], "by_tile": part["tile"], "by_season": by_season}
+        return {**part["all"], **parts, "reliability": _numbers(diagram, warning=name)}
+
+    names, model = tables["warning"].values, brier.sel(warning=MODEL)
+    skill = {name: compare_errors(model, brier.sel(warning=name)) for name in names if name != MODEL}
+    return {"scores": {name: of(name) for name in names}, "skill": skill}
 
 
 def _indices(index: xr.DataArray) -> Metrics:
@@ -104,11 +127,9 @@ def _indices(index: xr.DataArray) -> Metrics:
 
 def _ensemble(tables: xr.Dataset, members: int) -> Metrics:
     means = {name: tables[f"{name}_by_date"].astype(float) for name in ("crps", "crps_fair", "variance", "mse")}
-    parts = ("share", "probability", "observed")
     return {
         **_by_lead(lambda means: ensembles.scores(means, members), means),
         "rank_histogram": plain(tables["rank_histogram"].values),
-        "reliability": {part: plain(tables[f"reliability_{part}"].values) for part in parts},
     }
 
 

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
 from sstcast.forecasting.predictor import Array, axes
 from sstcast.geo import area_weights
-from sstcast.scores import ensembles, heatwaves, probabilities
+from sstcast.scores import ensembles, probabilities
 from sstcast.scores.indices import NINO, covers
 from sstcast.scores.means import Means, sum_to_one, week_starts
 from sstcast.scores.metrics import METRICS, statistics
@@ -33,16 +32,10 @@ class Observed:
 
     anomaly: dict[str, Array]  # that came true, by units
     scale: Array  # degC of a standardised unit
-    limit: Array  # of a heatwave, as an anomaly in degC
-
-    @property
-    def heatwave(self) -> NDArray[np.bool_]:
-        """Where there was one."""
-        return self.anomaly[DEGREES] > self.limit
 
 
 class Tables:
-    """Tables of errors, predictive distributions, heatwaves and box means of all methods.
+    """Tables of errors, predictive distributions and box means of all methods.
 
     Of `members` > 1 members, also of the model as an ensemble.
     """
@@ -62,11 +55,9 @@ class Tables:
         }
         self.distributions = {name: Means(*shape, self.area) for name in methods}
         self.pit = {name: np.zeros(probabilities.BINS) for name in methods}
-        self.heatwaves = {name: Means(*shape, self.area) for name in methods}
         self.indices = {box: Means(*shape, cells) for box, cells in weights.items()}
         self.ensemble = Means(*shape, self.area)
         self.ranks = np.zeros(members + 1)
-        self.reliability = np.zeros((3, heatwaves.probability_bins(members)))
 
     def add_truth(self, dates: slice, observed: Observed) -> None:
         """Take in what came true."""
@@ -79,10 +70,8 @@ class Tables:
             truth = observed.anomaly[units]
             self.errors[units][method].add(dates, ((s.name, s.of(forecast, truth)) for s in statistics().values()))
         self._add_indices(method, dates, mean)
-        probability = (degrees > observed.limit).mean(0, dtype=np.float32)
-        self.heatwaves[method].add(dates, heatwaves.contingency(probability, observed.heatwave).items())
         if len(members) > 1:
-            self._add_ensemble(dates, degrees, probability, observed)
+            self._add_ensemble(dates, degrees, observed)
 
     def add_distribution(
         self, method: str, dates: slice, members: Array, spread: Array, observed: Observed
@@ -93,13 +82,11 @@ class Tables:
         self.distributions[method].add(dates, probabilities.statistics(error, spread))
         self.pit[method] += probabilities.pit(error, spread, self.area)
 
-    def _add_ensemble(self, dates: slice, degrees: Array, probability: Array, observed: Observed) -> None:
+    def _add_ensemble(self, dates: slice, degrees: Array, observed: Observed) -> None:
         truth = observed.anomaly[DEGREES]
         self.ensemble.add(dates, ensembles.statistics(degrees, truth))
         weights = np.broadcast_to(self.area, truth.shape)
         self.ranks += np.bincount(ensembles.rank(degrees, truth).ravel(), weights.ravel(), len(self.ranks))
-        bins = self.reliability.shape[1]
-        self.reliability += heatwaves.reliability(probability, observed.heatwave, weights, bins)
 
     def _add_indices(self, series: str, dates: slice, degrees: Array) -> None:
         for means in self.indices.values():
@@ -128,9 +115,6 @@ class Tables:
             if metric.by_cell:
                 cells = np.array([[metric.of(m.by_cell) for m in row] for row in errors], np.float32)
                 tables[f"{metric.name}_by_cell"] = ((*of_errors, *CELL), data.on_map(cells))
-        for name in self.heatwaves[MODEL].by_date:
-            found = np.stack([means.by_date[name] for means in self.heatwaves.values()])
-            tables[f"heatwave_{name}_by_date"] = (("forecast", *DATE), found)
         for name in probabilities.NAMES:
             found = np.stack([m.by_date.get(name, np.full(m.shape, np.nan)) for m in self.distributions.values()])
             tables[f"gaussian_{name}_by_date"] = (("forecast", *DATE), found)
@@ -142,11 +126,6 @@ class Tables:
             tables[f"{name}_by_date"] = (DATE, by_date)
         if self.ensemble.by_date:
             tables["rank_histogram"] = ("rank", self.ranks / self.ranks.sum())
-            weight, probability, observed = self.reliability
-            known = np.where(weight > 0, weight, np.nan)
-            tables["reliability_share"] = ("bin", weight / weight.sum())
-            tables["reliability_probability"] = ("bin", probability / known)
-            tables["reliability_observed"] = ("bin", observed / known)
         return tables.merge(self._significance())
 
     def _significance(self) -> xr.Dataset:

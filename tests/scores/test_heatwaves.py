@@ -1,61 +1,154 @@
-"""Scores against `scores`, reliability by hand."""
+"""Brier scores and counts against whole fields and scikit-learn, what follows from the counts against `scores`."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
-from scores.categorical import BinaryContingencyManager
-from scores.probability import brier_score
+from scipy.stats import norm
+from scored_runs import configure
+from scores.categorical import BasicContingencyManager
+from sklearn.calibration import calibration_curve
+from sklearn.metrics import brier_score_loss, roc_auc_score
 
-from sstcast.scores.heatwaves import contingency, probability_bins, rates, reliability
+from sstcast.forecasting.heatwaves import Trajectories
+from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.heatwaves import AROUND, events
+from sstcast.ocean.limits import limits_of
+from sstcast.ocean.prepare import prepare
+from sstcast.scores.heatwaves import BASE_RATE, STATE, STEPS, HeatwaveTables, reliability, scores
+from sstcast.scores.verification import Verification
 
 
-def test_scores_against_another_library() -> None:
+def counted(level: np.ndarray, came: np.ndarray) -> xr.DataArray:
+    """Return how often each probability, in steps, was given, and came true."""
+    cases = np.stack([np.bincount(level[came == yes], minlength=STEPS + 1) for yes in (0, 1)], axis=1)
+    return xr.DataArray(
+        cases, {"probability": np.arange(STEPS + 1) / STEPS, "came": [0, 1]}, ("probability", "came")
+    )
+
+
+def drawn() -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng(1)
-    probability, observed = random.integers(0, 5, 500) / 4, random.random(500) < 0.3
-    entries = {name: xr.DataArray(v).mean() for name, v in contingency(probability, observed).items()}
-    found = rates(entries)
-    counts = BinaryContingencyManager(xr.DataArray(probability >= 0.5) * 1.0, xr.DataArray(observed) * 1.0)
-    table = counts.transform()
-    assert float(found["hit_rate"]) == pytest.approx(float(table.hit_rate()))
-    assert float(found["false_alarm_ratio"]) == pytest.approx(float(table.false_alarm_ratio()))
-    brier = brier_score(xr.DataArray(probability), xr.DataArray(observed * 1.0))
-    assert float(found["brier"]) == pytest.approx(float(brier))
-    assert float(found["observed"]) == pytest.approx(observed.mean())
+    level = np.minimum(random.geometric(0.06, 4000) - 1, STEPS)
+    return level, (random.random(4000) < 0.1 + 0.7 * level / STEPS).astype(int)
 
 
-@pytest.mark.parametrize(
-    ("warned", "expected"),
-    [("right", (1, 0, 0)), ("wrong", (0, 1, 1)), ("always", (1, 0.75, 0.75)), ("never", (0, np.nan, 0.25))],
-)
-def test_perfect_wrong_and_constant_warnings(warned: str, expected: tuple[float, ...]) -> None:
-    observed = np.array([True, False, False, False] * 3)
-    probability = {"right": observed, "wrong": ~observed, "always": observed | True, "never": observed & False}
-    entries = contingency(probability[warned].astype(float), observed)
-    found = rates({name: xr.DataArray(values).mean() for name, values in entries.items()})
-    values = [float(found[name]) for name in ("hit_rate", "false_alarm_ratio", "brier")]
-    np.testing.assert_allclose(values, expected)
+def test_scores_of_counts_against_other_libraries() -> None:
+    level, came = drawn()
+    found = scores(counted(level, came))
+    assert float(found["observed"]) == pytest.approx(came.mean())
+    assert float(found["probability"]) == pytest.approx(level.mean() / STEPS)
+    assert float(found["roc_area"]) == pytest.approx(roc_auc_score(came, level))
+    least = np.sort(level)[-came.sum()]  # the lowest probability warned of, by as many warnings as days came true
+    above, tied = level > least, level == least
+    hits = came[above].sum() + came[tied].mean() * (came.sum() - above.sum())
+    wrong = came.sum() - hits
+    table = {"tp_count": hits, "fp_count": wrong, "fn_count": wrong, "tn_count": len(came) - hits - 2 * wrong}
+    manager = BasicContingencyManager(
+        {name: xr.DataArray(float(count)) for name, count in (table | {"total_count": len(came)}).items()}
+    )
+    assert float(found["sedi"]) == pytest.approx(float(manager.symmetric_extremal_dependence_index()))
 
 
-def test_reliability_by_hand() -> None:
-    probability = np.array([0, 0, 0.5, 0.5, 1, 1])
-    observed = np.array([False, True, True, False, True, True])
-    weights = np.array([1.0, 1, 2, 1, 1, 0])
-    bins = probability_bins(members=2)
-    assert bins == 3
-    weight, mean, event = reliability(probability, observed, weights, bins)
-    np.testing.assert_allclose(weight, [2, 3, 1])
-    np.testing.assert_allclose(mean / weight, [0, 0.5, 1])
-    np.testing.assert_allclose(event / weight, [0.5, 2 / 3, 1])
-    halves = [
-        reliability(p, o, w, bins)
-        for p, o, w in zip(*(np.split(a, 2) for a in (probability, observed, weights)), strict=True)
-    ]
-    np.testing.assert_allclose(sum(halves), [weight, mean, event])
+def test_perfect_and_useless_warnings() -> None:
+    came = np.array([0, 0, 0, 1] * 5)
+    always = np.full(20, STEPS)
+    perfect = scores(counted(STEPS * came, came))
+    assert [float(perfect[name]) for name in ("roc_area", "sedi")] == pytest.approx([1, 1])
+    for useless in (always, always // 7):
+        found = scores(counted(useless, came))
+        assert float(found["roc_area"]) == 0.5
+        assert float(found["sedi"]) == pytest.approx(0, abs=1e-12)
+    nothing = scores(counted(always, 0 * came))
+    assert np.isnan([float(nothing["roc_area"]), float(nothing["sedi"])]).all()
 
 
-def test_a_calibrated_forecast_is_reliable() -> None:
-    random = np.random.default_rng(2)
-    probability = random.random(200_000).astype(np.float32)
-    weight, mean, event = reliability(probability, random.random(200_000) < probability, np.ones(()), 10)
-    np.testing.assert_allclose(event / weight, mean / weight, atol=0.02)
-    np.testing.assert_allclose(weight, 20_000, rtol=0.05)
+def test_reliability_against_scikit_learn() -> None:
+    level, came = drawn()
+    inside = level != STEPS // 2  # the only edge of bins there is; scikit-learn puts it into the lower one
+    found = reliability(counted(level[inside], came[inside]))
+    observed, probability = calibration_curve(came[inside], level[inside] / STEPS, n_bins=10)
+    known = found["share"] > 0
+    np.testing.assert_allclose(found["observed"][known], observed)
+    np.testing.assert_allclose(found["probability"][known], probability)
+    assert float(found["share"].sum()) == pytest.approx(1)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Verification:
+    config = configure(tmp_path_factory.mktemp("runs"), sst_file).data
+    prepare(config, say=lambda line: None)
+    return Verification.open(config)
+
+
+@pytest.fixture(scope="module")
+def margin(data: Verification) -> np.ndarray:
+    """What comes true, in degC above the threshold, `[starts, lead, tile, N]`."""
+    threshold = limits_of(data.data)["heatwave_threshold"]
+    return data.ahead(data.sst - data.on_tiles(on_days(threshold, data.days)))
+
+
+def test_a_perfect_forecast(data: Verification, margin: np.ndarray) -> None:
+    tables = HeatwaveTables(data, limits_of(data.data), ["perfect"], {"perfect": np.eye(8)})
+    for dates in (slice(0, 100), slice(100, 348)):
+        tables.add("perfect", dates, margin[None, dates], np.zeros_like(margin[dates]))
+    found = tables.dataset().sel(warning="perfect")
+    scored = found["heatwave_brier_by_date"].dropna("init_time")
+    assert scored.sizes["init_time"] == 116  # every third
+    assert (scored.sel(kind="exceedance") == 0).all()
+    assert (scored.sel(kind="event")[:, : 8 - AROUND] == 0).all()
+    assert float(scored.sel(kind="event").mean()) < 0.02  # the days after the last one are not known to it
+    of = scores(found["heatwave_cases_by_lead"].sel(kind="exceedance").sum("lead"))
+    assert [float(of[name]) for name in ("roc_area", "sedi")] == pytest.approx([1, 1])
+    parts = {"lead": "lead", "tile": "tile", "season": "season_of_day"}
+    sums = [found[f"heatwave_cases_by_{by}"].sum((dim, "probability")) for by, dim in parts.items()]
+    for other in sums[1:]:
+        np.testing.assert_allclose(other, sums[0], rtol=1e-5)
+
+
+def test_scores_are_those_of_whole_fields(data: Verification, margin: np.ndarray) -> None:
+    random, limits = np.random.default_rng(3), limits_of(data.data)
+    wrong = (margin + random.normal(0, 0.5, margin.shape)).astype(np.float32)
+    spread = np.full_like(margin, 0.5)
+    correlation = 0.5 ** np.abs(np.subtract.outer(np.arange(8), np.arange(8)))
+    tables = HeatwaveTables(data, limits, ["some", "members"], {"some": correlation})
+    for dates in (slice(0, 200), slice(200, 348)):
+        tables.add("some", dates, wrong[None, dates], spread[dates])
+        tables.add("members", dates, np.stack([wrong[dates], margin[dates]]), None)
+        tables.add_references(dates)
+    found = tables.dataset()["heatwave_brier_by_date"].dropna("init_time").transpose("init_time", ...)
+    by_tile = tables.dataset()["heatwave_brier_by_tile"]
+
+    sst = data.cube["sst"].load()
+    hot = data.on_tiles(sst > on_days(limits["heatwave_threshold"], sst["time"])) > 0
+    base = sst["time"].dt.year.values <= 2002
+    inside, rates = events(hot), {"exceedance": hot[base].mean(0), "event": events(hot[base]).mean(0)}
+    starts = np.arange(0, 348, 3)
+    day = int(np.flatnonzero(sst["time"].values == data.days.values[0])[0]) + starts + 9  # the last of history
+    area, ahead = data.area, day[:, None] + np.arange(1, 9)
+    exceed = norm.cdf(wrong / 0.5)[starts]
+    drawn = Trajectories(correlation, STEPS)
+    pairs = zip(exceed.reshape(len(starts), 8, -1), day, strict=True)
+    in_event = [drawn.probability(p, hot[last - 5 : last + 1].reshape(6, -1)) for p, last in pairs]
+    both = np.stack([wrong, margin])[:, starts] > 0
+    whole = np.concatenate([np.stack([[hot[last - 5 : last + 1] for last in day]] * 2), both], axis=2)
+    whole = np.concatenate([whole, np.repeat(whole[:, :, -1:], AROUND, axis=2)], axis=2)
+    member_events = np.stack([[events(days)[6:-6] for days in member] for member in whole])
+    members = {"exceedance": both.mean(0), "event": member_events.mean(0)}
+    probabilities = {"exceedance": exceed, "event": np.reshape(in_event, exceed.shape)}
+    state = {"exceedance": hot[day], "event": np.stack([hot[last - 4 : last + 1].all(0) for last in day])}
+    for kind, truth in (("exceedance", hot), ("event", inside)):
+        came = truth[ahead]
+        assert 0.02 < came.mean() < 0.5
+        for name, probability in (
+            ("some", probabilities[kind]),
+            ("members", members[kind]),
+            (STATE, np.broadcast_to(state[kind][:, None], came.shape)),
+            (BASE_RATE, np.broadcast_to(rates[kind], came.shape)),
+        ):
+            brier = ((probability - came) ** 2 * area).sum((-1, -2))
+            np.testing.assert_allclose(found.sel(kind=kind, warning=name), brier, atol=1e-5)
+            weights = np.broadcast_to(area[0], came[:, :, 0].shape).ravel()
+            of_tile = brier_score_loss(came[:, :, 0].ravel(), probability[:, :, 0].ravel(), sample_weight=weights)
+            assert float(by_tile.sel(kind=kind, warning=name)[0]) == pytest.approx(of_tile, abs=1e-5)
