@@ -177,8 +177,8 @@ def encoded(dataset: xr.Dataset) -> xr.Dataset:
     for field in dataset.data_vars.values():
         if field.dtype.kind == "M":
             field.encoding = {"units": EPOCH, "dtype": "int32", "_FillValue": np.int32(-(2**31))}
-        elif field.dtype == np.int8:
-            field.encoding = {"_FillValue": np.int8(-1)}
+        elif "flag_values" in field.attrs:
+            field.encoding = {"dtype": "int8", "_FillValue": np.int8(-1)}
     return dataset
 
 

@@ -111,7 +111,7 @@ def with_heatwaves(fields: xr.Dataset, spread: Spread, limits: xr.Dataset) -> xr
     Returns:
         `fields` and `heatwave_threshold`, `heatwave_threshold_past`, `cold_spell_threshold`;
         `exceedance_probability` of the first; `heatwave_probability`, `cold_spell_probability` of being in an
-        event; `heatwave_category`, `cold_spell_category`, the most likely one, -1 on land; `heatwave_start` and
+        event; `heatwave_category`, `cold_spell_category`, the most likely one; `heatwave_start` and
         `heatwave_end(init_time, lat, lon)` of the first event with a day in the forecast: medians of its first and
         last day, where such an event is as likely as not. It may have begun on any day of `sst_past`; an end on
         the last lead means then or later.
@@ -146,7 +146,7 @@ class _Products(NamedTuple):
     """
 
     event: NDArray[np.float32]
-    category: NDArray[np.int8]
+    category: NDArray[np.float32]
     likely: NDArray[np.bool_]
     first: NDArray[np.intp]
     last: NDArray[np.intp]
@@ -175,7 +175,7 @@ def _of_cells(trajectories: Trajectories, beyond: NDArray[np.float32], observed:
     half = begun[-1] / 2
     last = np.where(over[-1] >= half, (over >= half).argmax(0), len(seen) - 1)
     first = (begun >= half).argmax(0) - past
-    return _Products(share(ahead), shares.argmax(0).astype(np.int8), begun[-1] >= 0.5, first, last)
+    return _Products(share(ahead), shares.argmax(0).astype(np.float32), begun[-1] >= 0.5, first, last)
 
 
 def _at(field: xr.DataArray, ocean: xr.DataArray) -> NDArray[np.float32]:
@@ -184,8 +184,8 @@ def _at(field: xr.DataArray, ocean: xr.DataArray) -> NDArray[np.float32]:
 
 
 def _on_map(cells: NDArray[Any], ocean: xr.DataArray, dims: tuple[Hashable, ...]) -> xr.DataArray:
-    """Put `[..., cell]` on `(init_time, ..., lat, lon)`; land is NaN, NaT or -1."""
-    fill: Any = np.int8(-1) if cells.dtype == np.int8 else np.array("NaT" if cells.dtype.kind == "M" else np.nan)
-    values = np.full((1, *cells.shape[:-1], *ocean.shape), fill, cells.dtype)
+    """Put `[..., cell]` on `(init_time, ..., lat, lon)`; land is NaN, or NaT."""
+    fill = np.array("NaT" if cells.dtype.kind == "M" else np.nan, cells.dtype)
+    values = np.full((1, *cells.shape[:-1], *ocean.shape), fill)
     values[..., ocean.values] = cells
     return xr.DataArray(values, dims=(*dims, "lat", "lon"))
