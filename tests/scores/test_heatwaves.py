@@ -139,7 +139,7 @@ def test_scores_are_those_of_whole_fields(data: Verification, margin: np.ndarray
     probabilities = {"exceedance": exceed, "event": np.reshape(in_event, exceed.shape)}
     state = {"exceedance": hot[day], "event": np.stack([hot[last - 4 : last + 1].all(0) for last in day])}
     for kind, truth in (("exceedance", hot), ("event", inside)):
-        came = truth[ahead]
+        came = truth[ahead] * 1.0
         assert 0.02 < came.mean() < 0.5
         for name, probability in (
             ("some", probabilities[kind]),
