@@ -150,11 +150,11 @@ def load_benchmark(
     preset = next((path for path in places if path.exists()), None)
     raw = (read_config(preset) if preset else {"model": _model(model, places[0].parent)}) | own
     raw |= {"dataset": name, "label": model}
-    raw["training"] = TRAINING | (raw.get("training") or {})
     if root is not None and not own:  # a user's own data are beside the YAML
         raw["root"] = str(root)
     apply_overrides(raw, overrides)
     usual = _usual(kind, raw["model"]) if preset is None else {}
+    usual["training"] = TRAINING | usual.get("training", {})
     if words:
         usual["predictor"] = {"normalise": "row"}
     for section, keys in usual.items():
