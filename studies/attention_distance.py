@@ -79,6 +79,6 @@ def draw(rows: pd.DataFrame) -> Figure:
         before = own[own["steps"] == 0].groupby("layer")["hops"].mean()
         axes.plot(before.index, before, "0.6", ls="--", label="mean without training")
         axes.set(title=name, xlabel="layer", xticks=before.index)
-    figure.axes[0].set(ylabel="mean attention distance, hops")
+    figure.axes[0].set(ylabel="mean attention distance, hops", ylim=(0, 1.1 * rows["hops"].max()))
     figure.axes[0].legend()
     return figure
