@@ -7,21 +7,23 @@ from pathlib import Path
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
-from PIL import Image
+from PIL import Image, ImageChops
+from PIL.PngImagePlugin import PngInfo
 
 from sstcast.files import atomic
 
 STAMP = "Source"  # the PNG keyword (PNG 3, 11.3.3) under which an image records its source
 COLOURS = 256  # in a palette: maps have few colours, and text on them needs some shades of grey
 PAD = 0.15  # inches
+AROUND = 1.0  # inches for the titles and degrees of maps
 
 
 def write_png(figure: Figure, path: Path, stamp: str) -> None:
     """Write `figure` to `path` atomically, with a `stamp` for `read_stamp`."""
+    about = PngInfo()
+    about.add_text(STAMP, stamp)
     with atomic(path) as partial:
-        figure.savefig(
-            partial, format="png", bbox_inches="tight", pad_inches=PAD, metadata={STAMP: stamp, "Software": None}
-        )
+        render(figure).save(partial, "PNG", pnginfo=about, dpi=(figure.dpi, figure.dpi))
 
 
 def read_stamp(path: Path) -> str | None:
@@ -35,11 +37,29 @@ def read_stamp(path: Path) -> str | None:
 
 
 def render(figure: Figure, box: Bbox | None = None) -> Image.Image:
-    """Draw `figure`, or the part of it inside a `box` in inches, and return its pixels."""
+    """Draw `figure`, or the part of it inside a `box` in inches, and return its pixels.
+
+    Without a box, the white around the drawing is cut off but for `PAD`. A map is drawn only once this way; for
+    matplotlib's own tight box it would be three times.
+    """
     buffer = io.BytesIO()
-    fast = {"compress_level": 1}  # it is opened again at once
-    figure.savefig(buffer, format="png", bbox_inches=box or "tight", pad_inches=PAD, pil_kwargs=fast)
-    return Image.open(buffer).convert("RGB")
+    figure.savefig(buffer, format="png", bbox_inches=box or _ample(figure), pil_kwargs={"compress_level": 0})
+    image = Image.open(buffer).convert("RGB")
+    drawn = ImageChops.difference(image, Image.new("RGB", image.size, "white")).getbbox()
+    if box is not None or drawn is None:
+        return image
+    pad = round(PAD * figure.dpi)
+    left, top, right, bottom = drawn
+    return image.crop((left - pad, top - pad, right + pad, bottom + pad))
+
+
+def _ample(figure: Figure) -> Bbox:
+    """Return a box in inches around all of a figure; what is outside its axes must not be wider than `AROUND`."""
+    others = [ax.get_tightbbox() for ax in figure.axes if not hasattr(ax, "projection")]
+    others += [artist.get_window_extent() for artist in (*figure.texts, *figure.legends)]
+    inches = [Bbox(box.get_points() / figure.dpi) for box in others if box is not None]
+    whole = Bbox.from_bounds(0, 0, *figure.get_size_inches()).padded(AROUND)
+    return Bbox.union([whole, *inches]).padded(2 * PAD)
 
 
 def png_uri(figure: Figure) -> str:

@@ -127,7 +127,7 @@ class View:
         """Draw parallels and meridians on a map `width` inches wide, with degrees on the requested sides."""
         box, east_west, style = self.box, LongitudeFormatter(), {"size": "small", "color": "0.1"}
         round_degrees = MaxNLocator(max(3, min(5, int(width / INCHES_PER_LABEL))), steps=[1, 2, 3, 5, 10])
-        ax.gridlines(
+        drawn = ax.gridlines(
             crs=self.degrees,
             xlocs=FixedLocator([lon - box.centre for lon in round_degrees.tick_values(box.west, box.east)]),
             ylocs=FixedLocator(round_degrees.tick_values(box.south, box.north)),
@@ -144,6 +144,7 @@ class View:
             xlabel_style=style,
             ylabel_style=style,
         )
+        drawn._auto_update = False  # cartopy would place all lines and labels anew for every frame of an animation
 
 
 @cache

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import false_discovery_control, t
+from scipy.special import stdtr, stdtrit  # of Student's t; scipy.stats takes a second to import
 
 from sstcast.errors import SSTCastError
 
@@ -97,7 +97,7 @@ def skill_interval(error: Array, reference: Array, block: int, parts: tuple[int,
         replicates = np.tensordot(
             block_counts(dates, block, parts=parts), error / totals[0] - reference / totals[1], 1
         )
-        width = t.ppf((1 + CONFIDENCE) / 2, k - 1) * replicates.std(0) * np.sqrt(k / (k - 1))
+        width = stdtrit(k - 1, (1 + CONFIDENCE) / 2) * replicates.std(0) * np.sqrt(k / (k - 1))
         ratio = totals[0] / totals[1]
     return 1 - ratio * np.exp(width), 1 - ratio * np.exp(-width)
 
@@ -126,7 +126,7 @@ def diebold_mariano(difference: Array, lags: int, parts: tuple[int, ...] = ()) -
     correction = (dates + 1 - 2 * lags + lags * (lags - 1) / dates) / dates
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = mean / np.sqrt(np.where(variance > 0, variance, np.nan) / dates) * np.sqrt(correction)
-    p_value: Array = 2 * t.sf(np.abs(statistic), dates - 1)
+    p_value: Array = 2 * stdtr(dates - 1, -np.abs(statistic))
     return p_value
 
 
@@ -139,5 +139,8 @@ def adjust(p_values: Array) -> Array:
     """Return p-values adjusted for their number (Benjamini and Hochberg 1995); NaN is not counted and stays."""
     adjusted, known = np.full(p_values.shape, np.nan), ~np.isnan(p_values)
     if known.any():
-        adjusted[known] = false_discovery_control(p_values[known])
+        found = p_values[known]
+        order = np.argsort(found)
+        least = np.minimum.accumulate((found[order] * found.size / np.arange(1, found.size + 1))[::-1])[::-1]
+        adjusted[known] = np.clip(least[np.argsort(order)], 0, 1)
     return adjusted

@@ -3,11 +3,13 @@
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import torch
+from rich.console import Console
 from torch import nn
 
-from sstcast.files import CACHE
+from sstcast.files import CACHE, FIRST_PROCESS
 
 LEAST_STEPS_ON_CPU = 2000  # about a minute for the demo's model; compiling takes most of a minute
 
@@ -21,9 +23,9 @@ def compile_model(
 ) -> nn.Module:
     """Return `model`, compiled if possible and worthwhile.
 
-    `attempt(module)` runs the forward and backward pass of one step; if the compiled module fails in it, print the
-    reason and return `model` unchanged. On a GPU, compiled steps run as CUDA graphs. Compiled code is kept in the
-    user's cache folder for the next run.
+    `attempt(module)` runs the forward and backward pass of one step, while a terminal says that it is compiled; if
+    the compiled module fails in it, print the reason and return `model` unchanged. On a GPU, compiled steps run as
+    CUDA graphs. Compiled code is kept in the user's cache folder for the next run.
     """
     if wanted is False or (wanted == "auto" and device.type == "cpu" and steps < LEAST_STEPS_ON_CPU):
         return model
@@ -40,8 +42,11 @@ def compile_model(
     views, reads = (True, 5) if device.type == "cpu" else (False, 4)
     compiled: nn.Module = torch.compile(model, dynamic=False, mode=mode)  # type: ignore[assignment]
     buffers = {name: value.clone() for name, value in model.named_buffers()}
+    console = Console(force_jupyter=False)
+    shown = FIRST_PROCESS and console.is_terminal
+    said = console.status("compiling the model, once for all runs like it") if shown else nullcontext()
     try:
-        with aot.patch(recompute_views=views), inductor.patch(realize_reads_threshold=reads):
+        with said, aot.patch(recompute_views=views), inductor.patch(realize_reads_threshold=reads):
             attempt(compiled)
     except Exception as error:
         reason = str(error).strip().partition("\n")[0]

@@ -1,5 +1,6 @@
 """The engine against plain PyTorch, against torch's schedulers, and against itself on two processes."""
 
+import io
 import os
 import subprocess
 import sys
@@ -8,12 +9,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
+from rich.console import Console
 from runs_of_training import setup, weights
 from torch.optim import SGD, lr_scheduler
 
 from sstcast.config import TrainingConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.runs import Run
+from sstcast.training import compiling
 from sstcast.training.checkpoint import load_checkpoint
 from sstcast.training.compiling import compile_model
 from sstcast.training.optimization import learning_rate
@@ -124,6 +127,16 @@ def test_compilation_that_fails_is_said_and_done_without(capsys: pytest.CaptureF
     assert "not compiled: RuntimeError: no such luck; training continues without" in capsys.readouterr().out
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert model.weight.grad is None
+
+
+def test_a_terminal_shows_that_the_model_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal, shown = io.StringIO(), []
+    monkeypatch.setattr(compiling, "Console", lambda **_: Console(file=terminal, force_terminal=True))
+    monkeypatch.setattr(torch, "compile", lambda model, **_: model)
+    model = torch.nn.Linear(2, 2)
+    compile_model(model, True, torch.device("cpu"), 1, lambda module: shown.append(terminal.getvalue()))
+    assert "compiling" in shown[0]
+    assert os.environ["TORCHINDUCTOR_CACHE_DIR"]  # where the next run finds it
 
 
 def test_short_runs_on_a_cpu_are_not_compiled() -> None:
