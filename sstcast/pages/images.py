@@ -15,7 +15,7 @@ from sstcast.files import atomic
 STAMP = "Source"  # the PNG keyword (PNG 3, 11.3.3) under which an image records its source
 COLOURS = 256  # in a palette: maps have few colours, and text on them needs some shades of grey
 PAD = 0.15  # inches
-AROUND = 1.0  # inches for the titles and degrees of maps
+AROUND = 1.0  # inches around axes for their titles, degrees and labels
 
 
 def write_png(figure: Figure, path: Path, stamp: str) -> None:
@@ -54,12 +54,10 @@ def render(figure: Figure, box: Bbox | None = None) -> Image.Image:
 
 
 def _ample(figure: Figure) -> Bbox:
-    """Return a box in inches around all of a figure; what is outside its axes must not be wider than `AROUND`."""
-    others = [ax.get_tightbbox() for ax in figure.axes if not hasattr(ax, "projection")]
-    others += [artist.get_window_extent() for artist in (*figure.texts, *figure.legends)]
-    inches = [Bbox(box.get_points() / figure.dpi) for box in others if box is not None]
-    whole = Bbox.from_bounds(0, 0, *figure.get_size_inches()).padded(AROUND)
-    return Bbox.union([whole, *inches]).padded(2 * PAD)
+    """Return a box in inches around all of a figure, with room for what is written beside its axes."""
+    axes = [Bbox(ax.get_position().get_points() * figure.get_size_inches()).padded(AROUND) for ax in figure.axes]
+    others = [artist.get_window_extent().get_points() for artist in (*figure.texts, *figure.legends)]
+    return Bbox.union([*axes, *(Bbox(pixels / figure.dpi) for pixels in others)]).padded(2 * PAD)
 
 
 def png_uri(figure: Figure) -> str:

@@ -11,6 +11,7 @@ from torch import nn
 
 from sstcast.files import CACHE, FIRST_PROCESS
 
+KEPT = "TORCHINDUCTOR_CACHE_DIR"
 LEAST_STEPS_ON_CPU = 2000  # about a minute for the demo's model; compiling takes most of a minute
 
 
@@ -29,13 +30,15 @@ def compile_model(
     """
     if wanted is False or (wanted == "auto" and device.type == "cpu" and steps < LEAST_STEPS_ON_CPU):
         return model
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(CACHE / "inductor"))
     if device.type == "cpu" and not any(map(shutil.which, (os.environ.get("CXX", "g++"), "g++", "clang++"))):
         print("not compiled: there is no C++ compiler; install g++ or set training.compile=false", flush=True)
         return model
     from torch._functorch import config as aot  # these two take a second to import
     from torch._inductor import config as inductor
+    from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
+    if os.environ.get(KEPT) in (None, default_cache_dir()):  # which PyTorch sets itself, and does not last
+        os.environ[KEPT] = str(CACHE / "inductor")
     mode = "reduce-overhead" if device.type == "cuda" else None  # all steps have the same shape
     # On a CPU, the backward pass would load the signs of ReLU as bytes and unpack them one by one, unless views
     # are recomputed. With the default limit of 4 reads, messages would be stored, one plane per direction.

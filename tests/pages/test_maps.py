@@ -14,9 +14,11 @@ from cartopy.mpl.geoaxes import GeoAxes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
+from PIL import Image
 
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
+from sstcast.pages import images
 from sstcast.pages.images import read_stamp, write_png
 from sstcast.pages.maps import PHONE, draw_forecast, draw_weeks
 from sstcast.pages.projection import View, projections
@@ -273,11 +275,12 @@ def test_nothing_is_half_written(monkeypatch, tmp_path):
     path = tmp_path / "map.png"
     path.write_bytes(b"the last one")
 
-    def fail(_self, target, **_kwargs):
+    def fail(_self, target, *_arguments, **_kwargs):
         target.write_bytes(b"half")
         raise OSError("disk full")
 
-    monkeypatch.setattr(Figure, "savefig", fail)
+    monkeypatch.setattr(images, "render", lambda figure: Image.new("RGB", (2, 2)))
+    monkeypatch.setattr(Image.Image, "save", fail)
     with pytest.raises(OSError, match="disk full"):
         write_png(Figure(), path, "stamp")
     assert path.read_bytes() == b"the last one"
