@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch_geometric.utils import to_dense_batch
 
 from sstcast.graphs.graph import Graph
 from sstcast.graphs.grid import GridGraph
@@ -32,6 +31,8 @@ def dense_edges(graph: Graph, x: Tensor) -> DenseEdges:
         real = torch.cat([t & graph.mask.unsqueeze(-1) for t in graph.target(graph.mask.unsqueeze(-1))], dim=1)
         source, target = torch.cat(list(graph.source(x)), dim=1), torch.cat(list(graph.target(x)), dim=1)
         return DenseEdges(source, target, attr.expand(shape), real.squeeze(-1).expand(len(x), -1))
+    from torch_geometric.utils import to_dense_batch
+
     assert isinstance(graph, SparseGraph)
     batch, order = graph.batch[graph.edge_index[0]].sort(stable=True)
     most = int(batch.bincount(minlength=1).max())  # 0 even if there is no graph

@@ -1,16 +1,18 @@
 """`SparseGraph`: any graphs, stored as an edge list."""
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
-from torch_geometric import utils as pyg
-from torch_geometric.data import Data
 
 from sstcast.graphs.graph import Planes, Reduce
-from sstcast.graphs.positions import landing_probabilities, laplacian_basis
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 
 class SparseGraph:
-    """Any graphs, stored as in a batch of PyTorch Geometric.
+    """Any graphs, stored as in a batch of PyTorch Geometric, which is imported only when there is such a graph.
 
     `edge_index` is `[2, edges]` of (source, target) nodes, `edge_attr` is `[edges, f]` or None, and
     `batch [nodes]` is the graph of each node, in order. Positional encodings are computed when needed, unless
@@ -34,7 +36,7 @@ class SparseGraph:
         self.basis, self.walk, self.geography = basis, walk, geography
 
     @classmethod
-    def from_pyg(cls, data: Data) -> "SparseGraph":
+    def from_pyg(cls, data: "Data") -> "SparseGraph":
         """Wrap a PyTorch Geometric `Data` or `Batch`.
 
         Precomputed positional encodings are taken from `laplacian_vectors` `[nodes, k]`, `laplacian_values` `[1,
@@ -56,7 +58,7 @@ class SparseGraph:
 
     def aggregate(self, messages: Planes, reduce: Reduce = "sum") -> Tensor:
         """Scatter messages to their targets."""
-        return pyg.scatter(messages[0], self.edge_index[1], dim_size=len(self.batch), reduce=reduce)
+        return _scatter(messages[0], self.edge_index[1], len(self.batch), reduce)
 
     def neighbors(self, x: Tensor, reduce: Reduce = "sum") -> Tensor:
         """Gather the neighbours' features and scatter them."""
@@ -64,7 +66,7 @@ class SparseGraph:
 
     def pool(self, x: Tensor, reduce: Reduce = "mean") -> Tensor:
         """Reduce over each graph's nodes."""
-        return pyg.scatter(x, self.batch, dim_size=self.graphs, reduce=reduce)
+        return _scatter(x, self.batch, self.graphs, reduce)
 
     def spread(self, g: Tensor) -> Tensor:
         """Return for each node the row of its graph."""
@@ -74,7 +76,9 @@ class SparseGraph:
         """Pad every graph to the size of the largest."""
         if not len(x):  # PyG cannot pad a batch without nodes
             return x.new_zeros(self.graphs, 1, x.shape[-1]), self.batch.new_zeros(self.graphs, 1, dtype=torch.bool)
-        features, mask = pyg.to_dense_batch(x, self.batch, batch_size=self.graphs)
+        from torch_geometric.utils import to_dense_batch
+
+        features, mask = to_dense_batch(x, self.batch, batch_size=self.graphs)
         return features, mask
 
     def sparse(self, x: Tensor) -> Tensor:
@@ -85,6 +89,8 @@ class SparseGraph:
     def laplacian(self, k: int) -> tuple[Tensor, Tensor]:
         """Return each graph's eigenpairs."""
         if self.basis is None or self.basis[0].shape[1] < k:
+            from sstcast.graphs.positions import laplacian_basis
+
             self.basis = laplacian_basis(self.edge_index, self.batch, self.graphs, k)
         vectors, values = self.basis
         return vectors[:, :k], values[:, :k]
@@ -92,5 +98,13 @@ class SparseGraph:
     def random_walk(self, steps: int) -> Tensor:
         """Return each node's landing probabilities."""
         if self.walk is None or self.walk.shape[1] < steps:
+            from sstcast.graphs.positions import landing_probabilities
+
             self.walk = landing_probabilities(self.edge_index, len(self.batch), steps)
         return self.walk[:, :steps]
+
+
+def _scatter(values: Tensor, to: Tensor, places: int, reduce: Reduce) -> Tensor:
+    from torch_geometric.utils import scatter
+
+    return scatter(values, to, dim_size=places, reduce=reduce)

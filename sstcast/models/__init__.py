@@ -72,8 +72,6 @@ def build_model(name: str, *, data: "Data | None" = None, **options: Any) -> Any
     that does not exist, or a value of the wrong type, and when called with other numbers of features.
     """
     from sstcast.models.base import Backbone
-    from sstcast.models.callers import GraphArgument
-    from sstcast.models.layers import reads_edges
     from sstcast.models.options import check_options, check_sizes
 
     cls, fixed = _class(name)
@@ -84,6 +82,9 @@ def build_model(name: str, *, data: "Data | None" = None, **options: Any) -> Any
     checked = check_options(known.values(), fixed | options, f"model {name}")
     model = _build(cls, name, checked)
     if issubclass(cls, Backbone):
+        from sstcast.models.callers import GraphArgument
+        from sstcast.models.layers import reads_edges
+
         sighted = "conv" not in checked or reads_edges(checked["conv"], checked.get("attention", "none"))
         edge_dim = checked.get("edge_dim", 0) if sighted else 0
         model.register_forward_pre_hook(GraphArgument(name, edge_dim))

@@ -131,14 +131,14 @@ def celsius(units: str, path: Path) -> tuple[float, float]:
 
 @cache
 def _celsius(units: str) -> tuple[float, float] | None:
-    if units.lower() in DEGC:
-        return 1.0, 0.0
-    from cf_xarray.units import units as registry  # slow to load, and most files do not need it
-
     # Spellings that pint does not know: it reads "deg C" as degrees of angle times another unit.
     plain = re.sub(r"^(deg(ree)?s?|°)[\s_.]*([CFK])\w*$", lambda m: f"deg{m[3].upper()}", units, flags=re.I)
     if plain.lower() in ("kelvin", "kelvins", "celsius", "fahrenheit", "k", "c", "f"):
         plain = f"deg{plain[0].upper()}"
+    if plain.lower() in DEGC:
+        return 1.0, 0.0
+    from cf_xarray.units import units as registry  # slow to load, and most files do not need it
+
     try:
         zero, one = registry.Quantity(np.array([0.0, 1.0]), registry.parse_units(plain)).to("degC").magnitude
     except Exception:  # pint raises many types of its own, and passes on those of its parser
