@@ -73,6 +73,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Path:
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.chdir(made)
         monkeypatch.setattr(finished, "CACHE", made / ".cache")
+        monkeypatch.setattr(finished, "CODE", ())  # thousands of files, which do not change here
+        monkeypatch.setattr(finished, "PACKAGES", "none")
         for verb in VERBS:
             code, out = say(verb, monkeypatch)
             assert (code, "nothing to do" in out) == (0, False), verb
