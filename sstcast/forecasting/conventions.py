@@ -55,11 +55,13 @@ class Forecasts:
         path: the file.
         sst: lazy `(member, init_time, lead, lat, lon)` in degC, NaN on land, on the file's own cells with latitude
             ascending. `init_time` is a day, the last that is not forecast; `lead` counts days from 1.
+        spread: the standard deviation in degC of a Gaussian about `sst`, `(init_time, lead, lat, lon)`, or None.
         note: what was found, in words.
     """
 
     path: Path
     sst: xr.DataArray
+    spread: xr.DataArray | None
     note: str
 
 
@@ -67,7 +69,7 @@ def read_forecasts(path: Path, variable: str | None = None, units: str | None = 
     """Open forecasts in a NetCDF file or a Zarr store.
 
     `variable` and `units` are for files that do not say, or say wrongly, which variable holds the temperatures and
-    in which unit.
+    in which unit. The spread of a variable `sst` is called `sst_spread`, in degrees of Celsius or kelvin.
 
     Raises SSTCastError, naming the file and the key, if it cannot be read, an axis, the temperatures or a unit is
     not recognised, or the leads are not days in a row.
@@ -79,7 +81,8 @@ def read_forecasts(path: Path, variable: str | None = None, units: str | None = 
     dataset = dataset.set_coords([name for name in dataset.data_vars if str(name).lower() in names])
     dataset = dataset.cf.guess_coord_axis()
     found = {axis: name for axis in NAMES if (name := _find(dataset, axis)) is not None}
-    field = _with_leads(dataset, _choose(dataset, path, variable), found, path)
+    name = _choose(dataset, path, variable)
+    field = _with_leads(dataset, name, found, path)
     found["lead"] = found.get("lead", "lead")
     notes = [f"{field.name}({', '.join(map(str, field.dims))})"]
     cells = axes_of(field)
@@ -98,9 +101,9 @@ def read_forecasts(path: Path, variable: str | None = None, units: str | None = 
     keep = {cells["lat"]: "lat", cells["lon"]: "lon", **{found[axis]: axis for axis in ("init_time", "lead")}}
     if "member" in found and found["member"] in field.dims:
         keep[found["member"]] = "member"
-    swapped = {field[name].dims[0]: name for name in keep if name not in field.dims and field[name].ndim == 1}
+    swapped = {field[axis].dims[0]: axis for axis in keep if axis not in field.dims and field[axis].ndim == 1}
     field = field.swap_dims(swapped)
-    field = field.expand_dims([name for name in keep if name not in field.dims])
+    field = field.expand_dims([axis for axis in keep if axis not in field.dims])
     if extra := [f"{dim} of {n}" for dim, n in field.sizes.items() if dim not in keep and n != 1]:
         raise SSTCastError(f"{path}: {field.name} has a dimension {', '.join(extra)}; select one, or --variable")
     field = field.squeeze([dim for dim in field.dims if dim not in keep], drop=True)
@@ -111,7 +114,9 @@ def read_forecasts(path: Path, variable: str | None = None, units: str | None = 
     lat, lon = (degrees(field[axis], path) for axis in ("lat", "lon"))
     field = field.transpose(*FIELD).assign_coords(init_time=days, lead=leads, lat=lat, lon=lon)
     sst, unit = _celsius(_ordered(field, path), path, units)
-    return Forecasts(path, sst, ", ".join([notes[0], unit, *notes[1:]]))
+    other = f"{name}_spread"
+    spread = read_forecasts(path, other, "degC").sst[0].drop_attrs() if other in dataset.data_vars else None
+    return Forecasts(path, sst, spread, ", ".join([notes[0], unit, *notes[1:]]))
 
 
 def _find(dataset: xr.Dataset, axis: str) -> str | None:

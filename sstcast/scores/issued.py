@@ -104,7 +104,24 @@ class Issued(Predictor):
             sst = self.sst.sel(init_time=dates, lead=slice(self.horizon)).load()
         valid = sst["init_time"] + sst["lead"] * DAY
         climatology, scale = (on_days(self.statistics[name], valid) for name in ("climatology", "scale"))
-        return ((sst - climatology) / scale).transpose("member", *FIELD).astype(np.float32)
+        standard = ((sst - climatology) / scale).transpose("member", *FIELD).astype(np.float32)
+        return standard.assign_coords(valid_time=valid)
+
+
+@dataclass(frozen=True)
+class IssuedSpread:
+    """The standard deviations that a file holds, `values(init_time, lead, lat, lon)` in degC."""
+
+    path: Path
+    values: xr.DataArray
+
+    def spread(self, valid_time: xr.DataArray) -> xr.DataArray:
+        """Return those of some forecasts; raise SSTCastError if one is not above 0."""
+        with reading_later(self.path, REMEDY):
+            found = self.values.sel(init_time=valid_time["init_time"], lead=valid_time["lead"]).load()
+        if (found <= 0).any():
+            raise SSTCastError(f"{self.path}: a spread is not above 0; leave it out, or {REMEDY}")
+        return found.transpose(*FIELD)
 
 
 class Shortened(Predictor):

@@ -1,6 +1,7 @@
 """One pass over the test days: forecast, write the forecasts, reduce them to tables."""
 
 from collections.abc import Mapping
+from typing import Protocol
 
 import xarray as xr
 from rich.console import Console
@@ -10,7 +11,7 @@ from sstcast import __version__
 from sstcast.forecasting.baselines import fit_baselines
 from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.predictor import Predictor, in_degrees
-from sstcast.forecasting.probabilities import Spread, calibrated, dress_baselines
+from sstcast.forecasting.probabilities import calibrated, dress_baselines
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.limits import limits_of
 from sstcast.runs import Run
@@ -18,6 +19,13 @@ from sstcast.scores.heatwaves import HeatwaveTables
 from sstcast.scores.tables import DEGREES, MODEL, STANDARDISED, Observed, Tables
 from sstcast.scores.verification import Verification, Write, blocks, forecast_file
 from sstcast.terminal import hides_progress
+
+
+class Width(Protocol):
+    """What gives forecasts their standard deviation, as `Spread.spread` does."""
+
+    def spread(self, valid_time: xr.DataArray) -> xr.DataArray:
+        """Return it on days `valid_time(init_time, lead)`, with `lat` and `lon`, in degC."""
 
 
 def measure(run: Run, data: Verification) -> xr.Dataset:
@@ -34,7 +42,7 @@ def measure(run: Run, data: Verification) -> xr.Dataset:
 def tabulate(
     data: Verification,
     predictors: Mapping[str, Predictor],
-    spreads: Mapping[str, Spread],
+    spreads: Mapping[str, Width],
     members: int,
     label: str,
     add: Write | None = None,

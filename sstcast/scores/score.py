@@ -15,6 +15,7 @@ from sstcast.files import alone
 from sstcast.forecasting.baselines import fit_baselines
 from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.conventions import DAY, Forecasts, read_forecasts
+from sstcast.forecasting.history import at_cells
 from sstcast.forecasting.predictor import Predictor
 from sstcast.forecasting.probabilities import calibrated, dress_baselines
 from sstcast.forecasting.regridding import on_cells
@@ -23,8 +24,8 @@ from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
 from sstcast.scores.evaluate import LAYOUT
-from sstcast.scores.issued import Issued, Shortened, VerificationAt, complete
-from sstcast.scores.measure import tabulate
+from sstcast.scores.issued import Issued, IssuedSpread, Shortened, VerificationAt, complete
+from sstcast.scores.measure import Width, tabulate
 from sstcast.scores.saved import read_metrics, write_metrics
 from sstcast.scores.significance import Lengths, spacing
 from sstcast.scores.summary import summarise
@@ -133,7 +134,9 @@ def _score(
     first, last = np.array(data.splits.test, "datetime64[ns]")
     sst = sst.sel(lead=slice(data.horizon))
     shared = within(sst["init_time"].values, first, last, data.history, data.horizon)
-    dates, known = complete(sst.sel(init_time=shared), anomalies["ocean_mask"].load(), path)
+    spread = None if forecasts.spread is None else at_cells(forecasts.spread, anomalies)
+    usable = sst if spread is None else sst.where(spread.notnull())
+    dates, known = complete(usable.sel(init_time=shared), anomalies["ocean_mask"].load(), path)
     if not len(dates):
         raise SSTCastError(
             f"{path}: none of its {sst.sizes['init_time']} forecasts, {span(sst['init_time'].values)}, can be "
@@ -156,7 +159,9 @@ def _score(
         say(f"{path}: {note}")
     predictors: dict[str, Predictor] = {MODEL: Issued(path, sst, truth.statistics, data)}
     predictors |= fit_baselines(data, anomalies)
-    spreads = dress_baselines(data, anomalies)
+    spreads: dict[str, Width] = {**dress_baselines(data, anomalies)}
+    if spread is not None:
+        spreads[MODEL] = IssuedSpread(path, spread.sel(lead=slice(data.horizon)))
     names = {}
     for run in against:
         name = run.folder.name if run.folder.name not in predictors else str(run.folder)

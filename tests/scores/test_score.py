@@ -112,6 +112,8 @@ def test_own_forecasts_have_the_scores_of_evaluate(
     for name, expected in own["skill"]["degC"].items():
         for key in ("overall", "interval", "by_lead", "by_season_interval", "better"):
             _close(found["skill"]["degC"][name][key], expected[key])
+    for key in ("crps", "covered_80", "by_lead", "skill"):
+        _close(found["probabilities"]["model"][key], own["probabilities"]["model"][key])
     assert found["skill"]["degC"]["small"]["overall"] == pytest.approx(0, abs=1e-6)
     for ours, theirs in zip(FileResults(scored).fields(5), Results(run).fields(5), strict=True):
         xr.testing.assert_allclose(ours.drop_vars("valid_time"), theirs.drop_vars("valid_time"), atol=1e-4)
