@@ -76,6 +76,8 @@ def span(dates: Days) -> str:
 
 def _data_of_file(forecasts: Forecasts, truth: str, region: str | None, horizon: int) -> DataConfig:
     path = source_path(truth)
+    if not path.exists():
+        raise SSTCastError(f"--truth {truth}: no such file or folder")
     observed = open_sst(path)
     days, dates = observed["time"].values, forecasts.sst["init_time"].values
     scored = within(dates, days[0] + (BEFORE + 1) * DAY, days[-1], HISTORY, horizon)

@@ -257,6 +257,7 @@ def test_files_that_do_not_fit_the_truth(run: Run, sparse: xr.Dataset, sst_file:
         ((elsewhere, str(sst_file)), r"far.nc: fewer than two rows and columns of the truth"),
         ((elsewhere, None, [run]), r"far.nc: its cells.*do not contain the region's"),
         ((path,), "--truth: name the observations"),
+        ((path, "none.nc"), "--truth none.nc: no such file or folder"),
         ((tmp_path / "none.nc", str(sst_file)), r"none.nc: no such file"),
         ((path, None, [run], None, run.folder), r"--out .*: is a file, or the folder of a run"),
     ):
