@@ -110,10 +110,14 @@ class Issued(Predictor):
 
 @dataclass(frozen=True)
 class IssuedSpread:
-    """The standard deviations that a file holds, `values(init_time, lead, lat, lon)` in degC."""
+    """The standard deviations that a file holds, `values(init_time, lead, lat, lon)` in degC.
+
+    The `correlation` of errors between leads, which a file does not hold, is that of another forecast.
+    """
 
     path: Path
     values: xr.DataArray
+    correlation: NDArray[np.float64]
 
     def spread(self, valid_time: xr.DataArray) -> xr.DataArray:
         """Return those of some forecasts; raise SSTCastError if one is not above 0."""

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Protocol
 
+import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 
@@ -22,7 +24,11 @@ from sstcast.terminal import hides_progress
 
 
 class Width(Protocol):
-    """What gives forecasts their standard deviation, as `Spread.spread` does."""
+    """What gives forecasts their standard deviation, as `Spread` does."""
+
+    @property
+    def correlation(self) -> NDArray[np.float64]:
+        """Of the errors of one forecast at two leads, `[lead, lead]`."""
 
     def spread(self, valid_time: xr.DataArray) -> xr.DataArray:
         """Return it on days `valid_time(init_time, lead)`, with `lat` and `lon`, in degC."""

@@ -1,7 +1,7 @@
 """The verb `score`: anyone's forecasts, from a file, scored like a run's."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from sstcast.cf import describe, references, write
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.files import alone
-from sstcast.forecasting.baselines import fit_baselines
+from sstcast.forecasting.baselines import STRONGEST, fit_baselines
 from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.conventions import DAY, Forecasts, read_forecasts
 from sstcast.forecasting.history import at_cells
@@ -159,16 +159,19 @@ def _score(
         say(f"{path}: {note}")
     predictors: dict[str, Predictor] = {MODEL: Issued(path, sst, truth.statistics, data)}
     predictors |= fit_baselines(data, anomalies)
-    spreads: dict[str, Width] = {**dress_baselines(data, anomalies)}
+    dressed = dress_baselines(data, anomalies)
+    spreads: dict[str, Width] = {**dressed}
     if spread is not None:
-        spreads[MODEL] = IssuedSpread(path, spread.sel(lead=slice(data.horizon)))
+        correlation = dressed[STRONGEST].correlation
+        spreads[MODEL] = IssuedSpread(path, spread.sel(lead=slice(data.horizon)), correlation)
     names = {}
     for run in against:
         name = run.folder.name if run.folder.name not in predictors else str(run.folder)
         names[str(run.folder)] = name
         whole = data.model_copy(update={"horizon": run.config.data.horizon})
         predictors[name] = Shortened(predictor_of(run, whole), data.horizon)
-        spreads[name] = calibrated(run, whole)
+        own = calibrated(run, whole)
+        spreads[name] = replace(own, correlation=own.correlation[: data.horizon, : data.horizon])
     members, source = sst.sizes["member"], str(cube.attrs["source"])
     tables = describe(
         tabulate(truth, predictors, spreads, members, path.name),
