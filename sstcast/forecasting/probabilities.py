@@ -6,6 +6,7 @@ forecaster had learnt: see `held_out`.
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -82,7 +83,8 @@ def calibrated(run: Run, data: DataConfig | None = None) -> Spread:
     """Return the spread of a run's forecasts, for other `data` than the run's if given; make it if need be.
 
     It is kept in the run's folder, and made again when the run, the days before its test days or the method have
-    changed, or the file is damaged. The run may be of any kind; `data` must be prepared.
+    changed, or the file is damaged; where nobody may write, each time. The run may be of any kind; `data` must be
+    prepared.
 
     Raises SSTCastError if the prepared stores are absent or damaged, or there are too few validation days.
     """
@@ -93,6 +95,8 @@ def calibrated(run: Run, data: DataConfig | None = None) -> Spread:
     recipe = _recipe(run, data)
     if (known := _read(path, recipe)) is not None:
         return known
+    if not os.access(run.folder, os.W_OK):
+        return calibrate(held_out(run, data, Prepared.of(data).open()[1]), data)
     with alone(path):
         if (known := _read(path, recipe)) is not None:
             return known

@@ -8,7 +8,7 @@ from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic
 from sstcast.hindcasts.fold import RECIPE, combine_runs, read_recipe, score_baselines, score_run, train_run
 from sstcast.hindcasts.joining import join_forecasts, open_errors, recipes
-from sstcast.hindcasts.plan import Hindcast, Plan
+from sstcast.hindcasts.plan import LAYOUT, Hindcast, Plan
 from sstcast.hindcasts.running import Say, Task, run_tasks
 from sstcast.hindcasts.scores import Scores, best_linear, lengths, rows, summarise, tabulate
 from sstcast.manifest import damage
@@ -37,10 +37,12 @@ def hindcast(plan: Plan, jobs: int = 1, scheduler: str | None = None, say: Say =
 
 
 def open_hindcast(hindcast: Hindcast) -> Scores:
-    """Return the scores of a finished hindcast; raise SSTCastError if there are none, or they are damaged."""
+    """Return the scores of a finished hindcast; raise SSTCastError if there are none that can be read."""
     metrics = read_sealed(hindcast.metrics, hindcast.tables)
-    if metrics is None:
-        raise SSTCastError(f"{hindcast.metrics}: absent or damaged; run the same `sstcast hindcast` again")
+    if metrics is None or metrics[RECIPE]["layout"] != LAYOUT:
+        raise SSTCastError(
+            f"{hindcast.metrics}: absent, damaged or of an earlier version; run the same `sstcast hindcast` again"
+        )
     return metrics
 
 

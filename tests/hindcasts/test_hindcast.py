@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from sstcast.hindcasts.scores import lengths
 from sstcast.manifest import damage
 from sstcast.pages.hindcast import write_hindcast_report
 from sstcast.runs import Run
+from sstcast.scores.saved import write_metrics
 from sstcast.scores.significance import adjust, diebold_mariano, skill_interval
 
 
@@ -206,6 +208,14 @@ def test_the_table_the_report_and_the_leaderboard(
     assert not end.value.code
     assert f"{found['systems']['one']['mse']:.4f}" in capsys.readouterr().out
     assert f"{found['systems']['one']['mse']:.4f}" in Path("leaderboard.html").read_text(encoding="utf-8")
+
+
+def test_scores_of_an_earlier_version_are_not_misread(inside: Path, tmp_path: Path) -> None:
+    old, found = Hindcast(tmp_path), metrics()
+    shutil.copy("hindcast/hindcast.nc", old.tables)
+    write_metrics(old.metrics, found | {"recipe": found["recipe"] | {"layout": 1}}, old.tables)
+    with pytest.raises(SSTCastError, match="of an earlier version; run the same `sstcast hindcast` again"):
+        write_hindcast_report(old)
 
 
 def test_tables_of_a_fold_say_what_they_are_of(inside: Path) -> None:
