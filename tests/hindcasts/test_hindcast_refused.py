@@ -94,8 +94,6 @@ def test_no_scores_no_report(here: Path) -> None:
     Path("absent").mkdir()
     (here / "absent/hindcast.json").write_text("{}")
     with pytest.raises(SSTCastError, match=r"absent/hindcast.json: absent, damaged or of an earlier version; run"):
-        SSTCastError, match=r"absent/hindcast.json: absent, damaged or of an earlier version; run the same"
-    ):
         write_hindcast_report(Hindcast(Path("absent")))
 
 
