@@ -51,9 +51,9 @@ plt.show()
 # %% [markdown]
 # ## What is left when the season is taken away
 #
-# Most of the variance is the season, which anybody can forecast. A smooth climatology of the *training* years is
-# subtracted and the rest is divided by one number, so that `sst = climatology + scale * anomaly`. The test years, on
-# the right of the line, never enter either.
+# Most of the variance is the season, which is easy to forecast. A smooth climatology of the *training* years is
+# subtracted, and the rest is divided by one number, so that `sst = climatology + scale * anomaly`. The test years, on
+# the right of the line, enter neither of them.
 
 # %%
 cell = {"lat": -41.1, "lon": 151.1}
@@ -101,8 +101,8 @@ plt.show()
 # %% [markdown]
 # ## How long does an anomaly last?
 #
-# The correlation of an anomaly with itself some days later is all that persistence knows. It is also the bar to
-# clear: the next notebook trains networks against it.
+# The correlation of an anomaly with itself some days later is all that persistence knows. The next notebook trains
+# networks that should do better.
 
 # %%
 values = anomalies.anomaly.sel(time=slice("1982", "2013")).values[:, ocean]

@@ -15,8 +15,8 @@
 # # Train two models and compare them
 #
 # Does a graph network gain from a *virtual node*, one that every node of a tile talks to? Here two networks are
-# trained that differ in nothing else, for far fewer steps than one would take in earnest, and compared with four
-# forecasts that need no network. The numbers are those of so short a training: `docs/results.md` has longer ones.
+# trained that differ in nothing else, and compared with five forecasts that need no network. The training is far
+# shorter than it should be, and the numbers show it: `docs/results.md` has longer ones. Digits vary by machine.
 
 # %%
 from pathlib import Path
@@ -78,7 +78,7 @@ plt.show()
 # ## Scores
 #
 # `evaluate` forecasts every test day of 2015 and 2016 and scores it beside climatology, persistence, damped
-# persistence and ridge regression.
+# persistence and two linear systems, a ridge regression on each cell's own past and the multiscale ridge.
 
 # %%
 metrics = {name: evaluate(run)[0] for name, run in runs.items()}
@@ -103,7 +103,7 @@ plt.show()
 # %% [markdown]
 # Climatology is far off because both test years were much warmer than those before 2014. Persistence is hard to beat
 # for a few days and falls behind afterwards. How sure is the difference? The skill over persistence comes with an
-# interval from resampling blocks of dates, since errors of neighbouring days are anything but independent:
+# interval from resampling blocks of dates, because the errors of neighbouring days are not independent:
 
 # %%
 for name, m in metrics.items():

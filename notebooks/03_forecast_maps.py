@@ -15,7 +15,7 @@
 # # Forecast maps
 #
 # From a trained network to next month's ocean on a map: where it is right, where it is wrong, and one forecast beside
-# what came true. The network is trained for so few steps here that the notebook stays short.
+# what came true. The network is trained for a few steps only, so that the notebook stays short.
 
 # %%
 # %matplotlib inline
@@ -64,11 +64,12 @@ results = Results(run)
 display(picture.figure)
 
 # %% [markdown]
-# The share of persistence's squared error that the network saves. Hatched cells are those where the difference could
-# be chance: a Diebold-Mariano test in each cell, with the rate of false discoveries over the map controlled.
+# The skill: the share of the squared error of a multiscale ridge, a strong linear system, that the network saves. Below
+# 0 the linear system is better, which is no wonder after so short a training. In hatched cells the difference may be
+# chance: a Diebold-Mariano test in each cell, with the false discovery rate over the map controlled.
 
 # %%
-(picture,) = skill_map(results, title="Skill over persistence, 2015-2016")
+(picture,) = skill_map(results, title="Skill over the multiscale ridge, 2015-2016")
 display(picture.figure)
 
 # %% [markdown]

@@ -14,8 +14,8 @@
 # %% [markdown]
 # # Graph benchmarks, and your own graphs
 #
-# The same backbones that forecast the sea learn on any graph. Two short experiments: can a model count what message
-# passing cannot see, and how does one bring a data set of one's own?
+# The models that forecast the sea also learn on any other graph. Two short experiments: can a model tell graphs apart
+# that look the same to message passing, and how do you use a data set of your own?
 
 # %%
 import sys
@@ -117,6 +117,6 @@ for model in ("linear-transformer", "gin", "mpnn", "polynormer"):
 pd.DataFrame(rows).T.round(3)
 
 # %% [markdown]
-# The transformer sees each cell's clue and the mean of all of them, but not which cells are next to which, and so
-# can do no better than guess. Everything that passes messages can. `docs/benchmarks.md` tells how to bring SMILES,
-# folders in TUDataset's form and saved PyG graphs.
+# The transformer sees each cell's clue and the mean of all of them, but not which cells are next to each other, so it
+# can only guess. Every model that passes messages does better. `docs/benchmarks.md` explains how to use SMILES, folders
+# in TUDataset's form and saved PyG graphs.

@@ -20,6 +20,18 @@ def digest(notebook: Any) -> str:
     return hashlib.sha256(code.encode()).hexdigest()
 
 
+def joined(outputs: list[Any]) -> list[Any]:
+    """Join the parts of a printed text, which arrive one by one."""
+    whole: list[Any] = []
+    for output in outputs:
+        before = whole[-1] if whole else {}
+        if output["output_type"] == "stream" and output["name"] == before.get("name"):
+            before["text"] += output["text"]
+        else:
+            whole.append(output)
+    return whole
+
+
 def store(script: Path) -> None:
     """Execute a notebook in this folder, and write it beside its script."""
     notebook = jupytext.read(script)
@@ -28,6 +40,8 @@ def store(script: Path) -> None:
     NotebookClient(notebook, timeout=1800, kernel_name="python3", resources={"metadata": {"path": HERE}}).execute()
     for cell in notebook.cells:
         cell["metadata"].pop("execution", None)  # times
+        if cell.cell_type == "code":
+            cell.outputs = joined(cell.outputs)
     notebook.metadata["sstcast"] = {"code": digest(notebook)}
     jupytext.write(notebook, script.with_suffix(".ipynb"))
 
