@@ -62,6 +62,7 @@ def test_a_metric_is_one_class(
     shown = capsys.readouterr().out
     assert "misses" in shown
     assert f"{share:.3f}" in shown
+    assert "MSE in °C²" in shown  # the units of skill, beside MSE in standardised units
     contests = leaderboard(folder / "runs")
     assert [e.scores["degC", "misses"].mean for e in contests[0].entries if e.name == "ridge"] == [share]
     print_leaderboard(contests)
