@@ -27,6 +27,9 @@ LONG = {
 }
 
 
+STILL = "scroll-behavior: auto; scrollbar-width: none"  # for a screenshot
+
+
 def sstcast(*arguments: str) -> None:
     """Run a command of sstcast."""
     subprocess.run([sys.executable, "-m", "sstcast.cli", *arguments], cwd=ROOT, check=True, stdout=sys.stderr)
@@ -44,6 +47,7 @@ def photograph(page: Path, to: Path, *places: tuple[int, int, str]) -> None:
             for width, height, part in places:
                 chrome.screen(width, height, mobile=width < 600)
                 chrome.open(page)
+                chrome.run(f"document.documentElement.style.cssText = {STILL!r}")
                 chrome.run(f"document.querySelector({part!r}).scrollIntoView()")
                 chrome.screenshot(Path(folder) / "screen.png")
                 screens.append(Image.open(Path(folder) / "screen.png").convert("RGB"))

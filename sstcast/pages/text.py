@@ -93,7 +93,7 @@ def overall(metrics: Scores, label: str) -> Sheet:
         skill = ["", ""] if method == MODEL else _skill(metrics["skill"][DEGREES][method])
         return [*(_number(score[units][metric]) for _, units, metric in columns()), *skill]
 
-    title = "All leads, °C (* standardised; skill: share of the MSE in °C² that the model saves)"
+    title = "All leads, °C (* standardised; skill: share of MSE in °C² saved)"
     header = [*(heading for heading, *_ in columns()), "skill", "95 %"]
     return _sheet(title, header, metrics["scores"], label, cells)
 
