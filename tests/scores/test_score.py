@@ -164,6 +164,7 @@ def test_one_forecast_has_scores_without_intervals(run: Run, sparse: xr.Dataset,
     assert (compared["interval"], compared["p_value"], compared["better"]) == ([None, None], None, [None])
     assert compared["overall"] is not None
     assert FileResults(scored).weekly["hatched"].sum() == 90
+    path.unlink()  # a reader may still hold it
     write(sparse.isel(init_time=[5]), path)
     with pytest.raises(SSTCastError, match=r"f.nc: has gone or changed since"):
         FileResults(scored).fields(0)
