@@ -125,11 +125,16 @@ def test_which_sets_count_words_and_which_are_one_graph() -> None:
         assert (dataset.single, dataset.words) == (single, words)
 
 
+BATCHES = (("proteins", "gat"), ("pattern", "gat"), ("mutag", "lsat"))
+
+
 def test_models_without_a_preset_are_regularised(tmp_path: Path) -> None:
     for dataset, dropout, decay in (("roman-empire", 0.5, 5e-4), ("proteins", 0.2, 1e-5), ("pattern", 0.1, 1e-5)):
         config = load_benchmark(dataset, "gat", None, None)
         assert config.model.options == {"conv": "gat", "virtual_node": False, "norm": "batch", "dropout": dropout}
         assert (config.training.weight_decay, config.training.patience is None) == (decay, False)
+    sizes = [load_benchmark(name, model, None, None).training.batch_size for name, model in BATCHES]
+    assert sizes == [32, 128, 128]
     assert "norm" not in load_benchmark("proteins", "tokengt", None, None).model.options
     assert "norm" not in load_benchmark("proteins", "gatedgcn", None, None).model.options
     chosen = load_benchmark("proteins", "gat", None, ["model.dropout=0.7", "training.patience=3"])
