@@ -35,7 +35,7 @@ def sstcast(*arguments: str) -> None:
     subprocess.run([sys.executable, "-m", "sstcast.cli", *arguments], cwd=ROOT, check=True, stdout=sys.stderr)
 
 
-def photograph(page: Path, to: Path, *places: tuple[int, int, str]) -> None:
+def photograph(page: Path, to: Path, *places: tuple[int, int, str], fragment: str = "") -> None:
     """Write screens of a page side by side: each has a width, a height and the part of the page that it shows."""
     executable = find_chrome()
     if executable is None:
@@ -46,7 +46,7 @@ def photograph(page: Path, to: Path, *places: tuple[int, int, str]) -> None:
         with Chrome(executable, Path(folder)) as chrome:
             for width, height, part in places:
                 chrome.screen(width, height, mobile=width < 600)
-                chrome.open(page)
+                chrome.open(page, fragment)
                 chrome.run(f"document.documentElement.style.cssText = {STILL!r}")
                 chrome.run(f"document.querySelector({part!r}).scrollIntoView()")
                 chrome.screenshot(Path(folder) / "screen.png")
@@ -72,6 +72,11 @@ def main() -> None:
             print(IMAGES / name)
         else:
             print(f"{IMAGES / name}: left as it is: there is no {path}", file=sys.stderr)
+    forecast = ROOT / "runs/demo/forecast-2015-12-20.nc"
+    sstcast("forecast", "runs/demo", "--date", "2015-12-20", "--out", str(forecast))
+    sstcast("page", str(forecast))
+    view = "#layer=heatwave_probability&day=7&lat=-41.125&lon=150.875"
+    photograph(forecast.with_suffix(".html"), IMAGES / "page.png", (1265, 1093, "body"), fragment=view)
     photograph(ROOT / "runs/demo/report.html", IMAGES / "report.png", (1200, 840, "#errors"), (390, 840, "body"))
 
 

@@ -15,7 +15,8 @@ if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 from sstcast.api.data import load_config, open, prepare, windows
-from sstcast.api.runs import benchmark, build_forecaster, combine, evaluate, forecast, hindcast, load, train
+from sstcast.api.graphs import benchmark
+from sstcast.api.runs import build_forecaster, combine, evaluate, forecast, hindcast, load, score, train
 from sstcast.errors import SSTCastError
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "load_config",
     "open",
     "prepare",
+    "score",
     "train",
     "windows",
 ]

@@ -12,7 +12,7 @@ import yaml
 import sstcast
 
 EARLIER = ["load_config", "prepare", "open", "windows", "build_forecaster"]
-ORDER = [*EARLIER, "train", "evaluate", "hindcast", "combine", "load", "forecast", "benchmark"]
+ORDER = [*EARLIER, "train", "evaluate", "hindcast", "combine", "load", "forecast", "score", "benchmark"]
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from sstcast.files import at_home
 
 if TYPE_CHECKING:
     import xarray as xr
-    from torch_geometric.data import Data
 
     from sstcast.config import RunConfig
     from sstcast.forecasting.loaded import LoadedRun
@@ -246,55 +245,46 @@ def forecast(
     return (open_zarr if path.suffix == ".zarr" else open_netcdf)(path, "forecast again").load()
 
 
-def benchmark(
-    dataset: "str | Sequence[Data]",
-    model: str,
-    seeds: Sequence[int] | None = None,
-    root: Path | str | None = None,
-    overrides: Sequence[str] = (),
-) -> list[dict[str, Any]]:
-    """Train a model on a graph data set, seed by seed, and score it on the test samples.
+def score(
+    file: Path | str,
+    truth: Path | str | None = None,
+    against: "Sequence[Run | Path | str]" = (),
+    region: str | None = None,
+    out: Path | str | None = None,
+) -> dict[str, Any]:
+    """Score anyone's forecasts, in a file, beside the baselines and your runs.
 
     Args:
-        dataset: a name as for `sstcast benchmark`, a YAML that describes your own data, or the graphs themselves:
-            a data set of PyG, or a list of `torch_geometric.data.Data` with `edge_index` and `y`.
-        model: a model, a preset or a local layer: `gps`, `gcn-vn`, ...
-        seeds: seeds of the runs, one run per seed; by default 0, or all folds of a split `folds:N`.
-        root: the folder of raw files, `data/graphs` by default.
-        overrides: strings `key.sub=value`; for graphs in memory, whose task is otherwise inferred from the labels,
-            also `data.task=...` and `data.metric=...`.
+        file: a NetCDF file or Zarr store, with the names of CF, climpred, OceanBench or sstcast
+            (`docs/scoring.md`).
+        truth: the observations: a file, a folder, a store, `sample`, or a run's YAML; by default the data of the
+            first run in `against`.
+        against: runs that forecast the same days.
+        region: a name in `configs/regions.yaml` or `W,E,S,N`; by default all that file and observations share.
+        out: the folder of the scores, by default beside the file.
 
     Returns:
-        A dictionary per seed: `test` and `validation` scores, `metric`, `best_epoch`, `parameters`, `seconds`.
+        The content of `metrics.json` (`docs/evaluation.md`), with errors in degC and in standardised units.
 
     Raises:
-        SSTCastError: raw files are missing or damaged, or an option is wrong.
+        SSTCastError: file, observations, region or runs cannot be used, or do not fit together.
 
-    Examples:
-        >>> [result] = sstcast.benchmark("rings.yaml", "gin", overrides=["training.epochs=1"])
-        runs/benchmarks/rings/gin/seed-0: 40 graphs of ...
-        >>> result["metric"]
-        'accuracy'
+    Example:
+        >>> metrics = sstcast.score(run.forecasts, against=[run])
+        >>> metrics["scores"]["model"]["degC"]["rmse"] > 0
+        True
     """
-    from sstcast.benchmarks.config import load_benchmark
-    from sstcast.benchmarks.run import run_benchmark
+    from sstcast.scores.score import score
 
-    folder = None if root is None else at_home(root)
-    chosen = None if seeds is None else list(seeds)
-    if isinstance(dataset, str):
-        return run_benchmark(load_benchmark(str(at_home(dataset)), model, folder, list(overrides)), chosen)
-    name = str(
-        getattr(dataset, "name", None) or ("graphs" if isinstance(dataset, list) else type(dataset).__name__)
-    )
-    config = load_benchmark(name, model, folder, list(overrides), memory=True)
-    return run_benchmark(config, chosen, data=dataset)
-
-
-def _folder(run: "Run | Path | str") -> Path:
-    return at_home(run) if isinstance(run, (str, Path)) else run.folder
+    place, folder = None if truth is None else str(at_home(truth)), None if out is None else at_home(out)
+    return score(at_home(file), place, [_run(each) for each in against], region, folder, say=quiet)[0]
 
 
 def _run(run: "Run | Path | str") -> "Run":
     from sstcast.runs import Run
 
     return Run.open(at_home(run)) if isinstance(run, (str, Path)) else run
+
+
+def _folder(run: "Run | Path | str") -> Path:
+    return at_home(run) if isinstance(run, (str, Path)) else run.folder
