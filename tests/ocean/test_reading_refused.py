@@ -77,7 +77,7 @@ REFUSED: dict[str, tuple[Write, dict[str, object], list[str]]] = {
     "west and east swapped": (
         netcdf(OCEAN),
         {"region": {"lon": [173, 170], "lat": [-12, -10], "tile": [8, 6]}},
-        ["[170, 173]?"],
+        ["[170, 173] for what"],
     ),
     "all the same": (netcdf(xr.full_like(OCEAN, 0)), {}, ["no cell ever changes"]),
 }

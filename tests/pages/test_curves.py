@@ -72,14 +72,21 @@ def test_charts_of_an_ensemble(evaluated: Run):
     (histogram,) = figures.rank_histogram(results)
     np.testing.assert_allclose(lines(histogram.figure)["share"].get_ydata(), found["rank_histogram"])
     assert lines(histogram.figure)["reliable"].get_ydata()[0] == pytest.approx(1 / 3)
-    (diagram,) = figures.reliability(results)
-    told = found["reliability"]
-    np.testing.assert_allclose(lines(diagram.figure)["model"].get_xdata(), told["probability"])
-    np.testing.assert_allclose(lines(diagram.figure)["model"].get_ydata(), told["observed"])
     (spread,) = figures.spread(results)
     np.testing.assert_allclose(lines(spread.figure)["spread"].get_ydata(), found["by_lead"]["spread"])
     results.metrics["ensemble"] = None
-    assert not [*figures.rank_histogram(results), *figures.reliability(results), *figures.spread(results)]
+    assert not [*figures.rank_histogram(results), *figures.spread(results)]
+
+
+def test_a_reliability_diagram_of_days_and_one_of_events(evaluated: Run):
+    results = Results(evaluated)
+    kinds = results.metrics["heatwaves"].values()
+    for diagram, found in zip(figures.reliability(results), kinds, strict=True):
+        told = found["scores"]["model"]["reliability"]
+        known = [at for at, share in enumerate(told["observed"]) if share is not None]
+        curve = lines(diagram.figure)["model"]
+        np.testing.assert_allclose(curve.get_xdata(), [told["probability"][at] for at in known])
+        np.testing.assert_allclose(curve.get_ydata(), [told["observed"][at] for at in known])
 
 
 def test_an_svg_is_whole_and_always_the_same():

@@ -82,7 +82,7 @@ def test_rows_that_are_no_rows(tmp_path: Path, content: bytes) -> None:
 
 def test_the_verb(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     def sstcast(study: Squares) -> tuple[int, str, str]:
-        monkeypatch.setattr(studies, "build_study", lambda name: study.study())
+        monkeypatch.setattr(studies, "build_study", lambda name, root: study.study())
         monkeypatch.setattr(sys, "argv", ["sstcast", "study", "squares", "--out", str(tmp_path)])
         with pytest.raises(SystemExit) as end:
             cli.main()
@@ -104,7 +104,7 @@ def test_the_verb(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 def test_every_study_builds_and_an_unknown_one_is_named() -> None:
     for name in studies.STUDIES:
         study = studies.build_study(name)
-        assert len({tuple(case.items()) for case in study.cases}) == len(study.cases) > 1
+        assert len({tuple(case.items()) for case in study.cases}) == len(study.cases) > 0
     with pytest.raises(SSTCastError, match="no study 'attention-cots'; did you mean 'attention-cost'"):
         studies.build_study("attention-cots")
 
