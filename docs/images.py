@@ -16,6 +16,11 @@ sys.path.insert(0, str(ROOT / "tests/pages"))  # for the browser that the tests 
 from chrome import Chrome, find_chrome  # noqa: E402
 from PIL import Image  # noqa: E402
 
+from sstcast.pages.heatwave_figures import heatwave_case  # noqa: E402
+from sstcast.pages.images import write_png  # noqa: E402
+from sstcast.pages.results import Results  # noqa: E402
+from sstcast.runs import Run  # noqa: E402
+
 MADE = {"forecast.png": "runs/demo/maps/forecast.png", "skill.png": "runs/demo/maps/skill.png"}
 LONG = {
     "hindcast-ratio.png": "runs/hindcast-1997-2016/maps/ratio-by-lead.png",
@@ -72,6 +77,8 @@ def main() -> None:
             print(IMAGES / name)
         else:
             print(f"{IMAGES / name}: left as it is: there is no {path}", file=sys.stderr)
+    (case,) = heatwave_case(Results(Run(ROOT / "runs/demo")))
+    write_png(case.figure, IMAGES / "heatwave.png", "")
     forecast = ROOT / "runs/demo/forecast-2015-12-20.nc"
     sstcast("forecast", "runs/demo", "--date", "2015-12-20", "--out", str(forecast))
     sstcast("page", str(forecast))

@@ -193,7 +193,7 @@ def load(run: "Run | Path | str", region: str | None = None, source: Path | str 
     Args:
         run: a run or its folder; `pretrained` is the run that ships with sstcast.
         region: a region other than the run's: a name in `configs/regions.yaml` or `W,E,S,N` in degrees.
-        source: data of another ocean, at least five years; prepare them by a first `sstcast.forecast`.
+        source: data of another ocean, at least five years; they are prepared first if necessary.
 
     Raises:
         SSTCastError: the run is absent or not trained, or its model cannot be used for the region or the source.

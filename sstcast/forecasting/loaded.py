@@ -20,6 +20,7 @@ from sstcast.forecasting.predictor import Predictor, described, in_degrees, regi
 from sstcast.forecasting.probabilities import Spread, calibrated, with_distribution
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.limits import limits_of
+from sstcast.ocean.prepare import prepare
 from sstcast.runs import Run
 from sstcast.training.train import check_data
 
@@ -28,9 +29,9 @@ class LoadedRun:
     """The models of a run's members, and the statistics of the days they were trained on.
 
     With `region` (a name in `configs/regions.yaml`, or `W,E,S,N` in degrees) or `source` (a file, a folder or a
-    store of daily temperatures) it forecasts another ocean (`forecasting.elsewhere`). Raises SSTCastError if the
-    run has no checkpoint, its model knows one shape of tile and the region has another, or the prepared stores
-    hold other data than it was trained on.
+    store of daily temperatures) it forecasts another ocean (`forecasting.elsewhere`), which it prepares. Raises
+    SSTCastError if the run has no checkpoint, its model knows one shape of tile and the region has another, or the
+    prepared stores hold other data than it was trained on.
     """
 
     def __init__(self, folder: Path | str, region: str | None = None, source: str | None = None) -> None:
@@ -40,6 +41,8 @@ class LoadedRun:
         self.data = self.config.data if self.at_home else elsewhere(self.run, region, source, to_forecast=True)
         if self.at_home:
             check_data(self.run)
+        else:
+            prepare(self.data, say=lambda line: None)
         self._checkpoints = [hashlib.sha256(member.best.read_bytes()).hexdigest() for member in self.run.members]
 
     @cached_property
