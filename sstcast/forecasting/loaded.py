@@ -58,7 +58,7 @@ class LoadedRun:
     @cached_property
     def spread(self) -> Spread:
         """The standard deviation of its forecasts."""
-        return calibrated(self.run, self.data)
+        return calibrated(self.run, self.data, lambda *_: self.predictor)
 
     def recipe(self, history: xr.DataArray, members: bool = False) -> str:
         """Return, as JSON, what determines the forecast from `history`: equal recipes, equal forecasts."""

@@ -7,7 +7,7 @@ forecaster had learnt: see `held_out`.
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +46,7 @@ SEASON = 90  # days
 TINY = 1e-12
 
 Array = NDArray[np.float64]
+Load = Callable[[Run, DataConfig], Predictor]
 
 
 @dataclass(frozen=True)
@@ -79,12 +80,12 @@ def with_distribution(fields: xr.Dataset, spread: Spread) -> xr.Dataset:
     return fields.assign(sst_spread=width.where(fields["sst"].notnull()), sst_quantile=quantiles.astype("float32"))
 
 
-def calibrated(run: Run, data: DataConfig | None = None) -> Spread:
+def calibrated(run: Run, data: DataConfig | None = None, load: Load = predictor_of) -> Spread:
     """Return the spread of a run's forecasts, for other `data` than the run's if given; make it if need be.
 
     It is kept in the run's folder, and made again when the run, the days before its test days or the method have
     changed, or the file is damaged; where nobody may write, each time. The run may be of any kind; `data` must be
-    prepared.
+    prepared. `load` gives the run's own predictor, where one is in memory already.
 
     Raises SSTCastError if the prepared stores are absent or damaged, or there are too few validation days.
     """
@@ -96,12 +97,12 @@ def calibrated(run: Run, data: DataConfig | None = None) -> Spread:
     if (known := _read(path, recipe)) is not None:
         return known
     if not os.access(run.folder, os.W_OK):
-        return calibrate(held_out(run, data, Prepared.of(data).open()[1]), data)
+        return calibrate(held_out(run, data, Prepared.of(data).open()[1], load), data)
     with alone(path):
         if (known := _read(path, recipe)) is not None:
             return known
         cube, anomalies = Prepared.of(data).open()
-        found = calibrate(held_out(run, data, anomalies), data)
+        found = calibrate(held_out(run, data, anomalies, load), data)
         _write(found, path, recipe, str(cube.attrs["source"]))
     return found
 
@@ -156,7 +157,7 @@ def climatological(data: DataConfig) -> Spread:
     return Spread(labelled, np.ones((data.horizon, data.horizon)))
 
 
-def held_out(run: Run, data: DataConfig, anomalies: xr.Dataset) -> Predictor:
+def held_out(run: Run, data: DataConfig, anomalies: xr.Dataset, load: Load = predictor_of) -> Predictor:
     """Return what a run would forecast of the validation days of `data`, had it not learnt from them.
 
     A network was only selected by them, and no system has seen those of another ocean: these are taken as they
@@ -171,7 +172,7 @@ def held_out(run: Run, data: DataConfig, anomalies: xr.Dataset) -> Predictor:
     linear = config.model.name in LINEAR
     at_home = any(_overlap(ocean.box, data.box) for ocean in config.oceans)
     if not at_home or not (linear or config.training.include_validation):
-        return predictor_of(run, data)
+        return load(run, data)
     base = STANDS_ON.get(config.model.options.get("base", ""), "multiscale-ridge")
     return fit_systems([config.model.name if linear else base], data, anomalies, refit=False)[0]
 
