@@ -73,7 +73,7 @@ def test_lists_do_not_wait_for_libraries(
 
 @pytest.mark.parametrize(
     ("given", "spins"),
-    [({}, "10000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")],
+    [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")],
 )
 def test_threads_spin_briefly_unless_the_user_says_otherwise(given: dict[str, str], spins: str) -> None:
     names = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
