@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -242,26 +241,6 @@ def test_of_interrupted_processes_the_first_one_reports_it(
     monkeypatch.setattr(training, "train", interrupted)
     got, _, err = sstcast("train", run_yaml)
     assert (got, "re-run the command to resume" in err) == (code, first)
-
-
-def test_interrupted_training_says_how_to_continue(run_yaml: Path) -> None:
-    """A real Ctrl-C on a real process."""
-    command = [sys.executable, "-m", "sstcast.cli"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    subprocess.run([*command, "prepare", run_yaml], check=True, capture_output=True)
-    settings = ["training.epochs=100000", "training.checkpoint_steps=5", "training.compile=false"]
-    long = [*command, "train", run_yaml, *(word for setting in settings for word in ("--set", setting))]
-    process = subprocess.Popen(long, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
-    history = run_yaml.parent / "runs/small/history.csv"
-    while not history.exists() and process.poll() is None:
-        time.sleep(0.05)
-    process.send_signal(2)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "re-run the command to resume" in err
-    assert "Traceback" not in err
-    assert (history.parent / "checkpoints/best.pt").exists()
-    assert list((history.parent / "checkpoints").glob("step-*.pt"))
 
 
 def test_a_shell_completes_commands(sstcast: Sstcast, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,9 @@ import errno
 import importlib
 import io
 import os
+import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -217,3 +219,23 @@ def test_a_spreadsheet_computes_nothing() -> None:
 
 def test_a_terminal_is_told_nothing() -> None:
     assert printable("a\x1b[2Jb\nc\udcff é") == "a\\x1b[2Jb\\nc\\udcff é"
+
+
+def test_interrupted_training_says_how_to_continue(run_yaml: Path) -> None:
+    """A real Ctrl-C on a real process."""
+    command = [sys.executable, "-m", "sstcast.cli"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    subprocess.run([*command, "prepare", run_yaml], check=True, capture_output=True)
+    settings = ["training.epochs=100000", "training.checkpoint_steps=5", "training.compile=false"]
+    long = [*command, "train", run_yaml, *(word for setting in settings for word in ("--set", setting))]
+    process = subprocess.Popen(long, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    history = run_yaml.parent / "runs/small/history.csv"
+    while not history.exists() and process.poll() is None:
+        time.sleep(0.05)
+    process.send_signal(2)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "re-run the command to resume" in err
+    assert "Traceback" not in err
+    assert (history.parent / "checkpoints/best.pt").exists()
+    assert list((history.parent / "checkpoints").glob("step-*.pt"))

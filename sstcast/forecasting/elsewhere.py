@@ -123,15 +123,15 @@ def _of_source(data: DataConfig, source: str, known: Sequence[DataConfig]) -> Da
 def _fitted(data: DataConfig, anywhere: bool) -> DataConfig:
     """Cut the region into tiles that fit its cells; if it may lie `anywhere`, take what the source holds."""
     path = source_path(data.source)
-    sst = open_sst(path, data.variable, data.units)
-    if anywhere:
-        try:
-            crop(sst, data.box, path)
-            return data
-        except SSTCastError:
-            data = data.model_copy(update={"region": _cut_as(data.box, Box.of(sst))})
-    single = data.box.model_copy(update={"tile": (1, 1)})
-    cells = crop(sst, single, path).sizes
+    with open_sst(path, data.variable, data.units) as sst:
+        if anywhere:
+            try:
+                crop(sst, data.box, path)
+                return data
+            except SSTCastError:
+                data = data.model_copy(update={"region": _cut_as(data.box, Box.of(sst))})
+        single = data.box.model_copy(update={"tile": (1, 1)})
+        cells = crop(sst, single, path).sizes
     tile = tuple(
         _side(cells[axis] // single.coarsen, side)
         for axis, side in zip(("lat", "lon"), data.box.tile, strict=True)
@@ -148,7 +148,8 @@ def _side(cells: int, wanted: int) -> int:
 def _of_days(data: DataConfig, source: str, to_forecast: bool) -> DataConfig:
     """Return the data with splits that its source has days of."""
     where = f"--source {source}"
-    time = open_region(data)["time"].values
+    with open_region(data) as sst:
+        time = sst["time"].values
     first, last = (time[i].astype("datetime64[D]").item() for i in (0, -1))
     spans = {name: (max(start, first), min(stop, last)) for name, (start, stop) in data.splits.given.items()}
     if to_forecast:

@@ -36,23 +36,22 @@ def last_days(
     path = source_path(data.source)
     if is_raw_store(path):
         _extend(path, date, data.history, today, say)
-    sst = open_region(data)
+    with open_region(data) as sst:
+        held = [day.astype("datetime64[D]").item() for day in sst["time"].values[[0, -1]]]
+        date = date or held[1]
+        first = date - (data.history - 1) * DAY
+        if first < held[0] or date > held[1]:
+            raise SSTCastError(
+                f"{path}: a forecast from {date} needs {first}..{date}, it holds {held[0]}..{held[1]}; "
+                "choose another --date or fetch them"
+            )
+        with reading_later(path, REMEDY):
+            days = sst.sel(time=slice(np.datetime64(first), np.datetime64(date))).load()
     if is_raw_store(path):
-        status_of = open_days(path)["status"].reindex(
-            time=sst["time"], fill_value=0
-        )  # 0 is a day that was filled in
+        # 0 is a day that was filled in
+        status_of = open_days(path)["status"].reindex(time=days["time"], fill_value=0)
         preliminary = [not is_final(status) for status in status_of.values.tolist()]
-        sst = sst.assign_coords(preliminary=("time", preliminary))
-    held = [day.astype("datetime64[D]").item() for day in sst["time"].values[[0, -1]]]
-    date = date or held[1]
-    first = date - (data.history - 1) * DAY
-    if first < held[0] or date > held[1]:
-        raise SSTCastError(
-            f"{path}: a forecast from {date} needs {first}..{date}, it holds {held[0]}..{held[1]}; "
-            "choose another --date or fetch them"
-        )
-    with reading_later(path, REMEDY):
-        days = sst.sel(time=slice(np.datetime64(first), np.datetime64(date))).load()
+        days = days.assign_coords(preliminary=("time", preliminary))
     if not days.notnull().any():
         raise SSTCastError(f"{path}: the region is all land; choose another")
     return days

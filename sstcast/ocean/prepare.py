@@ -15,6 +15,7 @@ own recipe changes; days after the base period are not part of that recipe.
 import datetime as dt
 import json
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,8 @@ def prepare(data: DataConfig, say: Say = print) -> Prepared:
     with alone(prepared.cube.parent), reading_later(source_path(data.source), REMEDY):
         for store in (prepared.cube, prepared.statistics, prepared.anomalies):
             clear_leftovers(store)
-        _Preparation(data, prepared, say).run()
+        with closing(_Preparation(data, prepared, say)) as work:
+            work.run()
     return prepared
 
 
@@ -75,8 +77,11 @@ def prepare_all(oceans: Sequence[DataConfig], say: Say = print) -> None:
 
 def days_of_source(data: DataConfig) -> tuple[dt.date, dt.date]:
     """Return the first and the last day of a source; raise SSTCastError if it cannot be read."""
-    with reading_later(source_path(data.source), REMEDY):
-        days = _Preparation(data, Prepared.of(data), lambda line: None).days.time
+    with (
+        reading_later(source_path(data.source), REMEDY),
+        closing(_Preparation(data, Prepared.of(data), lambda line: None)) as work,
+    ):
+        days = work.days.time
     first, last = days[[0, -1]].astype("datetime64[D]").tolist()
     return first, last
 
@@ -102,6 +107,10 @@ class _Preparation:
     @cached_property
     def _opened(self) -> xr.DataArray:
         return open_region(self.data)
+
+    def close(self) -> None:
+        if "_opened" in vars(self):
+            self._opened.close()
 
     @cached_property
     def days(self) -> Days:

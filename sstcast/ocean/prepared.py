@@ -104,7 +104,9 @@ def check_source(data: DataConfig, native: xr.DataArray | None = None) -> None:
     cube = open_prepared(prepared.cube)
     if cube.attrs["fingerprint"] == fingerprint(path):
         return
-    native = open_region(data) if native is None else native
+    if native is None:
+        with open_region(data) as opened:
+            return check_source(data, opened)
     days = changed(path, native, cube.sel(time=slice(*map(str, data.splits.whole))))
     if not days.size:
         return

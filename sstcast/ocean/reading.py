@@ -1,5 +1,7 @@
 """Reads daily sea surface temperature in degC from a user's source, each file by its own names, units and axes."""
 
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,15 +40,19 @@ def open_region(data: DataConfig) -> xr.DataArray:
 
     Land is NaN, and each day has one value, at 00:00. If gaps were filled, the coordinate `filled(time)` counts
     their cells. The attribute `title` names the data. `plausible.checked` checks the values, not this function.
+    Use it in a `with` statement, which closes the files: HDF5 does not let a process write a file it has open.
 
     Raises SSTCastError if the source cannot be read, does not cover the region, or lacks more than `data.gaps`
     consecutive days.
     """
     path = source_path(data.source)
-    sst = crop(open_sst(path, data.variable, data.units), data.box, path)
+    opened = open_sst(path, data.variable, data.units)
+    sst = crop(opened, data.box, path)
     if not is_raw_store(path):
         sst = without_land_numbers(sst, path)
-    return fill_gaps(sst, data.gaps, path)
+    sst = fill_gaps(sst, data.gaps, path)
+    sst.set_close(opened.close)
+    return sst
 
 
 def open_sst(path: Path, variable: str | None = None, units: str | None = None) -> xr.DataArray:
@@ -55,7 +61,7 @@ def open_sst(path: Path, variable: str | None = None, units: str | None = None) 
     `path` is a NetCDF file, a Zarr store, or a folder of either (for instance one file per day or per year);
     `variable` and `units` are as in `DataConfig`. Returns `sst(time, lat, lon)` in degC, NaN on land, latitude and
     time ascending, one value per day at 00:00. Its attribute `title` names the data. For a folder of files, its
-    coordinate `file(time)` names the file of each day. Days may be missing.
+    coordinate `file(time)` names the file of each day. Days may be missing. Close it, as `open_region` says.
 
     Raises SSTCastError if the path is absent or cannot be read, the temperatures, their unit or axes are not
     found, or a day appears twice.
@@ -70,7 +76,12 @@ def open_sst(path: Path, variable: str | None = None, units: str | None = None) 
         parts, others = [_part(path, variable, units, {})], []
     sst = _merge(parts, path)
     _name_others(path, others)
-    return sst.assign_attrs(title="NOAA Daily OISST" if path == packaged(SAMPLE) else parts[0].title)
+    sst = sst.assign_attrs(title="NOAA Daily OISST" if path == packaged(SAMPLE) else parts[0].title)
+    open_files = ExitStack()
+    for part in parts:
+        open_files.callback(part.close)
+    sst.set_close(open_files.close)
+    return sst
 
 
 @dataclass(frozen=True)
@@ -81,6 +92,7 @@ class Part:
     field: xr.DataArray
     title: str
     preliminary: bool
+    close: Callable[[], None]
 
 
 def _part(path: Path, variable: str | None, units: str | None, known: dict[Any, Layout]) -> Part:
@@ -100,7 +112,7 @@ def _part(path: Path, variable: str | None, units: str | None, known: dict[Any, 
             "average them or remove the others"
         )
     preliminary = "preliminary" in str(dataset.attrs.get("id", "")).lower()
-    return Part(path, field, _title(dataset, path), preliminary)
+    return Part(path, field, _title(dataset, path), preliminary, dataset.close)
 
 
 def _title(dataset: xr.Dataset, path: Path) -> str:

@@ -72,7 +72,8 @@ def update(folder: Path, date: str = LATEST, largest: float = LARGEST, today: dt
 
 def _last_day(run: Run) -> dt.date:
     """Return the last day that the run's source holds."""
-    day: dt.date = open_region(run.config.data)["time"].values[-1].astype("datetime64[D]").item()
+    with open_region(run.config.data) as sst:
+        day: dt.date = sst["time"].values[-1].astype("datetime64[D]").item()
     return day
 
 
@@ -87,8 +88,8 @@ def _verify(run: Run, place: Path, last: dt.date) -> tuple[bool, pd.DataFrame]:
     if not files:
         return False, pd.DataFrame()
     data = run.config.data
-    with reading_later(source_path(data.source), REMEDY):
-        days = open_region(data).sel(time=slice(np.datetime64(begin), np.datetime64(last))).load()
+    with reading_later(source_path(data.source), REMEDY), open_region(data) as sst:
+        days = sst.sel(time=slice(np.datetime64(begin), np.datetime64(last))).load()
         scores = verify(files, Normals(data).on_grid(days).compute())
     if scores.empty:
         return False, scores

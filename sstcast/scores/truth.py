@@ -45,9 +45,8 @@ def data_of(
             raise SSTCastError("--truth: name the observations, a source of daily temperatures")
         data = load_config(Path(truth)).data if configured else _data_of_file(forecasts, truth, region, horizon)
         if configured and region is not None:
-            data = data.model_copy(
-                update={"region": _place(forecasts, open_sst(source_path(data.source)), region)}
-            )
+            with open_sst(source_path(data.source)) as observed:
+                data = data.model_copy(update={"region": _place(forecasts, observed, region)})
     else:
         if configured:
             raise SSTCastError(
@@ -78,8 +77,8 @@ def _data_of_file(forecasts: Forecasts, truth: str, region: str | None, horizon:
     path = source_path(truth)
     if not path.exists():
         raise SSTCastError(f"--truth {truth}: no such file or folder")
-    observed = open_sst(path)
-    days, dates = observed["time"].values, forecasts.sst["init_time"].values
+    with open_sst(path) as observed:
+        days, dates = observed["time"].values, forecasts.sst["init_time"].values
     scored = within(dates, days[0] + (BEFORE + 1) * DAY, days[-1], HISTORY, horizon)
     if not len(scored):
         raise SSTCastError(

@@ -4,6 +4,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from sstcast.runs import Run
 from sstcast.scores.combine import combine
 from sstcast.scores.evaluate import evaluate
 from sstcast.scores.leaderboard import leaderboard
+from sstcast.stores import open_netcdf
 from sstcast.training.listing import list_runs
 from sstcast.training.train import plan, train
 
@@ -144,7 +146,16 @@ def test_what_is_written_says_what_was_trained_where(
         train(load_config(there.config_file), {})
 
 
-def test_nothing_to_do_until_run_or_ocean_change(run: Run, other_ocean: Path, tmp_path: Path) -> None:
+def test_nothing_to_do_until_run_or_ocean_change(
+    run: Run, other_ocean: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[xr.Dataset] = []  # kept, so that only closing them lets the source be written again
+
+    def keep(*args: Any) -> xr.Dataset:
+        opened.append(open_netcdf(*args))
+        return opened[-1]
+
+    monkeypatch.setattr("sstcast.ocean.reading.open_netcdf", keep)
     copy = Run(Path(shutil.copytree(run.folder, tmp_path / "copy")))
     source = Path(shutil.copy(other_ocean, tmp_path / "sst.nc"))
     lines: list[str] = []
@@ -168,8 +179,8 @@ def test_nothing_to_do_until_run_or_ocean_change(run: Run, other_ocean: Path, tm
     (xr.load_dataset(other_ocean) * 1.01).assign_attrs(title="x").to_netcdf(source, engine="netcdf4")
     made = run_elsewhere(copy, str(source), None, lines.append)
     assert not made.metrics.exists()
-    with xr.load_dataset(other_ocean) as ocean:
-        ocean.isel(time=slice(0, -30)).to_netcdf(source, engine="netcdf4")
+    xr.load_dataset(other_ocean).isel(time=slice(0, -30)).to_netcdf(source, engine="netcdf4")
+    assert opened
     made = run_elsewhere(copy, str(source), None, lines.append)
     assert str(made.config.data.splits.test[1]) == "2004-11-30"
     made.config_file.write_text("a: [")

@@ -280,26 +280,6 @@ def test_a_new_baseline_is_one_model_and_one_line(
     assert "day before" in [entry.name for contest in leaderboard(run.folder.parent) for entry in contest.entries]
 
 
-def test_an_empty_season_is_a_dash(tmp_path: Path, sst_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    splits = {"train": [2001, 2002], "validation": [2003, 2003], "test": ["2004-01-01", "2004-05-31"]}
-    run = make_run(configure(tmp_path, sst_file, splits=splits))
-    metrics, _ = evaluate(run)
-    seasons = metrics["scores"]["model"]["degC"]["by_season"]["rmse"]
-    assert [season for season, value in seasons.items() if value is None] == ["JJA", "SON"]
-    assert metrics["skill"]["degC"]["ridge"]["by_season"]["JJA"] is None
-    print_metrics(metrics, "small")
-    table = capsys.readouterr().out.split("RMSE °C by season")[1]
-    assert table.split("small")[1].split()[2:4] == ["-", "-"]
-
-
-def test_too_few_dates(tmp_path: Path, sst_file: Path) -> None:
-    splits = {"train": [2001, 2002], "validation": [2003, 2003], "test": ["2004-01-01", "2004-03-31"]}
-    run = make_run(configure(tmp_path, sst_file, splits=splits))
-    with pytest.raises(SSTCastError, match=r"data.splits.test: 73 initial dates.*lengthen it"):
-        evaluate(run)
-    assert not run.forecasts.exists()
-
-
 def test_a_region_without_ocean(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     windows = Verification.of(run).windows
     land = replace(windows, ocean=torch.zeros_like(windows.ocean))
