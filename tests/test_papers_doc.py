@@ -16,7 +16,7 @@ from studies import STUDIES
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docs/papers.md").read_text()
-MEASURED = "\n".join((ROOT / f"docs/{page}.md").read_text() for page in ("results", "benchmarks", "studies"))
+MEASURED = "\n".join((ROOT / f"docs/{page}.md").read_text() for page in ("results", "graph-results", "studies"))
 LINES = [line for line in TEXT.splitlines() if line.startswith("|")]
 ROWS = [[cell.strip() for cell in line.split("|")[1:-1]] for line in LINES]
 COMMANDS = sorted(set(re.findall(r"`sstcast ([^`]+)`", TEXT)))
