@@ -23,12 +23,15 @@ from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.predictor import Predictor, axes, in_degrees
 from sstcast.forecasting.probabilities import Spread, calibrated, dress_baselines
 from sstcast.hindcasts.plan import LAYOUT, checkpoints
-from sstcast.hindcasts.scores import STATISTICS
+from sstcast.hindcasts.scores import STATISTICS, WARNINGS
 from sstcast.manifest import damage
+from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.limits import limits_of
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
 from sstcast.scores import probabilities
 from sstcast.scores.combine import combine
+from sstcast.scores.heatwaves import HeatwaveTables
 from sstcast.scores.means import Means, week_starts
 from sstcast.scores.metrics import SQUARED_ERROR
 from sstcast.scores.verification import Verification, Write, blocks, forecast_file
@@ -59,12 +62,16 @@ def combine_runs(parts: list[Path], config: RunConfig, equal: bool) -> str:
     return said[0]
 
 
-def score_run(config: RunConfig, every: int, joined: bool) -> str:
-    """Forecast a fold with a trained run or ensemble; leave its errors, and what is not `joined` yet."""
+def score_run(config: RunConfig, every: int, joined: bool, thresholds: DataConfig) -> str:
+    """Forecast a fold with a trained run or ensemble; leave its errors, and what is not `joined` yet.
+
+    Heatwaves are measured by the base period of `thresholds`.
+    """
     run = Run.open(config.folder)
     with alone(tables_file(run)):
         recipe = recipe_of(run, every)
-        if read_recipe(tables_file(run)) == recipe and (joined or read_recipe(part_file(run)) == recipe):
+        whole = recipe | _base(thresholds)
+        if read_recipe(tables_file(run)) == whole and (joined or read_recipe(part_file(run)) == recipe):
             return f"{run.folder}: is forecast"
         check_data(run)
         data = Verification.open(config.data, every=every)
@@ -77,20 +84,22 @@ def score_run(config: RunConfig, every: int, joined: bool) -> str:
         }
         name = run.folder.parent.name
         with forecast_file(part_file(run), run, data, parts[0].stop, **attributes) as add:
-            tables = _errors(data, {name: predictor_of(run)}, {name: calibrated(run)}, parts, add)
-        _write(tables, data, tables_file(run), recipe)
+            tables = _errors(data, thresholds, {name: predictor_of(run)}, {name: calibrated(run)}, parts, add)
+        _write(tables, data, tables_file(run), whole)
     return f"{run.folder}: {data.windows.starts} forecasts"
 
 
-def score_baselines(data: DataConfig, every: int, path: Path) -> str:
-    """Forecast a fold with the baselines, and leave their errors."""
+def score_baselines(data: DataConfig, every: int, path: Path, thresholds: DataConfig) -> str:
+    """Forecast a fold with the baselines, and leave their errors; see `score_run`."""
     with alone(path):
         recipe = {"layout": LAYOUT, "every": every, "data": Prepared.of(data).record().model_dump()}
+        recipe |= _base(thresholds)
         if read_recipe(path) == recipe:
             return f"{path}: is there"
         opened = Verification.open(data, every=every)
         predictors, spreads = fit_baselines(data, opened.anomalies), dress_baselines(data, opened.anomalies)
-        _write(_errors(opened, predictors, spreads, blocks(opened.windows)), opened, path, recipe)
+        tables = _errors(opened, thresholds, predictors, spreads, blocks(opened.windows))
+        _write(tables, opened, path, recipe)
     return f"{path}: {opened.windows.starts} forecasts by each baseline"
 
 
@@ -110,6 +119,10 @@ def recipe_of(run: Run, every: int) -> Recipe:
     return {"layout": LAYOUT, "every": every, "data": data, "checkpoints": checkpoints(run)}
 
 
+def _base(thresholds: DataConfig) -> Recipe:
+    return {"base_period": [str(day) for day in thresholds.splits.base]}
+
+
 def read_recipe(path: Path) -> Any:
     """Return what a file was made of, as it says; None if it is absent or damaged."""
     if not path.exists() or (path.suffix == ".zarr" and damage(path)):
@@ -123,6 +136,7 @@ def read_recipe(path: Path) -> Any:
 
 def _errors(
     data: Verification,
+    thresholds: DataConfig,
     predictors: Mapping[str, Predictor],
     spreads: Mapping[str, Spread],
     parts: list[slice],
@@ -130,13 +144,19 @@ def _errors(
 ) -> xr.Dataset:
     """Return scores in degC of the area by date and lead: the `mse` and those of the predictive distributions.
 
-    Squared errors are also by date, lead week and cell. What the one predictor forecasts goes to `add`, if given.
+    Squared errors are also by date, lead week and cell; scores of heatwave probabilities are as `evaluate` has
+    them. What the one predictor forecasts goes to `add`, if given.
     """
+    limits = limits_of(thresholds)
+    limit = data.on_tiles(on_days(limits["heatwave_threshold"], data.days)) - data.climatology
+    heatwaves = HeatwaveTables(data, limits, list(predictors), {n: of.correlation for n, of in spreads.items()})
     shape = (data.windows.starts, data.windows.horizon)
     errors = {name: Means(*shape, data.area, keep=SQUARED_ERROR.name) for name in predictors}
     for dates in parts:
         past, scale = data.histories(dates), data.ahead(data.scale, dates)
         truth = data.ahead(data.sst, dates) - data.ahead(data.climatology, dates)
+        if add is None:  # once a fold, with the baselines
+            heatwaves.add_references(dates)
         for name, predictor in predictors.items():
             forecast = predictor.predict(past, data.windows.every)
             degrees = (data.on_tiles(forecast) * scale).mean(0)
@@ -144,6 +164,7 @@ def _errors(
             width = spreads[name].spread(forecast["valid_time"])
             spread = np.where(data.ocean, data.on_tiles(width), np.float32(1))
             errors[name].add(dates, probabilities.statistics(degrees - truth, spread))
+            heatwaves.add(name, dates, (degrees - data.ahead(limit, dates))[None], spread)
             if add is not None:
                 add(dates, in_degrees(forecast, data.statistics).assign(sst_spread=width))
     tables = axes(data.windows.init_times, data.windows.horizon, data.anomalies).assign_coords(
@@ -156,7 +177,8 @@ def _errors(
     weekly = [
         xr.DataArray(data.on_map(of.by_week), dims=("init_time", "week", "lat", "lon")) for of in errors.values()
     ]
-    return tables.assign(by_date).assign(squared_error_by_week=xr.concat(weekly, "system"))
+    tables = tables.assign(by_date).assign(squared_error_by_week=xr.concat(weekly, "system"))
+    return tables.merge(heatwaves.dataset()[list(WARNINGS)])
 
 
 def _write(tables: xr.Dataset, data: Verification, path: Path, recipe: Recipe) -> None:
@@ -165,7 +187,7 @@ def _write(tables: xr.Dataset, data: Verification, path: Path, recipe: Recipe) -
         tables,
         title="Errors of a hindcast's fold",
         summary="Area means by date and lead of squared errors (degC2) and scores of distributions (degC); "
-        "squared errors of cells by date and lead week",
+        "squared errors of cells by date and lead week; Brier scores and cases of heatwave probabilities",
         source=source,
         history=f"sstcast {__version__} hindcast",
         **references(source, data.data.protocol),

@@ -10,7 +10,7 @@ from sstcast.hindcasts.fold import RECIPE, combine_runs, read_recipe, score_base
 from sstcast.hindcasts.joining import join_forecasts, open_errors, recipes
 from sstcast.hindcasts.plan import LAYOUT, Hindcast, Plan
 from sstcast.hindcasts.running import Say, Task, run_tasks
-from sstcast.hindcasts.scores import Scores, best_linear, lengths, rows, summarise, tabulate
+from sstcast.hindcasts.scores import Scores, best_linear, lengths, rows, score_heatwaves, summarise, tabulate
 from sstcast.manifest import damage
 from sstcast.models import LINEAR
 from sstcast.ocean.cluster import cluster
@@ -56,16 +56,18 @@ def _known(plan: Plan) -> Scores | None:
 
 def _hindcast(plan: Plan, jobs: int, scheduler: str | None, say: Say) -> Scores:
     every, folds = plan.protocol.every, plan.protocol.folds
-    runs = [(system, plan.run(system, fold)) for system in plan.scored for fold in folds]
+    runs = [(system, fold, plan.run(system, fold)) for system in plan.scored for fold in folds]
     with cluster(scheduler):
         needed = [one for data in plan.oceans.values() for one in data]
-        needed += [other for _, run in runs for other in run.also]
+        needed += [other for _, _, run in runs for other in run.also]
         for one in needed:
             prepare(one, lambda line: None if line.endswith("nothing to do") else say(line))
     trained = [plan.run(system, fold) for system in plan.systems for fold in folds]
     tasks = [Task(train_run, (member,)) for run in trained for member in plan.members(run)]
     tasks += [
-        Task(score_baselines, (one, every, plan.baselines(one))) for data in plan.oceans.values() for one in data
+        Task(score_baselines, (one, every, plan.baselines(one), plan.thresholds(fold)))
+        for data in plan.oceans.values()
+        for fold, one in zip(folds, data, strict=True)
     ]
     run_tasks(tasks, jobs, scheduler, say)
     tasks = []
@@ -75,7 +77,8 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None, say: Say) -> Scores:
             tasks.append(Task(combine_runs, (parts, plan.run(combination, fold), combination.name == plan.equal)))
     run_tasks(tasks, jobs, scheduler, say)
     joined = {s.name: read_recipe(plan.hindcast.forecasts(s.name)) == recipes(plan, s) for s in plan.scored}
-    run_tasks([Task(score_run, (run, every, joined[s.name])) for s, run in runs], jobs, scheduler, say)
+    tasks = [Task(score_run, (run, every, joined[s.name], plan.thresholds(fold))) for s, fold, run in runs]
+    run_tasks(tasks, jobs, scheduler, say)
     for system in plan.scored:
         join_forecasts(plan, system)
     return _score(plan)
@@ -93,7 +96,8 @@ def _score(plan: Plan) -> Scores:
     tables = describe(
         tabulate(errors, reference, every),
         title=f"Scores of the hindcast {plan.hindcast.folder.name}",
-        summary="Squared errors in degC2 of all systems by date, lead week and cell, and their significance",
+        summary="Squared errors in degC2 of all systems by date, lead week and cell, and their significance; "
+        "Brier scores and cases of heatwave probabilities",
         source=source,
         history=f"sstcast {__version__} hindcast",
         **references(source, ""),
@@ -115,6 +119,7 @@ def _score(plan: Plan) -> Scores:
         "ocean_cells": int(tables["mse_by_cell"][0, 0].notnull().sum()),
         "reference": reference,
         "systems": systems,
+        "heatwaves": score_heatwaves(tables, [*systems], reference),
     }
     with atomic(plan.hindcast.csv) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows(rows(metrics))

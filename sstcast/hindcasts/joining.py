@@ -15,11 +15,14 @@ from sstcast.forecasting.predictor import described
 from sstcast.hindcasts.fold import AGAIN, RECIPE, part_file, read_recipe, recipe_of, tables_file
 from sstcast.hindcasts.folds import Fold
 from sstcast.hindcasts.plan import Plan
+from sstcast.hindcasts.scores import CASES
 from sstcast.manifest import write_manifest
 from sstcast.runs import Run
+from sstcast.scores.heatwaves import REFERENCES
 from sstcast.stores import open_netcdf, open_zarr
 
 ALIKE: Any = {"join": "exact", "compat": "override", "coords": "minimal"}
+KEPT: Any = ALIKE | {"data_vars": "minimal", "combine_attrs": "override"}
 
 
 def recipes(plan: Plan, system: RunConfig) -> list[Any]:
@@ -59,25 +62,31 @@ def join_forecasts(plan: Plan, system: RunConfig) -> None:
 def open_errors(plan: Plan) -> xr.Dataset:
     """Open the errors of all systems and baselines in all folds, lazily, with the coordinate `fold(init_time)`.
 
-    Raises SSTCastError if their days hold different values, as the source may have changed in between.
+    Cases of heatwaves are by lead, season and fold. Raises SSTCastError if the days of systems hold different
+    values, as the source may have changed in between.
     """
     folds = [_errors(plan, fold) for fold in plan.protocol.folds]
-    return xr.concat(folds, "init_time", combine_attrs="override", data_vars="minimal", **ALIKE)
+    errors = xr.concat(folds, "init_time", **KEPT)
+    cases = xr.concat([fold[list(CASES)] for fold in folds], "test_fold", data_vars="all", **ALIKE).load()
+    by_fold = cases["heatwave_cases_by_lead"].sum("lead")
+    return errors.assign(cases.sum("test_fold")).assign(heatwave_cases_by_fold=by_fold)
 
 
 def _errors(plan: Plan, fold: Fold) -> xr.Dataset:
     found, days = [], {}
     own = {system.name: Run(plan.run(system, fold).folder) for system in plan.scored}
     for name, run in own.items():
-        found.append(open_netcdf(tables_file(run), AGAIN, chunks={}).assign_coords(system=[name]))
-        days[tables_file(run)] = found[-1]
+        opened = open_netcdf(tables_file(run), AGAIN, chunks={}).isel(warning=[0])
+        found.append(opened.assign_coords(system=[name], warning=[name]))
+        days[tables_file(run)] = opened
     taken = {name.replace("-", " ") for name in own}
     left = [name for name in BASELINES if name not in taken]
     for name, data in plan.oceans.items():
         path = plan.baselines(fold.split(data[0]))
-        opened = open_netcdf(path, AGAIN, chunks={}).sel(system=left)
+        references = [] if len(found) > len(own) else list(REFERENCES)  # once: they are the same for all
+        opened = open_netcdf(path, AGAIN, chunks={}).sel(system=left, warning=[*left, *references])
         labels = left if len(plan.oceans) == 1 else [f"{baseline} ({name})" for baseline in left]
-        found.append(opened.assign_coords(system=labels))
+        found.append(opened.assign_coords(system=labels, warning=[*labels, *references]))
         days[path] = opened
     (first, ours), *others = ((path, json.loads(of.attrs[RECIPE])["data"]["test"]) for path, of in days.items())
     for path, theirs in others:
@@ -85,5 +94,9 @@ def _errors(plan: Plan, fold: Fold) -> xr.Dataset:
             raise SSTCastError(
                 f"{path}: of other days, or other values, than {first}; the source has changed: {AGAIN}"
             )
-    every = xr.concat(found, "system", combine_attrs="override", data_vars="minimal", **ALIKE)
+    errors, warnings = (
+        xr.concat([one.drop_dims(other) for one in found], dim, **KEPT)
+        for dim, other in (("system", "warning"), ("warning", "system"))
+    )
+    every = errors.merge(warnings, join="exact", compat="override")
     return every.assign_coords(fold=("init_time", [fold.first] * every.sizes["init_time"]))

@@ -20,7 +20,7 @@ from sstcast.ocean.reading import source_path
 from sstcast.runs import Run
 from sstcast.training.train import ensemble
 
-LAYOUT = 2  # of all that is written below
+LAYOUT = 3  # of all that is written below
 RESERVED = ("baselines", "maps", "hindcast.json", "hindcast.nc", "hindcast.csv", "report.html")
 
 
@@ -111,6 +111,10 @@ class Plan:
             if data not in found.values():
                 found[system.name] = data
         return found
+
+    def thresholds(self, fold: Fold) -> DataConfig:
+        """Return the data whose base period heatwaves of a fold are measured by: for all systems the longest."""
+        return min((fold.split(system.data) for system in self.systems), key=lambda data: data.splits.base)
 
     @property
     def recipe(self) -> dict[str, Any]:

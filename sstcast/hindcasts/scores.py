@@ -12,10 +12,15 @@ from numpy.typing import NDArray
 
 from sstcast.scores import probabilities
 from sstcast.scores.comparison import DATES, SEASONS, plain, shares
+from sstcast.scores.heatwaves import BASE_RATE, REFERENCES
 from sstcast.scores.means import weekly
-from sstcast.scores.significance import Lengths, adjust, diebold_mariano, skill_interval
+from sstcast.scores.significance import Lengths, adjust, diebold_mariano, skill_interval, spacing
+from sstcast.scores.summary import brier_scores, score_warnings
 
 STATISTICS = ("mse", *probabilities.NAMES)  # what is kept of each date and lead
+CASES = ("heatwave_cases_by_lead", "heatwave_cases_by_season")
+WARNINGS = ("heatwave_brier_by_date", *CASES)  # what is kept of the probabilities of heatwaves
+HEATWAVE_COLUMNS = ("brier", "ratio", "skill")
 SHORTEST_BLOCK = 60  # days
 
 Array = NDArray[np.floating]
@@ -38,7 +43,8 @@ def tabulate(errors: xr.Dataset, reference: str, every: int) -> xr.Dataset:
 
     Args:
         errors: `STATISTICS(system, init_time, lead)` and, lazy, `squared_error_by_week(system, init_time, week,
-            lat, lon)` in degC2, with the coordinates `fold(init_time)` and `valid_time(init_time, lead)`.
+            lat, lon)` in degC2, with the coordinates `fold(init_time)` and `valid_time(init_time, lead)`; and
+            `WARNINGS`, with the cases by fold.
         reference: the system that the others are compared with, cell by cell.
         every: days from date to date.
     """
@@ -57,7 +63,7 @@ def tabulate(errors: xr.Dataset, reference: str, every: int) -> xr.Dataset:
                 p_value[system, week, ocean] = diebold_mariano(difference, lags, parts)
                 p_fdr[system, week] = adjust(p_value[system, week])
     cells = ("system", "week", "lat", "lon")
-    tables = errors[list(STATISTICS)].load()
+    tables = errors[[*STATISTICS, *WARNINGS, "heatwave_cases_by_fold"]].load()
     tables = tables.assign(mse_by_cell=(cells, mean), p_value=(cells, p_value), p_fdr=(cells, p_fdr))
     axes = {axis: errors[axis] for axis in ("week", "lat", "lon")}
     return tables.assign_coords(axes).assign_coords(season=tables["valid_time"].dt.season)
@@ -122,7 +128,44 @@ def _distributions(tables: xr.Dataset, name: str, reference: str, block: int) ->
     }
 
 
-def dates_by_fold(tables: xr.Dataset) -> tuple[int, ...]:
+def score_heatwaves(tables: xr.Dataset, systems: list[str], reference: str) -> Scores:
+    """Return by kind, as in `metrics.json`, the `scores` of the heatwave probabilities of systems and references.
+
+    Besides those of `evaluate`, overall, by lead and by fold: `ratio` of the Brier score to that of the system
+    `reference`, its 95 % `interval`, and `skill`, the share of the Brier score of the base rate that is saved.
+    """
+    tables = tables.sel(warning=[*systems, *REFERENCES])
+    return {str(kind): {"scores": _warnings(tables.sel(kind=kind), reference)} for kind in tables["kind"].values}
+
+
+def _warnings(tables: xr.Dataset, reference: str) -> Scores:
+    brier = brier_scores(tables).transpose("warning", DATES, "lead")
+    block = lengths(brier.sizes["lead"], spacing(brier[DATES].values)).block
+    within = {str(fold): brier["fold"].values == fold for fold in np.unique(brier["fold"])}
+    by_fold = xr.concat([brier[:, dates].mean((DATES, "lead")) for dates in within.values()], "test_fold")
+    found = score_warnings(tables, fold=by_fold)
+    for name, of in found.items():
+        ours, theirs, base = (brier.sel(warning=which).values for which in (name, reference, BASE_RATE))
+
+        def compared(*arrays: Array, parts: tuple[int, ...] = dates_by_fold(brier)) -> Scores:
+            ours, theirs, base = arrays
+            scores = _compare(ours, theirs, block, parts)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                skill = plain(1 - ours.sum(0) / base.sum(0))
+            return {"ratio": scores["ratio"], "interval": scores["interval"], "skill": skill}
+
+        of |= compared(*(one.mean(1) for one in (ours, theirs, base)))
+        of["by_lead"] |= compared(ours, theirs, base)
+        each = [
+            compared(*(one[dates].mean(1) for one in (ours, theirs, base)), parts=(int(dates.sum()),))
+            for dates in within.values()
+        ]
+        numbers = of["by_fold"] | {key: [part[key] for part in each] for key in each[0]}
+        of["by_fold"] = {key: dict(zip(within, values, strict=True)) for key, values in numbers.items()}
+    return found
+
+
+def dates_by_fold(tables: xr.Dataset | xr.DataArray) -> tuple[int, ...]:
     """Return how many dates each fold has."""
     return tuple(np.unique(tables["fold"], return_counts=True)[1].tolist())
 
@@ -157,6 +200,7 @@ def rows(metrics: Scores) -> list[list[Any]]:
     """
     table: list[list[Any]] = [["system", "model", "members", "part", "mse_degC2", "ratio", "low", "high"]]
     table[0] += ["crps_degC", "crps_ratio", "crps_low", "crps_high", "crps_skill", *probabilities.COVERED]
+    table[0] += [f"{kind}_{key}" for kind in metrics["heatwaves"] for key in HEATWAVE_COLUMNS]
     for name, of in metrics["systems"].items():
         listed = {f"lead {i}": _at(of["by_lead"], i - 1) for i in range(1, len(of["by_lead"]["mse"]) + 1)}
         listed |= {f"week {i}": _at(of["by_week"], i - 1) for i in range(1, len(of["by_week"]["mse"]) + 1)}
@@ -171,8 +215,19 @@ def rows(metrics: Scores) -> list[list[Any]]:
             if (more := dressed.get(part)) is not None:
                 numbers += [more["crps"], more["ratio"], *more["interval"], more["skill"]]
                 numbers += [more[key] for key in probabilities.COVERED]
+                for kind in metrics["heatwaves"].values():
+                    numbers += _of_part(kind["scores"][name], part)
             table.append([name, of["model"], of["members"], part, *numbers])
     return table
+
+
+def _of_part(scores: Scores, part: str) -> list[float | None]:
+    """Return the `HEATWAVE_COLUMNS` of `all`, of a lead or of a fold."""
+    if part == "all":
+        return [scores[key] for key in HEATWAVE_COLUMNS]
+    by, which = part.split()
+    found = scores[f"by_{by}"]
+    return [found[key][int(which) - 1 if by == "lead" else which] for key in HEATWAVE_COLUMNS]
 
 
 def _at(scores: Scores, position: int) -> Scores:

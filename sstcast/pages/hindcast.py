@@ -17,10 +17,12 @@ from sstcast.pages.images import png_uri, svg_uri
 from sstcast.pages.maps import PHONE, SLIDE
 from sstcast.pages.report import HEAD, Image, Section, facts
 from sstcast.pages.templates import write_page
-from sstcast.pages.text import Sheet, p_value, print_sheets, week_ends
+from sstcast.pages.text import HEATWAVES, Sheet, p_value, print_sheets, week_ends
 from sstcast.scores.comparison import SEASONS
+from sstcast.scores.heatwaves import STATE
 from sstcast.scores.probabilities import COVERED, LEVELS
 from sstcast.scores.saved import SEAL
+from sstcast.scores.summary import CLIMATE
 
 Scores = dict[str, Any]
 
@@ -51,6 +53,7 @@ def sheets(metrics: Scores) -> list[Sheet]:
         table("season of the day forecast", {s: lambda of, s=s: of["by_season"][s] for s in SEASONS}),
         table("fold", {f"from {f}": lambda of, f=f: of["by_fold"][f] for f in folds}),
         *distributions(metrics),
+        *heatwaves(metrics),
     ]
 
 
@@ -74,6 +77,25 @@ def distributions(metrics: Scores) -> list[Sheet]:
         Sheet(f"Probabilities: CRPS °C, its ratio to that of {base}, skill against climatology", header, rows),
         Sheet("Share of the truth within 80 % intervals, by lead and fold", parts, covered),
     ]
+
+
+def heatwaves(metrics: Scores) -> list[Sheet]:
+    """Brier score of the probabilities of each kind: all leads, ratio, skill over the base rate; skill by lead."""
+    leads, base = week_ends(metrics["horizon"]), metrics["reference"]
+    made = []
+    for kind, found in metrics["heatwaves"].items():
+        rows = []
+        for name, of in found["scores"].items():
+            low, high = of["interval"]
+            interval = "-" if low is None or name == base else f"{low:.3f}..{high:.3f}"
+            numbers = [_number(of["brier"], 4), _ratio(of), interval, _number(of["roc_area"]), _number(of["sedi"])]
+            skill = [of["skill"], *(of["by_lead"]["skill"][lead - 1] for lead in leads)]
+            rows.append((name, [*numbers, *map(_percent, skill)]))
+        header = ["Brier", "ratio", "95 %", "ROC area", "SEDI", "skill", *(f"day {lead}" for lead in leads)]
+        observed = f"{HEATWAVES[kind]}, {_percent(found['scores'][base]['observed'])} observed"
+        title = f"{observed}: Brier score, its ratio to that of {base}; skill over the base rate, also by lead"
+        made.append(Sheet(title, header, rows))
+    return made
 
 
 def overall(metrics: Scores) -> Sheet:
@@ -123,6 +145,7 @@ def write_hindcast_report(hindcast: Hindcast) -> tuple[Path, bool]:
             Section("scores", "Scores", tables=sheets(metrics)),
             Section("lead", "Ratio by lead", charts=[Image(svg_uri(figure), alt, _about(metrics))]),
             Section("probabilities", "Probabilities by lead", charts=list(_probabilities(metrics))),
+            Section("heatwaves", "Marine heatwaves by lead", charts=list(_heatwaves(metrics))),
             Section("maps", "Maps of skill", maps=[_image(skill) for skill in skills(hindcast, metrics)]),
             Section("protocol", "Protocol", tables=[facts("How it was made", _protocol(metrics))]),
         ]
@@ -151,6 +174,16 @@ def _probabilities(metrics: Scores) -> Iterator[Image]:
     figure, alt = draw_curves({name: of["covered_80"] for name, of in found.items()}, "Share inside 80 %")
     figure.axes[0].axhline(0.8, color="0.4", linestyle=":", linewidth=1)
     yield Image(svg_uri(figure), alt, "Share of the truth within 80 % intervals; dotted: what they promise.")
+
+
+def _heatwaves(metrics: Scores) -> Iterator[Image]:
+    """Draw the Brier skill of the best system, of the best linear one and of persistence of state, by lead."""
+    names = dict.fromkeys([next(iter(metrics["systems"])), metrics["reference"], CLIMATE, STATE])
+    for kind, found in metrics["heatwaves"].items():
+        curves = {n: found["scores"][n]["by_lead"]["skill"] for n in names if n in found["scores"]}
+        figure, alt = draw_curves(curves, f"Brier skill, {kind}")
+        saved = "share of the Brier score of the base rate, the frequency before the fold, that is saved"
+        yield Image(svg_uri(figure), alt, f"{HEATWAVES[kind]}: {saved}.")
 
 
 def _image(skill: Skill) -> Image:

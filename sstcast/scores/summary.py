@@ -88,28 +88,44 @@ def _heatwaves(tables: xr.Dataset) -> Metrics:
 
 
 def _of_heatwaves(tables: xr.Dataset) -> Metrics:
-    brier = tables["heatwave_brier_by_date"].dropna(DATES, how="all").astype(float)
-    cases = {part: tables[f"heatwave_cases_by_{part}"] for part in ("lead", "tile", "season")}
+    brier = brier_scores(tables)
+    names, model = tables["warning"].values, brier.sel(warning=MODEL)
+    skill = {name: compare_errors(model, brier.sel(warning=name)) for name in names if name != MODEL}
+    return {"scores": score_warnings(tables, tile=tables["heatwave_brier_by_tile"]), "skill": skill}
+
+
+def brier_scores(tables: xr.Dataset) -> xr.DataArray:
+    """Return Brier scores on the initial dates that are scored."""
+    return tables["heatwave_brier_by_date"].dropna(DATES, how="all").astype(float)
+
+
+def score_warnings(tables: xr.Dataset, **more: xr.DataArray) -> Metrics:
+    """Return the scores of each method's probabilities of one kind: overall, by part, and `reliability`.
+
+    Args:
+        tables: Brier scores by date and lead, and cases by lead, by season and by the parts in `more`.
+        more: the Brier score by a further part.
+    """
+    brier = brier_scores(tables)
     seasons = [brier.where(brier["season"] == season).mean((DATES, "lead")) for season in SEASONS]
     errors = {
         "all": brier.mean((DATES, "lead")),
         "lead": brier.mean(DATES),
-        "tile": tables["heatwave_brier_by_tile"],
         "season": xr.concat(seasons, "season_of_day"),
+        **more,
     }
+    cases = {part: tables[f"heatwave_cases_by_{part}"] for part in errors if part != "all"}
     cases["all"] = cases["lead"].sum("lead")
     found = {part: {"brier": errors[part], **heatwaves.scores(cases[part])} for part in errors}
     diagram = heatwaves.reliability(cases["all"])
 
     def of(name: str) -> Metrics:
         part = {part: _numbers(scores, warning=name) for part, scores in found.items()}
-        by_season = {key: dict(zip(SEASONS, values, strict=True)) for key, values in part["season"].items()}
-        parts = {"by_lead": part["lead"], "by_tile": part["tile"], "by_season": by_season}
+        part["season"] = {key: dict(zip(SEASONS, values, strict=True)) for key, values in part["season"].items()}
+        parts = {f"by_{by}": scores for by, scores in part.items() if by != "all"}
         return {**part["all"], **parts, "reliability": _numbers(diagram, warning=name)}
 
-    names, model = tables["warning"].values, brier.sel(warning=MODEL)
-    skill = {name: compare_errors(model, brier.sel(warning=name)) for name in names if name != MODEL}
-    return {"scores": {name: of(name) for name in names}, "skill": skill}
+    return {str(name): of(name) for name in tables["warning"].values}
 
 
 def _indices(index: xr.DataArray) -> Metrics:

@@ -195,12 +195,14 @@ def test_the_table_the_report_and_the_leaderboard(
     assert len(table) == len(parts) * len(found["systems"])
     one = next(row for row in table if row["system"] == "one" and row["part"] == "all")
     assert float(one["ratio"]) == found["systems"]["one"]["ratio"]
+    last = next(row for row in table if row["system"] == "two" and row["part"] == "fold 2007")
+    assert float(last["event_skill"]) == found["heatwaves"]["event"]["scores"]["two"]["by_fold"]["skill"]["2007"]
     page, new = write_hindcast_report(Hindcast(Path("hindcast")))
     assert new
     assert not write_hindcast_report(Hindcast(Path("hindcast")))[1]
     html = page.read_text(encoding="utf-8")
     assert f"{found['systems']['one']['ratio']:.3f}" in html
-    assert html.count("<img") == 5  # ratios, CRPS skill and coverage by lead, and a map of each system
+    assert html.count("<img") == 7  # ratios, CRPS skill, coverage, Brier skill by lead; a map of each system
     assert "http" not in html.replace("http://www.w3.org", "")
     monkeypatch.setattr(sys, "argv", ["sstcast", "leaderboard", "."])
     with pytest.raises(SystemExit) as end:
@@ -221,7 +223,8 @@ def test_scores_of_an_earlier_version_are_not_misread(inside: Path, tmp_path: Pa
 def test_tables_of_a_fold_say_what_they_are_of(inside: Path) -> None:
     with xr.open_dataset(tables_file(Run(Path("hindcast/one/fold-2005")))) as opened:
         recipe = json.loads(opened.attrs["recipe"])
-    assert set(recipe) == {"layout", "every", "data", "checkpoints"}
+    assert set(recipe) == {"layout", "every", "data", "checkpoints", "base_period"}
+    assert recipe["base_period"] == ["2001-01-01", "2004-12-31"]
     config = Run(Path("hindcast/one/fold-2007")).config
     spans = {name: tuple(map(str, span)) for name, span in config.data.splits.given.items()}
     assert spans == {

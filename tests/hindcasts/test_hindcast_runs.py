@@ -38,6 +38,13 @@ def test_no_fold_sees_a_later_day(inside: Path, tmp_path: Path, monkeypatch: pyt
     assert 0 < early.sum() < early.size
     np.testing.assert_array_equal(ours[early], theirs[early])  # 2007 too: its fold has not seen 2008
     assert float(abs(ours[~early] - theirs[~early]).max()) > 0  # land, which is NaN, is left out
+    ours, theirs = (
+        xr.open_dataset(f / "hindcast/hindcast.nc", engine="netcdf4")["heatwave_brier_by_date"].sel(warning="one")
+        for f in (inside, tmp_path)
+    )
+    early = ours["init_time"].values < np.datetime64("2008-01-01") - np.timedelta64(8 + 6, "D")  # horizon, AROUND
+    np.testing.assert_array_equal(ours[:, early], theirs[:, early])
+    assert float(abs(ours[:, ~early] - theirs[:, ~early]).max()) > 0.1
 
 
 def test_a_finished_hindcast_has_nothing_to_do(inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
