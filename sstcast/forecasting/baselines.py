@@ -8,7 +8,7 @@ from sstcast.forecasting.predictor import Models, Predictor
 from sstcast.models import build_forecaster
 from sstcast.models.linear import LinearSystem
 from sstcast.ocean.whole import WholeRegion
-from sstcast.training.fitting import fit
+from sstcast.training.fitting import samples
 
 # What tables call them -> `model.name`.
 BASELINES = {
@@ -21,9 +21,10 @@ BASELINES = {
 STRONGEST = "multiscale ridge"  # of these; skill is told against it
 
 
-def fit_baselines(data: DataConfig, anomalies: xr.Dataset, refit: bool = True) -> dict[str, Predictor]:
-    """Return the baselines by name, fitted to a run's prepared anomalies, as `fit_systems` does."""
-    return dict(zip(BASELINES, fit_systems(list(BASELINES.values()), data, anomalies, refit), strict=True))
+def fit_baselines(data: DataConfig, anomalies: xr.Dataset) -> tuple[dict[str, Predictor], dict[str, Predictor]]:
+    """Return the baselines by name, fitted to a run's prepared anomalies; and not fitted to validation days."""
+    fitted, held_out = _fit(list(BASELINES.values()), data, anomalies, (True, False))
+    return dict(zip(BASELINES, fitted, strict=True)), dict(zip(BASELINES, held_out, strict=True))
 
 
 def fit_systems(names: list[str], data: DataConfig, anomalies: xr.Dataset, refit: bool = True) -> list[Predictor]:
@@ -31,11 +32,20 @@ def fit_systems(names: list[str], data: DataConfig, anomalies: xr.Dataset, refit
 
     They choose their options on the validation days, and are fitted to these as well unless `refit` is false.
     """
-    train, validation = (WholeRegion.of(anomalies, data, split) for split in ("train", "validation"))
-    systems: list[Predictor] = []
-    for name in names:
-        model = build_forecaster(name, history=data.history, horizon=data.horizon, shape=train.shape)
+    return _fit(names, data, anomalies, (refit,))[0]
+
+
+@torch.no_grad()
+def _fit(
+    names: list[str], data: DataConfig, anomalies: xr.Dataset, refits: tuple[bool, ...]
+) -> list[list[Predictor]]:
+    days = [WholeRegion.of(anomalies, data, split) for split in ("train", "validation")]
+    train, validation = map(samples, days)
+
+    def fitted(name: str, refit: bool) -> Predictor:
+        model = build_forecaster(name, history=data.history, horizon=data.horizon, shape=days[0].shape)
         assert isinstance(model, LinearSystem)
-        fit(model, train, validation, refit)
-        systems.append(Models(data.box, data.history, data.horizon, [model], torch.device("cpu")))
-    return systems
+        model.fit(train, validation, refit)
+        return Models(data.box, data.history, data.horizon, [model], torch.device("cpu"))
+
+    return [[fitted(name, refit) for name in names] for refit in refits]

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from sstcast import __version__
 from sstcast.cf import describe, write
@@ -75,7 +75,7 @@ class Spread:
 def with_distribution(fields: xr.Dataset, spread: Spread) -> xr.Dataset:
     """Return forecasts `sst(init_time, lead, lat, lon)` with `sst_spread`, and `sst_quantile` at `QUANTILES`."""
     width = spread.spread(fields["valid_time"])
-    levels = xr.DataArray(norm.ppf(QUANTILES), {"quantile": list(QUANTILES)}, ("quantile",))
+    levels = xr.DataArray(ndtri(QUANTILES), {"quantile": list(QUANTILES)}, ("quantile",))
     quantiles = (fields["sst"] + width * levels).transpose("init_time", "lead", "quantile", "lat", "lon")
     return fields.assign(sst_spread=width.where(fields["sst"].notnull()), sst_quantile=quantiles.astype("float32"))
 
@@ -107,12 +107,15 @@ def calibrated(run: Run, data: DataConfig | None = None, load: Load = predictor_
     return found
 
 
-def calibrate(predictor: Predictor, data: DataConfig) -> Spread:
-    """Return the spread of a predictor that has learnt no validation day of `data`, which are prepared."""
+def calibrate(predictor: Predictor, data: DataConfig, climatology: Spread | None = None) -> Spread:
+    """Return the spread of a predictor that has learnt no validation day of `data`, which are prepared.
+
+    `climatology` is the `climatological` spread, if it is known.
+    """
     sums = np.zeros(0)
     counts = np.zeros((len(SEASONS), data.horizon))
     cross = np.zeros((data.horizon, data.horizon))
-    climate = climatological(data).values.isel(lead=0).values  # [season, lat, lon]
+    climate = (climatology or climatological(data)).values.isel(lead=0).values  # [season, lat, lon]
     lat = xr.DataArray(0.0)
     for errors in validation_errors(predictor, data):
         if not sums.size:
@@ -177,11 +180,12 @@ def held_out(run: Run, data: DataConfig, anomalies: xr.Dataset, load: Load = pre
     return fit_systems([config.model.name if linear else base], data, anomalies, refit=False)[0]
 
 
-def dress_baselines(data: DataConfig, anomalies: xr.Dataset) -> dict[str, Spread]:
-    """Return the spread of each baseline by name; climatology has that of the climatological distribution."""
-    held = fit_baselines(data, anomalies, refit=False)
-    return {
-        name: climatological(data) if name == "climatology" else calibrate(predictor, data)
+def dressed_baselines(data: DataConfig, anomalies: xr.Dataset) -> tuple[dict[str, Predictor], dict[str, Spread]]:
+    """Return the baselines and their spreads by name; climatology has that of the climatological distribution."""
+    fitted, held = fit_baselines(data, anomalies)
+    climate = climatological(data)
+    return fitted, {
+        name: climate if name == "climatology" else calibrate(predictor, data, climate)
         for name, predictor in held.items()
     }
 

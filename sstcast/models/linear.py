@@ -5,7 +5,8 @@ All use the standardised anomalies of one tile, 0 on land. `training.fitting` fi
 
 from collections.abc import Callable, Iterable
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -17,6 +18,8 @@ from sstcast.models.base import ForecastModel
 # Given n, every n-th window of a split, in batches that have `history [B, N, history]`, `target [B, N, horizon]`,
 # `ocean [B, N]` and their `graph`.
 Samples = Callable[[int], Iterable[Any]]
+Made = TypeVar("Made")
+_KNOWN: WeakKeyDictionary[Samples, dict[Any, Any]] = WeakKeyDictionary()
 
 
 class LinearSystem(ForecastModel):
@@ -63,7 +66,10 @@ class DampedPersistence(LinearSystem):
 
     def fit(self, train: Samples, validation: Samples | None, refit: bool = True) -> dict[str, Any]:
         """Fit the coefficients; nothing is chosen."""
-        self.damping.copy_(damping((s.history[..., -1:], s.target) for s in train(self.STRIDE)))
+        fitted = once(
+            train, type(self), lambda: damping((s.history[..., -1:], s.target) for s in train(self.STRIDE))
+        )
+        self.damping.copy_(fitted)
         return {}
 
     def forward(self, history: Tensor, graph: Graph) -> Tensor:
@@ -113,10 +119,13 @@ class Ridge(LinearSystem):
         return {"penalty": [self.PENALTIES[choice] for choice in best]}
 
     def _sums(self, samples: Samples) -> "Sums":
-        sums = Sums(len(self.weight), self.horizon)
-        for sample in samples(self.STRIDE):
-            sums.add(self.inputs(sample.history, sample.graph).flatten(0, 1), sample.target.flatten(0, 1))
-        return sums
+        def add_up() -> Sums:
+            sums = Sums(len(self.weight), self.horizon)
+            for sample in samples(self.STRIDE):
+                sums.add(self.inputs(sample.history, sample.graph).flatten(0, 1), sample.target.flatten(0, 1))
+            return sums
+
+        return once(samples, self.BOXES, add_up)
 
 
 class MultiscaleRidge(Ridge):
@@ -191,6 +200,14 @@ def damping(pairs: Iterable[tuple[Tensor, Tensor]]) -> Tensor:
         products = products + (x * y).flatten(0, -2).sum(0, dtype=torch.float64)
         squares += float(x.square().sum(dtype=torch.float64))
     return products / max(squares, 1e-12)
+
+
+def once(samples: Samples, key: object, make: Callable[[], Made]) -> Made:
+    """Return what `make` made of `samples` the first time, when it is asked for again under the same `key`."""
+    made: dict[Any, Made] = _KNOWN.setdefault(samples, {})
+    if key not in made:
+        made[key] = make()
+    return made[key]
 
 
 def both(first: Samples, second: Samples) -> Samples:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import xarray as xr
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from sstcast.errors import reading_later
 from sstcast.geo import area_weights
@@ -70,7 +70,7 @@ def _sums(file: Path, truth: xr.DataArray) -> Iterator[dict[str, float]]:
                 }
             row |= {"covered": np.nan, "area_covered": np.nan}
             if "sst_quantile" in forecast:  # an older file's spread is that of the members
-                reach = norm.ppf((1 + COVERED) / 2) * forecast["sst_spread"].sel(lead=lead)
+                reach = ndtri((1 + COVERED) / 2) * forecast["sst_spread"].sel(lead=lead)
                 row["covered"] = _total(weight * (abs(came - sst) <= reach))
                 row["area_covered"] = _total(weight)
             yield row

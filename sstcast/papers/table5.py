@@ -184,7 +184,7 @@ class Kept:
         """Fit the baselines for a horizon and keep their errors, unless they are known."""
         if self.baselines(data) is not None:
             return
-        fitted = fit_baselines(data, Prepared.of(data).open()[1])
+        fitted, _ = fit_baselines(data, Prepared.of(data).open()[1])
         found = errors(data, {name: fitted[name] for name in BASELINES})
         self._write(
             "baselines", str(data.horizon), {"data": Prepared.of(data).record().model_dump(), "mse": found}

@@ -10,10 +10,9 @@ from rich.console import Console
 from rich.progress import track
 
 from sstcast import __version__
-from sstcast.forecasting.baselines import fit_baselines
 from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.predictor import Predictor, in_degrees
-from sstcast.forecasting.probabilities import calibrated, dress_baselines
+from sstcast.forecasting.probabilities import calibrated, dressed_baselines
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.limits import limits_of
 from sstcast.runs import Run
@@ -36,8 +35,8 @@ class Width(Protocol):
 
 def measure(run: Run, data: Verification) -> xr.Dataset:
     """Forecast every test day, write `forecasts.zarr`, and return the tables of the model and the baselines."""
-    predictors = {MODEL: predictor_of(run), **fit_baselines(data.data, data.anomalies)}
-    spreads = {MODEL: calibrated(run), **dress_baselines(data.data, data.anomalies)}
+    fitted, dressed = dressed_baselines(data.data, data.anomalies)
+    predictors, spreads = {MODEL: predictor_of(run), **fitted}, {MODEL: calibrated(run), **dressed}
     members, label = len(run.members), run.folder.name
     per_chunk = blocks(data.windows, members)[0].stop
     title, history = f"SST forecasts of run {label}", f"sstcast {__version__} evaluate"

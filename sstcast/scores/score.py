@@ -12,12 +12,12 @@ from sstcast.cf import describe, references, write
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.files import alone
-from sstcast.forecasting.baselines import STRONGEST, fit_baselines
+from sstcast.forecasting.baselines import STRONGEST
 from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.conventions import DAY, Forecasts, read_forecasts
 from sstcast.forecasting.history import at_cells
 from sstcast.forecasting.predictor import Predictor
-from sstcast.forecasting.probabilities import calibrated, dress_baselines
+from sstcast.forecasting.probabilities import calibrated, dressed_baselines
 from sstcast.forecasting.regridding import on_cells
 from sstcast.ocean.identity import fingerprint
 from sstcast.ocean.prepare import prepare
@@ -158,8 +158,8 @@ def _score(
     for note in notes:
         say(f"{path}: {note}")
     predictors: dict[str, Predictor] = {MODEL: Issued(path, sst, truth.statistics, data)}
-    predictors |= fit_baselines(data, anomalies)
-    dressed = dress_baselines(data, anomalies)
+    fitted, dressed = dressed_baselines(data, anomalies)
+    predictors |= fitted
     spreads: dict[str, Width] = {**dressed}
     if spread is not None:
         correlation = dressed[STRONGEST].correlation

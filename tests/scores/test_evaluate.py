@@ -47,7 +47,7 @@ def tables_of(run: Run) -> xr.Dataset:
 
 
 def persistence(data: Verification) -> Predictor:
-    return fit_baselines(data.data, data.anomalies)["persistence"]
+    return fit_baselines(data.data, data.anomalies)[0]["persistence"]
 
 
 def crps_gaussian(truth: np.ndarray, mean: np.ndarray | float, spread: np.ndarray) -> np.ndarray:
