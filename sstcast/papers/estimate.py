@@ -2,6 +2,7 @@
 
 import datetime as dt
 import time
+from collections import Counter
 from collections.abc import Callable
 from statistics import median
 from typing import NamedTuple
@@ -11,7 +12,7 @@ import torch
 
 from sstcast.config import DataConfig, RunConfig
 from sstcast.ocean.windows import Windows
-from sstcast.papers.table5 import Table5
+from sstcast.papers.table5 import Kept, Table5
 from sstcast.sources.store import RawStore
 from sstcast.training.devices import start
 from sstcast.training.forecasting import ForecastTask
@@ -22,13 +23,14 @@ STEPS = 3  # measured for each system, after one to warm up
 
 
 class Needs(NamedTuple):
-    """What the table needs: days to download, bytes on disk and in memory, the device, and seconds by row."""
+    """What is left to do needs: days to download, bytes on disk and in memory, the device, runs, and seconds."""
 
     download: int
     disk: float
     memory: float
     device: str
-    seconds: dict[tuple[str, int], float]  # of a system and a horizon, all seeds and epochs
+    runs: int
+    seconds: dict[tuple[str, int], float]  # of a system and a horizon, all its runs and epochs
 
     @property
     def gigabytes(self) -> float:
@@ -45,19 +47,21 @@ def estimate(table: Table5) -> Needs:
     if request is not None:
         missing = int((RawStore(request.path, request.box).status(request.days) == 0).sum())
     cells = data.box.bounds.shape[0] * data.box.bounds.shape[1]
+    kept, device = Kept(table.folder), ""
+    left = [run for run in table.runs if kept.error(run) is None]
     seconds: dict[tuple[str, int], float] = {}
-    device = ""
-    for run in table.runs[: len(table.systems) * len(table.horizons)]:
+    for (system, horizon), count in Counter((run.model.name, run.data.horizon) for run in left).items():
+        run = next(run for run in left if (run.model.name, run.data.horizon) == (system, horizon))
         device, forward, step = _measure(run)
         steps, validation = _windows(run, tiles)
         batch, epochs = run.training.batch_size, run.training.epochs
-        a_seed = epochs * (steps * step + validation / batch * forward)
-        seconds[run.model.name, run.data.horizon] = len(table.seeds) * a_seed
+        seconds[system, horizon] = count * epochs * (steps * step + validation / batch * forward)
     return Needs(
         download=missing,
         disk=(2 * cells * missing + 8 * tiles * nodes * days),  # two bytes a cell; a cube and anomalies in float32
         memory=4 * tiles * nodes * (days - _days(*data.splits.test)),
         device=device,
+        runs=len(left),
         seconds=seconds,
     )
 

@@ -28,6 +28,7 @@ from sstcast.runs import Run, write_json
 from sstcast.scores.verification import Verification, blocks
 from sstcast.sources.fetch import fetch
 from sstcast.sources.request import FetchRequest
+from sstcast.training.fitting import Fitted
 from sstcast.training.train import check_data, train, training_windows
 from sstcast.validation import suggest
 
@@ -51,8 +52,9 @@ class Table5:
     """What to train: each system for each horizon with each seed, in a run named after the three.
 
     `presets` is a folder with a YAML for each system. `source` is where missing days are fetched from, unless
-    `overrides` name another `data.source`. Raises SSTCastError for a system that the table does not have, a wrong
-    override, or a folder that holds other runs.
+    `overrides` name another `data.source`. Raises SSTCastError for a system that the table does not have, what is
+    given twice, a horizon too long for a split, a wrong override or one of what the other arguments say, or a
+    folder that holds other runs.
     """
 
     folder: Path
@@ -71,6 +73,9 @@ class Table5:
         if unknown := [system for system in self.systems if system not in PUBLISHED]:
             near = suggest(unknown[0], PUBLISHED)
             raise SSTCastError(f"--systems {unknown[0]}: not in the table{near}; it has {', '.join(PUBLISHED)}")
+        for option, given in (("systems", self.systems), ("horizons", self.horizons), ("seeds", self.seeds)):
+            if twice := [each for number, each in enumerate(given) if each in given[:number]]:
+                raise SSTCastError(f"--{option}: has {twice[0]} twice; give each once")
         return [
             self._run(system, horizon, seed)
             for seed in self.seeds
@@ -96,15 +101,24 @@ class Table5:
         chosen = {
             "runs": self.folder,
             "name": f"{system}-{horizon}d-seed{seed}",
-            "data.source": store,
             "data.region": self.region,
             "data.protocol": "paper",
             "data.horizon": horizon,
+            "model.name": system,
             "model.base": self.base,
             "training.seed": seed,
         }
-        preset = self.presets / f"{system}.yaml"
-        config = load_config(preset, [*(f"{key}={value}" for key, value in chosen.items()), *self.overrides])
+        if taken := [key for override in self.overrides if (key := override.partition("=")[0]) in chosen]:
+            raise SSTCastError(f"--set {taken[0]}: table5 sets it; leave it out, or use an option of the command")
+        own = [f"{key}={value}" for key, value in chosen.items()]
+        config = load_config(self.presets / f"{system}.yaml", [f"data.source={store}", *self.overrides, *own])
+        data = config.data
+        for split in ("train", "validation", "test"):
+            first, last = getattr(data.splits, split)
+            days, needed = (last - first).days + 1, data.history + horizon + 1
+            if days < needed:
+                short = f"data.splits.{split} has {days} days, a window needs {needed}"
+                raise SSTCastError(f"--horizons {horizon}: {short}; choose fewer days")
         run = Run(config.folder)
         if run.config_file.exists() and not run.config.same_experiment(config):
             raise SSTCastError(f"{run.config_file}: a run with other options; choose another --out")
@@ -119,28 +133,36 @@ def table5(table: Table5, say: Say = print) -> tuple[Found, bool]:
     Raises SSTCastError if days are missing or a run cannot be trained, and Interrupted after Ctrl-C or SIGTERM;
     the same call resumes.
     """
-    kept = Kept(table.folder / "table5.json")
-    if all(kept.error(config) is not None for config in table.runs):
+    kept = Kept(table.folder)
+    done = [config for config in table.runs if kept.error(config) is not None]
+    if done == table.runs and all(kept.baselines(data) is not None for data in table.data):
         check_source(table.data[0])
-        check_data(Run(table.runs[0].folder))
+        _check(done)
         return _collect(table, kept), False
     if table.request is not None and not (report := fetch(table.request, say)).complete:
         raise SSTCastError(f"{report.path}: lacks {len(report.missing)} days; re-run the command later")
     for data in table.data:  # the same stores for all horizons
         prepare(data, lambda line: None if line.endswith("nothing to do") else say(line))
-    horizon, windows = 0, {}
+    _check(done)
+    horizon, windows = 0, dict[str, Fitted]()
     for number, config in enumerate(table.runs, 1):
-        if (done := kept.error(config)) is None:
-            if config.data.horizon != horizon:
-                horizon, windows = config.data.horizon, training_windows(config)
-                kept.add_baselines(config.data)
+        if config.data.horizon != horizon:
+            horizon, windows = config.data.horizon, dict[str, Fitted]()
+            kept.add_baselines(config.data)
+        said = "nothing to do"
+        if config not in done:
+            windows = windows or training_windows(config)
             run, _ = train(config, windows)
             kept.add(config, errors(config.data, {config.name: TrainedRun(run)})[config.name])
-        else:
-            check_data(Run(config.folder))
-        said = "trained and forecast" if done is None else "nothing to do"
+            said = "trained and forecast"
         say(f"[{number}/{len(table.runs)}] {config.folder}: {said}")
     return _collect(table, kept), True
+
+
+def _check(runs: Sequence[RunConfig]) -> None:
+    """Raise SSTCastError unless the prepared data are those of all runs."""
+    for config in runs:
+        check_data(Run(config.folder))
 
 
 def errors(data: DataConfig, predictors: Mapping[str, Predictor]) -> dict[str, float]:
@@ -160,10 +182,10 @@ def errors(data: DataConfig, predictors: Mapping[str, Predictor]) -> dict[str, f
 
 
 class Kept:
-    """The file with the errors of runs that have been scored, each beside a digest of the run's checkpoint."""
+    """`table5.json` in a folder: the errors of scored runs, each beside a digest of the run's checkpoint."""
 
-    def __init__(self, file: Path) -> None:
-        self.file = file
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "table5.json"
 
     def error(self, config: RunConfig) -> float | None:
         """Return the error of a run, None if it is not known for the run's checkpoint."""

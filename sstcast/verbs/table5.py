@@ -41,9 +41,10 @@ def table5(
         days = [int(text) for text in horizons.split(",")]
     except ValueError:
         raise SSTCastError(f"--horizons {horizons}: give days separated by commas, for instance 28,14,7") from None
-    table = Table5(out, systems.split(","), days, parse_seeds(seeds), region, base, source, presets, set_ or [])
+    names = [name.strip() for name in systems.split(",")]
+    table = Table5(out, names, days, parse_seeds(seeds), region, base, source, presets, set_ or [])
     if dry_run:
-        print("\n".join(needs_lines(estimate(table), table)))
+        print("\n".join(needs_lines(estimate(table))))
         return
     try:
         found, new = table5(table)

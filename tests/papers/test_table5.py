@@ -21,6 +21,7 @@ from sstcast.forecasting.predictor import TrainedRun
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import cut_windows
+from sstcast.pages.table5 import needs_lines
 from sstcast.papers import table5 as verb
 from sstcast.papers.estimate import estimate
 from sstcast.papers.table5 import BASELINES, HORIZONS, PUBLISHED, Table5, gains, table5
@@ -149,10 +150,40 @@ def test_a_dry_run_counts_windows_and_days(tmp_path: Path, monkeypatch: pytest.M
     assert not (tmp_path / "data").exists()
 
 
-def test_bad_requests_are_refused(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dry_run_counts_what_is_left(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(made)
-    with pytest.raises(SSTCastError, match=r"--systems mpn: not in the table.*did you mean"):
-        _ = small(systems=["mpn"]).runs
-    with pytest.raises(SSTCastError, match="a run with other options; choose another --out"):
-        _ = small(base="linear").runs
+    needs = estimate(small(systems=["mlp", "mpnn"], horizons=(3,), seeds=(0, 1)))
+    assert needs.runs == 2
+    assert list(needs.seconds) == [("mlp", 3), ("mpnn", 3)]
+    assert needs.download == 0
+    assert needs_lines(estimate(small()))[-1] == "time: nothing is left to train"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        ({"systems": ["mpn"]}, r"--systems mpn: not in the table.*did you mean"),
+        ({"systems": ["mpnn", "mlp", "mpnn"]}, "--systems: has mpnn twice; give each once"),
+        ({"horizons": (3, 3)}, "--horizons: has 3 twice"),
+        ({"horizons": (11,)}, r"--horizons 11: data.splits.validation has 15 days, a window needs 16"),
+        ({"overrides": ["data.horizon=2"]}, "--set data.horizon: table5 sets it"),
+        ({"overrides": ["name=mine"]}, "--set name: table5 sets it"),
+        ({"base": "linear"}, "a run with other options; choose another --out"),
+        ({"overrides": ["training.epochs=2"]}, "a run with other options; choose another --out"),
+    ],
+)
+def test_bad_requests_are_refused(
+    made: Path, monkeypatch: pytest.MonkeyPatch, chosen: dict[str, Any], message: str
+) -> None:
+    monkeypatch.chdir(made)
+    with pytest.raises(SSTCastError, match=message):
+        _ = small(**chosen).runs
+
+
+def test_systems_and_horizons_are_lists(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(made)
     assert CliRunner().invoke(app, ["table5", "--horizons", "four"]).exception
+    options = ["--source", "simulator", "--presets", "presets", "--horizons", "3, 2", "--seeds", "0"]
+    result = CliRunner().invoke(app, ["table5", *options, "--systems", "mlp, mpnn", "--out", "table5"])
+    assert result.exit_code == 0
+    assert "tfnet" not in result.stdout
