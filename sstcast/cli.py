@@ -22,6 +22,7 @@ from sstcast.verbs.doctor import doctor
 from sstcast.verbs.graphs import benchmark, datasets, study
 from sstcast.verbs.hindcast import hindcast
 from sstcast.verbs.page import page
+from sstcast.verbs.report import report
 from sstcast.verbs.score import score
 from sstcast.verbs.table5 import table5
 from sstcast.verbs.train import train
@@ -262,33 +263,7 @@ def map_(
         done.remember(text, *drawn, *(file for run in opened for file in scored_files(run)))
 
 
-@app.command()
-def report(
-    run: Annotated[Path, typer.Argument(help="A run or hindcast, for instance runs/demo.", metavar="RUN")],
-) -> None:
-    """Write all results of a run, or of a hindcast, to one page."""
-    from sstcast.hindcasts.plan import Hindcast
-    from sstcast.pages.hindcast import write_hindcast_report
-    from sstcast.pages.report import write_report
-    from sstcast.pages.text import print_metrics
-    from sstcast.runs import Run
-    from sstcast.scores.evaluate import evaluate
-    from sstcast.verbs.watched import HINDCAST, below, run_files, scored_files
-
-    done, text, scored = Finished(), "", below(run, *HINDCAST)
-    if Hindcast(run).metrics.exists():
-        done.watch(*scored)
-        page, new = write_hindcast_report(Hindcast(run))
-    else:
-        opened = Run.open(run)
-        done.watch(*run_files(opened))
-        page, new = write_report(opened)
-        text, scored = print_metrics(evaluate(opened)[0], run.name), scored_files(opened)
-    print(f"{page}: {'written' if new else 'nothing to do'}")
-    done.remember(f"{text}{page}: nothing to do\n", *scored, *below(run, "report.html"))
-
-
-for further_verb in (page, update, datasets, benchmark, study, table5, doctor):
+for further_verb in (report, page, update, datasets, benchmark, study, table5, doctor):
     app.command()(further_verb)
 
 

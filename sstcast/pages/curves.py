@@ -101,7 +101,8 @@ def draw_curves(
         ax.set_xticks(week_ends(longest) if longest >= 14 else range(1, longest + 1))
     else:
         ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    legend(figure)
+    if parts:
+        legend(figure)
     return figure, f"{up} over {across}: {'; '.join(parts)}."
 
 

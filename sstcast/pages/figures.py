@@ -34,6 +34,7 @@ class Entry:
             map makes one picture, and takes the options `title`, `credit`, `projection` and `room` of
             `maps.draw_weeks`.
         is_map: whether the command `map` draws it, and the report draws it again for narrow screens.
+        of_run: whether it takes a run; it is not drawn of a file's forecasts.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Entry:
     section: str
     draw: Callable[..., Iterable[Picture]]
     is_map: bool = False
+    of_run: bool = False
 
 
 def training(results: Results) -> Iterator[Picture]:
@@ -67,7 +69,8 @@ def training(results: Results) -> Iterator[Picture]:
 def error_by_lead(results: Results) -> Iterator[Picture]:
     """Every metric shown in the tables in degC, by lead; the RMSE with intervals."""
     block, error = results.metrics["block"], results.tables["mse_by_date"].sel(units=DEGREES)
-    intervals = {name: _rmse_interval(error.sel(forecast=name), block) for name in (MODEL, REFERENCE)}
+    told = (MODEL, REFERENCE) if block else ()  # none where there are too few dates
+    intervals = {name: _rmse_interval(error.sel(forecast=name), block) for name in told}
     scores = {name: of[DEGREES]["by_lead"] for name, of in results.metrics["scores"].items()}
     for metric in METRICS.values():
         if metric.in_degrees:
@@ -147,7 +150,7 @@ def indices(results: Results) -> Iterator[Picture]:
 def crps_skill(results: Results) -> Iterator[Picture]:
     """The fraction of the climatological distribution's CRPS that each method saves, by lead."""
     found = {name: of["skill"] for name, of in results.metrics["probabilities"].items() if name != CLIMATE}
-    bands = {MODEL: found[MODEL]["by_lead_interval"]}
+    bands = {name: of["by_lead_interval"] for name, of in found.items() if name == MODEL}
     caption = (
         "Share of the continuous ranked probability score of the climatological distribution that each method "
         f"saves, all of them Gaussians as wide as their errors on the validation days. {_about_bands(results)}"
@@ -158,6 +161,8 @@ def crps_skill(results: Results) -> Iterator[Picture]:
 
 def coverage(results: Results) -> Iterator[Picture]:
     """How much of the truth lies in the model's intervals, by lead."""
+    if MODEL not in results.metrics["probabilities"]:
+        return
     of = results.metrics["probabilities"][MODEL]["by_lead"]
     curves = {f"{level} % interval": of[name] for level, name in zip(LEVELS, COVERED, strict=True)}
     figure, alt = draw_curves(curves, "Share of the truth inside")
@@ -169,8 +174,9 @@ def coverage(results: Results) -> Iterator[Picture]:
 def pit(results: Results) -> Iterator[Picture]:
     """Where in the distributions the truth lies."""
     found = {name: of["pit"] for name, of in results.metrics["probabilities"].items()}
-    bins = len(found[MODEL])
-    curves = {name: np.array(found[name]) * bins for name in (MODEL, REFERENCE)} | {"reliable": np.ones(bins)}
+    bins = len(found[REFERENCE])
+    curves = {name: np.array(found[name]) * bins for name in (MODEL, REFERENCE) if name in found}
+    curves["reliable"] = np.ones(bins)
     caption = (
         "Probability integral transform: how often the truth lies at each quantile of the distribution, over the "
         "share that a reliable forecast has. High ends mean too little spread, a slope a bias."
@@ -201,7 +207,7 @@ def rank_histogram(results: Results) -> Iterator[Picture]:
 
 
 FIGURES = [
-    Entry("training", "Training", "training", training),
+    Entry("training", "Training", "training", training, of_run=True),
     Entry("error_by_lead", "Errors", "errors", error_by_lead),
     Entry("skill_by_lead", "Skill", "errors", skill_by_lead),
     Entry("rmse", "RMSE", "maps", rmse_map, is_map=True),
@@ -213,7 +219,7 @@ FIGURES = [
     Entry("pit", "PIT", "probabilities", pit),
     Entry("heatwaves", "Heatwaves", "heatwaves", heatwaves),
     Entry("heatwave_reliability", "Reliability", "heatwaves", reliability),
-    Entry("heatwave_case", "A heatwave", "heatwaves", heatwave_case),
+    Entry("heatwave_case", "A heatwave", "heatwaves", heatwave_case, of_run=True),
     Entry("spread", "Spread and error", "ensemble", spread),
     Entry("rank_histogram", "Rank histogram", "ensemble", rank_histogram),
     Entry("forecast", "Median forecast", "cases", median_forecast, is_map=True),
@@ -259,5 +265,7 @@ def _rmse_interval(error: xr.DataArray, block: int) -> list[list[float]]:
 
 
 def _about_bands(results: Results) -> str:
-    block = results.metrics["block"]
-    return f"Bands hold 95 % of a moving-block bootstrap over initial dates, blocks of {block} days."
+    if (block := results.metrics["block"]) is None:
+        return ""
+    days = block * results.metrics.get("every", 1)
+    return f"Bands hold 95 % of a moving-block bootstrap over initial dates, blocks of {days} days."

@@ -15,7 +15,7 @@ from sstcast.pages.curves import draw_curves
 from sstcast.pages.hindcast_figures import HIGHEST, Skill, draw_ratios, skills
 from sstcast.pages.images import png_uri, svg_uri
 from sstcast.pages.maps import PHONE, SLIDE
-from sstcast.pages.report import HEAD, Image, Section, facts
+from sstcast.pages.report import Image, Section, facts, is_written
 from sstcast.pages.templates import write_page
 from sstcast.pages.text import HEATWAVES, Sheet, p_value, print_sheets, week_ends
 from sstcast.scores.comparison import SEASONS
@@ -136,10 +136,8 @@ def write_hindcast_report(hindcast: Hindcast) -> tuple[Path, bool]:
     metrics = open_hindcast(hindcast)
     stamp = f"sstcast {__version__}, layout {LAYOUT}, scores {metrics[SEAL]}"
     with alone(hindcast.metrics):
-        if hindcast.report.is_file():
-            with hindcast.report.open(encoding="utf-8", errors="replace") as file:
-                if stamp in file.read(HEAD):
-                    return hindcast.report, False
+        if is_written(hindcast.report, stamp):
+            return hindcast.report, False
         figure, alt = draw_ratios(metrics)
         sections = [
             Section("scores", "Scores", tables=sheets(metrics)),

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,11 @@ from sstcast.pages.animation import animate
 from sstcast.pages.images import png_uri, svg_uri
 from sstcast.pages.maps import PHONE
 from sstcast.pages.results import REFERENCE, Results
+from sstcast.pages.scored import FileResults
 from sstcast.pages.templates import write_page
 from sstcast.pages.text import Sheet
 from sstcast.runs import Run
+from sstcast.scores.score import Scored
 from sstcast.scores.tables import DEGREES, MODEL
 from sstcast.terminal import hides_progress
 from sstcast.training.listing import describe
@@ -71,49 +74,73 @@ def write_report(run: Run) -> tuple[Path, bool]:
     """
     with alone(run.forecasts):
         results = Results(run)
-        if run.report.is_file():
-            with run.report.open(encoding="utf-8", errors="replace") as file:
-                if results.stamp in file.read(HEAD):
-                    return run.report, False
-        write_page(
-            run.report,
-            "report.html",
-            run=run.folder.name,
-            stamp=results.stamp,
-            written=dt.datetime.now(dt.UTC).isoformat(timespec="minutes"),
-            credit=results.credit,
-            summary=_summary(results.metrics),
-            verdict=_verdict(results.metrics),
-            key=_key_figures(results.metrics),
-            sections=_sections(results),
-        )
+        if is_written(run.report, results.stamp):
+            return run.report, False
+        sections = _sections(results, _of_run(run, results.metrics), figures.FIGURES)
+        sections["configuration"].source = run.config_file.read_text(encoding="utf-8")
+        _write(results, run.report, run.folder.name, sections)
         return run.report, True
 
 
-def _sections(results: Results) -> list[Section]:
-    """Return the sections of the page in order, without empty ones."""
+def write_scored_report(scored: Scored) -> tuple[Path, bool]:
+    """Write `report.html` of forecasts that `sstcast score` has scored, as `write_report` does that of a run.
+
+    Raises SSTCastError if the scores are damaged, or the file with the forecasts has gone or changed.
+    """
+    with alone(scored.folder):
+        results = FileResults(scored)
+        if is_written(scored.report, results.stamp):
+            return scored.report, False
+        name, drawn = results.path.name, [entry for entry in figures.FIGURES if not entry.of_run]
+        tables = {"data": [_of_file(results.metrics)], **_scores(results.metrics, name)}
+        _write(results, scored.report, name, _sections(results, tables, drawn))
+        return scored.report, True
+
+
+def is_written(page: Path, stamp: str) -> bool:
+    """Return whether there is a page of these results already."""
+    if not page.is_file():
+        return False
+    with page.open(encoding="utf-8", errors="replace") as file:
+        return stamp in file.read(HEAD)
+
+
+def _write(results: Results, page: Path, name: str, sections: dict[str, Section]) -> None:
+    write_page(
+        page,
+        "report.html",
+        run=name,
+        stamp=results.stamp,
+        written=dt.datetime.now(dt.UTC).isoformat(timespec="minutes"),
+        credit=results.credit,
+        summary=_summary(results.metrics),
+        verdict=_verdict(results.metrics),
+        key=_key_figures(results.metrics),
+        sections=[s for s in sections.values() if s.tables or s.charts or s.maps or s.source],
+    )
+
+
+def _sections(
+    results: Results, tables: dict[str, list[Sheet]], drawn: Sequence[figures.Entry]
+) -> dict[str, Section]:
+    """Return the sections of the page by name, in order."""
     sections = {name: Section(name, title) for name, title in SECTIONS.items()}
-    for name, tables in _tables(results).items():
-        sections[name].tables = tables
+    for name, sheets in tables.items():
+        sections[name].tables = sheets
     console = Console(stderr=True)
-    for entry in track(
-        figures.FIGURES, "report", console=console, disable=hides_progress(console), transient=True
-    ):
+    for entry in track(drawn, "report", console=console, disable=hides_progress(console), transient=True):
         section = sections[entry.section]
         for figure, alt, caption in entry.draw(results):
             if entry.is_map:
                 (narrow,) = entry.draw(results, room=PHONE)
                 section.maps.append(Image(png_uri(figure), alt, caption, png_uri(narrow.figure)))
-            else:
+            elif any(axes.has_data() for axes in figure.axes):  # a score may be undefined for all, as of one date
                 section.charts.append(Image(svg_uri(figure), alt, caption))
     sections["cases"].motion = _animation(results)
-    sections["configuration"].source = results.run.config_file.read_text(encoding="utf-8")
-    return [s for s in sections.values() if s.tables or s.charts or s.maps or s.source]
+    return sections
 
 
-def _tables(results: Results) -> dict[str, list[Sheet]]:
-    run, metrics = results.run, results.metrics
-    label, compared = run.folder.name, metrics["skill"][DEGREES]
+def _of_run(run: Run, metrics: dict[str, Any]) -> dict[str, list[Sheet]]:
     trained = {member.folder.name: describe(member) for member in run.members}
     header = [name for name in next(iter(trained.values())) if name != "run"]
     return {
@@ -122,6 +149,14 @@ def _tables(results: Results) -> dict[str, list[Sheet]]:
             Sheet("Trained", header, [(name, [row[key] for key in header]) for name, row in trained.items()]),
             *([text.weights(run.trained)] if run.trained.parts else []),
         ],
+        **_scores(metrics, run.folder.name),
+        "provenance": [_provenance(run)],
+    }
+
+
+def _scores(metrics: dict[str, Any], label: str) -> dict[str, list[Sheet]]:
+    compared = metrics["skill"][DEGREES]
+    return {
         "scores": [
             text.overall(metrics, label),
             text.by_lead(metrics, label),
@@ -132,7 +167,6 @@ def _tables(results: Results) -> dict[str, list[Sheet]]:
         "probabilities": text.probabilities(metrics, label),
         "heatwaves": text.heatwaves(metrics, label),
         "ensemble": text.ensemble(metrics),
-        "provenance": [_provenance(run)],
     }
 
 
@@ -158,6 +192,12 @@ def _data(run: Run, metrics: dict[str, Any]) -> Sheet:
             "Forecasts": f"{metrics['forecasts']}, one a day; intervals from blocks of {metrics['block']} days",
         },
     )
+
+
+def _of_file(metrics: dict[str, Any]) -> Sheet:
+    read, cells, dates, climatology = metrics["notes"]
+    known = {"Read as": read, "Cells": cells, "Forecasts": dates, "Reference": climatology}
+    return facts("What was scored, and on what", {**known, "Observed": metrics["source"]})
 
 
 def _provenance(run: Run) -> Sheet:

@@ -53,6 +53,11 @@ class Scored:
         return self.folder / "scores.nc"
 
     @property
+    def report(self) -> Path:
+        """The page that shows it all."""
+        return self.folder / "report.html"
+
+    @property
     def exists(self) -> bool:
         """Whether the folder looks like one; a run's has a configuration."""
         return self.metrics.exists() and self.tables.exists() and not Run(self.folder).config_file.exists()

@@ -124,7 +124,7 @@ def test_a_page_of_the_same_checkpoints_is_kept(
 ) -> None:
     assert write_report(evaluated) == (evaluated.report, False)
     run = Run(Path(shutil.copytree(evaluated.folder, tmp_path / "small")))
-    monkeypatch.setattr(report, "_sections", lambda results: [])
+    monkeypatch.setattr(report, "_sections", lambda *_: {"configuration": report.Section("configuration", "")})
     monkeypatch.setattr(Results, "stamp", "checkpoint another")
     assert write_report(run) == (run.report, True)
     assert "checkpoint another" in run.report.read_text(encoding="utf-8")
@@ -132,7 +132,7 @@ def test_a_page_of_the_same_checkpoints_is_kept(
 
 
 def test_a_page_is_whole_or_the_last_one(evaluated: Run, html: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(results: Results) -> None:
+    def fail(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Results, "stamp", "other")
@@ -146,7 +146,7 @@ def test_names_of_sources_are_text_not_markup(
     evaluated: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = Run(Path(shutil.copytree(evaluated.folder, tmp_path / "small")))
-    monkeypatch.setattr(report, "_sections", lambda results: [])
+    monkeypatch.setattr(report, "_sections", lambda *_: {"configuration": report.Section("configuration", "")})
     monkeypatch.setattr(Results, "stamp", "third")
     monkeypatch.setattr(Results, "credit", "Data: <b>bold</b>")
     page = Page(write_report(run)[0].read_text(encoding="utf-8"))

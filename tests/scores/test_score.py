@@ -15,6 +15,8 @@ from sstcast.forecasting.conventions import read_forecasts
 from sstcast.forecasting.regridding import on_cells
 from sstcast.geo import area_weights
 from sstcast.ocean.prepared import Prepared
+from sstcast.pages import report
+from sstcast.pages.report import write_scored_report
 from sstcast.pages.results import Results
 from sstcast.pages.scored import FileResults
 from sstcast.region import Region
@@ -52,6 +54,11 @@ def sparse(run: Run) -> xr.Dataset:
 def write(dataset: xr.Dataset, path: Path) -> Path:
     dataset.drop_encoding().to_netcdf(path, engine="netcdf4")
     return path
+
+
+def draw_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("png_uri", "svg_uri", "animate"):
+        monkeypatch.setattr(report, name, lambda *_, name=name: ("", "") if name == "animate" else "")
 
 
 def _close(found: Any, expected: Any) -> None:
@@ -129,6 +136,19 @@ def test_own_forecasts_have_the_scores_of_evaluate(
     assert not end.value.code
     for words in ("Skill over small", "Skill over ridge", f"{scored.metrics}: nothing to do"):
         assert words in said
+    draw_quickly(monkeypatch)
+    for words in ("written", "nothing to do"):
+        monkeypatch.setattr("sys.argv", ["sstcast", "report", str(scored.folder)])
+        with pytest.raises(SystemExit):
+            cli.main()
+        assert capsys.readouterr().out == f"{scored.report}: {words}\n"
+    page = scored.report.read_text(encoding="utf-8")
+    for words in (
+        "sst(init_time, lead, lat, lon)",
+        f"saves {own['skill']['degC']['multiscale ridge']['overall']:.1%}",
+    ):
+        assert words in page
+    assert page.count("<section") == 8  # those of a run, less training, ensemble, configuration and provenance
 
 
 def test_sparse_dates_by_hand(sparse: xr.Dataset, sst_file: Path, tmp_path: Path) -> None:
@@ -155,7 +175,9 @@ def test_sparse_dates_by_hand(sparse: xr.Dataset, sst_file: Path, tmp_path: Path
     assert found["recipe"]["data"]["splits"]["base_period"] == ["2001-01-01", "2003-11-28"]
 
 
-def test_one_forecast_has_scores_without_intervals(run: Run, sparse: xr.Dataset, tmp_path: Path) -> None:
+def test_one_forecast_has_scores_without_intervals(
+    run: Run, sparse: xr.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write(sparse.isel(init_time=[4]), tmp_path / "f.nc")
     found, scored, _ = score(path, against=[run], leads=3, say=quiet)
     compared = found["skill"]["degC"]["persistence"]
@@ -164,6 +186,8 @@ def test_one_forecast_has_scores_without_intervals(run: Run, sparse: xr.Dataset,
     assert (compared["interval"], compared["p_value"], compared["better"]) == ([None, None], None, [None])
     assert compared["overall"] is not None
     assert FileResults(scored).weekly["hatched"].sum() == 90
+    draw_quickly(monkeypatch)
+    assert "too few dates for intervals" in write_scored_report(scored)[0].read_text(encoding="utf-8")
     path.unlink()  # a reader may still hold it
     write(sparse.isel(init_time=[5]), path)
     with pytest.raises(SSTCastError, match=r"f.nc: has gone or changed since"):
