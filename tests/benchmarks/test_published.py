@@ -18,6 +18,7 @@ FOLDER = Path(sstcast.__file__).parents[1] / PRESETS
 PUBLISHED: dict[str, dict[str, Any]] = read_config(FOLDER / "published.yaml")
 FOLDERS = sorted({path.parent.name for path in FOLDER.glob("*/*.yaml")})
 KINDS = ["none", "softmax", "bigbird", "performer", "primal", "exphormer", "primphormer"]
+PRIMPHORMER = Path(__file__).parents[3] / "shared/papers/primphormer.txt"
 COMPARED = ["CIFAR10", "MalNet-Tiny", "PascalVOC-SP", "peptides-func", "ogbn-products"]
 
 
@@ -81,6 +82,41 @@ def test_results_stand_beside_the_paper_s_number_and_the_best(dataset: str, mode
     result |= {"dataset": dataset, "model": model, "parameters": 1}
     *_, line = result_lines(preset(dataset, model), [result])
     assert line.endswith(end)
+
+
+@pytest.mark.parametrize("table", ["Table A2", "Table A3"])
+def test_hyperparameters_of_primphormer_are_the_papers(table: str) -> None:
+    if not PRIMPHORMER.exists():
+        pytest.skip("needs ../shared/papers")
+    lines = PRIMPHORMER.read_text().partition(f"\n{table} ")[2].splitlines()[2:]
+    cells = [line.split("\t") for line in lines[: lines.index("")]]
+    rows = {name: values for name, *values in cells}
+    for column, dataset in enumerate(rows.pop("Hyperparameter")):
+        said = {name: values[column] for name, values in rows.items()}
+        config = preset(dataset, "primphormer")
+        options, training, predictor = config.model.options, config.training, config.predictor
+        stable, attention = options.get("stable_pairs", 0), options["attention_options"]
+        positional = "es" if stable else predictor.positional
+        ours = {
+            "#Layers": options["layers"],
+            "Hidden dim": options["width"],
+            "# Heads": options["heads"],
+            "#Heads": options["heads"],
+            "Dropout": options["dropout"],
+            "Attention dropout": options["attention_dropout"],
+            "PE": {"lap": "LapPE", "rwse": "RWSE", "es": "ESLapPE", "none": "-"}[positional],
+            "PE dim": {"lap": predictor.pairs, "rwse": predictor.steps, "es": stable, "none": "-"}[positional],
+            "Batch size": training.batch_size,
+            "Learning rate": training.learning_rate,
+            "#Epochs": training.epochs,
+            "Weight decay": training.weight_decay,
+            "N_s": attention["projections"],
+            "η": attention["eta"],
+            "s": attention["rank"],
+        }
+        assert len(said) == 15
+        for name, value in said.items() - {("#Parameters", said["#Parameters"])}:
+            assert value == ours[name] or float(value) == ours[name], (dataset, name)
 
 
 @pytest.mark.parametrize(
@@ -151,6 +187,9 @@ def test_superpixels_with_and_without_a_virtual_node() -> None:
 @pytest.mark.parametrize("dataset", ["PCQM4Mv2", "ZINC"])
 def test_identifiers_of_tokens_change_nothing_else(dataset: str) -> None:
     """Kim et al. 2022, Table 2."""
+    theirs = preset("PCQM4Mv2", "tokengt").training
+    assert (theirs.optimizer, theirs.betas, theirs.weight_decay) == ("adamw", (0.99, 0.999), 0.1)
+    assert (theirs.schedule, theirs.warmup, theirs.batch_size) == ("linear", 60_000, 1024)
     lap, orf, none = (preset(dataset, f"tokengt{kind}") for kind in ("", "-orf", "-none"))
     assert lap.training == orf.training == none.training
     assert none.model.options == lap.model.options | {"identifiers": "none"}
