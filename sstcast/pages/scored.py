@@ -8,7 +8,7 @@ import xarray as xr
 from sstcast import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.conventions import read_forecasts
+from sstcast.forecasting.collection import read_collection
 from sstcast.forecasting.regridding import on_cells
 from sstcast.ocean.identity import fingerprint
 from sstcast.ocean.prepared import Prepared
@@ -52,5 +52,5 @@ class FileResults(Results):
         recipe = self.metrics["recipe"]
         if not self.path.exists() or fingerprint(self.path) != recipe["file"]:
             raise SSTCastError(f"{self.path}: has gone or changed since it was scored; run `sstcast score` again")
-        data, forecasts = self._data, read_forecasts(self.path, *recipe["read_as"])
+        data, forecasts = self._data, read_collection(self.path, *recipe["read_as"])
         return on_cells(forecasts, Prepared.of(data).open()[1], data.box)[0].sel(lead=slice(data.horizon))

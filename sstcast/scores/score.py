@@ -13,8 +13,9 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.files import alone
 from sstcast.forecasting.baselines import STRONGEST
+from sstcast.forecasting.collection import read_collection
 from sstcast.forecasting.combination import predictor_of
-from sstcast.forecasting.conventions import DAY, Forecasts, read_forecasts
+from sstcast.forecasting.conventions import DAY, Forecasts
 from sstcast.forecasting.history import at_cells
 from sstcast.forecasting.predictor import Predictor
 from sstcast.forecasting.probabilities import calibrated, dressed_baselines
@@ -84,7 +85,7 @@ def score(
     """Score the forecasts in a file beside the baselines, and write `scores.nc` and `metrics.json`.
 
     Args:
-        path: a NetCDF file or Zarr store (see `sstcast.forecasting.conventions`).
+        path: a NetCDF file, a folder of these, or a Zarr store (see `sstcast.forecasting.collection`).
         truth: a source of daily temperatures, or a YAML that names one; by default the first run's source.
         against: runs that forecast the same days, as references.
         region: a name or `W,E,S,N`; by default the run's, or all cells of the truth that the file covers
@@ -97,10 +98,13 @@ def score(
     Returns the metrics, the folder, and False if it held them already. Raises SSTCastError if file, truth, region
     or runs are unusable, or do not fit together.
     """
+    path = path if path.name else path.resolve()  # the folder that one is in
     scored = Scored(out or path.with_name(f"{path.name}-scores"))
     if Run(scored.folder).config_file.exists() or scored.folder.is_file():
         raise SSTCastError(f"--out {scored.folder}: is a file, or the folder of a run; name another")
-    forecasts = read_forecasts(path, variable, units)
+    if scored.folder.resolve().is_relative_to(path.resolve()):
+        raise SSTCastError(f"--out {scored.folder}: is in {path}, which is to be read; name another")
+    forecasts = read_collection(path, variable, units)
     horizon = min(
         [forecasts.sst.sizes["lead"], *(run.config.data.horizon for run in against), *([leads] if leads else [])]
     )

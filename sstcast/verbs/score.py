@@ -7,7 +7,9 @@ import typer
 
 
 def score(
-    file: Annotated[Path, typer.Argument(help="Forecasts: a NetCDF file or a Zarr store.", metavar="FILE")],
+    file: Annotated[
+        Path, typer.Argument(help="A NetCDF file, a folder of them, or a Zarr store.", metavar="FILE")
+    ],
     truth: Annotated[
         str | None, typer.Option(help="The observations: a file, a folder, a store, sample, or a run's YAML.")
     ] = None,
@@ -34,7 +36,7 @@ def score(
     runs = [other for other in others if isinstance(other, Run)]
     metrics, scored, new = score(file, truth, runs, region, out, variable, units, leads)
     names = [metrics["references"][str(other.folder)] if isinstance(other, Run) else other for other in others]
-    print_metrics(metrics, file.name, names[0])
+    print_metrics(metrics, Path(metrics["file"]).name, names[0])
     for name in names[1:]:
         print_sheet(open_console(), versus(metrics["skill"][DEGREES][name], name))
     print(f"{scored.metrics}: {'written' if new else 'nothing to do'}")

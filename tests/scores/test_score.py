@@ -152,9 +152,12 @@ def test_own_forecasts_have_the_scores_of_evaluate(
 
 
 def test_sparse_dates_by_hand(sparse: xr.Dataset, sst_file: Path, tmp_path: Path) -> None:
-    """Without a run: the climatology of all days before, blocks of dates as far apart as those of the file."""
-    path = write(climpred(sparse), tmp_path / "f.nc")
-    found, _, _ = score(path, str(sst_file), say=quiet)
+    """Without a run, a file a date: the climatology of all days before, blocks of dates as far apart as these."""
+    folder = tmp_path / "f"
+    folder.mkdir()
+    for day, one in climpred(sparse).groupby("init", squeeze=False):
+        write(one, folder / f"{-day.astype(int)}.nc")  # names in the order of no dates
+    found, _, _ = score(folder, str(sst_file), say=quiet)
     forecast = sparse["sst"].astype(float)
     observed = xr.open_dataset(sst_file, engine="netcdf4")["sst"].astype(float)
     base = observed.sel(time=slice(None, "2003-11-28"))  # before the 42 days before 2004-01-10, the first date
