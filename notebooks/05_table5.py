@@ -24,9 +24,9 @@
 # %matplotlib inline
 from pathlib import Path
 
-from IPython.display import display
-
-from sstcast.pages.figures import rmse_map
+from sstcast.geo import Box
+from sstcast.pages.maps import SLIDE, draw_panels
+from sstcast.pages.projection import DEFAULT_PROJECTION, View
 from sstcast.pages.results import Results
 from sstcast.pages.table5 import table5_sheets
 from sstcast.pages.text import open_console, print_sheet
@@ -54,12 +54,17 @@ for sheet in table5_sheets(found, experiment.horizons):
     print_sheet(open_console(), sheet)
 
 # %% [markdown]
-# Each number is a run like any other: `sstcast evaluate`, `map` and `report` work on it. Two of them side by side, 4
-# weeks ahead: message passing without the virtual node, and with it. The maps show the root mean squared error by week.
+# Each number is a run like any other: `sstcast evaluate`, `map` and `report` work on it. Two of them side by side:
+# message passing without the virtual node, and with it. The maps show the root mean squared error in the first and in
+# the last of four weeks.
 
 # %%
+errors = {}
 for name in ("mpnn", "mpnn-vn"):
     run = Run(experiment.folder / f"{name}-28d-seed0")
     evaluate(run)
-    (picture,) = rmse_map(Results(run), title=f"RMSE of {name}")
-    display(picture.figure)
+    errors[name] = Results(run).weekly["rmse"]
+panels = {f"{name}, week {week}": errors[name].sel(week=week) for week in (1, 4) for name in errors}
+view = View(Box.of(errors["mpnn"]), DEFAULT_PROJECTION)
+figure, _ = draw_panels(panels, view, label="RMSE (°C)", kind="error", room=SLIDE)
+figure
