@@ -42,6 +42,9 @@ class Sheet:
     rows: list[tuple[str, list[str]]]
 
 
+VARY = "Last digits vary by machine: processors and versions of PyTorch round differently."
+
+
 def print_metrics(metrics: Scores, label: str, against: str = STRONGEST, comparison: Scores | None = None) -> str:
     """Print the tables of a run called `label`, and return what was printed.
 
@@ -73,8 +76,7 @@ def print_sheets(heading: str, sheets: Sequence[Sheet], bold: str = "", note: st
             console.print(heading, soft_wrap=True)
         for sheet in sheets:
             print_sheet(console, sheet, bold)
-        if note:
-            console.print(note, soft_wrap=True)
+        console.print("\n".join(filter(None, [note, VARY])), soft_wrap=True)
     print(printed.get(), end="")
     return printed.get()
 
