@@ -13,7 +13,8 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 demo: .venv/installed
 	$(BIN)/sstcast prepare configs/demo.yaml
 	$(BIN)/sstcast train configs/demo.yaml
-	$(BIN)/sstcast evaluate runs/demo > /dev/null
+	$(BIN)/sstcast train configs/demo.yaml --set name=local-ridge --set 'model={name: local-ridge}'
+	$(BIN)/sstcast evaluate runs/demo --against runs/local-ridge
 	$(BIN)/sstcast map runs/demo > /dev/null
 	$(BIN)/sstcast report runs/demo
 

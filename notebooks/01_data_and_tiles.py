@@ -30,7 +30,7 @@ from sstcast.config import load_config
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.windows import cut_windows
 
-config = load_config(Path("configs/demo.yaml"), ["data.directory=../data/prepared"])
+config = load_config(Path("configs/mpnn-vn.yaml"), ["data.directory=../data/prepared"])
 prepared = prepare(config.data)
 cube, anomalies = prepared.open()
 cube

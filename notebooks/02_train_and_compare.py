@@ -57,7 +57,7 @@ COMMON = [
     "training.learning_rate=0.002",
 ]
 configs = [
-    load_config(Path("configs/demo.yaml"), [*COMMON, f"model.name={name}", f"name=notebook-{name}"])
+    load_config(Path("configs/mpnn-vn.yaml"), [*COMMON, f"model.name={name}", f"name=notebook-{name}"])
     for name in ("mpnn", "mpnn-vn")
 ]
 prepare(configs[0].data)

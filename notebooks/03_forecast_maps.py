@@ -36,7 +36,7 @@ from sstcast.scores.indices import box_mean
 from sstcast.training.train import train, training_windows
 
 config = load_config(
-    Path("configs/demo.yaml"),
+    Path("configs/mpnn-vn.yaml"),
     [
         "name=notebook-maps",
         "runs=../runs",

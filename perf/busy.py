@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-CONFIG = ("configs/demo.yaml", "--set", "training.epochs=1", "--set", "training.compile=false")
+CONFIG = ("configs/mpnn-vn.yaml", "--set", "training.epochs=1", "--set", "training.compile=false")
 SPINS = {"default": {"GOMP_SPINCOUNT": "300000"}, "ours": {}}
 
 
@@ -33,7 +33,7 @@ def epoch(folder: Path, windows: int, spin: dict[str, str]) -> float:
     """Train for an epoch; return its seconds."""
     shutil.rmtree(folder / "runs", ignore_errors=True)
     sstcast(folder, "train", *CONFIG, "--set", f"training.windows_per_epoch={windows}", spin=spin)
-    with (folder / "runs/demo/history.csv").open() as file:
+    with (folder / "runs/mpnn-vn/history.csv").open() as file:
         return float(next(csv.DictReader(file))["seconds"])
 
 

@@ -10,7 +10,7 @@ from sstcast.files import packaged
 from sstcast.plain_yaml import save_config
 from sstcast.region import load_region
 
-DEMO = packaged("configs/demo.yaml")
+DEMO = packaged("configs/mpnn-vn.yaml")
 
 
 def test_what_is_saved_loads_to_the_same(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_base_has_no_base_of_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("training.epoch=3", ["demo.yaml", "training.epoch", "did you mean 'epochs'"]),
+        ("training.epoch=3", ["mpnn-vn.yaml", "training.epoch", "did you mean 'epochs'"]),
         ("training.epochs=many", ["training.epochs", "integer"]),
         ("training.epochs=0", ["training.epochs", "greater"]),
         ("data.region=pacifik", ["data.region", "did you mean 'pacific'"]),

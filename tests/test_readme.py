@@ -14,7 +14,7 @@ def test_the_python_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(tmp_path)  # no checkout here: the packaged configuration is found
     names: dict = {}
     exec(code[1], names)
-    assert len(names["windows"]) == 11_618
+    assert len(names["windows"]) == 11_253
     assert names["batch"].history.shape == (20, 900, 42)
     assert names["forecast"].shape == (20, 900, 28)
     assert names["loss"].isfinite()
