@@ -17,7 +17,6 @@ from chrome import Chrome, find_chrome  # noqa: E402
 from PIL import Image  # noqa: E402
 
 from sstcast.pages.heatwave_figures import heatwave_case  # noqa: E402
-from sstcast.pages.images import write_png  # noqa: E402
 from sstcast.pages.results import Results  # noqa: E402
 from sstcast.runs import Run  # noqa: E402
 
@@ -40,18 +39,24 @@ def sstcast(*arguments: str) -> None:
     subprocess.run([sys.executable, "-m", "sstcast.cli", *arguments], cwd=ROOT, check=True, stdout=sys.stderr)
 
 
-def photograph(page: Path, to: Path, *places: tuple[int, int, str], fragment: str = "") -> None:
-    """Write screens of a page side by side: each has a width, a height and the part of the page that it shows."""
+def photograph(
+    page: Path, to: Path, *places: tuple[int, int, str], fragment: str = "", ready: str = "true"
+) -> None:
+    """Write screens of a page side by side: each has a width, a height and the part of the page that it shows.
+
+    `ready` is a JavaScript expression that is true once the page has been drawn.
+    """
     executable = find_chrome()
     if executable is None:
         print(f"{to}: left as it is: no Chromium", file=sys.stderr)
         return
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         screens = []
         with Chrome(executable, Path(folder)) as chrome:
             for width, height, part in places:
                 chrome.screen(width, height, mobile=width < 600)
                 chrome.open(page, fragment)
+                chrome.wait_until(ready)
                 chrome.run(f"document.documentElement.style.cssText = {STILL!r}")
                 chrome.run(f"document.querySelector({part!r}).scrollIntoView()")
                 chrome.screenshot(Path(folder) / "screen.png")
@@ -78,12 +83,15 @@ def main() -> None:
         else:
             print(f"{IMAGES / name}: left as it is: there is no {path}", file=sys.stderr)
     (case,) = heatwave_case(Results(Run(ROOT / "runs/demo")))
-    write_png(case.figure, IMAGES / "heatwave.png", "")
+    case.figure.savefig(IMAGES / "heatwave.png")
+    print(case.alt)
     forecast = ROOT / "runs/demo/forecast-2015-12-20.nc"
     sstcast("forecast", "runs/demo", "--date", "2015-12-20", "--out", str(forecast))
     sstcast("page", str(forecast))
     view = "#layer=heatwave_probability&day=7&lat=-41.125&lon=150.875"
-    photograph(forecast.with_suffix(".html"), IMAGES / "page.png", (1265, 1093, "body"), fragment=view)
+    drawn = "'ready' in document.documentElement.dataset"
+    page = forecast.with_suffix(".html")
+    photograph(page, IMAGES / "page.png", (1265, 1093, "body"), fragment=view, ready=drawn)
     photograph(ROOT / "runs/demo/report.html", IMAGES / "report.png", (1200, 840, "#errors"), (390, 840, "body"))
 
 

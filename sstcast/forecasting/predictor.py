@@ -191,12 +191,15 @@ def trained_elsewhere(config: RunConfig) -> str | None:
 
 
 def _origins(config: RunConfig, first: DataConfig, source: str | None = None) -> str:
-    return "; ".join([origin(first, source), *map(origin, config.also)])
+    to_validation = config.training.include_validation or config.model.name in LINEAR
+    others = [origin(ocean, None, to_validation) for ocean in config.also]
+    return "; ".join([origin(first, source, to_validation), *others])
 
 
-def origin(data: DataConfig, source: str | None = None) -> str:
-    """Name the training days of a source, by its title where that is known."""
-    return f"{source or data.source} of {'..'.join(map(str, data.splits.train))}, region {region_name(data)}"
+def origin(data: DataConfig, source: str | None = None, to_validation: bool = False) -> str:
+    """Name the days learnt of a source, by its title where that is known: for training, or for validation too."""
+    last = (data.splits.validation if to_validation else data.splits.train)[1]
+    return f"{source or data.source} of {data.splits.train[0]}..{last}, region {region_name(data)}"
 
 
 def region_name(data: DataConfig) -> str:

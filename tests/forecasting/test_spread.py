@@ -11,6 +11,7 @@ from scored_runs import configure, make_run
 from small_ocean import make_sst
 
 from sstcast.forecasting.baselines import fit_systems
+from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.predictor import TrainedRun
 from sstcast.forecasting.probabilities import calibrated, climatological, held_out
 from sstcast.models.linear import MultiscaleRidge
@@ -86,6 +87,8 @@ def test_what_learnt_the_validation_days_is_not_calibrated_on_them(run: Run) -> 
     assert isinstance(held_out(run, data, anomalies), TrainedRun)
     training = config.training.model_copy(update={"include_validation": True, "epochs": 1})
     learnt = make_run(config.model_copy(update={"name": "learnt", "training": training}))
+    made, _ = forecast(learnt.folder, "2004-05-05", say=lambda line: None)
+    assert f" of 2001-01-01..{data.splits.validation[1]}, region" in xr.load_dataset(made).attrs["source"]
     (stand_in,) = held_out(learnt, data, anomalies).models
     (refitted,) = fit_systems(["multiscale-ridge"], data, anomalies)[0].models
     assert isinstance(stand_in, MultiscaleRidge)

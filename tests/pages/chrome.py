@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,13 @@ class Chrome:
         out = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in out, out
         return out["result"].get("value")
+
+    def wait_until(self, script: str, seconds: float = 60) -> None:
+        """Wait until a JavaScript expression is true."""
+        end = time.monotonic() + seconds
+        while not self.run(script):
+            assert time.monotonic() < end, f"not true after {seconds:g} s: {script}"
+            time.sleep(0.05)
 
     def press(self, key: str) -> None:
         """Press and release a key."""

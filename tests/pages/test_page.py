@@ -50,11 +50,7 @@ def chrome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
 def show(chrome: Chrome, page: Path, size: tuple[int, int] = DESK, view: str = "") -> None:
     chrome.screen(*size, mobile=size == PHONE)
     chrome.open(page, view)
-    for _ in range(200):
-        if chrome.run("'ready' in document.documentElement.dataset"):
-            return
-        time.sleep(0.05)
-    raise AssertionError("the page has not got ready")
+    chrome.wait_until("'ready' in document.documentElement.dataset")
 
 
 def held(chrome: Chrome, source: str, column: str) -> np.ndarray:
