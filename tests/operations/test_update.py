@@ -2,6 +2,11 @@
 
 import datetime as dt
 import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -93,31 +98,6 @@ def test_nothing_new(run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
         assert words in out
 
 
-def test_killed_and_run_again(run: Run) -> None:
-    """Stopped as a file is about to get its name, with all that a kill leaves behind; each time a file later."""
-    update(run.folder, "2004-12-20")
-    rename = Path.replace
-    for name in ("forecast-2004-12-30.nc", "verification.csv", "latest.html"):
-
-        def replace(path: Path, target: Path, name: str = name) -> Path:
-            if Path(target).name == name:
-                raise KeyboardInterrupt
-            return rename(path, target)
-
-        with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr(Path, "replace", replace)
-            patch.setattr(files, "_clear", lambda path: None)
-            update(run.folder, "2004-12-30")
-        assert f".{name}.partial" in names(run)
-    assert '"forecast-2004-12-20"' in (run.folder / "forecasts/latest.html").read_text()
-    assert update(run.folder, "2004-12-30").code == MADE
-    assert update(run.folder, "2004-12-30").code == NOTHING_NEW
-    assert names(run) == {"forecast-2004-12-20.nc", "forecast-2004-12-30.nc", "latest.html", "verification.csv"}
-    table = pd.read_csv(run.folder / "forecasts/verification.csv", index_col="lead")
-    assert table["forecasts"].tolist() == [2, 1, 1, 1, 1]
-    assert '"forecast-2004-12-30"' in (run.folder / "forecasts/latest.html").read_text()
-
-
 def test_one_at_a_time(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
     """While another process updates the run, this one waits."""
     reader, writer = os.pipe()
@@ -135,16 +115,60 @@ def test_one_at_a_time(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
     os.close(writer)
 
 
-def test_a_source_that_grows_is_replaced_and_fails(
-    run_yaml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def growing(run_yaml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A run whose source is a store that new days are fetched into."""
     splits = "{train: [2001, 2001], validation: [2002-01-01, 2002-06-30], test: [2002-07-01, 2002-12-31]}"
     store = put(tmp_path / "a.zarr", dt.date(2001, 1, 1))
-    config = load_config(run_yaml, [f"data.source={store}", f"data.splits={splits}"])
+    config = load_config(
+        run_yaml, [f"data.source={store}", f"data.splits={splits}", f"data.directory={tmp_path}/p"]
+    )
     prepare(config.data, say=lambda line: None)
-    run = make_run(config)
     monkeypatch.setattr(source, "FetchRequest", partial(FetchRequest, patience=Patience(1, 0.01)))
-    end, folder = LAST + 8 * DAY, tmp_path / "aws"
+    return make_run(config)
+
+
+def test_killed_and_run_again(growing: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGKILL in the store of days, in the forecast and in the page, each time further on: the same in the end."""
+    today, places = LAST + 10 * DAY, (growing.folder, Path(growing.config.data.source))
+    with serving(tmp_path / "aws", monkeypatch):
+        update(growing.folder, str(LAST))
+        for place in places:
+            shutil.copytree(place, tmp_path / "before" / place.name)
+        issued = update(growing.folder, today=today).forecast.name
+        undisturbed = [contents(place) for place in places]
+        for place in places:
+            shutil.rmtree(place)
+            shutil.copytree(tmp_path / "before" / place.name, place)
+        script = [sys.executable, Path(__file__).with_name("killed_updates.py"), growing.folder, str(today)]
+        kills = ["sst/245.0.0", f"/{issued}", "/latest.html"]
+        ended = subprocess.run([*script, Aws.base, *kills], stdout=subprocess.PIPE, text=True, check=True).stdout
+        assert list(map(int, ended.split())) == [signal.SIGKILL] * len(kills)
+        assert {issued, "verification.csv", ".latest.html.partial"} <= names(growing)
+        assert f'"forecast-{LAST}"' in (growing.folder / "forecasts/latest.html").read_text()
+        assert update(growing.folder, today=today).code == MADE
+        assert update(growing.folder, today=today).code == NOTHING_NEW
+    for place, expected in zip(places, undisturbed, strict=True):
+        found = contents(place)
+        assert [name for name in found | expected if found.get(name) != expected.get(name)] == []
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Every file of a folder, but locks, by its path: what it holds, less its time and the numbers of Bokeh."""
+    made = re.compile(rb'20\d\d-\d\d-\d\dT\d\d:\d\d(:\d\d)?|sstcast page of \w+|"p\d+"')
+    found = {}
+    for file in (file for file in folder.rglob("*") if file.is_file() and not file.name.endswith(".lock")):
+        found[str(file.relative_to(folder))] = str(made.sub(b"", file.read_bytes()))
+        if file.name.startswith("forecast-"):
+            with xr.open_dataset(file, engine="netcdf4") as forecast:
+                found[str(file.relative_to(folder))] = str(forecast.drop_attrs(deep=False).to_dict())
+    return found
+
+
+def test_a_source_that_grows_is_replaced_and_fails(
+    growing: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, end, folder = growing, LAST + 8 * DAY, tmp_path / "aws"
     with serving(folder, monkeypatch):
         first = update(run.folder, str(LAST))
         second = update(run.folder, today=end + 2 * DAY)  # a day of which there is no file yet
