@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from scipy.stats import norm
-from small_hindcast import metrics
+from small_hindcast import metrics, plan, system
 
 CELLS = ("lat", "lon")
 
@@ -95,3 +95,10 @@ def test_brier_scores_of_all_folds_by_thresholds_of_the_days_before(
     assert of["ratio"] == pytest.approx(of["brier"] / reference["brier"], rel=1e-4)
     assert of["interval"][0] < of["ratio"] < of["interval"][1]
     assert reference["interval"] == [1, 1]
+
+
+def test_all_systems_are_measured_by_the_longest_record() -> None:
+    late = {"train": ["2001-06-01", "2002-12-31"], "validation": [2003, 2003], "test": [2004, 2004]}
+    planned = plan(system("late", splits=late), system("early"))
+    bases = [[str(day) for day in planned.thresholds(fold).splits.base] for fold in planned.protocol.folds]
+    assert bases == [["2001-01-01", "2004-12-31"], ["2001-01-01", "2006-12-31"]]

@@ -26,7 +26,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     files = [file for file in folder.glob("*/hindcast.zarr/sst/*") if file.name[0].isdigit()]
     found = {str(file.relative_to(folder)): file.read_bytes() for file in [*files, folder / "hindcast.csv"]}
     scores = json.loads((folder / "hindcast.json").read_text())
-    return found | {"scores": json.dumps(scores["systems"]).encode()}
+    return found | {name: json.dumps(scores[name]).encode() for name in ("systems", "heatwaves")}
 
 
 def test_no_fold_sees_a_later_day(inside: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
