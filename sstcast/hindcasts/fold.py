@@ -24,7 +24,6 @@ from sstcast.forecasting.probabilities import Spread, calibrated, dressed_baseli
 from sstcast.hindcasts.plan import LAYOUT, checkpoints
 from sstcast.hindcasts.scores import STATISTICS, WARNINGS
 from sstcast.manifest import damage
-from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.limits import limits_of
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
@@ -147,7 +146,7 @@ def _errors(
     them. What the one predictor forecasts goes to `add`, if given.
     """
     limits = limits_of(thresholds)
-    limit = data.on_tiles(on_days(limits["heatwave_threshold"], data.days)) - data.climatology
+    limit = data.of_year(limits["heatwave_threshold"]) - data.climatology
     heatwaves = HeatwaveTables(data, limits, list(predictors), {n: of.correlation for n, of in spreads.items()})
     shape = (data.windows.starts, data.windows.horizon)
     errors = {name: Means(*shape, data.area, keep=SQUARED_ERROR.name) for name in predictors}
@@ -174,7 +173,8 @@ def _errors(
         for name in STATISTICS
     }
     weekly = [
-        xr.DataArray(data.on_map(of.by_week), dims=("init_time", "week", "lat", "lon")) for of in errors.values()
+        xr.DataArray(data.weeks_on_map(of.by_week), dims=("init_time", "week", "lat", "lon"))
+        for of in errors.values()
     ]
     tables = tables.assign(by_date).assign(squared_error_by_week=xr.concat(weekly, "system"))
     return tables.merge(heatwaves.dataset()[list(WARNINGS)])

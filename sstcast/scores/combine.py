@@ -101,7 +101,7 @@ def error_products(predictors: list[Predictor], data: Verification) -> Weights:
     console = Console(stderr=True)
     parts = blocks(data.windows, count)
     for dates in track(parts, "validation", console=console, disable=hides_progress(console), transient=True):
-        truth = data.ahead(data.sst - data.climatology, dates)
+        truth = data.ahead(data.sst, dates) - data.ahead(data.climatology, dates)
         scale, past = data.ahead(data.scale, dates), data.histories(dates)
         forecasts = (data.on_tiles(one.predict(past).mean("member", skipna=False)) for one in predictors)
         errors = np.stack([(forecast * scale - truth) * share for forecast in forecasts])

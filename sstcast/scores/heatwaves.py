@@ -19,6 +19,7 @@ from sstcast.scores.verification import Verification
 KINDS = EXCEEDANCE, EVENT = ("exceedance", "event")
 BASE_RATE, STATE = REFERENCES = ("base rate", "persistence of state")
 STEPS = WORD  # of a probability; the trajectories that count are one word
+DAYS_AT_ONCE = 64  # of a field on the map
 EVERY = 3  # days from one initial date scored to the next
 SEASONS = ("DJF", "MAM", "JJA", "SON")  # of the day forecast
 BINS = 10  # of the reliability diagram
@@ -67,9 +68,11 @@ class HeatwaveTables:
         """
         first, last = self.init_times[0] - AROUND * DAY, self.init_times[-1] + (self.horizon + AROUND) * DAY
         sst = self.data.cube["sst"].sel(time=slice(first, last))
-        known = self.data.on_tiles(sst > on_days(threshold, sst["time"])) > 0
-        hot = np.zeros(((last - first) // DAY + 1, *known.shape[1:]), bool)
-        hot[(sst["time"].values - first) // DAY] = known
+        hot = np.zeros(((last - first) // DAY + 1, *self.data.index.shape), bool)
+        for start in range(0, sst.sizes["time"], DAYS_AT_ONCE):
+            days = sst.isel(time=slice(start, start + DAYS_AT_ONCE))
+            above = self.data.on_tiles(days > on_days(threshold, days["time"])) > 0
+            hot[(days["time"].values - first) // DAY] = above
         return hot
 
     def add(self, method: str, dates: slice, margin: Array, spread: Array | None) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading_later
 from sstcast.forecasting.conventions import DAY, REMEDY
-from sstcast.forecasting.predictor import FIELD, Array, Predictor
+from sstcast.forecasting.predictor import FIELD, Predictor
 from sstcast.geo import from_tiles, to_tiles
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.windows import Windows
@@ -71,8 +72,7 @@ class VerificationAt(Verification):
         )
         return cls(data, chosen, all_.anomalies, all_.cube, all_.index)
 
-    def ahead(self, daily: Array, dates: slice = ALL) -> Array:
-        """Return `daily [T, ...]` on the days forecast, `[starts, horizon, ...]`."""
+    def _ahead(self, daily: NDArray[Any], dates: slice) -> NDArray[Any]:
         return daily[self.windows.at[dates, None] + 1 + np.arange(self.windows.horizon)]
 
     def histories(self, dates: slice = ALL) -> xr.Dataset:

@@ -13,7 +13,6 @@ from sstcast import __version__
 from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.predictor import Predictor, in_degrees
 from sstcast.forecasting.probabilities import calibrated, dressed_baselines
-from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.limits import limits_of
 from sstcast.runs import Run
 from sstcast.scores.heatwaves import HeatwaveTables
@@ -59,7 +58,7 @@ def tabulate(
     terminal shows `label` and the progress.
     """
     limits, methods = limits_of(data.data), list(predictors)
-    limit = data.on_tiles(on_days(limits["heatwave_threshold"], data.days)) - data.climatology
+    limit = data.of_year(limits["heatwave_threshold"]) - data.climatology
     tables, console = Tables(data, methods, members), Console(stderr=True)
     correlations = {name: spread.correlation for name, spread in spreads.items()}
     heatwaves = HeatwaveTables(data, limits, methods, correlations)

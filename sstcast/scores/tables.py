@@ -13,7 +13,7 @@ from sstcast.forecasting.predictor import Array, axes
 from sstcast.geo import area_weights
 from sstcast.scores import ensembles, probabilities
 from sstcast.scores.indices import NINO, covers
-from sstcast.scores.means import Means, sum_to_one, week_starts
+from sstcast.scores.means import Means, release, sum_to_one, week_starts
 from sstcast.scores.metrics import METRICS, statistics
 from sstcast.scores.significance import Lengths, adjust, diebold_mariano, spacing
 from sstcast.scores.verification import Verification
@@ -136,14 +136,17 @@ class Tables:
         block, lags = Lengths.of(windows.horizon, spacing(windows.init_times))
         p_values = np.full((len(squares), *model.shape[1:]), np.nan, np.float32)
         for of_reference, other in zip(p_values, squares.values(), strict=True):
-            for week, row in enumerate(of_reference if windows.starts >= 2 * block else ()):
-                row[ocean] = diebold_mariano(model[:, week, ocean] - other[:, week, ocean], lags)
+            for week, tile in np.ndindex(of_reference.shape[:2] if windows.starts >= 2 * block else (0, 0)):
+                ours, theirs = (errors[:, week, tile][:, ocean[tile]] for errors in (model, other))
+                release(model)
+                release(other)
+                of_reference[week, tile, ocean[tile]] = diebold_mariano(ours - theirs, lags)
         adjusted = np.stack([[adjust(row) for row in of_reference] for of_reference in p_values])
         return xr.Dataset(
             {
                 "p_value": (("reference", *CELL), self.data.on_map(p_values)),
                 "p_fdr": (("reference", *CELL), self.data.on_map(adjusted.astype(np.float32))),
-                "squared_error_by_week": (("init_time", *CELL), self.data.on_map(model)),
+                "squared_error_by_week": (("init_time", *CELL), self.data.weeks_on_map(model)),
             },
             {"reference": list(squares)},
         )

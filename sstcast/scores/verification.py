@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -18,7 +19,7 @@ from sstcast.files import atomic
 from sstcast.forecasting.predictor import FIELD, Array, Predictor, axes, described, in_degrees
 from sstcast.geo import area_weights, from_tiles, tile_index, to_tiles
 from sstcast.manifest import write_manifest
-from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.anomalies import DAYS_OF_YEAR
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import Windows, cut_windows, spans
 from sstcast.runs import Run
@@ -29,6 +30,18 @@ BLOCK_ELEMENTS = 2**21  # of one field in memory: 8 MiB
 ALL = slice(None)
 
 Write = Callable[[slice, xr.Dataset], None]
+
+
+@dataclass(frozen=True)
+class OfYear:
+    """`values [366, tile, N]` of the days of the year, and which of them each day of a split is, `[T]`."""
+
+    values: Array
+    day: NDArray[np.int64]
+
+    def __sub__(self, other: "OfYear") -> "OfYear":
+        """Return the difference, day by day."""
+        return OfYear(self.values - other.values, self.day)
 
 
 @dataclass(frozen=True)
@@ -99,22 +112,31 @@ class Verification:
         return self.windows.values.cpu().numpy()
 
     @cached_property
-    def climatology(self) -> Array:
-        """Of each day of the split in degC, `[T, tile, N]`, 0 on land."""
-        return self.on_tiles(on_days(self.statistics["climatology"], self.days))
+    def climatology(self) -> OfYear:
+        """In degC, 0 on land."""
+        return self.of_year(self.statistics["climatology"])
 
     @cached_property
-    def scale(self) -> Array:
-        """The degC of one standardised unit on each day of the split, `[T, tile, N]`, 0 on land."""
-        return self.on_tiles(on_days(self.statistics["scale"], self.days))
+    def scale(self) -> OfYear:
+        """The degC of one standardised unit, 0 on land."""
+        return self.of_year(self.statistics["scale"])
+
+    def of_year(self, statistic: xr.DataArray) -> OfYear:
+        """Take `statistic(dayofyear, lat, lon)` to the days of the split; 0 on land."""
+        return OfYear(self.on_tiles(statistic.sel(dayofyear=DAYS_OF_YEAR)), self.days.dt.dayofyear.values - 1)
 
     @cached_property
     def sst(self) -> Array:
         """The cube's own temperature on each day of the split in degC, `[T, tile, N]`, 0 on land."""
         return self.on_tiles(self.cube["sst"].sel(time=self.days))
 
-    def ahead(self, daily: Array, dates: slice = ALL) -> Array:
-        """Return `daily [T, ...]` on the days forecast, `[starts, horizon, ...]`, without a copy."""
+    def ahead(self, daily: Array | OfYear, dates: slice = ALL) -> Array:
+        """Return `daily [T, ...]` on the days forecast, `[starts, horizon, ...]`; of an array without a copy."""
+        if isinstance(daily, OfYear):
+            return daily.values[self._ahead(daily.day, dates)]
+        return self._ahead(daily, dates)
+
+    def _ahead(self, daily: NDArray[Any], dates: slice) -> NDArray[Any]:
         first, stop, _ = dates.indices(self.windows.starts)
         windows, every = self.windows, self.windows.every
         return spans(daily[first * every :], windows.history, windows.horizon, stop - first, every)
@@ -165,6 +187,14 @@ class Verification:
         """Put `[..., tile, N]` on `[..., lat, lon]`; NaN on land and outside the tiles."""
         shape = (self.anomalies.sizes["lat"], self.anomalies.sizes["lon"])
         return from_tiles(np.where(self.ocean, tiles, np.float32(np.nan)), self.index, shape)
+
+    def weeks_on_map(self, by_week: Array) -> Array | da.Array:
+        """Put `[starts, week, tile, N]` on the map as `on_map` does; lazily if it is large and lies in a file."""
+        if not isinstance(by_week, np.memmap):
+            return self.on_map(by_week)
+        lazy = da.from_array(by_week, chunks=(1, *by_week.shape[1:]), name=False)
+        shape = (self.anomalies.sizes["lat"], self.anomalies.sizes["lon"])
+        return lazy.map_blocks(self.on_map, dtype=np.float32, chunks=(*lazy.chunks[:2], *shape))
 
     def on_tiles(self, field: xr.DataArray) -> Array:
         """Cut `field(..., lat, lon)` into `[..., tile, N]`, 0 on land."""

@@ -26,6 +26,7 @@ from sstcast.pages.report import write_report
 from sstcast.pages.text import print_metrics
 from sstcast.runs import Run
 from sstcast.scores import evaluate as evaluate_module
+from sstcast.scores import means
 from sstcast.scores import verification as forecasts_module
 from sstcast.scores.evaluate import evaluate, reference, scores_file
 from sstcast.scores.indices import box_mean
@@ -127,10 +128,13 @@ def test_skill_is_of_the_scores_and_none_where_undefined(run: Run) -> None:
     assert metrics["ensemble"] is None
 
 
-def test_blocks_change_nothing(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_neither_blocks_nor_arrays_in_files_change_anything(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     copy = Run(Path(shutil.copytree(run.folder, tmp_path / "copy")))
     copy.metrics.unlink()
     monkeypatch.setattr(forecasts_module, "BLOCK_ELEMENTS", 8 * 96 * 50)
+    monkeypatch.setattr(means, "KEPT", 0)
     metrics, new = evaluate(copy)
     assert new
     for units in ("standardised", "degC"):
@@ -140,6 +144,8 @@ def test_blocks_change_nothing(run: Run, tmp_path: Path, monkeypatch: pytest.Mon
     sst = xr.open_zarr(copy.forecasts)["sst"]
     assert sst.chunks[0][0] == 50
     np.testing.assert_allclose(sst, xr.open_zarr(run.forecasts)["sst"], atol=1e-4)
+    for name in ("squared_error_by_week", "p_value"):
+        np.testing.assert_allclose(tables_of(copy)[name], tables_of(run)[name], rtol=1e-3, atol=1e-5)
 
 
 def test_nothing_to_do_until_the_run_goes_on(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
