@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import typer
 import xarray as xr
 
 from sstcast import cli
@@ -39,6 +40,13 @@ INSIDE = {
     "forecast": ("sstcast.runs.Run", ["runs/a"]),
     "map": ("sstcast.runs.Run", ["runs/a"]),
     "report": ("sstcast.runs.Run", ["runs/a"]),
+    "init": ("sstcast.ocean.starting.start", ["a.nc"]),
+    "combine": ("sstcast.scores.combine.combine", ["runs/a", "runs/b", "--name", "c"]),
+    "score": ("sstcast.scores.score.score", ["a.nc", "--truth", "b.nc"]),
+    "page": ("sstcast.pages.page.write_forecast_page", ["runs/a"]),
+    "table5": ("sstcast.papers.table5.Table5", []),
+    "update": ("sstcast.operations.update.update", ["runs/a"]),
+    "doctor": ("importlib.metadata.requires", []),
 }
 Fails = Callable[[str, BaseException], tuple[int, str]]
 
@@ -70,6 +78,10 @@ def fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
         return int(end.value.code or 0), capsys.readouterr().err
 
     return run
+
+
+def test_no_verb_is_left_out() -> None:
+    assert INSIDE.keys() == typer.main.get_command(cli.app).commands.keys()
 
 
 @pytest.mark.parametrize("verb", INSIDE)
