@@ -57,7 +57,7 @@ LINEAR = {
     "multiscale-ridge": Entry("linear.MultiscaleRidge", {}, "ridge regression on means over boxes around it too"),
     "local-ridge": Entry("modes.LocalRidge", {}, "multiscale ridge, corrected by place from principal components"),
     "lim": Entry(
-        "modes.LinearInverseModel", {}, "linear inverse model (10.1175/1520-0442(1995)008<1999:TOGOTS>2.0.CO;2)"
+        "lim.LinearInverseModel", {}, "linear inverse model (10.1175/1520-0442(1995)008<1999:TOGOTS>2.0.CO;2)"
     ),
 }
 

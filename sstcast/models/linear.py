@@ -14,6 +14,7 @@ from torch import Tensor
 from sstcast.graphs.graph import Graph
 from sstcast.graphs.grid import GridGraph
 from sstcast.models.base import ForecastModel
+from sstcast.models.sums import Sums
 
 # Given n, every n-th window of a split, in batches that have `history [B, N, history]`, `target [B, N, horizon]`,
 # `ocean [B, N]` and their `graph`.
@@ -118,7 +119,7 @@ class Ridge(LinearSystem):
             self.weight[:, best == choice] = total.solve(penalty)[:, best == choice].float()
         return {"penalty": [self.PENALTIES[choice] for choice in best]}
 
-    def _sums(self, samples: Samples) -> "Sums":
+    def _sums(self, samples: Samples) -> Sums:
         def add_up() -> Sums:
             sums = Sums(len(self.weight), self.horizon)
             for sample in samples(self.STRIDE):
@@ -133,39 +134,6 @@ class MultiscaleRidge(Ridge):
 
     BOXES = (3, 7, 15, 0)
     PENALTIES = (1e3, 1e2, 1e4, 1e5)
-
-
-class Sums:
-    """Sums for the normal equations: products of the inputs with each other and with the targets, over rows."""
-
-    def __init__(self, inputs: int, outputs: int) -> None:
-        self.gram = torch.zeros(inputs, inputs, dtype=torch.float64)
-        self.cross = torch.zeros(inputs, outputs, dtype=torch.float64)
-        self.squares = torch.zeros(outputs, dtype=torch.float64)
-
-    def add(self, x: Tensor, y: Tensor) -> None:
-        """Add rows `x [n, inputs]` and `y [n, outputs]`."""
-        self.gram += x.T @ x
-        self.cross += x.T @ y
-        self.squares += y.square().sum(0, dtype=torch.float64)
-
-    def __add__(self, other: "Sums") -> "Sums":
-        total = Sums(*self.cross.shape)
-        for sums in (self, other):
-            total.gram += sums.gram
-            total.cross += sums.cross
-            total.squares += sums.squares
-        return total
-
-    def solve(self, penalty: float) -> Tensor:
-        """Return the least-squares weights `[inputs, outputs]` with a penalty on all inputs except the last."""
-        diagonal = torch.full((len(self.gram),), penalty, dtype=torch.float64)
-        diagonal[-1] = 0
-        return torch.linalg.solve(self.gram + diagonal.diag(), self.cross)
-
-    def error(self, weight: Tensor) -> Tensor:
-        """Return the summed squared error `[outputs]` of `weight` on these rows."""
-        return self.squares - (weight * (2 * self.cross - self.gram @ weight)).sum(0)
 
 
 def box_means(history: Tensor, graph: GridGraph, size: int) -> Tensor:

@@ -12,8 +12,9 @@ import xarray as xr
 from scipy.ndimage import uniform_filter
 
 from sstcast.models import LINEAR, build_forecaster
-from sstcast.models.linear import LinearSystem, Ridge, Sums
-from sstcast.models.modes import LinearInverseModel
+from sstcast.models.lim import LinearInverseModel
+from sstcast.models.linear import LinearSystem, Ridge
+from sstcast.models.sums import Sums
 from sstcast.ocean.windows import Windows, unit_vectors
 from sstcast.training.fitting import fit, samples
 
