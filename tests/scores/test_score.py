@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+from other_conventions import cf, climpred, oceanbench
 from scored_runs import configure, make_run
 
 from sstcast import cli
@@ -75,35 +76,6 @@ def seasons(time: xr.DataArray) -> np.ndarray:
     """A mean and three harmonics of the year."""
     phase = 2 * np.pi / 365.2425 * time.dt.dayofyear.values[..., None] * np.arange(1, 4)
     return np.concatenate([np.ones((*phase.shape[:-1], 1)), np.cos(phase), np.sin(phase)], axis=-1)
-
-
-def climpred(sst: xr.Dataset) -> xr.Dataset:
-    """Members, kelvin, from north to south, longitudes in -180..180, the lead a time difference."""
-    spread = xr.DataArray([-0.25, 0.25], dims="member", coords={"member": [1, 2]})
-    made = (sst + spread + 273.15).rename(init_time="init").sortby("lat", ascending=False)
-    made["lead"] = made["lead"].values * np.timedelta64(1, "D")
-    made["sst"].attrs["units"] = "K"
-    return made.assign_coords(lon=made["lon"] - 360)
-
-
-def cf(sst: xr.Dataset) -> xr.Dataset:
-    """CF's standard names on other names, and hours."""
-    made = sst.rename(init_time="reftime", lead="ahead", lat="latitude", lon="longitude", sst="t")
-    made["reftime"].attrs = {"standard_name": "forecast_reference_time"}
-    made["ahead"] = ("ahead", made["ahead"].values * 24.0, {"standard_name": "forecast_period", "units": "hours"})
-    return made.transpose("longitude", "ahead", "latitude", "reftime")
-
-
-def oceanbench(sst: xr.Dataset) -> xr.Dataset:
-    """The first day forecast, an index from 0, and depths."""
-    made = sst.rename(
-        sst="thetao", lat="latitude", lon="longitude", init_time="first_day_datetime", lead="lead_day_index"
-    )
-    made = xr.concat([made, made - 1], xr.DataArray([0.49, 47.4], dims="depth", name="depth"))
-    made["lead_day_index"] = np.arange(made.sizes["lead_day_index"])
-    made["thetao"].attrs = {"units": "degrees_C", "standard_name": "sea_water_potential_temperature"}
-    made["first_day_datetime"] = made["first_day_datetime"] + np.timedelta64(1, "D")
-    return made.assign(so=made["thetao"].assign_attrs(standard_name="sea_water_salinity"))
 
 
 def test_own_forecasts_have_the_scores_of_evaluate(
