@@ -60,3 +60,22 @@ def test_directions_are_orthogonal_and_favour_none() -> None:
     bound = 5 / math.sqrt(1000)
     assert blocks.mean(0).abs().max() < bound  # entry by entry: LAPACK's own Q has means of 0.4
     torch.testing.assert_close(w.T @ w / 4000, torch.eye(4), rtol=0, atol=bound)
+
+
+def test_error_of_features_by_equation_18_of_kdlgt() -> None:
+    """The relative error of r independent features is c = sqrt((exp(|q + k|^2) - 1) / r), in the mean of squares.
+
+    Orthogonal ones have less. Both are right on average, so that P' = P in Lemma 1 whatever c is.
+    """
+    torch.manual_seed(0)
+    q, k, features, draws = *torch.randn(2, 4, dtype=torch.double) / 4, 16, 20_000
+    squared = float(((q + k).square().sum().exp() - 1) / features)
+    assert squared < 1
+    found = []
+    for w in (torch.randn(draws * features, 4), orthogonal_directions(draws * features, 4)):
+        both = [torch.exp(w.double() @ x - x.square().sum() / 2) for x in (q, k)]
+        ratio = (both[0] * both[1]).view(draws, features).mean(1) / torch.exp(q @ k)
+        assert abs(ratio.mean() - 1) < 5 * (squared / draws) ** 0.5
+        found.append(float((ratio - 1).square().mean()))
+    assert abs(found[0] / squared - 1) < 0.1
+    assert found[1] < 0.95 * squared

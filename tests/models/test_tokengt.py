@@ -9,6 +9,7 @@ from torch_geometric.utils import from_networkx, subgraph
 from sstcast.errors import SSTCastError
 from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph
+from sstcast.models.attention import SoftmaxAttention
 from sstcast.models.attention_distance import attention_distances
 from sstcast.models.tokengt import TokenGT, laplacian_identifiers, orthogonal_identifiers
 
@@ -39,6 +40,29 @@ def test_products_of_identifiers_show_incidence() -> None:
     products = torch.cat([p[source], p[target]], 1) @ torch.cat([p, p], 1).T
     expected = torch.eye(8)[source] + torch.eye(8)[target]
     torch.testing.assert_close(products, expected, rtol=0, atol=1e-5)
+
+
+def test_two_heads_are_the_bases_of_order_1() -> None:
+    """Equations 4 to 6: on orthonormal identifiers one head finds the node itself, the other all but it."""
+    graph, x = as_sparse(nx.empty_graph(8)), torch.randn(1, 8, 3)
+    p = orthogonal_identifiers(torch.zeros(8, 1), graph, 8, None)[None]
+    own, others = x, (x.sum(1, keepdim=True) - x) / 7
+    size, mask = 3 + 8, torch.ones(1, 8, dtype=torch.bool)
+    place, value = torch.eye(size), torch.eye(size)
+    place[:3], value[3:] = 0, 0
+    attention, gaps = SoftmaxAttention(2 * size, heads=2), []
+    for a in (2.0, 8.0, 32.0):
+        rows = torch.cat([place, place, place, -place, value, value]) * (a * size**0.5) ** 0.5
+        rows[4 * size :] /= (a * size**0.5) ** 0.5
+        with torch.no_grad():
+            for parameter in attention.parameters():
+                parameter.zero_()
+            attention.qkv.weight[:, :size] = rows
+            attention.out.weight.copy_(torch.eye(2 * size))
+        first, second = attention(torch.cat([x, p, torch.zeros(1, 8, size)], dim=-1), mask).chunk(2, dim=-1)
+        gaps.append(max((first[..., :3] - own).abs().max().item(), (second[..., :3] - others).abs().max().item()))
+    assert gaps[0] > 10 * gaps[1] > 100 * gaps[2]
+    assert gaps[2] < 1e-5
 
 
 def test_laplacian_identifiers_are_eigenvectors() -> None:
