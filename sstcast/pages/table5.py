@@ -11,7 +11,7 @@ HEADER = {28: "4 weeks", 14: "2 weeks", 7: "1 week"}
 
 
 def table5_sheets(found: Found, horizons: Sequence[int]) -> list[Sheet]:
-    """Return the errors of systems and baselines, and what the virtual node saves; ours beside the paper's."""
+    """Return the errors of systems and baselines and, where known, what the virtual node saves; ours, theirs."""
     header = [cell for horizon in horizons for cell in (f"{_ahead(horizon)}: paper", "here")]
     rows = [
         (name, [cell for n in horizons for cell in (_published(name, n), _error(errors.get(n, [])))])
@@ -19,12 +19,11 @@ def table5_sheets(found: Found, horizons: Sequence[int]) -> list[Sheet]:
     ]
     saved = gains(found)
     cells = [_share(share) for n in horizons for share in saved.get(n, (None, None))]
-    return [
-        Sheet(
-            "Mean squared error of standardised anomalies; ± is the standard deviation over seeds", header, rows
-        ),
-        Sheet("Share of MPNN's error that the virtual node saves", header, [("mpnn-vn", cells)]),
-    ]
+    title = "Mean squared error of standardised anomalies; ± is the standard deviation over seeds"
+    sheets = [Sheet(title, header, rows)]
+    if set(cells) != {"-"}:
+        sheets.append(Sheet("Share of MPNN's error that the virtual node saves", header, [("mpnn-vn", cells)]))
+    return sheets
 
 
 def needs_lines(needs: Needs) -> list[str]:
