@@ -24,6 +24,7 @@ from sstcast.forecasting.probabilities import Spread, calibrated, dressed_baseli
 from sstcast.hindcasts.plan import LAYOUT, checkpoints
 from sstcast.hindcasts.scores import STATISTICS, WARNINGS
 from sstcast.manifest import damage
+from sstcast.ocean.heatwaves import FREQUENCIES
 from sstcast.ocean.limits import limits_of
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
@@ -145,14 +146,15 @@ def _errors(
     Squared errors are also by date, lead week and cell; scores of heatwave probabilities are as `evaluate` has
     them. What the one predictor forecasts goes to `add`, if given.
     """
-    limits = limits_of(thresholds)
-    limit = data.of_year(limits["heatwave_threshold"]) - data.climatology
+    limits = limits_of(thresholds)[["heatwave_threshold", *FREQUENCIES]]
+    threshold = data.of_year(limits["heatwave_threshold"])
     heatwaves = HeatwaveTables(data, limits, list(predictors), {n: of.correlation for n, of in spreads.items()})
     shape = (data.windows.starts, data.windows.horizon)
     errors = {name: Means(*shape, data.area, keep=SQUARED_ERROR.name) for name in predictors}
     for dates in parts:
         past, scale = data.histories(dates), data.ahead(data.scale, dates)
-        truth = data.ahead(data.sst, dates) - data.ahead(data.climatology, dates)
+        climatology = data.ahead(data.climatology, dates)
+        limit, truth = (data.ahead(daily, dates) - climatology for daily in (threshold, data.sst))
         if add is None:  # once a fold, with the baselines
             heatwaves.add_references(dates)
         for name, predictor in predictors.items():
@@ -162,7 +164,7 @@ def _errors(
             width = spreads[name].spread(forecast["valid_time"])
             spread = np.where(data.ocean, data.on_tiles(width), np.float32(1))
             errors[name].add(dates, probabilities.statistics(degrees - truth, spread))
-            heatwaves.add(name, dates, (degrees - data.ahead(limit, dates))[None], spread)
+            heatwaves.add(name, dates, (degrees - limit)[None], spread)
             if add is not None:
                 add(dates, in_degrees(forecast, data.statistics).assign(sst_spread=width))
     tables = axes(data.windows.init_times, data.windows.horizon, data.anomalies).assign_coords(

@@ -13,6 +13,7 @@ from sstcast import __version__
 from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.predictor import Predictor, in_degrees
 from sstcast.forecasting.probabilities import calibrated, dressed_baselines
+from sstcast.ocean.heatwaves import FREQUENCIES
 from sstcast.ocean.limits import limits_of
 from sstcast.runs import Run
 from sstcast.scores.heatwaves import HeatwaveTables
@@ -57,14 +58,15 @@ def tabulate(
     without a spread is not scored as a distribution. What the model forecasts goes to `add`, if given; the
     terminal shows `label` and the progress.
     """
-    limits, methods = limits_of(data.data), list(predictors)
-    limit = data.of_year(limits["heatwave_threshold"]) - data.climatology
+    limits, methods = limits_of(data.data)[["heatwave_threshold", *FREQUENCIES]], list(predictors)
+    threshold = data.of_year(limits["heatwave_threshold"])
     tables, console = Tables(data, methods, members), Console(stderr=True)
     correlations = {name: spread.correlation for name, spread in spreads.items()}
     heatwaves = HeatwaveTables(data, limits, methods, correlations)
     parts = blocks(data.windows, members)
     for dates in track(parts, label, console=console, disable=hides_progress(console), transient=True):
-        degrees = data.ahead(data.sst, dates) - data.ahead(data.climatology, dates)
+        climatology = data.ahead(data.climatology, dates)
+        limit, degrees = (data.ahead(daily, dates) - climatology for daily in (threshold, data.sst))
         anomaly = {STANDARDISED: data.ahead(data.anomaly, dates), DEGREES: degrees}
         observed = Observed(anomaly, data.ahead(data.scale, dates))
         tables.add_truth(dates, observed)
@@ -78,7 +80,7 @@ def tabulate(
             spread = None if width is None else data.on_tiles(width)
             if spread is not None:
                 tables.add_distribution(name, dates, tiles, spread, observed)
-            heatwaves.add(name, dates, tiles * observed.scale - data.ahead(limit, dates), spread)
+            heatwaves.add(name, dates, tiles * observed.scale - limit, spread)
             if name == MODEL and add is not None:
                 fields = in_degrees(forecast, data.statistics)
                 add(dates, fields if width is None else fields.assign(sst_spread=width))

@@ -34,14 +34,10 @@ Write = Callable[[slice, xr.Dataset], None]
 
 @dataclass(frozen=True)
 class OfYear:
-    """`values [366, tile, N]` of the days of the year, and which of them each day of a split is, `[T]`."""
+    """`values [366, lat, lon]` of the days of the year, and which of them each day of a split is, `[T]`."""
 
     values: Array
     day: NDArray[np.int64]
-
-    def __sub__(self, other: "OfYear") -> "OfYear":
-        """Return the difference, day by day."""
-        return OfYear(self.values - other.values, self.day)
 
 
 @dataclass(frozen=True)
@@ -122,8 +118,9 @@ class Verification:
         return self.of_year(self.statistics["scale"])
 
     def of_year(self, statistic: xr.DataArray) -> OfYear:
-        """Take `statistic(dayofyear, lat, lon)` to the days of the split; 0 on land."""
-        return OfYear(self.on_tiles(statistic.sel(dayofyear=DAYS_OF_YEAR)), self.days.dt.dayofyear.values - 1)
+        """Take `statistic(dayofyear, lat, lon)` to the days of the split, without a copy; 0 on land."""
+        ordered = statistic.reindex(dayofyear=DAYS_OF_YEAR, copy=False)
+        return OfYear(ordered.values, self.days.dt.dayofyear.values - 1)
 
     @cached_property
     def sst(self) -> Array:
@@ -133,7 +130,7 @@ class Verification:
     def ahead(self, daily: Array | OfYear, dates: slice = ALL) -> Array:
         """Return `daily [T, ...]` on the days forecast, `[starts, horizon, ...]`; of an array without a copy."""
         if isinstance(daily, OfYear):
-            return daily.values[self._ahead(daily.day, dates)]
+            return self.on_tiles(xr.DataArray(daily.values[self._ahead(daily.day, dates)], dims=FIELD))
         return self._ahead(daily, dates)
 
     def _ahead(self, daily: NDArray[Any], dates: slice) -> NDArray[Any]:
