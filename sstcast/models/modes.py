@@ -54,17 +54,28 @@ class LocalRidge(MultiscaleRidge):
         """Fit the ridge, then the correction to its residual."""
         chosen, penalty = {}, self.LOCAL_PENALTIES[0]
         if validation is not None:
-            super().fit(train, None)
-            self.patterns.copy_(eofs(train, self.modes))
-            early, late = self._rest(train), self._rest(validation)
-            errors = [late.error(solve_standardised(early, p)).sum() for p in self.LOCAL_PENALTIES]
-            penalty = self.LOCAL_PENALTIES[int(np.argmin(errors))]
+            penalty = self._choose(train, validation)
             chosen = {"local_penalty": penalty}
         chosen = super().fit(train, validation, refit) | chosen
         days = both(train, validation) if validation is not None and refit else train
         self.patterns.copy_(eofs(days, self.modes))
-        self.local.copy_(solve_standardised(self._rest(days), penalty).view_as(self.local))
+        for place, sums in self._rest(days).parts():
+            self.local.flatten(1)[:, place] = solve_standardised(sums, penalty).float()
         return chosen
+
+    def _choose(self, train: Samples, validation: Samples) -> float:
+        """Return the penalty of the correction that has the least error on validation."""
+        super().fit(train, None)
+        self.patterns.copy_(eofs(train, self.modes))
+        early, late = self._rest(train), self._rest(validation)
+        errors = [
+            sum(
+                float(after.error(solve_standardised(before, penalty)).sum())
+                for (_, before), (_, after) in zip(early.parts(), late.parts(), strict=True)
+            )
+            for penalty in self.LOCAL_PENALTIES
+        ]
+        return self.LOCAL_PENALTIES[int(np.argmin(errors))]
 
     def _rest(self, samples: Samples) -> Sums:
         sums = Sums(len(self.local), self.local[0].numel())

@@ -1,7 +1,12 @@
 """Normal equations of linear systems, summed up batch by batch."""
 
+from collections.abc import Iterator
+from copy import copy
+
 import torch
 from torch import Tensor
+
+OUTPUTS_AT_ONCE = 2**16  # more take memory, and no less time
 
 
 class Sums:
@@ -25,6 +30,14 @@ class Sums:
             total.cross += sums.cross
             total.squares += sums.squares
         return total
+
+    def parts(self) -> Iterator[tuple[slice, "Sums"]]:
+        """Yield these sums for `OUTPUTS_AT_ONCE` outputs at a time, each with the place of its outputs."""
+        for first in range(0, self.cross.shape[1], OUTPUTS_AT_ONCE):
+            place = slice(first, first + OUTPUTS_AT_ONCE)
+            part = copy(self)
+            part.cross, part.squares = self.cross[:, place], self.squares[place]
+            yield place, part
 
     def solve(self, penalty: float) -> Tensor:
         """Return the least-squares weights `[inputs, outputs]` with a penalty on all inputs except the last."""

@@ -167,6 +167,17 @@ def test_the_correction_is_a_regression_in_each_cell(windows: tuple[Windows, Win
     assert abs(correction).max() > 0.01
 
 
+def test_outputs_are_solved_in_parts(
+    windows: tuple[Windows, Windows, Windows], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train, validation, test = windows
+    whole, parts = system("local-ridge"), system("local-ridge")
+    chosen = fit(whole, train, validation)
+    monkeypatch.setattr("sstcast.models.sums.OUTPUTS_AT_ONCE", 7)
+    assert fit(parts, train, validation) == chosen
+    np.testing.assert_allclose(predicted(parts, test), predicted(whole, test), atol=1e-5)
+
+
 def test_a_linear_inverse_model_finds_the_propagator_and_its_own_error(
     windows: tuple[Windows, Windows, Windows], monkeypatch: pytest.MonkeyPatch
 ) -> None:
