@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from mmap import MADV_DONTNEED
+from os import posix_fallocate
 from tempfile import TemporaryFile
 
 import numpy as np
@@ -53,6 +54,8 @@ def _room(shape: tuple[int, ...]) -> Array:
     if np.prod(shape) <= KEPT:
         return np.empty(shape, np.float32)
     with TemporaryFile() as file:
+        # A full disk is an error now; once the file is mapped, it would kill the process.
+        posix_fallocate(file.fileno(), 0, 4 * int(np.prod(shape)))
         return np.memmap(file, np.float32, "w+", shape=shape)
 
 
