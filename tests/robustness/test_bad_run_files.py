@@ -72,7 +72,7 @@ def test_files_of_a_run(world: Path) -> None:
     for name, verbs in READERS.items():
         path = world / "runs/small" / name
         content = path.read_bytes()
-        cases = [(kind, change(content, chance)) for kind, change in CHANGES.items()]
+        cases = [(kind, CHANGES[kind](content, chance)) for kind in chance.sample(list(CHANGES), 3)]
         for kind, new in [
             *cases,
             ("folder", None),
@@ -84,7 +84,7 @@ def test_files_of_a_run(world: Path) -> None:
                 (world / "runs/small/report.html").unlink(missing_ok=True)
                 with changed(path, new):
                     family.try_out(f"{name}, {kind}", (path.name, "small"), *command(verb, world))
-    family.close(at_least=100)
+    family.close(at_least=70)
 
 
 @pytest.mark.usefixtures("quick", "known_tables")
@@ -128,8 +128,8 @@ def test_checkpoints_of_something_else(world: Path, tmp_path: Path, name: str) -
     for case, state in spoilt.items():
         torch.save(state, made)
         with changed(path, made.read_bytes()):
-            for verb in ("forecast", "evaluate") if name == "best.pt" else ("resume",):
-                family.try_out(case, (name, "checkpoints"), *command(verb, world))
+            verb = "forecast" if name == "best.pt" else "resume"
+            family.try_out(case, (name, "checkpoints"), *command(verb, world))
     family.close(at_least=20)
 
 
