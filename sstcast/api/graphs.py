@@ -50,5 +50,5 @@ def benchmark(
     name = str(
         getattr(dataset, "name", None) or ("graphs" if isinstance(dataset, list) else type(dataset).__name__)
     )
-    config = load_benchmark(name, model, folder, list(overrides), memory=True)
+    config = load_benchmark(name, model, folder, list(overrides), dataset)
     return run_benchmark(config, chosen, data=dataset)

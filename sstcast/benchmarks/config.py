@@ -1,14 +1,17 @@
 """The configuration of a benchmark run: a data set, a model with encoders and head, and its training."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from torch_geometric.data import Data
 
 from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.features import ReadoutName
+from sstcast.benchmarks.infer import kind_of
 from sstcast.benchmarks.own import OwnData
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.benchmarks.splits import SplitName
@@ -116,22 +119,27 @@ class BenchmarkConfig(Strict):
 
 
 def load_benchmark(
-    dataset: str, model: str, root: Path | None, overrides: list[str] | None, memory: bool = False
+    dataset: str,
+    model: str,
+    root: Path | None,
+    overrides: list[str] | None,
+    graphs: Sequence[Data] | None = None,
 ) -> BenchmarkConfig:
     """Return the configuration of a benchmark: a preset for this model, or the model's defaults.
 
-    `dataset` is a name, the path of a YAML that describes a user's own data, or the name of graphs in `memory`.
-    `model` is looked up as
-    `configs/benchmarks/DATASET/MODEL.yaml`, then in `configs/benchmarks/default/`; otherwise it is the name of a
-    model, or of a local layer (`gcn`, `gatedgcn-vn`), which stands for `mpnn` with that layer, trained as
-    `configs/benchmarks/defaults.yaml` says. Raises SSTCastError for unknown names and wrong keys.
+    `dataset` is a name, the path of a YAML that describes a user's own data, or a name for `graphs` in memory.
+    `model` is looked up as `configs/benchmarks/DATASET/MODEL.yaml`, then in `configs/benchmarks/default/`;
+    otherwise it is the name of a model, or of a local layer (`gcn`, `gatedgcn-vn`), which stands for `mpnn` with
+    that layer, trained as `configs/benchmarks/defaults.yaml` says. Raises SSTCastError for unknown names and wrong
+    keys.
     """
     if not re.fullmatch(FOLDER_NAME, model) or len(model) > LONGEST_NAME:
         raise SSTCastError(f"--model {shorten(model)!r}: no name of a model; see `sstcast models`")
     own: dict[str, Any] = {}
     words, kind = False, ""
-    if memory:
+    if graphs is not None:
         name, own, folders = dataset, {"data": {"kind": "memory"}}, ["default"]
+        kind, words = kind_of(name, graphs)
     elif dataset.endswith((".yaml", ".yml")):
         path = Path(dataset)
         data = read_config(path)

@@ -10,6 +10,7 @@ from torch_geometric.data import Data
 from sstcast.benchmarks.dataset import METRICS_OF, Dataset, Kind, Metric, TaskName
 from sstcast.errors import SSTCastError
 
+MANY_WORDS = 100  # columns
 MOST_KINDS = 100_000  # in a column of whole numbers; larger ones are quantities
 
 
@@ -32,6 +33,30 @@ def infer(dataset: Dataset, data: Sequence[Data], splits: bool) -> Dataset:
         node=dataset.node or _kind([d.x for d in data]),
         edge=dataset.edge or _kind([d.edge_attr for d in data]),
     )
+
+
+def kind_of(name: str, data: Sequence[Data]) -> tuple[str, bool]:
+    """Return which defaults suit graphs in memory, `one-graph` or those of their task; and if features are words.
+
+    Many columns of zeros and ones say which words a node has. Raises SSTCastError if a graph is not usable.
+    """
+    check_data(data, name)
+    task, _ = _task(name, data)
+    x = data[0].x
+    words = x is not None and x.is_floating_point() and x.dim() == 2 and x.shape[1] >= MANY_WORDS
+    words = words and len(data) == 1 and bool(((x == 0) | (x == 1)).all())
+    return "one-graph" if len(data) == 1 and task.startswith("node") else task, words
+
+
+def check_data(data: Sequence[Data], where: str) -> None:
+    """Raise SSTCastError, saying `where` the graphs are from, unless they are PyG's and have edges."""
+    for number, one in enumerate(data):
+        if not isinstance(one, Data):
+            raise SSTCastError(f"{where}: graph {number} is {type(one).__name__}, not torch_geometric.data.Data")
+        if one.edge_index is None:
+            raise SSTCastError(f"{where}: graph {number} has no edge_index")
+    if not data:
+        raise SSTCastError(f"{where}: no graphs")
 
 
 def usual_split(official: bool) -> str:

@@ -183,8 +183,9 @@ def test_the_task_of_graphs_in_memory_is_inferred(
     from sstcast.benchmarks.load import load_memory
 
     monkeypatch.chdir(tmp_path)
-    declared = load_benchmark("mine", "gps", None, SMALL, memory=True).declaration
-    complete = load_memory(declared, graphs(y=y)).dataset
+    ours = graphs(y=y)
+    declared = load_benchmark("mine", "gps", None, SMALL, ours).declaration
+    complete = load_memory(declared, ours).dataset
     assert complete is not None
     assert (complete.task, complete.metric, complete.node, complete.edge) == (task, metric, "linear", "none")
 
@@ -221,9 +222,21 @@ def test_graphs_in_memory_train(tmp_path: Path) -> None:
 def test_what_is_wrong_with_graphs_in_memory_is_said(data: Any, words: str) -> None:
     from sstcast.benchmarks.load import load_memory
 
-    declared = load_benchmark("mine", "gps", None, SMALL, memory=True).declaration
     with pytest.raises(SSTCastError, match=words):
-        load_memory(declared, data)
+        load_memory(load_benchmark("mine", "gps", None, SMALL, data).declaration, data)
+
+
+@pytest.mark.parametrize(
+    ("features", "like"), [(1433, "Planetoid:CiteSeer"), (7, "HeterophilousGraphDataset:tolokers")]
+)
+def test_a_graph_in_memory_trains_as_its_like_that_has_a_name(features: int, like: str) -> None:
+    x = (torch.rand(30, features, generator=torch.Generator().manual_seed(0)) < 0.1).float()
+    ring = torch.stack([torch.arange(30), torch.arange(1, 31) % 30])
+    ours = load_benchmark("mine", "gcn", None, [], [Data(x=x, edge_index=ring, y=torch.arange(30) % 3)])
+    theirs = load_benchmark(like, "gcn", None, [])
+    parts = ("model", "predictor", "training")
+    assert [getattr(ours, part) for part in parts] == [getattr(theirs, part) for part in parts]
+    assert load_benchmark("mine", "gcn", None, [], graphs()).training.patience == 50
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from torch_geometric.data.separate import separate
 
 from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.formats.arrays import ranges, splits_of
-from sstcast.benchmarks.infer import infer
+from sstcast.benchmarks.infer import check_data, infer
 from sstcast.benchmarks.packed import Loaded, Split, pack
 from sstcast.benchmarks.pickles import REMEDY, guarded, load_torch
 from sstcast.errors import SSTCastError, in_short, reading
@@ -103,13 +103,7 @@ def graphs_of(data: Sequence[Data], dataset: Dataset, where: str, splits: Sequen
 
     Raises SSTCastError, saying `where` the graphs are from, if one is not usable.
     """
-    for number, one in enumerate(data):
-        if not isinstance(one, Data):
-            raise SSTCastError(f"{where}: graph {number} is {type(one).__name__}, not torch_geometric.data.Data")
-        if one.edge_index is None:
-            raise SSTCastError(f"{where}: graph {number} has no edge_index")
-    if not data:
-        raise SSTCastError(f"{where}: no graphs")
+    check_data(data, where)
     if len(data) == 1 and all(data[0].get(name) is not None for name in MASKS):
         masks = [data[0][name].numpy() for name in MASKS]
         if data[0].get("stopping_mask") is not None:  # WikiCS: nodes for early stopping are for validation too
