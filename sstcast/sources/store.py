@@ -23,6 +23,7 @@ from sstcast.geo import Box
 from sstcast.ocean.days import BLOCK, FILL, FIRST_DAY, STATUS, Day, Packed, block_of
 from sstcast.ocean.oddities import AROUND, contradicted
 from sstcast.ocean.raw import CALENDAR, REMEDY, is_raw_store, look_into
+from sstcast.stores import check_arrays
 
 TITLE = "NOAA Daily OISST (AVHRR), 0.25 degrees"
 
@@ -146,6 +147,7 @@ class RawStore:
         with reading(self.path, REMEDY):
             # Consolidated metadata is written last, so after a kill it may be older than that of the arrays.
             self._group = zarr.open_group(self.path, mode="r+", zarr_format=2, use_consolidated=False)
+            check_arrays(self._group)
             self._status = np.asarray(self._group["status"][:])
 
 
