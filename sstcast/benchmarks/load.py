@@ -11,10 +11,9 @@ from typing import Any
 import torch
 from torch_geometric.data import Data
 
-from sstcast.benchmarks.cache import cached
+from sstcast.benchmarks.cache import cached, digest_files, digest_tensors
 from sstcast.benchmarks.checks import check_graphs
 from sstcast.benchmarks.dataset import Dataset
-from sstcast.benchmarks.digests import digest_files, digest_tensors
 from sstcast.benchmarks.formats.pyg import graphs_of, read_class
 from sstcast.benchmarks.infer import usual_split
 from sstcast.benchmarks.packed import Graphs, Loaded, Split, compact
@@ -34,13 +33,11 @@ def load(dataset: Dataset, root: Path, cache: Path) -> Loaded:
 
     Raises SSTCastError if a raw file is missing or damaged, or its content is inconsistent.
     """
-    files = digest_files(dataset, root, cache)
+    files = digest_files(dataset, root)
     path = cache / f"{dataset.name.replace(':', '-')}-{_key(dataset, files)[:12]}.pt"
 
     def read() -> tuple[dict[str, torch.Tensor], Any]:
         loaded = _read(dataset, root, cache)
-        if digest_files(dataset, root, cache) != files:
-            raise SSTCastError(f"{root / dataset.folder}: changed while it was read; run the command again")
         found = {key: getattr(loaded.dataset or dataset, key) for key in INFERRED}
         return _tensors(loaded), [loaded.graphs.level, list(loaded.skipped), _digest(loaded), found]
 

@@ -21,12 +21,9 @@ class Data(Record):
     loaded: Digest
 
     @classmethod
-    def of(cls, run: Run) -> "Data | None":
-        """Return the record of a run's data; None if it was made by a version that kept no record.
-
-        Raises SSTCastError if the record is damaged.
-        """
-        return cls.load(run.data, "delete the run's folder to train again") if run.data.exists() else None
+    def of(cls, run: Run) -> "Data":
+        """Return the record of a run's data; raise SSTCastError if it is damaged or absent."""
+        return cls.load(run.data, "delete the run's folder to train again")
 
     def check(
         self, run: Run, dataset: Dataset, root: Path, files: Mapping[str, str], loaded: str | None = None
@@ -49,7 +46,7 @@ class Data(Record):
 
 
 class Score(Record):
-    """The content of `metrics.json`; runs made before digests were kept lack `data`.
+    """The content of `metrics.json`.
 
     `epochs` counts the epochs of all stages, and `best_epoch` is counted from the first stage.
     """
@@ -65,7 +62,7 @@ class Score(Record):
     parameters: int = Field(ge=0)
     seconds: FiniteFloat = Field(ge=0)
     device: str
-    data: Data | None = None
+    data: Data
 
     @model_validator(mode="after")
     def _epochs(self) -> "Score":
@@ -74,7 +71,7 @@ class Score(Record):
         return self
 
     @classmethod
-    def of(cls, run: Run, known: Data | None, **expected: object) -> "Score":
+    def of(cls, run: Run, known: Data, **expected: object) -> "Score":
         """Read `metrics.json`; raise SSTCastError if it is damaged, or belongs to another run or other data."""
         remedy = "delete the file and re-run the command, which scores the run again"
         score = cls.load(run.metrics, remedy)
@@ -83,6 +80,6 @@ class Score(Record):
                 raise SSTCastError(
                     f"{run.metrics}: {key} is {getattr(score, key)!r}, but the run's is {value!r}; {remedy}"
                 )
-        if known is not None and score.data != known:
+        if score.data != known:
             raise SSTCastError(f"{run.metrics}: its data are not those of {run.data.name}; {remedy}")
         return score

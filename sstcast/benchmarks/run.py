@@ -11,7 +11,7 @@ RUNS/DATASET/MODEL/seed-K/
   metrics.json      the test score at the best validation score, parameters, seconds, and the digests again
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -20,8 +20,8 @@ import numpy as np
 import torch
 from lightning_fabric import Fabric
 
+from sstcast.benchmarks.cache import digest_files
 from sstcast.benchmarks.config import BenchmarkConfig
-from sstcast.benchmarks.digests import digest_files
 from sstcast.benchmarks.download import download
 from sstcast.benchmarks.features import normalise_rows
 from sstcast.benchmarks.load import load, load_memory
@@ -74,19 +74,20 @@ def run_benchmark(
         config.model_copy(update={"training": config.training.model_copy(update={"seed": seed})}) for seed in seeds
     ]
     runs = [_find(each) for each in configs]
-    files = digest_files(dataset, config.root, config.cache)
-    graphs = None if loaded is None else loaded.digest
-    known = [_check(run, each, files, graphs) for run, each in zip(runs, configs, strict=True)]
+    files = digest_files(dataset, config.root)
+    for run in runs:
+        if run.config_file.exists():
+            Data.of(run).check(run, dataset, config.root, files, None if loaded is None else loaded.digest)
     results: list[Result] = []
     fabric = None
-    for ours, run, record in zip(configs, runs, known, strict=True):
+    for ours, run in zip(configs, runs, strict=True):
         grown = _grown(run, ours)
         if run.metrics.exists() and not (evaluate or grown):
             of_run = {"dataset": ours.dataset, "model": ours.label, "seed": ours.training.seed}
             if dataset.metric:
                 of_run["metric"] = dataset.metric
-            score = Score.of(run, record, **of_run)
-            results.append(score.model_dump(mode="json", exclude_none=True))
+            score = Score.of(run, Data.of(run), **of_run)
+            results.append(score.model_dump(mode="json"))
             print(f"{run.folder}: nothing to do")
             continue
         if evaluate and not run.best.exists():
@@ -96,19 +97,17 @@ def run_benchmark(
         fabric = fabric or start(config.training)
         print(f"{run.folder}: {_describe(loaded)}", flush=True)
         task, model = build_task(ours, loaded, fabric)  # before the folder is made, as options may be wrong
+        now = Data(files=dict(loaded.files), loaded=loaded.digest)
         with alone(run.checkpoints) if fabric.is_global_zero else nullcontext():
             if fabric.is_global_zero:
-                new = not _find(ours).config_file.exists()
-                now = Data(files=dict(loaded.files), loaded=loaded.digest)
                 Run.create(ours, folder=run.folder, data=now)
-                record = now if new else _check(run, ours, loaded.files, loaded.digest, say=False)
+                Data.of(run).check(run, dataset, config.root, loaded.files, loaded.digest)
                 if grown and not evaluate:
                     run.metrics.unlink(missing_ok=True)
                     with atomic(run.config_file) as temporary:
                         save_config(ours, temporary)
             result = _fit_and_score(ours, run, task, model, fabric, train=not evaluate)
-            if record is not None:
-                result["data"] = record.model_dump()
+            result["data"] = now.model_dump()
             if fabric.is_global_zero and not evaluate:
                 Score(**result).save(run.metrics)
         results.append(result)
@@ -223,19 +222,6 @@ def _find(config: BenchmarkConfig) -> Run:
 def _grown(run: Run, config: BenchmarkConfig) -> bool:
     """Return whether the configuration has more epochs than that of the run."""
     return run.config_file.exists() and read_config(run.config_file)["training"]["epochs"] < config.training.epochs
-
-
-def _check(
-    run: Run, config: BenchmarkConfig, files: Mapping[str, str], loaded: str | None = None, say: bool = True
-) -> Data | None:
-    """Return the record of a run's data, if it has one; raise SSTCastError if the data differ from it."""
-    if not run.config_file.exists():
-        return None
-    if (known := Data.of(run)) is not None:
-        known.check(run, config.declaration, config.root, files, loaded)
-    elif say:
-        print(f"{run.folder}: made before digests of raw files were kept; cannot check that its data are the same")
-    return known
 
 
 def _describe(loaded: Loaded) -> str:

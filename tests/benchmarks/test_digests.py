@@ -13,10 +13,8 @@ import torch
 from small_own import Make, edit, npz, pyg, rewrite, run, smiles_csv, tudataset
 from small_raw import write
 
-from sstcast.benchmarks import digests
-from sstcast.benchmarks import run as run_module
+from sstcast.benchmarks.cache import digest_files
 from sstcast.benchmarks.config import BenchmarkConfig, load_benchmark
-from sstcast.benchmarks.digests import digest_files
 from sstcast.benchmarks.load import load
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.benchmarks.run import run_benchmark
@@ -24,12 +22,6 @@ from sstcast.errors import SSTCastError
 
 DIGEST = r"SHA-256 \w{{12}}\.\.\."
 OTHER = rf"seed-0: trained on other data: .*{{}}: {DIGEST} then, {DIGEST} now; put the old data"
-
-
-@pytest.fixture
-def settle(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take every file for one that has been there for long."""
-    monkeypatch.setattr(digests, "SETTLED", -1.0)
 
 
 def configure(name: str, root: Path, tmp: Path, *overrides: str) -> BenchmarkConfig:
@@ -62,7 +54,6 @@ def change_in_place(path: Path) -> None:
     assert path.stat().st_size == stat.st_size
 
 
-@pytest.mark.usefixtures("settle")
 @pytest.mark.parametrize("finished", [True, False])
 def test_a_file_changed_in_place_is_refused(finished: bool, tmp_path: Path) -> None:
     dataset = find_dataset("MUTAG")
@@ -161,28 +152,20 @@ def test_graphs_of_a_list_are_part_of_the_data(tmp_path: Path) -> None:
     """Each call graph of MalNet-Tiny is a file of its own, which only a list names."""
     dataset = find_dataset("MalNet-Tiny")
     write(dataset, tmp_path)
-    before = digest_files(dataset, tmp_path, tmp_path / "cache")
+    before = digest_files(dataset, tmp_path)
     path = next((tmp_path / dataset.folder).rglob("*.edgelist"))
     path.write_text(path.read_text() + "0 3\n")
-    after = digest_files(dataset, tmp_path, tmp_path / "cache")
+    after = digest_files(dataset, tmp_path)
     assert [name for name in before if before[name] != after[name]] == ["malnet-graphs-tiny"]
 
 
-def test_a_run_older_than_digests_goes_on_with_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_without_digests_is_refused(tmp_path: Path) -> None:
     write(find_dataset("MUTAG"), tmp_path)
     config = configure("mutag", tmp_path, tmp_path)
-    (first,) = run_benchmark(config, [0])
-    folder = config.folder / "seed-0"
-    (folder / "data.json").unlink()
-    old = {key: value for key, value in first.items() if key != "data"}
-    (folder / "metrics.json").write_text(json.dumps(old))
-    capsys.readouterr()
-    assert run_benchmark(config, [0]) == [old]
-    assert "seed-0: made before digests of raw files were kept" in capsys.readouterr().out
-    interrupt(config)
-    (again,) = run_benchmark(config, [0])
-    assert again["test"] == first["test"]
-    assert "data" not in again  # on which data it began is not known
+    run_benchmark(config, [0])
+    (config.folder / "seed-0/data.json").unlink()
+    with pytest.raises(SSTCastError, match=r"data\.json: .*No such file.*; delete the run's folder"):
+        run_benchmark(config, [0])
 
 
 def test_a_score_of_other_data_is_refused(tmp_path: Path) -> None:
@@ -213,31 +196,6 @@ def test_files_read_otherwise_than_before_are_refused(tmp_path: Path) -> None:
     record.write_text(json.dumps(data | {"loaded": "0" * 64}))
     with pytest.raises(SSTCastError, match=r"MUTAG, as read from the same files .*: SHA-256 0{12}\.\.\. then"):
         run_benchmark(config, [0])
-
-
-@pytest.mark.usefixtures("settle")
-def test_a_rerun_reads_no_raw_file_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(find_dataset("MUTAG"), tmp_path)
-    config = configure("mutag", tmp_path, tmp_path)
-    results = run_benchmark(config, [0])
-    read = []
-    whole = digests.hashlib.file_digest
-    monkeypatch.setattr(digests.hashlib, "file_digest", lambda *a: read.append(a) or whole(*a))
-    monkeypatch.setattr(run_module, "load", None)  # would be called otherwise
-    assert run_benchmark(config, [0]) == results
-    assert not read
-    for damage in ("", "[", "[1]", '{"a": 1}', "\0"):
-        (tmp_path / "cache/digests.json").write_text(damage)
-        assert run_benchmark(config, [0]) == results
-        assert read, damage
-        read.clear()
-
-
-def test_a_file_that_may_yet_change_unseen_is_read_again(tmp_path: Path) -> None:
-    """Two writes within a tick of the clock leave the same times."""
-    write(find_dataset("MUTAG"), tmp_path)
-    digest_files(find_dataset("MUTAG"), tmp_path, tmp_path / "cache")
-    assert not (tmp_path / "cache/digests.json").exists()
 
 
 def test_a_score_without_its_configuration_is_refused(tmp_path: Path) -> None:
