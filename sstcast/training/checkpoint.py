@@ -30,9 +30,9 @@ def save_checkpoint(path: Path, config: BaseModel, **state: Any) -> None:
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Read a checkpoint to the CPU with `weights_only=True`; convert it if its format is older.
+    """Read a checkpoint to the CPU with `weights_only=True`.
 
-    Raises SSTCastError if it is damaged, not a checkpoint of sstcast, or in a format this version cannot read.
+    Raises SSTCastError if it is damaged, not a checkpoint of sstcast, or in another format.
     """
     try:
         with zipfile.ZipFile(path) as file:  # PyTorch itself does not check the checksums
@@ -40,13 +40,11 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
                 raise ValueError(f"wrong checksum of {damaged}")
         state = torch.load(path, map_location="cpu", weights_only=True)
         found = state["format"]
-        if found == 1:
-            state = _from_format_1(state)
     except Exception as error:  # a damaged file can raise anything
         reason = "is not there" if isinstance(error, FileNotFoundError) else "is damaged or not from sstcast"
         raise SSTCastError(f"{path}: {reason}; train again or name another run") from error
-    if found not in (1, FORMAT):
-        raise SSTCastError(f"{path}: checkpoint format {found}, this version reads up to {FORMAT}; train again")
+    if found != FORMAT:
+        raise SSTCastError(f"{path}: checkpoint format {found}, this version reads {FORMAT}; train again")
     return state
 
 
@@ -55,8 +53,7 @@ def newest_checkpoint(folder: Path) -> tuple[Path, dict[str, Any]] | None:
 
     Returns None if there are no checkpoints. Raises SSTCastError if there are some but none is readable.
     """
-    older = [path for path in (folder / "last.pt",) if path.exists()]  # the only checkpoint of format 1
-    candidates = [*step_checkpoints(folder)[::-1], *older]
+    candidates = step_checkpoints(folder)[::-1]
     for path in candidates:
         try:
             return path, load_checkpoint(path)
@@ -100,18 +97,14 @@ def load_weights(model: torch.nn.Module, state: dict[str, Any], path: Path) -> N
             raise SSTCastError(f"{path}: its weights are not finite ({name}); train again")
 
 
-def begin_stage(
-    model: torch.nn.Module, optimizer: torch.optim.Optimizer, path: Path
-) -> tuple[float, float] | None:
+def begin_stage(model: torch.nn.Module, optimizer: torch.optim.Optimizer, path: Path) -> tuple[float, float]:
     """Start a stage of a longer training from the previous stage's best weights, with the optimiser's state then.
 
-    Return the score and loss to beat; None if `path` comes from a version that used a new optimiser in each stage.
+    Return the score and loss to beat.
     """
     saved, own = load_checkpoint(path), getattr(model, "of_each_stage", ())
     fresh = {name: value for name, value in model.state_dict().items() if name.startswith(own)}
     load_weights(model, saved | {"model": saved["model"] | fresh}, path)
-    if "optimizer" not in saved:
-        return None
     with reading(path, "delete the run's folder to start training again"):
         moments = saved["optimizer"]["state"]
         for number, (name, _) in enumerate(model.named_parameters()):
@@ -120,19 +113,3 @@ def begin_stage(
         optimizer.load_state_dict(saved["optimizer"])
         score, loss = saved["score"]
     return score, loss
-
-
-def _from_format_1(state: dict[str, Any]) -> dict[str, Any]:
-    """Convert format 1 of version 0.1, where one metric had another name and losses had no weights."""
-    state = {key: value for key, value in state.items() if key != "rng"} | {"format": FORMAT, "versions": {}}
-    if "state" in state:
-        old = dict(state["state"])
-        rows = [{("train_loss" if k == "train_mse" else k): v for k, v in row.items()} for row in old["history"]]
-        # The number of samples done in the current epoch is unknown, so the epoch starts again.
-        state["state"] = {
-            "epoch": old["epoch"],
-            "best": old["best"],
-            "best_epoch": old["best_epoch"],
-            "history": rows,
-        }
-    return state

@@ -270,10 +270,7 @@ class Trainer:
 
     def _continue(self, before: Run) -> None:
         self.fabric.barrier()  # the first process may still be saving it
-        score = begin_stage(self.model, self.optimizer, before.best)
-        if score is None:
-            return
-        self.state.best, self.state.best_loss = score
+        self.state.best, self.state.best_loss = begin_stage(self.model, self.optimizer, before.best)
         if self.fabric.is_global_zero:
             with atomic(self.run.best) as temporary:
                 shutil.copyfile(before.best, temporary)
