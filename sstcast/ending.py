@@ -5,7 +5,8 @@ import sys
 from contextlib import suppress
 
 from sstcast.errors import SSTCastError, in_short, printable, shorten
-from sstcast.files import FULL, is_full
+from sstcast.files import FIRST_PROCESS, FULL, is_full
+from sstcast.training.interrupt import Interrupted
 
 MENDABLE, BUG, INTERRUPTED = 2, 70, 130
 LONGEST = 2000  # characters of a line
@@ -24,6 +25,9 @@ def _explain(error: BaseException) -> tuple[int, str]:
         return MENDABLE, f"{text}; see sstcast --help" if text else ""  # without arguments, help has been printed
     if isinstance(error, SSTCastError):
         return MENDABLE, str(error)
+    if isinstance(error, Interrupted):
+        # Fabric kills the first process at once when another process fails.
+        return 128 + error.signal if FIRST_PROCESS else 0, "interrupted and saved; re-run the command to resume"
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED, "interrupted; re-run the command to do the rest"
     if isinstance(error, BrokenPipeError):  # the reader of the output has closed it, as `| head` does

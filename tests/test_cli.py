@@ -20,7 +20,6 @@ from sstcast.errors import SSTCastError
 from sstcast.runs import Run
 from sstcast.training import train as training
 from sstcast.training.interrupt import Interrupted
-from sstcast.verbs import train as verb
 
 Sstcast = Callable[..., tuple[int, str, str]]
 
@@ -236,7 +235,7 @@ def test_of_interrupted_processes_the_first_one_reports_it(
         raise Interrupted(15)
 
     monkeypatch.setattr(cli, "FIRST_PROCESS", first)
-    monkeypatch.setattr(verb, "FIRST_PROCESS", first)
+    monkeypatch.setattr("sstcast.ending.FIRST_PROCESS", first)
     monkeypatch.setattr(training, "training_windows", lambda config: {})
     monkeypatch.setattr(training, "train", interrupted)
     got, _, err = sstcast("train", run_yaml)

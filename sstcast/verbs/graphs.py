@@ -1,6 +1,5 @@
 """The commands for graph data sets and the papers' experiments: `datasets`, `benchmark` and `study`."""
 
-import signal
 import sys
 from glob import escape
 from pathlib import Path
@@ -45,7 +44,6 @@ def benchmark(
     from sstcast.benchmarks.config import load_benchmark
     from sstcast.benchmarks.run import run_benchmark
     from sstcast.benchmarks.table import result_lines
-    from sstcast.training.interrupt import Interrupted
     from sstcast.validation import parse_seeds
     from sstcast.verbs.watched import below, config_files
 
@@ -54,11 +52,7 @@ def benchmark(
     declared = config.declaration
     done.watch(*(escape(str(config.root / declared.folder / name)) for name in declared.names))
     done.watch(*below(config.root / declared.folder, "*.txt"))  # of those that a folder may have or lack
-    try:
-        results = run_benchmark(config, None if seeds is None else parse_seeds(seeds), trust, download, evaluate)
-    except Interrupted as stop:
-        print(f"{config.folder}: interrupted and saved; re-run the command to resume", file=sys.stderr)
-        raise typer.Exit(128 + stop.signal) from None
+    results = run_benchmark(config, None if seeds is None else parse_seeds(seeds), trust, download, evaluate)
     text = "\n".join(result_lines(config, results)) + "\n"
     print(text, end="")
     if not evaluate:  # which scores again whatever there is
@@ -87,10 +81,6 @@ def study(
     from studies.study import run_study
 
     folder = out / name
-    try:
-        page, new = run_study(build_study(name, root), folder)
-    except KeyboardInterrupt:
-        print(f"{folder}: interrupted; re-run the command to resume", file=sys.stderr)
-        raise typer.Exit(128 + signal.SIGINT) from None
+    page, new = run_study(build_study(name, root), folder)
     print(page)
     print(f"{folder}: {'written' if new else 'nothing to do'}")

@@ -1,6 +1,5 @@
 """The command `hindcast`."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -34,7 +33,6 @@ def hindcast(
     from sstcast.hindcasts.hindcast import hindcast
     from sstcast.hindcasts.plan import Hindcast, Plan
     from sstcast.pages.hindcast import print_hindcast
-    from sstcast.training.interrupt import Interrupted
     from sstcast.validation import parse_seeds
     from sstcast.verbs.watched import HINDCAST, below, config_files, source_files
 
@@ -44,11 +42,7 @@ def hindcast(
     systems = [load_config(config, set_) for config in configs]
     done.watch(*(file for system in systems for data in system.oceans for file in source_files(data.source)))
     plan = Plan(folder, protocol, systems, parse_seeds(seeds) if seeds is not None else [], combine, average)
-    try:
-        metrics, new = hindcast(plan, jobs, scheduler)
-    except Interrupted as stop:
-        print(f"{folder.folder}: interrupted and saved; re-run the command to resume", file=sys.stderr)
-        raise typer.Exit(128 + stop.signal) from None
+    metrics, new = hindcast(plan, jobs, scheduler)
     text = print_hindcast(metrics, folder.folder.name) + f"{folder.metrics}: nothing to do\n"
     print(f"{folder.metrics}: {'written' if new else 'nothing to do'}")
     written = [file for system in plan.scored for file in below(folder.folder / system.name, "**")]

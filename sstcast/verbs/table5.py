@@ -1,6 +1,5 @@
 """The command `table5`."""
 
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -33,7 +32,6 @@ def table5(
     from sstcast.pages.table5 import needs_lines, table5_sheets
     from sstcast.pages.text import open_console, print_sheet
     from sstcast.papers.table5 import Table5, needs, table5
-    from sstcast.training.interrupt import Interrupted
     from sstcast.validation import parse_seeds
 
     try:
@@ -45,11 +43,7 @@ def table5(
     if dry_run:
         print("\n".join(needs_lines(needs(table))))
         return
-    try:
-        found, new = table5(table)
-    except Interrupted as stop:
-        print(f"{out}: interrupted and saved; re-run the command to resume", file=sys.stderr)
-        raise typer.Exit(128 + stop.signal) from None
+    found, new = table5(table)
     console = open_console()
     for sheet in table5_sheets(found, days):
         print_sheet(console, sheet)

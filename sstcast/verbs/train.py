@@ -1,6 +1,5 @@
 """The command `train`."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -26,7 +25,6 @@ def train(
     """Train a model or an ensemble; resume if it was interrupted."""
     from sstcast.ocean.prepare import prepare_all
     from sstcast.ocean.prepared import Prepared
-    from sstcast.training.interrupt import Interrupted
     from sstcast.training.train import plan, train, training_windows
     from sstcast.verbs.watched import TRAINING, below, config_files, source_files, store_files, trained_files
 
@@ -41,13 +39,7 @@ def train(
     windows = training_windows(configs[0])
     runs = []
     for each in configs:
-        try:
-            run, trained = train(each, windows)
-        except Interrupted as stop:
-            if FIRST_PROCESS:
-                print(f"{each.folder}: interrupted and saved; re-run the command to resume", file=sys.stderr)
-            # Fabric kills the first process at once when another process fails.
-            raise typer.Exit(128 + stop.signal if FIRST_PROCESS else 0) from None
+        run, trained = train(each, windows)
         if FIRST_PROCESS:
             print(f"{run.folder}: {'trained' if trained else 'nothing to do'}; best checkpoint {run.best}")
         runs.append(run)

@@ -90,7 +90,7 @@ def test_the_verb(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 
     code, _, err = sstcast(Squares((2, 3), stop=3))
     assert code == 130
-    assert err == f"{tmp_path / 'squares'}: interrupted; re-run the command to resume\n"
+    assert err == "sstcast: interrupted; re-run the command to do the rest\n"
     resumed = Squares((2, 3))
     code, out, _ = sstcast(resumed)
     assert (code, resumed.measured) == (0, [3])
