@@ -58,16 +58,20 @@ def check_zarr(path: Path, remedy: str) -> None:
     try:
         if not path.is_dir():
             raise Refused("not a folder" if path.exists() else "no such folder")
+        version = 3 if (path / "zarr.json").is_file() else 2
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            check_arrays(zarr.open_group(path.absolute(), mode="r"))
+            group = zarr.open_group(path.absolute(), mode="r", zarr_format=version)  # type: ignore[arg-type]
+            if group.metadata.zarr_format != version:  # which damaged metadata may bring about
+                raise Refused(f"it is not of format {version}")
+            check_arrays(group.arrays())
     except Exception as error:  # as above
         fail(path, "Zarr", error, remedy)
 
 
-def check_arrays(group: Any) -> None:
-    """Raise Refused if an array in an opened Zarr group has a codec not in `CODECS`, or is too large."""
-    for name, array in group.arrays():
+def check_arrays(arrays: Iterable[tuple[str, Any]]) -> None:
+    """Raise Refused if one of some Zarr arrays, given by name, has a codec not in `CODECS`, or is too large."""
+    for name, array in arrays:
         metadata = array.metadata.to_dict()
         codecs = [metadata.get("compressor"), *(metadata.get("filters") or ()), *metadata.get("codecs", ())]
         named = list(_named(codecs))

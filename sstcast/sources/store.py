@@ -147,7 +147,7 @@ class RawStore:
         with reading(self.path, REMEDY):
             # Consolidated metadata is written last, so after a kill it may be older than that of the arrays.
             self._group = zarr.open_group(self.path, mode="r+", zarr_format=2, use_consolidated=False)
-            check_arrays(self._group)
+            check_arrays((name, self._group[name]) for name in ("sst", "status", "time", "lat", "lon"))
             self._status = np.asarray(self._group["status"][:])
 
 
