@@ -30,6 +30,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,11 +41,11 @@ from pydantic import Field, ValidationError
 from sstcast import __version__
 from sstcast.config import COMBINATION, RunConfig, load_config
 from sstcast.errors import SSTCastError
-from sstcast.files import alone, atomic
+from sstcast.files import alone, atomic, packaged
 from sstcast.plain_yaml import read_config, save_config
-from sstcast.pretrained import unpacked
 from sstcast.validation import Strict, validate
 
+PRETRAINED = "pretrained"  # names the run that ships with sstcast wherever a run's folder is asked for
 ELSEWHERE = "elsewhere-"  # prefix of the folder for a run's results on another ocean
 
 
@@ -83,31 +84,31 @@ class Record(Strict):
         write_json(path, self.model_dump(mode="json"))
 
 
+class _Inside:
+    """A file or folder inside a run's folder, as an attribute of the run."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, run: "Run", kind: type["Run"]) -> Path:
+        return run.folder / self.name
+
+
 @dataclass(frozen=True)
 class Run:
-    """The paths of a run; other modules read and write the files."""
+    """The paths of a run, listed above; other modules read and write the files."""
 
     folder: Path
 
-    @property
-    def config_file(self) -> Path:
-        """The resolved configuration."""
-        return self.folder / "config.yaml"
-
-    @property
-    def history(self) -> Path:
-        """The training history."""
-        return self.folder / "history.csv"
-
-    @property
-    def best(self) -> Path:
-        """The checkpoint with the best validation score."""
-        return self.checkpoints / "best.pt"
-
-    @property
-    def checkpoints(self) -> Path:
-        """The folder of the best checkpoint and of those to resume from."""
-        return self.folder / "checkpoints"
+    config_file = _Inside("config.yaml")
+    data = _Inside("data.json")
+    history = _Inside("history.csv")
+    checkpoints = _Inside("checkpoints")
+    best = _Inside("checkpoints/best.pt")
+    forecasts = _Inside("forecasts.zarr")
+    metrics = _Inside("metrics.json")
+    maps = _Inside("maps")
+    report = _Inside("report.html")
 
     @property
     def members(self) -> list["Run"]:
@@ -157,34 +158,9 @@ class Run:
                 )
         return list(parts)
 
-    @property
-    def forecasts(self) -> Path:
-        """The forecasts of the test days."""
-        return self.folder / "forecasts.zarr"
-
-    @property
-    def data(self) -> Path:
-        """The record of the data it was trained on."""
-        return self.folder / "data.json"
-
     def data_of(self, number: int) -> Path:
         """Record of one of several oceans, from 1 on."""
         return self.data if number == 1 else self.folder / f"data-{number}.json"
-
-    @property
-    def metrics(self) -> Path:
-        """The scores."""
-        return self.folder / "metrics.json"
-
-    @property
-    def maps(self) -> Path:
-        """The folder of PNG files."""
-        return self.folder / "maps"
-
-    @property
-    def report(self) -> Path:
-        """The page with all results."""
-        return self.folder / "report.html"
 
     @property
     def config(self) -> RunConfig:
@@ -245,6 +221,23 @@ class Run:
             with atomic(run.config_file) as temporary:  # last: a folder with a configuration is a run
                 save_config(config, temporary)
         return run
+
+
+def unpacked(folder: Path) -> Path:
+    """Return a run's folder; of the run that ships with sstcast, a copy in `runs/`, where its results go.
+
+    Raises SSTCastError if another run lies there.
+    """
+    if str(folder) != PRETRAINED or folder.exists():
+        return folder
+    shipped, copy = packaged(f"data/{PRETRAINED}"), Path("runs") / PRETRAINED
+    with alone(copy):
+        if not copy.exists():
+            with atomic(copy) as temporary:
+                shutil.copytree(shipped, temporary)
+        elif not (best := Run(copy).best).exists() or best.read_bytes() != Run(shipped).best.read_bytes():
+            raise SSTCastError(f"{copy}: is not the run that ships with this sstcast; rename or delete it")
+    return copy
 
 
 def write_json(path: Path, content: Any) -> None:

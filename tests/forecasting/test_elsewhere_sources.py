@@ -20,8 +20,7 @@ from sstcast.forecasting.predictor import TrainedRun
 from sstcast.models.linear import MultiscaleRidge
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import cut_windows
-from sstcast.pretrained import unpacked
-from sstcast.runs import Run
+from sstcast.runs import Run, unpacked
 from sstcast.training.fitting import fit
 
 
