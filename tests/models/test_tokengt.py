@@ -10,8 +10,8 @@ from sstcast.errors import SSTCastError
 from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models.attention import SoftmaxAttention
-from sstcast.models.attention_distance import attention_distances
 from sstcast.models.tokengt import TokenGT, laplacian_identifiers, orthogonal_identifiers
+from studies.attention_distance import attention_distances
 
 WIDTH, H, W = 16, 4, 5
 VARIANTS = [(a, i) for a in ("softmax", "linear", "performer") for i in ("laplacian", "orf")] + [
