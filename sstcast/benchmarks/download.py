@@ -1,13 +1,9 @@
 """Downloads raw files that are missing, with PyG's own classes or from the addresses that a declaration names."""
 
 import tempfile
-import urllib.request
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from rich.progress import DownloadColumn, Progress
 from torch_geometric.data import download_url, extract_zip
 
 from sstcast.benchmarks.dataset import Dataset
@@ -29,10 +25,8 @@ def download(dataset: Dataset, root: Path) -> None:
     root.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=root) as scratch:  # what is interrupted leaves nothing
         try:
-            with _bars():
-                _get(
-                    dataset, Path(scratch), {path.relative_to(root): address for path, address in missing.items()}
-                )
+            below = {path.relative_to(root): address for path, address in missing.items()}
+            _get(dataset, Path(scratch), below)
         except Exception as error:  # networks and servers fail in many ways
             reason = f"download from {origins} failed: {in_short(error)}"
             raise SSTCastError(f"{dataset.name}: {reason}") from error
@@ -54,24 +48,6 @@ def _get(dataset: Dataset, root: Path, missing: Mapping[Path, str]) -> None:
         else:
             for path in (path for path in missing if missing[path] == address):
                 download_url(address, str(root / path.parent), filename=path.name)
-
-
-@contextmanager
-def _bars() -> Iterator[None]:
-    """Show a bar for each file that `urllib`, which PyG and OGB use, downloads in the `with` block."""
-    kept = urllib.request.urlopen
-    with Progress(*Progress.get_default_columns(), DownloadColumn(), transient=True) as progress:
-
-        def urlopen(*arguments: Any, **options: Any) -> Any:
-            response = kept(*arguments, **options)
-            size = response.headers.get("Content-Length")
-            return progress.wrap_file(response, None if size is None else int(size), description="downloading")
-
-        urllib.request.urlopen = urlopen
-        try:
-            yield
-        finally:
-            urllib.request.urlopen = kept
 
 
 def _unpack(address: str, folder: Path, inside: str) -> None:

@@ -1,4 +1,7 @@
-"""Scores of predictions over a whole split, as the benchmarks' own evaluators compute them."""
+"""Scores of predictions over a whole split, as the benchmarks' own evaluators compute them.
+
+Targets that are NaN, and classes below 0, are unknown. Predictions of classes are `[rows, classes]`.
+"""
 
 from collections.abc import Callable
 
@@ -9,49 +12,26 @@ from sklearn import metrics
 from sstcast.benchmarks.dataset import END
 
 Array = NDArray[np.float64]
+Score = Callable[[Array, Array], float]  # of predictions and targets
 
 
-def mean_absolute_error(prediction: Array, target: Array) -> float:
-    """Return the mean absolute error over all known targets."""
-    return float(np.nanmean(np.abs(prediction - target)))
+def of_classes(score: Score) -> Score:
+    """Return a score of the most likely classes, from one of true and predicted classes."""
+    return lambda prediction, target: float(score(target[target >= 0], prediction.argmax(1)[target >= 0]))
 
 
-def root_mean_squared_error(prediction: Array, target: Array) -> float:
-    """Return the root of the mean squared error over all known targets."""
-    return float(np.sqrt(np.nanmean((prediction - target) ** 2)))
+def of_questions(score: Score) -> Score:
+    """Return the mean of a score over questions with both answers, NaN if there are none."""
 
+    def mean(prediction: Array, target: Array) -> float:
+        found = []
+        for guess, truth in zip(prediction.T, target.T, strict=True):
+            known = ~np.isnan(truth)
+            if len(np.unique(truth[known])) == 2:
+                found.append(score(truth[known], guess[known]))
+        return float(np.mean(found)) if found else float("nan")
 
-def accuracy(prediction: Array, target: Array) -> float:
-    """Return the fraction of correct classes."""
-    known = target >= 0
-    return float((prediction.argmax(1) == target)[known].mean())
-
-
-def balanced_accuracy(prediction: Array, target: Array) -> float:
-    """Return the mean of the classes' recalls."""
-    known = target >= 0
-    return float(metrics.balanced_accuracy_score(target[known], prediction.argmax(1)[known]))
-
-
-def macro_f1(prediction: Array, target: Array) -> float:
-    """Return the mean of the classes' F1."""
-    known = target >= 0
-    return float(metrics.f1_score(target[known], prediction.argmax(1)[known], average="macro"))
-
-
-def roc_auc(prediction: Array, target: Array) -> float:
-    """Return the mean area under the ROC curve over questions with both answers; NaN if there are none."""
-    return _per_question(metrics.roc_auc_score, prediction, target)
-
-
-def average_precision(prediction: Array, target: Array) -> float:
-    """Return the mean average precision over questions with both answers; NaN if there are none."""
-    return _per_question(metrics.average_precision_score, prediction, target)
-
-
-def reciprocal_rank(prediction: Array, target: Array) -> float:
-    """Return the mean of the reciprocal ranks in `prediction`."""
-    return float(prediction.mean())
+    return mean
 
 
 def words_f1(prediction: Array, target: Array) -> float:
@@ -64,23 +44,14 @@ def words_f1(prediction: Array, target: Array) -> float:
     return float(np.mean(scores))
 
 
-def _per_question(score: Callable[[Array, Array], float], prediction: Array, target: Array) -> float:
-    found = []
-    for guess, truth in zip(prediction.T, target.T, strict=True):
-        known = ~np.isnan(truth)
-        if len(np.unique(truth[known])) == 2:
-            found.append(score(truth[known], guess[known]))
-    return float(np.mean(found)) if found else float("nan")
-
-
-METRICS: dict[str, Callable[[Array, Array], float]] = {
-    "mae": mean_absolute_error,
-    "rmse": root_mean_squared_error,
-    "accuracy": accuracy,
-    "balanced-accuracy": balanced_accuracy,
-    "macro-f1": macro_f1,
-    "roc-auc": roc_auc,
-    "ap": average_precision,
-    "mrr": reciprocal_rank,
+METRICS: dict[str, Score] = {
+    "mae": lambda prediction, target: float(np.nanmean(np.abs(prediction - target))),
+    "rmse": lambda prediction, target: float(np.sqrt(np.nanmean((prediction - target) ** 2))),
+    "accuracy": of_classes(lambda target, guess: (guess == target).mean()),
+    "balanced-accuracy": of_classes(metrics.balanced_accuracy_score),
+    "macro-f1": of_classes(lambda target, guess: metrics.f1_score(target, guess, average="macro")),
+    "roc-auc": of_questions(metrics.roc_auc_score),
+    "ap": of_questions(metrics.average_precision_score),
+    "mrr": lambda prediction, target: float(prediction.mean()),  # a graph's mean reciprocal ranks
     "f1": words_f1,
 }
