@@ -66,8 +66,9 @@ class LinearInverseModel(LinearSystem):
         if train is samples:
             self.patterns.copy_(eofs(train, self.most))
         moments = Moments(self.most, self.horizon)
-        for sample in samples(self.STRIDE):
-            moments.add(sample.history[..., -1], sample.target.transpose(1, 2), self.patterns)
+        for part in samples(self.STRIDE):
+            later = part.spans(self.history, self.horizon).transpose(1, 2).flatten(0, 1)
+            moments.add(part.spans(self.history - 1, 1).flatten(0, 2), later, self.patterns)
         return moments
 
 

@@ -4,7 +4,9 @@ All use the standardised anomalies of one tile, 0 on land. `training.fitting` fi
 """
 
 from collections.abc import Callable, Iterable
+from functools import reduce
 from itertools import chain
+from operator import add
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -14,10 +16,10 @@ from torch import Tensor
 from sstcast.graphs.graph import Graph
 from sstcast.graphs.grid import GridGraph
 from sstcast.models.base import ForecastModel
+from sstcast.models.lagged import box_means, daily, lagged_sums
 from sstcast.models.sums import Sums
 
-# Given n, every n-th window of a split, in batches that have `history [B, N, history]`, `target [B, N, horizon]`,
-# `ocean [B, N]` and their `graph`.
+# Given n, the windows of a split that start every n days, some at a time, as `ocean.windows.Windows`.
 Samples = Callable[[int], Iterable[Any]]
 Made = TypeVar("Made")
 _KNOWN: WeakKeyDictionary[Samples, dict[Any, Any]] = WeakKeyDictionary()
@@ -31,6 +33,12 @@ class LinearSystem(ForecastModel):
     def __init__(self, history: int, horizon: int) -> None:
         super().__init__()
         self.history, self.horizon = history, horizon
+
+    def ahead(self, windows: Any) -> Tensor:
+        """Forecast all windows of a piece of `Samples`: `[starts, horizon, tile, N]`."""
+        batch = windows.batch(torch.arange(len(windows), device=windows.device))
+        forecast = self(batch.history, batch.graph).unflatten(0, (windows.starts, -1))
+        return forecast.movedim(-1, 1)
 
     def fit(self, train: Samples, validation: Samples | None, refit: bool = True) -> dict[str, Any]:
         """Fit the weights to the training windows; choose options, such as a penalty, on the validation windows.
@@ -67,9 +75,9 @@ class DampedPersistence(LinearSystem):
 
     def fit(self, train: Samples, validation: Samples | None, refit: bool = True) -> dict[str, Any]:
         """Fit the coefficients; nothing is chosen."""
-        fitted = once(
-            train, type(self), lambda: damping((s.history[..., -1:], s.target) for s in train(self.STRIDE))
-        )
+        sums = sums_of(train, self.STRIDE)
+        last = self.history - 1
+        fitted = sums.cross[last] / sums.gram[last, last].clamp(min=1e-12)
         self.damping.copy_(fitted)
         return {}
 
@@ -106,27 +114,26 @@ class Ridge(LinearSystem):
     def forward(self, history: Tensor, graph: Graph) -> Tensor:
         return self.inputs(history, graph) @ self.weight
 
+    def ahead(self, windows: Any) -> Tensor:
+        """Forecast all windows (see `LinearSystem.ahead`): box means are of days, not of windows."""
+        fields = daily(windows, self.BOXES)
+        seen = fields.unfold(0, self.history, windows.every)[: windows.starts].permute(0, 3, 1, 2).flatten(1, 2)
+        weight = self.weight[:-1].unflatten(0, (-1, self.history)).transpose(0, 1).flatten(0, 1)
+        forecast = torch.bmm(weight.T.expand(len(seen), -1, -1), seen).unflatten(-1, windows.ocean.shape)
+        return forecast + self.weight[-1][:, None, None] * windows.ocean
+
     def fit(self, train: Samples, validation: Samples | None, refit: bool = True) -> dict[str, Any]:
         """Solve the normal equations."""
-        sums = self._sums(train)
+        sums = sums_of(train, self.STRIDE, self.BOXES)
         if validation is None or len(self.PENALTIES) == 1:
             self.weight.copy_(sums.solve(self.PENALTIES[0]))
             return {}
-        late = self._sums(validation)
+        late = sums_of(validation, self.STRIDE, self.BOXES)
         errors = torch.stack([late.error(sums.solve(penalty)) for penalty in self.PENALTIES])
         best, total = errors.argmin(0), sums + late if refit else sums
         for choice, penalty in enumerate(self.PENALTIES):
             self.weight[:, best == choice] = total.solve(penalty)[:, best == choice].float()
         return {"penalty": [self.PENALTIES[choice] for choice in best]}
-
-    def _sums(self, samples: Samples) -> Sums:
-        def add_up() -> Sums:
-            sums = Sums(len(self.weight), self.horizon)
-            for sample in samples(self.STRIDE):
-                sums.add(self.inputs(sample.history, sample.graph).flatten(0, 1), sample.target.flatten(0, 1))
-            return sums
-
-        return once(samples, self.BOXES, add_up)
 
 
 class MultiscaleRidge(Ridge):
@@ -136,38 +143,11 @@ class MultiscaleRidge(Ridge):
     PENALTIES = (1e3, 1e2, 1e4, 1e5)
 
 
-def box_means(history: Tensor, graph: GridGraph, size: int) -> Tensor:
-    """Average `history [B, N, T]`, 0 on land, over the ocean of boxes of `size` x `size` cells around each node.
-
-    Boxes end at the tile's edge; a `size` of 0 is the whole tile. The mean is 0 on land.
-    """
-    shape, ocean = (graph.height, graph.width), graph.mask.unsqueeze(-1).to(history.dtype)
-    if size == 0:
-        return (history.sum(1) / ocean.sum(1).clamp(min=1)).unsqueeze(1) * ocean
-    sums, counts = (_box_sums(x.unflatten(1, shape), size).flatten(1, 2) for x in (history, ocean))
-    return sums * (ocean / counts.clamp(min=1))
-
-
-def _box_sums(field: Tensor, size: int) -> Tensor:
-    """Sum `[B, H, W, T]` over boxes: differences of cumulative sums, so the cost does not depend on the size."""
-    reach = size // 2
-    for dim in (1, 2):
-        total, cells = field.cumsum(dim), field.shape[dim]
-        inner = max(cells - reach, 0)
-        field = total.narrow(dim, cells - 1, 1).repeat_interleave(cells, dim)
-        field.narrow(dim, 0, inner).copy_(total.narrow(dim, cells - inner, inner))
-        beyond = max(inner - 1, 0)
-        field.narrow(dim, cells - beyond, beyond).sub_(total.narrow(dim, 0, beyond))
-    return field
-
-
-def damping(pairs: Iterable[tuple[Tensor, Tensor]]) -> Tensor:
-    """Return the coefficients `[horizon]` of a least-squares fit of `y [..., horizon]` to `x [..., 1]`."""
-    products, squares = torch.zeros(1, dtype=torch.float64), 0.0
-    for x, y in pairs:
-        products = products + (x * y).flatten(0, -2).sum(0, dtype=torch.float64)
-        squares += float(x.square().sum(dtype=torch.float64))
-    return products / max(squares, 1e-12)
+def sums_of(samples: Samples, stride: int, boxes: tuple[int, ...] = ()) -> Sums:
+    """Return the sums for a ridge on windows that start `stride` days apart (see `lagged_sums`)."""
+    return once(
+        samples, (stride, boxes), lambda: reduce(add, (lagged_sums(part, boxes) for part in samples(stride)))
+    )
 
 
 def once(samples: Samples, key: object, make: Callable[[], Made]) -> Made:

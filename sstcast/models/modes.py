@@ -8,7 +8,7 @@ from sklearn.decomposition import PCA
 from torch import Tensor
 
 from sstcast.graphs.graph import Graph
-from sstcast.models.linear import MultiscaleRidge, Samples, both
+from sstcast.models.linear import MultiscaleRidge, Samples, both, once
 from sstcast.models.sums import Sums
 
 EOF_STRIDE = 3
@@ -40,15 +40,25 @@ class LocalRidge(MultiscaleRidge):
         self.register_buffer("local", torch.zeros((len(self.lags) + 2) * self.modes + 3, nodes, horizon))
 
     def forward(self, history: Tensor, graph: Graph) -> Tensor:
-        return super().forward(history, graph) + torch.tensordot(self.states(history, graph), self.local, 1)
-
-    def states(self, history: Tensor, graph: Graph) -> Tensor:
-        """Return the inputs of the correction, and 1: `[B, states]`."""
         assert graph.geography is not None
-        season = graph.geography[:, 0, SEASON]
-        components = [history[..., -1 - lag] @ self.patterns.T for lag in self.lags]
+        states = self.states([history[..., -1 - lag] for lag in self.lags], graph.geography[:, 0, SEASON])
+        return super().forward(history, graph) + torch.tensordot(states, self.local, 1)
+
+    def ahead(self, windows: Any) -> Tensor:
+        """Forecast all windows (see `LinearSystem.ahead`)."""
+        local = torch.tensordot(self._states(windows), self.local, 1)
+        return super().ahead(windows) + local.movedim(-1, 1).unsqueeze(2)
+
+    def states(self, days: list[Tensor], season: Tensor) -> Tensor:
+        """Return the inputs of the correction, and 1, `[B, states]`, from the days `[B, N]` at `lags`."""
+        components = [day @ self.patterns.T for day in days]
         products = [components[0] * term[:, None] for term in season.unbind(1)]
         return torch.cat([*components, season, *products, torch.ones_like(season[:, :1])], dim=1)
+
+    def _states(self, windows: Any) -> Tensor:
+        last = self.history - 1
+        days = [windows.spans(last - lag, 1).flatten(1) for lag in self.lags]
+        return self.states(days, windows.season[last :: windows.every][: windows.starts])
 
     def fit(self, train: Samples, validation: Samples | None, refit: bool = True) -> dict[str, Any]:
         """Fit the ridge, then the correction to its residual."""
@@ -79,9 +89,9 @@ class LocalRidge(MultiscaleRidge):
 
     def _rest(self, samples: Samples) -> Sums:
         sums = Sums(len(self.local), self.local[0].numel())
-        for sample in samples(self.LOCAL_STRIDE):
-            rest = (sample.target - super().forward(sample.history, sample.graph)) * sample.ocean[..., None]
-            sums.add(self.states(sample.history, sample.graph), rest.flatten(1))
+        for part in samples(self.LOCAL_STRIDE):
+            rest = (part.spans(self.history, self.horizon) - super().ahead(part)) * part.ocean
+            sums.add(self._states(part), rest.transpose(1, 3).flatten(1))
         return sums
 
 
@@ -102,11 +112,16 @@ def solve_standardised(sums: Sums, penalty: float) -> Tensor:
 
 def eofs(samples: Samples, count: int) -> Tensor:
     """Return the leading EOFs `[count, N]` of the last days of history, orthonormal, 0 on land."""
+    return once(samples, ("eofs", count), lambda: _eofs(samples, count))
+
+
+def _eofs(samples: Samples, count: int) -> Tensor:
     kept: list[Tensor] = []
     step = 1
-    for number, day in enumerate(day for sample in samples(EOF_STRIDE) for day in sample.history[..., -1]):
+    days = (day for part in samples(EOF_STRIDE) for day in part.spans(part.history - 1, 1).flatten(0, 2))
+    for number, day in enumerate(days):
         if number % step == 0:
-            kept.append(day.clone())  # a view would keep its whole batch
+            kept.append(day.clone())  # a view would keep all days
         if len(kept) * day.numel() > LARGEST_FIELD:
             kept, step = kept[::2], 2 * step
     thinned = torch.stack(kept)

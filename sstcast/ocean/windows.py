@@ -1,5 +1,6 @@
 """Windows of history and future, sliced from one tensor that stays on the device."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -63,9 +64,9 @@ class Windows:
         """The last day of history of the windows at each start, `[starts]`."""
         return self.days[self.history - 1 :: self.every][: self.starts]
 
-    def spans(self, offset: int, length: int) -> np.ndarray:
+    def spans(self, offset: int, length: int) -> Tensor:
         """Return days `offset .. offset + length` after each start, `[starts, length, tile, N]`; a view."""
-        return spans(self.values.cpu().numpy(), offset, length, self.starts, self.every)
+        return self.values[offset:].unfold(0, length, self.every)[: self.starts].movedim(-1, 1)
 
     def to(self, device: torch.device | str) -> "Windows":
         """Move the tensors to a device."""
@@ -78,6 +79,14 @@ class Windows:
         days = (self.days - self.days.astype("datetime64[Y]")) / np.timedelta64(1, "D")
         angle = torch.from_numpy(2 * np.pi / YEAR * days)
         return torch.stack([angle.sin(), angle.cos()], dim=1).to(self.values)
+
+    def parts(self, count: int) -> Iterator["Windows"]:
+        """Yield the windows of `count` starts at a time, in order; their values are views."""
+        longest = self.history + self.horizon + (self.horizon > 0)
+        for first in range(0, self.starts, count):
+            last = min(first + count, self.starts) - 1
+            days = slice(first * self.every, last * self.every + longest)
+            yield replace(self, values=self.values[days], days=self.days[days])
 
     def describe(self, number: int) -> str:
         """Name the tile and the days of a window."""

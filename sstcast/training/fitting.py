@@ -8,14 +8,14 @@ import torch
 
 from sstcast.models.linear import LinearSystem, Samples
 from sstcast.ocean.whole import WholeRegion
-from sstcast.ocean.windows import AnyWindows, Batch, SeveralWindows, Windows
+from sstcast.ocean.windows import AnyWindows, SeveralWindows, Windows
 
 Fitted = AnyWindows | WholeRegion
-VALUES_AT_ONCE = 2**20  # of a batch's history: more leave the cache
+LEAST, VALUES_AT_ONCE = 4, 2**19  # windows, and values of their days: more leave the cache
 
 
 def samples(windows: Fitted) -> Samples:
-    """Return a function that, given n, yields the windows of every n-th day, all tiles, in batches."""
+    """Return a function that, given n, yields the windows of every n-th day, all tiles, some at a time."""
 
     def blocks(stride: int) -> Iterable[Windows]:
         if isinstance(windows, WholeRegion):
@@ -23,10 +23,9 @@ def samples(windows: Fitted) -> Samples:
         oceans = windows.oceans if isinstance(windows, SeveralWindows) else [windows]
         return (replace(ocean, every=stride) for ocean in oceans)
 
-    def every(stride: int) -> Iterator[Batch]:
+    def every(stride: int) -> Iterator[Windows]:
         for block in blocks(stride):
-            at_once = max(1, VALUES_AT_ONCE // (block.values.shape[-1] * block.history))
-            yield from map(block.batch, torch.arange(len(block)).split(at_once))
+            yield from block.parts(max(LEAST, VALUES_AT_ONCE // (block.ocean.numel() * stride)))
 
     return every
 

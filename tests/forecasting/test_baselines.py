@@ -48,7 +48,7 @@ def test_reference_table_of_the_shipped_data(prepared: tuple[DataConfig, Prepare
 
 def truth(windows: Windows) -> Array:
     """Return what came true in `windows`."""
-    return windows.spans(windows.history, windows.horizon)
+    return windows.spans(windows.history, windows.horizon).numpy()
 
 
 def forecast(predictor: Models, windows: Windows) -> Array:

@@ -13,7 +13,7 @@ from sstcast.config import RunConfig, TrainingConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import TrainedRun
 from sstcast.models import build_forecaster, home
-from sstcast.models.linear import LinearSystem, Ridge
+from sstcast.models.linear import LinearSystem, Ridge, sums_of
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.whole import WholeRegion
@@ -105,8 +105,9 @@ def test_a_network_may_learn_from_the_validation_days_too(config: RunConfig, tmp
     assert (str(days[0])[:10], str(days[-1])[:10]) == (str(first), str(last))
     run, _ = train(config, windows)
     (loaded,) = TrainedRun(run).models
-    sums = Ridge._sums(loaded.linear, samples(windows["train"]))  # type: ignore[arg-type]
-    torch.testing.assert_close(loaded.linear.weight, sums.solve(1e3).float())  # type: ignore[union-attr]
+    assert isinstance(loaded.linear, Ridge)
+    sums = sums_of(samples(windows["train"]), Ridge.STRIDE, loaded.linear.BOXES)
+    torch.testing.assert_close(loaded.linear.weight, sums.solve(1e3).float())
     linear = config.model_copy(update={"name": "linear", "model": config.model.model_validate({"name": "ridge"})})
     other, _ = train(linear, training_windows(linear))
     with pytest.raises(SSTCastError, match="has learnt from its validation days; combine it with --equal"):

@@ -15,7 +15,7 @@ from sstcast.models import LINEAR, build_forecaster
 from sstcast.models.lim import LinearInverseModel
 from sstcast.models.linear import LinearSystem, Ridge
 from sstcast.models.sums import Sums
-from sstcast.ocean.windows import Windows, unit_vectors
+from sstcast.ocean.windows import Batch, Windows, unit_vectors
 from sstcast.training.fitting import fit, samples
 
 ROWS, COLS, HISTORY, HORIZON = 6, 9, 12, 5
@@ -83,10 +83,16 @@ def stacked(windows: Windows, stride: int) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(x), np.concatenate(y)
 
 
+def batches(windows: Windows, stride: int) -> Iterator[Batch]:
+    """Yield the windows that start every `stride` days, as a model gets them."""
+    for part in samples(windows)(stride):
+        yield part.batch(torch.arange(len(part)))
+
+
 def predicted(model: LinearSystem, windows: Windows, stride: int = 1) -> np.ndarray:
     """Forecast on ocean cells, `[starts, cells, horizon]`."""
     with torch.no_grad():
-        out = [model(batch.history, batch.graph) for batch in samples(windows)(stride)]
+        out = [model(batch.history, batch.graph) for batch in batches(windows, stride)]
     return torch.cat(out).numpy()[:, OCEAN.ravel()]
 
 
@@ -124,6 +130,28 @@ def test_without_a_refit_validation_chooses_and_no_more(
         assert np.array_equal(one, other) is not refit
 
 
+@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize("every", [1, 3])
+def test_all_windows_at_once_are_forecast_like_each(
+    name: str, every: int, windows: tuple[Windows, Windows, Windows]
+) -> None:
+    train, validation, test = windows
+    model = system(name)
+    fit(model, train, validation)
+    with torch.no_grad():
+        at_once = torch.cat([model.ahead(part) for part in samples(test)(every)])
+    ahead = at_once[:, :, 0].movedim(1, -1).numpy()[:, OCEAN.ravel()]
+    np.testing.assert_allclose(ahead, predicted(model, test, every), atol=1e-5)
+    assert not at_once[..., ~OCEAN.ravel()].any()
+    if model.HOME == "anywhere":
+        other, joined = -2 * test.values, torch.cat([test.values, -2 * test.values], 1)
+        both = replace(test, values=joined, ocean=test.ocean.expand(2, -1), place=test.place.expand(2, -1, -1))
+        several = model.ahead(replace(both, every=every))
+        assert torch.equal(several[:, :, 0], model.ahead(replace(test, every=every))[:, :, 0])
+        alone = model.ahead(replace(test, values=other, every=every))
+        torch.testing.assert_close(several[:, :, 1:], alone)
+
+
 def test_sums_know_the_error_of_any_weights() -> None:
     random = np.random.default_rng(0)
     x, y = (torch.from_numpy(random.normal(size=(50, n)).astype(np.float32)) for n in (4, 3))
@@ -154,14 +182,14 @@ def test_the_correction_is_a_regression_in_each_cell(windows: tuple[Windows, Win
         )
 
     with torch.no_grad():
-        pairs = [(b.target, base(model, b.history, b.graph)) for b in samples(train)(5)]
+        pairs = [(b.target, base(model, b.history, b.graph)) for b in batches(train, 5)]
     rest = torch.cat([target - pooled for target, pooled in pairs]).numpy()[:, OCEAN.ravel()].astype(float)
     x = states(train, 5)
     mean, deviation = x.mean(0), x.std(0)
     x = (x - mean) / deviation
     weights = np.linalg.solve(x.T @ x + 1e4 * np.eye(x.shape[1]), x.T @ rest.reshape(len(x), -1))
     with torch.no_grad():
-        pooled = torch.cat([base(model, b.history, b.graph) for b in samples(test)(1)]).numpy()[:, OCEAN.ravel()]
+        pooled = torch.cat([base(model, b.history, b.graph) for b in batches(test, 1)]).numpy()[:, OCEAN.ravel()]
     correction = ((states(test, 1) - mean) / deviation @ weights).reshape(pooled.shape)
     np.testing.assert_allclose(predicted(model, test), pooled + correction, atol=2e-4)
     assert abs(correction).max() > 0.01
@@ -188,7 +216,7 @@ def test_a_linear_inverse_model_finds_the_propagator_and_its_own_error(
     chosen = fit(model, train, None)
     assert chosen == {"modes": 4, "lag": 5}  # no lag is longer than the horizon
     first, then = [], []
-    for batch in samples(train)(3):
+    for batch in batches(train, 3):
         first.append(batch.history[..., -1] @ model.patterns.T)
         then.append(batch.target[..., 4] @ model.patterns.T)
     x, y = (torch.cat(part).double().numpy() for part in (first, then))
@@ -198,7 +226,7 @@ def test_a_linear_inverse_model_finds_the_propagator_and_its_own_error(
     np.testing.assert_allclose(np.linalg.matrix_power(one, 5), propagator, atol=1e-4)
     moments = model._moments(samples(validation), samples(train))
     error = moments.error(model.propagators.double().numpy(), model.damping.double().numpy())
-    came = torch.cat([batch.target for batch in samples(validation)(3)]).numpy()[:, OCEAN.ravel()]
+    came = torch.cat([batch.target for batch in batches(validation, 3)]).numpy()[:, OCEAN.ravel()]
     direct = ((predicted(model, validation, 3) - came) ** 2).sum(dtype=float)
     assert error == pytest.approx(direct, rel=1e-4)
 
@@ -208,7 +236,7 @@ def test_land_says_nothing_and_no_forecast_explodes(name: str, windows: tuple[Wi
     train, validation, test = windows
     model = system(name)
     fit(model, train, validation)
-    batch = next(iter(samples(test)(1)))
+    batch = next(batches(test, 1))
     with torch.no_grad():
         out = model(batch.history, batch.graph)
     assert not out[:, ~OCEAN.ravel()].any()
@@ -243,7 +271,7 @@ def test_reference_of_one_fold_of_the_shipped_ocean() -> None:
         fit(model, train, validation)
         total, count = 0.0, 0
         with torch.no_grad():
-            for batch in samples(test)(3):
+            for batch in batches(test, 3):
                 error = ((model(batch.history, batch.graph) - batch.target) * scale)[:, ocean.ravel()]
                 total, count = total + float(error.double().square().sum()), count + error.numel()
         assert total / count == pytest.approx(expected, rel=0.005), name
