@@ -21,31 +21,27 @@ BASELINES = {
 STRONGEST = "multiscale ridge"  # of these; skill is told against it
 
 
-def fit_baselines(data: DataConfig, anomalies: xr.Dataset) -> tuple[dict[str, Predictor], dict[str, Predictor]]:
-    """Return the baselines by name, fitted to a run's prepared anomalies; and not fitted to validation days."""
-    fitted, held_out = _fit(list(BASELINES.values()), data, anomalies, (True, False))
-    return dict(zip(BASELINES, fitted, strict=True)), dict(zip(BASELINES, held_out, strict=True))
+class Learnt:
+    """The days that linear systems learn from: what is summed up of them serves all that are fitted to them."""
 
+    def __init__(self, data: DataConfig, anomalies: xr.Dataset) -> None:
+        """Take data and the anomalies prepared from them."""
+        days = [WholeRegion.of(anomalies, data, split) for split in ("train", "validation")]
+        self.data, self.shape = data, days[0].shape
+        self.train, self.validation = map(samples, days)
 
-def fit_systems(names: list[str], data: DataConfig, anomalies: xr.Dataset, refit: bool = True) -> list[Predictor]:
-    """Return linear systems by `model.name`, fitted to prepared anomalies.
+    @torch.no_grad()
+    def fit(self, name: str, refit: bool = True) -> Predictor:
+        """Return a linear system by `model.name`.
 
-    They choose their options on the validation days, and are fitted to these as well unless `refit` is false.
-    """
-    return _fit(names, data, anomalies, (refit,))[0]
-
-
-@torch.no_grad()
-def _fit(
-    names: list[str], data: DataConfig, anomalies: xr.Dataset, refits: tuple[bool, ...]
-) -> list[list[Predictor]]:
-    days = [WholeRegion.of(anomalies, data, split) for split in ("train", "validation")]
-    train, validation = map(samples, days)
-
-    def fitted(name: str, refit: bool) -> Predictor:
-        model = build_forecaster(name, history=data.history, horizon=data.horizon, shape=days[0].shape)
+        It chooses its options on the validation days, and is fitted to these as well unless `refit` is false.
+        """
+        history, horizon = self.data.history, self.data.horizon
+        model = build_forecaster(name, history=history, horizon=horizon, shape=self.shape)
         assert isinstance(model, LinearSystem)
-        model.fit(train, validation, refit)
-        return Models(data.box, data.history, data.horizon, [model], torch.device("cpu"))
+        model.fit(self.train, self.validation, refit)
+        return Models(self.data.box, history, horizon, [model], torch.device("cpu"))
 
-    return [[fitted(name, refit) for name in names] for refit in refits]
+    def baselines(self, refit: bool = True) -> dict[str, Predictor]:
+        """Return all baselines by name (see `fit`)."""
+        return {name: self.fit(model, refit) for name, model in BASELINES.items()}

@@ -22,7 +22,7 @@ from sstcast.cf import describe, write
 from sstcast.config import COMBINATION, DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.files import alone
-from sstcast.forecasting.baselines import fit_baselines, fit_systems
+from sstcast.forecasting.baselines import Learnt
 from sstcast.forecasting.combination import Combination, load_combination, predictor_of
 from sstcast.forecasting.predictor import Predictor, in_degrees
 from sstcast.geo import area_weights
@@ -80,12 +80,15 @@ def with_distribution(fields: xr.Dataset, spread: Spread) -> xr.Dataset:
     return fields.assign(sst_spread=width.where(fields["sst"].notnull()), sst_quantile=quantiles.astype("float32"))
 
 
-def calibrated(run: Run, data: DataConfig | None = None, load: Load = predictor_of) -> Spread:
+def calibrated(
+    run: Run, data: DataConfig | None = None, load: Load = predictor_of, learnt: Learnt | None = None
+) -> Spread:
     """Return the spread of a run's forecasts, for other `data` than the run's if given; make it if need be.
 
     It is kept in the run's folder, and made again when the run, the days before its test days or the method have
     changed, or the file is damaged; where nobody may write, each time. The run may be of any kind; `data` must be
-    prepared. `load` gives the run's own predictor, where one is in memory already.
+    prepared. `load` gives the run's own predictor, where one is in memory already; `learnt` are its days, where
+    systems have been fitted to them already.
 
     Raises SSTCastError if the prepared stores are absent or damaged, or there are too few validation days.
     """
@@ -97,13 +100,12 @@ def calibrated(run: Run, data: DataConfig | None = None, load: Load = predictor_
     if (known := _read(path, recipe)) is not None:
         return known
     if not os.access(run.folder, os.W_OK):
-        return calibrate(held_out(run, data, Prepared.of(data).open()[1], load), data)
+        return calibrate(held_out(run, data, load, learnt), data)
     with alone(path):
         if (known := _read(path, recipe)) is not None:
             return known
-        cube, anomalies = Prepared.of(data).open()
-        found = calibrate(held_out(run, data, anomalies, load), data)
-        _write(found, path, recipe, str(cube.attrs["source"]))
+        found = calibrate(held_out(run, data, load, learnt), data)
+        _write(found, path, recipe, str(Prepared.of(data).open()[0].attrs["source"]))
     return found
 
 
@@ -160,7 +162,7 @@ def climatological(data: DataConfig) -> Spread:
     return Spread(labelled, np.ones((data.horizon, data.horizon)))
 
 
-def held_out(run: Run, data: DataConfig, anomalies: xr.Dataset, load: Load = predictor_of) -> Predictor:
+def held_out(run: Run, data: DataConfig, load: Load = predictor_of, learnt: Learnt | None = None) -> Predictor:
     """Return what a run would forecast of the validation days of `data`, had it not learnt from them.
 
     A network was only selected by them, and no system has seen those of another ocean: these are taken as they
@@ -171,22 +173,24 @@ def held_out(run: Run, data: DataConfig, anomalies: xr.Dataset, load: Load = pre
     run = run.trained
     config = run.config
     if config.model.name == COMBINATION:
-        return Combination([held_out(part, data, anomalies) for part in run.open_parts()], load_combination(run))
+        return Combination(
+            [held_out(part, data, learnt=learnt) for part in run.open_parts()], load_combination(run)
+        )
     linear = config.model.name in LINEAR
     at_home = any(_overlap(ocean.box, data.box) for ocean in config.oceans)
     if not at_home or not (linear or config.training.include_validation):
         return load(run, data)
     base = STANDS_ON.get(config.model.options.get("base", ""), "multiscale-ridge")
-    return fit_systems([config.model.name if linear else base], data, anomalies, refit=False)[0]
+    learnt = learnt or Learnt(data, Prepared.of(data).open()[1])
+    return learnt.fit(config.model.name if linear else base, refit=False)
 
 
-def dressed_baselines(data: DataConfig, anomalies: xr.Dataset) -> tuple[dict[str, Predictor], dict[str, Spread]]:
+def dressed_baselines(learnt: Learnt) -> tuple[dict[str, Predictor], dict[str, Spread]]:
     """Return the baselines and their spreads by name; climatology has that of the climatological distribution."""
-    fitted, held = fit_baselines(data, anomalies)
-    climate = climatological(data)
-    return fitted, {
-        name: climate if name == "climatology" else calibrate(predictor, data, climate)
-        for name, predictor in held.items()
+    climate = climatological(learnt.data)
+    return learnt.baselines(), {
+        name: climate if name == "climatology" else calibrate(predictor, learnt.data, climate)
+        for name, predictor in learnt.baselines(refit=False).items()
     }
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from sstcast.config import DataConfig, RunConfig, load_config
 from sstcast.errors import SSTCastError, reading
 from sstcast.files import alone
-from sstcast.forecasting.baselines import fit_baselines
+from sstcast.forecasting.baselines import Learnt
 from sstcast.forecasting.predictor import Predictor, TrainedRun
 from sstcast.models.base import Base
 from sstcast.ocean.days import FIRST_DAY
@@ -236,7 +236,7 @@ class Kept:
         """Fit the baselines for a horizon and keep their errors, unless they are known."""
         if self.baselines(data) is not None:
             return
-        fitted, _ = fit_baselines(data, Prepared.of(data).open()[1])
+        fitted = Learnt(data, Prepared.of(data).open()[1]).baselines()
         found = errors(data, {name: fitted[name] for name in BASELINES})
         self._write(
             "baselines", str(data.horizon), {"data": Prepared.of(data).record().model_dump(), "mse": found}

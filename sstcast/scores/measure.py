@@ -10,9 +10,10 @@ from rich.console import Console
 from rich.progress import track
 
 from sstcast import __version__
+from sstcast.forecasting.baselines import Learnt
 from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.predictor import Predictor, in_degrees
-from sstcast.forecasting.probabilities import calibrated, dressed_baselines
+from sstcast.forecasting.probabilities import Spread, calibrated, dressed_baselines
 from sstcast.ocean.heatwaves import FREQUENCIES
 from sstcast.ocean.limits import limits_of
 from sstcast.runs import Run
@@ -35,13 +36,18 @@ class Width(Protocol):
 
 def measure(run: Run, data: Verification) -> xr.Dataset:
     """Forecast every test day, write `forecasts.zarr`, and return the tables of the model and the baselines."""
-    fitted, dressed = dressed_baselines(data.data, data.anomalies)
-    predictors, spreads = {MODEL: predictor_of(run), **fitted}, {MODEL: calibrated(run), **dressed}
+    predictors, spreads = _methods(run, data)
     members, label = len(run.members), run.folder.name
     per_chunk = blocks(data.windows, members)[0].stop
     title, history = f"SST forecasts of run {label}", f"sstcast {__version__} evaluate"
     with forecast_file(run.forecasts, run, data, per_chunk, title=title, history=history) as write:
         return tabulate(data, predictors, spreads, members, label, write)
+
+
+def _methods(run: Run, data: Verification) -> tuple[dict[str, Predictor], dict[str, Spread]]:
+    learnt = Learnt(data.data, data.anomalies)
+    fitted, dressed = dressed_baselines(learnt)
+    return {MODEL: predictor_of(run), **fitted}, {MODEL: calibrated(run, learnt=learnt), **dressed}
 
 
 def tabulate(

@@ -10,7 +10,7 @@ import xarray as xr
 from scored_runs import configure, make_run
 from small_ocean import make_sst
 
-from sstcast.forecasting.baselines import fit_systems
+from sstcast.forecasting.baselines import Learnt
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.predictor import TrainedRun
 from sstcast.forecasting.probabilities import calibrated, climatological, held_out
@@ -84,14 +84,14 @@ def test_the_climatological_spread_by_hand(run: Run) -> None:
 def test_what_learnt_the_validation_days_is_not_calibrated_on_them(run: Run) -> None:
     config, data = run.config, run.config.data
     _, anomalies = Prepared.of(data).open()
-    assert isinstance(held_out(run, data, anomalies), TrainedRun)
+    assert isinstance(held_out(run, data), TrainedRun)
     training = config.training.model_copy(update={"include_validation": True, "epochs": 1})
     learnt = make_run(config.model_copy(update={"name": "learnt", "training": training}))
     made, _ = forecast(learnt.folder, "2004-05-05", say=lambda line: None)
     assert f" of 2001-01-01..{data.splits.validation[1]}, region" in xr.load_dataset(made).attrs["source"]
-    (stand_in,) = held_out(learnt, data, anomalies).models
-    (refitted,) = fit_systems(["multiscale-ridge"], data, anomalies)[0].models
+    (stand_in,) = held_out(learnt, data).models
+    (refitted,) = Learnt(data, anomalies).fit("multiscale-ridge").models
     assert isinstance(stand_in, MultiscaleRidge)
     assert not torch.equal(stand_in.weight, refitted.weight)
     west = data.box.model_copy(update={"lon": (165.0, 168.0)})  # an ocean of which it has learnt nothing
-    assert isinstance(held_out(learnt, data.model_copy(update={"region": west}), anomalies), TrainedRun)
+    assert isinstance(held_out(learnt, data.model_copy(update={"region": west})), TrainedRun)

@@ -13,7 +13,7 @@ import xarray as xr
 from scored_runs import configure, make_run, metrics_of
 
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.baselines import BASELINES, fit_baselines
+from sstcast.forecasting.baselines import BASELINES, Learnt
 from sstcast.forecasting.predictor import Predictor, TrainedRun
 from sstcast.forecasting.probabilities import calibrated
 from sstcast.geo import area_weights
@@ -48,7 +48,7 @@ def tables_of(run: Run) -> xr.Dataset:
 
 
 def persistence(data: Verification) -> Predictor:
-    return fit_baselines(data.data, data.anomalies)[0]["persistence"]
+    return Learnt(data.data, data.anomalies).fit("persistence")
 
 
 def crps_gaussian(truth: np.ndarray, mean: np.ndarray | float, spread: np.ndarray) -> np.ndarray:
