@@ -93,11 +93,14 @@ class FlowSplit(nn.Module):
 
     def forward(self, days: Tensor) -> Tensor:
         """Split `[B, history, rows, cols]`; leave out the first days, which have no complete temporal filter."""
-        flow = days.unsqueeze(1)
-        smooth = F.conv3d(F.pad(flow, (1, 1, 1, 1, 0, 0), mode="replicate"), self.spatial)
-        mean = F.conv3d(smooth, self.temporal)
-        flow, smooth = flow[:, :, -mean.shape[2] :], smooth[:, :, -mean.shape[2] :]
-        return torch.cat([mean, flow - smooth, smooth - mean], dim=1)
+        seen, length = days.shape[1], self.temporal.numel()
+        found = seen - length + 1
+        each_day = self.spatial[0].expand(seen, -1, -1, -1)  # as channels: a convolution over days is slow
+        smooth = F.conv2d(F.pad(days, (1, 1, 1, 1), mode="replicate"), each_day, groups=seen)
+        shifted = F.pad(self.temporal.flatten(), (0, found)).repeat(found)[: found * seen]  # a day later each row
+        mean = F.conv2d(smooth, shifted.view(found, seen, 1, 1))
+        flow, smooth = days[:, -found:], smooth[:, -found:]
+        return torch.stack([mean, flow - smooth, smooth - mean], dim=1)
 
 
 class FlowNet(nn.Module):
