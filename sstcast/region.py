@@ -33,7 +33,6 @@ class Region(Strict):
 
     @property
     def bounds(self) -> Box:
-        """Its edges."""
         return Box(*self.lon, *self.lat)
 
     @field_validator("lat")

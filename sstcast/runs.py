@@ -80,7 +80,6 @@ class Record(Strict):
         raise SSTCastError(f"{path}: is damaged ({' '.join(reason.split())}); {remedy}")
 
     def save(self, path: Path) -> None:
-        """Write the record atomically."""
         write_json(path, self.model_dump(mode="json"))
 
 
@@ -164,7 +163,6 @@ class Run:
 
     @property
     def config(self) -> RunConfig:
-        """The configuration of the run."""
         return load_config(self.config_file)
 
     @classmethod

@@ -102,7 +102,6 @@ class BenchmarkConfig(Strict):
 
     @property
     def declaration(self) -> Dataset:
-        """The data set's declaration."""
         declared = self.data.declare(self.dataset) if self.data else find_dataset(self.dataset, self.root)
         return declared if self.split is None else replace(declared, split=self.split)
 

@@ -81,7 +81,6 @@ class Dataset:
 
     @property
     def of_nodes(self) -> bool:
-        """Whether nodes are predicted."""
         return self.task.startswith("node")
 
     def missing(self, root: Path) -> list[Path]:

@@ -40,14 +40,12 @@ class Regression(Objective):
         self.scale = variance.sqrt().clamp(min=1e-6)
 
     def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
-        """Sum absolute or squared errors, in standard deviations."""
         known = ~batch.y.isnan()
         target = (batch.y - self.mean.to(out.device)) / self.scale.to(out.device)
         error = (out - target)[known]
         return error.square().sum() if self.squared else error.abs().sum()
 
     def judged(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
-        """Return both in the targets' units."""
         return out * self.scale.to(out.device) + self.mean.to(out.device), batch.y
 
 
@@ -58,7 +56,6 @@ class Binary(Objective):
         self.outputs = questions
 
     def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
-        """Sum the cross-entropies."""
         known = ~batch.y.isnan()
         return F.binary_cross_entropy_with_logits(out[known], batch.y[known], reduction="sum")
 
@@ -70,11 +67,9 @@ class Classes(Objective):
         self.outputs, self.weights = len(weights), weights
 
     def weight(self, batch: GraphBatch) -> Tensor:
-        """Sum the weights of the known classes."""
         return self.weights.to(batch.y.device)[batch.y[batch.y >= 0]].sum()
 
     def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
-        """Sum the weighted cross-entropies."""
         weights = self.weights.to(out.device, out.dtype)
         return F.cross_entropy(out, batch.y, weights, ignore_index=-1, reduction="sum")
 
@@ -89,11 +84,9 @@ class Links(Objective):
     outputs = 64
 
     def weight(self, batch: GraphBatch) -> Tensor:
-        """Count the pairs."""
         return torch.tensor(len(batch.y))
 
     def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
-        """Sum their cross-entropies."""
         assert batch.pairs is not None
         scores = (out[batch.pairs[0]] * out[batch.pairs[1]]).sum(1)
         return F.binary_cross_entropy_with_logits(scores, batch.y.to(scores.dtype), reduction="sum")
@@ -127,17 +120,14 @@ class Words(Objective):
         self.outputs = LENGTH * (WORDS + 2)
 
     def weight(self, batch: GraphBatch) -> Tensor:
-        """Count the words."""
         return torch.tensor(LENGTH * len(batch.y))
 
     def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
-        """Sum the cross-entropies."""
         words = F.pad(batch.y, (0, max(LENGTH - batch.y.shape[1], 0)), value=-1)[:, :LENGTH]
         words = words.masked_fill(words >= WORDS, UNKNOWN).masked_fill(words < 0, END)
         return F.cross_entropy(out.view(-1, WORDS + 2), words.flatten(), reduction="sum")
 
     def judged(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
-        """Return the most likely words and the reference."""
         return out.view(len(out), LENGTH, WORDS + 2).argmax(-1), batch.y
 
 

@@ -64,7 +64,6 @@ class SmilesCSV(_Own):
     split_column: str | None = None
 
     def declare(self, name: str) -> Dataset:
-        """Return the declaration."""
         columns = {
             "smiles": self.smiles,
             "targets": tuple(self.targets),
@@ -96,7 +95,6 @@ class NPZ(_Own):
     test: str = "test_mask"
 
     def declare(self, name: str) -> Dataset:
-        """Return the declaration."""
         arrays = self.model_dump(include={"edges", "features", "labels", "train", "validation", "test"})
         more = {"edge_features": self.edge_features, "directed": self.directed}
         arrays |= {key: value for key, value in more.items() if value}
@@ -132,7 +130,6 @@ class PyG(_Own):
     edge: tuple[Kinds, ...] | Literal["linear", "none"] = "none"
 
     def declare(self, name: str) -> Dataset:
-        """Return the declaration."""
         return self._declare(name, "pyg", self.path, node=self.node, edge=self.edge)
 
 
@@ -148,7 +145,6 @@ class Memory(Strict):
     edge: tuple[Kinds, ...] | Literal["linear", "none", ""] = ""
 
     def declare(self, name: str) -> Dataset:
-        """Return the declaration."""
         rest = self.model_dump(include={"task", "metric", "node", "edge"})
         return Dataset(name, "memory", "", {}, split=self.split or "", options={"classes": self.classes}, **rest)
 

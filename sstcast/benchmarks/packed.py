@@ -71,7 +71,6 @@ class Graphs:
     walk: Tensor | None = None
 
     def __len__(self) -> int:
-        """Return the number of graphs."""
         return len(self.nodes)
 
     @property

@@ -28,7 +28,6 @@ class SampledNeighbours(OneGraph):
         self.ends = torch.bincount(target, minlength=int(self.graphs.nodes[0])).cumsum(0)
 
     def order(self, seed: int, epoch: int) -> list[Tensor]:
-        """Divide the training nodes into random batches."""
         train = self.split.train
         shuffled = train[torch.randperm(len(train), generator=epoch_generator(seed, epoch))]
         return list(shuffled.split(self.batch_size))
@@ -40,7 +39,6 @@ class SampledNeighbours(OneGraph):
         return self.graphs.subgraph(kept, edges, torch.arange(len(asked), device=asked.device))
 
     def batches(self, samples: Tensor) -> list[GraphBatch]:
-        """Return one batch with the whole graph."""
         return [super().batch(samples)]
 
 

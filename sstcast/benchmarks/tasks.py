@@ -29,11 +29,9 @@ class BenchmarkTask:
         self.lower_is_better = dataset.task.endswith("regression")
 
     def order(self, seed: int, epoch: int) -> list[Tensor]:
-        """Return an epoch's steps."""
         raise NotImplementedError
 
     def batch(self, index: Tensor) -> GraphBatch:
-        """Return these samples on the device."""
         raise NotImplementedError
 
     def batches(self, samples: Tensor) -> list[GraphBatch]:
@@ -41,11 +39,9 @@ class BenchmarkTask:
         raise NotImplementedError
 
     def weight(self, batch: GraphBatch) -> Tensor:
-        """Return the total weight of the batch's known labels."""
         return self.objective.weight(batch)
 
     def loss(self, model: nn.Module, batch: GraphBatch) -> Tensor:
-        """Return the loss summed over the known labels."""
         return self.objective.loss(model(batch), batch)
 
     def validate(self, model: nn.Module) -> dict[str, float]:
@@ -95,7 +91,6 @@ class BenchmarkTask:
         return score, loss / max(weight, 1e-12), {"prediction": prediction, "target": target}
 
     def describe(self, index: Tensor) -> str:
-        """Return the numbers of the samples as text."""
         what = "nodes" if self.graphs.transductive else "graphs"
         more = f" and {len(index) - NAMED} more" if len(index) > NAMED else ""
         return f"{what} {', '.join(str(int(i)) for i in index[:NAMED])}{more} of {self.dataset.name}"
@@ -129,7 +124,6 @@ class ManyGraphs(BenchmarkTask):
         return (self.graphs.batch(index) for index in self.ordered(samples).split(self.batch_size))
 
     def ordered(self, samples: Tensor) -> Tensor:
-        """Sort graphs by size."""
         return samples[self.graphs.nodes[samples].argsort(stable=True)]
 
 
@@ -144,7 +138,6 @@ class OneGraph(BenchmarkTask):
         return [self.split.train]
 
     def batch(self, index: Tensor) -> GraphBatch:
-        """Return the graph, with these nodes to predict."""
         rows = index.to(self.fabric.device)
         return self.whole._replace(rows=rows, y=self.whole.y[rows])
 
@@ -164,16 +157,13 @@ class PartsOfOneGraph(OneGraph):
         self.training[self.split.train.to(self.fabric.device)] = True
 
     def order(self, seed: int, epoch: int) -> list[Tensor]:
-        """Divide all nodes into random parts."""
         shuffled = torch.randperm(len(self.training), generator=epoch_generator(seed, epoch))
         return list(shuffled.split(self.batch_size))
 
     def batch(self, index: Tensor) -> GraphBatch:
-        """Return the part, with its training nodes to predict."""
         return self.graphs.part(index.to(self.fabric.device), self.training)
 
     def batches(self, samples: Tensor) -> list[GraphBatch]:
-        """Return one batch with the whole graph."""
         return [OneGraph.batch(self, samples)]
 
 

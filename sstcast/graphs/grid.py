@@ -45,11 +45,9 @@ class GridGraph:
         return [x] * len(self.OFFSETS)
 
     def target(self, x: Tensor) -> Planes:
-        """Return node features at each edge's target, 0 beyond the border."""
         return [self._shift(x, -dy, -dx) for dy, dx in self.OFFSETS]
 
     def aggregate(self, messages: Planes, reduce: Reduce = "sum") -> Tensor:
-        """Reduce messages over the 8 directions."""
         absent, beyond = ~self.mask.unsqueeze(-1), -torch.inf if reduce == "max" else 0.0
         arrived = [
             self._shift(m.masked_fill(absent, beyond), dy, dx, beyond)
@@ -68,11 +66,9 @@ class GridGraph:
         return F.pad(grid, (0, 0, -dx, dx, -dy, dy), value=beyond).flatten(1, 2)
 
     def neighbors(self, x: Tensor, reduce: Reduce = "sum") -> Tensor:
-        """Reduce over the 8 neighbours."""
         return self.aggregate(self.source(x), reduce)
 
     def pool(self, x: Tensor, reduce: Reduce = "mean") -> Tensor:
-        """Reduce over the unmasked nodes."""
         absent = ~self.mask.unsqueeze(-1)
         if reduce == "max":
             return x.masked_fill(absent, -torch.inf).amax(1)
@@ -80,15 +76,12 @@ class GridGraph:
         return total / self.mask.sum(1, keepdim=True).clamp(min=1).to(x.dtype) if reduce == "mean" else total
 
     def spread(self, g: Tensor) -> Tensor:
-        """Return `[B, 1, d]`."""
         return g.unsqueeze(1)
 
     def dense(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return `x`, 0 on masked nodes, and the mask."""
         return x.masked_fill(~self.mask.unsqueeze(-1), 0), self.mask.expand(x.shape[0], -1)
 
     def sparse(self, x: Tensor) -> Tensor:
-        """Return `x`."""
         return x
 
     def edge_index(self) -> Tensor:

@@ -49,31 +49,24 @@ class SparseGraph:
         return cls(data.edge_index, batch, graphs, data.edge_attr, basis, *known)
 
     def source(self, x: Tensor) -> Planes:
-        """Return `x` at each edge's source."""
         return [x[self.edge_index[0]]]
 
     def target(self, x: Tensor) -> Planes:
-        """Return `x` at each edge's target."""
         return [x[self.edge_index[1]]]
 
     def aggregate(self, messages: Planes, reduce: Reduce = "sum") -> Tensor:
-        """Scatter messages to their targets."""
         return _scatter(messages[0], self.edge_index[1], len(self.batch), reduce)
 
     def neighbors(self, x: Tensor, reduce: Reduce = "sum") -> Tensor:
-        """Gather the neighbours' features and scatter them."""
         return self.aggregate(self.source(x), reduce)
 
     def pool(self, x: Tensor, reduce: Reduce = "mean") -> Tensor:
-        """Reduce over each graph's nodes."""
         return _scatter(x, self.batch, self.graphs, reduce)
 
     def spread(self, g: Tensor) -> Tensor:
-        """Return for each node the row of its graph."""
         return g[self.batch]
 
     def dense(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Pad every graph to the size of the largest."""
         if not len(x):  # PyG cannot pad a batch without nodes
             return x.new_zeros(self.graphs, 1, x.shape[-1]), self.batch.new_zeros(self.graphs, 1, dtype=torch.bool)
         from torch_geometric.utils import to_dense_batch
@@ -82,12 +75,10 @@ class SparseGraph:
         return features, mask
 
     def sparse(self, x: Tensor) -> Tensor:
-        """Drop the padding."""
         _, mask = self.dense(x.new_zeros(len(self.batch), 1))
         return x[mask]
 
     def laplacian(self, k: int) -> tuple[Tensor, Tensor]:
-        """Return each graph's eigenpairs."""
         if self.basis is None or self.basis[0].shape[1] < k:
             from sstcast.graphs.positions import laplacian_basis
 
@@ -96,7 +87,6 @@ class SparseGraph:
         return vectors[:, :k], values[:, :k]
 
     def random_walk(self, steps: int) -> Tensor:
-        """Return each node's landing probabilities."""
         if self.walk is None or self.walk.shape[1] < steps:
             from sstcast.graphs.positions import landing_probabilities
 

@@ -62,7 +62,6 @@ class OnGraph(GraphAttention):
     def forward(
         self, x: Tensor, graph: Graph, edges: Planes | None, memory: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        """Return node features and the unchanged `memory`."""
         return graph.sparse(self.attention(*graph.dense(x))), memory
 
 
@@ -80,7 +79,6 @@ class HeadedAttention(Attention):
         self.out = nn.Linear(width, width)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Attend over each row's nodes."""
         q, k, v = (split_heads(part, self.heads) for part in self.qkv(x).chunk(3, dim=-1))
         return self.out(merge_heads(self.attend(q, k, v, mask)))
 
@@ -153,7 +151,6 @@ class DeepSets(Attention):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Mix each node with the mean of all."""
         real = mask.unsqueeze(-1)
         mean = x.masked_fill(~real, 0).sum(1, keepdim=True) / real.sum(1, keepdim=True).clamp(min=1)
         return self.dropout(self.norm(self.each(x) + self.mean(mean)).relu())

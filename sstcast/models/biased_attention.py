@@ -44,7 +44,6 @@ class StructureAwareAttention(nn.Module):
         self.register_buffer("directions", orthogonal_directions(features, size) if features else None)
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
-        """Map node features to node features of the same shape."""
         q, k, v, mask = self.project(x, graph)
         return self.out(graph.sparse(merge_heads(self.attend(q, k, v, mask))))
 
@@ -67,7 +66,6 @@ class StructureAwareAttention(nn.Module):
         return torch.cat([x, self.norm(graph.sparse(s))], dim=-1)
 
     def convolve(self, x: Tensor, graph: Graph) -> Tensor:
-        """Return the GNN's output."""
         for conv in self.convs:
             x = conv(x, graph, graph.edge_attr)[0].relu()
         return x

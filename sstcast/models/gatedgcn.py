@@ -33,7 +33,6 @@ class GatedGCN(Conv):
         self.near = nn.Sequential(nn.Linear(1, width), nn.ReLU(), nn.Linear(width, 1)) if pairs else None
 
     def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
-        """Return new node features and new edges."""
         ends = zip(graph.target(self.target(x)), graph.source(self.source(x)), strict=True)
         scores = add_edges([t + s for t, s in ends], self.edge, edges)
         gates = [s.sigmoid() for s in scores]

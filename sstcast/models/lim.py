@@ -46,7 +46,6 @@ class LinearInverseModel(LinearSystem):
         return (modes @ self.patterns).transpose(1, 2) + rest[..., None] * self.damping
 
     def fit(self, train: Samples, validation: Samples | None, refit: bool = True) -> dict[str, Any]:
-        """Fit patterns, propagators and damping."""
         lags = [lag for lag in self.LAGS if lag <= self.horizon] or [self.horizon]
         counts = [count for count in self.MODES if count <= self.most] or [self.most]
         chosen = counts[0], lags[0]

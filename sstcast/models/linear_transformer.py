@@ -20,7 +20,6 @@ class EncoderLayer(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Map `[B, N, width]` to the same."""
         x = x + self.dropout(self.attention(self.attention_norm(x), mask))
         return x + self.feed_forward(self.feed_forward_norm(x))
 

@@ -20,7 +20,6 @@ class TileMLP(ForecastModel):
         self.net = nn.Sequential(nn.Linear(nodes * history, hidden), nn.ReLU(), nn.Linear(hidden, nodes * horizon))
 
     def change(self, history: Tensor, graph: Graph) -> Tensor:
-        """Return the change."""
         x, _ = graph.dense(history)
         return graph.sparse(self.net(x.flatten(1)).reshape(-1, self.nodes, self.horizon))
 

@@ -60,7 +60,6 @@ class LayerNorm(nn.LayerNorm):
     """LayerNorm of each node (Ba et al. 2016, arXiv:1607.06450)."""
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return `x`, normalised."""
         return super().forward(x)
 
 
@@ -71,7 +70,6 @@ class NoNorm(nn.Identity):
         super().__init__()
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return `x`."""
         return x
 
 

@@ -133,7 +133,6 @@ class Encoder(nn.Module):
         self.stages = nn.ModuleList(down(*pair, dropout) for pair in channels)
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        """Return the output of each stage."""
         outputs = []
         for stage in self.stages:
             x = stage(x)

@@ -66,7 +66,6 @@ class TokenGT(Backbone):
         self.norm = nn.LayerNorm(width)
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
-        """Map node features to node features of the same shape: the last tokens of the nodes."""
         return self.encode(x, graph)[0]
 
     def encode(self, x: Tensor, graph: Graph) -> tuple[Tensor, Tensor]:

@@ -129,7 +129,6 @@ class Record(RunRecord):
         return cls.load(path, "restore it, or train again under another name") if path.exists() else None
 
     def write(self, folder: Path) -> None:
-        """Write the record into a run's folder."""
         self.save(Run(folder).data)
 
     def check(self, folder: Path, now: "Record", store: Path) -> None:

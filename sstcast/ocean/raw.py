@@ -92,7 +92,6 @@ class Days:
     """The temperatures of a raw store as an array for dask; a damaged chunk raises SSTCastError."""
 
     def __init__(self, path: Path) -> None:
-        """Open the store at `path`."""
         self.path = path
         group: Any = zarr.open_consolidated(path, mode="r", zarr_format=2)
         self._array = group["sst"]

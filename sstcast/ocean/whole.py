@@ -32,7 +32,6 @@ class WholeRegion:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The region's (rows, columns)."""
         return self.region.tile
 
     def blocks(self, stride: int) -> Iterator[Windows]:

@@ -69,7 +69,6 @@ class Windows:
         return self.values[offset:].unfold(0, length, self.every)[: self.starts].movedim(-1, 1)
 
     def to(self, device: torch.device | str) -> "Windows":
-        """Move the tensors to a device."""
         moved = {name: getattr(self, name).to(device) for name in ("values", "ocean", "place")}
         return replace(self, **moved)
 
@@ -97,12 +96,10 @@ class Windows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the values take."""
         return self.values.nbytes
 
     @property
     def device(self) -> torch.device:
-        """Where the values are."""
         return self.values.device
 
     def batch(self, index: Tensor, device: torch.device | None = None) -> Batch:
@@ -135,42 +132,34 @@ class SeveralWindows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The tiles' (rows, columns), the same everywhere."""
         return self.oceans[0].shape
 
     @property
     def history(self) -> int:
-        """Days seen."""
         return self.oceans[0].history
 
     @property
     def horizon(self) -> int:
-        """Days forecast."""
         return self.oceans[0].horizon
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the values take."""
         return sum(ocean.nbytes for ocean in self.oceans)
 
     @property
     def device(self) -> torch.device:
-        """Where the values are."""
         return self.oceans[0].device
 
     def to(self, device: torch.device | str) -> "SeveralWindows":
-        """Move the tensors."""
         return SeveralWindows(tuple(ocean.to(device) for ocean in self.oceans))
 
     def describe(self, number: int) -> str:
-        """Name the ocean, the tile and the days of a window."""
         ends = np.cumsum([len(ocean) for ocean in self.oceans])
         place = int(np.searchsorted(ends, number, side="right"))
         within = number - int(ends[place]) + len(self.oceans[place])
         return f"ocean {place + 1}, {self.oceans[place].describe(within)}"
 
     def batch(self, index: Tensor, device: torch.device | None = None) -> Batch:
-        """Return the windows numbered `index [B]`, on another `device` if one is given."""
         parts, places, first = [], [], 0
         for windows in self.oceans:
             at = ((index >= first) & (index < first + len(windows))).nonzero().flatten()

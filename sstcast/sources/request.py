@@ -57,12 +57,10 @@ class FetchRequest:
 
     @property
     def days(self) -> list[dt.date]:
-        """All requested days."""
         return [self.start + dt.timedelta(i) for i in range((self.end - self.start).days + 1)]
 
     @cached_property
     def box(self) -> Box:
-        """The requested box."""
         if self.region is not None:
             return parse_box(self.region)
         source = find_source(self.source)

@@ -66,7 +66,6 @@ class Eddies(Waves):
     life: int = 45
 
     def meridional(self, day: int, lat: Array) -> Array:
-        """Return the factor `[lat, 2n]` of a day."""
         factor = np.zeros((lat.size, 2 * self.k.size))
         for generation in (day // self.life, day // self.life + 1):
             age = day - generation * self.life

@@ -37,7 +37,6 @@ class ForecastTask:
         return list(drawn[: full or None].split(self.batch_size))
 
     def batch(self, index: Tensor) -> Batch:
-        """Return the training windows with these numbers, on the device."""
         return self._cut(self.train, index)
 
     def weight(self, batch: Batch) -> Tensor:
