@@ -26,8 +26,8 @@ import obstore
 from obstore.store import HTTPStore
 from simulated_files import canonical_name, write_day
 
-from sstcast.sources.daily import Aws
 from sstcast.sources.fetch import FetchRequest, fetch
+from sstcast.sources.noaa import Aws
 from sstcast.sources.simulator import Simulator
 
 FIRST = dt.date(2020, 1, 1)

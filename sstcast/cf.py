@@ -24,6 +24,7 @@ _CELSIUS = {"units": "degree_Celsius", "units_metadata": "temperature: on_scale"
 _DIFFERENCE = {"units": "degree_Celsius", "units_metadata": "temperature: difference"}
 _DAY = {"units_metadata": "leap_seconds: none"}
 _MEAN = {"cell_methods": "area: mean where sea"}
+_SST = {"standard_name": "sea_surface_temperature", **_CELSIUS, **_MEAN}
 
 _EVENT = "an event: five days or more, gaps of up to two joined"
 _CATEGORY = {
@@ -41,12 +42,7 @@ VARIABLES: dict[str, dict[str, Any]] = {
     "lead": {"standard_name": "forecast_period", "long_name": "days ahead", "units": "day"},
     "valid_time": {"standard_name": "time", "long_name": "day forecast", **_DAY},
     "dayofyear": {"long_name": "day of the year, 1..366", "units": "1"},
-    "sst": {
-        "standard_name": "sea_surface_temperature",
-        "long_name": "sea surface temperature",
-        **_CELSIUS,
-        **_MEAN,
-    },
+    "sst": {"long_name": "sea surface temperature", **_SST},
     "sst_anomaly": {
         "standard_name": "sea_water_temperature_anomaly",
         "long_name": "departure from the climatology",
@@ -54,26 +50,11 @@ VARIABLES: dict[str, dict[str, Any]] = {
         **_MEAN,
     },
     "sst_spread": {"long_name": "standard deviation of the predictive distribution", **_DIFFERENCE, **_MEAN},
-    "sst_quantile": {
-        "standard_name": "sea_surface_temperature",
-        "long_name": "quantiles of the predictive distribution",
-        **_CELSIUS,
-        **_MEAN,
-    },
+    "sst_quantile": {"long_name": "quantiles of the predictive distribution", **_SST},
     "quantile": {"long_name": "probability that a value is below the quantile", "units": "1"},
-    "sst_member": {
-        "standard_name": "sea_surface_temperature",
-        "long_name": "forecast of each member",
-        **_CELSIUS,
-        **_MEAN,
-    },
+    "sst_member": {"long_name": "forecast of each member", **_SST},
     "member": {"standard_name": "realization", "long_name": "member of the ensemble", "units": "1"},
-    "sst_past": {
-        "standard_name": "sea_surface_temperature",
-        "long_name": "sea surface temperature on the days of history",
-        **_CELSIUS,
-        **_MEAN,
-    },
+    "sst_past": {"long_name": "sea surface temperature on the days of history", **_SST},
     "climatology_past": {"long_name": "climatology of the days of history", **_CELSIUS},
     "past": {"long_name": "day of history; 0 is the last", "units": "day"},
     "anomaly": {"long_name": "standardised anomaly", "units": "1"},

@@ -15,7 +15,7 @@ import pytest
 from perf.simulated_files import canonical_name, write_day
 from sstcast.ocean.days import Day
 from sstcast.region import parse_box
-from sstcast.sources.daily import Aws, Ncei
+from sstcast.sources.noaa import Aws, Ncei
 from sstcast.sources.simulator import Simulator
 from sstcast.sources.store import RawStore
 

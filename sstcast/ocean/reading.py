@@ -1,5 +1,6 @@
 """Reads daily sea surface temperature in degC from a user's source, each file by its own names, units and axes."""
 
+import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -128,10 +129,19 @@ def _is_zarr(path: Path) -> bool:
 
 def _readable(folder: Path) -> tuple[list[Path], list[Path]]:
     """Return the files and stores below a folder that sstcast can read, and the other files."""
-    found, others = _sorted_out(folder)
+    found: list[Path] = []
+    others: list[Path] = []
+    for place, folders, files in os.walk(folder, followlinks=True):
+        here = [
+            Path(place, name) for name in (*folders, *files) if not name.startswith(".")
+        ]  # no locks, no halves
+        folders[:] = [path.name for path in here if path.is_dir() and not _is_zarr(path)]
+        for path in here:
+            if path.is_file() or _is_zarr(path):
+                (found if path.is_dir() or path.suffix.lower() in NETCDF else others).append(path)
     if not found:
         raise SSTCastError(f"{folder}: holds neither NetCDF files nor a Zarr store; check data.source")
-    return found, others
+    return sorted(found), sorted(others)
 
 
 def _name_others(folder: Path, others: list[Path]) -> None:
@@ -139,23 +149,6 @@ def _name_others(folder: Path, others: list[Path]) -> None:
         names = ", ".join(str(path.relative_to(folder)) for path in others[:NAMED])
         more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
         complain(f"{folder}: not read, not NetCDF or Zarr by name: {names}{more}")
-
-
-def _sorted_out(folder: Path) -> tuple[list[Path], list[Path]]:
-    found: list[Path] = []
-    others: list[Path] = []
-    for path in sorted(folder.iterdir()):
-        if path.name.startswith("."):  # locks, partial writes, files left by file managers
-            continue
-        if path.is_dir() and not _is_zarr(path):
-            below = _sorted_out(path)
-            found += below[0]
-            others += below[1]
-        elif path.is_dir() or path.suffix.lower() in NETCDF:
-            found.append(path)
-        else:
-            others.append(path)
-    return found, others
 
 
 def _merge(parts: list[Part], path: Path) -> xr.DataArray:

@@ -1,4 +1,4 @@
-"""Sources of daily data: one file per source, one line here. `sstcast.sources.source` defines the interface."""
+"""Sources of daily data: a class and a line here for each. `sstcast.sources.source` defines the interface."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
 
 # A source's class, or its module and name in this folder, which is imported only when it is used.
 SOURCES: "dict[str, str | type[Source]]" = {
-    "aws": "daily.Aws",
-    "ncei": "daily.Ncei",
-    "psl": "yearly.Psl",
+    "aws": "noaa.Aws",
+    "ncei": "noaa.Ncei",
+    "psl": "noaa.Psl",
     "erddap": "erddap.Erddap",
-    "sample": "sample.Sample",
+    "sample": "folder.Sample",
     "simulator": "simulator.Simulation",
 }
 
 # Sources selected by a URL or folder instead of a name; the first that accepts it is used.
-PLACES: "tuple[str | type[Source], ...]" = ("folder.Folder", "erddap.Erddap", "mirror.Mirror")
+PLACES: "tuple[str | type[Source], ...]" = ("folder.Folder", "erddap.Erddap", "noaa.Mirror")
 
 KNOWN = f"{', '.join(SOURCES)}, a URL or a folder"
 

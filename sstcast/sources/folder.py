@@ -1,4 +1,4 @@
-"""Files downloaded earlier: the contents of a file, not its name, say which days it holds."""
+"""Files downloaded earlier, the sample among them: what a file holds, not its name, says which days it has."""
 
 import datetime as dt
 import os
@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
 
+from sstcast.geo import Box
 from sstcast.ocean.days import Day, block_of
 from sstcast.ocean.progress import Progress
 from sstcast.sources.granule import BadFile, Granule
@@ -115,3 +116,18 @@ class Folder(Source):
 
     def _leave(self, path: Path, reason: str) -> None:
         self.unused[str(path.relative_to(self.root))] = reason
+
+
+class Sample(Folder):
+    """All days of the sample, which is a single file."""
+
+    name = store = "sample"
+    region = "tasman"
+    box = Box(147, 155, -45, -37)
+    end = dt.date(2016, 12, 31)
+
+    def __init__(self, request: FetchRequest) -> None:
+        from sstcast.ocean.reading import source_path  # not above: it takes a second to import
+
+        super().__init__(request)
+        self.root = source_path("sample")

@@ -15,7 +15,7 @@ from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.source import last_days
 from sstcast.ocean.prepare import prepare
-from sstcast.sources.daily import Aws
+from sstcast.sources.noaa import Aws
 from sstcast.sources.status import status
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sstcast.operations.update import update
 from sstcast.pages import page
-from sstcast.sources.daily import Aws, Ncei
+from sstcast.sources.noaa import Aws, Ncei
 
 
 def die_at(file: str) -> None:

@@ -26,8 +26,8 @@ from sstcast.ocean.prepare import prepare
 from sstcast.operations.update import MADE, NOTHING_NEW, SOURCE_DOWN, update
 from sstcast.pages import page
 from sstcast.runs import Run
-from sstcast.sources.daily import Aws, Ncei
 from sstcast.sources.download import Patience
+from sstcast.sources.noaa import Aws, Ncei
 from sstcast.sources.request import FetchRequest
 
 

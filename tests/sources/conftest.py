@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from oisst_server import DAYS, OisstServer, daily_files
 
-from sstcast.sources.daily import Aws, Ncei
+from sstcast.sources.noaa import Aws, Ncei
 
 
 @pytest.fixture

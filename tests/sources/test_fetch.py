@@ -18,9 +18,9 @@ from oisst_server import (
     daily_path,
 )
 
-from sstcast.sources.daily import Ncei
 from sstcast.sources.download import Patience, Server, parse_retry_after
 from sstcast.sources.fetch import FetchRequest, fetch
+from sstcast.sources.noaa import Ncei
 from sstcast.sources.status import status
 
 BAD = DAYS[7]

@@ -46,7 +46,7 @@ def whole_days(path: Path) -> int:
 
 def test_kill_at_any_moment(tmp_path: Path) -> None:
     processes = multiprocessing.get_context("forkserver")
-    processes.set_forkserver_preload(["sstcast.sources.fetch", "sstcast.sources.mirror"])
+    processes.set_forkserver_preload(["sstcast.sources.fetch", "sstcast.sources.noaa"])
     moments = random.Random(0)
     path = tmp_path / "killed.zarr"
     with OisstServer(daily_files(DAYS)) as server:

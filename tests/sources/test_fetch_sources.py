@@ -27,8 +27,8 @@ from sstcast.ocean.raw import open_days
 from sstcast.ocean.reading import source_path
 from sstcast.sources.download import Patience
 from sstcast.sources.fetch import FetchRequest
+from sstcast.sources.noaa import Psl
 from sstcast.sources.simulator import Simulator
-from sstcast.sources.yearly import Psl
 
 BAD = DAYS[7]
 REAL = Path(__file__).parents[2].parent / "shared/data/ocean/oisst-avhrr-v02r01.20220218.nc"

@@ -8,10 +8,9 @@ import pytest
 from sstcast.errors import SSTCastError
 from sstcast.region import parse_box
 from sstcast.sources import SOURCES, find_source
-from sstcast.sources.daily import Aws, Ncei
+from sstcast.sources.noaa import Aws, Ncei, Psl
 from sstcast.sources.remote import Remote
 from sstcast.sources.request import FetchRequest
-from sstcast.sources.yearly import Psl
 
 DAY = dt.date(2022, 2, 18)
 TODAY = dt.date(2024, 6, 30)

@@ -1,0 +1,96 @@
+"""Files as NOAA and PSL name them: on NOAA's own servers, and on mirrors."""
+
+import datetime as dt
+from collections.abc import Sequence
+
+from sstcast.sources.remote import Remote
+from sstcast.sources.request import FetchRequest
+from sstcast.sources.source import Source
+
+
+class Daily(Remote):
+    """One file per day, final or preliminary, as its attribute `id` says."""
+
+    grows = True
+    folders: tuple[str, ...] = ("{day:%Y%m}/",)
+
+    def files(self, day: dt.date, final_only: bool = False) -> tuple[str, ...]:
+        return tuple(
+            f"{folder.format(day=day)}oisst-avhrr-v02r01.{day:%Y%m%d}{end}.nc"
+            for end in ("", "_preliminary")[: 1 if final_only else 2]
+            for folder in self.folders
+        )
+
+
+class Aws(Daily):
+    """NOAA's bucket, with NCEI as a fallback."""
+
+    name = "aws"
+    # Plain https: cloud profiles and AWS_* variables have no effect.
+    base = "https://noaa-cdr-sea-surface-temp-optimum-interpolation-pds.s3.amazonaws.com/data/v2.1/avhrr"
+
+    @classmethod
+    def open(cls, request: FetchRequest) -> Sequence[Source]:
+        return [cls(request), Ncei(request)]
+
+
+class Ncei(Daily):
+    """NCEI's own server, with AWS as a fallback."""
+
+    name = "ncei"
+    base = "https://www.ncei.noaa.gov/data/sea-surface-temperature-optimum-interpolation/v2.1/access/avhrr"
+
+    @classmethod
+    def open(cls, request: FetchRequest) -> Sequence[Source]:
+        return [cls(request), Aws(request)]
+
+
+class Psl(Remote):
+    """One file per year; the current one grows, and does not say which days are preliminary."""
+
+    name = "psl"
+    grows = True
+    base = "https://downloads.psl.noaa.gov/Datasets/noaa.oisst.v2.highres"
+    together = 1
+    long_files = True
+    time_limit = 3600
+
+    def files(self, day: dt.date, final_only: bool = False) -> tuple[str, ...]:
+        return () if final_only and self.settling(day) else (f"sst.day.mean.{day:%Y}.nc",)
+
+    def provisional(self, file: str, day: dt.date) -> bool:
+        return self.settling(day)
+
+
+class Mirror(Daily):
+    """Daily files, in one folder per month or all in one; yearly files are tried first, one request per year."""
+
+    name = "mirror"
+    folders = ("{day:%Y%m}/", "")
+
+    def __init__(self, request: FetchRequest) -> None:
+        super().__init__(request)
+        self.base = _address(request.source)
+
+    @classmethod
+    def accepts(cls, address: str) -> bool:
+        return address.startswith(("http://", "https://", "s3://"))
+
+    @classmethod
+    def open(cls, request: FetchRequest) -> Sequence[Source]:
+        return [_Years(request), cls(request)]
+
+
+class _Years(Psl):
+    name = "mirror"
+
+    def __init__(self, request: FetchRequest) -> None:
+        super().__init__(request)
+        self.base = _address(request.source)
+
+
+def _address(source: str) -> str:
+    if not source.startswith("s3://"):
+        return source
+    bucket, _, prefix = source.removeprefix("s3://").partition("/")
+    return f"https://{bucket}.s3.amazonaws.com/{prefix}"
