@@ -88,10 +88,6 @@ class Splits(Strict):
         return {key: value for key, value in plain(self).items() if value is not None}
 
 
-def _name_or_box(value: Any) -> str:
-    return "name" if isinstance(value, str) else "box"
-
-
 class DataConfig(Strict):
     """Where the temperatures come from and how they are prepared.
 
@@ -105,9 +101,10 @@ class DataConfig(Strict):
     variable: str | None = None
     units: str | None = None
     gaps: int = Field(default=0, ge=0, le=366)
-    region: Annotated[Annotated[str, Tag("name")] | Annotated[Region, Tag("box")], Discriminator(_name_or_box)] = (
-        "tasman"
-    )
+    region: Annotated[
+        Annotated[str, Tag("name")] | Annotated[Region, Tag("box")],
+        Discriminator(lambda value: "name" if isinstance(value, str) else "box"),
+    ] = "tasman"
     protocol: Literal["physical", "paper"] = "physical"
     directory: Folder = Path("data/prepared")
     history: Days = 42

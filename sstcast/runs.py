@@ -1,19 +1,4 @@
-"""A run's folder, which holds all files of one training.
-
-runs/NAME/
-  config.yaml       the resolved configuration
-  provenance.json   versions, machine, time, and the command
-  data.json         digests of the data it was trained on; data-2.json, ... of further oceans
-  history.csv       one row per epoch: loss, learning rate, validation scores, seconds since the start
-  checkpoints/      best.pt (best validation score) and step-N.pt (to resume from)
-  forecasts.zarr    sst and sst_spread(init_time, lead, lat, lon) in degC for the test days
-  spread.nc         standard deviation of its forecasts, from the validation days
-  scores.nc         scores by date, lead, tile and cell
-  metrics.json      scores of the model and of the baselines
-  forecast-DATE.nc  single forecasts, and pages of them (.html)
-  forecasts/        what `sstcast update` makes every day: forecasts, page, verification
-  maps/             PNG files
-  report.html       all results on one page
+"""A run's folder, which holds all files of one training; docs/runs.md lists them.
 
 An ensemble's folder holds its members, `seed-0/`, `seed-1/`, ..., instead of a history and checkpoints. Each
 member is a run with its own configuration, history and checkpoints; all other files are those of the ensemble.
@@ -95,7 +80,7 @@ class _Inside:
 
 @dataclass(frozen=True)
 class Run:
-    """The paths of a run, listed above; other modules read and write the files."""
+    """The paths of a run; other modules read and write the files."""
 
     folder: Path
 

@@ -37,7 +37,7 @@ def load(dataset: Dataset, root: Path, cache: Path) -> Loaded:
     path = cache / f"{dataset.name.replace(':', '-')}-{_key(dataset, files)[:12]}.pt"
 
     def read() -> tuple[dict[str, torch.Tensor], Any]:
-        loaded = _read(dataset, root, cache)
+        loaded = _checked(dataset, root / dataset.folder, lambda: _read(dataset, root, cache))
         found = {key: getattr(loaded.dataset or dataset, key) for key in INFERRED}
         return _tensors(loaded), [loaded.graphs.level, list(loaded.skipped), _digest(loaded), found]
 
@@ -62,9 +62,9 @@ def load_memory(dataset: Dataset, data: Sequence[Data]) -> Loaded:
 
 def _read(dataset: Dataset, root: Path, cache: Path) -> Loaded:
     if dataset.reader == "classes":
-        return _checked(dataset, root / dataset.folder, lambda: read_class(dataset, root, cache))
-    reader = import_module(f"sstcast.benchmarks.formats.{dataset.reader}")
-    return _checked(dataset, root / dataset.folder, lambda: reader.read(root, dataset))
+        return read_class(dataset, root, cache)
+    found: Loaded = import_module(f"sstcast.benchmarks.formats.{dataset.reader}").read(root, dataset)
+    return found
 
 
 def _checked(dataset: Dataset, folder: Path, read: Callable[[], Loaded]) -> Loaded:

@@ -1,15 +1,4 @@
-"""The command `benchmark`: trains a model on a data set, one run per seed, and scores it on the test samples.
-
-RUNS/DATASET/MODEL/seed-K/
-  config.yaml       the resolved configuration
-  data.json         SHA-256 of the raw files, and of the graphs read from them
-  provenance.json   versions, machine, time, and the command
-  history.csv       one row per epoch
-  checkpoints/      best.pt and step-N.pt
-  STAGE/            the same for each stage before the last, if the model has stages
-  predictions.npz   outputs and targets of the test and validation samples, and the samples' numbers
-  metrics.json      the test score at the best validation score, parameters, seconds, and the digests again
-"""
+"""The command `benchmark`: trains a model on a data set, one run per seed, and scores it on the test samples."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -81,7 +70,8 @@ def run_benchmark(
     results: list[Result] = []
     fabric = None
     for ours, run in zip(configs, runs, strict=True):
-        grown = _grown(run, ours)
+        before = read_config(run.config_file) if run.config_file.exists() else None
+        grown = before is not None and before["training"]["epochs"] < ours.training.epochs
         if run.metrics.exists() and not (evaluate or grown):
             of_run = {"dataset": ours.dataset, "model": ours.label, "seed": ours.training.seed}
             if dataset.metric:
@@ -217,11 +207,6 @@ def _find(config: BenchmarkConfig) -> Run:
     if not run.config_file.exists() and (run.metrics.exists() or any(run.checkpoints.glob("*.pt"))):
         raise SSTCastError(f"{run.config_file} is missing, so the run is unknown; delete its folder")
     return run
-
-
-def _grown(run: Run, config: BenchmarkConfig) -> bool:
-    """Return whether the configuration has more epochs than that of the run."""
-    return run.config_file.exists() and read_config(run.config_file)["training"]["epochs"] < config.training.epochs
 
 
 def _describe(loaded: Loaded) -> str:

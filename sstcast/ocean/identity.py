@@ -30,10 +30,11 @@ from sstcast.runs import Run
 
 def fingerprint(path: Path) -> str:
     """Return a hash of the names, sizes and modification times of all files at `path`, recursively."""
-    found = hashlib.sha256()
-    for name, file in _files(path):
-        found.update(f"{name}\0{_stamp(file)}\0".encode())
-    return found.hexdigest()
+    files = [path]
+    if path.is_dir():
+        files = [Path(folder) / name for folder, _, names in os.walk(path) for name in names]
+    named = sorted(("" if file == path else str(file.relative_to(path)), file) for file in files)
+    return _sha256("".join(f"{name}\0{_stamp(file)}\0" for name, file in named).encode())
 
 
 def states_of_days(path: Path, sst: xr.DataArray) -> NDArray[np.int64]:
@@ -136,22 +137,12 @@ class Record(RunRecord):
         for what in ("cube", "statistics"):
             ours, theirs = getattr(self, what), getattr(now, what)
             if ours != theirs:
-                here = Run(folder).trained.folder == folder
-                done, again = (
-                    ("trained", "train again with --set name=...") if here else ("scored", "score it again")
-                )
+                done = "trained" if Run(folder).trained.folder == folder else "scored"
                 raise SSTCastError(
-                    f"{folder}: was {done} on other data than {store} holds: {what} {ours[:12]} of "
-                    f"{self.source}, not {theirs[:12]} of {now.source}; restore the source and run "
-                    f"`sstcast prepare`, or {again}"
+                    f"{folder}: was {done} on other data than {store} holds: {what} {ours[:12]} of {self.source}, "
+                    f"not {theirs[:12]} of {now.source}; restore the source and run `sstcast prepare`, or score it "
+                    "again, or train again with --set name=..."
                 )
-
-
-def _files(path: Path) -> list[tuple[str, Path]]:
-    if not path.is_dir():
-        return [("", path)]
-    found = (Path(folder) / name for folder, _, names in os.walk(path) for name in names)
-    return sorted((str(file.relative_to(path)), file) for file in found)
 
 
 def _stamp(path: Path) -> str:

@@ -93,7 +93,8 @@ def start(
     if not is_raw_store(path):
         sst = without_land_numbers(sst, path)
     days = sst.indexes["time"]
-    ocean = _ocean(sst)
+    some = np.unique(np.linspace(0, sst.sizes["time"] - 1, LOOKED_AT).astype(int))
+    ocean = np.isfinite(sst.isel(time=some).values).any(0)
     if not ocean.any():
         raise SSTCastError(f"{path}: no cell holds a temperature; name another source")
     place = choose_place(ocean)
@@ -185,12 +186,6 @@ def _near(cells: int) -> int:
     """Return the side of a tile: near 30, and leaving over few of the `cells` along an axis."""
     sides = range(min(TILE - 6, cells), min(TILE + 6, cells) + 1)
     return min(sides, key=lambda side: (cells % side) / cells + 0.005 * abs(side - TILE))
-
-
-def _ocean(sst: xr.DataArray) -> NDArray[np.bool_]:
-    """Return a mask `[lat, lon]` of cells with a value on any of a few days of the record."""
-    some = np.unique(np.linspace(0, sst.sizes["time"] - 1, LOOKED_AT).astype(int))
-    return np.isfinite(sst.isel(time=some).values).any(0)
 
 
 def _name(stem: str) -> str:

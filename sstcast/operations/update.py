@@ -17,7 +17,6 @@ from sstcast.ocean.reading import REMEDY, open_region, source_path
 from sstcast.operations.verification import verify
 from sstcast.pages.page import LARGEST, write_forecast_page
 from sstcast.runs import Run
-from sstcast.sources.request import FetchReport
 
 MADE, NOTHING_NEW, SOURCE_DOWN = 0, 3, 4
 LOOKED_BACK = 60  # days: forecasts issued since are verified
@@ -48,7 +47,8 @@ def update(folder: Path, date: str = LATEST, largest: float = LARGEST, today: dt
     place = run.folder / "forecasts"
     with alone(place):
         report = bring_up_to_date(run.config.data, day, today or dt.date.today())
-        last = _last_day(run)
+        with open_region(run.config.data) as sst:
+            last: dt.date = sst["time"].values[-1].astype("datetime64[D]").item()
         issued = place / f"forecast-{day or last}.nc"
         new = not issued.exists()
         if new:
@@ -57,24 +57,18 @@ def update(folder: Path, date: str = LATEST, largest: float = LARGEST, today: dt
         page = place / "latest.html"
         newest = max(place.glob("forecast-*.nc"), key=lambda file: file.name)
         _, shown = write_forecast_page(newest, page, largest=largest, say=_silent)
-    down = _trouble(report)
+    reasons = report.missing.values() if report else ()
+    down = next((reason for reason in reasons if not any(words in reason for words in ABSENT)), "")
     made = [issued.name] * new + [page.name] * shown + ["verification.csv"] * verified
     code = SOURCE_DOWN if down else MADE if made else NOTHING_NEW
     parts = [
         f"made {', '.join(made)}" if made else "nothing new",
         *([f"{report.fetched} days fetched"] if report and report.fetched else []),
         *([f"source down ({down}), made from days up to {last}"] if down else []),
-        _in_words(scores),
+        "" if scores.empty else _in_words(scores),
     ]
     now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%MZ")
     return Update(code, f"{now} {run.folder}: {'; '.join(filter(None, parts))}", newest)
-
-
-def _last_day(run: Run) -> dt.date:
-    """Return the last day that the run's source holds."""
-    with open_region(run.config.data) as sst:
-        day: dt.date = sst["time"].values[-1].astype("datetime64[D]").item()
-    return day
 
 
 def _verify(run: Run, place: Path, last: dt.date) -> tuple[bool, pd.DataFrame]:
@@ -101,15 +95,7 @@ def _verify(run: Run, place: Path, last: dt.date) -> tuple[bool, pd.DataFrame]:
     return True, scores
 
 
-def _trouble(report: FetchReport | None) -> str:
-    """Return why days could not be fetched, if it is not that they have not been published."""
-    reasons = report.missing.values() if report else ()
-    return next((reason for reason in reasons if not any(words in reason for words in ABSENT)), "")
-
-
 def _in_words(scores: pd.DataFrame) -> str:
-    if scores.empty:
-        return ""
     lead = min(scores.index, key=lambda lead: abs(lead - 7))
     row = scores.loc[lead]
     return (

@@ -273,10 +273,9 @@ def gains(found: Found) -> dict[int, tuple[float | None, float | None]]:
 
 def _collect(table: Table5, kept: Kept) -> Found:
     found: Found = {name: {} for name in (*table.systems, *BASELINES)}
-    names = [system for _ in table.seeds for _ in table.horizons for system in table.systems]
-    for system, config in zip(names, table.runs, strict=True):
+    for config in table.runs:
         if (error := kept.error(config)) is not None:
-            found[system].setdefault(config.data.horizon, []).append(error)
+            found[config.model.name].setdefault(config.data.horizon, []).append(error)
     for data in table.data:
         for name, error in (kept.baselines(data) or {}).items():
             found[name][data.horizon] = [error]

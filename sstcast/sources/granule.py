@@ -76,7 +76,8 @@ def _read(
         raise BadFile("has no variable 'sst'")
     sst = variables["sst"]
     lat, lon = (
-        np.asarray(_either(variables, names)[:], float) for names in (("lat", "latitude"), ("lon", "longitude"))
+        np.asarray(variables[name if name in variables else long][:], float)
+        for name, long in (("lat", "latitude"), ("lon", "longitude"))
     )
     rows, columns = _positions(lat, box.lat, "lat"), _positions(lon, box.lon, "lon")
     if sst.shape[-2:] != (lat.size, lon.size):
@@ -184,10 +185,6 @@ def _check(field: Packed) -> Packed:
     if ocean.min() < VALID[0] or ocean.max() > VALID[1]:
         raise BadFile(f"sst of {ocean.min() / 100:g}..{ocean.max() / 100:g} degC")
     return field
-
-
-def _either(variables: Any, names: tuple[str, str]) -> Any:
-    return variables[names[0] if names[0] in variables else names[1]]
 
 
 def _attribute(attributes: Mapping[str, Any], key: str, default: Any) -> Any:

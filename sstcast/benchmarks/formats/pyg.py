@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import torch
 import torch_geometric.datasets
-from torch import Tensor
 from torch_geometric.data import Data, InMemoryDataset
 from torch_geometric.data.separate import separate
 
@@ -187,11 +186,7 @@ def _graph(data: Data, number: int, level: str, where: str, dataset: Dataset) ->
         if found[name] is None or (kind == "none" and dataset.reader == "classes"):
             del found[name]
         else:
-            found[name] = _table(found[name], kind == "linear")
+            table = found[name].to_dense() if found[name].layout != torch.strided else found[name]
+            table = table.view(-1, 1) if table.ndim == 1 else table
+            found[name] = table.float() if kind == "linear" else table
     return found | {"num_nodes": nodes, "edge_index": data.edge_index}
-
-
-def _table(features: Tensor, real: bool) -> Tensor:
-    features = features.to_dense() if features.layout != torch.strided else features
-    features = features.view(-1, 1) if features.ndim == 1 else features
-    return features.float() if real else features

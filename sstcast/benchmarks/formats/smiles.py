@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from sstcast.benchmarks.checks import wrong_label
 from sstcast.benchmarks.dataset import Dataset
@@ -50,7 +49,9 @@ def read(root: Path, dataset: Dataset) -> Loaded:
     if dataset.split == "scaffold":
         splits = [scaffold_split(table[dataset.options["smiles"]][kept.numpy()])]
     else:
-        splits = [_renumber(split, kept) for split in _splits(folder, table, path, dataset)]
+        place = kept.cumsum(0) - 1
+        given = _splits(folder, table, path, dataset)
+        splits = [Split(*(place[part[kept[part]]] for part in split)) for split in given]
     return Loaded(pack([g for g in graphs if g is not None], "graph"), splits, tuple(skipped))
 
 
@@ -197,8 +198,3 @@ def _splits(folder: Path, table: pd.DataFrame, path: Path, dataset: Dataset) -> 
         line, part = table.index[wrong[0]], column.iloc[wrong[0]]
         raise SSTCastError(f"{path}: line {line}: {part!r} is no part of a split")
     return [Split(*(torch.from_numpy(np.flatnonzero(column == part)) for part in Split._fields))]
-
-
-def _renumber(split: Split, kept: Tensor) -> Split:
-    place = kept.cumsum(0) - 1
-    return Split(*(place[part[kept[part]]] for part in split))
