@@ -1,6 +1,7 @@
 """Files that ship with sstcast, atomic writes, and locks so that only one process writes at a time."""
 
 import errno
+import hashlib
 import os
 import shutil
 import sys
@@ -148,6 +149,12 @@ def remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def below(folder: Path, name: str) -> list[Path]:

@@ -1,12 +1,12 @@
 """A manifest of a Zarr store's files, to detect an absent or damaged chunk before it is read as land."""
 
-import hashlib
 import json
 import os
 from pathlib import Path
 from typing import Any
 
 from sstcast.errors import SSTCastError
+from sstcast.files import digest
 
 NAME = "manifest.json"
 
@@ -27,7 +27,7 @@ def write_manifest(store: Path, like: Path | None = None) -> None:
         entries[name] = [
             state.st_size,
             state.st_mtime_ns,
-            before[2] if before is not None and linked else _digest(store / name),
+            before[2] if before is not None and linked else digest(store / name),
         ]
     (store / NAME).write_text(json.dumps(entries, indent=0))
 
@@ -41,14 +41,14 @@ def damage(store: Path) -> str | None:
         entries = _read(store)
         if entries is None:
             return f"no {NAME}"
-        for name, (size, modified, digest) in entries.items():
+        for name, (size, modified, sha256) in entries.items():
             try:
                 state = (store / name).stat()
             except OSError:
                 return f"{name} is absent"
             if state.st_size != size:
                 return f"{name} is damaged"
-            if state.st_mtime_ns != modified and _digest(store / name) != digest:
+            if state.st_mtime_ns != modified and digest(store / name) != sha256:
                 return f"{name} is damaged"
     except (OSError, ValueError, TypeError, RecursionError):  # JSON that is not a manifest
         return f"{NAME} is damaged"
@@ -66,11 +66,6 @@ def check_manifest(store: Path, remedy: str) -> None:
 def _files(store: Path) -> list[str]:
     found = (Path(folder) / name for folder, _, names in os.walk(store) for name in names)
     return sorted(str(file.relative_to(store)) for file in found if file.name != NAME)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _read(store: Path) -> dict[str, Entry] | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
 
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, in_short
 from sstcast.hdf5 import LONGEST_AXIS, Refused, check_hdf5
 
 if TYPE_CHECKING:
@@ -124,14 +124,7 @@ def check_netcdf(path: Path) -> None:
 
 def fail(path: Path, kind: str, error: BaseException, remedy: str) -> Never:
     """Raise the SSTCastError for a file that cannot be read as `kind` because of `error`."""
-    raise SSTCastError(f"{path}: cannot be read as {kind} ({first_line(error)}); {remedy}") from error
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of the error's text, shortened, or its type if it has no text."""
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    lines = text.strip().splitlines() or [type(error).__name__]
-    return lines[0] if len(lines[0]) <= 200 else lines[0][:200] + "..."
+    raise SSTCastError(f"{path}: cannot be read as {kind} ({in_short(error)}); {remedy}") from error
 
 
 def _checked(dataset: "xr.Dataset") -> "xr.Dataset":

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sstcast.benchmarks.dataset import Dataset
 from sstcast.errors import SSTCastError
-from sstcast.files import alone, atomic
+from sstcast.files import alone, atomic, digest
 
 
 class Kept(NamedTuple):
@@ -61,18 +61,13 @@ def digest_files(dataset: Dataset, root: Path) -> dict[str, str]:
         try:
             if path.is_dir():
                 inside = [file for file in sorted(path.rglob("*")) if file.is_file()]
-                parts = [[str(file.relative_to(path)), _digest(file)] for file in inside]
+                parts = [[str(file.relative_to(path)), digest(file)] for file in inside]
                 digests[name] = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
             else:
-                digests[name] = _digest(path)
+                digests[name] = digest(path)
         except OSError as error:
             raise SSTCastError(f"{path}: cannot be read ({error.strerror})") from error
     return digests
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _restore(path: Path) -> Kept | None:

@@ -140,8 +140,8 @@ class Record(RunRecord):
                 done = "trained" if Run(folder).trained.folder == folder else "scored"
                 raise SSTCastError(
                     f"{folder}: was {done} on other data than {store} holds: {what} {ours[:12]} of {self.source}, "
-                    f"not {theirs[:12]} of {now.source}; restore the source and run `sstcast prepare`, or score it "
-                    "again, or train again with --set name=..."
+                    f"not {theirs[:12]} of {now.source}; restore the source and run `sstcast prepare`, or score "
+                    "it again, or train again with --set name=..."
                 )
 
 

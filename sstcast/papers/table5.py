@@ -4,7 +4,6 @@ The error is the mean squared error of standardised anomalies under the `paper` 
 the experiment here differs from the published one.
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ import numpy as np
 
 from sstcast.config import DataConfig, RunConfig, load_config
 from sstcast.errors import SSTCastError, reading
-from sstcast.files import alone
+from sstcast.files import alone, digest
 from sstcast.forecasting.baselines import Learnt
 from sstcast.forecasting.predictor import Predictor, TrainedRun
 from sstcast.models.base import Base
@@ -221,7 +220,7 @@ class Kept:
         """Return the error of a run, None if it is not known for the run's checkpoint."""
         best = Run(config.folder).best
         known = self._read()["runs"].get(config.name)
-        return known["mse"] if known and best.exists() and known["checkpoint"] == _digest(best) else None
+        return known["mse"] if known and best.exists() and known["checkpoint"] == digest(best) else None
 
     def baselines(self, data: DataConfig) -> dict[str, float] | None:
         """Return the errors of the baselines for a horizon, None if they are not known for these data."""
@@ -230,7 +229,7 @@ class Kept:
 
     def add(self, config: RunConfig, error: float) -> None:
         """Keep the error of a run."""
-        self._write("runs", config.name, {"checkpoint": _digest(Run(config.folder).best), "mse": error})
+        self._write("runs", config.name, {"checkpoint": digest(Run(config.folder).best), "mse": error})
 
     def add_baselines(self, data: DataConfig) -> None:
         """Fit the baselines for a horizon and keep their errors, unless they are known."""
@@ -280,7 +279,3 @@ def _collect(table: Table5, kept: Kept) -> Found:
         for name, error in (kept.baselines(data) or {}).items():
             found[name][data.horizon] = [error]
     return found
-
-
-def _digest(checkpoint: Path) -> str:
-    return hashlib.sha256(checkpoint.read_bytes()).hexdigest()

@@ -51,16 +51,16 @@ class Granule:
         return " to ".join(sorted({str(min(self.days)), str(max(self.days))}))
 
 
-def read_granule(data: bytes | Path, days: Sequence[dt.date], box: Box, trusted: bool = False) -> Granule:
+def read_granule(data: bytes | Path, days: Sequence[dt.date], box: Box) -> Granule:
     """Read those of `days` that are in a file (a path, or its bytes).
 
     Raises BadFile if the file is not NetCDF, is damaged, has no sst, lacks a cell of `box`, or holds values
-    outside the range of SST; also, unless it is `trusted`, if its attributes, land mask or climatology show that
-    it is not OISST. An untrusted file may crash the process that reads it: see `sstcast.sources.reader`.
+    outside the range of SST; also if its attributes, land mask or climatology show that it is not OISST. A file
+    may crash the process that reads it: see `sstcast.sources.reader`.
     """
     try:
         with _open(data) as (variables, attributes):
-            return _read(variables, attributes, days, box, trusted)
+            return _read(variables, attributes, days, box)
     except (BadFile, Refused) as error:
         raise BadFile(str(error)) from error
     except MemoryError as error:
@@ -69,9 +69,7 @@ def read_granule(data: bytes | Path, days: Sequence[dt.date], box: Box, trusted:
         raise BadFile(f"damaged ({in_short(error)})") from error
 
 
-def _read(
-    variables: Any, attributes: Mapping[str, Any], days: Sequence[dt.date], box: Box, trusted: bool
-) -> Granule:
+def _read(variables: Any, attributes: Mapping[str, Any], days: Sequence[dt.date], box: Box) -> Granule:
     if "sst" not in variables:
         raise BadFile("has no variable 'sst'")
     sst = variables["sst"]
@@ -87,8 +85,7 @@ def _read(
         raise BadFile("holds no day")
     title, name = (str(_attribute(attributes, key, "")) for key in ("title", "id"))
     simulated = "simulated" in title.lower()
-    if not trusted:
-        _check_attributes(sst, name, held)
+    _check_attributes(sst, name, held)
     fields = {}
     for day in days:
         if day in held:
@@ -97,7 +94,7 @@ def _read(
                 np.asarray(sst[(held[day], *depth)]), sst.attrs
             )  # the whole field: it is one chunk in NOAA's files
             fields[day] = _check(field[rows][:, columns])
-            if not trusted and (odd := oddity(field, lat, lon, day, simulated)):
+            if odd := oddity(field, lat, lon, day, simulated):
                 raise BadFile(odd)
     return Granule(
         fields=fields,
