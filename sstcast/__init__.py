@@ -14,8 +14,7 @@ if "OMP_WAIT_POLICY" not in os.environ:
     # milliseconds, in which the one waited for could run on a busy machine. 1,000 turns are about 0.02 ms.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
-from sstcast.api.data import load_config, open, prepare, windows
-from sstcast.api.graphs import benchmark
+from sstcast.api.data import benchmark, load_config, open, prepare, windows
 from sstcast.api.runs import build_forecaster, combine, evaluate, forecast, hindcast, load, score, train
 from sstcast.errors import SSTCastError
 

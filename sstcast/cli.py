@@ -22,10 +22,8 @@ from sstcast.finished import Finished, recall
 from sstcast.verbs.data import fetch, init, prepare, status
 from sstcast.verbs.doctor import doctor
 from sstcast.verbs.graphs import benchmark, datasets, study
-from sstcast.verbs.hindcast import hindcast
 from sstcast.verbs.results import page, report, score, update
-from sstcast.verbs.table5 import table5
-from sstcast.verbs.train import train
+from sstcast.verbs.training import hindcast, table5, train
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of mallopt in malloc.h
 

@@ -19,9 +19,8 @@ from sstcast.benchmarks.packed import Loaded
 from sstcast.benchmarks.positions import with_positions
 from sstcast.benchmarks.predictor import GraphPredictor, build_predictor, positions_of
 from sstcast.benchmarks.records import Data, Score
-from sstcast.benchmarks.sampling import SampledNeighbours
 from sstcast.benchmarks.splits import choose_split
-from sstcast.benchmarks.tasks import BenchmarkTask, ManyGraphs, OneGraph, PartsOfOneGraph
+from sstcast.benchmarks.tasks import BenchmarkTask, ManyGraphs, OneGraph, PartsOfOneGraph, SampledNeighbours
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic
 from sstcast.plain_yaml import read_config, save_config

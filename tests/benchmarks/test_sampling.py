@@ -11,7 +11,7 @@ from torch_geometric.utils import k_hop_subgraph
 from sstcast.benchmarks.config import BenchmarkConfig
 from sstcast.benchmarks.load import load
 from sstcast.benchmarks.run import build_task, run_benchmark
-from sstcast.benchmarks.sampling import SampledNeighbours, sample
+from sstcast.benchmarks.tasks import SampledNeighbours, sample
 from sstcast.errors import SSTCastError
 from sstcast.training.checkpoint import load_checkpoint
 
