@@ -123,19 +123,9 @@ def is_full(error: BaseException, path: Path | None = None) -> bool:
 
     Libraries such as PyTorch and HDF5 say only that a write failed; then the free space beside `path` decides.
     """
-    chain: list[BaseException] = []
-    cause: BaseException | None = error
-    while cause is not None and cause not in chain:
-        chain.append(cause)
-        cause = cause.__cause__ or cause.__context__
-    if any(getattr(e, "errno", None) in NO_SPACE or os.strerror(errno.ENOSPC) in str(e) for e in chain):
+    if getattr(error, "errno", None) in NO_SPACE or os.strerror(errno.ENOSPC) in str(error):
         return True
-    vague = getattr(error, "errno", None) in (
-        None,
-        errno.EACCES,
-        errno.EIO,
-    )  # netCDF reports a full disk as no permission
-    if path is None or not vague or not isinstance(error, (OSError, RuntimeError)):
+    if path is None or not isinstance(error, (OSError, RuntimeError)):
         return False
     with suppress(OSError):
         disk = shutil.disk_usage(path.parent)

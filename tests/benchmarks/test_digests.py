@@ -168,24 +168,6 @@ def test_a_run_without_digests_is_refused(tmp_path: Path) -> None:
         run_benchmark(config, [0])
 
 
-def test_a_score_of_other_data_is_refused(tmp_path: Path) -> None:
-    write(find_dataset("MUTAG"), tmp_path)
-    config = configure("mutag", tmp_path, tmp_path)
-    run_benchmark(config, [0, 1])
-    scores = [config.folder / f"seed-{seed}/metrics.json" for seed in (0, 1)]
-    kept = scores[0].read_text()
-    scores[0].write_text(scores[1].read_text())
-    with pytest.raises(SSTCastError, match=r"metrics\.json: seed is 1, but the run's is 0; delete the file"):
-        run_benchmark(config, [0])
-    score = json.loads(kept)
-    score["data"]["loaded"] = "0" * 64
-    scores[0].write_text(json.dumps(score))
-    with pytest.raises(SSTCastError, match=r"metrics\.json: its data are not those of data\.json"):
-        run_benchmark(config, [0])
-    scores[0].unlink()
-    assert run_benchmark(config, [0]) == [json.loads(kept)]
-
-
 def test_files_read_otherwise_than_before_are_refused(tmp_path: Path) -> None:
     write(find_dataset("MUTAG"), tmp_path)
     config = configure("mutag", tmp_path, tmp_path)
