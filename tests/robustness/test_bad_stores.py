@@ -1,10 +1,10 @@
-"""Files of prepared stores, of a store of fetched days, and of sources, damaged in every way."""
+"""Files of prepared stores and of sources, damaged in every way."""
 
 import random
 from pathlib import Path
 
 import pytest
-from bad import CHANGES, Family, changed, run
+from bad import CHANGES, Family, changed
 from small_ocean import make_sst
 
 
@@ -26,30 +26,6 @@ def test_prepared_stores(world: Path) -> None:
                 path.unlink()
             case = f"{path.relative_to(stores)}, {'absent' if absent else kind}"
             family.try_out(case, (store,), "prepare", config)
-    family.close(at_least=60)
-
-
-@pytest.fixture(scope="module")
-def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    store = tmp_path_factory.mktemp("raw") / "fetched.zarr"
-    days = ("--start", "1982-01-01", "--end", "1982-02-10", "--out", store)
-    assert run("fetch", "--source", "sample", *days)[0] == 0
-    return store
-
-
-def test_a_store_of_fetched_days(world: Path, raw: Path, tmp_path: Path) -> None:
-    family, chance = Family("raw store", raw.parent), random.Random(5)
-    for path in sorted(p for p in raw.rglob("*") if p.is_file() and not p.name.endswith(".lock")):
-        for kind in chance.sample(list(CHANGES), 3):
-            with changed(path, CHANGES[kind](path.read_bytes(), chance), raw):
-                case = f"{path.relative_to(raw)}, {kind}"
-                family.try_out(case, ("fetched.zarr",), "status", raw.parent)
-                again = ("--start", "1982-01-01", "--end", "1982-02-10", "--out", raw)
-                sets = ("--set", f"data.source={raw}", "--set", f"data.directory={tmp_path}")
-                family.try_out(
-                    case, ("fetched.zarr", "data.splits", "data.region"), "prepare", world / "small.yaml", *sets
-                )
-                family.try_out(case, ("fetched.zarr",), "fetch", "--source", "sample", *again)
     family.close(at_least=60)
 
 
