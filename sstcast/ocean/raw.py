@@ -103,16 +103,22 @@ class Days:
             return np.asarray(self._array[key])
 
 
-def _check_layout(group: Any, held: Held) -> None:
-    cells = (held.lat.size, held.lon.size)
-    layout = {
-        "sst": ("<i2", (held.status.size, *cells), (BLOCK, *cells), ["time", "lat", "lon"]),
-        "status": ("|u1", held.status.shape, (CALENDAR,), ["time"]),
-        "time": ("<i4", held.status.shape, (CALENDAR,), ["time"]),
+def layout(
+    days: int, cells: tuple[int, int]
+) -> dict[str, tuple[str, tuple[int, ...], tuple[int, ...], list[str]]]:
+    """Return the type, shape, chunks and dimensions of each array of a store."""
+    return {
+        "sst": ("<i2", (days, *cells), (BLOCK, *cells), ["time", "lat", "lon"]),
+        "status": ("|u1", (days,), (CALENDAR,), ["time"]),
+        "time": ("<i4", (days,), (CALENDAR,), ["time"]),
         "lat": ("<f8", cells[:1], cells[:1], ["lat"]),
         "lon": ("<f8", cells[1:], cells[1:], ["lon"]),
     }
-    for name, (dtype, shape, chunks, dimensions) in layout.items():
+
+
+def _check_layout(group: Any, held: Held) -> None:
+    expected = layout(held.status.size, (held.lat.size, held.lon.size))
+    for name, (dtype, shape, chunks, dimensions) in expected.items():
         array = group[name]
         found = (array.dtype.str, array.shape, array.chunks, array.attrs["_ARRAY_DIMENSIONS"], array.order)
         if found != (dtype, shape, chunks, dimensions, "C"):

@@ -22,7 +22,7 @@ from sstcast.files import alone, atomic, space_for
 from sstcast.geo import Box
 from sstcast.ocean.days import BLOCK, FILL, FIRST_DAY, STATUS, Day, Packed, block_of
 from sstcast.ocean.oddities import AROUND, contradicted
-from sstcast.ocean.raw import CALENDAR, REMEDY, is_raw_store, look_into
+from sstcast.ocean.raw import REMEDY, is_raw_store, layout, look_into
 from sstcast.stores import check_arrays
 
 TITLE = "NOAA Daily OISST (AVHRR), 0.25 degrees"
@@ -161,35 +161,35 @@ def _create(path: Path, size: int, box: Box, notice: str) -> None:
             **references(notice or TITLE, ""),
         }
     )
-    # Zstd after byte shuffling compresses as well as Blosc, whose threads do not always give the same bytes.
-    group.create_array(
-        "sst",
-        shape=(size, *box.shape),
-        chunks=(BLOCK, *box.shape),
-        dtype="<i2",
-        fill_value=FILL,
-        filters=[Shuffle(2)],
-        compressors=Zstd(1, checksum=True),
-        attributes=_SST | {"_ARRAY_DIMENSIONS": ["time", "lat", "lon"]},
-    )
-    axes: dict[str, tuple[str, NDArray[Any], dict[str, Any]]] = {
-        "status": ("time", np.zeros(size, np.uint8), _flags(STATUS)),
-        "time": ("time", np.arange(size, dtype="<i4"), _TIME),
-        "lat": ("lat", box.lat, VARIABLES["lat"]),
-        "lon": ("lon", box.lon, VARIABLES["lon"]),
+    values: dict[str, Any] = {
+        "status": np.zeros(size, np.uint8),
+        "time": np.arange(size),
+        "lat": box.lat,
+        "lon": box.lon,
     }
-    for name, (dimension, values, attributes) in axes.items():
-        group.create_array(
+    attributes = {
+        "sst": _SST,
+        "status": _flags(STATUS),
+        "time": _TIME,
+        "lat": VARIABLES["lat"],
+        "lon": VARIABLES["lon"],
+    }
+    for name, (dtype, shape, chunks, dimensions) in layout(size, box.shape).items():
+        packed = name == "sst"
+        array = group.create_array(
             name,
-            shape=values.shape,
-            chunks=(CALENDAR if dimension == "time" else values.size,),
-            dtype=values.dtype,
-            fill_value=None,
-            filters=None,
+            shape=shape,
+            chunks=chunks,
+            dtype=dtype,
+            fill_value=FILL if packed else None,
+            filters=[Shuffle(2)] if packed else None,
+            # Zstd after byte shuffling compresses as well as Blosc, whose threads may give other bytes each time.
             compressors=Zstd(1, checksum=True),
-            config={"write_empty_chunks": True},  # so that an absent chunk means a lost chunk
-            attributes=attributes | {"_ARRAY_DIMENSIONS": [dimension]},
-        )[:] = values
+            config={"write_empty_chunks": not packed},  # so that an absent chunk of an axis means a lost chunk
+            attributes=attributes[name] | {"_ARRAY_DIMENSIONS": dimensions},
+        )
+        if not packed:
+            array[:] = values[name]
     zarr.consolidate_metadata(group.store, zarr_format=2)
 
 
