@@ -80,14 +80,16 @@ class Models(Predictor):
         past = past.to(self.device)
         tiles, nodes = past.values.shape[1:]
         at_once = max(1, min(AT_ONCE, VALUES_AT_ONCE // (nodes * self.history)))
-        members = np.empty((len(self.models), past.starts, self.horizon, tiles, nodes), np.float32)
+        members = np.zeros((len(self.models), past.starts, self.horizon, tiles, nodes), np.float32)
         for member, model in zip(members, self.models, strict=True):
-            if isinstance(model, LinearSystem):
-                member[:] = torch.cat([model.ahead(part).cpu() for part in past.parts(at_once)])
-                continue
-            batches = torch.arange(len(past), device=self.device).split(at_once)
-            out = torch.cat([model(b.history, b.graph).cpu() for b in map(past.batch, batches)])
-            member[:] = out.reshape(past.starts, tiles, nodes, -1).permute(0, 3, 1, 2).numpy()
+            base = model if isinstance(model, LinearSystem) else model.linear
+            if base is not model:
+                network = model if base is None else model.change
+                batches = map(past.batch, torch.arange(len(past), device=self.device).split(at_once))
+                out = torch.cat([network(batch.history, batch.graph).cpu() for batch in batches])
+                member += out.unflatten(0, (past.starts, tiles)).movedim(-1, 1).numpy()
+            if isinstance(base, LinearSystem):
+                member += torch.cat([base.ahead(part).cpu() for part in past.parts(at_once)]).numpy()
         return members
 
 

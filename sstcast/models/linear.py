@@ -100,19 +100,14 @@ class Ridge(LinearSystem):
         super().__init__(history, horizon)
         self.register_buffer("weight", torch.zeros((1 + len(self.BOXES)) * history + 1, horizon))
 
-    def inputs(self, history: Tensor, graph: Graph) -> Tensor:
-        """Return each node's history, those of the boxes around it, and 1: `[B, N, (1 + boxes) * history + 1]`.
-
-        All are 0 on land.
-        """
-        assert isinstance(graph, GridGraph)
-        ocean = graph.mask.unsqueeze(-1).to(history.dtype).expand_as(history[..., :1])
-        history = history * ocean
-        means = [box_means(history, graph, size) for size in self.BOXES]
-        return torch.cat([history, *means, ocean], dim=-1)
-
     def forward(self, history: Tensor, graph: Graph) -> Tensor:
-        return self.inputs(history, graph) @ self.weight
+        assert isinstance(graph, GridGraph)
+        ocean = graph.mask.unsqueeze(-1).to(history.dtype)
+        weights = self.weight[:-1].unflatten(0, (-1, self.history))
+        # The mean of a product is the product of the mean, and there are fewer leads than days.
+        own, *around = ((history * ocean) @ torch.cat(list(weights), dim=1)).split(self.horizon, dim=-1)
+        means = (box_means(part, graph, size) for part, size in zip(around, self.BOXES, strict=True))
+        return sum(means, start=own) + self.weight[-1] * ocean
 
     def ahead(self, windows: Any) -> Tensor:
         """Forecast all windows (see `LinearSystem.ahead`): box means are of days, not of windows."""

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import cftime
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 
@@ -127,6 +126,8 @@ def _open(data: bytes | Path) -> Iterator[tuple[Any, Mapping[str, Any]]]:
         magic = stream.read(8)
         stream.seek(0)
         if magic == b"\x89HDF\r\n\x1a\n":
+            import h5py
+
             with h5py.File(stream, "r") as file:
                 check_hdf5(file)
                 yield file, file.attrs
