@@ -164,7 +164,7 @@ def _errors(
             errors[name].add(dates, [(SQUARED_ERROR.name, SQUARED_ERROR.of(degrees, truth))])
             width = spreads[name].spread(forecast["valid_time"])
             spread = np.where(data.ocean, data.on_tiles(width), np.float32(1))
-            errors[name].add(dates, probabilities.statistics(degrees - truth, spread))
+            errors[name].add(dates, probabilities.Gaussians(degrees - truth, spread).statistics())
             heatwaves.add(name, dates, (degrees - limit)[None], spread)
             if add is not None:
                 add(dates, in_degrees(forecast, data.statistics).assign(sst_spread=width))

@@ -79,8 +79,9 @@ class Tables:
         """Take in Gaussians about the mean of `members [M, ...]`, of standard deviation `spread [...]` in degC."""
         error = members.mean(0) * observed.scale - observed.anomaly[DEGREES]
         spread = np.where(self.data.ocean, spread, np.float32(1))
-        self.distributions[method].add(dates, probabilities.statistics(error, spread))
-        self.pit[method] += probabilities.pit(error, spread, self.area)
+        gaussians = probabilities.Gaussians(error, spread)
+        self.distributions[method].add(dates, gaussians.statistics())
+        self.pit[method] += gaussians.pit(self.area)
 
     def _add_ensemble(self, dates: slice, degrees: Array, observed: Observed) -> None:
         truth = observed.anomaly[DEGREES]

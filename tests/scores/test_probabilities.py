@@ -13,7 +13,7 @@ from scored_runs import configure
 from sstcast.config import ModelConfig
 from sstcast.ocean.prepare import prepare
 from sstcast.scores.evaluate import evaluate
-from sstcast.scores.probabilities import crps, pit
+from sstcast.scores.probabilities import Gaussians
 from sstcast.training.train import train, training_windows
 
 
@@ -21,13 +21,13 @@ from sstcast.training.train import train, training_windows
 def test_crps_is_the_integral_of_the_squared_difference_of_distributions(error: float, spread: float) -> None:
     below, _ = quad(lambda x: norm.cdf(x, error, spread) ** 2, -30, 0)
     above, _ = quad(lambda x: norm.sf(x, error, spread) ** 2, 0, 30)
-    found = crps(np.array([error]), np.array([spread]))
+    found = Gaussians(np.array([error]), np.array([spread])).crps()
     assert found == pytest.approx(below + above, rel=1e-6)
 
 
 def test_where_the_truth_lies() -> None:
     error = -norm.ppf([0.01, 0.51, 0.99, 0.985])
-    filled = pit(error, np.ones(4), np.array([1, 2, 3, 4]))
+    filled = Gaussians(error, np.ones(4)).pit(np.array([1, 2, 3, 4]))
     assert filled[[0, 10, 19]].tolist() == [1, 2, 7]
     assert filled.sum() == 10
 
