@@ -151,7 +151,7 @@ def load_benchmark(
         folders, kind = ["default"], "one-graph" if data.get("kind") == "npz" else str(data.get("task"))
     else:
         declared = find_dataset(dataset)
-        name, words, kind = declared.name, declared.words, "one-graph" if declared.single else declared.task
+        name, words, kind = declared.name, declared.words, declared.kind
         folders = [name.lower(), "default"]
     places = [packaged(f"{PRESETS}/{folder}/{model}.yaml") for folder in folders]
     preset = next((path for path in places if path.exists()), None)
@@ -163,7 +163,7 @@ def load_benchmark(
     usual = _usual(kind, raw["model"]) if preset is None else {}
     usual["training"] = TRAINING | usual.get("training", {})
     if words:
-        usual["predictor"] = {"normalise": "row"}
+        usual["predictor"] = {"normalise": "row"} | usual.get("predictor", {})
     for section, keys in usual.items():
         if isinstance(given := raw.get(section) or {}, dict):
             raw[section] = keys | given
@@ -184,12 +184,15 @@ def published(config: BenchmarkConfig, row: str | None = None) -> tuple[float, s
 def _usual(kind: str, model: Any) -> dict[str, Any]:
     """Return what a model without a preset is given on data of this kind, by section."""
     known = read_config(packaged(f"{PRESETS}/defaults.yaml"))
-    usual: dict[str, Any] = known.get(kind, known["others"])
+    usual: dict[str, dict[str, Any]] = known.get(kind, known["others"])
     if not isinstance(model, dict) or not isinstance(model.get("name"), str):
         return {}
     options = default_options(model["name"]) | model
-    conv = CONVS.get(str(options.get("conv")))
-    own_norm = options["name"].startswith("mpnn") and conv is not None and conv.residual
+    conv = CONVS.get(str(options.get("conv"))) if model["name"].startswith("mpnn") else None
+    of_mpnn = usual.pop("mpnn", {})
+    if conv is not None and not conv.residual:
+        usual |= {section: usual.get(section, {}) | keys for section, keys in of_mpnn.items()}
+    own_norm = conv is not None and conv.residual
     has = {key: value for key, value in usual["model"].items() if key in options}
     return usual | {"model": {key: value for key, value in has.items() if not (own_norm and key == "norm")}}
 

@@ -49,7 +49,8 @@ class Dataset:
     describe the features: `linear` (real numbers), the number of categories in each column, or `none`. `split` is
     `official`, `folds:N`, `random:TRAIN/VALIDATION/TEST` or `random:N-per-class`. What is empty is inferred from
     the graphs (`infer.py`). `single` is one graph whose nodes are the samples; `words` are features that count
-    words. With `trust`, which only the user may set, unknown pickles among the files are opened.
+    words, and the usual split of a set with `few` trains on some nodes of each class only. With `trust`, which
+    only the user may set, unknown pickles among the files are opened.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Dataset:
     balanced: bool = False  # classes count equally in the loss
     single: bool = False
     words: bool = False
+    few: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
     trust: bool = False
 
@@ -73,6 +75,11 @@ class Dataset:
     def names(self) -> list[str]:
         """The raw files, as paths below `folder`."""
         return list(self.files)
+
+    @property
+    def kind(self) -> str:
+        """Which of the defaults of `configs/benchmarks/defaults.yaml` suit the data set."""
+        return ("few-labels" if self.few else "one-graph") if self.single else self.task
 
     @property
     def classes(self) -> bool:

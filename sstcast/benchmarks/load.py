@@ -21,7 +21,7 @@ from sstcast.errors import SSTCastError, in_short
 from sstcast.files import atomic
 
 FORMAT = 6
-NOT_READ = {"split", "size", "licence", "files", "trust", "single", "words"}  # keys that readers do not use
+NOT_READ = {"split", "size", "licence", "files", "trust", "single", "words", "few"}  # keys that readers do not use
 INFERRED = ("task", "metric", "node", "edge")  # keys of a declaration that the graphs may complete
 MISFITS = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
 NAMED = 4  # files in a message

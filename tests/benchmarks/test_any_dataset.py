@@ -24,6 +24,7 @@ from sstcast.benchmarks.registry import find_dataset
 from sstcast.benchmarks.splits import choose_split, parse_split
 from sstcast.benchmarks.table import dataset_lines
 from sstcast.errors import SSTCastError
+from sstcast.models.layers import CONVS
 
 SMALL = ["model.width=8", "model.layers=1", "training.epochs=1", "training.batch_size=4", "training.device=cpu"]
 
@@ -226,17 +227,36 @@ def test_what_is_wrong_with_graphs_in_memory_is_said(data: Any, words: str) -> N
         load_memory(load_benchmark("mine", "gps", None, SMALL, data).declaration, data)
 
 
-@pytest.mark.parametrize(
-    ("features", "like"), [(1433, "Planetoid:CiteSeer"), (7, "HeterophilousGraphDataset:tolokers")]
-)
-def test_a_graph_in_memory_trains_as_its_like_that_has_a_name(features: int, like: str) -> None:
+def words_on_a_ring(features: int, labelled: int) -> Data:
     x = (torch.rand(30, features, generator=torch.Generator().manual_seed(0)) < 0.1).float()
-    ring = torch.stack([torch.arange(30), torch.arange(1, 31) % 30])
-    ours = load_benchmark("mine", "gcn", None, [], [Data(x=x, edge_index=ring, y=torch.arange(30) % 3)])
+    edges = torch.stack([torch.arange(30), torch.arange(1, 31) % 30])
+    part = torch.arange(30)
+    masks = {"train_mask": part < labelled, "val_mask": part == labelled, "test_mask": part > labelled}
+    return Data(x=x, edge_index=edges, y=torch.arange(30) % 2, **masks)
+
+
+@pytest.mark.parametrize(
+    ("features", "labelled", "like"),
+    [
+        (1433, 2, "Planetoid:CiteSeer"),
+        (1433, 9, "WebKB:Cornell"),
+        (7, 2, "HeterophilousGraphDataset:roman-empire"),
+    ],
+)
+def test_a_graph_in_memory_trains_as_its_like_that_has_a_name(features: int, labelled: int, like: str) -> None:
+    ours = load_benchmark("mine", "gcn", None, [], [words_on_a_ring(features, labelled)])
     theirs = load_benchmark(like, "gcn", None, [])
     parts = ("model", "predictor", "training")
     assert [getattr(ours, part) for part in parts] == [getattr(theirs, part) for part in parts]
     assert load_benchmark("mine", "gcn", None, [], graphs()).training.patience == 50
+
+
+@pytest.mark.parametrize("labelled", [2, 9])
+@pytest.mark.parametrize("model", [*CONVS, "gcn-vn", "gps", "polynormer"])
+def test_the_defaults_of_one_graph_suit_models(model: str, labelled: int, tmp_path: Path) -> None:
+    keys = ["training.epochs=1", f"runs={tmp_path / 'runs'}", f"cache={tmp_path / 'cache'}", "split=official"]
+    (result,) = sstcast.benchmark([words_on_a_ring(128, labelled)], model, overrides=keys)
+    assert 0 <= result["test"] <= 1
 
 
 @pytest.mark.parametrize(

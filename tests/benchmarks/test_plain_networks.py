@@ -129,10 +129,19 @@ BATCHES = (("proteins", "gat"), ("pattern", "gat"), ("mutag", "lsat"))
 
 
 def test_models_without_a_preset_are_regularised(tmp_path: Path) -> None:
-    for dataset, dropout, decay in (("roman-empire", 0.5, 5e-4), ("proteins", 0.2, 1e-5), ("pattern", 0.1, 1e-5)):
+    sets = {
+        "citeseer": ("none", 0.5, 5e-4),
+        "roman-empire": ("batch", 0.5, 5e-5),
+        "proteins": ("batch", 0.2, 1e-5),
+        "pattern": ("batch", 0.1, 1e-5),
+    }
+    for dataset, usual in sets.items():
         config = load_benchmark(dataset, "gat", None, None)
-        assert config.model.options == {"conv": "gat", "virtual_node": False, "norm": "batch", "dropout": dropout}
-        assert (config.training.weight_decay, config.training.patience is None) == (decay, False)
+        assert (*(config.model.options[key] for key in ("norm", "dropout")), config.training.weight_decay) == usual
+        assert config.training.patience is not None
+    kipf, ours = (load_benchmark(*each, None, None) for each in (("cora", "gcn-kipf"), ("citeseer", "gcn")))
+    assert ours.model.options == kipf.model.options | {"width": 64, "virtual_node": False}
+    assert ours.predictor == kipf.predictor
     sizes = [load_benchmark(name, model, None, None).training.batch_size for name, model in BATCHES]
     assert sizes == [32, 128, 128]
     assert "norm" not in load_benchmark("proteins", "tokengt", None, None).model.options
