@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from rich.console import Console
 from rich.progress import track
-from scipy.optimize import nnls
 
 from sstcast.config import COMBINATION, RunConfig
 from sstcast.errors import SSTCastError
@@ -62,6 +61,8 @@ def least_squares(products: Weights) -> Weights:
     non-negative least squares problem, its solution is the optimum up to a factor, whatever the row's weight: both
     have the same conditions of optimality.
     """
+    from scipy.optimize import nnls  # takes a quarter of a second, and reports import this
+
     values, vectors = np.linalg.eigh(products)
     factor = np.sqrt(np.maximum(values, 0))[:, None] * vectors.T  # factor.T @ factor == products
     row = np.sqrt(np.trace(products) / len(products)) or 1.0
