@@ -12,7 +12,7 @@ LARGEST = np.iinfo(np.int16).max
 
 
 class Packed(NamedTuple):
-    """An array as `page.js` unpacks it: `step` is the difference between two neighbouring values."""
+    """An array as `parts.js` unpacks it: `step` is the difference between two neighbouring values."""
 
     rows: int
     columns: int

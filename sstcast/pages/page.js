@@ -1,35 +1,7 @@
-// A forecast's page: unpacks the fields, draws the map and the point's days with Bokeh, keeps the view in the hash.
-"use strict";
-
-const byId = (id) => document.getElementById(id);
-const DAY = 86400000;
+// A forecast's page, after parts.js: unpacks the fields, draws map and days of a point, keeps the view in the hash.
 const NORMAL = { 50: 0.674490, 80: 1.281552, 95: 1.959964 }; // quantiles of the normal distribution
-const STEPS = [0.25, 0.5, 1, 2, 3, 5, 10, 15, 30, 60]; // degrees between ticks
 const DEEPEST = 5; // halvings of the map's width
 const PACE = 350; // milliseconds a day is shown for
-
-async function unpack({ rows, columns, step, text }) {
-  // Inverse of packing.py: differences of rows, low bytes before high bytes.
-  const packed = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
-  const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
-  const count = rows * columns, sum = new Uint16Array(columns), values = new Float32Array(count);
-  for (let i = 0; i < count; i++) {
-    const cell = i % columns;
-    sum[cell] += bytes[i] | (bytes[count + i] << 8);
-    const whole = (sum[cell] << 16) >> 16;
-    values[i] = whole === -32768 ? NaN : whole * step;
-  }
-  return values;
-}
-
-function letGo(element) {
-  // Bokeh's plots ask for the keyboard, but only the map as a whole has keys.
-  for (const inner of (element.shadowRoot ?? element).querySelectorAll("*")) {
-    inner.removeAttribute("tabindex");
-    if (inner.shadowRoot) letGo(inner);
-  }
-}
 
 async function main() {
   const facts = JSON.parse(byId("facts").textContent);
@@ -77,33 +49,23 @@ async function main() {
     return best;
   }
 
+  const layerOf = (name) => facts.layers.find((layer) => layer.name === name);
+
   // Text
   const dateOf = (lead) => new Date(init + lead * DAY);
   const iso = (lead) => dateOf(lead).toISOString().slice(0, 10);
   const format = new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", day: "numeric", month: "short", year: "numeric" });
   const spoken = (lead) => format.format(dateOf(lead));
-  const round = (number, digits) => number.toFixed(digits).replace("-", "−");
-  const compass = (number, [plus, minus]) =>
-    `${+Math.abs(number).toFixed(3)}° ${number < 0 ? minus : plus}`;
-  const east = (x) => ((x + 180) % 360 + 360) % 360 - 180;
-  const share = (number) => `${Math.round(number * 100)} %`;
-
-  function ticks(axis, low, high, most, text) {
-    const step = STEPS.find((s) => (high - low) / s <= most) ?? 90, found = [];
-    for (let k = Math.ceil(low / step - 1e-6); k * step <= high + 1e-6; k++) found.push(k * step);
-    axis.ticker.ticks = found;
-    axis.major_label_overrides = new Map(found.map((tick) => [tick, text(tick)]));
-  }
 
   function showMap() {
-    const layer = facts.layers.find((one) => one.name === view.layer), image = field.data.image ?? field.get_column("image");
+    const layer = layerOf(view.layer), image = field.data.image ?? field.get_column("image");
     const grid = image[0].fill(NaN);
     cells.forEach((position, cell) => (grid[position] = value(layer.name, view.row, cell)));
     field.change.emit();
   }
 
   function showColours() {
-    const layer = facts.layers.find((one) => one.name === view.layer);
+    const layer = layerOf(view.layer);
     model("colours").setv({ palette: layer.palette.map((colour) => parseInt(colour.slice(1) + "ff", 16)), low: layer.low, high: layer.high });
     bar.ticker.ticks = Object.keys(layer.ticks).map(Number);
     bar.major_label_overrides = new Map(Object.entries(layer.ticks).map(([tick, text]) => [Number(tick), text]));
@@ -163,8 +125,7 @@ async function main() {
     add("Heatwave threshold", at("heatwave_threshold", row, cell), degrees);
     add("Probability of a heatwave", at("heatwave_probability", row, cell), share);
     add("Probability above the threshold", at("exceedance_probability", row, cell), share);
-    const category = facts.layers.find((layer) => layer.name === "heatwave_category");
-    add("Most likely category", at("heatwave_category", row, cell), (number) => category.ticks[number]);
+    add("Most likely category", at("heatwave_category", row, cell), (number) => layerOf("heatwave_category").ticks[number]);
     add("Probability of a cold spell", at("cold_spell_probability", row, cell), share);
     const end = at("heatwave_end", 0, cell);
     add("Heatwave expected", at("heatwave_start", 0, cell), (first) =>
@@ -189,7 +150,7 @@ async function main() {
 
   function restore() {
     const wanted = new URLSearchParams(location.hash.slice(1)), number = (name) => Number.parseFloat(wanted.get(name));
-    if (facts.layers.some((layer) => layer.name === wanted.get("layer"))) view.layer = wanted.get("layer");
+    if (layerOf(wanted.get("layer"))) view.layer = wanted.get("layer");
     if (leads.includes(number("day"))) view.row = leads.indexOf(number("day"));
     if (Number.isFinite(number("lat")) && Number.isFinite(number("lon"))) view.cell = nearest(number("lat"), number("lon"));
     if (number("zoom") >= 0 && number("zoom") <= DEEPEST) view.zoom = Math.floor(number("zoom"));
@@ -238,9 +199,8 @@ async function main() {
     byId("play").textContent = playing ? "❚❚ Pause" : "▶ Play";
   });
   const zoom = (steps) => change({ zoom: Math.min(DEEPEST, Math.max(0, view.zoom + steps)) });
-  byId("closer").addEventListener("click", () => zoom(1));
-  byId("further").addEventListener("click", () => zoom(-1));
-  byId("whole").addEventListener("click", () => zoom(-DEEPEST));
+  for (const [id, steps] of Object.entries({ closer: 1, further: -1, whole: -DEEPEST }))
+    byId(id).addEventListener("click", () => zoom(steps));
   map.on_event("tap", ({ x, y }) => {
     if (x >= box.west && x <= box.east && y >= box.south && y <= box.north) change({ cell: nearest(y, x) });
   });
@@ -293,17 +253,14 @@ async function main() {
   addEventListener("resize", fit);
 
   function showAll() {
+    restore();
     showColours();
     showMap();
     showPoint();
     fit();
     change({});
   }
-  addEventListener("hashchange", () => {
-    restore();
-    showAll();
-  });
-  restore();
+  addEventListener("hashchange", showAll);
   showAll();
   document.documentElement.dataset.ready = "";
 }

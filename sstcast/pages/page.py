@@ -34,6 +34,7 @@ HEAD = 1000  # characters at the start of a page that hold its stamp
 STAMP = "sstcast page of "
 REMEDY = "make it again with `sstcast forecast`"
 DAY_OF_PICTURE = (1, 7, 14, 28)
+SCRIPTS = ("parts.js", "page.js")
 
 
 def write_forecast_page(
@@ -131,7 +132,7 @@ def _packed_within(
 
 
 def _packed(fields: dict[str, xr.DataArray]) -> dict[str, Any]:
-    """Return the fields of the ocean's cells, and where these are, as `page.js` reads them."""
+    """Return the fields of the ocean's cells, and where these are, as the page's script reads them."""
     ocean = fields["sst"].notnull().any("lead").values
     arrays = {
         name: pack(field.values.reshape(-1, *ocean.shape)[:, ocean].astype(float), STORED[name])._asdict()
@@ -186,7 +187,7 @@ def _write(
         pictures=_pictures(fields, str(first)),
         facts=facts,
         library=Resources(mode="inline", components=["bokeh"]).js_raw[0],
-        script=Path(__file__).with_name("page.js").read_text(encoding="utf-8"),
+        script="\n".join(Path(__file__).with_name(name).read_text("utf-8") for name in SCRIPTS),
         written=dt.datetime.now(dt.UTC).isoformat(timespec="minutes"),
         version=__version__,
     )
