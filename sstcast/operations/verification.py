@@ -1,6 +1,6 @@
 """Forecasts that were issued day by day, scored against what came true."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,10 +26,10 @@ def verify(files: Sequence[Path], truth: xr.DataArray) -> pd.DataFrame:
 
     Raises SSTCastError if a file is damaged.
     """
-    rows = [row for file in files for row in _sums(file, truth)]
-    if not rows:
+    found = [_sums(file, truth) for file in files]
+    if not sum(map(len, found)):
         return pd.DataFrame()
-    sums = pd.DataFrame(rows).groupby("lead").sum(min_count=1)
+    sums = pd.concat(found).groupby("lead").sum(min_count=1)
     table = pd.DataFrame({"forecasts": sums["forecasts"].astype(int)})
     for system in ("", "_persistence", "_climatology"):
         table[f"rmse{system}"] = np.sqrt(sums[f"squared{system}"] / sums[f"area{system}"])
@@ -39,42 +39,31 @@ def verify(files: Sequence[Path], truth: xr.DataArray) -> pd.DataFrame:
     return table
 
 
-def _sums(file: Path, truth: xr.DataArray) -> Iterator[dict[str, float]]:
-    """Yield the sums over the cells of every lead that has come true."""
+def _sums(file: Path, truth: xr.DataArray) -> pd.DataFrame:
+    """Return the sums over the cells, with a row for every lead that has come true."""
     with open_netcdf(file, REMEDY) as forecast, reading_later(file, REMEDY):
         forecast = forecast.isel(init_time=-1).load()
-        init, area = forecast["init_time"].values, area_weights(forecast["lat"])
-        held = truth.indexes["time"]
-        for lead in forecast["lead"].values.astype(int):
-            day = init + np.timedelta64(int(lead), "D")
-            if day not in held:
-                continue
-            came, sst = truth.sel(time=day), forecast["sst"].sel(lead=lead)
-            weight = area.where(came.notnull() & sst.notnull(), 0)
-            nothing = xr.full_like(sst, np.nan)
-            systems = {
-                "": sst,
-                "_persistence": truth.sel(time=init) if init in held else nothing,
-                "_climatology": sst - forecast["sst_anomaly"].sel(lead=lead)
-                if "sst_anomaly" in forecast
-                else nothing,
-            }
-            row: dict[str, float] = {"lead": float(lead), "forecasts": 1}
-            for name, field in systems.items():
-                error = (field - came).where(weight > 0)
-                row |= {
-                    f"area{name}": _total(weight.where(error.notnull())),
-                    f"error{name}": _total(weight * error),
-                    f"absolute{name}": _total(weight * abs(error)),
-                    f"squared{name}": _total(weight * error**2),
-                }
-            row |= {"covered": np.nan, "area_covered": np.nan}
-            if "sst_quantile" in forecast:  # an older file's spread is that of the members
-                reach = ndtri((1 + COVERED) / 2) * forecast["sst_spread"].sel(lead=lead)
-                row["covered"] = _total(weight * (abs(came - sst) <= reach))
-                row["area_covered"] = _total(weight)
-            yield row
-
-
-def _total(field: xr.DataArray) -> float:
-    return float(field.sum(min_count=1))
+        init, lead = forecast["init_time"].values, forecast["lead"].values.astype(int)
+        forecast = forecast.isel(
+            lead=[init + np.timedelta64(n, "D") in truth.indexes["time"] for n in lead.tolist()]
+        )
+        lead, sst = forecast["lead"].values.astype(int), forecast["sst"]
+        days = xr.DataArray(init + lead.astype("timedelta64[D]"), {"lead": forecast["lead"]}, ("lead",))
+        came, last = truth.sel(time=days), truth.reindex(time=[init]).isel(time=0)
+        weight = area_weights(forecast["lat"]).where(came.notnull() & sst.notnull(), 0)
+        nothing = xr.full_like(sst, np.nan)
+        systems = {
+            "": sst,
+            "_persistence": last,
+            "_climatology": sst - forecast["sst_anomaly"] if "sst_anomaly" in forecast else nothing,
+        }
+        sums = {"forecasts": xr.ones_like(days, float), "covered": nothing, "area_covered": nothing}
+        for name, field in systems.items():
+            error = (field - came).where(weight > 0)
+            sums |= {f"area{name}": weight.where(error.notnull()), f"error{name}": weight * error}
+            sums |= {f"absolute{name}": weight * abs(error), f"squared{name}": weight * error**2}
+        if "sst_quantile" in forecast:  # an older file's spread is that of the members
+            reach = ndtri((1 + COVERED) / 2) * forecast["sst_spread"]
+            sums |= {"covered": weight * (abs(came - sst) <= reach), "area_covered": weight}
+    fields = xr.Dataset(sums).drop_vars(["time", "valid_time", "init_time"], errors="ignore")
+    return fields.sum(("lat", "lon"), min_count=1).assign_coords(lead=lead.astype(float)).to_dataframe()
