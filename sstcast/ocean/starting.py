@@ -5,15 +5,17 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+import yaml
 from numpy.typing import NDArray
 
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
-from sstcast.files import atomic
+from sstcast.files import atomic, packaged
 from sstcast.geo import Box
 from sstcast.ocean.cropping import crop
 from sstcast.ocean.decoding import UnstatedKelvin
@@ -21,13 +23,14 @@ from sstcast.ocean.gaps import longest_gap
 from sstcast.ocean.plausible import LOOKED_AT, without_land_numbers
 from sstcast.ocean.raw import is_raw_store
 from sstcast.ocean.reading import open_sst, source_path
+from sstcast.plain_yaml import read_config
 
 TILE = 30  # rows and columns wanted
 MOST_TILES = (2, 4)  # rows and columns of tiles: what a laptop trains on in minutes
 LEAST_OCEAN = 0.05  # ocean fraction below which a tile is skipped
 SPANS = ((42, 28), (14, 7), (7, 3))  # history and horizon in days; the record must be long enough
 YEAR = 365  # days that a climatology needs
-WINDOWS = 2000
+RECIPE = "configs/linear-base/tfnet.yaml"
 LINE = re.compile(r"[^A-Za-z0-9._-]+")
 
 TEMPLATE = """\
@@ -46,14 +49,8 @@ data:
     train: [{train[0]}, {train[1]}]
     validation: [{validation[0]}, {validation[1]}]
     test: [{test[0]}, {test[1]}]
-model:
-  name: mpnn-vn
-  width: 64
-  layers: 3
-training: # minutes on two CPU cores
-  epochs: 6
-  windows_per_epoch: {windows}
-"""
+# The recipe of {recipe}: TF-Net learns what a linear map leaves, in minutes on two CPU cores.
+{training}"""
 
 
 @dataclass(frozen=True)
@@ -99,6 +96,7 @@ def start(
         raise SSTCastError(f"{path}: no cell holds a temperature; name another source")
     place = choose_place(ocean)
     history, horizon, splits = choose_splits(days, path)
+    days_to_train = (splits["train"][1] - splits["train"][0]).days + 1
     gap = longest_gap(days)
     lat, lon = sst["lat"].values, sst["lon"].values
     box = Box.of({"lat": lat[place.rows], "lon": lon[place.cols]}).yaml
@@ -118,9 +116,8 @@ def start(
         horizon=horizon,
         first=f"{days[0]:%Y-%m-%d}",
         last=f"{days[-1]:%Y-%m-%d}",
-        windows=min(
-            WINDOWS, place.tiles * ((splits["train"][1] - splits["train"][0]).days + 1 - history - horizon)
-        ),
+        recipe=RECIPE,
+        training=yaml.safe_dump(_recipe(place.tiles * (days_to_train - history - horizon)), sort_keys=False),
         **splits,
     )
     with atomic(out) as partial:
@@ -128,6 +125,13 @@ def start(
         config = load_config(partial)
         crop(sst, config.data.box, path)  # raises if the region does not fit; then nothing is written
     return _found(config, path, sst, ocean, place, gap, out)
+
+
+def _recipe(windows: int) -> dict[str, Any]:
+    """Return the model and the training of the recommended recipe, with no more than `windows` an epoch."""
+    raw = read_config(packaged(RECIPE))
+    training = raw["training"] | {"windows_per_epoch": min(windows, raw["training"]["windows_per_epoch"])}
+    return {"model": raw["model"], "training": training}
 
 
 def choose_place(ocean: NDArray[np.bool_]) -> Place:
