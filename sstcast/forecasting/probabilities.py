@@ -40,7 +40,7 @@ LAYOUT = 1  # of spread.nc, and of how it is estimated
 SEASONS = ("DJF", "MAM", "JJA", "SON")  # of the day forecast
 EVERY = 3  # days from one validation forecast to the next
 VALUES_AT_ONCE = 2**21  # of a block of forecasts
-DAYS_AT_ONCE = 512
+DAYS_AT_ONCE = 128  # at least: a chunk of the store
 SMOOTHING = 7  # leads over which the power of the climatological variance is averaged
 SEASON = 90  # days
 TINY = 1e-12
@@ -134,9 +134,7 @@ def calibrate(predictor: Predictor, data: DataConfig, climatology: Spread | None
     weights = area_weights(lat["lat"]).values[:, None] * np.ones(lat.sizes["lon"])
     values = pooled(sums, counts, climate, weights)
     coords = {"season": list(SEASONS), "lead": np.arange(1, data.horizon + 1, dtype=np.int32)}
-    labelled = xr.DataArray(
-        values.astype(np.float32), coords | {a: lat[a] for a in ("lat", "lon")}, ("season", "lead", "lat", "lon")
-    )
+    labelled = xr.DataArray(values, coords | {a: lat[a] for a in ("lat", "lon")}, ("season", "lead", "lat", "lon"))
     return Spread(labelled, cross / np.outer(size, size))
 
 
@@ -147,8 +145,9 @@ def climatological(data: DataConfig) -> Spread:
     scale = anomalies["scale"].load()
     counts = np.zeros((len(SEASONS), 1))
     sums = np.zeros((len(SEASONS), 1, *days["anomaly"].shape[1:]))
-    for first in range(0, days.sizes["time"], DAYS_AT_ONCE):
-        block = days["anomaly"].isel(time=slice(first, first + DAYS_AT_ONCE)).load()
+    count = max(DAYS_AT_ONCE, VALUES_AT_ONCE // days["anomaly"][0].size)
+    for first in range(0, days.sizes["time"], count):
+        block = days["anomaly"].isel(time=slice(first, first + count)).load()
         squares = np.square((block * on_days(scale, block["time"])).values)
         season = _season_numbers(block["time"])
         for number in range(len(SEASONS)):
@@ -211,7 +210,7 @@ def validation_errors(predictor: Predictor, data: DataConfig) -> Iterator[xr.Dat
         yield (forecast - truth.sel(time=forecast["valid_time"]).drop_vars("time")).transpose(*forecast.dims)
 
 
-def pooled(sums: Array, counts: Array, climate: Array, weights: Array) -> Array:
+def pooled(sums: Array, counts: Array, climate: Array, weights: Array) -> NDArray[np.float32]:
     """Return the spread `[season, lead, lat, lon]`, from sums of squared errors and how many they are.
 
     One or two years hold few independent errors, so they give no more than the mean squared error by lead; a
@@ -240,8 +239,9 @@ def pooled(sums: Array, counts: Array, climate: Array, weights: Array) -> Array:
     pattern /= ((pattern @ weights) * counts).sum(0)[:, None] / total[:, None]
     prior = SEASON / EVERY
     season = (errors @ weights + prior * by_lead) / ((pattern @ weights) * counts * by_lead + prior * by_lead)
-    spread = np.full(sums.shape, np.nan)
-    spread[..., known] = np.sqrt(by_lead[:, None] * season[..., None] * pattern)
+    pattern *= (by_lead * season)[..., None]
+    spread = np.full(sums.shape, np.nan, np.float32)
+    spread[..., known] = np.sqrt(pattern, out=pattern)
     return spread
 
 

@@ -17,7 +17,7 @@ from sstcast.graphs.grid import GridGraph
 from sstcast.ocean.anomalies import YEAR
 from sstcast.region import Region
 
-DAYS_AT_ONCE = 512
+DAYS_AT_ONCE, VALUES_AT_ONCE = 128, 2**21  # at least so many days: a chunk of the store; or more values
 
 
 @dataclass(frozen=True)
@@ -208,8 +208,9 @@ def windows_of(anomalies: xr.Dataset, region: Region, history: int, horizon: int
     anomaly = anomalies["anomaly"]
     index = tile_index(region, anomaly.shape)
     values = np.empty((anomaly.sizes["time"], *index.shape), np.float32)
-    for start in range(0, len(values), DAYS_AT_ONCE):  # a copy of the whole record would not fit in memory
-        days = slice(start, start + DAYS_AT_ONCE)
+    count = max(DAYS_AT_ONCE, VALUES_AT_ONCE // anomaly[0].size)
+    for start in range(0, len(values), count):  # a copy of the whole record would not fit in memory
+        days = slice(start, start + count)
         values[days] = to_tiles(np.nan_to_num(anomaly[days].values), index)
     ocean = to_tiles(anomalies["ocean_mask"].values, index)
     return Windows(

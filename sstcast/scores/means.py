@@ -43,7 +43,7 @@ class Means:
             if self.mapped:
                 part = values.sum(0, dtype=float) / self.shape[0]
                 self.by_tile[name] = self.by_tile.get(name, 0) + np.einsum("ltn,tn->tl", part, self.within_tiles)
-                self.by_cell[name] = self.by_cell.get(name, 0) + weekly(part, 0)
+                self.by_cell[name] = self.by_cell.get(name, 0) + weekly(part, 0).astype(np.float32)
             if name == self.keep:
                 self.by_week[dates] = weekly(values, 1)
                 release(self.by_week)
