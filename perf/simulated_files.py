@@ -43,7 +43,7 @@ def write_day(
     dataset = xr.Dataset(
         {
             name: (("time", "zlev", "lat", "lon"), packed[None, None], _variable_attributes(name))
-            for name, packed in _packed(simulator, day, lat, lon, preliminary).items()
+            for name, packed in _packed(simulator, day, lat, lon).items()
         },
         {
             "time": ("time", np.array([(day - EPOCH).days], np.float32), _TIME),
@@ -62,10 +62,10 @@ def write_day(
 
 
 def _packed(
-    simulator: Simulator, day: dt.date, lat: NDArray[Any], lon: NDArray[Any], preliminary: bool
+    simulator: Simulator, day: dt.date, lat: NDArray[Any], lon: NDArray[Any]
 ) -> dict[str, NDArray[np.int16]]:
     """Return the four variables `[lat, lon]` in hundredths."""
-    sst = simulator.field([day], lat, lon, preliminary)[0].astype(float)
+    sst = simulator.field([day], lat, lon)[0].astype(float)
     # Sea ice spreads as the water nears its freezing point; like NOAA, leave out what is below 15 %.
     cover = np.clip((-0.8 - sst) / (-0.8 - FREEZING), 0, 1)
     fields = {

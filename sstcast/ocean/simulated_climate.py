@@ -61,7 +61,6 @@ ENVELOPES: dict[str, Bumps] = {
     ],
     "weather": [(0.32, 0, 0, ALL, ALL), (0.3, 42, 0, 16, ALL), (0.2, -42, 0, 16, ALL)],
     "analysis": [(0.1, 0, 0, ALL, ALL)],
-    "revision": [(0.012, 0, 0, ALL, ALL)],  # difference between final and preliminary values
 }
 SLOW_WARMING: Bumps = [(-0.8, -8, 260, 20, 50)]  # south-east Pacific, as a share of TREND
 

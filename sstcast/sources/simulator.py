@@ -88,21 +88,18 @@ class Simulator:
             "eddies": _eddies(rng, seed),
             "weather": _red_noise(rng, n=96, scale=8, memory=45),
             "analysis": _red_noise(rng, n=128, scale=1.3, memory=3),
-            "revision": _red_noise(rng, n=48, scale=1.0, memory=3),
         }
 
-    def field(self, days: Dates, lat: ArrayLike, lon: ArrayLike, preliminary: bool = False) -> NDArray[np.float32]:
+    def field(self, days: Dates, lat: ArrayLike, lon: ArrayLike) -> NDArray[np.float32]:
         """Return sea surface temperature `[time, lat, lon]` in degC, rounded to hundredths, NaN on land.
 
         `days` are dates of any type that NumPy accepts; `lat` and `lon` are degrees in any order and convention.
-        Preliminary values differ from final ones by about 0.01 degC.
         """
         lat, lon, ordinals = np.asarray(lat, float), np.asarray(lon, float), _ordinals(days)
         land = land_mask(lat, lon, simulated=True)
         layers = [
             (name, waves, climate.chart(ENVELOPES[name], lat, lon), waves.zonal(lon))
             for name, waves in self._waves.items()
-            if preliminary or name != "revision"
         ]
         sst = np.empty((len(ordinals), lat.size, lon.size), np.float32)
         for index, day in enumerate(ordinals):

@@ -125,7 +125,7 @@ def test_a_box_is_cut_out_of_the_globe(globe, simulator, tmp_path):
         assert box.attrs["geospatial_lon_max"] == 270
 
 
-def test_preliminary_names_itself_and_differs_a_little(simulator, tmp_path):
+def test_preliminary_names_itself(simulator, tmp_path):
     paths = [tmp_path / canonical_name(DAY, preliminary) for preliminary in (False, True)]
     assert [path.name for path in paths] == [
         "oisst-avhrr-v02r01.20220218.nc",
@@ -137,7 +137,6 @@ def test_preliminary_names_itself_and_differs_a_little(simulator, tmp_path):
         assert [day.attrs["id"] for day in (final, early)] == [path.name for path in paths]
         assert final.attrs["title"].endswith("Version 2.1 - Final")
         assert early.attrs["title"].endswith("Version 2.1 - Preliminary")
-        assert 0.005 < float(((early["sst"] - final["sst"]) ** 2).mean() ** 0.5) < 0.02
 
 
 def test_same_arguments_same_bytes(simulator, tmp_path):
