@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.floating]
-KEPT = 2**25  # values of an array that stays in memory
+KEPT = 2**22  # values of an array that stays in memory
 
 
 class Means:
