@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import mean
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from sstcast.runs import Run, write_json
 from sstcast.scores.verification import Verification, blocks
 from sstcast.sources.fetch import fetch
 from sstcast.sources.request import FetchRequest
-from sstcast.sources.store import RawStore
 from sstcast.training.fitting import Fitted
 from sstcast.training.train import check_data, train, training_windows
 from sstcast.validation import suggest
@@ -42,7 +41,6 @@ PUBLISHED = {  # by system and horizon
 }
 WITHOUT, WITH = "mpnn", "mpnn-vn"  # the virtual node
 BASELINES = ("persistence", "ridge", "multiscale ridge")
-DAY_FILE = 1.6e6  # bytes of one day of OISST on NOAA's servers, all of the globe
 
 Say = Callable[[str], object]
 Found = dict[str, dict[int, list[float]]]  # by system or baseline, and by horizon: the error of each seed
@@ -158,34 +156,6 @@ def table5(table: Table5, say: Say = print) -> tuple[Found, bool]:
             said = "trained and forecast"
         say(f"[{number}/{len(table.runs)}] {config.folder}: {said}")
     return _collect(table, kept), True
-
-
-class Needs(NamedTuple):
-    """What is left to do needs: days to download, and their bytes; bytes on disk and in memory; runs to train."""
-
-    days: int
-    download: float
-    disk: float
-    memory: float
-    runs: int
-
-
-def needs(table: Table5) -> Needs:
-    """Return what is left, without downloading or writing anything; cells are taken to be OISST's."""
-    data, days, region = table.data[0], 0, table.data[0].box
-    if (request := table.request) is not None:
-        days = int((RawStore(request.path, request.box).status(request.days) == 0).sum())
-    height, width = region.bounds.shape
-    nodes = height * width // region.coarsen**2 - len(region.skip) * region.tile[0] * region.tile[1]
-    whole, test = ((last - first).days + 1 for first, last in (data.splits.whole, data.splits.test))
-    kept = Kept(table.folder)
-    return Needs(
-        days=days,
-        download=days * DAY_FILE,
-        disk=2 * height * width * days + 8 * nodes * whole,  # two bytes a cell; cube and anomalies in float32
-        memory=4 * nodes * (whole - test),
-        runs=sum(kept.error(run) is None for run in table.runs),
-    )
 
 
 def _check(runs: Sequence[RunConfig]) -> None:

@@ -110,7 +110,8 @@ def table5(
     """Repeat Table 5 of Cai et al. (2023): train five systems for three horizons; compare with the paper."""
     from sstcast.pages.table5 import needs_lines, table5_sheets
     from sstcast.pages.text import open_console, print_sheet
-    from sstcast.papers.table5 import Table5, needs, table5
+    from sstcast.papers.estimate import estimate
+    from sstcast.papers.table5 import Table5, table5
     from sstcast.validation import parse_seeds
 
     try:
@@ -120,7 +121,7 @@ def table5(
     names = [name.strip() for name in systems.split(",")]
     table = Table5(out, names, days, parse_seeds(seeds), region, base, source, presets, set_ or [])
     if dry_run:
-        print("\n".join(needs_lines(needs(table))))
+        print("\n".join(needs_lines(estimate(table))))
         return
     found, new = table5(table)
     console = open_console()

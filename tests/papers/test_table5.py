@@ -23,7 +23,8 @@ from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import cut_windows
 from sstcast.pages.table5 import needs_lines
 from sstcast.papers import table5 as verb
-from sstcast.papers.table5 import BASELINES, HORIZONS, PUBLISHED, Table5, gains, needs, table5
+from sstcast.papers.estimate import estimate
+from sstcast.papers.table5 import BASELINES, HORIZONS, PUBLISHED, Table5, gains, table5
 from sstcast.runs import Run
 from sstcast.sources.fetch import fetch
 
@@ -140,19 +141,22 @@ def test_the_papers_sizes_and_protocol() -> None:
 def test_a_dry_run_counts_windows_and_days(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_presets(tmp_path)
-    found = needs(small(systems=["mpnn"], horizons=(3,)))
+    needs = estimate(small(systems=["mpnn"], horizons=(3,)))
     days = (np.datetime64("2003-04-20") - np.datetime64("2001-01-01")).astype(int) + 1
-    assert found.days == days
-    assert found.memory == 4 * 11 * 900 * (365 + 365 + 15)
+    assert needs.download == days
+    assert needs.memory == 4 * 11 * 900 * (365 + 365 + 15)
+    assert list(needs.seconds) == [("mpnn", 3)]
     assert not (tmp_path / "table5").exists()
     assert not (tmp_path / "data").exists()
 
 
 def test_a_dry_run_counts_what_is_left(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(made)
-    found = needs(small(systems=["mlp", "mpnn"], horizons=(3,), seeds=(0, 1)))
-    assert (found.runs, found.days) == (2, 0)
-    assert needs_lines(needs(small()))[-1] == "runs to train: 0"
+    needs = estimate(small(systems=["mlp", "mpnn"], horizons=(3,), seeds=(0, 1)))
+    assert needs.runs == 2
+    assert list(needs.seconds) == [("mlp", 3), ("mpnn", 3)]
+    assert needs.download == 0
+    assert needs_lines(estimate(small()))[-1] == "time: nothing is left to train"
 
 
 @pytest.mark.parametrize(
