@@ -38,6 +38,8 @@ def load(dataset: Dataset, root: Path, cache: Path) -> Loaded:
 
     def read() -> tuple[dict[str, torch.Tensor], Any]:
         loaded = _checked(dataset, root / dataset.folder, lambda: _read(dataset, root, cache))
+        if digest_files(dataset, root) != files:  # it would be kept as what other files hold
+            raise SSTCastError(f"{root / dataset.folder}: changed while it was read; run the command again")
         found = {key: getattr(loaded.dataset or dataset, key) for key in INFERRED}
         return _tensors(loaded), [loaded.graphs.level, list(loaded.skipped), _digest(loaded), found]
 

@@ -69,3 +69,17 @@ class Score(Record):
         if self.best_epoch >= self.epochs:
             raise ValueError("best_epoch: must be one of the epochs")
         return self
+
+    @classmethod
+    def of(cls, run: Run, known: Data, **expected: object) -> "Score":
+        """Read `metrics.json`; raise SSTCastError if it is damaged, or belongs to another run or other data."""
+        remedy = "delete the file and re-run the command, which scores the run again"
+        score = cls.load(run.metrics, remedy)
+        for key, value in expected.items():
+            if getattr(score, key) != value:
+                raise SSTCastError(
+                    f"{run.metrics}: {key} is {getattr(score, key)!r}, but the run's is {value!r}; {remedy}"
+                )
+        if score.data != known:
+            raise SSTCastError(f"{run.metrics}: its data are not those of {run.data.name}; {remedy}")
+        return score

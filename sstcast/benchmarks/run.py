@@ -72,7 +72,10 @@ def run_benchmark(
         before = read_config(run.config_file) if run.config_file.exists() else None
         grown = before is not None and before["training"]["epochs"] < ours.training.epochs
         if run.metrics.exists() and not (evaluate or grown):
-            score = Score.load(run.metrics, "delete the file and re-run the command, which scores the run again")
+            of_run = {"dataset": ours.dataset, "model": ours.label, "seed": ours.training.seed}
+            if dataset.metric:
+                of_run["metric"] = dataset.metric
+            score = Score.of(run, Data.of(run), **of_run)
             results.append(score.model_dump(mode="json"))
             print(f"{run.folder}: nothing to do")
             continue

@@ -13,6 +13,7 @@ import torch
 from small_own import Make, edit, npz, pyg, rewrite, run, smiles_csv, tudataset
 from small_raw import write
 
+from sstcast.benchmarks import load as load_module
 from sstcast.benchmarks.cache import digest_files
 from sstcast.benchmarks.config import BenchmarkConfig, load_benchmark
 from sstcast.benchmarks.load import load
@@ -52,6 +53,18 @@ def change_in_place(path: Path) -> None:
         file.write(content)
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     assert path.stat().st_size == stat.st_size
+
+
+def test_a_file_changed_while_it_is_read_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = find_dataset("MUTAG")
+    write(dataset, tmp_path)
+    labels = tmp_path / dataset.folder / "MUTAG_graph_labels.txt"
+    whole = load_module._read
+    monkeypatch.setattr(load_module, "_read", lambda *a: (whole(*a), change_in_place(labels))[0])
+    with pytest.raises(SSTCastError, match="changed while it was read"):
+        load(dataset, tmp_path, tmp_path / "cache")
+    monkeypatch.undo()
+    assert not list((tmp_path / "cache").glob("MUTAG*.pt"))
 
 
 @pytest.mark.parametrize("finished", [True, False])
@@ -166,6 +179,24 @@ def test_a_run_without_digests_is_refused(tmp_path: Path) -> None:
     (config.folder / "seed-0/data.json").unlink()
     with pytest.raises(SSTCastError, match=r"data\.json: .*No such file.*; delete the run's folder"):
         run_benchmark(config, [0])
+
+
+def test_a_score_of_other_data_is_refused(tmp_path: Path) -> None:
+    write(find_dataset("MUTAG"), tmp_path)
+    config = configure("mutag", tmp_path, tmp_path)
+    run_benchmark(config, [0, 1])
+    scores = [config.folder / f"seed-{seed}/metrics.json" for seed in (0, 1)]
+    kept = scores[0].read_text()
+    scores[0].write_text(scores[1].read_text())
+    with pytest.raises(SSTCastError, match=r"metrics\.json: seed is 1, but the run's is 0; delete the file"):
+        run_benchmark(config, [0])
+    score = json.loads(kept)
+    score["data"]["loaded"] = "0" * 64
+    scores[0].write_text(json.dumps(score))
+    with pytest.raises(SSTCastError, match=r"metrics\.json: its data are not those of data\.json"):
+        run_benchmark(config, [0])
+    scores[0].unlink()
+    assert run_benchmark(config, [0]) == [json.loads(kept)]
 
 
 def test_files_read_otherwise_than_before_are_refused(tmp_path: Path) -> None:
