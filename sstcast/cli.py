@@ -163,8 +163,8 @@ def evaluate(
         if source is not None or region is not None:
             run = run_elsewhere(run, source, region)
             done.watch(*run_files(run))
-        comparison = compare(run, other) if isinstance(other, Run) else None
         metrics, new = evaluate(run)
+        comparison = compare(run, other) if isinstance(other, Run) else None
         name = other.folder.name if isinstance(other, Run) else other
         text += print_metrics(metrics, run.folder.name, name, comparison) + f"{run.metrics}: nothing to do\n"
         print(f"{run.metrics}: {'written' if new else 'nothing to do'}")

@@ -33,13 +33,11 @@ def report(
     from sstcast.hindcasts.plan import Hindcast
     from sstcast.pages.hindcast import write_hindcast_report
     from sstcast.pages.report import write_report, write_scored_report
-    from sstcast.pages.text import print_metrics
     from sstcast.runs import Run
-    from sstcast.scores.evaluate import evaluate
     from sstcast.scores.score import Scored
     from sstcast.verbs.watched import HINDCAST, SCORED, below, run_files, scored_files
 
-    done, text, scored = Finished(), "", below(run, *HINDCAST, *SCORED)
+    done, scored = Finished(), below(run, *HINDCAST, *SCORED)
     if Hindcast(run).metrics.exists():
         done.watch(*scored)
         page, new = write_hindcast_report(Hindcast(run))
@@ -50,9 +48,9 @@ def report(
         opened = Run.open(run)
         done.watch(*run_files(opened))
         page, new = write_report(opened)
-        text, scored = print_metrics(evaluate(opened)[0], run.name), scored_files(opened)
+        scored = scored_files(opened)
     print(f"{page}: {'written' if new else 'nothing to do'}")
-    done.remember(f"{text}{page}: nothing to do\n", *scored, *below(run, "report.html"))
+    done.remember(f"{page}: nothing to do\n", *scored, *below(run, "report.html"))
 
 
 def score(
