@@ -132,13 +132,8 @@ def _eofs(samples: Samples, count: int) -> Tensor:
 
 
 def principal(field: Tensor, count: int) -> Tensor:
-    """Return the directions `[count, N]` in which `field [T, N]` varies most, fewer if it has not as many.
-
-    By iteration of a random subspace (Halko, Martinsson and Tropp 2011, SIAM Rev. 53, algorithm 4.4).
-    """
-    start = np.random.RandomState(0).normal(size=(field.shape[1], count + OVERSAMPLING))
-    basis = torch.from_numpy(start).to(field)
-    for _ in range(ITERATIONS):
-        basis = torch.linalg.qr(field.T @ torch.linalg.qr(field @ basis).Q).Q
-    rows = torch.linalg.qr(field @ basis).Q.T @ field
-    return torch.linalg.svd(rows, full_matrices=False).Vh[:count]
+    """Return the directions `[count, N]` in which `field [T, N]` varies most, fewer if it has not as many."""
+    with torch.random.fork_rng(devices=[]):  # it begins with random directions
+        torch.manual_seed(0)
+        found = torch.svd_lowrank(field, min(count + OVERSAMPLING, *field.shape), niter=ITERATIONS)
+    return found[2].T[:count]

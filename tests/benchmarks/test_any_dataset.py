@@ -18,7 +18,7 @@ from sstcast.benchmarks import registry
 from sstcast.benchmarks.config import load_benchmark
 from sstcast.benchmarks.dataset import ATOMS, BONDS
 from sstcast.benchmarks.formats import ogb
-from sstcast.benchmarks.load import load
+from sstcast.benchmarks.load import load, load_memory
 from sstcast.benchmarks.packed import Graphs, Loaded, pack
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.benchmarks.splits import choose_split, parse_split
@@ -181,8 +181,6 @@ def graphs(count: int = 12, **changes: Any) -> list[Data]:
 def test_the_task_of_graphs_in_memory_is_inferred(
     y: Any, task: str, metric: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sstcast.benchmarks.load import load_memory
-
     monkeypatch.chdir(tmp_path)
     ours = graphs(y=y)
     declared = load_benchmark("mine", "gps", None, SMALL, ours).declaration
@@ -221,8 +219,6 @@ def test_graphs_in_memory_train(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_with_graphs_in_memory_is_said(data: Any, words: str) -> None:
-    from sstcast.benchmarks.load import load_memory
-
     with pytest.raises(SSTCastError, match=words):
         load_memory(load_benchmark("mine", "gps", None, SMALL, data).declaration, data)
 
