@@ -64,6 +64,7 @@ def main() -> None:
 def _run(arguments: list[str]) -> int:
     """Run a command; unlike Typer's own runner, pass on every exception unchanged."""
     keep_memory()
+    os.environ.setdefault("DASK_SCHEDULER", "threads")  # or dask loads distributed to see if there is a client
     command = typer.main.get_command(app)
     if "_SSTCAST_COMPLETE" in os.environ:  # a shell asks what may follow; Typer's own runner answers
         command.main(prog_name="sstcast")

@@ -4,10 +4,9 @@ import io
 
 import numpy as np
 import xarray as xr
-from PIL import Image
 
 from sstcast.geo import Box
-from sstcast.pages.images import PAD, data_uri, render
+from sstcast.pages.images import PAD, data_uri, few_colours, render
 from sstcast.pages.maps import Room, draw_panels
 from sstcast.pages.projection import View
 
@@ -32,7 +31,7 @@ def animate(forecast: xr.DataArray, truth: xr.DataArray, label: str) -> tuple[st
         for mesh, field in zip(meshes, (forecast, truth), strict=True):
             mesh.set_array(field.isel(lead=position).transpose("lat", "lon").values)
         title.set_text(_day(forecast, position))
-        frames.append(render(figure, box).quantize(COLOURS, dither=Image.Dither.NONE).convert("RGB"))
+        frames.append(few_colours(render(figure, box), COLOURS).convert("RGB"))
     moving, still = io.BytesIO(), io.BytesIO()
     times = [DAY] * (len(frames) - 1) + [LAST_DAY]
     how = {"lossless": True, "quality": 60, "method": 5}

@@ -63,8 +63,13 @@ def _ample(figure: Figure) -> Bbox:
 def png_uri(figure: Figure) -> str:
     """Return `figure` as a `data:` address of a PNG with a palette."""
     buffer = io.BytesIO()
-    render(figure).quantize(COLOURS, dither=Image.Dither.NONE).save(buffer, "PNG", optimize=True)
+    few_colours(render(figure), COLOURS).save(buffer, "PNG", compress_level=6)
     return data_uri(buffer.getvalue(), "image/png")
+
+
+def few_colours(image: Image.Image, count: int) -> Image.Image:
+    """Return `image` with a palette of `count` colours, by the fastest of Pillow's ways."""
+    return image.quantize(count, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
 
 
 def svg_uri(figure: Figure) -> str:
