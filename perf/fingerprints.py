@@ -3,7 +3,7 @@
     python perf/fingerprints.py [--seeds 1] [--trees 100] [--bits 2048] [--root data/graphs]
 
 Prints a row of a Markdown table: the area under the ROC curve of the validation and the test molecules, mean and
-deviation over seeds. Needs rdkit, and OGB's raw files (`sstcast benchmark ogbg-molhiv --download` gets them).
+deviation over seeds. Needs rdkit, and OGB's raw files (`sstcast benchmark ogbg-molhiv --model gine` gets them).
 """
 
 import argparse

@@ -98,5 +98,6 @@ class Dataset:
         """Raise SSTCastError, saying which file is missing and how to get it."""
         for path in self.missing(root):
             address = self.files[str(path.relative_to(root / self.folder))]
-            get = f"--download gets it from {address} ({self.size}; licence: {self.licence})"
-            raise SSTCastError(f"{self.name}: {path} is missing; {get if address else 'it is not there'}")
+            get = f"`sstcast benchmark {self.name}` downloads it from {address}" if address else "it is not there"
+            about = f" ({self.size}; licence: {self.licence})" if address else ""
+            raise SSTCastError(f"{self.name}: {path} is missing; {get}{about}")

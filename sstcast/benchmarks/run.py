@@ -37,23 +37,20 @@ def run_benchmark(
     config: BenchmarkConfig,
     seeds: list[int] | None = None,
     trust: bool = False,
-    get: bool = False,
     evaluate: bool = False,
     data: Sequence[Any] | None = None,
 ) -> list[Result]:
     """Train and score each seed that has no `metrics.json` yet; return the results of all seeds.
 
     By default, these are the numbers of all folds if the split is one of folds, and otherwise 0.
-    `data` are PyG's graphs, if they are in memory. With `get`, missing raw files are downloaded. With `evaluate`,
-    only score the best weights so far, again where there is a score. With `trust`, unknown raw files that are
-    pickles are opened too, and may run any code. Raises SSTCastError for raw files that are missing, wrong or not
+    `data` are PyG's graphs, if they are in memory. Missing raw files are downloaded. With `evaluate`, only score
+    the best weights so far, again where there is a score. With `trust`, unknown raw files that are pickles are
+    opened too, and may run any code. Raises SSTCastError for raw files that are wrong, cannot be had or are not
     those that a run was trained on, and for folders that hold another run; raises Interrupted after Ctrl-C or
     SIGTERM, and the same call then resumes.
     """
-    dataset = replace(config.declaration, trust=trust)
-    if get:
-        download(dataset, config.root)
-        dataset = replace(config.declaration, trust=trust)  # a folder may have more files than it must have
+    download(config.declaration, config.root)
+    dataset = replace(config.declaration, trust=trust)  # a folder may have more files than it must have
     if seeds is None:
         kind, _, count = dataset.split.partition(":")
         seeds = list(range(int(count))) if kind == "folds" else [0]

@@ -38,9 +38,8 @@ def benchmark(
         bool, typer.Option("--trust", help="Open unknown raw files that are pickles; they may run any code.")
     ] = False,
     evaluate: Annotated[bool, typer.Option("--evaluate", help="Only score what is trained.")] = False,
-    download: Annotated[bool, typer.Option("--download", help="Download raw files that are missing.")] = False,
 ) -> None:
-    """Train a model on a graph data set, and score it on the test split."""
+    """Train a model on a graph data set, downloaded if it is missing, and score it on the test split."""
     from sstcast.benchmarks.config import load_benchmark
     from sstcast.benchmarks.run import run_benchmark
     from sstcast.benchmarks.table import result_lines
@@ -52,7 +51,7 @@ def benchmark(
     declared = config.declaration
     done.watch(*(escape(str(config.root / declared.folder / name)) for name in declared.names))
     done.watch(*below(config.root / declared.folder, "*.txt"))  # of those that a folder may have or lack
-    results = run_benchmark(config, None if seeds is None else parse_seeds(seeds), trust, download, evaluate)
+    results = run_benchmark(config, None if seeds is None else parse_seeds(seeds), trust, evaluate)
     text = "\n".join(result_lines(config, results)) + "\n"
     print(text, end="")
     if not evaluate:  # which scores again whatever there is

@@ -177,9 +177,10 @@ def test_the_verb_prints_seeds_mean_and_the_paper_s_number(
         (["minesweeper", "--model", "mlp"], "it forecasts tiles"),
         (["minesweeper", "--model", "gps", "--set", "predictor.readuot=sum"], "did you mean 'readout'"),
         (["minesweeper", "--model", "gps", "--seeds", "many"], "write 0..4"),
+        (["minesweeper", "--model", "gps", "--set", "data.metric=ap"], "data: only of your own data; minesweeper"),
         (
             ["cora", "--model", "gps"],
-            "ind.cora.x is missing; --download gets it from PyG's Planetoid, https://github.com/kimiyoung",
+            "ind.cora.x is missing; `sstcast benchmark Cora` downloads it from PyG's Planetoid, https://github.com/",
         ),
         (["pascalvoc-sp", "--model", "gps", "--set", "root=nowhere"], "licence: Pascal VOC's own"),
         (["none.yaml", "--model", "gps"], "none.yaml: cannot read it"),
@@ -195,6 +196,7 @@ def test_what_is_wrong_with_the_command_is_one_line(
 ) -> None:
     extra = ["--root", str(root), "--set", f"runs={tmp_path}", "--set", "training.device=cpu"]
     monkeypatch.setattr(sys, "argv", ["sstcast", "benchmark", *arguments, *extra])
+    monkeypatch.setattr(run_module, "download", lambda *_: None)  # as if the server had nothing
     with pytest.raises(SystemExit) as end:
         cli.main()
     err = capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import functools
 import http.server
+import io
 import shutil
 import threading
 import zipfile
@@ -10,9 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from small_raw import write
 from torch_geometric import datasets as pyg
 
+from sstcast.benchmarks import download as downloads
 from sstcast.benchmarks.download import download
 from sstcast.benchmarks.load import load
 from sstcast.benchmarks.registry import find_dataset
@@ -37,9 +40,14 @@ def test_pyg_downloads_what_is_missing(
     write(dataset, tmp_path)
     shutil.move(tmp_path / dataset.folder, tmp_path / "web")
     monkeypatch.setattr(pyg.HeterophilousGraphDataset, "url", server)
-    with pytest.raises(SSTCastError, match=r"minesweeper\.npz is missing; --download gets it .* licence: MIT"):
+    with pytest.raises(
+        SSTCastError, match=r"minesweeper\.npz is missing; `sstcast .*` downloads it .* licence: MIT"
+    ):
         load(dataset, tmp_path / "raw", tmp_path / "cache")
+    terminal = Console(file=io.StringIO(), force_terminal=True)
+    monkeypatch.setattr(downloads, "get_console", lambda: terminal)
     download(dataset, tmp_path / "raw")
+    assert "downloading" in terminal.file.getvalue()  # type: ignore[attr-defined]
     out = capsys.readouterr().out
     assert "10,000 nodes" in out
     assert "licence: MIT" in out
@@ -48,7 +56,7 @@ def test_pyg_downloads_what_is_missing(
     assert files[0].read_bytes() == (tmp_path / "web/minesweeper.npz").read_bytes()
     monkeypatch.setattr(pyg.HeterophilousGraphDataset, "url", f"{server}/nowhere")
     download(dataset, tmp_path / "raw")  # nothing is missing
-    with pytest.raises(SSTCastError, match=r"minesweeper: download from .* failed"):
+    with pytest.raises(SSTCastError, match=r"minesweeper\.npz is missing, and the download from .* failed"):
         download(dataset, tmp_path / "elsewhere")
 
 

@@ -152,7 +152,8 @@ def test_yaml_of_one_s_own(tmp_path: Path) -> None:
     family.close(at_least=60)
 
 
-def test_command_lines_of_benchmark(tmp_path: Path) -> None:
+def test_command_lines_of_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")  # where nobody answers: no download leaves the machine
     family = Family("command lines of benchmark", tmp_path)
     small_raw.write(find_dataset("minesweeper"), tmp_path / "raw")
     (tmp_path / "file").write_text("")
