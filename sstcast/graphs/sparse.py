@@ -40,13 +40,18 @@ class SparseGraph:
         """Wrap a PyTorch Geometric `Data` or `Batch`.
 
         Precomputed positional encodings are taken from `laplacian_vectors` `[nodes, k]`, `laplacian_values` `[1,
-        k]` of each graph, and `random_walk` `[nodes, steps]`, if the data have them; so is `geography`.
+        k]` of each graph, and `random_walk` `[nodes, steps]`, if the data have them; so is `geography`. Whole
+        numbers among the edges' features count as real ones.
         """
+        edges = data.edge_attr
+        if edges is not None:
+            edges = edges if edges.is_floating_point() else edges.float()
+            edges = edges.unsqueeze(1) if edges.ndim == 1 else edges
         batch = data.edge_index.new_zeros(data.num_nodes) if data.batch is None else data.batch
         basis = (data.laplacian_vectors, data.laplacian_values) if "laplacian_vectors" in data else None
         graphs = getattr(data, "num_graphs", 1)
         known = (getattr(data, name, None) for name in ("random_walk", "geography"))
-        return cls(data.edge_index, batch, graphs, data.edge_attr, basis, *known)
+        return cls(data.edge_index, batch, graphs, edges, basis, *known)
 
     def source(self, x: Tensor) -> Planes:
         return [x[self.edge_index[0]]]

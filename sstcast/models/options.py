@@ -40,8 +40,9 @@ def check_sizes(options: Mapping[str, Any], where: str) -> None:
     for key, value in options.items():
         if isinstance(value, dict):
             check_sizes(value, f"{where}: {key}")
-        if key == "width" and isinstance(value, int) and value < 1:
-            raise SSTCastError(f"{where}: width: {value} is too small; give 1 or more")
+        least = {"width": 1, "edge_dim": 0}.get(key)
+        if least is not None and isinstance(value, int) and value < least:
+            raise SSTCastError(f"{where}: {key}: {value} is too small; give {least} or more")
         limit = MOST_LAYERS if key.endswith("layers") else LARGEST
         numbers = value if isinstance(value, (list, tuple)) else [value]
         if any(isinstance(number, (int, float)) and abs(number) > limit for number in numbers):

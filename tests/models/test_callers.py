@@ -65,3 +65,12 @@ def test_layers_without_edge_features_and_wrong_widths() -> None:
     build("mpnn", conv="gcn")(data.x, data)  # it never looks at them
     with pytest.raises(SSTCastError, match="model gps: 8 node features where it takes 64; map them first"):
         build_model("gps", width=64)(data.x, data)
+
+
+def test_whole_numbers_of_edges_are_features_too() -> None:
+    data, wanted = random_graph(), random_graph()
+    data.edge_attr = torch.arange(24) % 3  # one a row, as in PyG's ZINC
+    wanted.edge_attr = data.edge_attr.float().unsqueeze(1)
+    torch.testing.assert_close(build("gps", data=data)(data.x, data), build("gps", edge_dim=1)(data.x, wanted))
+    with pytest.raises(SSTCastError, match="model gps: edge_dim: -1 is too small; give 0 or more"):
+        build("gps", edge_dim=-1)
