@@ -1,6 +1,6 @@
 """The public functions for data: load a configuration, prepare and open data, make windows; graph data sets."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -96,7 +96,7 @@ def windows(config: "RunConfig | Path | str", split: Literal["train", "validatio
 
 
 def benchmark(
-    dataset: "str | Sequence[Data]",
+    dataset: "str | Data | Iterable[Data]",
     model: str,
     seeds: Sequence[int] | None = None,
     root: Path | str | None = None,
@@ -106,7 +106,7 @@ def benchmark(
 
     Args:
         dataset: a name as for `sstcast benchmark`, a YAML that describes your own data, or the graphs themselves:
-            a data set of PyG, or a list of `torch_geometric.data.Data` with `edge_index` and `y`.
+            a data set of PyG, a list of `torch_geometric.data.Data` with `edge_index` and `y`, or a single one.
         model: a model, a preset or a local layer: `gps`, `gcn-vn`, ...
         seeds: seeds of the runs, one run per seed; by default 0, or all folds of a split `folds:N`.
         root: the folder of raw files, `data/graphs` by default.
@@ -125,6 +125,8 @@ def benchmark(
         >>> result["metric"]
         'accuracy'
     """
+    from torch_geometric.data import Data, Dataset
+
     from sstcast.benchmarks.config import load_benchmark
     from sstcast.benchmarks.run import run_benchmark
 
@@ -132,11 +134,11 @@ def benchmark(
     chosen = None if seeds is None else list(seeds)
     if isinstance(dataset, str):
         return run_benchmark(load_benchmark(str(at_home(dataset)), model, folder, list(overrides)), chosen)
-    name = str(
-        getattr(dataset, "name", None) or ("graphs" if isinstance(dataset, list) else type(dataset).__name__)
-    )
-    config = load_benchmark(name, model, folder, list(overrides), dataset)
-    return run_benchmark(config, chosen, data=dataset)
+    known = type(dataset).__name__ if isinstance(dataset, Dataset) else "graphs"
+    name = str(getattr(dataset, "name", None) or known)
+    graphs = [dataset] if isinstance(dataset, Data) else list(dataset)
+    config = load_benchmark(name, model, folder, list(overrides), graphs)
+    return run_benchmark(config, chosen, data=graphs)
 
 
 def as_config(config: "RunConfig | Path | str") -> "RunConfig":

@@ -160,6 +160,10 @@ def load_benchmark(
     if root is not None and not own:  # a user's own data are beside the YAML
         raw["root"] = str(root)
     apply_overrides(raw, overrides)
+    if not own and raw.get("data"):
+        raise SSTCastError(
+            f"data: only of your own data; {name} has a task and a metric, and --set split=... changes its split"
+        )
     usual = _usual(kind, raw["model"]) if preset is None else {}
     usual["training"] = TRAINING | usual.get("training", {})
     if words:

@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import torch_geometric.datasets
+
 from sstcast.benchmarks.dataset import ATOMS, BONDS, METRICS_OF, Dataset
 from sstcast.benchmarks.formats import ogb
 from sstcast.benchmarks.formats.pyg import raw_files
@@ -21,7 +23,7 @@ from sstcast.validation import suggest
 SETS = "configs/benchmarks/datasets.yaml"
 FEATURES = {"atoms": ATOMS, "bonds": BONDS}
 FIELDS = {field.name for field in fields(Dataset)} - {"name", "files"}
-SHORT = {"TU": "TUDataset"}
+CLASSES = {name.lower(): name for name in torch_geometric.datasets.__all__}
 
 
 @cache
@@ -38,7 +40,7 @@ def named() -> dict[str, tuple[str, dict[str, Any]]]:
 
 
 def find_dataset(name: str, root: Path | None = None) -> Dataset:
-    """Return the declaration of the data set called `name`; upper or lower case does not matter in papers' names.
+    """Return the declaration of the data set called `name`; upper or lower case matters only to OGB and TUDataset.
 
     The files that a folder in TUDataset's form may lack are those that are below `root`. Raises SSTCastError,
     suggesting a similar name, if there is no such data set.
@@ -52,7 +54,7 @@ def find_dataset(name: str, root: Path | None = None) -> Dataset:
 @cache
 def _find(name: str) -> Dataset:
     of, _, one = name.partition(":")
-    of = SHORT.get(of, of)
+    of = CLASSES.get(of.lower()) or CLASSES.get(f"{of.lower()}dataset", "")
     if of == "LRGBDataset" and one.lower() in named():  # for peptides, PyG's class wants other files
         return _find(one)
     for other, keys in named().values():  # Planetoid:Cora is Cora
@@ -64,11 +66,12 @@ def _find(name: str) -> Dataset:
         return _declare(name, {"of": "ogb"})
     if of == "TUDataset" and one:
         return _declare(f"TU:{one}", named()["mutag"][1] | {"set": one, "size": "size not stated"})
-    if one or of[:1].isupper():
-        group = read_config(packaged(SETS)).get(of, {})
+    if of:
+        groups = read_config(packaged(SETS))
+        group = groups.get(f"{of}:{one.lower()}", groups.get(of, {}))
         known = {key: value for key, value in group.items() if key != "sets"}
-        return _declare(name, known | {"of": of, "set": one or None})
-    near = suggest(name.lower(), named())
+        return _declare(f"{of}:{one}" if one else of, known | {"of": of, "set": one or None})
+    near = suggest(name.partition(":")[0].lower(), CLASSES if one else [*named(), *CLASSES])
     raise SSTCastError(
         f"no data set {shorten(name)!r}{near}; see `sstcast datasets`, name a class of PyG and its set as in "
         "Planetoid:CiteSeer, or your own YAML file"

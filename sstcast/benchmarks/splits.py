@@ -16,6 +16,7 @@ from sstcast.benchmarks.packed import Loaded, Split
 from sstcast.errors import SSTCastError
 
 HELD_OUT = 500, 1000  # validation and test nodes of a split with N samples per class, as PyG's Planetoid has them
+MOLECULES = "smiles", "classes", "pyg", "memory"  # readers that find the scaffolds of data with SMILES
 
 
 def parse_split(text: str) -> str:
@@ -52,7 +53,7 @@ def choose_split(dataset: Dataset, loaded: Loaded, seed: int) -> Split:
     """
     graphs = loaded.graphs
     samples = int(graphs.nodes[0]) if graphs.transductive else len(graphs)
-    if dataset.split == "scaffold" and dataset.reader != "smiles":
+    if dataset.split == "scaffold" and dataset.reader not in MOLECULES:
         raise SSTCastError(f"{dataset.name}: split: scaffold is for molecules given as SMILES; choose another")
     if dataset.split in ("official", "scaffold"):
         if not loaded.splits:

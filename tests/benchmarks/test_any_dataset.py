@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
 from small_raw import SMILES, both_ways, ring, write
 from torch_geometric import datasets as pyg
 from torch_geometric.data import Data, InMemoryDataset
@@ -42,6 +43,8 @@ SMALL = ["model.width=8", "model.layers=1", "training.epochs=1", "training.batch
         ("Amazon:Photo", "amazon-photo"),
         ("WikiCS", "wikics"),
         ("MalNetTiny", "MalNet-Tiny"),
+        ("planetoid:cora", "Cora"),
+        ("LRGB:PascalVOC-SP", "PascalVOC-SP"),
     ],
 )
 def test_a_paper_s_set_has_one_declaration_under_either_name(name: str, known: str) -> None:
@@ -55,7 +58,8 @@ def test_a_paper_s_set_has_one_declaration_under_either_name(name: str, known: s
         ("nonsense", "no data set 'nonsense'"),
         ("Planetoid", "write Planetoid:NAME"),
         ("WikiCS:Cora", "write WikiCS"),
-        ("Nonsense:Cora", r"torch_geometric\.datasets has no such class"),
+        ("Plantoid:Cora", "did you mean 'planetoid'"),
+        ("ExplainerDataset", "needs graph_generator, motif_generator, num_motifs; build it in Python"),
         ("Amazon:Nonsense", r"no data set 'Nonsense' in torch_geometric\.datasets\.Amazon"),
         ("ogbg-nonsense", "no data set 'ogbg-nonsense'"),
         ("ogbn-mag", "not supported"),
@@ -101,13 +105,13 @@ def test_any_set_in_tudataset_s_form_opens(tmp_path: Path) -> None:
 
 
 def sequences(root: Path) -> None:
-    """Raw files of PyG's MoleculeNet, which no declaration names: SMILES and their solubility."""
+    """Raw files of PyG's MoleculeNet: SMILES and their solubility."""
     (root / "MoleculeNet/esol/raw").mkdir(parents=True)
     rows = "".join(f"a,0,0,0,0,0,0,0,{i + 0.5},{text}\n" for i, text in enumerate(SMILES))
     (root / "MoleculeNet/esol/raw/delaney-processed.csv").write_text("header\n" + rows)
 
 
-def test_a_class_that_nothing_declares_is_understood(tmp_path: Path) -> None:
+def test_a_class_of_pyg_is_understood(tmp_path: Path) -> None:
     sequences(tmp_path)
     dataset = find_dataset("MoleculeNet:esol")
     before = sorted(tmp_path.rglob("*"))
@@ -117,11 +121,15 @@ def test_a_class_that_nothing_declares_is_understood(tmp_path: Path) -> None:
     theirs = list(pyg.MoleculeNet(str(tmp_path / "MoleculeNet"), "esol"))
     complete = loaded.dataset
     assert complete is not None
-    assert (complete.task, complete.metric, complete.split) == ("graph-regression", "mae", "random:0.8/0.1/0.1")
+    assert (complete.task, complete.metric, complete.split) == ("graph-regression", "rmse", "random:0.8/0.1/0.1")
     assert isinstance(complete.node, tuple)
     assert complete.node == tuple((torch.cat([d.x for d in theirs]).amax(0) + 1).tolist())
     assert loaded.graphs.y.flatten().tolist() == [float(d.y) for d in theirs]
     assert loaded.graphs.nodes.tolist() == [d.num_nodes for d in theirs]
+    whole = replace(dataset, split="scaffold")
+    parts = choose_split(whole, load(whole, tmp_path, tmp_path / "cache"), 0)
+    shown = [{MurckoScaffoldSmiles(theirs[i].smiles) for i in part.tolist()} for part in parts]
+    assert not shown[0] & shown[1] | shown[0] & shown[2] | shown[1] & shown[2]
 
 
 def test_a_class_in_three_parts_has_an_official_split(tmp_path: Path) -> None:
@@ -200,6 +208,7 @@ def test_graphs_in_memory_train(tmp_path: Path) -> None:
     (first,) = sstcast.benchmark(ours, "gps", overrides=keys)
     assert (first["dataset"], first["metric"]) == ("Rings", "accuracy")
     assert sstcast.benchmark(list(ours), "gps", overrides=keys)[0]["dataset"] == "graphs"
+    assert sstcast.benchmark(words_on_a_ring(7, 9), "gcn", overrides=SMALL + keys[-3:-1])[0]["dataset"] == "graphs"
     assert sstcast.benchmark(ours, "gps", overrides=keys) == [first]
     with pytest.raises(SSTCastError, match="seed-0: trained on other data: Rings"):
         sstcast.benchmark(ours[:11], "gps", overrides=keys)
@@ -216,6 +225,7 @@ def test_graphs_in_memory_train(tmp_path: Path) -> None:
         ([Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]))], "has no labels"),
         (graphs(x=lambda d, i: torch.ones(d.num_nodes, 1 + i // 7)), r"graph 7: x of shape \[5, 2\]"),
         (graphs(edge_index=lambda d, i: d.edge_index + (i == 5)), "graph 5, edge .*points outside"),
+        (graphs(1, **dict.fromkeys(("y", "train_mask", "test_mask"), lambda d, i: d.x[:, 0] > 0)), "no val_mask"),
     ],
 )
 def test_what_is_wrong_with_graphs_in_memory_is_said(data: Any, words: str) -> None:

@@ -19,6 +19,7 @@ from torch_geometric.data.separate import separate
 
 from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.formats.arrays import ranges, splits_of
+from sstcast.benchmarks.formats.smiles import scaffold_split
 from sstcast.benchmarks.infer import check_data, infer
 from sstcast.benchmarks.packed import Loaded, Split, pack
 from sstcast.benchmarks.pickles import REMEDY, guarded, load_torch
@@ -47,7 +48,8 @@ def raw_files(source: str, name: str | None, place: Path) -> tuple[Path, list[Pa
         cls = getattr(torch_geometric.datasets, source)
         urls = {str(key).lower(): url for key, url in getattr(cls, "urls", {}).items()}
         address = getattr(cls, "url", urls.get(str(name).lower()))
-        return (*found.args, f"PyG's {source}" + (f", {address}" if isinstance(address, str) else ""))
+        origin = f", {address.partition('{')[0]}" if isinstance(address, str) else ""
+        return (*found.args, f"PyG's {source}{origin}")
     return place, [], f"PyG's {source}"
 
 
@@ -108,6 +110,16 @@ def graphs_of(data: Sequence[Data], dataset: Dataset, where: str, splits: Sequen
         if data[0].get("stopping_mask") is not None:  # WikiCS: nodes for early stopping are for validation too
             masks[1] = masks[1] | data[0].stopping_mask.numpy()
         splits = splits_of(masks, int(data[0].num_nodes or 0))
+    elif (
+        not dataset.split
+        and len(data) == 1
+        and all(data[0].get(name) is not None for name in (MASKS[0], MASKS[2]))
+    ):
+        raise SSTCastError(f"{where}: train_mask and test_mask, but no val_mask; add it, or set split=70/15/15")
+    if dataset.split == "scaffold":
+        if not all(isinstance(one.get("smiles"), str) for one in data):
+            raise SSTCastError(f"{where}: split: scaffold is for molecules given as SMILES; choose another")
+        splits = [scaffold_split([one.smiles for one in data])]
     dataset = infer(dataset, data, bool(splits))
     level = "pair" if dataset.task == "link-ranking" else "node" if dataset.of_nodes else "graph"
     graphs = pack([_graph(d, i, level, where, dataset) for i, d in enumerate(data)], level)
@@ -118,13 +130,19 @@ def _build(
     source: str, name: str | None, place: Path, fetch: Any, scratch: str | None = None, **arguments: Any
 ) -> InMemoryDataset:
     """Build PyG's class with `fetch` in place of its download, and `scratch` as its folder of processed files."""
-    cls = getattr(torch_geometric.datasets, source, None)
-    if not isinstance(cls, type):
-        raise SSTCastError(f"no data set {source!r}: torch_geometric.datasets has no such class")
+    cls = getattr(torch_geometric.datasets, source)
     changed: dict[str, Any] = {"_download": fetch, "_process": fetch}
     if scratch is not None:
         changed = {"_download": fetch, "processed_dir": property(lambda _: scratch)}
     known, own = signature(cls).parameters, type(source, (cls,), changed)
+    needed = {
+        key for key, value in known.items() if value.default is value.empty and value.kind != value.VAR_KEYWORD
+    }
+    if more := needed - {"root", "name", *arguments}:
+        raise SSTCastError(
+            f"no data set {source!r} by name alone: it also needs {', '.join(sorted(more))}; "
+            "build it in Python and give it to sstcast.benchmark"
+        )
     if ("name" in known) != (name is not None):
         example = f"{source}:NAME" if "name" in known else source
         raise SSTCastError(f"no data set {source}{'' if name is None else ':' + name}: write {example}")

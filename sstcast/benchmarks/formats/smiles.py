@@ -8,7 +8,7 @@ the official split: a dictionary of rows.
 import json
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ def read(root: Path, dataset: Dataset) -> Loaded:
             graph["y"] = torch.tensor(label, dtype=None if dataset.classes else torch.float32)[None]
     kept = torch.tensor([graph is not None for graph in graphs])
     if dataset.split == "scaffold":
-        splits = [scaffold_split(table[dataset.options["smiles"]][kept.numpy()])]
+        splits = [scaffold_split(table[dataset.options["smiles"]][kept.numpy()].tolist())]
     else:
         place = kept.cumsum(0) - 1
         given = _splits(folder, table, path, dataset)
@@ -112,7 +112,7 @@ def featurise(smiles: "pd.Series[str]") -> tuple[list[dict[str, Any] | None], li
     return graphs, skipped
 
 
-def scaffold_split(smiles: "pd.Series[str]") -> Split:
+def scaffold_split(smiles: Sequence[str]) -> Split:
     """Divide molecules 80/10/10 so that those with the same ring systems and linkers stay together.
 
     The commonest scaffolds are for training, as in MoleculeNet (Wu et al. 2018, arXiv:1703.00564).
