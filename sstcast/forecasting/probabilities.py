@@ -30,6 +30,7 @@ from sstcast.models import LINEAR, STANDS_ON
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.identity import digest_of, digest_of_days
 from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.rooms import held, release
 from sstcast.ocean.windows import days_in
 from sstcast.region import Region
 from sstcast.runs import Run
@@ -135,7 +136,7 @@ def calibrate(predictor: Predictor, data: DataConfig, climatology: Spread | None
     values = pooled(sums, counts, climate, weights)
     coords = {"season": list(SEASONS), "lead": np.arange(1, data.horizon + 1, dtype=np.int32)}
     labelled = xr.DataArray(values, coords | {a: lat[a] for a in ("lat", "lon")}, ("season", "lead", "lat", "lon"))
-    return Spread(labelled, cross / np.outer(size, size))
+    return Spread(held(labelled), cross / np.outer(size, size))
 
 
 def climatological(data: DataConfig) -> Spread:
@@ -158,7 +159,7 @@ def climatological(data: DataConfig) -> Spread:
     coords = {"season": list(SEASONS), "lead": np.arange(1, data.horizon + 1, dtype=np.int32)}
     cells = {axis: anomalies[axis] for axis in ("lat", "lon")}
     labelled = xr.DataArray(values, coords | cells, ("season", "lead", "lat", "lon"))
-    return Spread(labelled, np.ones((data.horizon, data.horizon)))
+    return Spread(held(labelled), np.ones((data.horizon, data.horizon)))
 
 
 def held_out(run: Run, data: DataConfig, load: Load = predictor_of, learnt: Learnt | None = None) -> Predictor:
@@ -197,17 +198,18 @@ def validation_errors(predictor: Predictor, data: DataConfig) -> Iterator[xr.Dat
     """Yield errors `(init_time, lead, lat, lon)` in degC of forecasts of the validation days, block by block."""
     cube, anomalies = Prepared.of(data).open()
     days = days_in(anomalies, data, "validation")[["anomaly", "ocean_mask"]]
-    statistics = anomalies[["climatology", "scale"]].load()
+    truth = held(cube["sst"].sel(time=slice(*days["time"].values[[0, -1]])))
+    days = days.assign(anomaly=held(days["anomaly"]), ocean_mask=days["ocean_mask"].load())
+    statistics = xr.Dataset({name: held(anomalies[name]) for name in ("climatology", "scale")})
     starts = -(-(days.sizes["time"] - data.history - data.horizon) // EVERY)
     cells = days.sizes["lat"] * days.sizes["lon"]
     at_once = max(1, VALUES_AT_ONCE // (data.horizon * cells))
     for first in range(0, starts, at_once):
         last = min(first + at_once, starts) - 1
-        past = days.isel(time=slice(first * EVERY, last * EVERY + data.history)).load()
+        past = days.isel(time=slice(first * EVERY, last * EVERY + data.history))
         forecast = in_degrees(predictor.predict(past, EVERY), statistics)["sst"]
-        span = forecast["valid_time"].values
-        truth = cube["sst"].sel(time=slice(span.min(), span.max())).load()
         yield (forecast - truth.sel(time=forecast["valid_time"]).drop_vars("time")).transpose(*forecast.dims)
+        release()
 
 
 def pooled(sums: Array, counts: Array, climate: Array, weights: Array) -> NDArray[np.float32]:
@@ -276,9 +278,9 @@ def _read(path: Path, recipe: str) -> Spread | None:
     if not path.exists():
         return None
     with suppress(SSTCastError, LookupError, ValueError), open_netcdf(path, "delete it") as opened:
-        held = opened.load()
-        if held.attrs["recipe"] == recipe and held.attrs["digest"] == digest_of(held.drop_vars("season")):
-            return Spread(held["spread"].drop_attrs(), held["correlation"].values)
+        known = opened.load()
+        if known.attrs["recipe"] == recipe and known.attrs["digest"] == digest_of(known.drop_vars("season")):
+            return Spread(held(known["spread"].drop_attrs()), known["correlation"].values)
     return None
 
 

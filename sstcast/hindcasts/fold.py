@@ -28,6 +28,7 @@ from sstcast.manifest import damage
 from sstcast.ocean.heatwaves import FREQUENCIES
 from sstcast.ocean.limits import limits_of
 from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.rooms import release
 from sstcast.runs import Run
 from sstcast.scores import probabilities
 from sstcast.scores.combine import combine
@@ -147,7 +148,7 @@ def _errors(
     Squared errors are also by date, lead week and cell; scores of heatwave probabilities are as `evaluate` has
     them. What the one predictor forecasts goes to `add`, if given.
     """
-    limits = limits_of(thresholds)[["heatwave_threshold", *FREQUENCIES]]
+    limits = limits_of(thresholds, "heatwave_threshold", *FREQUENCIES)
     threshold = data.of_year(limits["heatwave_threshold"])
     heatwaves = HeatwaveTables(data, limits, list(predictors), {n: of.correlation for n, of in spreads.items()})
     shape = (data.windows.starts, data.windows.horizon)
@@ -168,6 +169,7 @@ def _errors(
             heatwaves.add(name, dates, (degrees - limit)[None], spread)
             if add is not None:
                 add(dates, in_degrees(forecast, data.statistics).assign(sst_spread=width))
+        release()
     tables = axes(data.windows.init_times, data.windows.horizon, data.anomalies).assign_coords(
         system=list(predictors), week=1 + week_starts(data.windows.horizon) // 7
     )

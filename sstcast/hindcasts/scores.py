@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from sstcast.ocean.rooms import held, release
 from sstcast.scores import probabilities
 from sstcast.scores.comparison import DATES, SEASONS, plain, shares
 from sstcast.scores.heatwaves import BASE_RATE, REFERENCES
@@ -39,7 +40,7 @@ def best_linear(mse: xr.DataArray, linear: list[str]) -> str:
 
 
 def tabulate(errors: xr.Dataset, reference: str, every: int) -> xr.Dataset:
-    """Reduce errors to what scores and maps follow from; one system's lead week is in memory at a time.
+    """Reduce errors to what scores and maps follow from; memory holds a row of cells of one lead week at a time.
 
     Args:
         errors: `STATISTICS(system, init_time, lead)` and, lazy, `squared_error_by_week(system, init_time, week,
@@ -53,14 +54,17 @@ def tabulate(errors: xr.Dataset, reference: str, every: int) -> xr.Dataset:
     shape = by_week.isel({DATES: 0}).shape
     mean, p_value, p_fdr = (np.full(shape, np.nan, np.float32) for _ in range(3))
     for week in range(shape[1]):
-        base = by_week.sel(system=reference).isel(week=week).values
-        ocean = np.isfinite(base).all(0)
+        base = held(by_week.sel(system=reference).isel(week=week)).values
         for system, name in enumerate(by_week["system"].values):
-            own = base if name == reference else by_week.isel(system=system, week=week).values
-            mean[system, week] = own.mean(0, dtype=float)
+            own = base if name == reference else held(by_week.isel(system=system, week=week)).values
+            for row in range(shape[2]):
+                mean[system, week, row] = own[:, row].mean(0, dtype=float)
+                ocean = np.isfinite(base[:, row]).all(0)
+                if name != reference and ocean.any():
+                    difference = (own[:, row] - base[:, row])[:, ocean].astype(float)
+                    p_value[system, week, row, ocean] = diebold_mariano(difference, lags, parts)
+                release()
             if name != reference:
-                difference = (own - base)[:, ocean].astype(float)
-                p_value[system, week, ocean] = diebold_mariano(difference, lags, parts)
                 p_fdr[system, week] = adjust(p_value[system, week])
     cells = ("system", "week", "lat", "lon")
     tables = errors[[*STATISTICS, *WARNINGS, "heatwave_cases_by_fold"]].load()

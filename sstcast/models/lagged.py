@@ -14,15 +14,21 @@ from sstcast.graphs.grid import GridGraph
 from sstcast.models.sums import Sums
 
 DAYS_AT_ONCE = 28  # whose products with the days that follow are one matrix product
+VALUES_AT_ONCE = 2**22  # of days whose box means are taken together
 
 
 def daily(windows: Any, boxes: tuple[int, ...]) -> Tensor:
     """Return the windows' days and the means over boxes around cells, `[T, 1 + boxes, tiles * N]`, 0 on land."""
     height, width = windows.shape
     graph = GridGraph(height, width, windows.ocean)
-    history = (windows.values * windows.ocean).permute(1, 2, 0)
-    fields = torch.stack([history, *(box_means(history, graph, size) for size in boxes)])
-    return fields.permute(3, 0, 1, 2).flatten(2).contiguous()
+    values = windows.values * windows.ocean
+    fields = values.new_empty(len(values), 1 + len(boxes), windows.ocean.numel())
+    fields[:, 0] = values.flatten(1)
+    at_once = max(1, VALUES_AT_ONCE // windows.ocean.numel())
+    for part, days in zip(fields.split(at_once), values.split(at_once), strict=True):
+        for number, size in enumerate(boxes, 1):
+            part[:, number] = box_means(days.permute(1, 2, 0), graph, size).flatten(0, 1).T
+    return fields
 
 
 def lagged_sums(windows: Any, boxes: tuple[int, ...]) -> Sums:
@@ -37,7 +43,7 @@ def lagged_sums(windows: Any, boxes: tuple[int, ...]) -> Sums:
     gram = products[first, apart]
     gram = torch.where((day[:, None] <= day)[..., None, None], gram, gram.transpose(2, 3))
     later = torch.arange(history, length) - day[:, None]
-    total = fields.sum(2, dtype=torch.float64)
+    total = torch.stack([of_day.sum(1, dtype=torch.float64) for of_day in fields])  # of all, a copy would be made
     total = torch.stack([total[i :: windows.every][:starts].sum(0) for i in range(length)])  # [day, field]
     sums = Sums(size + 1, windows.horizon)
     sums.gram[:size, :size] = gram.permute(2, 0, 3, 1).reshape(size, size)
@@ -57,10 +63,9 @@ def _over_windows(fields: Tensor, length: int, every: int, starts: int) -> Itera
     days = -(-((starts - 1) * every + length) // rows) * rows
     total = torch.zeros(-(-length // every), every, length, count, count, dtype=torch.float64)
     for day in range(0, days, rows):
-        seen = fields[day : day + reach]
-        if len(seen) < reach:
-            seen = torch.cat([seen, seen.new_zeros(reach - len(seen), *seen.shape[1:])])
-        product = seen[:rows].flatten(0, 1) @ seen.flatten(0, 1).T
+        seen = fields[day : day + reach].flatten(0, 1)
+        product = fields.new_zeros(rows * count, reach * count)  # with days after the last one
+        product[: len(seen), : len(seen)] = seen[: rows * count] @ seen.T
         row = count * reach * count
         band = product.as_strided(
             (rows // every, every, length, count, count),

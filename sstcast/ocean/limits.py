@@ -1,7 +1,9 @@
 """What heatwaves are measured by, computed once from a prepared ocean and kept beside it."""
 
 import os
+from collections.abc import Sequence
 
+import numpy as np
 import xarray as xr
 
 from sstcast import __version__
@@ -9,18 +11,21 @@ from sstcast.cf import describe, write
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.files import alone
+from sstcast.ocean.anomalies import DAYS_OF_YEAR
 from sstcast.ocean.heatwaves import FREQUENCIES, LIMITS, frequencies, limits
 from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.rooms import held, release, room
 from sstcast.stores import open_netcdf
 
-VALUES_AT_ONCE = 2**27  # of a band of latitudes: half a GiB
+VALUES_AT_ONCE = 2**25  # of a band of latitudes
+ALL = (*LIMITS, *FREQUENCIES)
 
 
-def limits_of(data: DataConfig) -> xr.Dataset:
+def limits_of(data: DataConfig, *names: str) -> xr.Dataset:
     """Return `limits(dayofyear, lat, lon)` in degC and `frequencies(lat, lon)` of heatwaves in the base period.
 
-    They follow from the stores of `prepare`, and are read from a file beside them, which is written if it is not
-    there, is damaged, or is of other days; not where nobody may write.
+    `names` are those wanted, by default all. They follow from the stores of `prepare`, and are read from a file
+    beside them, which is written if it is not there, is damaged, or is of other days; not where nobody may write.
 
     Raises SSTCastError if the stores are absent or damaged.
     """
@@ -28,10 +33,10 @@ def limits_of(data: DataConfig) -> xr.Dataset:
     cube, statistics = prepared.open_statistics()
     sst, recipe = cube["sst"].sel(time=slice(*map(str, data.splits.base))), statistics.attrs["recipe"]
     if not os.access(prepared.limits.parent, os.W_OK):
-        known = _read(prepared, recipe)
-        return _by_bands(sst) if known is None else known
+        known = _read(prepared, recipe, names or ALL)
+        return _by_bands(sst)[list(names or ALL)] if known is None else known
     with alone(prepared.limits):
-        if (known := _read(prepared, recipe)) is not None:
+        if (known := _read(prepared, recipe, names or ALL)) is not None:
             return known
         found = _by_bands(sst)
         first, last = data.splits.base
@@ -45,24 +50,32 @@ def limits_of(data: DataConfig) -> xr.Dataset:
             recipe=recipe,
         )
         write(described, prepared.limits)
-        return found
+        return found[list(names or ALL)]
 
 
-def _read(prepared: Prepared, recipe: str) -> xr.Dataset | None:
+def _read(prepared: Prepared, recipe: str, names: Sequence[str]) -> xr.Dataset | None:
     if not prepared.limits.exists():
         return None
     try:
         with open_netcdf(prepared.limits, "delete it") as found:
-            return found[[*LIMITS, *FREQUENCIES]].load() if found.attrs.get("recipe") == recipe else None
+            if found.attrs.get("recipe") != recipe or not found.keys() >= {*ALL}:
+                return None
+            return found[[]].assign({name: held(found[name]) for name in names})
     except (SSTCastError, KeyError):  # damaged, or without a variable
         return None
 
 
 def _by_bands(sst: xr.DataArray) -> xr.Dataset:
+    sst = held(sst)  # as a chunk of the store is of all latitudes
     rows = max(1, VALUES_AT_ONCE // (sst.sizes["time"] * sst.sizes["lon"]))
-    parts = []
+    fields = {name: room((len(DAYS_OF_YEAR), *sst.shape[1:])) for name in LIMITS}
+    fields |= {name: np.empty(sst.shape[1:], np.float32) for name in FREQUENCIES}
     for start in range(0, sst.sizes["lat"], rows):
-        band = sst.isel(lat=slice(start, start + rows)).load()
+        band = sst.isel(lat=slice(start, start + rows)).copy()
         found = limits(band)
-        parts.append(found.merge(frequencies(band, found["heatwave_threshold"])))
-    return xr.concat(parts, "lat").transpose("dayofyear", "lat", "lon")
+        for name, values in found.merge(frequencies(band, found["heatwave_threshold"])).items():
+            fields[str(name)][..., start : start + rows, :] = values
+        release()
+    dims = ("dayofyear", "lat", "lon")
+    cells = {"lat": sst["lat"], "lon": sst["lon"]}
+    return xr.Dataset({n: (dims[-v.ndim :], v) for n, v in fields.items()}, {"dayofyear": DAYS_OF_YEAR, **cells})

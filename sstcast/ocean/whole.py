@@ -7,17 +7,18 @@ from functools import cached_property
 import xarray as xr
 
 from sstcast.config import DataConfig
-from sstcast.ocean.windows import Windows, days_in, windows_of
+from sstcast.ocean.rooms import room
+from sstcast.ocean.windows import Empty, Windows, days_in, in_memory, windows_of
 from sstcast.region import Region
 
-KEPT, AT_ONCE = 2**27, 2**25  # values: that stay in memory, and of a block where they do not
+KEPT, AT_ONCE = 2**27, 2**25  # values: that are read once, and of a block where all would be too many
 
 
 @dataclass(frozen=True)
 class WholeRegion:
     """The windows of a split, with the whole region as one tile.
 
-    `anomalies` are the split's days, opened lazily. They are read once and kept if they fit in memory.
+    `anomalies` are the split's days, opened lazily. They are read once and kept, unless they are very many.
     """
 
     anomalies: xr.Dataset
@@ -48,10 +49,10 @@ class WholeRegion:
 
     @cached_property
     def _all(self) -> Windows:
-        return self._read(slice(None))
+        return self._read(slice(None), room)
 
-    def _read(self, days: slice) -> Windows:
-        return windows_of(self.anomalies.isel(time=days), self.region, self.history, self.horizon)
+    def _read(self, days: slice, empty: Empty = in_memory) -> Windows:
+        return windows_of(self.anomalies.isel(time=days), self.region, self.history, self.horizon, empty)
 
 
 def whole(region: Region, field: xr.Dataset) -> Region:

@@ -1,6 +1,6 @@
 """Windows of history and future, sliced from one tensor that stays on the device."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -15,9 +15,10 @@ from sstcast.errors import SSTCastError
 from sstcast.geo import tile_index, to_tiles
 from sstcast.graphs.grid import GridGraph
 from sstcast.ocean.anomalies import YEAR
+from sstcast.ocean.rooms import parts, release
 from sstcast.region import Region
 
-DAYS_AT_ONCE, VALUES_AT_ONCE = 128, 2**21  # at least so many days: a chunk of the store; or more values
+Empty = Callable[[tuple[int, ...]], np.ndarray]  # makes an array of numbers in single precision
 
 
 @dataclass(frozen=True)
@@ -181,14 +182,19 @@ class SeveralWindows:
 AnyWindows = Windows | SeveralWindows
 
 
-def cut_windows(anomalies: xr.Dataset, data: DataConfig, split: str) -> Windows:
-    """Cut the windows of the region's tiles in `split` out of the anomalies.
+def in_memory(shape: tuple[int, ...]) -> np.ndarray:
+    """Return an array of any numbers."""
+    return np.empty(shape, np.float32)
+
+
+def cut_windows(anomalies: xr.Dataset, data: DataConfig, split: str, empty: Empty = in_memory) -> Windows:
+    """Cut the windows of the region's tiles in `split` out of the anomalies, into an array that `empty` makes.
 
     It is `train`, `validation` or `test`, or `before_test`: from the first training to the last validation day.
 
     Raises SSTCastError if the split is too short for a single window.
     """
-    return windows_of(days_in(anomalies, data, split), data.box, data.history, data.horizon)
+    return windows_of(days_in(anomalies, data, split), data.box, data.history, data.horizon, empty)
 
 
 def days_in(anomalies: xr.Dataset, data: DataConfig, split: str) -> xr.Dataset:
@@ -200,18 +206,19 @@ def days_in(anomalies: xr.Dataset, data: DataConfig, split: str) -> xr.Dataset:
     return found
 
 
-def windows_of(anomalies: xr.Dataset, region: Region, history: int, horizon: int = 0) -> Windows:
+def windows_of(
+    anomalies: xr.Dataset, region: Region, history: int, horizon: int = 0, empty: Empty = in_memory
+) -> Windows:
     """Return the windows of all days of `anomalies`: `anomaly(time, lat, lon)` and `ocean_mask(lat, lon)`.
 
-    With `horizon` 0 they hold history only.
+    With `horizon` 0 they hold history only. `empty` makes the array that the values are put into.
     """
     anomaly = anomalies["anomaly"]
     index = tile_index(region, anomaly.shape)
-    values = np.empty((anomaly.sizes["time"], *index.shape), np.float32)
-    count = max(DAYS_AT_ONCE, VALUES_AT_ONCE // anomaly[0].size)
-    for start in range(0, len(values), count):  # a copy of the whole record would not fit in memory
-        days = slice(start, start + count)
+    values = empty((anomaly.sizes["time"], *index.shape))
+    for days in parts(anomaly):  # a copy of the whole record would not fit in memory
         values[days] = to_tiles(np.nan_to_num(anomaly[days].values), index)
+        release()
     ocean = to_tiles(anomalies["ocean_mask"].values, index)
     return Windows(
         values=torch.from_numpy(values),

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sstcast.forecasting.heatwaves import WORD, Trajectories, probability
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import AROUND, SHORTEST, events
+from sstcast.ocean.rooms import release, room
 from sstcast.scores.significance import spacing
 from sstcast.scores.verification import Verification
 
@@ -52,7 +53,7 @@ class HeatwaveTables:
             int
         )  # days of history, in `hot`
         self.hot = self._hot(limits["heatwave_threshold"])
-        self.truth = {EXCEEDANCE: self.hot, EVENT: events(self.hot)}
+        self.truth = {EXCEEDANCE: self.hot, EVENT: self._inside()}
         ahead = self.init_times[:, None] + np.arange(1, self.horizon + 1) * DAY
         self.season = (ahead.astype("datetime64[M]").astype(int) + 1) % 12 // 3
         self.methods = [*methods, *REFERENCES]
@@ -68,12 +69,24 @@ class HeatwaveTables:
         """
         first, last = self.init_times[0] - AROUND * DAY, self.init_times[-1] + (self.horizon + AROUND) * DAY
         sst = self.data.cube["sst"].sel(time=slice(first, last))
-        hot = np.zeros(((last - first) // DAY + 1, *self.data.index.shape), bool)
+        hot = room(((last - first) // DAY + 1, *self.data.index.shape), bool)
+        hot[:] = False
         for start in range(0, sst.sizes["time"], DAYS_AT_ONCE):
             days = sst.isel(time=slice(start, start + DAYS_AT_ONCE))
             above = self.data.on_tiles(days > on_days(threshold, days["time"])) > 0
             hot[(days["time"].values - first) // DAY] = above
+            release()
         return hot
+
+    def _inside(self) -> Yes:
+        """Return which days of `hot` lie in an event."""
+        inside = room(self.hot.shape, bool)
+        for start in range(0, len(inside), DAYS_AT_ONCE):
+            before = min(start, AROUND)
+            found = events(self.hot[start - before : start + DAYS_AT_ONCE + AROUND])
+            inside[start : start + DAYS_AT_ONCE] = found[before:][:DAYS_AT_ONCE]
+            release()
+        return inside
 
     def add(self, method: str, dates: slice, margin: Array, spread: Array | None) -> None:
         """Take in forecasts of the initial dates `dates`, in degC.

@@ -1,15 +1,13 @@
 """Means over forecasts that come a block of initial dates at a time, so that no field need be held whole."""
 
 from collections.abc import Iterable
-from mmap import MADV_DONTNEED
-from os import posix_fallocate
-from tempfile import TemporaryFile
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sstcast.ocean.rooms import room
+
 Array = NDArray[np.floating]
-KEPT = 2**22  # values of an array that stays in memory
 
 
 class Means:
@@ -32,7 +30,9 @@ class Means:
         self.by_date: dict[str, Array] = {}
         self.by_tile: dict[str, Array] = {}
         self.by_cell: dict[str, Array] = {}
-        self.by_week = _room((starts if keep else 0, len(week_starts(horizon)), *weights.shape))
+        # In the order in which it is read again: all dates of a week and a tile.
+        by_week = room((len(week_starts(horizon)), len(weights), starts if keep else 0, weights.shape[1]))
+        self.by_week = by_week.transpose(2, 0, 1, 3)
 
     def add(self, dates: slice, fields: Iterable[tuple[str, Array]]) -> None:
         """Take in the statistics of `dates`, each a name and `[dates, horizon, tile, N]`, one after the other."""
@@ -46,23 +46,6 @@ class Means:
                 self.by_cell[name] = self.by_cell.get(name, 0) + weekly(part, 0).astype(np.float32)
             if name == self.keep:
                 self.by_week[dates] = weekly(values, 1)
-                release(self.by_week)
-
-
-def _room(shape: tuple[int, ...]) -> Array:
-    """Return an array of any values: a large one in a file of the folder for temporary files, without a name."""
-    if np.prod(shape) <= KEPT:
-        return np.empty(shape, np.float32)
-    with TemporaryFile() as file:
-        # A full disk is an error now; once the file is mapped, it would kill the process.
-        posix_fallocate(file.fileno(), 0, 4 * int(np.prod(shape)))
-        return np.memmap(file, np.float32, "w+", shape=shape)
-
-
-def release(array: Array) -> None:
-    """Free the memory that an array of `_room` has been read or written in, if its values lie in a file."""
-    if isinstance(array, np.memmap):
-        array._mmap.madvise(MADV_DONTNEED)  # type: ignore[attr-defined]
 
 
 def week_starts(horizon: int) -> NDArray[np.int64]:

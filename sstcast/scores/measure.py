@@ -16,6 +16,7 @@ from sstcast.forecasting.predictor import Predictor, in_degrees
 from sstcast.forecasting.probabilities import Spread, calibrated, dressed_baselines
 from sstcast.ocean.heatwaves import FREQUENCIES
 from sstcast.ocean.limits import limits_of
+from sstcast.ocean.rooms import release
 from sstcast.runs import Run
 from sstcast.scores.heatwaves import HeatwaveTables
 from sstcast.scores.tables import DEGREES, MODEL, STANDARDISED, Observed, Tables
@@ -64,7 +65,7 @@ def tabulate(
     without a spread is not scored as a distribution. What the model forecasts goes to `add`, if given; the
     terminal shows `label` and the progress.
     """
-    limits, methods = limits_of(data.data)[["heatwave_threshold", *FREQUENCIES]], list(predictors)
+    limits, methods = limits_of(data.data, "heatwave_threshold", *FREQUENCIES), list(predictors)
     threshold = data.of_year(limits["heatwave_threshold"])
     tables, console = Tables(data, methods, members), Console(stderr=True)
     correlations = {name: spread.correlation for name, spread in spreads.items()}
@@ -90,5 +91,6 @@ def tabulate(
             if name == MODEL and add is not None:
                 fields = in_degrees(forecast, data.statistics)
                 add(dates, fields if width is None else fields.assign(sst_spread=width))
+        release()
     found = tables.dataset().merge(heatwaves.dataset())
     return found.assign(heatwave_threshold=limits["heatwave_threshold"].where(data.tiled))

@@ -42,5 +42,7 @@ def read_metrics(path: Path, scores: Path) -> dict[str, Any] | None:
 def _seal(metrics: dict[str, Any], scores: Path) -> str:
     rest = {key: value for key, value in metrics.items() if key != SEAL}
     digest = hashlib.sha256(json.dumps(rest, sort_keys=True).encode())
-    digest.update(scores.read_bytes())
+    with scores.open("rb") as file:  # of a large region it may not fit in memory
+        while part := file.read(2**20):
+            digest.update(part)
     return digest.hexdigest()

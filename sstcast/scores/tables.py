@@ -11,9 +11,10 @@ import xarray as xr
 
 from sstcast.forecasting.predictor import Array, axes
 from sstcast.geo import area_weights
+from sstcast.ocean.rooms import release
 from sstcast.scores import ensembles, probabilities
 from sstcast.scores.indices import NINO, covers
-from sstcast.scores.means import Means, release, sum_to_one, week_starts
+from sstcast.scores.means import Means, sum_to_one, week_starts
 from sstcast.scores.metrics import METRICS, statistics
 from sstcast.scores.significance import Lengths, adjust, diebold_mariano, spacing
 from sstcast.scores.verification import Verification
@@ -139,8 +140,7 @@ class Tables:
         for of_reference, other in zip(p_values, squares.values(), strict=True):
             for week, tile in np.ndindex(of_reference.shape[:2] if windows.starts >= 2 * block else (0, 0)):
                 ours, theirs = (errors[:, week, tile][:, ocean[tile]] for errors in (model, other))
-                release(model)
-                release(other)
+                release()
                 of_reference[week, tile, ocean[tile]] = diebold_mariano(ours - theirs, lags)
         adjusted = np.stack([[adjust(row) for row in of_reference] for of_reference in p_values])
         return xr.Dataset(

@@ -21,6 +21,7 @@ from sstcast.geo import area_weights, from_tiles, tile_index, to_tiles
 from sstcast.manifest import write_manifest
 from sstcast.ocean.anomalies import DAYS_OF_YEAR
 from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.rooms import held, parts, release, room
 from sstcast.ocean.windows import Windows, cut_windows, spans
 from sstcast.runs import Run
 from sstcast.scores.means import sum_to_one
@@ -70,7 +71,7 @@ class Verification:
         Raises SSTCastError if it is not there, or there is no ocean in it.
         """
         cube, anomalies = Prepared.of(data).open()
-        windows = replace(cut_windows(anomalies, data, split), every=every)
+        windows = replace(cut_windows(anomalies, data, split, room), every=every)
         if not windows.ocean.any():
             raise SSTCastError(
                 f"data.region: no ocean in {data.region}; there is nothing to score, choose another"
@@ -125,7 +126,11 @@ class Verification:
     @cached_property
     def sst(self) -> Array:
         """The cube's own temperature on each day of the split in degC, `[T, tile, N]`, 0 on land."""
-        return self.on_tiles(self.cube["sst"].sel(time=self.days))
+        sst = self.cube["sst"].sel(time=slice(*self.windows.days[[0, -1]]))
+        values = room((len(sst), *self.index.shape))
+        for days in parts(sst):
+            values[days] = self.on_tiles(sst[days])
+        return values
 
     def ahead(self, daily: Array | OfYear, dates: slice = ALL) -> Array:
         """Return `daily [T, ...]` on the days forecast, `[starts, horizon, ...]`; of an array without a copy."""
@@ -173,7 +178,7 @@ class Verification:
     @cached_property
     def statistics(self) -> xr.Dataset:
         """Climatology and scale `(dayofyear, lat, lon)` in degC."""
-        return self.anomalies[["climatology", "scale"]].load()
+        return xr.Dataset({name: held(self.anomalies[name]) for name in ("climatology", "scale")})
 
     def _days(self, dates: slice, length: int) -> slice:
         """Return which days of the split reach from the first of `dates` to `length` days after the last one."""
@@ -191,12 +196,18 @@ class Verification:
             return self.on_map(by_week)
         lazy = da.from_array(by_week, chunks=(1, *by_week.shape[1:]), name=False)
         shape = (self.anomalies.sizes["lat"], self.anomalies.sizes["lon"])
-        return lazy.map_blocks(self.on_map, dtype=np.float32, chunks=(*lazy.chunks[:2], *shape))
+
+        def of_dates(block: Array) -> Array:
+            release()
+            return self.on_map(block)
+
+        return lazy.map_blocks(of_dates, dtype=np.float32, chunks=(*lazy.chunks[:2], *shape))
 
     def on_tiles(self, field: xr.DataArray) -> Array:
         """Cut `field(..., lat, lon)` into `[..., tile, N]`, 0 on land."""
-        tiles = to_tiles(field.transpose(..., "lat", "lon").values, self.index)
-        return np.where(self.ocean, tiles, 0).astype(np.float32)
+        tiles = to_tiles(field.transpose(..., "lat", "lon").values, self.index).astype(np.float32, copy=False)
+        np.copyto(tiles, 0, where=~self.ocean)
+        return tiles
 
 
 def blocks(windows: Windows, members: int = 1) -> list[slice]:

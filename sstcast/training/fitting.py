@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from sstcast.models.linear import LinearSystem, Samples
+from sstcast.ocean.rooms import release
 from sstcast.ocean.whole import WholeRegion
 from sstcast.ocean.windows import AnyWindows, SeveralWindows, Windows
 
@@ -25,7 +26,9 @@ def samples(windows: Fitted) -> Samples:
 
     def every(stride: int) -> Iterator[Windows]:
         for block in blocks(stride):
-            yield from block.parts(max(LEAST, VALUES_AT_ONCE // (block.ocean.numel() * stride)))
+            for part in block.parts(max(LEAST, VALUES_AT_ONCE // (block.ocean.numel() * stride))):
+                yield part
+                release()
 
     return every
 

@@ -1,0 +1,57 @@
+"""Arrays that lie in a file where they are large, so that a region of any size can be scored in little memory.
+
+The file is in the folder for temporary files and has no name, so it goes with the array. What has been read or
+written of it counts as memory of the process until `release` is called; its values stay.
+"""
+
+from collections.abc import Iterator
+from mmap import MADV_DONTNEED, mmap
+from os import posix_fallocate
+from tempfile import TemporaryFile
+from typing import Any
+from weakref import WeakSet
+
+import numpy as np
+import xarray as xr
+from numpy.typing import DTypeLike, NDArray
+
+KEPT = 2**22  # values of an array that stays in memory
+VALUES_AT_ONCE = 2**21  # read of a store: at least so many, and a whole chunk
+_FILES: WeakSet[mmap] = WeakSet()
+
+
+def room(shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
+    """Return an array of any values, in a file if it is large; raise OSError if the disk has no room for it."""
+    if np.prod(shape) <= KEPT:
+        return np.empty(shape, dtype)
+    with TemporaryFile() as file:
+        # A full disk is an error now; once the file is mapped, it would kill the process.
+        posix_fallocate(file.fileno(), 0, int(np.prod(shape)) * np.dtype(dtype).itemsize)
+        array = np.memmap(file, dtype, "w+", shape=shape)
+        _FILES.add(array._mmap)  # type: ignore[attr-defined]
+        return array
+
+
+def release() -> None:
+    """Free the memory that arrays in files have been read or written in."""
+    for file in _FILES:
+        file.madvise(MADV_DONTNEED)
+
+
+def held(field: xr.DataArray) -> xr.DataArray:
+    """Return `field`, which may be opened lazily, with its values in a `room`."""
+    values = room(field.shape, field.dtype)
+    for part in parts(field):
+        values[part] = field[part].values
+        release()
+    return field.copy(data=values)
+
+
+def parts(field: xr.DataArray) -> Iterator[slice]:
+    """Divide the first axis of a field into slices of whole chunks, small enough to be in memory at once."""
+    first = last = 0
+    for length in (field.chunks or ((len(field),),))[0]:
+        last += length
+        if last == len(field) or (last - first) * field[0].size >= VALUES_AT_ONCE:
+            yield slice(first, last)
+            first = last
