@@ -1,11 +1,10 @@
 """Seconds and peak memory of `sstcast evaluate` by the number of tiles, as a Markdown table.
 
-    python perf/tiles.py [--tiles 12 24 48] [--folder data/perf-tiles]
+    python perf/tiles.py [--tiles 24 72 144 288] [--years 2] [--days 240] [--folder data/perf-tiles]
 
-Boxes of a simulated ocean at 0.5 degrees, in tiles of 30 x 30 nodes: of four years, two train the baselines, one
-gives spreads, and every day of one is forecast, by persistence as the run. The last row, if there are two or more,
-is for the 288 tiles of the globe, on the line through the last two: it is computed, not measured. The simulated
-days and what is made from them stay in the folder.
+Boxes of a simulated ocean at 0.5 degrees, in tiles of 30 x 30 nodes; 288 are the globe. The years train the
+baselines, one more gives spreads, and the days after it, 238 at least, are tested: every day but the first 41 and
+the last 29 is forecast, by persistence as the run. What is simulated, and made from it, stays in the folder.
 """
 
 import argparse
@@ -22,39 +21,51 @@ import torch
 from sstcast import __version__
 from sstcast.config import RunConfig
 from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
 from sstcast.sources.fetch import fetch
 from sstcast.sources.request import FetchRequest
 from sstcast.training.train import train, training_windows
 
-SIDE, GLOBE = 15, 288  # degrees of a tile, and tiles of the globe
+SIDE, WIDEST = 15, 24  # degrees of a tile, and tiles around the globe
+FIRST = 2000  # year of the simulated days
 
 
 def box(tiles: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return longitudes and latitudes of so many tiles, in as many rows as divide them, 6 at most."""
-    rows = max(n for n in range(1, 7) if tiles % n == 0)
+    """Return longitudes and latitudes of so many tiles, in as many rows as divide them, 6 at most if that does."""
+    most = max(6, tiles // WIDEST)
+    rows = max(n for n in range(1, most + 1) if tiles % n == 0)
     south = -SIDE * rows // 2
-    return (140, 140 + SIDE * tiles // rows), (south, south + SIDE * rows)
+    return (0, SIDE * tiles // rows), (south, south + SIDE * rows)
 
 
-def make_run(tiles: int, folder: Path) -> Run:
-    """Simulate and prepare the days of a box, and return a run on them that is not evaluated."""
+def make_run(tiles: int, years: int, test: int, folder: Path) -> Run:
+    """Simulate and prepare the days of a box; return a run on them that is not evaluated.
+
+    Args:
+        tiles: how many the box has.
+        years: to train.
+        test: days to test.
+        folder: where all of it is.
+    """
     lon, lat = box(tiles)
     folder.mkdir(parents=True, exist_ok=True)
-    days = (dt.date(2000, 1, 1), dt.date(2003, 12, 31))
-    fetch(FetchRequest(*days, "simulator", ",".join(map(str, (*lon, *lat))), folder / "sst.zarr"))
+    late = FIRST + years  # the year of validation
+    tested = dt.date(late + 1, 1, 1), dt.date(late + 1, 1, 1) + dt.timedelta(test - 1)
+    region = ",".join(map(str, (*lon, *lat)))
+    fetch(FetchRequest(dt.date(FIRST, 1, 1), tested[1], "simulator", region, folder / "sst.zarr"))
     data = {
         "source": str(folder / "sst.zarr"),
         "region": {"lon": lon, "lat": lat, "coarsen": 2, "land_tiles": "keep"},
         "directory": folder,
-        "splits": {"train": (2000, 2001), "validation": (2002, 2002), "test": (2003, 2003)},
+        "splits": {"train": (FIRST, late - 1), "validation": (late, late), "test": tested},
     }
     config = RunConfig.model_validate(
         {"name": "run", "runs": folder, "data": data, "model": {"name": "persistence"}}
     )
     prepare(config.data)
     run, _ = train(config, training_windows(config))
-    for file in (run.metrics, run.folder / "spread.nc"):
+    for file in (run.metrics, run.folder / "spread.nc", Prepared.of(config.data).limits):
         file.unlink(missing_ok=True)
     return run
 
@@ -72,22 +83,19 @@ def measure(run: Run) -> tuple[float, float, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tiles", type=int, nargs="+", default=[12, 24, 48])
+    parser.add_argument("--tiles", type=int, nargs="+", default=[24, 72, 144, 288])
+    parser.add_argument("--years", type=int, default=2)
+    parser.add_argument("--days", type=int, default=240)
     parser.add_argument("--folder", type=Path, default=Path("data/perf-tiles"))
     options = parser.parse_args()
 
-    runs = {tiles: make_run(tiles, options.folder / str(tiles)) for tiles in options.tiles}
+    places = {tiles: options.folder / f"{tiles}-{options.years}-{options.days}" for tiles in options.tiles}
+    runs = {tiles: make_run(tiles, options.years, options.days, place) for tiles, place in places.items()}
     print(f"\nsstcast {__version__}, torch {torch.__version__}, {platform.machine()}, ", end="")
-    print(f"{torch.get_num_threads()} threads, {dt.date.today()}\n")
+    print(f"{torch.get_num_threads()} threads, {dt.date.today()}; {options.years} years, {options.days} days\n")
     print("| tiles | seconds | CPU seconds | peak MiB |\n|---|---|---|---|")
-    found = {}
     for tiles, run in runs.items():
-        found[tiles] = measure(run)
-        print(f"| {tiles} | {' | '.join(f'{value:,.0f}' for value in found[tiles])} |", flush=True)
-    if len(found) > 1:
-        (fewer, low), (more, high) = list(found.items())[-2:]
-        line = [b + (b - a) / (more - fewer) * (GLOBE - more) for a, b in zip(low, high, strict=True)]
-        print(f"| {GLOBE}, computed | {' | '.join(f'{value:,.0f}' for value in line)} |")
+        print(f"| {tiles} | {' | '.join(f'{value:,.0f}' for value in measure(run))} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -175,6 +175,9 @@ def write(dataset: xr.Dataset, path: Path, grows_along: str | None = None) -> No
         unlimited = [grows_along] if grows_along else []
         dataset = encoded(dataset)
         packed: Any = {name: field.encoding | _PACKED for name, field in dataset.data_vars.items()}
+        for name, field in dataset.data_vars.items():
+            if field.chunks:  # which come one at a time: the file's own would be written many times
+                packed[name]["chunksizes"] = [sizes[0] for sizes in field.chunks]
         dataset.to_netcdf(temporary, engine="netcdf4", encoding=packed, unlimited_dims=unlimited)
 
 

@@ -4,7 +4,9 @@ The file is in the folder for temporary files and has no name, so it goes with t
 written of it counts as memory of the process until `release` is called; its values stay.
 """
 
+import ctypes
 from collections.abc import Iterator
+from contextlib import suppress
 from mmap import MADV_DONTNEED, mmap
 from os import posix_fallocate
 from tempfile import TemporaryFile
@@ -38,12 +40,20 @@ def release() -> None:
         file.madvise(MADV_DONTNEED)
 
 
+def trim() -> None:
+    """Give the system what is free, where arrays lie in files: glibc keeps it (`cli.keep_memory`), in pieces."""
+    if _FILES:
+        with suppress(OSError, AttributeError):  # another C library
+            ctypes.CDLL(None).malloc_trim(0)
+
+
 def held(field: xr.DataArray) -> xr.DataArray:
     """Return `field`, which may be opened lazily, with its values in a `room`."""
     values = room(field.shape, field.dtype)
     for part in parts(field):
         values[part] = field[part].values
         release()
+    trim()
     return field.copy(data=values)
 
 

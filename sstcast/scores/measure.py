@@ -16,7 +16,7 @@ from sstcast.forecasting.predictor import Predictor, in_degrees
 from sstcast.forecasting.probabilities import Spread, calibrated, dressed_baselines
 from sstcast.ocean.heatwaves import FREQUENCIES
 from sstcast.ocean.limits import limits_of
-from sstcast.ocean.rooms import release
+from sstcast.ocean.rooms import release, trim
 from sstcast.runs import Run
 from sstcast.scores.heatwaves import HeatwaveTables
 from sstcast.scores.tables import DEGREES, MODEL, STANDARDISED, Observed, Tables
@@ -71,6 +71,7 @@ def tabulate(
     correlations = {name: spread.correlation for name, spread in spreads.items()}
     heatwaves = HeatwaveTables(data, limits, methods, correlations)
     parts = blocks(data.windows, members)
+    trim()
     for dates in track(parts, label, console=console, disable=hides_progress(console), transient=True):
         climatology = data.ahead(data.climatology, dates)
         limit, degrees = (data.ahead(daily, dates) - climatology for daily in (threshold, data.sst))
@@ -92,5 +93,6 @@ def tabulate(
                 fields = in_degrees(forecast, data.statistics)
                 add(dates, fields if width is None else fields.assign(sst_spread=width))
         release()
+    trim()
     found = tables.dataset().merge(heatwaves.dataset())
     return found.assign(heatwave_threshold=limits["heatwave_threshold"].where(data.tiled))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import dask.array as da
 import numpy as np
@@ -194,14 +195,15 @@ class Verification:
         """Put `[starts, week, tile, N]` on the map as `on_map` does; lazily if it is large and lies in a file."""
         if not isinstance(by_week, np.memmap):
             return self.on_map(by_week)
-        lazy = da.from_array(by_week, chunks=(1, *by_week.shape[1:]), name=False)
+        lazy = da.from_array(by_week, chunks=(1, 1, *by_week.shape[2:]), name=False)
         shape = (self.anomalies.sizes["lat"], self.anomalies.sizes["lon"])
 
-        def of_dates(block: Array) -> Array:
+        def released(block: Array) -> Array:
             release()
             return self.on_map(block)
 
-        return lazy.map_blocks(of_dates, dtype=np.float32, chunks=(*lazy.chunks[:2], *shape))
+        name = f"on-map-{uuid4()}"  # or dask would make one of a hash of all that `self` holds
+        return lazy.map_blocks(released, name=name, dtype=np.float32, chunks=(*lazy.chunks[:2], *shape))
 
     def on_tiles(self, field: xr.DataArray) -> Array:
         """Cut `field(..., lat, lon)` into `[..., tile, N]`, 0 on land."""
