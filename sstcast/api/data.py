@@ -107,7 +107,7 @@ def benchmark(
     Args:
         dataset: a name as for `sstcast benchmark`, a YAML that describes your own data, or the graphs themselves:
             a data set of PyG, a list of `torch_geometric.data.Data` with `edge_index` and `y`, or a single one.
-        model: a model, a preset or a local layer: `gps`, `gcn-vn`, ...
+        model: a model, a preset or a local layer (`gps`, `gcn-vn`, ...), or the YAML of a preset of your own.
         seeds: seeds of the runs, one run per seed; by default 0, or all folds of a split `folds:N`.
         root: the folder of raw files, `data/graphs` by default.
         overrides: strings `key.sub=value`; for graphs in memory, whose task is otherwise inferred from the labels,

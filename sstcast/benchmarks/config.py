@@ -29,6 +29,7 @@ EPOCHS = TypeAdapter(Annotated[int, Field(ge=0, le=10**9)])
 LONGEST_NAME = 100  # of a folder
 DATASET_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*(:[A-Za-z0-9][A-Za-z0-9._-]*)?$"
 PRESETS = "configs/benchmarks"
+YAML = (".yaml", ".yml")
 # Batches of graphs vary in size, and sums over many edges need single precision.
 TRAINING = {"batch_size": 128, "compile": False, "precision": "32-true"}
 
@@ -129,9 +130,12 @@ def load_benchmark(
     `dataset` is a name, the path of a YAML that describes a user's own data, or a name for `graphs` in memory.
     `model` is looked up as `configs/benchmarks/DATASET/MODEL.yaml`, then in `configs/benchmarks/default/`;
     otherwise it is the name of a model, or of a local layer (`gcn`, `gatedgcn-vn`), which stands for `mpnn` with
-    that layer, trained as `configs/benchmarks/defaults.yaml` says. Raises SSTCastError for unknown names and wrong
-    keys.
+    that layer, trained as `configs/benchmarks/defaults.yaml` says. It may also be the path of a user's own preset.
+    Raises SSTCastError for unknown names and wrong keys.
     """
+    written = Path(model) if model.endswith(YAML) else None
+    if written is not None:
+        model = written.stem
     if not re.fullmatch(FOLDER_NAME, model) or len(model) > LONGEST_NAME:
         raise SSTCastError(f"--model {shorten(model)!r}: no name of a model; see `sstcast models`")
     own: dict[str, Any] = {}
@@ -139,7 +143,7 @@ def load_benchmark(
     if graphs is not None:
         name, own, folders = dataset, {"data": {"kind": "memory"}}, ["default"]
         kind, words = kind_of(name, graphs)
-    elif dataset.endswith((".yaml", ".yml")):
+    elif dataset.endswith(YAML):
         path = Path(dataset)
         data = read_config(path)
         if data.get("path") == "":
@@ -154,7 +158,7 @@ def load_benchmark(
         name, words, kind = declared.name, declared.words, declared.kind
         folders = [name.lower(), "default"]
     places = [packaged(f"{PRESETS}/{folder}/{model}.yaml") for folder in folders]
-    preset = next((path for path in places if path.exists()), None)
+    preset = written or next((path for path in places if path.exists()), None)
     raw = (read_config(preset) if preset else {"model": _model(model, places[0].parent)}) | own
     raw |= {"dataset": name, "label": model}
     if root is not None and not own:  # a user's own data are beside the YAML

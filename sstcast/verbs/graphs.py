@@ -28,7 +28,7 @@ def datasets(root: Root = None) -> None:
 
 def benchmark(
     dataset: Annotated[str, typer.Argument(help="A name as in `sstcast datasets`, CLASS:NAME of PyG, or a YAML.")],
-    model: Annotated[str, typer.Option(help="A model, a preset or a local layer: gps, gcn-vn, ...")],
+    model: Annotated[str, typer.Option(help="A model, a preset, a local layer or a YAML: gps, gcn-vn, ...")],
     root: Root = None,
     seeds: Annotated[
         str | None, typer.Option(help="For instance 0..3; by default 0, or one per fold.", show_default=False)
@@ -40,13 +40,14 @@ def benchmark(
     evaluate: Annotated[bool, typer.Option("--evaluate", help="Only score what is trained.")] = False,
 ) -> None:
     """Train a model on a graph data set, downloaded if it is missing, and score it on the test split."""
-    from sstcast.benchmarks.config import load_benchmark
+    from sstcast.benchmarks.config import YAML, load_benchmark
     from sstcast.benchmarks.run import run_benchmark
     from sstcast.benchmarks.table import result_lines
     from sstcast.validation import parse_seeds
     from sstcast.verbs.watched import below, config_files
 
-    done = Finished(*(config_files(Path(dataset)) if dataset.endswith((".yaml", ".yml")) else ()))
+    written = [Path(name) for name in (dataset, model) if name.endswith(YAML)]
+    done = Finished(*(file for path in written for file in config_files(path)))
     config = load_benchmark(dataset, model, root, set_)
     declared = config.declaration
     done.watch(*(escape(str(config.root / declared.folder / name)) for name in declared.names))
