@@ -108,10 +108,11 @@ def build(conv: str, inputs: int, outputs: int, heads: int, recipe: Recipe) -> n
     return {"gcn": pyg.GCNConv, "sage": pyg.SAGEConv}[conv](inputs, outputs)
 
 
-def configure(name: str, conv: str, recipe: Recipe, root: Path, seed: int = 0) -> BenchmarkConfig:
-    """Return sstcast's configuration of the same network and training."""
-    dataset = find_dataset(name)
-    real, one = dataset.node == "linear", dataset.single
+def configure(
+    name: str, conv: str, recipe: Recipe, root: Path, seed: int = 0, real: bool = True
+) -> BenchmarkConfig:
+    """Return sstcast's configuration of the same network and training; `real` features are not embedded."""
+    one = find_dataset(name).single
     model: dict[str, Any] = {"name": "mpnn", "conv": conv, "residual": False}
     model |= {key: getattr(recipe, key) for key in ("width", "layers", "heads", "norm", "dropout")}
     return BenchmarkConfig.model_validate(
@@ -158,7 +159,8 @@ def train_plain(name: str, conv: str, recipe: Recipe, loaded: Loaded, graphs: li
     path = RUNS / "pyg" / name / f"{conv}-{recipe.epochs}" / f"seed-{seed}.json"
     if path.exists() and (kept := json.loads(path.read_text()))["recipe"] == asdict(recipe):
         return kept
-    dataset, one = find_dataset(name), len(graphs) == 1
+    dataset, one = loaded.dataset, len(graphs) == 1
+    assert dataset is not None
     split = choose_split(dataset, loaded, seed)
     torch.manual_seed(seed)
     y = loaded.graphs.y
@@ -218,12 +220,14 @@ def train_plain(name: str, conv: str, recipe: Recipe, loaded: Loaded, graphs: li
 
 def compare(name: str, conv: str, recipe: Recipe, root: Path, seeds: int) -> str:
     """Train both sides; return a row of the table."""
-    first = configure(name, conv, recipe, root)
-    loaded = load(find_dataset(name), root, first.cache)
+    cache = configure(name, conv, recipe, root).cache
+    loaded = load(find_dataset(name, root), root, cache)
+    assert loaded.dataset is not None
+    real = loaded.dataset.node == "linear"
     graphs = as_pyg(loaded, recipe.words)
     ours, theirs = [], []
     for seed in range(seeds):  # in turn, so that other work on the machine slows both
-        (found,) = run_benchmark(configure(name, conv, recipe, root, seed), [seed])
+        (found,) = run_benchmark(configure(name, conv, recipe, root, seed, real), [seed])
         ours.append((found["test"], found["seconds"] / found["epochs"]))
         plain = train_plain(name, conv, recipe, loaded, graphs, seed)
         theirs.append((plain["test"], plain["epoch"]))

@@ -64,12 +64,12 @@ def _find(name: str) -> Dataset:
         return _declare(*named()[name.lower()])
     if name.startswith(("ogbg-", "ogbn-")):
         return _declare(name, {"of": "ogb"})
-    if of == "TUDataset" and one:
-        return _declare(f"TU:{one}", named()["mutag"][1] | {"set": one, "size": "size not stated"})
     if of:
         groups = read_config(packaged(SETS))
-        group = groups.get(f"{of}:{one.lower()}", groups.get(of, {}))
-        known = {key: value for key, value in group.items() if key != "sets"}
+        known = groups.get(of, {}) | groups.get(f"{of}:{one.lower()}", {})
+        known.pop("sets", None)
+        if of == "TUDataset" and one:
+            return _declare(f"TU:{one}", known | {"of": of, "set": one})
         return _declare(f"{of}:{one}" if one else of, known | {"of": of, "set": one or None})
     near = suggest(name.partition(":")[0].lower(), CLASSES if one else [*named(), *CLASSES])
     raise SSTCastError(
@@ -92,7 +92,8 @@ def _declare(name: str, keys: dict[str, Any]) -> Dataset:
         return ogb.complete(declared)
     if of == "TUDataset":
         address = f"https://www.chrsmrrs.com/graphkerneldatasets/{one}.zip"
-        needed = dict.fromkeys((f"{one}_{part}.txt" for part in ("A", "graph_indicator", "graph_labels")), address)
+        target = "graph_attributes" if keys["task"] == "graph-regression" else "graph_labels"
+        needed = dict.fromkeys((f"{one}_{part}.txt" for part in ("A", "graph_indicator", target)), address)
         return replace(declared, reader="tudataset", folder=f"TUDataset/{one}/raw", files=needed)
     if of in ("smiles", "pokec"):
         return replace(declared, files=files)

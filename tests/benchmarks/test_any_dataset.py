@@ -63,6 +63,7 @@ def test_a_paper_s_set_has_one_declaration_under_either_name(name: str, known: s
         ("Amazon:Nonsense", r"no data set 'Nonsense' in torch_geometric\.datasets\.Amazon"),
         ("ogbg-nonsense", "no data set 'ogbg-nonsense'"),
         ("ogbn-mag", "not supported"),
+        ("SNAPDataset:nonsense", "no data set 'nonsense'"),
     ],
 )
 def test_names_of_nothing_are_one_line(name: str, words: str) -> None:
@@ -102,6 +103,8 @@ def test_any_set_in_tudataset_s_form_opens(tmp_path: Path) -> None:
     found.append(load(find_dataset("PROTEINS", tmp_path), tmp_path, tmp_path / "cache"))
     assert found[0].digest == found[1].digest
     assert find_dataset("TU:ENZYMES").split == "random:0.7/0.15/0.15"
+    assert "QM9_graph_attributes.txt" in find_dataset("TU:QM9").names
+    assert find_dataset("TU:QM9").task == "graph-regression"
 
 
 def sequences(root: Path) -> None:

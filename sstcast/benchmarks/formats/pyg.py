@@ -46,7 +46,8 @@ def raw_files(source: str, name: str | None, place: Path) -> tuple[Path, list[Pa
         _build(source, name, place, look)
     except _Found as found:
         cls = getattr(torch_geometric.datasets, source)
-        urls = {str(key).lower(): url for key, url in getattr(cls, "urls", {}).items()}
+        known = getattr(cls, "urls", {})
+        urls = {str(key).lower(): url for key, url in known.items()} if isinstance(known, dict) else {}
         address = getattr(cls, "url", urls.get(str(name).lower()))
         origin = f", {address.partition('{')[0]}" if isinstance(address, str) else ""
         return (*found.args, f"PyG's {source}{origin}")
@@ -152,7 +153,9 @@ def _build(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return own(**arguments)
-    except (AssertionError, KeyError) as error:
+    except ImportError as error:
+        raise SSTCastError(f"{source}: {in_short(error)}; install it with pip") from error
+    except (AssertionError, KeyError, NotImplementedError) as error:
         if scratch is not None:
             raise
         raise SSTCastError(f"no data set {name!r} in torch_geometric.datasets.{source}") from error
