@@ -10,12 +10,12 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.ocean.rooms import held, release
+from sstcast.ocean.rooms import held
 from sstcast.scores import probabilities
 from sstcast.scores.comparison import DATES, SEASONS, plain, shares
 from sstcast.scores.heatwaves import BASE_RATE, REFERENCES
 from sstcast.scores.means import weekly
-from sstcast.scores.significance import Lengths, adjust, diebold_mariano, skill_interval, spacing
+from sstcast.scores.significance import Lengths, adjust, diebold_mariano, means, p_values, skill_interval, spacing
 from sstcast.scores.summary import brier_scores, score_warnings
 
 STATISTICS = ("mse", *probabilities.NAMES)  # what is kept of each date and lead
@@ -57,14 +57,9 @@ def tabulate(errors: xr.Dataset, reference: str, every: int) -> xr.Dataset:
         base = held(by_week.sel(system=reference).isel(week=week)).values
         for system, name in enumerate(by_week["system"].values):
             own = base if name == reference else held(by_week.isel(system=system, week=week)).values
-            for row in range(shape[2]):
-                mean[system, week, row] = own[:, row].mean(0, dtype=float)
-                ocean = np.isfinite(base[:, row]).all(0)
-                if name != reference and ocean.any():
-                    difference = (own[:, row] - base[:, row])[:, ocean].astype(float)
-                    p_value[system, week, row, ocean] = diebold_mariano(difference, lags, parts)
-                release()
+            mean[system, week] = means(own)
             if name != reference:
+                p_value[system, week] = p_values(own, base, np.isfinite(base[0]), lags, parts)
                 p_fdr[system, week] = adjust(p_value[system, week])
     cells = ("system", "week", "lat", "lon")
     tables = errors[[*STATISTICS, *WARNINGS, "heatwave_cases_by_fold"]].load()

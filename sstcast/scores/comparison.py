@@ -9,12 +9,15 @@ import xarray as xr
 
 from sstcast.errors import SSTCastError
 from sstcast.ocean.identity import Record
+from sstcast.ocean.rooms import held
 from sstcast.runs import Run
 from sstcast.scores.significance import (
     FDR,
     Lengths,
     adjust,
     diebold_mariano,
+    means,
+    p_values,
     skill_interval,
     spacing,
 )
@@ -22,6 +25,7 @@ from sstcast.scores.tables import DEGREES, MODEL
 
 SEASONS = ("DJF", "MAM", "JJA", "SON")  # of the day forecast
 DATES = "init_time"
+DATES_AT_ONCE = 64  # of errors on the map
 
 
 def plain(values: Any) -> Any:
@@ -92,11 +96,15 @@ def compare_tables(tables: xr.Dataset, other: xr.Dataset) -> dict[str, Any]:
     """Compare the models of two tables in degC over the dates both have, like a baseline in `metrics.json`."""
     errors = (t["mse_by_date"].sel(units=DEGREES, forecast=MODEL) for t in (tables, other))
     error, reference = xr.align(*errors, join="inner", exclude={"lead"})
-    weekly = tables["squared_error_by_week"] - other["squared_error_by_week"]  # over the dates both have, too
-    mean = weekly.mean(DATES)
     lags = Lengths.of(error.sizes["lead"], spacing(error[DATES].values)).lags
-    p_values = np.stack([adjust(row) for row in diebold_mariano(weekly.values, lags)])
-    return compare_errors(error, reference) | shares(mean.copy(data=p_values), mean)
+    weekly = xr.align(*(t["squared_error_by_week"] for t in (tables, other)), join="inner")  # the same dates
+    difference = weekly[0][0].astype(float).copy()
+    p_fdr = difference.copy()
+    for week in range(len(difference)):
+        ours, theirs = (held(of[:, week].chunk({DATES: DATES_AT_ONCE})).values for of in weekly)
+        difference[week] = means(ours) - means(theirs)
+        p_fdr[week] = adjust(p_values(ours, theirs, np.isfinite(ours[0]), lags))
+    return compare_errors(error, reference) | shares(p_fdr, difference)
 
 
 def check_comparable(run: Run, other: Run) -> None:

@@ -93,6 +93,6 @@ def tabulate(
                 fields = in_degrees(forecast, data.statistics)
                 add(dates, fields if width is None else fields.assign(sst_spread=width))
         release()
-    trim()
+        trim()
     found = tables.dataset().merge(heatwaves.dataset())
     return found.assign(heatwave_threshold=limits["heatwave_threshold"].where(data.tiled))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit  # of Student's t; scipy.stats takes a second to import
 
 from sstcast.errors import SSTCastError
+from sstcast.ocean.rooms import release
 
 CONFIDENCE = 0.95
 FDR = 0.10  # keeps the global level near 0.05 where neighbours are correlated (Wilks 2016, BAMS 97)
@@ -128,6 +129,31 @@ def diebold_mariano(difference: Array, lags: int, parts: tuple[int, ...] = ()) -
         statistic = mean / np.sqrt(np.where(variance > 0, variance, np.nan) / dates) * np.sqrt(correction)
     p_value: Array = 2 * stdtr(dates - 1, -np.abs(statistic))
     return p_value
+
+
+def p_values(
+    ours: Array, theirs: Array, ocean: NDArray[np.bool_], lags: int, parts: tuple[int, ...] = ()
+) -> NDArray[np.float32]:
+    """Return `diebold_mariano` of errors `[dates, row, cell]`, NaN where not `ocean [row, cell]`.
+
+    A row is in memory at a time, where the errors lie in files.
+    """
+    found = np.full(ocean.shape, np.nan, np.float32)
+    for row in np.flatnonzero(ocean.any(1)):
+        cells = ocean[row]
+        difference = (ours[:, row] - theirs[:, row])[:, cells].astype(float)
+        found[row, cells] = diebold_mariano(difference, lags, parts)
+        release()
+    return found
+
+
+def means(errors: Array) -> Array:
+    """Return the mean over dates of errors `[dates, row, cell]`, a row in memory at a time."""
+    found = np.empty(errors.shape[1:])
+    for row, mean in enumerate(found):
+        mean[:] = errors[:, row].mean(0, dtype=float)
+        release()
+    return found
 
 
 def _placed(parts: tuple[int, ...]) -> list[tuple[int, int]]:

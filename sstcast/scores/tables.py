@@ -11,12 +11,11 @@ import xarray as xr
 
 from sstcast.forecasting.predictor import Array, axes
 from sstcast.geo import area_weights
-from sstcast.ocean.rooms import release
 from sstcast.scores import ensembles, probabilities
 from sstcast.scores.indices import NINO, covers
 from sstcast.scores.means import Means, sum_to_one, week_starts
 from sstcast.scores.metrics import METRICS, statistics
-from sstcast.scores.significance import Lengths, adjust, diebold_mariano, spacing
+from sstcast.scores.significance import Lengths, adjust, p_values, spacing
 from sstcast.scores.verification import Verification
 
 MODEL = "model"  # the run's own name among the methods, whatever its folder is called
@@ -136,16 +135,14 @@ class Tables:
         model = squares.pop(MODEL)
         windows, ocean = self.data.windows, self.data.ocean
         block, lags = Lengths.of(windows.horizon, spacing(windows.init_times))
-        p_values = np.full((len(squares), *model.shape[1:]), np.nan, np.float32)
-        for of_reference, other in zip(p_values, squares.values(), strict=True):
-            for week, tile in np.ndindex(of_reference.shape[:2] if windows.starts >= 2 * block else (0, 0)):
-                ours, theirs = (errors[:, week, tile][:, ocean[tile]] for errors in (model, other))
-                release()
-                of_reference[week, tile, ocean[tile]] = diebold_mariano(ours - theirs, lags)
-        adjusted = np.stack([[adjust(row) for row in of_reference] for of_reference in p_values])
+        found = np.full((len(squares), *model.shape[1:]), np.nan, np.float32)
+        for of_reference, other in zip(found, squares.values(), strict=True):
+            for week in range(model.shape[1] if windows.starts >= 2 * block else 0):
+                of_reference[week] = p_values(model[:, week], other[:, week], ocean, lags)
+        adjusted = np.stack([[adjust(row) for row in of_reference] for of_reference in found])
         return xr.Dataset(
             {
-                "p_value": (("reference", *CELL), self.data.on_map(p_values)),
+                "p_value": (("reference", *CELL), self.data.on_map(found)),
                 "p_fdr": (("reference", *CELL), self.data.on_map(adjusted.astype(np.float32))),
                 "squared_error_by_week": (("init_time", *CELL), self.data.weeks_on_map(model)),
             },

@@ -12,7 +12,9 @@ from sstcast.scores.significance import (
     block_counts,
     block_length,
     diebold_mariano,
+    means,
     memory,
+    p_values,
     skill_interval,
 )
 
@@ -146,3 +148,16 @@ def test_neither_blocks_nor_lags_reach_from_one_part_into_the_next() -> None:
     np.testing.assert_array_equal(
         skill_interval(difference**2, deviation**2, 5, (40,)), skill_interval(difference**2, deviation**2, 5)
     )
+
+
+def test_rows_of_cells_are_tested_as_all_at_once() -> None:
+    random = np.random.default_rng(4)
+    ours, theirs = random.random((2, 80, 3, 5)).astype(np.float32)
+    ocean = np.ones((3, 5), bool)
+    ocean[0], ocean[1, 2] = False, False
+    ours[:, ~ocean] = np.nan
+    found, parts = p_values(ours, theirs, ocean, 6, (50, 30)), (50, 30)
+    together = diebold_mariano((ours - theirs)[:, ocean].astype(float), 6, parts)
+    np.testing.assert_allclose(found[ocean], together, rtol=1e-6)
+    assert np.isnan(found[~ocean]).all()
+    np.testing.assert_allclose(means(theirs), theirs.mean(0, dtype=float), rtol=1e-12)
