@@ -33,6 +33,7 @@ METRICS_OF: dict[TaskName, tuple[Metric, ...]] = {  # the usual one first
     "next-tokens": ("f1",),
 }
 BINARY = ("roc-auc", "ap")
+BY_HAND = "https://drive.google.com/drive/folders/"  # pages with a list of files
 
 # How many words a model for ogbg-code2 knows, and how many it predicts, as in its authors' baselines.
 WORDS = 5000
@@ -98,6 +99,11 @@ class Dataset:
         """Raise SSTCastError, saying which file is missing and how to get it."""
         for path in self.missing(root):
             address = self.files[str(path.relative_to(root / self.folder))]
-            get = f"`sstcast benchmark {self.name}` downloads it from {address}" if address else "it is not there"
+            by = (
+                "get it by hand"
+                if address.startswith(BY_HAND)
+                else f"`sstcast benchmark {self.name}` downloads it"
+            )
+            get = f"{by} from {address}" if address else "it is not there"
             about = f" ({self.size}; licence: {self.licence})" if address else ""
             raise SSTCastError(f"{self.name}: {path} is missing; {get}{about}")

@@ -11,7 +11,7 @@ from rich import get_console
 from rich.progress import DownloadColumn, Progress
 from torch_geometric.data import download_url, extract_zip
 
-from sstcast.benchmarks.dataset import Dataset
+from sstcast.benchmarks.dataset import BY_HAND, Dataset
 from sstcast.benchmarks.formats import pyg
 from sstcast.errors import SSTCastError, in_short
 from sstcast.terminal import hides_progress
@@ -22,11 +22,12 @@ PATIENCE = 60  # seconds without an answer
 def download(dataset: Dataset, root: Path) -> None:
     """Download the missing raw files below `root`, after printing their size and licence.
 
+    Do nothing if one of them has no address, or only that of a page.
     Raises SSTCastError, naming the file, if one cannot be had.
     """
     folder = root / dataset.folder
     missing = {path: dataset.files[str(path.relative_to(folder))] for path in dataset.missing(root)}
-    if not missing or "" in missing.values():
+    if not missing or any(not address or address.startswith(BY_HAND) for address in missing.values()):
         return
     origins = ", ".join(sorted(set(missing.values())))
     print(f"{dataset.name}: downloading to {folder}: {dataset.size}; licence: {dataset.licence}", flush=True)

@@ -60,6 +60,15 @@ def test_pyg_downloads_what_is_missing(
         download(dataset, tmp_path / "elsewhere")
 
 
+def test_what_only_a_page_has_is_got_by_hand(tmp_path: Path) -> None:
+    download(find_dataset("pokec"), tmp_path)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(
+        SSTCastError, match=r"pokec\.mat is missing; get it by hand from https://drive\.google\.com"
+    ):
+        load(find_dataset("pokec"), tmp_path, tmp_path / "cache")
+
+
 @pytest.mark.parametrize(("name", "inside"), [("ogbg-molhiv", "hiv"), ("MUTAG", "MUTAG")])
 def test_archives_are_unpacked_where_their_files_belong(
     name: str, inside: str, server: str, tmp_path: Path

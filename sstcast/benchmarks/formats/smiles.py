@@ -117,11 +117,13 @@ def scaffold_split(smiles: Sequence[str]) -> Split:
 
     The commonest scaffolds are for training, as in MoleculeNet (Wu et al. 2018, arXiv:1703.00564).
     """
+    from rdkit import rdBase
     from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
 
     groups: dict[str, list[int]] = {}
-    for row, text in enumerate(smiles):
-        groups.setdefault(MurckoScaffoldSmiles(smiles=text), []).append(row)
+    with rdBase.BlockLogs():
+        for row, text in enumerate(smiles):
+            groups.setdefault(MurckoScaffoldSmiles(smiles=text), []).append(row)
     parts: tuple[list[int], list[int], list[int]] = ([], [], [])
     for group in sorted(groups.values(), key=lambda rows: (-len(rows), rows[0])):
         done = sum(map(len, parts[:2])) + len(group)
