@@ -3,11 +3,9 @@
 Subpackages are imported inside the commands, so that `--help` is fast.
 """
 
-import ctypes
 import io
 import os
 import sys
-from contextlib import suppress
 from glob import escape
 from pathlib import Path
 from typing import Annotated
@@ -19,13 +17,12 @@ from sstcast.ending import explain, flush
 from sstcast.errors import SSTCastError
 from sstcast.files import FIRST_PROCESS, at_home
 from sstcast.finished import Finished, recall
+from sstcast.memory import keep_memory
 from sstcast.verbs.data import fetch, init, prepare, status
 from sstcast.verbs.doctor import doctor
 from sstcast.verbs.graphs import benchmark, datasets, study
 from sstcast.verbs.results import page, report, score, update
 from sstcast.verbs.training import hindcast, table5, train
-
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of mallopt in malloc.h
 
 app = typer.Typer(
     help="Forecast sea surface temperature with graph networks.",
@@ -74,18 +71,6 @@ def _run(arguments: list[str]) -> int:
     except typer.Exit as end:
         return end.exit_code
     return 0
-
-
-def keep_memory() -> None:
-    """Let glibc keep what arrays of up to 1 GiB leave.
-
-    It would give each back to the kernel, which clears every page before it is used again: a third of the CPU
-    seconds of training.
-    """
-    with suppress(OSError, AttributeError):  # another C library
-        libc = ctypes.CDLL(None)
-        libc.mallopt(M_MMAP_THRESHOLD, 2**30)
-        libc.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
 
 
 def _at_home(argument: str) -> str:

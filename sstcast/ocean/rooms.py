@@ -4,9 +4,7 @@ The file is in the folder for temporary files and has no name, so it goes with t
 written of it counts as memory of the process until `release` is called; its values stay.
 """
 
-import ctypes
 from collections.abc import Iterator
-from contextlib import suppress
 from mmap import MADV_DONTNEED, mmap
 from os import posix_fallocate
 from tempfile import TemporaryFile
@@ -16,6 +14,8 @@ from weakref import WeakSet
 import numpy as np
 import xarray as xr
 from numpy.typing import DTypeLike, NDArray
+
+from sstcast import memory
 
 KEPT = 2**22  # values of an array that stays in memory
 VALUES_AT_ONCE = 2**21  # read of a store: at least so many, and a whole chunk
@@ -41,10 +41,9 @@ def release() -> None:
 
 
 def trim() -> None:
-    """Give the system what is free, where arrays lie in files: glibc keeps it (`cli.keep_memory`), in pieces."""
+    """Give the system what is free, where arrays lie in files: glibc keeps it, in pieces (`sstcast.memory`)."""
     if _FILES:
-        with suppress(OSError, AttributeError):  # another C library
-            ctypes.CDLL(None).malloc_trim(0)
+        memory.trim(0)
 
 
 def held(field: xr.DataArray) -> xr.DataArray:

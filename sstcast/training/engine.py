@@ -17,6 +17,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from sstcast.config import TrainingConfig
 from sstcast.errors import SSTCastError, reading
 from sstcast.files import atomic
+from sstcast.memory import trim
 from sstcast.runs import Run
 from sstcast.training.checkpoint import (
     begin_stage,
@@ -101,6 +102,7 @@ class Trainer:
             while not self.finished:
                 self._epoch(stop, progress)
                 self._close_epoch()
+                trim()
                 progress.epoch(self.state.history[-1])
             self._save()
             if number := self._signal(stop):  # do not start the other members of an ensemble
