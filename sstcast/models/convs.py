@@ -57,7 +57,7 @@ class MessagePassing(Conv):
 
 
 class SAGE(Conv):
-    """`sage`, which ignores edge features. The mean is taken after W_2, which is usually the narrower side."""
+    """`sage`, which ignores edge features. The mean is taken on the narrower side of W_2, to the same result."""
 
     def __init__(self, width: int, in_width: int | None = None) -> None:
         super().__init__()
@@ -65,6 +65,8 @@ class SAGE(Conv):
         self.neighbor = nn.Linear(in_width or width, width, bias=False)
 
     def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
+        if self.neighbor.in_features < self.neighbor.out_features:
+            return self.root(x) + self.neighbor(graph.neighbors(x, "mean")), edges
         return self.root(x) + graph.neighbors(self.neighbor(x), "mean"), edges
 
 
