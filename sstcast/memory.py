@@ -37,6 +37,6 @@ def trim(kept: int = KEPT) -> None:
         libc = ctypes.CDLL(None)
         libc.mallinfo2.restype = _Known
         known = libc.mallinfo2().bytes
-        resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        if resident - known[USED] - known[MAPPED] > kept:
+        _, resident, of_files, *_ = map(int, Path("/proc/self/statm").read_text().split())  # pages, proc(5)
+        if (resident - of_files) * os.sysconf("SC_PAGE_SIZE") - known[USED] - known[MAPPED] > kept:
             libc.malloc_trim(0)
