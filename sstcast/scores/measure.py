@@ -94,5 +94,4 @@ def tabulate(
                 add(dates, fields if width is None else fields.assign(sst_spread=width))
         release()
         trim()
-    found = tables.dataset().merge(heatwaves.dataset())
-    return found.assign(heatwave_threshold=limits["heatwave_threshold"].where(data.tiled))
+    return tables.dataset().merge(heatwaves.dataset())

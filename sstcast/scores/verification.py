@@ -195,15 +195,20 @@ class Verification:
         """Put `[starts, week, tile, N]` on the map as `on_map` does; lazily if it is large and lies in a file."""
         if not isinstance(by_week, np.memmap):
             return self.on_map(by_week)
-        lazy = da.from_array(by_week, chunks=(1, 1, *by_week.shape[2:]), name=False)
         shape = (self.anomalies.sizes["lat"], self.anomalies.sizes["lon"])
+        dates, weeks = by_week.shape[:2]
 
-        def released(block: Array) -> Array:
+        def week_of_date(block_id: tuple[int, ...]) -> Array:
             release()
-            return self.on_map(block)
+            return self.on_map(by_week[block_id[:2]])[None, None]
 
-        name = f"on-map-{uuid4()}"  # or dask would make one of a hash of all that `self` holds
-        return lazy.map_blocks(released, name=name, dtype=np.float32, chunks=(*lazy.chunks[:2], *shape))
+        return da.map_blocks(
+            week_of_date,
+            name=f"on-map-{uuid4()}",  # or dask would make one of a hash of all that `self` holds
+            chunks=((1,) * dates, (1,) * weeks, *shape),
+            dtype=np.float32,
+            meta=np.empty((0,) * 4, np.float32),
+        )
 
     def on_tiles(self, field: xr.DataArray) -> Array:
         """Cut `field(..., lat, lon)` into `[..., tile, N]`, 0 on land."""

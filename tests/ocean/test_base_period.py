@@ -13,7 +13,7 @@ from sstcast.ocean.heatwaves import limits
 from sstcast.ocean.limits import limits_of
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
-from sstcast.scores.evaluate import evaluate, open_scores
+from sstcast.scores.evaluate import evaluate
 
 SPANS = {"train": [2001, 2002], "validation": [2003, 2003], "test": [2004, 2004]}
 
@@ -63,8 +63,7 @@ def test_names_follow_the_base_period_and_records_reach_back_to_it(tmp_path: Pat
 def test_heatwaves_are_days_above_the_threshold_of_the_base_period(tmp_path: Path, sst_file: Path) -> None:
     run = make_run(configured(tmp_path, sst_file, "run", base_period=[2001, 2003]))
     evaluate(run)
-    with open_scores(run) as tables:
-        found = tables["heatwave_threshold"].load()
+    found = xr.open_dataset(Prepared.of(run.config.data).limits)["heatwave_threshold"]
     with xr.open_dataset(sst_file) as sst:
         cell = sst["sst"][:, 5:6, 7:8].sel(time=slice("2001", "2003")).astype("float32").load()
     np.testing.assert_allclose(found[:, 5, 7], limits(cell)["heatwave_threshold"][:, 0, 0], atol=1e-4)

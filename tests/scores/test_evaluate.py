@@ -149,7 +149,7 @@ def test_neither_blocks_nor_arrays_in_files_change_anything(
     assert sst.chunks[0][0] == 50
     np.testing.assert_allclose(sst, xr.open_zarr(run.forecasts)["sst"], atol=1e-4)
     ours, theirs = tables_of(copy), tables_of(run)
-    for name in ("squared_error_by_week", "p_value", "heatwave_threshold", "heatwave_brier_by_date", "pit"):
+    for name in ("squared_error_by_week", "p_value", "heatwave_brier_by_date", "pit"):
         np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-3, atol=1e-5)
 
 
@@ -218,7 +218,6 @@ def test_probabilities_are_those_of_whole_fields(run: Run) -> None:
 def test_heatwaves_are_those_of_the_training_years_percentile(run: Run) -> None:
     data = Verification.of(run)
     limit = limits(data.cube["sst"].sel(time=slice("2001", "2002")).load())["heatwave_threshold"]
-    np.testing.assert_allclose(tables_of(run)["heatwave_threshold"], limit, atol=1e-5)
     truth = data.truth()["sst"][::3]  # scored are dates three days apart
     weights, ocean = area_weights(truth["lat"]), truth.notnull()
     came = truth > limit.sel(dayofyear=truth["valid_time"].dt.dayofyear)
