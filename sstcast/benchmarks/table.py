@@ -37,7 +37,8 @@ def result_lines(config: BenchmarkConfig, results: list[Result]) -> Iterator[str
         )
     scores = [r["test"] for r in results]
     spread = f" ± {stdev(scores):.4f}" if len(scores) > 1 else ""
-    known = {"published": published(config), "best known": published(config, "best")}
+    theirs = ", on its own split" if config.split is not None else ""
+    known = {f"published{theirs}": published(config), f"best known{theirs}": published(config, "best")}
     papers = "".join(f"; {what}: {found[0]:g} ({found[1]})" for what, found in known.items() if found is not None)
     first = results[0]
     what = "folds" if config.declaration.split.startswith("folds:") else "seeds"

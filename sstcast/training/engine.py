@@ -102,7 +102,6 @@ class Trainer:
             while not self.finished:
                 self._epoch(stop, progress)
                 self._close_epoch()
-                trim()
                 progress.epoch(self.state.history[-1])
             self._save()
             if number := self._signal(stop):  # do not start the other members of an ensemble
@@ -125,6 +124,8 @@ class Trainer:
         for index in batches[self.state.step :]:
             pending.append((index, self._step(index)))
             self.state.step += 1
+            if self.state.step % 16 == 1:  # often enough, and seldom enough to cost little
+                trim()
             due = len(pending) >= every or self.state.step == len(batches)
             if not due and not (self.alone and (stop.signal or self._checkpoint_due())):
                 continue  # all devices must read at the same step, or one would wait forever

@@ -82,6 +82,10 @@ def test_results_stand_beside_the_paper_s_number_and_the_best(dataset: str, mode
     result |= {"dataset": dataset, "model": model, "parameters": 1}
     *_, line = result_lines(preset(dataset, model), [result])
     assert line.endswith(end)
+    config = preset(dataset, model).model_copy(update={"split": "folds:10"})
+    *_, line = result_lines(config, [result])
+    assert ("published, on its own split: " in line) is ("published: " in end)
+    assert ("best known, on its own split: " in line) is ("best known: " in end)
 
 
 @pytest.mark.parametrize("table", ["Table A2", "Table A3"])
