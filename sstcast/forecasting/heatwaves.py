@@ -20,7 +20,7 @@ import torch
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.forecasting.probabilities import Spread
+from sstcast.forecasting.spread import Spread
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import AROUND, events, multiples
 

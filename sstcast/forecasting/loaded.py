@@ -17,7 +17,8 @@ from sstcast.forecasting.elsewhere import elsewhere
 from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.history import Normals, checked, in_words
 from sstcast.forecasting.predictor import Predictor, described, in_degrees, region_name
-from sstcast.forecasting.probabilities import Spread, calibrated, with_distribution
+from sstcast.forecasting.probabilities import calibrated, with_distribution
+from sstcast.forecasting.spread import Spread
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.limits import limits_of
 from sstcast.ocean.prepare import prepare

@@ -4,17 +4,13 @@ Its standard deviation depends on cell, lead and season. No test day enters it, 
 forecaster had learnt: see `held_out`.
 """
 
-import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from sstcast import __version__
@@ -22,55 +18,21 @@ from sstcast.cf import describe, write
 from sstcast.config import COMBINATION, DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.files import alone
-from sstcast.forecasting.baselines import Learnt
 from sstcast.forecasting.combination import Combination, load_combination, predictor_of
-from sstcast.forecasting.predictor import Predictor, in_degrees
-from sstcast.geo import area_weights
+from sstcast.forecasting.predictor import Predictor
+from sstcast.forecasting.spread import Spread, ValidationDays
 from sstcast.models import LINEAR, STANDS_ON
-from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.identity import digest_of, digest_of_days
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.rooms import held, release
-from sstcast.ocean.windows import days_in
+from sstcast.ocean.rooms import held
 from sstcast.region import Region
 from sstcast.runs import Run
 from sstcast.stores import open_netcdf
 
 QUANTILES = (0.05, 0.10, 0.25, 0.50, 0.75, 0.90, 0.95)
 LAYOUT = 1  # of spread.nc, and of how it is estimated
-SEASONS = ("DJF", "MAM", "JJA", "SON")  # of the day forecast
-EVERY = 3  # days from one validation forecast to the next
-VALUES_AT_ONCE = 2**21  # of a block of forecasts
-DAYS_AT_ONCE = 128  # at least: a chunk of the store
-SMOOTHING = 7  # leads over which the power of the climatological variance is averaged
-SEASON = 90  # days
-TINY = 1e-12
 
-Array = NDArray[np.float64]
 Load = Callable[[Run, DataConfig], Predictor]
-
-
-@dataclass(frozen=True)
-class Spread:
-    """The standard deviation of forecasts.
-
-    Attributes:
-        values: degC on `(season, lead, lat, lon)`, NaN on land and where nothing is forecast.
-        correlation: of the errors of one forecast at two leads, `[lead, lead]`, pooled over cells and dates.
-    """
-
-    values: xr.DataArray
-    correlation: Array
-
-    @property
-    def digest(self) -> str:
-        """A hash of the values."""
-        return hashlib.sha256(self.values.values.tobytes()).hexdigest()
-
-    def spread(self, valid_time: xr.DataArray) -> xr.DataArray:
-        """Return the standard deviation on days `valid_time(init_time, lead)`, with `lat` and `lon`, in degC."""
-        values = self.values.sel(season=valid_time.dt.season, lead=valid_time["lead"])
-        return values.drop_vars("season").transpose(*valid_time.dims, "lat", "lon")
 
 
 def with_distribution(fields: xr.Dataset, spread: Spread) -> xr.Dataset:
@@ -82,14 +44,14 @@ def with_distribution(fields: xr.Dataset, spread: Spread) -> xr.Dataset:
 
 
 def calibrated(
-    run: Run, data: DataConfig | None = None, load: Load = predictor_of, learnt: Learnt | None = None
+    run: Run, data: DataConfig | None = None, load: Load = predictor_of, days: ValidationDays | None = None
 ) -> Spread:
     """Return the spread of a run's forecasts, for other `data` than the run's if given; make it if need be.
 
     It is kept in the run's folder, and made again when the run, the days before its test days or the method have
     changed, or the file is damaged; where nobody may write, each time. The run may be of any kind; `data` must be
-    prepared. `load` gives the run's own predictor, where one is in memory already; `learnt` are its days, where
-    systems have been fitted to them already.
+    prepared. `load` gives the run's own predictor, where one is in memory already, and `days` are those of `data`,
+    where others have been tried on them.
 
     Raises SSTCastError if the prepared stores are absent or damaged, or there are too few validation days.
     """
@@ -101,69 +63,19 @@ def calibrated(
     if (known := _read(path, recipe)) is not None:
         return known
     if not os.access(run.folder, os.W_OK):
-        return calibrate(held_out(run, data, load, learnt), data)
+        days = days or ValidationDays(data)
+        return days.spread(held_out(run, days, load))
     with alone(path):
         if (known := _read(path, recipe)) is not None:
             return known
-        found = calibrate(held_out(run, data, load, learnt), data)
-        _write(found, path, recipe, str(Prepared.of(data).open()[0].attrs["source"]))
+        days = days or ValidationDays(data)
+        found = days.spread(held_out(run, days, load))
+        _write(found, path, recipe, str(days.cube.attrs["source"]))
     return found
 
 
-def calibrate(predictor: Predictor, data: DataConfig, climatology: Spread | None = None) -> Spread:
-    """Return the spread of a predictor that has learnt no validation day of `data`, which are prepared.
-
-    `climatology` is the `climatological` spread, if it is known.
-    """
-    sums = np.zeros(0)
-    counts = np.zeros((len(SEASONS), data.horizon))
-    cross = np.zeros((data.horizon, data.horizon))
-    climate = (climatology or climatological(data)).values.isel(lead=0).values  # [season, lat, lon]
-    lat = xr.DataArray(0.0)
-    for errors in validation_errors(predictor, data):
-        if not sums.size:
-            lat, sums = errors, np.zeros((*counts.shape, *errors.shape[2:]))
-        season = _season_numbers(errors["valid_time"])
-        values, squares = errors.values, np.square(errors.values)
-        for number in range(len(SEASONS)):
-            inside = season == number
-            counts[number] += inside.sum(0)
-            sums[number] += np.einsum("sl,slyx->lyx", inside.astype(np.float32), squares)
-        standard = np.nan_to_num(values / climate[season]).reshape(*season.shape, -1)
-        cross += np.einsum("slc,smc->lm", standard, standard, optimize=True)
-    size = np.sqrt(cross.diagonal())
-    weights = area_weights(lat["lat"]).values[:, None] * np.ones(lat.sizes["lon"])
-    values = pooled(sums, counts, climate, weights)
-    coords = {"season": list(SEASONS), "lead": np.arange(1, data.horizon + 1, dtype=np.int32)}
-    labelled = xr.DataArray(values, coords | {a: lat[a] for a in ("lat", "lon")}, ("season", "lead", "lat", "lon"))
-    return Spread(held(labelled), cross / np.outer(size, size))
-
-
-def climatological(data: DataConfig) -> Spread:
-    """Return the spread of the climatological distribution: that of the days that the climatology is of."""
-    _, anomalies = Prepared.of(data).open()
-    days = anomalies[["anomaly"]].sel(time=slice(*map(str, data.splits.base)))
-    scale = anomalies["scale"].load()
-    counts = np.zeros((len(SEASONS), 1))
-    sums = np.zeros((len(SEASONS), 1, *days["anomaly"].shape[1:]))
-    count = max(DAYS_AT_ONCE, VALUES_AT_ONCE // days["anomaly"][0].size)
-    for first in range(0, days.sizes["time"], count):
-        block = days["anomaly"].isel(time=slice(first, first + count)).load()
-        squares = np.square((block * on_days(scale, block["time"])).values)
-        season = _season_numbers(block["time"])
-        for number in range(len(SEASONS)):
-            counts[number] += (season == number).sum()
-            sums[number, 0] += squares[season == number].sum(0, dtype=float)
-    found = np.sqrt(sums / np.maximum(counts, 1)[..., None, None])
-    values = np.repeat(found, data.horizon, axis=1).astype(np.float32)
-    coords = {"season": list(SEASONS), "lead": np.arange(1, data.horizon + 1, dtype=np.int32)}
-    cells = {axis: anomalies[axis] for axis in ("lat", "lon")}
-    labelled = xr.DataArray(values, coords | cells, ("season", "lead", "lat", "lon"))
-    return Spread(held(labelled), np.ones((data.horizon, data.horizon)))
-
-
-def held_out(run: Run, data: DataConfig, load: Load = predictor_of, learnt: Learnt | None = None) -> Predictor:
-    """Return what a run would forecast of the validation days of `data`, had it not learnt from them.
+def held_out(run: Run, days: ValidationDays, load: Load = predictor_of) -> Predictor:
+    """Return what a run would forecast of validation days, had it not learnt from them.
 
     A network was only selected by them, and no system has seen those of another ocean: these are taken as they
     are. A linear system, which was fitted again to training and validation days together, is fitted to training
@@ -173,82 +85,21 @@ def held_out(run: Run, data: DataConfig, load: Load = predictor_of, learnt: Lear
     run = run.trained
     config = run.config
     if config.model.name == COMBINATION:
-        return Combination(
-            [held_out(part, data, learnt=learnt) for part in run.open_parts()], load_combination(run)
-        )
+        return Combination([held_out(part, days) for part in run.open_parts()], load_combination(run))
     linear = config.model.name in LINEAR
-    at_home = any(_overlap(ocean.box, data.box) for ocean in config.oceans)
+    at_home = any(_overlap(ocean.box, days.data.box) for ocean in config.oceans)
     if not at_home or not (linear or config.training.include_validation):
-        return load(run, data)
+        return load(run, days.data)
     base = STANDS_ON.get(config.model.options.get("base", ""), "multiscale-ridge")
-    learnt = learnt or Learnt(data, Prepared.of(data).open()[1])
-    return learnt.fit(config.model.name if linear else base, refit=False)
+    return days.learnt.fit(config.model.name if linear else base, refit=False)
 
 
-def dressed_baselines(learnt: Learnt) -> tuple[dict[str, Predictor], dict[str, Spread]]:
+def dressed_baselines(days: ValidationDays) -> tuple[dict[str, Predictor], dict[str, Spread]]:
     """Return the baselines and their spreads by name; climatology has that of the climatological distribution."""
-    climate = climatological(learnt.data)
-    return learnt.baselines(), {
-        name: climate if name == "climatology" else calibrate(predictor, learnt.data, climate)
-        for name, predictor in learnt.baselines(refit=False).items()
+    return days.learnt.baselines(), {
+        name: days.climatological if name == "climatology" else days.spread(predictor)
+        for name, predictor in days.learnt.baselines(refit=False).items()
     }
-
-
-def validation_errors(predictor: Predictor, data: DataConfig) -> Iterator[xr.DataArray]:
-    """Yield errors `(init_time, lead, lat, lon)` in degC of forecasts of the validation days, block by block."""
-    cube, anomalies = Prepared.of(data).open()
-    days = days_in(anomalies, data, "validation")[["anomaly", "ocean_mask"]]
-    truth = held(cube["sst"].sel(time=slice(*days["time"].values[[0, -1]])))
-    days = days.assign(anomaly=held(days["anomaly"]), ocean_mask=days["ocean_mask"].load())
-    statistics = xr.Dataset({name: held(anomalies[name]) for name in ("climatology", "scale")})
-    starts = -(-(days.sizes["time"] - data.history - data.horizon) // EVERY)
-    cells = days.sizes["lat"] * days.sizes["lon"]
-    at_once = max(1, VALUES_AT_ONCE // (data.horizon * cells))
-    for first in range(0, starts, at_once):
-        last = min(first + at_once, starts) - 1
-        past = days.isel(time=slice(first * EVERY, last * EVERY + data.history))
-        forecast = in_degrees(predictor.predict(past, EVERY), statistics)["sst"]
-        yield (forecast - truth.sel(time=forecast["valid_time"]).drop_vars("time")).transpose(*forecast.dims)
-        release()
-
-
-def pooled(sums: Array, counts: Array, climate: Array, weights: Array) -> NDArray[np.float32]:
-    """Return the spread `[season, lead, lat, lon]`, from sums of squared errors and how many they are.
-
-    One or two years hold few independent errors, so they give no more than the mean squared error by lead; a
-    factor by season and lead, shrunk towards 1 as if errors of one more season had been seen; and by lead the
-    power of the climatological variance, between 0 and 1, that best describes the pattern of cells. The pattern
-    itself, by cell and season, is that of the climatology's many years.
-
-    Args:
-        sums: of squared errors, `[season, lead, lat, lon]`, NaN where there is no forecast.
-        counts: `[season, lead]`.
-        climate: standard deviation of the climatological distribution, `[season, lat, lon]`.
-        weights: of the cells, `[lat, lon]`.
-    """
-    known = np.isfinite(sums).all((0, 1))
-    weights = weights[known] / weights[known].sum()
-    errors, variance = sums[..., known], np.square(climate[:, known])
-    total = counts.sum(0)
-    by_cell = errors.sum(0) / total[:, None]  # [lead, cell]
-    by_lead = by_cell @ weights
-    x, y = np.log(variance.mean(0)), np.log(by_cell)
-    x -= x @ weights
-    power = (y * x) @ weights / max(np.square(x) @ weights, TINY)
-    reach = SMOOTHING // 2
-    power = [power[max(0, lead - reach) : lead + reach + 1].mean() for lead in range(len(power))]
-    pattern = variance[:, None] ** np.clip(power, 0, 1)[:, None]  # [season, lead, cell]
-    pattern /= ((pattern @ weights) * counts).sum(0)[:, None] / total[:, None]
-    prior = SEASON / EVERY
-    season = (errors @ weights + prior * by_lead) / ((pattern @ weights) * counts * by_lead + prior * by_lead)
-    pattern *= (by_lead * season)[..., None]
-    spread = np.full(sums.shape, np.nan, np.float32)
-    spread[..., known] = np.sqrt(pattern, out=pattern)
-    return spread
-
-
-def _season_numbers(time: xr.DataArray) -> NDArray[np.intp]:
-    return np.asarray(time.dt.month.values % 12 // 3, np.intp)
 
 
 def _overlap(one: Region, other: Region) -> bool:

@@ -18,10 +18,10 @@ from sstcast.cf import describe, references, write
 from sstcast.config import DataConfig, RunConfig
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, remove
-from sstcast.forecasting.baselines import Learnt
 from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.predictor import Predictor, axes, in_degrees
-from sstcast.forecasting.probabilities import Spread, calibrated, dressed_baselines
+from sstcast.forecasting.probabilities import calibrated, dressed_baselines
+from sstcast.forecasting.spread import Spread, ValidationDays
 from sstcast.hindcasts.plan import LAYOUT, checkpoints
 from sstcast.hindcasts.scores import STATISTICS, WARNINGS
 from sstcast.manifest import damage
@@ -98,7 +98,7 @@ def score_baselines(data: DataConfig, every: int, path: Path, thresholds: DataCo
         if read_recipe(path) == recipe:
             return f"{path}: is there"
         opened = Verification.open(data, every=every)
-        predictors, spreads = dressed_baselines(Learnt(data, opened.anomalies))
+        predictors, spreads = dressed_baselines(ValidationDays(data))
         tables = _errors(opened, thresholds, predictors, spreads, blocks(opened.windows))
         _write(tables, opened, path, recipe)
     return f"{path}: {opened.windows.starts} forecasts by each baseline"

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from sstcast.errors import reading
 from sstcast.forecasting.heatwaves import with_heatwaves
-from sstcast.forecasting.probabilities import Spread, calibrated
+from sstcast.forecasting.probabilities import calibrated
+from sstcast.forecasting.spread import Spread
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import AROUND, events
 from sstcast.ocean.limits import limits_of

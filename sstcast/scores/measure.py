@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.progress import track
 
 from sstcast import __version__
-from sstcast.forecasting.baselines import Learnt
 from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.predictor import Predictor, in_degrees
-from sstcast.forecasting.probabilities import Spread, calibrated, dressed_baselines
+from sstcast.forecasting.probabilities import calibrated, dressed_baselines
+from sstcast.forecasting.spread import Spread, ValidationDays
 from sstcast.ocean.heatwaves import FREQUENCIES
 from sstcast.ocean.limits import limits_of
 from sstcast.ocean.rooms import release, trim
@@ -46,9 +46,9 @@ def measure(run: Run, data: Verification) -> xr.Dataset:
 
 
 def _methods(run: Run, data: Verification) -> tuple[dict[str, Predictor], dict[str, Spread]]:
-    learnt = Learnt(data.data, data.anomalies)
-    fitted, dressed = dressed_baselines(learnt)
-    return {MODEL: predictor_of(run), **fitted}, {MODEL: calibrated(run, learnt=learnt), **dressed}
+    days = ValidationDays(data.data)
+    fitted, dressed = dressed_baselines(days)
+    return {MODEL: predictor_of(run), **fitted}, {MODEL: calibrated(run, days=days), **dressed}
 
 
 def tabulate(

@@ -12,7 +12,7 @@ from sstcast.cf import describe, references, write
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.files import alone
-from sstcast.forecasting.baselines import STRONGEST, Learnt
+from sstcast.forecasting.baselines import STRONGEST
 from sstcast.forecasting.collection import read_collection
 from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.conventions import DAY, Forecasts
@@ -20,6 +20,7 @@ from sstcast.forecasting.history import at_cells
 from sstcast.forecasting.predictor import Predictor
 from sstcast.forecasting.probabilities import calibrated, dressed_baselines
 from sstcast.forecasting.regridding import on_cells
+from sstcast.forecasting.spread import ValidationDays
 from sstcast.ocean.identity import fingerprint
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
@@ -167,7 +168,7 @@ def _score(
     for note in notes:
         say(f"{path}: {note}")
     predictors: dict[str, Predictor] = {MODEL: Issued(path, sst, truth.statistics, data)}
-    fitted, dressed = dressed_baselines(Learnt(data, anomalies))
+    fitted, dressed = dressed_baselines(ValidationDays(data))
     predictors |= fitted
     spreads: dict[str, Width] = {**dressed}
     if spread is not None:

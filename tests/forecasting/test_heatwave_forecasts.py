@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from sstcast.cf import describe, write
 from sstcast.forecasting.heatwaves import Trajectories, probability, with_heatwaves
-from sstcast.forecasting.probabilities import Spread
+from sstcast.forecasting.spread import Spread
 from sstcast.ocean.heatwaves import AROUND, categories, events
 
 PAST, LEADS, ROWS, COLS = 12, 20, 4, 30

@@ -10,10 +10,10 @@ import xarray as xr
 from scored_runs import configure, make_run
 from small_ocean import make_sst
 
-from sstcast.forecasting.baselines import Learnt
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.predictor import TrainedRun
-from sstcast.forecasting.probabilities import calibrated, climatological, held_out
+from sstcast.forecasting.probabilities import calibrated, held_out
+from sstcast.forecasting.spread import ValidationDays
 from sstcast.models.linear import MultiscaleRidge
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
@@ -71,7 +71,7 @@ def test_the_climatological_spread_by_hand(run: Run) -> None:
     winter = winter[winter["time"].dt.month.isin([6, 7, 8])]
     departure = winter.values - climatology.sel(dayofyear=winter["time"].dt.dayofyear).values
     expected = np.sqrt((departure**2).mean(0))
-    found = climatological(data)
+    found = ValidationDays(data).climatological
     np.testing.assert_allclose(found.values.sel(season="JJA", lead=3), expected, rtol=1e-3)
     valid = xr.DataArray(pd.date_range("2004-08-27", periods=8).values[None], dims=("init_time", "lead"))
     spread = found.spread(valid.assign_coords(lead=found.values["lead"]))
@@ -83,15 +83,16 @@ def test_the_climatological_spread_by_hand(run: Run) -> None:
 
 def test_what_learnt_the_validation_days_is_not_calibrated_on_them(run: Run) -> None:
     config, data = run.config, run.config.data
-    _, anomalies = Prepared.of(data).open()
-    assert isinstance(held_out(run, data), TrainedRun)
+    days = ValidationDays(data)
+    assert isinstance(held_out(run, days), TrainedRun)
     training = config.training.model_copy(update={"include_validation": True, "epochs": 1})
     learnt = make_run(config.model_copy(update={"name": "learnt", "training": training}))
     made, _ = forecast(learnt.folder, "2004-05-05", say=lambda line: None)
     assert f" of 2001-01-01..{data.splits.validation[1]}, region" in xr.load_dataset(made).attrs["source"]
-    (stand_in,) = held_out(learnt, data).models
-    (refitted,) = Learnt(data, anomalies).fit("multiscale-ridge").models
+    (stand_in,) = held_out(learnt, days).models
+    (refitted,) = days.learnt.fit("multiscale-ridge").models
     assert isinstance(stand_in, MultiscaleRidge)
     assert not torch.equal(stand_in.weight, refitted.weight)
     west = data.box.model_copy(update={"lon": (165.0, 168.0)})  # an ocean of which it has learnt nothing
-    assert isinstance(held_out(learnt, data.model_copy(update={"region": west})), TrainedRun)
+    days.data = data.model_copy(update={"region": west})
+    assert isinstance(held_out(learnt, days), TrainedRun)
