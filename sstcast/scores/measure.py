@@ -1,6 +1,8 @@
 """One pass over the test days: forecast, write the forecasts, reduce them to tables."""
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from typing import Protocol
 
 import numpy as np
@@ -11,7 +13,7 @@ from rich.progress import track
 
 from sstcast import __version__
 from sstcast.forecasting.combination import predictor_of
-from sstcast.forecasting.predictor import Predictor, in_degrees
+from sstcast.forecasting.predictor import Array, Predictor, in_degrees
 from sstcast.forecasting.probabilities import calibrated, dressed_baselines
 from sstcast.forecasting.spread import Spread, ValidationDays
 from sstcast.ocean.heatwaves import FREQUENCIES
@@ -22,6 +24,8 @@ from sstcast.scores.heatwaves import HeatwaveTables
 from sstcast.scores.tables import DEGREES, MODEL, STANDARDISED, Observed, Tables
 from sstcast.scores.verification import Verification, Write, blocks, forecast_file
 from sstcast.terminal import hides_progress
+
+THREADS = 2  # each with a block of one method: NumPy does not hold the interpreter while it works on an array
 
 
 class Width(Protocol):
@@ -61,7 +65,7 @@ def tabulate(
 ) -> xr.Dataset:
     """Return the tables of some methods, one of them called `MODEL`, of `members` members.
 
-    A block of initial dates is in memory at a time, of one method after the other: each is asked once. A method
+    A block of initial dates is in memory at a time, of two methods side by side: each is asked once. A method
     without a spread is not scored as a distribution. What the model forecasts goes to `add`, if given; the
     terminal shows `label` and the progress.
     """
@@ -70,28 +74,33 @@ def tabulate(
     tables, console = Tables(data, methods, members), Console(stderr=True)
     correlations = {name: spread.correlation for name, spread in spreads.items()}
     heatwaves = HeatwaveTables(data, limits, methods, correlations)
+
+    def score(name: str, dates: slice, past: xr.Dataset, observed: Observed, limit: Array) -> None:
+        forecast = predictors[name].predict(past, data.windows.every)
+        tiles = data.on_tiles(forecast)
+        tables.add(name, dates, tiles, observed)
+        width = spreads[name].spread(forecast["valid_time"]) if name in spreads else None
+        spread = None if width is None else data.on_tiles(width)
+        if spread is not None:
+            tables.add_distribution(name, dates, tiles, spread, observed)
+        heatwaves.add(name, dates, tiles * observed.scale - limit, spread)
+        if name == MODEL and add is not None:
+            fields = in_degrees(forecast, data.statistics)
+            add(dates, fields if width is None else fields.assign(sst_spread=width))
+
     parts = blocks(data.windows, members)
     trim()
-    for dates in track(parts, label, console=console, disable=hides_progress(console), transient=True):
-        climatology = data.ahead(data.climatology, dates)
-        limit, degrees = (data.ahead(daily, dates) - climatology for daily in (threshold, data.sst))
-        anomaly = {STANDARDISED: data.ahead(data.anomaly, dates), DEGREES: degrees}
-        observed = Observed(anomaly, data.ahead(data.scale, dates))
-        tables.add_truth(dates, observed)
-        heatwaves.add_references(dates)
-        past = data.histories(dates)
-        for name, predictor in predictors.items():
-            forecast = predictor.predict(past, data.windows.every)
-            tiles = data.on_tiles(forecast)
-            tables.add(name, dates, tiles, observed)
-            width = spreads[name].spread(forecast["valid_time"]) if name in spreads else None
-            spread = None if width is None else data.on_tiles(width)
-            if spread is not None:
-                tables.add_distribution(name, dates, tiles, spread, observed)
-            heatwaves.add(name, dates, tiles * observed.scale - limit, spread)
-            if name == MODEL and add is not None:
-                fields = in_degrees(forecast, data.statistics)
-                add(dates, fields if width is None else fields.assign(sst_spread=width))
-        release()
-        trim()
+    with ThreadPoolExecutor(THREADS) as pool:
+        for dates in track(parts, label, console=console, disable=hides_progress(console), transient=True):
+            climatology = data.ahead(data.climatology, dates)
+            limit, degrees = (data.ahead(daily, dates) - climatology for daily in (threshold, data.sst))
+            anomaly = {STANDARDISED: data.ahead(data.anomaly, dates), DEGREES: degrees}
+            observed = Observed(anomaly, data.ahead(data.scale, dates))
+            tables.add_truth(dates, observed)
+            heatwaves.add_references(dates)
+            block = dates, data.histories(dates), observed, limit
+            for _ in pool.map(score, predictors, *map(repeat, block)):
+                pass
+            release()
+            trim()
     return tables.dataset().merge(heatwaves.dataset())
