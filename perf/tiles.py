@@ -14,6 +14,8 @@ import platform
 import subprocess
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import torch
@@ -90,7 +92,10 @@ def main() -> None:
     options = parser.parse_args()
 
     places = {tiles: options.folder / f"{tiles}-{options.years}-{options.days}" for tiles in options.tiles}
-    runs = {tiles: make_run(tiles, options.years, options.days, place) for tiles, place in places.items()}
+    # Elsewhere, as Linux counts the parent's peak as that of each process that it starts.
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        made = {n: pool.submit(make_run, n, options.years, options.days, place) for n, place in places.items()}
+    runs = {tiles: run.result() for tiles, run in made.items()}
     print(f"\nsstcast {__version__}, torch {torch.__version__}, {platform.machine()}, ", end="")
     print(f"{torch.get_num_threads()} threads, {dt.date.today()}; {options.years} years, {options.days} days\n")
     print("| tiles | seconds | CPU seconds | peak MiB |\n|---|---|---|---|")

@@ -25,8 +25,6 @@ class Means:
     def __init__(self, starts: int, horizon: int, weights: Array, *, mapped: bool = False, keep: str = "") -> None:
         """Take the size of the split and `weights [tile, N]`, which sum to 1."""
         self.shape, self.weights, self.mapped, self.keep = (starts, horizon), weights, mapped, keep
-        area = weights.sum(-1, keepdims=True)
-        self.within_tiles = weights / np.where(area > 0, area, np.nan)
         self.by_date: dict[str, Array] = {}
         self.by_tile: dict[str, Array] = {}
         self.by_cell: dict[str, Array] = {}
@@ -38,12 +36,14 @@ class Means:
         """Take in the statistics of `dates`, each a name and `[dates, horizon, tile, N]`, one after the other."""
         for name, values in fields:
             values = values.astype(np.float32, copy=False)  # a statistic may be true or false
+            in_tiles = np.einsum("sltn,tn->slt", values, self.weights)
             means = self.by_date.setdefault(name, np.full(self.shape, np.nan, np.float32))
-            means[dates] = area_mean(values, self.weights)
+            means[dates] = in_tiles.sum(-1)
             if self.mapped:
-                part = values.sum(0, dtype=float) / self.shape[0]
-                self.by_tile[name] = self.by_tile.get(name, 0) + np.einsum("ltn,tn->tl", part, self.within_tiles)
-                self.by_cell[name] = self.by_cell.get(name, 0) + weekly(part, 0).astype(np.float32)
+                area = self.weights.sum(-1, keepdims=True)
+                part = in_tiles.sum(0, dtype=float).T / np.where(area > 0, area, np.nan)
+                self.by_tile[name] = self.by_tile.get(name, 0) + part / self.shape[0]
+                self.by_cell[name] = self.by_cell.get(name, 0) + weekly(values.sum(0), 0) / self.shape[0]
             if name == self.keep:
                 self.by_week[dates] = weekly(values, 1)
 
@@ -55,18 +55,8 @@ def week_starts(horizon: int) -> NDArray[np.int64]:
 
 def weekly(by_lead: Array, axis: int) -> Array:
     """Average over the days of each lead week along `axis`."""
-    starts = week_starts(by_lead.shape[axis])
-    days = np.diff(np.append(starts, by_lead.shape[axis])).astype(by_lead.dtype)
-    shape = [1] * by_lead.ndim
-    shape[axis] = len(days)
-    mean: Array = np.add.reduceat(by_lead, starts, axis) / days.reshape(shape)
-    return mean
-
-
-def area_mean(field: Array, weights: Array) -> Array:
-    """Return the mean `[...]` of `field [..., tile, N]` with `weights [tile, N]`, which sum to 1."""
-    mean: Array = field.reshape(*field.shape[:-2], -1) @ weights.ravel().astype(field.dtype)
-    return mean
+    weeks = np.split(by_lead, week_starts(by_lead.shape[axis])[1:], axis)
+    return np.stack([days.mean(axis) for days in weeks], axis)
 
 
 def sum_to_one(weights: NDArray[np.generic]) -> NDArray[np.float32]:

@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 from sstcast.geo import area_weights
-from sstcast.scores.means import Means, area_mean, week_starts, weekly
+from sstcast.scores.means import Means, week_starts, weekly
 from sstcast.scores.metrics import METRICS, statistics
 
 STARTS, HORIZON, TILES, NODES = 23, 10, 2, 6
@@ -69,7 +69,6 @@ def test_means_by_date_are_weighted() -> None:
     np.testing.assert_allclose(means.by_date["one"], expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(means.by_date["two"], 2 * expected, rtol=1e-5, atol=1e-6)
     assert not means.by_tile
-    np.testing.assert_allclose(area_mean(forecast, weights), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_weeks_of_any_horizon() -> None:
