@@ -54,10 +54,10 @@ class SparseGraph:
         return cls(data.edge_index, batch, graphs, edges, basis, *known)
 
     def source(self, x: Tensor) -> Planes:
-        return [x[self.edge_index[0]]]
+        return [x.index_select(0, self.edge_index[0])]  # brackets are slower, as is their gradient
 
     def target(self, x: Tensor) -> Planes:
-        return [x[self.edge_index[1]]]
+        return [x.index_select(0, self.edge_index[1])]
 
     def aggregate(self, messages: Planes, reduce: Reduce = "sum") -> Tensor:
         return _scatter(messages[0], self.edge_index[1], len(self.batch), reduce)
@@ -69,7 +69,7 @@ class SparseGraph:
         return _scatter(x, self.batch, self.graphs, reduce)
 
     def spread(self, g: Tensor) -> Tensor:
-        return g[self.batch]
+        return g.index_select(0, self.batch)
 
     def dense(self, x: Tensor) -> tuple[Tensor, Tensor]:
         if not len(x):  # PyG cannot pad a batch without nodes

@@ -83,11 +83,12 @@ class GINE(Conv):
         self.edge = edge_linear(edge_dim, in_width or width)
 
     def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
-        messages = graph.source(x)
-        if self.edge is not None:
-            messages = [m.relu() for m in add_edges(messages, self.edge, edges)]
+        if self.edge is None:
+            received = graph.neighbors(x)
+        else:
+            received = graph.aggregate([m.relu() for m in add_edges(graph.source(x), self.edge, edges)])
         first, act, last = self.mlp
-        y = first((1 + self.eps) * x + graph.aggregate(messages))
+        y = first((1 + self.eps) * x + received)
         return last(act(self.norm(y, graph.mask))), edges
 
 
