@@ -124,7 +124,7 @@ class Trainer:
         for index in batches[self.state.step :]:
             pending.append((index, self._step(index)))
             self.state.step += 1
-            if self.state.step % 16 == 1:  # often enough, and seldom enough to cost little
+            if self.state.step % 4 == 1:  # often enough, and seldom enough to cost little
                 trim()
             due = len(pending) >= every or self.state.step == len(batches)
             if not due and not (self.alone and (stop.signal or self._checkpoint_due())):
