@@ -137,7 +137,7 @@ def test_which_sets_count_words_and_which_are_one_graph() -> None:
         assert (dataset.single, dataset.words) == (single, words)
 
 
-BATCHES = (("proteins", "gat"), ("pattern", "gat"), ("mutag", "lsat"))
+BATCHES = (("proteins", "gat"), ("pattern", "gat"), ("cox2_md", "lsat"))
 
 
 def test_models_without_a_preset_are_regularised(tmp_path: Path) -> None:
