@@ -8,7 +8,6 @@ from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.features import DegreeEncoder, LinearEncoder, Readout, build_encoder
 from sstcast.benchmarks.packed import GraphBatch, Graphs
 from sstcast.errors import SSTCastError
-from sstcast.graphs.sparse import SparseGraph
 from sstcast.models import build_model, default_options, takes_graphs
 from sstcast.models.base import Backbone, Model
 from sstcast.models.layers import reads_edges
@@ -61,8 +60,7 @@ class GraphPredictor(Model):
         """Return `[graphs, outputs]`, or `[rows, outputs]` for the requested nodes."""
         x = self.encode_nodes(batch)
         edges = None if self.edges is None else self.edges(batch.edge_attr)
-        g = batch.graph
-        graph = SparseGraph(g.edge_index, g.batch, g.graphs, edges, g.basis, g.walk)
+        graph = batch.graph.with_edges(edges)
         if self.readout is not None:
             return self.head(self.readout(*self.backbone.encode(x, graph), graph))
         x = self.backbone(x, graph)

@@ -1,11 +1,13 @@
 """`SparseGraph`: any graphs, stored as an edge list."""
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from sstcast.graphs.graph import Planes, Reduce
+from sstcast.graphs.groups import Groups
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -32,6 +34,8 @@ class SparseGraph:
         geography: Tensor | None = None,
     ) -> None:
         self.edge_index, self.batch, self.graphs = edge_index, batch, graphs
+        self.sources, self.targets = (Groups(ends, len(batch)) for ends in edge_index)
+        self.members = Groups(batch, graphs)
         self.edge_attr = None if edge_attr is None else [edge_attr]
         self.basis, self.walk, self.geography = basis, walk, geography
 
@@ -53,23 +57,32 @@ class SparseGraph:
         known = (getattr(data, name, None) for name in ("random_walk", "geography"))
         return cls(data.edge_index, batch, graphs, edges, basis, *known)
 
+    def with_edges(self, edge_attr: Tensor | None) -> "SparseGraph":
+        """Return the same graphs with other edge features."""
+        graph = copy(self)
+        graph.edge_attr = None if edge_attr is None else [edge_attr]
+        return graph
+
     def source(self, x: Tensor) -> Planes:
-        return [x.index_select(0, self.edge_index[0])]  # brackets are slower, as is their gradient
+        return [self.sources.copy(x)]
 
     def target(self, x: Tensor) -> Planes:
-        return [x.index_select(0, self.edge_index[1])]
+        return [self.targets.copy(x)]
 
     def aggregate(self, messages: Planes, reduce: Reduce = "sum") -> Tensor:
-        return _scatter(messages[0], self.edge_index[1], len(self.batch), reduce)
+        return _reduce(messages[0], self.targets, reduce)
 
     def neighbors(self, x: Tensor, reduce: Reduce = "sum") -> Tensor:
-        return self.aggregate(self.source(x), reduce)
+        if reduce == "max":
+            return self.aggregate(self.source(x), reduce)
+        total = self.targets.sum_of(self.sources, x)
+        return total / self.targets.counts(x) if reduce == "mean" else total
 
     def pool(self, x: Tensor, reduce: Reduce = "mean") -> Tensor:
-        return _scatter(x, self.batch, self.graphs, reduce)
+        return _reduce(x, self.members, reduce)
 
     def spread(self, g: Tensor) -> Tensor:
-        return g.index_select(0, self.batch)
+        return self.members.copy(g)
 
     def dense(self, x: Tensor) -> tuple[Tensor, Tensor]:
         if not len(x):  # PyG cannot pad a batch without nodes
@@ -99,7 +112,10 @@ class SparseGraph:
         return self.walk[:, :steps]
 
 
-def _scatter(values: Tensor, to: Tensor, places: int, reduce: Reduce) -> Tensor:
-    from torch_geometric.utils import scatter
+def _reduce(x: Tensor, groups: Groups, reduce: Reduce) -> Tensor:
+    if reduce == "max":
+        from torch_geometric.utils import scatter
 
-    return scatter(values, to, dim_size=places, reduce=reduce)
+        return scatter(x, groups.index, dim_size=groups.groups, reduce="max")
+    total = groups.sum(x)
+    return total / groups.counts(x) if reduce == "mean" else total
