@@ -168,6 +168,9 @@ def load_benchmark(
         raise SSTCastError(
             f"data: only of your own data; {name} has a task and a metric, and --set split=... changes its split"
         )
+    split = raw.get("split") or own.get("data", {}).get("split")
+    if kind == "one-graph" and str(split).endswith("-per-class"):
+        kind = "few-labels"
     usual = _usual(kind, raw["model"]) if preset is None else {}
     usual["training"] = TRAINING | usual.get("training", {})
     if words:

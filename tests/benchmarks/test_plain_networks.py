@@ -166,6 +166,20 @@ def test_models_without_a_preset_are_regularised(tmp_path: Path) -> None:
     assert load_benchmark(str(tmp_path / "mine.yaml"), "gat", None, None).model.options["dropout"] == 0.5
 
 
+def test_few_labels_are_known_from_the_split(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("{kind: npz, path: a.npz, task: node-classification}")
+    mine, few = str(tmp_path / "mine.yaml"), ["split=random:20-per-class"]
+    for dataset, chosen, norm in (
+        ("amazon-computers", None, "batch"),
+        ("amazon-computers", few, "none"),
+        (mine, None, "batch"),
+        (mine, few, "none"),
+        (mine, ["data.split=random:5-per-class"], "none"),
+        (mine, ["split=random:.6/.2/.2"], "batch"),
+    ):
+        assert load_benchmark(dataset, "gcn", None, chosen).model.options["norm"] == norm
+
+
 def test_degrees_start_as_small_as_other_features() -> None:
     """Glorot's bound, sqrt(6 / (256 + 64)), as for the tables of atoms."""
     table = DegreeEncoder(64).embedding.weight.detach()
