@@ -16,6 +16,9 @@ The base period is the training period unless `data.splits.base_period` sets ano
 period and runs once; `standardise` is applied to every day.
 """
 
+import uuid
+from typing import Any
+
 import numpy as np
 import xarray as xr
 
@@ -40,11 +43,11 @@ def fit(native: xr.DataArray, coarse: xr.DataArray, data: DataConfig) -> xr.Data
         climatology, scale = daily_statistics(native.sel(time=base))
     else:
         days = coarse.sel(time=base)
-        climatology = harmonic_climatology(days)
-        scale = xr.ones_like(climatology)
-        deviation = _standard(days, climatology, scale)
-        scale = scale * max(float((deviation**2).mean().compute()) ** 0.5, SMALLEST_STD)
-    return xr.Dataset({"climatology": climatology, "scale": scale}).astype("float32")
+        terms = harmonic_terms(days)
+        climatology = harmonic_climatology(terms)
+        deviation = np.float32(max(_deviation(days, terms), SMALLEST_STD))
+        scale = climatology.copy(data=np.broadcast_to(deviation, climatology.shape))  # takes no memory
+    return xr.Dataset({"climatology": climatology, "scale": scale}).astype("float32", copy=False)
 
 
 def standardise(
@@ -72,34 +75,47 @@ def on_days(statistic: xr.DataArray, time: xr.DataArray) -> xr.DataArray:
 
 
 def _standard(field: xr.DataArray, climatology: xr.DataArray, scale: xr.DataArray) -> xr.DataArray:
-    """Standardise `field(time, lat, lon)` by chunks: statistics expanded to all days would not fit in memory."""
+    """Standardise `field(time, lat, lon)` day by day: statistics expanded to all days would not fit in memory."""
+    day, mean, deviation = field["time"].dt.dayofyear.values - 1, climatology.values, scale.values
 
-    def block(values: np.ndarray, day: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
-        return (values - mean[day - 1]) / deviation[day - 1]
+    def block(values: np.ndarray, block_info: Any = None) -> np.ndarray:
+        first = block_info[0]["array-location"][0][0] if block_info else 0
+        standard = np.empty_like(values)
+        for i, (one, of_year) in enumerate(zip(values, day[first:], strict=False)):
+            standard[i] = (one - mean[of_year]) / deviation[of_year]
+        return standard
 
-    cells, daily = ["lat", "lon"], ["dayofyear", "lat", "lon"]
-    days = field["time"].dt.dayofyear.drop_vars("time")
-    return xr.apply_ufunc(
-        block,
-        field,
-        days.chunk(time=field.chunksizes["time"]) if field.chunks else days,
-        climatology,
-        scale,
-        input_core_dims=[cells, [], daily, daily],
-        output_core_dims=[cells],
-        dask="parallelized",
-        output_dtypes=[np.float32],
-    )
+    if not field.chunks:
+        return field.copy(data=block(field.values))
+    name = f"standard-{uuid.uuid4().hex}"  # dask would make one of all the statistics
+    return field.copy(data=field.data.map_blocks(block, dtype=field.dtype, name=name))
 
 
-def harmonic_climatology(sst: xr.DataArray) -> xr.DataArray:
-    """Fit a mean and `HARMONICS` annual harmonics to each cell by least squares; evaluate on days 1..366."""
+def harmonic_terms(sst: xr.DataArray) -> xr.DataArray:
+    """Fit a mean and `HARMONICS` annual harmonics `(term, lat, lon)` to each cell by least squares."""
     design = _harmonics(sst["time"].dt.dayofyear.values)
     # The fit is one product with a small matrix, so the field is read only once, whatever its size.
     solve = xr.DataArray(np.linalg.pinv(design), dims=("term", "time"), coords={"time": sst["time"]})
-    terms = xr.dot(solve, sst, dim="time")
-    days = xr.DataArray(_harmonics(DAYS_OF_YEAR), dims=("dayofyear", "term"), coords={"dayofyear": DAYS_OF_YEAR})
-    return xr.dot(days, terms, dim="term").compute()
+    return xr.dot(solve, sst, dim="time").compute()
+
+
+def harmonic_climatology(terms: xr.DataArray) -> xr.DataArray:
+    """Return the harmonics on days 1..366, `(dayofyear, lat, lon)`, in single precision."""
+    days = np.empty((366, *terms.shape[1:]), np.float32)
+    for day, harmonics in enumerate(_harmonics(DAYS_OF_YEAR)):
+        days[day] = np.tensordot(harmonics, terms.values, 1)
+    return terms.isel(term=0, drop=True).expand_dims(dayofyear=DAYS_OF_YEAR).copy(data=days)
+
+
+def _deviation(sst: xr.DataArray, terms: xr.DataArray) -> float:
+    """Return the standard deviation from the harmonics over all days and cells, chunk by chunk."""
+    squares, count, first = 0.0, 0, 0
+    for size in sst.chunksizes.get("time", (sst.sizes["time"],)):
+        days = sst.isel(time=slice(first, first + size)).load()
+        days = days - np.tensordot(_harmonics(days["time"].dt.dayofyear.values), terms.values, 1)
+        squares += float((days**2).sum())
+        count, first = count + int(days.count()), first + size
+    return float((squares / count) ** 0.5)
 
 
 def daily_statistics(sst: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:

@@ -31,6 +31,7 @@ from sstcast.errors import SSTCastError, reading_later
 from sstcast.files import alone, atomic, clear_leftovers
 from sstcast.geo import tile_index, to_tiles
 from sstcast.manifest import damage, write_manifest
+from sstcast.memory import trim
 from sstcast.ocean.anomalies import fit, standardise
 from sstcast.ocean.cube import coarsen, ocean_cells, ocean_fraction
 from sstcast.ocean.gaps import gaps_filled
@@ -153,7 +154,7 @@ class _Preparation:
 
     def _write_statistics(self, recipe: Recipe) -> None:
         path = self.prepared.statistics
-        fitted = fit(self.native, open_prepared(self.prepared.cube)["sst"], self.data).compute()
+        fitted = fit(self.native, open_prepared(self.prepared.cube)["sst"], self.data)
         n = self.region.coarsen if self.data.protocol == "physical" else 1
         as_given = {axis: (axis, self._opened[axis].coarsen({axis: n}).mean().values) for axis in ("lat", "lon")}
         digest = digest_of(fitted.assign_coords(as_given))  # unrounded, as in runs trained by earlier versions
@@ -161,6 +162,7 @@ class _Preparation:
         with atomic(path) as temporary, dask_progress(path.name):
             write_zarr(self._described(fitted, recipe, digest=digest), temporary, {})
             write_manifest(temporary)
+        trim(0)
         self.say(f"{path}: statistics of {recipe['train']}")
 
     def _anomalies(self) -> xr.Dataset:
@@ -181,6 +183,7 @@ class _Preparation:
         with atomic(path) as temporary, dask_progress(path.name):
             write_zarr(dataset, temporary, {"time": DAYS_PER_CHUNK}, keep=(path, kept))
             write_manifest(temporary, like=path if kept else None)
+        trim(0)
         self.say(f"{path}: {count - done} days {'appended' if done else 'written'}")
 
     def _described(self, dataset: xr.Dataset, recipe: Recipe, **marks: str) -> xr.Dataset:
