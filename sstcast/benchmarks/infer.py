@@ -11,6 +11,7 @@ from sstcast.benchmarks.dataset import METRICS_OF, Dataset, Kind, Metric, TaskNa
 from sstcast.errors import SSTCastError
 
 MANY_WORDS = 100  # columns
+DENSE = 0.2  # of them in a row: divided by their number, so many are too small to learn from
 FEW = 0.1  # of the nodes
 MOST_KINDS = 100_000  # in a column of whole numbers; larger ones are quantities
 
@@ -37,18 +38,19 @@ def infer(dataset: Dataset, data: Sequence[Data], splits: bool) -> Dataset:
 
 
 def kind_of(name: str, data: Sequence[Data]) -> tuple[str, bool]:
-    """Return which defaults suit graphs in memory, and whether the features of a single one are words.
+    """Return which defaults suit graphs in memory, and whether rows of a single one are to be normalised.
 
-    Many columns of zeros and ones say which words a node has. Raises SSTCastError if a graph is not usable.
+    Many columns of zeros and ones say which words a node has; rows of few words are normalised. Raises
+    SSTCastError if a graph is not usable.
     """
     check_data(data, name)
     task, _ = _task(name, data)
     x, mask = data[0].x, data[0].get("train_mask")
-    words = len(data) == 1 and x is not None and x.is_floating_point() and x.shape[-1] >= MANY_WORDS
-    words = words and bool(((x == 0) | (x == 1)).all())
-    few = words and mask is not None and mask.double().mean() < FEW
+    bag = len(data) == 1 and x is not None and x.is_floating_point() and x.shape[-1] >= MANY_WORDS
+    bag = bag and bool(((x == 0) | (x == 1)).all())
+    few = bag and mask is not None and mask.double().mean() < FEW
     declared = Dataset(name, "memory", "", {}, task, single=len(data) == 1 and task.startswith("node"), few=few)
-    return declared.kind, words
+    return declared.kind, bag and bool(x.mean() < DENSE)
 
 
 def check_data(data: Sequence[Data], where: str) -> None:

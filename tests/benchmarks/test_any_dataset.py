@@ -259,6 +259,14 @@ def test_a_graph_in_memory_trains_as_its_like_that_has_a_name(features: int, lab
     assert load_benchmark("mine", "gcn", None, [], graphs()).training.patience == 50
 
 
+def test_rows_of_many_words_are_not_divided() -> None:
+    """As on Amazon, where a node has a third of all words."""
+    few = words_on_a_ring(128, 2)
+    assert load_benchmark("mine", "gcn", None, [], [few]).predictor.normalise == "row"
+    few.x = 1 - few.x
+    assert load_benchmark("mine", "gcn", None, [], [few]).predictor.normalise == "none"
+
+
 @pytest.mark.parametrize("labelled", [2, 9])
 @pytest.mark.parametrize("model", [*CONVS, "gcn-vn", "gps", "polynormer"])
 def test_the_defaults_of_one_graph_suit_models(model: str, labelled: int, tmp_path: Path) -> None:
