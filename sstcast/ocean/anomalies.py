@@ -17,6 +17,7 @@ period and runs once; `standardise` is applied to every day.
 """
 
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -78,16 +79,24 @@ def _standard(field: xr.DataArray, climatology: xr.DataArray, scale: xr.DataArra
     """Standardise `field(time, lat, lon)` day by day: statistics expanded to all days would not fit in memory."""
     day, mean, deviation = field["time"].dt.dayofyear.values - 1, climatology.values, scale.values
 
-    def block(values: np.ndarray, block_info: Any = None) -> np.ndarray:
-        first = block_info[0]["array-location"][0][0] if block_info else 0
-        standard = np.empty_like(values)
+    def standard(values: np.ndarray, first: int) -> np.ndarray:
+        result = np.empty_like(values)
         for i, (one, of_year) in enumerate(zip(values, day[first:], strict=False)):
-            standard[i] = (one - mean[of_year]) / deviation[of_year]
-        return standard
+            result[i] = (one - mean[of_year]) / deviation[of_year]
+        return result
 
+    return _by_chunk(field, standard)
+
+
+def _by_chunk(field: xr.DataArray, function: Callable[[np.ndarray, int], np.ndarray]) -> xr.DataArray:
+    """Return `function(values, number of the first day)` of each chunk of days of `field(time, lat, lon)`."""
     if not field.chunks:
-        return field.copy(data=block(field.values))
-    name = f"standard-{uuid.uuid4().hex}"  # dask would make one of all the statistics
+        return field.copy(data=function(field.values, 0))
+
+    def block(values: np.ndarray, block_info: Any = None) -> np.ndarray:
+        return function(values, block_info[0]["array-location"][0][0] if block_info else 0)
+
+    name = f"by-chunk-{uuid.uuid4().hex}"  # dask would make one of all that the function refers to
     return field.copy(data=field.data.map_blocks(block, dtype=field.dtype, name=name))
 
 
@@ -102,20 +111,20 @@ def harmonic_terms(sst: xr.DataArray) -> xr.DataArray:
 def harmonic_climatology(terms: xr.DataArray) -> xr.DataArray:
     """Return the harmonics on days 1..366, `(dayofyear, lat, lon)`, in single precision."""
     days = np.empty((366, *terms.shape[1:]), np.float32)
-    for day, harmonics in enumerate(_harmonics(DAYS_OF_YEAR)):
-        days[day] = np.tensordot(harmonics, terms.values, 1)
+    for first in range(0, 366, DAYS_AT_ONCE):
+        some = slice(first, first + DAYS_AT_ONCE)
+        days[some] = np.tensordot(_harmonics(DAYS_OF_YEAR[some]), terms.values, 1)
     return terms.isel(term=0, drop=True).expand_dims(dayofyear=DAYS_OF_YEAR).copy(data=days)
 
 
 def _deviation(sst: xr.DataArray, terms: xr.DataArray) -> float:
-    """Return the standard deviation from the harmonics over all days and cells, chunk by chunk."""
-    squares, count, first = 0.0, 0, 0
-    for size in sst.chunksizes.get("time", (sst.sizes["time"],)):
-        days = sst.isel(time=slice(first, first + size)).load()
-        days = days - np.tensordot(_harmonics(days["time"].dt.dayofyear.values), terms.values, 1)
-        squares += float((days**2).sum())
-        count, first = count + int(days.count()), first + size
-    return float((squares / count) ** 0.5)
+    """Return the standard deviation from the harmonics over all days and cells."""
+    design = _harmonics(sst["time"].dt.dayofyear.values)
+
+    def anomaly(values: np.ndarray, first: int) -> np.ndarray:
+        return values - np.tensordot(design[first : first + len(values)], terms.values, 1)
+
+    return float((_by_chunk(sst, anomaly) ** 2).mean().compute()) ** 0.5
 
 
 def daily_statistics(sst: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
