@@ -45,12 +45,12 @@ def box(tiles: int) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def simulate(tiles: int, years: int, last: dt.date, folder: Path) -> dict[str, Any]:
-    """Simulate the days of a box until `last`; return a run's configuration that tests from the second year on.
+    """Simulate the days of a box until `last`; return a run's configuration; it tests the days after validation.
 
     Args:
         tiles: how many the box has.
         years: to train.
-        last: day to test.
+        last: the last day to test.
         folder: where all of it is.
     """
     lon, lat = box(tiles)
