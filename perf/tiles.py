@@ -85,12 +85,13 @@ def make_run(tiles: int, years: int, test: int, folder: Path) -> list[str]:
 def make_hindcast(tiles: int, years: int, folder: Path) -> list[str]:
     """Simulate a box; return the command that makes a hindcast of two years, each a fold."""
     first, last = FIRST + years + 1, FIRST + years + 2
-    config = folder / "run.yaml"
+    config, out = folder / "run.yaml", folder / "hindcast"
     told = yaml.safe_dump(simulate(tiles, years, dt.date(last, 12, 31), folder))
-    for made in (folder / f"hindcast-{first}-{last}", *folder.glob("sst-*")):
+    for made in (out, *folder.glob("sst-*")):
         shutil.rmtree(made, ignore_errors=True)
     config.write_text(told)
-    return ["hindcast", str(config), "--years", f"{first}:{last}", "--fold", "1", "--validation", "1"]
+    protocol = ["--years", f"{first}:{last}", "--fold", "1", "--validation", "1"]
+    return ["hindcast", str(config), *protocol, "--out", str(out)]
 
 
 def measure(arguments: list[str]) -> tuple[float, float, float]:

@@ -1,5 +1,6 @@
 """Boxes on the globe: their edges and cells, longitudes in any convention, tiles, areas."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -124,14 +125,30 @@ def tile_index(region: "Region", shape: tuple[int, ...]) -> NDArray[np.int64]:
 
 def to_tiles(field: NDArray[Any], index: NDArray[np.int64]) -> NDArray[Any]:
     """Divide `field` of shape `[..., lat, lon]` into tiles, `[..., tile, node]`."""
-    return field.reshape(*field.shape[:-2], -1)[..., index]
+    tiles = np.empty((*field.shape[:-2], *index.shape), field.dtype)
+    for tile, (rows, columns) in enumerate(_rectangles(index, field.shape[-1])):
+        cells = field[..., rows, columns]
+        tiles[..., tile, :].reshape(cells.shape)[...] = cells
+    return tiles
 
 
 def from_tiles(tiles: NDArray[Any], index: NDArray[np.int64], shape: tuple[int, int]) -> NDArray[Any]:
     """Put `tiles` of shape `[..., tile, node]` back on the map, `[..., lat, lon]`; NaN outside the tiles."""
-    field = np.full((*tiles.shape[:-2], shape[0] * shape[1]), np.nan, dtype=tiles.dtype)
-    field[..., index] = tiles
-    return field.reshape(*tiles.shape[:-2], *shape)
+    field = np.full((*tiles.shape[:-2], *shape), np.nan, dtype=tiles.dtype)
+    for tile, (rows, columns) in enumerate(_rectangles(index, shape[1])):
+        cells = field[..., rows, columns]
+        cells[...] = tiles[..., tile, :].reshape(cells.shape)
+    return field
+
+
+def _rectangles(index: NDArray[np.int64], width: int) -> Iterator[tuple[slice, slice]]:
+    """Yield the rows and columns of each tile on a map of `width` columns.
+
+    Indexed by slices, as by no array of integers, the result lies in memory in the order of its axes.
+    """
+    for first, last in index[:, [0, -1]].tolist():
+        (top, left), (bottom, right) = divmod(first, width), divmod(last, width)
+        yield slice(top, bottom + 1), slice(left, right + 1)
 
 
 def _centres(low: float, high: float) -> Axis:

@@ -33,7 +33,7 @@ from sstcast.runs import Run
 from sstcast.scores import probabilities
 from sstcast.scores.combine import combine
 from sstcast.scores.heatwaves import HeatwaveTables
-from sstcast.scores.means import Means, week_starts
+from sstcast.scores.means import Means, of_members, week_starts
 from sstcast.scores.metrics import SQUARED_ERROR
 from sstcast.scores.verification import Verification, Write, blocks, forecast_file
 from sstcast.stores import open_netcdf, open_zarr
@@ -161,7 +161,7 @@ def _errors(
             heatwaves.add_references(dates)
         for name, predictor in predictors.items():
             forecast = predictor.predict(past, data.windows.every)
-            degrees = (data.on_tiles(forecast) * scale).mean(0)
+            degrees = of_members(data.on_tiles(forecast) * scale)
             errors[name].add(dates, [(SQUARED_ERROR.name, SQUARED_ERROR.of(degrees, truth))])
             width = spreads[name].spread(forecast["valid_time"])
             spread = np.where(data.ocean, data.on_tiles(width), np.float32(1))

@@ -217,7 +217,8 @@ def windows_of(
     index = tile_index(region, anomaly.shape)
     values = empty((anomaly.sizes["time"], *index.shape))
     for days in parts(anomaly):  # a copy of the whole record would not fit in memory
-        values[days] = to_tiles(np.nan_to_num(anomaly[days].values), index)
+        read = anomaly[days].values
+        values[days] = to_tiles(np.where(np.isnan(read), np.float32(0), read), index)
         release()
     ocean = to_tiles(anomalies["ocean_mask"].values, index)
     return Windows(

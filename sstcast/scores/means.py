@@ -48,6 +48,11 @@ class Means:
                 self.by_week[dates] = weekly(values, 1)
 
 
+def of_members(members: Array) -> Array:
+    """Return the mean of `members [M, ...]`; if there is only one, it is not copied."""
+    return members.mean(0) if len(members) > 1 else members[0]
+
+
 def week_starts(horizon: int) -> NDArray[np.int64]:
     """Return the positions at which lead weeks begin; the last may be short."""
     return np.arange(0, horizon, 7)

@@ -13,7 +13,7 @@ from sstcast.forecasting.predictor import Array, axes
 from sstcast.geo import area_weights
 from sstcast.scores import ensembles, probabilities
 from sstcast.scores.indices import NINO, covers
-from sstcast.scores.means import Means, sum_to_one, week_starts
+from sstcast.scores.means import Means, of_members, sum_to_one, week_starts
 from sstcast.scores.metrics import METRICS, statistics
 from sstcast.scores.significance import Lengths, adjust, p_values, spacing
 from sstcast.scores.verification import Verification
@@ -66,7 +66,7 @@ class Tables:
     def add(self, method: str, dates: slice, members: Array, observed: Observed) -> None:
         """Take in the standardised forecasts `members [M, ...]` of a method, M = 1 for all but ensembles."""
         degrees = members * observed.scale
-        for units, forecast in ((STANDARDISED, members.mean(0)), (DEGREES, mean := degrees.mean(0))):
+        for units, forecast in ((STANDARDISED, of_members(members)), (DEGREES, mean := of_members(degrees))):
             truth = observed.anomaly[units]
             self.errors[units][method].add(dates, ((s.name, s.of(forecast, truth)) for s in statistics().values()))
         self._add_indices(method, dates, mean)
@@ -77,7 +77,7 @@ class Tables:
         self, method: str, dates: slice, members: Array, spread: Array, observed: Observed
     ) -> None:
         """Take in Gaussians about the mean of `members [M, ...]`, of standard deviation `spread [...]` in degC."""
-        error = members.mean(0) * observed.scale - observed.anomaly[DEGREES]
+        error = of_members(members) * observed.scale - observed.anomaly[DEGREES]
         spread = np.where(self.data.ocean, spread, np.float32(1))
         gaussians = probabilities.Gaussians(error, spread)
         self.distributions[method].add(dates, gaussians.statistics())
