@@ -14,10 +14,10 @@ import torch
 
 from sstcast import __version__
 from sstcast.config import load_config
+from sstcast.names import MODEL
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.windows import cut_windows
 from sstcast.scores.evaluate import evaluate
-from sstcast.scores.tables import MODEL
 from sstcast.training.train import train
 
 

@@ -22,11 +22,11 @@ from filelock import FileLock
 from sstcast import __version__
 from sstcast.config import DataConfig, RunConfig, load_config
 from sstcast.models import MODELS
+from sstcast.names import MODEL
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.windows import Windows, cut_windows
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate
-from sstcast.scores.tables import MODEL
 from sstcast.training.train import forecaster, train
 
 RUNS = Path("runs/zoo")

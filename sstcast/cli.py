@@ -3,6 +3,7 @@
 Subpackages are imported inside the commands, so that `--help` is fast.
 """
 
+import atexit
 import io
 import os
 import sys
@@ -18,6 +19,7 @@ from sstcast.errors import SSTCastError
 from sstcast.files import FIRST_PROCESS, at_home
 from sstcast.finished import Finished, recall
 from sstcast.memory import keep_memory
+from sstcast.ocean.cluster import choose_threads
 from sstcast.verbs.data import fetch, init, prepare, status
 from sstcast.verbs.doctor import doctor
 from sstcast.verbs.graphs import benchmark, datasets, study
@@ -36,7 +38,9 @@ OneRun = Annotated[Path, typer.Argument(help="A run folder, for instance runs/de
 
 def main() -> None:
     """Run `sstcast`; print one line on stderr for any error, and exit with the code that `explain` returns."""
-    debug = "--debug" in sys.argv
+    debug, code = "--debug" in sys.argv, None
+    # Runs last, as libraries register theirs later; to unload them would take a third of a second.
+    atexit.register(lambda: None if code is None else os._exit(code))
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(
             errors="backslashreplace"
@@ -61,12 +65,12 @@ def main() -> None:
 def _run(arguments: list[str]) -> int:
     """Run a command; unlike Typer's own runner, pass on every exception unchanged."""
     keep_memory()
-    os.environ.setdefault("DASK_SCHEDULER", "threads")  # or dask loads distributed to see if there is a client
     command = typer.main.get_command(app)
     if "_SSTCAST_COMPLETE" in os.environ:  # a shell asks what may follow; Typer's own runner answers
         command.main(prog_name="sstcast")
     try:
         with command.make_context("sstcast", arguments) as context:
+            choose_threads()
             command.invoke(context)
     except typer.Exit as end:
         return end.exit_code
@@ -234,11 +238,11 @@ def map_(
     region: Annotated[str | None, typer.Option(help="Draw a part: a name in regions.yaml or W,E,S,N.")] = None,
 ) -> None:
     """Draw maps of the errors, and of example forecasts beside the observed SST; of a hindcast, maps of skill."""
-    from sstcast.hindcasts.plan import Hindcast
+    from sstcast.hindcasts.files import Hindcast
     from sstcast.pages.atlas import draw_run, draw_scored
     from sstcast.pages.hindcast_figures import draw_hindcast
     from sstcast.runs import Run
-    from sstcast.scores.score import Scored
+    from sstcast.scores.saved import Scored
     from sstcast.verbs.watched import HINDCAST, below, run_files, scored_files
 
     hindcasts = [folder for folder in runs if Hindcast(folder).metrics.exists()]

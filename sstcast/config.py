@@ -116,6 +116,14 @@ class DataConfig(Strict):
         """The region; looked up if it is given by name."""
         return self.region if isinstance(self.region, Region) else load_region(self.region)
 
+    @property
+    def place(self) -> str:
+        """The region's name, or its edges `W,E,S,N`."""
+        box = self.box
+        return (
+            self.region if isinstance(self.region, str) else ",".join(f"{edge:g}" for edge in (*box.lon, *box.lat))
+        )
+
 
 class TrainingConfig(Strict):
     """How a model is trained.

@@ -13,9 +13,10 @@ from typing import Any
 from small_ocean import make_sst
 
 from sstcast.config import RunConfig
+from sstcast.hindcasts.files import Hindcast
 from sstcast.hindcasts.folds import Protocol
 from sstcast.hindcasts.hindcast import hindcast
-from sstcast.hindcasts.plan import Hindcast, Plan
+from sstcast.hindcasts.plan import Plan
 from sstcast.training.interrupt import Interrupted, StopRequest
 from sstcast.validation import validate
 

@@ -1,6 +1,8 @@
 """Which room may know which, and how long a file may be."""
 
 import ast
+import subprocess
+import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -55,6 +57,13 @@ def test_arrows_go_down(room: str) -> None:
     for path in files:
         known = {name.split(".")[1] for name in imports(path) if name.startswith("sstcast.")}
         assert not (known & ROOMS) - allowed(room), path
+
+
+def test_what_is_there_is_shown_without_pytorch() -> None:
+    files = {file.stem for file in (PACKAGE / "pages").glob("*.py")} - {"table5"}  # which is of trainings
+    imports = "".join(f"import sstcast.pages.{file}\n" for file in sorted(files))
+    code = f"import sys\n{imports}print('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
 
 
 def test_modules_import_one_another_in_no_circle() -> None:

@@ -56,12 +56,10 @@ def test_lists_do_not_wait_for_libraries(
 ) -> None:
     heavy = "{'torch', 'torch_geometric', 'xarray', 'pandas', 'numpy', 'matplotlib', 'sklearn', 'zarr', 'h5py'}"
     code = f"import sys; sys.argv = ['sstcast', '{command}']\nfrom sstcast.cli import main\n"
-    check = f"import atexit; atexit.register(lambda: print('HEAVY', *({heavy} & set(sys.modules))))\n"
+    run = f"try:\n    main()\nexcept SystemExit:\n    print('HEAVY', *({heavy} & set(sys.modules)))\n    raise\n"
     Run.create(load_config(run_yaml, ["model={name: mlp}", f"runs={tmp_path}/runs"]))
     sstcast("fetch", "--source", "sample", "--end", "1982-01-03", "--out", tmp_path / "data/some.zarr")
-    out = subprocess.run(
-        [sys.executable, "-c", f"import sys\n{check}{code}main()"], capture_output=True, text=True, cwd=tmp_path
-    )
+    out = subprocess.run([sys.executable, "-c", code + run], capture_output=True, text=True, cwd=tmp_path)
     assert out.returncode == 0
     for word in says:
         assert word in out.stdout

@@ -7,18 +7,9 @@ from sstcast.config import DataConfig
 from sstcast.forecasting.predictor import Models, Predictor
 from sstcast.models import build_forecaster
 from sstcast.models.linear import LinearSystem
+from sstcast.names import BASELINES
 from sstcast.ocean.whole import WholeRegion
 from sstcast.training.fitting import samples
-
-# What tables call them -> `model.name`.
-BASELINES = {
-    "climatology": "climatology",
-    "persistence": "persistence",
-    "damped persistence": "damped-persistence",
-    "ridge": "ridge",
-    "multiscale ridge": "multiscale-ridge",
-}
-STRONGEST = "multiscale ridge"  # of these; skill is told against it
 
 
 class Learnt:

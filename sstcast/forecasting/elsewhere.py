@@ -10,7 +10,6 @@ import pandas as pd
 from sstcast.config import DataConfig, RunConfig, Splits
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic
-from sstcast.forecasting.predictor import region_name
 from sstcast.geo import Box
 from sstcast.models import home
 from sstcast.models.base import Home
@@ -78,7 +77,7 @@ def run_elsewhere(run: Run, source: str | None, region: str | None, say: Callabl
     data = elsewhere(run, region, source)
     prepare(data, lambda line: None if line.endswith("nothing to do") else say(line))
     record = Prepared.of(data).record()
-    place = re.sub(r"[^A-Za-z0-9._-]", "_", f"{source_name(data)}-{region_name(data)}")
+    place = re.sub(r"[^A-Za-z0-9._-]", "_", f"{source_name(data)}-{data.place}")
     there = Run(run.folder / f"{ELSEWHERE}{place}"[:LONGEST_NAME])
     config = run.config.model_copy(
         update={"name": there.folder.name, "runs": run.folder, "data": data, "trained_on": run.config.data}

@@ -16,14 +16,14 @@ from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.elsewhere import elsewhere
 from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.history import Normals, checked, in_words
-from sstcast.forecasting.predictor import Predictor, described, in_degrees, region_name
+from sstcast.forecasting.predictor import Predictor, described, in_degrees
 from sstcast.forecasting.probabilities import calibrated, with_distribution
 from sstcast.forecasting.spread import Spread
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.limits import limits_of
 from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import check_data
 from sstcast.runs import Run
-from sstcast.training.train import check_data
 
 
 class LoadedRun:
@@ -114,7 +114,7 @@ class LoadedRun:
             history=f"{now} sstcast {__version__} forecast of run {name} from {day:%Y-%m-%d}",
             date_created=now,
             data=data,
-            region=region_name(self.data),
+            region=self.data.place,
             forecast_recipe=self.recipe(history, members),
         )
 

@@ -204,10 +204,4 @@ def _origins(config: RunConfig, first: DataConfig, source: str | None = None) ->
 def origin(data: DataConfig, source: str | None = None, to_validation: bool = False) -> str:
     """Name the days learnt of a source, by its title where that is known: for training, or for validation too."""
     last = (data.splits.validation if to_validation else data.splits.train)[1]
-    return f"{source or data.source} of {data.splits.train[0]}..{last}, region {region_name(data)}"
-
-
-def region_name(data: DataConfig) -> str:
-    """Return the name of a region, or its box `W,E,S,N`."""
-    box = data.box
-    return data.region if isinstance(data.region, str) else ",".join(f"{edge:g}" for edge in (*box.lon, *box.lat))
+    return f"{source or data.source} of {data.splits.train[0]}..{last}, region {data.place}"

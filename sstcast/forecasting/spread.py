@@ -13,12 +13,12 @@ from sstcast.config import DataConfig
 from sstcast.forecasting.baselines import Learnt
 from sstcast.forecasting.predictor import Predictor, in_degrees
 from sstcast.geo import area_weights
+from sstcast.names import SEASONS
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.rooms import held, release
 from sstcast.ocean.windows import days_in
 
-SEASONS = ("DJF", "MAM", "JJA", "SON")  # of the day forecast
 EVERY = 3  # days from one validation forecast to the next
 VALUES_AT_ONCE = 2**21  # of a block of forecasts
 DAYS_AT_ONCE = 128  # at least: a chunk of the store

@@ -22,12 +22,13 @@ from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.predictor import Predictor, axes, in_degrees
 from sstcast.forecasting.probabilities import calibrated, dressed_baselines
 from sstcast.forecasting.spread import Spread, ValidationDays
-from sstcast.hindcasts.plan import LAYOUT, checkpoints
+from sstcast.hindcasts.files import LAYOUT, RECIPE
+from sstcast.hindcasts.plan import checkpoints
 from sstcast.hindcasts.scores import STATISTICS, WARNINGS
 from sstcast.manifest import damage
 from sstcast.ocean.heatwaves import FREQUENCIES
 from sstcast.ocean.limits import limits_of
-from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.prepared import Prepared, check_data
 from sstcast.ocean.rooms import release, trim
 from sstcast.runs import Run
 from sstcast.scores import probabilities
@@ -37,9 +38,8 @@ from sstcast.scores.means import Means, of_members, week_starts
 from sstcast.scores.metrics import SQUARED_ERROR
 from sstcast.scores.verification import Verification, Write, blocks, forecast_file
 from sstcast.stores import open_netcdf, open_zarr
-from sstcast.training.train import check_data, train, training_windows
+from sstcast.training.train import train, training_windows
 
-RECIPE = "recipe"  # the attribute that says what a file was made of
 AGAIN = "delete it and run the same `sstcast hindcast` again"
 Recipe = dict[str, Any]
 

@@ -4,11 +4,11 @@ import csv
 
 from sstcast import __version__
 from sstcast.cf import describe, references, write
-from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic
-from sstcast.hindcasts.fold import RECIPE, combine_runs, read_recipe, score_baselines, score_run, train_run
+from sstcast.hindcasts.files import RECIPE
+from sstcast.hindcasts.fold import combine_runs, read_recipe, score_baselines, score_run, train_run
 from sstcast.hindcasts.joining import join_forecasts, open_errors, recipes
-from sstcast.hindcasts.plan import LAYOUT, Hindcast, Plan
+from sstcast.hindcasts.plan import Plan
 from sstcast.hindcasts.running import Say, Task, run_tasks
 from sstcast.hindcasts.scores import Scores, best_linear, lengths, rows, score_heatwaves, summarise, tabulate
 from sstcast.manifest import damage
@@ -34,16 +34,6 @@ def hindcast(plan: Plan, jobs: int = 1, scheduler: str | None = None, say: Say =
         if (known := _known(plan)) is not None:
             return known, False
         return _hindcast(plan, jobs, scheduler, say), True
-
-
-def open_hindcast(hindcast: Hindcast) -> Scores:
-    """Return the scores of a finished hindcast; raise SSTCastError if there are none that can be read."""
-    metrics = read_sealed(hindcast.metrics, hindcast.tables)
-    if metrics is None or metrics[RECIPE]["layout"] != LAYOUT:
-        raise SSTCastError(
-            f"{hindcast.metrics}: absent, damaged or of an earlier version; run the same `sstcast hindcast` again"
-        )
-    return metrics
 
 
 def _known(plan: Plan) -> Scores | None:

@@ -10,15 +10,15 @@ from sstcast.cf import write_zarr
 from sstcast.config import RunConfig
 from sstcast.errors import SSTCastError
 from sstcast.files import atomic, remove
-from sstcast.forecasting.baselines import BASELINES
 from sstcast.forecasting.predictor import described
-from sstcast.hindcasts.fold import AGAIN, RECIPE, part_file, read_recipe, recipe_of, tables_file
+from sstcast.hindcasts.files import RECIPE
+from sstcast.hindcasts.fold import AGAIN, part_file, read_recipe, recipe_of, tables_file
 from sstcast.hindcasts.folds import Fold
 from sstcast.hindcasts.plan import Plan
 from sstcast.hindcasts.scores import CASES
 from sstcast.manifest import write_manifest
+from sstcast.names import BASELINES, REFERENCES
 from sstcast.runs import Run
-from sstcast.scores.heatwaves import REFERENCES
 from sstcast.stores import open_netcdf, open_zarr
 
 ALIKE: Any = {"join": "exact", "compat": "override", "coords": "minimal"}

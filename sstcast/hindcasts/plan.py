@@ -11,57 +11,17 @@ from typing import Any
 
 from sstcast.config import COMBINATION, FOLDER_NAME, LONGEST_NAME, DataConfig, ModelConfig, RunConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.baselines import BASELINES
+from sstcast.hindcasts.files import LAYOUT, Hindcast
 from sstcast.hindcasts.folds import Fold, Protocol
 from sstcast.hindcasts.scores import lengths
 from sstcast.models import LINEAR
+from sstcast.names import BASELINES
 from sstcast.ocean.prepare import days_of_source
 from sstcast.ocean.reading import source_path
 from sstcast.runs import Run
 from sstcast.training.train import ensemble
 
-LAYOUT = 3  # of all that is written below
 RESERVED = ("baselines", "maps", "hindcast.json", "hindcast.nc", "hindcast.csv", "report.html")
-
-
-@dataclass(frozen=True)
-class Hindcast:
-    """The paths of a hindcast.
-
-    hindcast.json    scores of all systems
-    hindcast.nc      errors by date, lead week and cell, and what is significant
-    hindcast.csv     the scores as a table
-    report.html      all of it on one page
-    baselines/       errors of the baselines, one file for each fold and data
-    SYSTEM/hindcast.zarr     forecasts of all folds
-    SYSTEM/fold-YEAR/        a run or an ensemble, and its errors in hindcast.nc
-    """
-
-    folder: Path
-
-    @property
-    def metrics(self) -> Path:
-        """Scores."""
-        return self.folder / "hindcast.json"
-
-    @property
-    def tables(self) -> Path:
-        """Errors that scores, figures and maps follow from."""
-        return self.folder / "hindcast.nc"
-
-    @property
-    def csv(self) -> Path:
-        """Scores as a table."""
-        return self.folder / "hindcast.csv"
-
-    @property
-    def report(self) -> Path:
-        """The page that shows it all."""
-        return self.folder / "report.html"
-
-    def forecasts(self, system: str) -> Path:
-        """Forecasts of a system, of all folds."""
-        return self.folder / system / "hindcast.zarr"
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,20 @@
 """Tasks one after the other, side by side in processes, or on a cluster."""
 
 import contextlib
-import multiprocessing
 import os
-import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import dask
+import dask.threaded
 import torch
 
 from sstcast.errors import SSTCastError
 from sstcast.ocean.cluster import connect
+from sstcast.processes import processes
 from sstcast.training.interrupt import Interrupted, StopRequest
 
 LISTEN = 0.2  # seconds between looks whether to stop
@@ -65,37 +62,13 @@ def _executor(jobs: int, scheduler: str | None) -> Iterator[Executor]:
                 pool.shutdown(wait=False)  # cancels what has not begun; all has ended where no error came
         return
     threads = max(1, min(torch.get_num_threads(), len(os.sched_getaffinity(0)) // jobs))
-    context = multiprocessing.get_context("spawn")  # threads, which PyTorch has, do not survive a fork
-    before = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(jobs, context, _begin, (threads,))
-    try:
+    with processes(jobs, torch.set_num_threads, threads) as pool:
         yield pool
-    except BaseException:
-        for process in set(multiprocessing.active_children()) - before:
-            process.terminate()
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _begin(threads: int) -> None:
-    """Set up a process of the pool: silent, deaf to Ctrl-C, which its parent hears, and gone if the parent is."""
-    sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - for as long as it lives
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    torch.set_num_threads(threads)
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def follow() -> None:
-        wait_for([parent.sentinel])
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=follow, daemon=True).start()
 
 
 def _call(folder: str, task: Task) -> str:
     """Do a task in another process, which sees relative paths from `folder`."""
-    with _one_at_a_time, contextlib.chdir(folder), dask.config.set(scheduler="threads"):
+    with _one_at_a_time, contextlib.chdir(folder), dask.config.set(scheduler=dask.threaded.get):
         try:
             return task.work(*task.arguments)
         except Interrupted as stop:  # all is saved; waiting for another task would be waiting for ever

@@ -10,10 +10,10 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from sstcast.names import BASE_RATE, COVERED, DATES, REFERENCES, SEASONS
 from sstcast.ocean.rooms import held
 from sstcast.scores import probabilities
-from sstcast.scores.comparison import DATES, SEASONS, plain, shares
-from sstcast.scores.heatwaves import BASE_RATE, REFERENCES
+from sstcast.scores.comparison import plain, shares
 from sstcast.scores.means import weekly
 from sstcast.scores.significance import Lengths, adjust, diebold_mariano, means, p_values, skill_interval, spacing
 from sstcast.scores.summary import brier_scores, score_warnings
@@ -198,7 +198,7 @@ def rows(metrics: Scores) -> list[list[Any]]:
     Distributions have no scores by week and season.
     """
     table: list[list[Any]] = [["system", "model", "members", "part", "mse_degC2", "ratio", "low", "high"]]
-    table[0] += ["crps_degC", "crps_ratio", "crps_low", "crps_high", "crps_skill", *probabilities.COVERED]
+    table[0] += ["crps_degC", "crps_ratio", "crps_low", "crps_high", "crps_skill", *COVERED]
     table[0] += [f"{kind}_{key}" for kind in metrics["heatwaves"] for key in HEATWAVE_COLUMNS]
     for name, of in metrics["systems"].items():
         listed = {f"lead {i}": _at(of["by_lead"], i - 1) for i in range(1, len(of["by_lead"]["mse"]) + 1)}
@@ -213,7 +213,7 @@ def rows(metrics: Scores) -> list[list[Any]]:
             numbers = [scores["mse"], scores["ratio"], *scores["interval"]]
             if (more := dressed.get(part)) is not None:
                 numbers += [more["crps"], more["ratio"], *more["interval"], more["skill"]]
-                numbers += [more[key] for key in probabilities.COVERED]
+                numbers += [more[key] for key in COVERED]
                 for kind in metrics["heatwaves"].values():
                     numbers += _of_part(kind["scores"][name], part)
             table.append([name, of["model"], of["members"], part, *numbers])

@@ -1,4 +1,4 @@
-"""Runs dask computations on a cluster."""
+"""Where dask computes: in threads, or on a cluster."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,6 +7,18 @@ from typing import Any
 from sstcast.errors import SSTCastError
 
 PATIENCE = "10s"
+
+
+def choose_threads() -> None:
+    """Let dask compute in threads, unless it is configured otherwise.
+
+    By default, or asked for them by name, it would load distributed to see if there is a client, which takes as
+    long as loading dask.
+    """
+    import dask.threaded
+
+    if dask.config.get("scheduler", None) is None:
+        dask.config.set(scheduler=dask.threaded.get)
 
 
 @contextmanager

@@ -14,7 +14,6 @@ from typing import TypeVar
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.ndimage import uniform_filter1d
 
 from sstcast.ocean.anomalies import DAYS_OF_YEAR, on_days
 
@@ -52,6 +51,8 @@ def limits(sst: xr.DataArray) -> xr.Dataset:
             tails = (_percentile(window, percent) for percent in (HEATWAVE, COLD_SPELL))
             result[:, day, part] = (window.mean(1), *tails)
         result[:, :, part][:, :, np.isnan(values).any(1)] = np.nan
+    from scipy.ndimage import uniform_filter1d  # not above: it takes half a second, and limits are kept in a file
+
     smooth = uniform_filter1d(result, SMOOTHING, axis=1, mode="wrap").reshape(*result.shape[:2], *sst.shape[1:])
     axes = {name: axis for name, axis in sst.coords.items() if "time" not in axis.dims}
     fields = zip(LIMITS, smooth, strict=True)

@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 from sstcast.cf import rounded
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading_later
+from sstcast.files import FIRST_PROCESS
+from sstcast.finished import complain
 from sstcast.manifest import check_manifest
 from sstcast.ocean.cube import coarsen, ocean_cells
 from sstcast.ocean.identity import Record, changed, digests, fingerprint
 from sstcast.ocean.reading import REMEDY, open_region, source_path
+from sstcast.runs import Run
 from sstcast.stores import open_zarr
 
 AGAIN = "run `sstcast prepare` with the run's configuration"
@@ -118,6 +121,20 @@ def check_source(data: DataConfig, native: xr.DataArray | None = None) -> None:
             f"{path}: has changed since {prepared.cube} was made from it, on {differ.size} day(s), the first "
             f"{np.datetime_as_string(differ[0], unit='D')}; {AGAIN}"
         )
+
+
+def check_data(run: Run) -> None:
+    """Raise SSTCastError unless the prepared stores hold the data that a run was trained on.
+
+    A run made by a version without data records passes, with a line on stderr.
+    """
+    prepared = Prepared.of(run.config.data)
+    now = prepared.record()
+    for each in run.recorded:
+        if (then := Record.read(each.folder)) is not None:
+            then.check(each.folder, now, prepared.cube)
+        elif FIRST_PROCESS and each.best.exists():
+            complain(f"{each.folder}: made before runs kept a record of their data; not checked")
 
 
 def open_prepared(path: Path) -> xr.Dataset:

@@ -34,7 +34,8 @@ def animate(forecast: xr.DataArray, truth: xr.DataArray, label: str) -> tuple[st
         frames.append(few_colours(render(figure, box), COLOURS).convert("RGB"))
     moving, still = io.BytesIO(), io.BytesIO()
     times = [DAY] * (len(frames) - 1) + [LAST_DAY]
-    how = {"lossless": True, "quality": 60, "method": 5}
+    # More takes twice as long, and saves a sixth of the bytes.
+    how = {"lossless": True, "quality": 20, "method": 2}
     frames[0].save(moving, "WEBP", save_all=True, append_images=frames[1:], duration=times, loop=0, **how)
     frames[-1].save(still, "WEBP", **how)
     return data_uri(moving.getvalue(), "image/webp"), data_uri(still.getvalue(), "image/webp")

@@ -11,7 +11,7 @@ from sstcast.pages.projection import DEFAULT_PROJECTION
 from sstcast.pages.results import Results
 from sstcast.pages.scored import FileResults
 from sstcast.runs import Run
-from sstcast.scores.score import Scored
+from sstcast.scores.saved import Scored
 
 Say = Callable[[str], object]
 

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from sstcast.names import MODEL, TRUTH
 from sstcast.pages.text import week_ends
-from sstcast.scores.tables import MODEL, TRUTH
 
 SIZE = (5.0, 3.6)  # inches: as wide as a phone, so that text stays legible there
 # Colours of Okabe and Ito (2008), which colour-blind readers can distinguish; dashes distinguish curves in grey.

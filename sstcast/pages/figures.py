@@ -7,16 +7,14 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from sstcast.names import CLIMATE, COVERED, DEGREES, LEVELS, MODEL, TRUTH
 from sstcast.pages.curves import Picture, draw_curves
 from sstcast.pages.heatwave_figures import heatwave_case, heatwaves, reliability
 from sstcast.pages.maps import draw_forecast, draw_weeks
 from sstcast.pages.results import REFERENCE, Results
 from sstcast.pages.text import BOXES
 from sstcast.scores.metrics import METRICS
-from sstcast.scores.probabilities import COVERED, LEVELS
 from sstcast.scores.significance import FDR, skill_interval
-from sstcast.scores.summary import CLIMATE
-from sstcast.scores.tables import DEGREES, MODEL, TRUTH
 from sstcast.training.listing import read_history
 
 ANOMALY = "SST anomaly (°C)"

@@ -10,9 +10,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from sstcast.errors import reading
-from sstcast.forecasting.heatwaves import with_heatwaves
-from sstcast.forecasting.probabilities import calibrated
-from sstcast.forecasting.spread import Spread
+from sstcast.forecasting.conventions import DAY
+from sstcast.names import BASE_RATE, EVENT, MODEL
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import AROUND, events
 from sstcast.ocean.limits import limits_of
@@ -21,8 +20,6 @@ from sstcast.pages.curves import BAND, SIZE, STYLES, Picture, draw_curves, legen
 from sstcast.pages.results import Results
 from sstcast.pages.text import HEATWAVES
 from sstcast.scores.evaluate import open_forecasts
-from sstcast.scores.heatwaves import BASE_RATE, DAY, EVENT
-from sstcast.scores.tables import MODEL
 
 INTERVALS = (95, 80, 50)  # per cent
 SHOWN = 42  # days before it
@@ -73,6 +70,10 @@ def heatwave_case(results: Results) -> Iterator[Picture]:
     It is chosen by what was observed alone: by its cumulative intensity, the sum of its departures from the
     climatology (Hobday et al. 2016).
     """
+    from sstcast.forecasting.heatwaves import with_heatwaves  # not above: they need PyTorch, no other figure does
+    from sstcast.forecasting.probabilities import calibrated
+    from sstcast.forecasting.spread import Spread
+
     if (found := _severest(results)) is None:
         return
     date, row, col = found

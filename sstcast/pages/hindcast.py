@@ -9,8 +9,8 @@ from sstcast import __version__
 from sstcast.errors import SSTCastError, printable
 from sstcast.files import alone, below
 from sstcast.finished import complain
-from sstcast.hindcasts.hindcast import open_hindcast
-from sstcast.hindcasts.plan import LAYOUT, Hindcast
+from sstcast.hindcasts.files import LAYOUT, Hindcast, open_hindcast
+from sstcast.names import CLIMATE, COVERED, LEVELS, SEASONS, STATE
 from sstcast.pages.curves import draw_curves
 from sstcast.pages.hindcast_figures import HIGHEST, Skill, draw_ratios, skills
 from sstcast.pages.images import png_uri, svg_uri
@@ -18,11 +18,7 @@ from sstcast.pages.maps import PHONE, SLIDE
 from sstcast.pages.report import Image, Section, facts, is_written
 from sstcast.pages.templates import write_page
 from sstcast.pages.text import HEATWAVES, Sheet, p_value, print_sheets, week_ends
-from sstcast.scores.comparison import SEASONS
-from sstcast.scores.heatwaves import STATE
-from sstcast.scores.probabilities import COVERED, LEVELS
 from sstcast.scores.saved import SEAL
-from sstcast.scores.summary import CLIMATE
 
 Scores = dict[str, Any]
 

@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 
 from sstcast import __version__
 from sstcast.files import alone
-from sstcast.hindcasts.hindcast import open_hindcast
-from sstcast.hindcasts.plan import Hindcast
+from sstcast.hindcasts.files import Hindcast, open_hindcast
 from sstcast.pages.images import read_stamp, write_png
 from sstcast.pages.maps import SLIDE, Room, draw_weeks
 from sstcast.pages.projection import DEFAULT_PROJECTION

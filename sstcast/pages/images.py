@@ -43,7 +43,7 @@ def render(figure: Figure, box: Bbox | None = None) -> Image.Image:
     matplotlib's own tight box it would be three times.
     """
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", bbox_inches=box or _ample(figure), pil_kwargs={"compress_level": 0})
+    figure.savefig(buffer, format="tiff", bbox_inches=box or _ample(figure))
     image = Image.open(buffer).convert("RGB")
     drawn = ImageChops.difference(image, Image.new("RGB", image.size, "white")).getbbox()
     if box is not None or drawn is None:

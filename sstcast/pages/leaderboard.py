@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sstcast.files import atomic
+from sstcast.names import STANDARDISED
 from sstcast.pages.templates import write_page
 from sstcast.pages.text import Sheet, p_value, print_sheets
 from sstcast.scores.leaderboard import SIGNIFICANT, Contest, Entry, Score, shown
-from sstcast.scores.tables import STANDARDISED
 
 NOTE = (
     "Mean ± standard deviation over seeds. * in standardised units, cells counted alike; the others °C by area. "

@@ -2,7 +2,9 @@
 
 import datetime as dt
 import json
+import pickle
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from rich.progress import track
 
 from sstcast.errors import reading
 from sstcast.files import alone
+from sstcast.names import DEGREES, MODEL
 from sstcast.pages import figures, text
 from sstcast.pages.animation import animate
 from sstcast.pages.images import png_uri, svg_uri
@@ -21,8 +24,7 @@ from sstcast.pages.scored import FileResults
 from sstcast.pages.templates import write_page
 from sstcast.pages.text import Sheet
 from sstcast.runs import Run
-from sstcast.scores.score import Scored
-from sstcast.scores.tables import DEGREES, MODEL
+from sstcast.scores.saved import Scored
 from sstcast.terminal import hides_progress
 from sstcast.training.listing import describe
 
@@ -67,8 +69,10 @@ class Section:
     source: str = ""
 
 
-def write_report(run: Run) -> tuple[Path, bool]:
+def write_report(run: Run, pool: Executor | None = None) -> tuple[Path, bool]:
     """Write `report.html` with its images; evaluate the run first if necessary.
+
+    A process of `pool`, if given, draws a part of them meanwhile.
 
     Returns its path and whether there was anything to do; an existing page of the same checkpoints is kept.
     """
@@ -76,13 +80,13 @@ def write_report(run: Run) -> tuple[Path, bool]:
         results = Results(run)
         if is_written(run.report, results.stamp):
             return run.report, False
-        sections = _sections(results, _of_run(run, results.metrics), figures.FIGURES)
+        sections = _sections(results, _of_run(run, results.metrics), figures.FIGURES, pool)
         sections["configuration"].source = run.config_file.read_text(encoding="utf-8")
         _write(results, run.report, run.folder.name, sections)
         return run.report, True
 
 
-def write_scored_report(scored: Scored) -> tuple[Path, bool]:
+def write_scored_report(scored: Scored, pool: Executor | None = None) -> tuple[Path, bool]:
     """Write `report.html` of forecasts that `sstcast score` has scored, as `write_report` does that of a run.
 
     Raises SSTCastError if the scores are damaged, or the file with the forecasts has gone or changed.
@@ -93,7 +97,7 @@ def write_scored_report(scored: Scored) -> tuple[Path, bool]:
             return scored.report, False
         name, drawn = results.path.name, [entry for entry in figures.FIGURES if not entry.of_run]
         tables = {"data": [_of_file(results.metrics)], **_scores(results.metrics, name)}
-        _write(results, scored.report, name, _sections(results, tables, drawn))
+        _write(results, scored.report, name, _sections(results, tables, drawn, pool))
         return scored.report, True
 
 
@@ -121,23 +125,41 @@ def _write(results: Results, page: Path, name: str, sections: dict[str, Section]
 
 
 def _sections(
-    results: Results, tables: dict[str, list[Sheet]], drawn: Sequence[figures.Entry]
+    results: Results, tables: dict[str, list[Sheet]], drawn: Sequence[figures.Entry], pool: Executor | None
 ) -> dict[str, Section]:
     """Return the sections of the page by name, in order."""
     sections = {name: Section(name, title) for name, title in SECTIONS.items()}
     for name, sheets in tables.items():
         sections[name].tables = sheets
-    console = Console(stderr=True)
-    for entry in track(drawn, "report", console=console, disable=hides_progress(console), transient=True):
-        section = sections[entry.section]
-        for figure, alt, caption in entry.draw(results):
-            if entry.is_map:
-                (narrow,) = entry.draw(results, room=PHONE)
-                section.maps.append(Image(png_uri(figure), alt, caption, png_uri(narrow.figure)))
-            elif any(axes.has_data() for axes in figure.axes):  # a score may be undefined for all, as of one date
-                section.charts.append(Image(svg_uri(figure), alt, caption))
+    # Another process draws from the first one on; this one draws the animation, and then from the last one on.
+    state = pickle.dumps(results) if pool else b""  # at once: what `results` caches would change it on its way
+    elsewhere = [pool.submit(_of_state, state, entry) for entry in drawn] if pool else []
     sections["cases"].motion = _animation(results)
+    console, images = Console(stderr=True), []
+    steps = track(range(len(drawn)), "report", console=console, disable=hides_progress(console), transient=True)
+    for step in steps:
+        number = len(drawn) - 1 - step
+        here = not elsewhere or elsewhere[number].cancel()  # False if it has begun
+        images.append(_images(results, drawn[number]) if here else elsewhere[number].result())
+    for entry, found in zip(drawn, reversed(images), strict=True):
+        section = sections[entry.section]
+        (section.maps if entry.is_map else section.charts).extend(found)
     return sections
+
+
+def _of_state(state: bytes, entry: figures.Entry) -> list[Image]:
+    """Draw a figure of what the process that asks for it has pickled."""
+    return _images(pickle.loads(state), entry)
+
+
+def _images(results: Results, entry: figures.Entry) -> list[Image]:
+    """Draw a figure; a map for wide and for narrow screens."""
+    if entry.is_map:
+        (wide,), (narrow,) = entry.draw(results), entry.draw(results, room=PHONE)
+        return [Image(png_uri(wide.figure), wide.alt, wide.caption, png_uri(narrow.figure))]
+    # A score may be undefined for all, as of one date.
+    drawn = (picture for picture in entry.draw(results) if any(axes.has_data() for axes in picture.figure.axes))
+    return [Image(svg_uri(figure), alt, caption) for figure, alt, caption in drawn]
 
 
 def _of_run(run: Run, metrics: dict[str, Any]) -> dict[str, list[Sheet]]:

@@ -7,15 +7,17 @@ import numpy as np
 import xarray as xr
 
 from sstcast import __version__
+from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading
-from sstcast.forecasting.baselines import STRONGEST
+from sstcast.names import DEGREES, MODEL, STRONGEST
+from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.prepared import Prepared
 from sstcast.region import parse_box
 from sstcast.runs import Run
-from sstcast.scores.evaluate import LAYOUT, evaluate, open_forecasts, open_scores
+from sstcast.scores.evaluate import evaluate, open_forecasts, open_scores
 from sstcast.scores.metrics import skill
+from sstcast.scores.saved import LAYOUT
 from sstcast.scores.significance import FDR
-from sstcast.scores.tables import DEGREES, MODEL
-from sstcast.scores.verification import Verification
 
 REFERENCE = STRONGEST
 
@@ -79,18 +81,20 @@ class Results:
 
         Both have `sst` and `anomaly`, the difference from the climatology of the day, over `(lead, lat, lon)`.
         """
-        truth = self._verification.truth(slice(date, date + 1)).isel(init_time=0)
-        climatology = truth["sst"] - truth["sst_anomaly"]
         with reading(self.run.forecasts, f"delete it and run `sstcast evaluate {self.run.folder}`"):
-            sst = open_forecasts(self.run)["sst"].isel(init_time=date).load()
-            sst, _ = xr.align(sst, climatology, join="exact")
-            forecast = xr.Dataset({"sst": sst, "anomaly": sst - climatology})
-        observed = xr.Dataset({"sst": truth["sst"], "anomaly": truth["sst_anomaly"]})
-        return crop(forecast, self.region), crop(observed, self.region)
+            return self.beside(self.run.config.data, open_forecasts(self.run)["sst"].isel(init_time=date).load())
 
-    @cached_property
-    def _verification(self) -> Verification:
-        return Verification.of(self.run)
+    def beside(self, data: DataConfig, sst: xr.DataArray) -> tuple[xr.Dataset, xr.Dataset]:
+        """Return a forecast `sst(lead, lat, lon)` in degC, and the observation, as `fields` does."""
+        cube, anomalies = Prepared.of(data).open()
+        days = sst["valid_time"]
+        truth, climatology = cube["sst"].sel(time=days).drop_vars("time"), on_days(anomalies["climatology"], days)
+        sst, truth, climatology = xr.align(sst, truth.load(), climatology.load(), join="exact")
+        known = sst.notnull() & truth.notnull() & climatology.notnull()
+        forecast, observed = (
+            xr.Dataset({"sst": of, "anomaly": of - climatology}).where(known) for of in (sst, truth)
+        )
+        return crop(forecast, self.region), crop(observed, self.region)
 
 
 def crop(fields: xr.Dataset, region: str | None) -> xr.Dataset:

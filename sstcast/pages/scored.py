@@ -9,12 +9,12 @@ from sstcast import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.collection import read_collection
+from sstcast.forecasting.conventions import DAY
 from sstcast.forecasting.regridding import on_cells
 from sstcast.ocean.identity import fingerprint
 from sstcast.ocean.prepared import Prepared
-from sstcast.pages.results import Results, crop
-from sstcast.scores.issued import VerificationAt
-from sstcast.scores.score import Scored
+from sstcast.pages.results import Results
+from sstcast.scores.saved import Scored
 from sstcast.stores import open_netcdf
 
 
@@ -37,11 +37,8 @@ class FileResults(Results):
         """Return the forecast from the initial date at position `date`, and the observation, as `Results` does."""
         init = self.tables["init_time"].values[[date]]
         sst = self._forecasts.sel(init_time=init).mean("member").load()
-        truth = VerificationAt.of_dates(self._data, init, sst.notnull().all(("init_time", "lead"))).truth()
-        climatology = truth["sst"] - truth["sst_anomaly"]
-        forecast = xr.Dataset({"sst": sst, "anomaly": sst - climatology}).where(climatology.notnull())
-        observed = xr.Dataset({"sst": truth["sst"], "anomaly": truth["sst_anomaly"]})
-        return crop(forecast.isel(init_time=0), self.region), crop(observed.isel(init_time=0), self.region)
+        sst = sst.isel(init_time=0).assign_coords(valid_time=sst["init_time"][0] + sst["lead"] * DAY)
+        return self.beside(self._data, sst.where(sst.notnull().all("lead")))  # as in scores: a cell counts, or not
 
     @property
     def _data(self) -> DataConfig:

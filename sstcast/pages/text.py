@@ -9,13 +9,9 @@ from rich.console import Console
 from rich.table import Table
 
 from sstcast.errors import printable
-from sstcast.forecasting.baselines import STRONGEST
-from sstcast.forecasting.combination import load_combination
+from sstcast.names import CLIMATE, COVERED, DEGREES, LEVELS, MODEL, REGION, SEASONS, STRONGEST
 from sstcast.runs import Run
-from sstcast.scores.comparison import SEASONS
-from sstcast.scores.probabilities import COVERED, LEVELS
-from sstcast.scores.summary import CLIMATE, columns
-from sstcast.scores.tables import DEGREES, MODEL, REGION
+from sstcast.scores.metrics import columns
 
 Scores = dict[str, Any]
 
@@ -206,6 +202,9 @@ def ensemble(metrics: Scores) -> list[Sheet]:
 
 def weights(run: Run) -> Sheet:
     """The weights of a combination's parts by lead week."""
+    # Not above: it needs PyTorch, and no other table does.
+    from sstcast.forecasting.combination import load_combination
+
     found = load_combination(run)
     names = ["/".join(step for step in part.run.parts if step != "..") for part in run.parts]
     rows = [(name, [_number(weight) for weight in row]) for name, row in zip(names, found.T, strict=True)]

@@ -22,13 +22,13 @@ from sstcast.forecasting.predictor import Predictor, TrainedRun
 from sstcast.models.base import Base
 from sstcast.ocean.days import FIRST_DAY
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.prepared import Prepared, check_source
+from sstcast.ocean.prepared import Prepared, check_data, check_source
 from sstcast.runs import Run, write_json
 from sstcast.scores.verification import Verification, blocks
 from sstcast.sources.fetch import fetch
 from sstcast.sources.request import FetchRequest
 from sstcast.training.fitting import Fitted
-from sstcast.training.train import check_data, train, training_windows
+from sstcast.training.train import train, training_windows
 from sstcast.validation import suggest
 
 HORIZONS = (28, 14, 7)  # days: 4, 2 and 1 weeks

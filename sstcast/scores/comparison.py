@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from sstcast.errors import SSTCastError
+from sstcast.names import DATES, DEGREES, MODEL, SEASONS
 from sstcast.ocean.identity import Record
 from sstcast.ocean.rooms import held
 from sstcast.runs import Run
@@ -21,10 +22,7 @@ from sstcast.scores.significance import (
     skill_interval,
     spacing,
 )
-from sstcast.scores.tables import DEGREES, MODEL
 
-SEASONS = ("DJF", "MAM", "JJA", "SON")  # of the day forecast
-DATES = "init_time"
 DATES_AT_ONCE = 64  # of errors on the map
 
 

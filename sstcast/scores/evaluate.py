@@ -9,22 +9,15 @@ from sstcast import __version__
 from sstcast.cf import describe, references, write
 from sstcast.errors import SSTCastError
 from sstcast.files import alone
-from sstcast.forecasting.baselines import BASELINES
-from sstcast.forecasting.predictor import trained_elsewhere
 from sstcast.manifest import check_manifest
-from sstcast.ocean.prepared import Prepared
+from sstcast.names import BASELINES
+from sstcast.ocean.prepared import Prepared, check_data
 from sstcast.runs import Run
 from sstcast.scores.comparison import check_comparable, compare_tables
-from sstcast.scores.measure import measure
-from sstcast.scores.saved import read_metrics, write_metrics
+from sstcast.scores.saved import LAYOUT, read_metrics, write_metrics
 from sstcast.scores.significance import block_length
-from sstcast.scores.summary import summarise
-from sstcast.scores.verification import Verification
 from sstcast.stores import open_netcdf, open_zarr
-from sstcast.training.train import check_data
 from sstcast.validation import suggest
-
-LAYOUT = 6  # of metrics.json and scores.nc
 
 
 def scores_file(run: Run) -> Path:
@@ -77,6 +70,12 @@ def _known(run: Run, digest: str) -> dict[str, Any] | None:
 
 
 def _evaluate(run: Run, digest: str) -> dict[str, Any]:
+    # Not above: what has been evaluated is read, and drawn, without PyTorch, which takes a second to load.
+    from sstcast.forecasting.predictor import trained_elsewhere
+    from sstcast.scores.measure import measure
+    from sstcast.scores.summary import summarise
+    from sstcast.scores.verification import Verification
+
     config, data = run.config.data, Verification.of(run)
     block = block_length(config.horizon, data.windows.starts)
     tables = measure(run, data)

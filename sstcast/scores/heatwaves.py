@@ -11,6 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.forecasting.heatwaves import WORD, Trajectories, probability
+from sstcast.names import BASE_RATE, EVENT, EXCEEDANCE, KINDS, REFERENCES, SEASONS, STATE
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import AROUND, SHORTEST, events
 from sstcast.ocean.rooms import release, room
@@ -18,12 +19,9 @@ from sstcast.scores.means import of_members
 from sstcast.scores.significance import spacing
 from sstcast.scores.verification import Verification
 
-KINDS = EXCEEDANCE, EVENT = ("exceedance", "event")
-BASE_RATE, STATE = REFERENCES = ("base rate", "persistence of state")
 STEPS = WORD  # of a probability; the trajectories that count are one word
 DAYS_AT_ONCE = 64  # of a field on the map
 EVERY = 3  # days from one initial date scored to the next
-SEASONS = ("DJF", "MAM", "JJA", "SON")  # of the day forecast
 BINS = 10  # of the reliability diagram
 LEAST = 1e-9  # of a rate, in logarithms
 DAY = np.timedelta64(1, "D")

@@ -20,14 +20,12 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.files import below
 from sstcast.finished import complain
-from sstcast.forecasting.predictor import region_name
+from sstcast.names import DATES, DEGREES, MODEL, STANDARDISED
 from sstcast.runs import Run
-from sstcast.scores.comparison import DATES
-from sstcast.scores.evaluate import LAYOUT, open_scores, scores_file
-from sstcast.scores.saved import read_metrics
+from sstcast.scores.evaluate import open_scores, scores_file
+from sstcast.scores.metrics import columns
+from sstcast.scores.saved import LAYOUT, read_metrics
 from sstcast.scores.significance import adjust, diebold_mariano, memory
-from sstcast.scores.summary import columns
-from sstcast.scores.tables import DEGREES, MODEL, STANDARDISED
 
 SIGNIFICANT = 0.05
 
@@ -120,7 +118,7 @@ def _region(data: DataConfig) -> str:
         return data.region
     coarsened = f", coarsened by {data.region.coarsen}" if data.region.coarsen > 1 else ""
     without = f" without {', '.join(map(str, data.region.skip))}" if data.region.skip else ""
-    return f"{region_name(data)}{coarsened}, tiles of {' x '.join(map(str, data.region.tile))}{without}"
+    return f"{data.place}{coarsened}, tiles of {' x '.join(map(str, data.region.tile))}{without}"
 
 
 def shown() -> list[tuple[str, str, str]]:

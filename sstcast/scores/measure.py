@@ -16,12 +16,13 @@ from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.predictor import Array, Predictor, in_degrees
 from sstcast.forecasting.probabilities import calibrated, dressed_baselines
 from sstcast.forecasting.spread import Spread, ValidationDays
+from sstcast.names import DEGREES, MODEL, STANDARDISED
 from sstcast.ocean.heatwaves import FREQUENCIES
 from sstcast.ocean.limits import limits_of
 from sstcast.ocean.rooms import release, trim
 from sstcast.runs import Run
 from sstcast.scores.heatwaves import HeatwaveTables
-from sstcast.scores.tables import DEGREES, MODEL, STANDARDISED, Observed, Tables
+from sstcast.scores.tables import Observed, Tables
 from sstcast.scores.verification import Verification, Write, blocks, forecast_file
 from sstcast.terminal import hides_progress
 

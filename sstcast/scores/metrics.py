@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from sstcast.names import DEGREES, STANDARDISED
+
 Dims = Sequence[Hashable] | None
 Weights = xr.DataArray | None
 
@@ -140,6 +142,12 @@ METRICS: dict[str, Metric] = {metric.name: metric for metric in (mse, rmse, mae,
 def statistics() -> dict[str, Statistic]:
     """Return the statistics of all metrics by name, each once."""
     return {statistic.name: statistic for metric in METRICS.values() for statistic in metric.statistics}
+
+
+def columns() -> list[tuple[str, str, str]]:
+    """Return what tables show of every metric: heading, units and name, degC first."""
+    degrees = [(m.heading, DEGREES, m.name) for m in METRICS.values() if m.in_degrees]
+    return degrees + [(f"{m.heading}*", STANDARDISED, m.name) for m in METRICS.values() if m.standardised]
 
 
 def skill(error: xr.DataArray, reference: xr.DataArray) -> xr.DataArray:

@@ -9,9 +9,9 @@ import torch
 import xarray as xr
 from numpy.typing import NDArray
 
-LEVELS = (50, 80, 95)  # per cent that intervals are to cover
+from sstcast.names import COVERED, LEVELS
+
 BINS = 20  # of the PIT histogram
-COVERED = tuple(f"covered_{level}" for level in LEVELS)
 NAMES = ("crps", "variance", *COVERED)  # of the statistics
 
 Array = NDArray[np.floating]

@@ -2,13 +2,17 @@
 
 import hashlib
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sstcast.errors import SSTCastError
 from sstcast.files import atomic
+from sstcast.names import DEGREES, MODEL
+from sstcast.runs import Run
 from sstcast.scores.metrics import METRICS
-from sstcast.scores.tables import DEGREES, MODEL
 
+LAYOUT = 6  # of metrics.json and scores.nc
 SEAL = "seal"  # SHA-256 of all else in the JSON and of the tables it follows from
 
 
@@ -46,3 +50,37 @@ def _seal(metrics: dict[str, Any], scores: Path) -> str:
         while part := file.read(2**20):
             digest.update(part)
     return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The folder of the scores of a file."""
+
+    folder: Path
+
+    @property
+    def metrics(self) -> Path:
+        """The scores."""
+        return self.folder / "metrics.json"
+
+    @property
+    def tables(self) -> Path:
+        """The tables that they follow from."""
+        return self.folder / "scores.nc"
+
+    @property
+    def report(self) -> Path:
+        """The page that shows it all."""
+        return self.folder / "report.html"
+
+    @property
+    def exists(self) -> bool:
+        """Whether the folder looks like one; a run's has a configuration."""
+        return self.metrics.exists() and self.tables.exists() and not Run(self.folder).config_file.exists()
+
+    def read(self) -> dict[str, Any]:
+        """Return the metrics; raise SSTCastError if they are damaged, or of another version."""
+        metrics = read_metrics(self.metrics, self.tables)
+        if metrics is None or metrics.get("layout") != LAYOUT or "recipe" not in metrics:
+            raise SSTCastError(f"{self.metrics}: damaged or of another version; run `sstcast score` again")
+        return metrics

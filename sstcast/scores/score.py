@@ -1,7 +1,7 @@
 """The verb `score`: anyone's forecasts, from a file, scored like a run's."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ from sstcast.cf import describe, references, write
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.files import alone
-from sstcast.forecasting.baselines import STRONGEST
 from sstcast.forecasting.collection import read_collection
 from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.conventions import DAY, Forecasts
@@ -21,55 +20,19 @@ from sstcast.forecasting.predictor import Predictor
 from sstcast.forecasting.probabilities import calibrated, dressed_baselines
 from sstcast.forecasting.regridding import on_cells
 from sstcast.forecasting.spread import ValidationDays
+from sstcast.names import MODEL, STRONGEST
 from sstcast.ocean.identity import fingerprint
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.prepared import Prepared, check_data
 from sstcast.runs import Run
-from sstcast.scores.evaluate import LAYOUT
 from sstcast.scores.issued import Issued, IssuedSpread, Shortened, VerificationAt, complete
 from sstcast.scores.measure import Width, tabulate
-from sstcast.scores.saved import read_metrics, write_metrics
+from sstcast.scores.saved import LAYOUT, Scored, read_metrics, write_metrics
 from sstcast.scores.significance import Lengths, spacing
 from sstcast.scores.summary import summarise
-from sstcast.scores.tables import MODEL
 from sstcast.scores.truth import data_of, span, within
-from sstcast.training.train import check_data
 
 Say = Callable[[str], object]
-
-
-@dataclass(frozen=True)
-class Scored:
-    """The folder of the scores of a file."""
-
-    folder: Path
-
-    @property
-    def metrics(self) -> Path:
-        """The scores."""
-        return self.folder / "metrics.json"
-
-    @property
-    def tables(self) -> Path:
-        """The tables that they follow from."""
-        return self.folder / "scores.nc"
-
-    @property
-    def report(self) -> Path:
-        """The page that shows it all."""
-        return self.folder / "report.html"
-
-    @property
-    def exists(self) -> bool:
-        """Whether the folder looks like one; a run's has a configuration."""
-        return self.metrics.exists() and self.tables.exists() and not Run(self.folder).config_file.exists()
-
-    def read(self) -> dict[str, Any]:
-        """Return the metrics; raise SSTCastError if they are damaged, or of another version."""
-        metrics = read_metrics(self.metrics, self.tables)
-        if metrics is None or metrics.get("layout") != LAYOUT or "recipe" not in metrics:
-            raise SSTCastError(f"{self.metrics}: damaged or of another version; run `sstcast score` again")
-        return metrics
 
 
 def score(

@@ -5,20 +5,13 @@ from typing import Any
 
 import xarray as xr
 
+from sstcast.names import CLIMATE, DATES, DEGREES, MODEL, SEASONS, TRUTH, UNITS
 from sstcast.scores import ensembles, heatwaves, probabilities
-from sstcast.scores.comparison import DATES, SEASONS, compare_errors, plain, shares
+from sstcast.scores.comparison import compare_errors, plain, shares
 from sstcast.scores.metrics import METRICS, statistics
-from sstcast.scores.tables import DEGREES, MODEL, STANDARDISED, TRUTH, UNITS
 
-CLIMATE = "climatology"  # the baseline whose distribution is the climatological one
 Metrics = dict[str, Any]
 Arrays = Mapping[str, xr.DataArray]
-
-
-def columns() -> list[tuple[str, str, str]]:
-    """Return what tables show of every metric: heading, units and name, degC first."""
-    degrees = [(m.heading, DEGREES, m.name) for m in METRICS.values() if m.in_degrees]
-    return degrees + [(f"{m.heading}*", STANDARDISED, m.name) for m in METRICS.values() if m.standardised]
 
 
 def summarise(tables: xr.Dataset, members: int) -> Metrics:

@@ -11,17 +11,13 @@ import xarray as xr
 
 from sstcast.forecasting.predictor import Array, axes
 from sstcast.geo import area_weights
+from sstcast.names import DEGREES, MODEL, REGION, STANDARDISED, TRUTH, UNITS
 from sstcast.scores import ensembles, probabilities
 from sstcast.scores.indices import NINO, covers
 from sstcast.scores.means import Means, of_members, sum_to_one, week_starts
 from sstcast.scores.metrics import METRICS, statistics
 from sstcast.scores.significance import Lengths, adjust, p_values, spacing
 from sstcast.scores.verification import Verification
-
-MODEL = "model"  # the run's own name among the methods, whatever its folder is called
-TRUTH = "truth"
-REGION = "region"  # the box that is all of it
-STANDARDISED, DEGREES = UNITS = ("standardised", "degC")
 
 DATE, CELL = ("init_time", "lead"), ("week", "lat", "lon")
 

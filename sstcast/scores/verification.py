@@ -21,12 +21,11 @@ from sstcast.forecasting.predictor import FIELD, Array, Predictor, axes, describ
 from sstcast.geo import area_weights, from_tiles, tile_index, to_tiles
 from sstcast.manifest import write_manifest
 from sstcast.ocean.anomalies import DAYS_OF_YEAR
-from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.prepared import Prepared, check_data
 from sstcast.ocean.rooms import held, parts, release, room
 from sstcast.ocean.windows import Windows, cut_windows, spans
 from sstcast.runs import Run
 from sstcast.scores.means import sum_to_one
-from sstcast.training.train import check_data
 
 BLOCK_ELEMENTS = 2**21  # of one field in memory: 8 MiB
 ALL = slice(None)

@@ -10,12 +10,11 @@ import torch
 from sstcast.config import COMBINATION, RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.files import FIRST_PROCESS, alone
-from sstcast.finished import complain
 from sstcast.models import LINEAR, build_forecaster
 from sstcast.models.base import ForecastModel
 from sstcast.models.linear import LinearSystem
 from sstcast.ocean.identity import Record
-from sstcast.ocean.prepared import Prepared, check_source
+from sstcast.ocean.prepared import Prepared, check_data, check_source
 from sstcast.ocean.whole import WholeRegion
 from sstcast.ocean.windows import SeveralWindows, cut_windows
 from sstcast.runs import Run
@@ -82,20 +81,6 @@ def train(config: RunConfig, windows: Mapping[str, Fitted]) -> tuple[Run, bool]:
             return run, False
         trainer.fit()
     return run, True
-
-
-def check_data(run: Run) -> None:
-    """Raise SSTCastError unless the prepared stores hold the data that a run was trained on.
-
-    A run made by a version without data records passes, with a line on stderr.
-    """
-    prepared = Prepared.of(run.config.data)
-    now = prepared.record()
-    for each in run.recorded:
-        if (then := Record.read(each.folder)) is not None:
-            then.check(each.folder, now, prepared.cube)
-        elif FIRST_PROCESS and each.best.exists():
-            complain(f"{each.folder}: made before runs kept a record of their data; not checked")
 
 
 def plan(path: Path | None, resume: Path | None, seeds: str | None, overrides: list[str]) -> list[RunConfig]:

@@ -1,11 +1,17 @@
 """The commands that show results: `page`, `report`, `score` and `update`."""
 
+import os
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from sstcast.finished import Finished
+from sstcast.ocean.cluster import choose_threads
 
 
 def page(
@@ -30,27 +36,50 @@ def report(
     ],
 ) -> None:
     """Write all results of a run, of a hindcast, or of forecasts scored, to one page."""
-    from sstcast.hindcasts.plan import Hindcast
-    from sstcast.pages.hindcast import write_hindcast_report
+    from sstcast.hindcasts.files import Hindcast
     from sstcast.pages.report import write_report, write_scored_report
     from sstcast.runs import Run
-    from sstcast.scores.score import Scored
+    from sstcast.scores.saved import Scored
     from sstcast.verbs.watched import HINDCAST, SCORED, below, run_files, scored_files
 
     done, scored = Finished(), below(run, *HINDCAST, *SCORED)
     if Hindcast(run).metrics.exists():
+        from sstcast.pages.hindcast import write_hindcast_report  # not above: a run's report does without
+
         done.watch(*scored)
         page, new = write_hindcast_report(Hindcast(run))
     elif Scored(run).exists:
         done.watch(*scored)
-        page, new = write_scored_report(Scored(run))
+        with _second() as pool:
+            page, new = write_scored_report(Scored(run), pool)
     else:
         opened = Run.open(run)
         done.watch(*run_files(opened))
-        page, new = write_report(opened)
+        with _second() as pool:
+            page, new = write_report(opened, pool)
         scored = scored_files(opened)
     print(f"{page}: {'written' if new else 'nothing to do'}")
     done.remember(f"{page}: nothing to do\n", *scored, *below(run, "report.html"))
+
+
+@contextmanager
+def _second() -> Iterator[Executor | None]:
+    """Yield a second process that gets ready to draw at once, if there is a second core for it.
+
+    Threads would not do: matplotlib holds the interpreter while it draws.
+    """
+    if len(os.sched_getaffinity(0)) < 2:
+        yield None
+        return
+    from sstcast.processes import processes
+
+    with processes(1, _get_ready) as pool:
+        yield pool
+
+
+def _get_ready() -> None:
+    choose_threads()
+    import_module("sstcast.pages.report")
 
 
 def score(
@@ -73,11 +102,11 @@ def score(
     leads: Annotated[int | None, typer.Option(min=1, help="Score the first days only.", metavar="DAYS")] = None,
 ) -> None:
     """Score anyone's forecasts, in a file, beside the baselines and your runs."""
+    from sstcast.names import DEGREES
     from sstcast.pages.text import open_console, print_metrics, print_sheet, versus
     from sstcast.runs import Run
     from sstcast.scores.evaluate import reference
     from sstcast.scores.score import score
-    from sstcast.scores.tables import DEGREES
 
     others = [reference(name) for name in against or ["multiscale"]]
     runs = [other for other in others if isinstance(other, Run)]

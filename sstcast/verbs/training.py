@@ -69,9 +69,10 @@ def hindcast(
 ) -> None:
     """Train systems on earlier years only, forecast many years, score them together; resume if interrupted."""
     from sstcast.config import load_config
+    from sstcast.hindcasts.files import Hindcast
     from sstcast.hindcasts.folds import Protocol
     from sstcast.hindcasts.hindcast import hindcast
-    from sstcast.hindcasts.plan import Hindcast, Plan
+    from sstcast.hindcasts.plan import Plan
     from sstcast.pages.hindcast import print_hindcast
     from sstcast.validation import parse_seeds
     from sstcast.verbs.watched import HINDCAST, below, config_files, source_files

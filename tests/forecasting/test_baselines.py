@@ -8,10 +8,10 @@ import torch
 import xarray as xr
 
 from sstcast.config import DataConfig, Splits
-from sstcast.forecasting.baselines import BASELINES
 from sstcast.forecasting.predictor import Array, Models
 from sstcast.models import build_forecaster
 from sstcast.models.linear import LinearSystem
+from sstcast.names import BASELINES
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import Windows, cut_windows

@@ -14,12 +14,12 @@ from small_hindcast import metrics, plan, quiet, system, write_ocean
 
 from sstcast import cli
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.baselines import BASELINES
+from sstcast.hindcasts.files import Hindcast
 from sstcast.hindcasts.fold import tables_file
 from sstcast.hindcasts.hindcast import hindcast
-from sstcast.hindcasts.plan import Hindcast
 from sstcast.hindcasts.scores import lengths
 from sstcast.manifest import damage
+from sstcast.names import BASELINES
 from sstcast.pages.hindcast import write_hindcast_report
 from sstcast.runs import Run
 from sstcast.scores.saved import write_metrics

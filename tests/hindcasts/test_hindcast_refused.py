@@ -10,9 +10,10 @@ from small_hindcast import plan, system, write_ocean
 
 from sstcast import cli
 from sstcast.errors import SSTCastError
+from sstcast.hindcasts.files import Hindcast
 from sstcast.hindcasts.folds import Protocol
 from sstcast.hindcasts.hindcast import hindcast
-from sstcast.hindcasts.plan import Hindcast, Plan
+from sstcast.hindcasts.plan import Plan
 from sstcast.ocean import cluster
 from sstcast.pages.hindcast import write_hindcast_report
 from sstcast.runs import Run

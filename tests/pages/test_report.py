@@ -19,6 +19,7 @@ from sstcast.files import PACKAGE
 from sstcast.pages import report
 from sstcast.pages.report import write_report
 from sstcast.pages.results import Results
+from sstcast.processes import processes
 from sstcast.runs import Run
 
 
@@ -140,6 +141,16 @@ def test_a_page_is_whole_or_the_last_one(evaluated: Run, html: str, monkeypatch:
     with pytest.raises(KeyboardInterrupt):
         write_report(evaluated)
     assert evaluated.report.read_text(encoding="utf-8") == html
+
+
+def test_two_processes_draw_the_same_page(evaluated: Run, html: str, tmp_path: Path) -> None:
+    run = Run(Path(shutil.copytree(evaluated.folder, tmp_path / evaluated.folder.name)))
+    run.report.unlink()
+    with processes(1, str) as pool:
+        pool.submit(str).result()  # it is ready before the first figure, so it draws some
+        page = write_report(run, pool)[0].read_text(encoding="utf-8")
+    written = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d\+00:00")
+    assert written.sub("", page) == written.sub("", html)
 
 
 def test_names_of_sources_are_text_not_markup(

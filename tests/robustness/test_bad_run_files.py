@@ -52,8 +52,8 @@ def known_tables(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         return tables
 
     known = json.loads((world / "runs/small/metrics.json").read_text())
-    monkeypatch.setattr(evaluate, "measure", measure)
-    monkeypatch.setattr(evaluate, "summarise", lambda tables, members: known)
+    monkeypatch.setattr("sstcast.scores.measure.measure", measure)
+    monkeypatch.setattr("sstcast.scores.summary.summarise", lambda tables, members: known)
 
 
 def command(verb: str, world: Path) -> list[object]:

@@ -13,13 +13,14 @@ import xarray as xr
 from scored_runs import configure, make_run, metrics_of
 
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.baselines import BASELINES, Learnt
+from sstcast.forecasting.baselines import Learnt
 from sstcast.forecasting.predictor import Predictor, TrainedRun
 from sstcast.forecasting.probabilities import calibrated
 from sstcast.geo import area_weights
 from sstcast.graphs.graph import Graph
 from sstcast.models import LINEAR, Entry, linear
 from sstcast.models.linear import LinearSystem
+from sstcast.names import BASELINES
 from sstcast.ocean import rooms
 from sstcast.ocean.heatwaves import limits
 from sstcast.ocean.prepared import Prepared
@@ -27,7 +28,6 @@ from sstcast.pages import figures
 from sstcast.pages.report import write_report
 from sstcast.pages.text import print_metrics
 from sstcast.runs import Run
-from sstcast.scores import evaluate as evaluate_module
 from sstcast.scores import verification as forecasts_module
 from sstcast.scores.evaluate import evaluate, reference, scores_file
 from sstcast.scores.indices import box_mean
@@ -164,7 +164,7 @@ def test_nothing_to_do_until_the_run_goes_on(run: Run, tmp_path: Path, monkeypat
     def stop(run: Run, data: Verification) -> None:
         raise InterruptedError(run.folder)
 
-    monkeypatch.setattr(evaluate_module, "measure", stop)
+    monkeypatch.setattr("sstcast.scores.measure.measure", stop)
     with pytest.raises(InterruptedError, match="copy"):
         evaluate(copy)
 

@@ -16,7 +16,7 @@ from scored_runs import configure, make_run
 
 from sstcast import cli
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.baselines import BASELINES
+from sstcast.names import BASELINES
 from sstcast.pages.leaderboard import print_leaderboard, write_leaderboard
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate, scores_file

@@ -1,0 +1,24 @@
+"""What tables, `metrics.json` and figures call methods, units, seasons and scores."""
+
+# Methods.
+MODEL = "model"  # the run's own, whatever its folder is called
+TRUTH = "truth"
+CLIMATE = "climatology"  # the baseline whose distribution is the climatological one
+STRONGEST = "multiscale ridge"  # the baseline that skill is told against
+BASELINES = {  # and their `model.name`
+    CLIMATE: "climatology",
+    "persistence": "persistence",
+    "damped persistence": "damped-persistence",
+    "ridge": "ridge",
+    STRONGEST: "multiscale-ridge",
+}
+BASE_RATE, STATE = REFERENCES = ("base rate", "persistence of state")  # of probabilities of heatwaves
+
+STANDARDISED, DEGREES = UNITS = ("standardised", "degC")
+DATES = "init_time"
+SEASONS = ("DJF", "MAM", "JJA", "SON")  # of the day forecast
+REGION = "region"  # the box that is all of it
+
+KINDS = EXCEEDANCE, EVENT = ("exceedance", "event")  # of probabilities of heatwaves
+LEVELS = (50, 80, 95)  # per cent that intervals are to cover
+COVERED = tuple(f"covered_{level}" for level in LEVELS)
