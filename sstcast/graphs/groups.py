@@ -7,8 +7,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-Lists = tuple[Tensor, Tensor]
-
 
 class Groups:
     """Items in groups: item i is in group `index[i]`, one of `groups`.

@@ -17,7 +17,7 @@ from sstcast.cf import encoded
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.files import atomic
-from sstcast.forecasting.predictor import FIELD, Array, Predictor, axes, described, in_degrees
+from sstcast.forecasting.predictor import FIELD, Array, axes, described
 from sstcast.geo import area_weights, from_tiles, tile_index, to_tiles
 from sstcast.manifest import write_manifest
 from sstcast.ocean.anomalies import DAYS_OF_YEAR
@@ -154,26 +154,6 @@ class Verification:
             },
             {"time": self.windows.days[days], "lat": self.anomalies["lat"], "lon": self.anomalies["lon"]},
         )
-
-    def fields(self, predictor: Predictor, dates: slice = ALL) -> xr.Dataset:
-        """Forecast from the initial dates `dates`.
-
-        Returns, over `(init_time, lead, lat, lon)`, the mean of the members: `anomaly` in standardised units,
-        `sst_anomaly` and `sst` in degC; NaN on land and outside the tiles.
-        """
-        forecast = predictor.predict(self.histories(dates), self.windows.every)
-        return in_degrees(forecast, self.statistics).assign(anomaly=forecast.mean("member", skipna=False))
-
-    def truth(self, dates: slice = ALL) -> xr.Dataset:
-        """Return what came true, laid out like `fields`; its degC are the cube's own."""
-        sst = self.ahead(self.sst, dates)
-        tiles = {
-            "anomaly": self.ahead(self.anomaly, dates),
-            "sst_anomaly": sst - self.ahead(self.climatology, dates),
-            "sst": sst,
-        }
-        coordinates = axes(self.windows.init_times[dates], self.windows.horizon, self.anomalies)
-        return coordinates.assign({name: (FIELD, self.on_map(values)) for name, values in tiles.items()})
 
     @cached_property
     def statistics(self) -> xr.Dataset:

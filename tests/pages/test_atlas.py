@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from whole_fields import truth_of
 
 from sstcast.errors import SSTCastError
 from sstcast.pages.atlas import draw_run
@@ -35,7 +36,7 @@ def globe(step: float = 10.0) -> xr.Dataset:
 
 def test_weekly_fields_against_the_forecasts_themselves(evaluated: Run) -> None:
     forecast = xr.open_zarr(evaluated.forecasts)["sst"].values.astype(float)
-    truth = Verification.of(evaluated).truth()["sst"].values.astype(float)
+    truth = truth_of(Verification.of(evaluated))["sst"].values.astype(float)
     error = forecast - truth
     weekly = Results(evaluated).weekly
     for week, days in enumerate((slice(0, 7), slice(7, 8))):

@@ -13,6 +13,7 @@ import xarray as xr
 import yaml
 from scipy.optimize import nnls
 from scored_runs import configure, make_run
+from whole_fields import forecast_of, truth_of
 
 import sstcast
 from sstcast import cli
@@ -61,9 +62,9 @@ def both(runs: list[Run]) -> Run:
 def test_weights_are_least_squares_over_the_validation_days(runs: list[Run], both: Run) -> None:
     data = Verification.of(runs[0], "validation")
     assert str(data.windows.days[0])[:4] == str(data.windows.days[-1])[:4] == "2003"
-    truth = data.truth()["sst"].astype(float)
+    truth = truth_of(data)["sst"].astype(float)
     share = np.sqrt(area_weights(truth["lat"]))
-    errors = [(data.fields(TrainedRun(run))["sst"] - truth) * share for run in runs]
+    errors = [(forecast_of(TrainedRun(run), data)["sst"] - truth) * share for run in runs]
     found = load_combination(both)
     assert found.shape == (2, 3)
     for week, leads in enumerate((slice(1, 7), slice(8, 8))):
@@ -91,7 +92,7 @@ def test_it_forecasts_the_weighted_mean_and_every_verb_takes_it(
     assert (metrics["model"], metrics["members"], metrics["ensemble"]) == ("combination", 1, None)
     data = Verification.of(both)
     expected = sum(
-        data.fields(TrainedRun(run))["sst"] * weight[np.arange(8) // 7][:, None, None]
+        forecast_of(TrainedRun(run), data)["sst"] * weight[np.arange(8) // 7][:, None, None]
         for run, weight in zip(runs, load_combination(both).T, strict=True)
     )
     np.testing.assert_allclose(xr.open_zarr(both.forecasts)["sst"], expected, atol=1e-4)

@@ -11,6 +11,7 @@ import scipy.stats
 import torch
 import xarray as xr
 from scored_runs import configure, make_run, metrics_of
+from whole_fields import forecast_of, truth_of
 
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.baselines import Learnt
@@ -61,9 +62,9 @@ def crps_gaussian(truth: np.ndarray, mean: np.ndarray | float, spread: np.ndarra
 def fields_of(run: Run, units: str, method: str = "model") -> tuple[xr.DataArray, xr.DataArray]:
     """Return forecast and truth of the whole test split, as anomalies."""
     data = Verification.of(run)
-    fields = data.fields(persistence(data) if method == "persistence" else TrainedRun(run))
+    fields = forecast_of(persistence(data) if method == "persistence" else TrainedRun(run), data)
     name = {"standardised": "anomaly", "degC": "sst_anomaly"}[units]
-    return fields[name].astype(float), data.truth()[name].astype(float)
+    return fields[name].astype(float), truth_of(data)[name].astype(float)
 
 
 def test_forecasts_open_without_help_and_line_up_with_the_source(run: Run) -> None:
@@ -83,9 +84,9 @@ def test_forecasts_open_without_help_and_line_up_with_the_source(run: Run) -> No
     assert np.isnan(sst.values[..., land]).all()
     assert np.isfinite(sst.values[..., ~land]).all()
     data = Verification.of(run)
-    np.testing.assert_allclose(sst, data.fields(TrainedRun(run))["sst"], atol=1e-4)
+    np.testing.assert_allclose(sst, forecast_of(TrainedRun(run), data)["sst"], atol=1e-4)
     came = source.sel(time=forecasts["valid_time"].values.ravel()).values.reshape(sst.shape)
-    np.testing.assert_allclose(data.truth()["sst"], came, atol=1e-4)
+    np.testing.assert_allclose(truth_of(data)["sst"], came, atol=1e-4)
 
 
 @pytest.mark.parametrize("units", ["standardised", "degC"])
@@ -187,7 +188,7 @@ def test_p_values_are_of_the_cell_and_adjusted_within_the_week(run: Run) -> None
 def test_probabilities_are_those_of_whole_fields(run: Run) -> None:
     """The reference is a Gaussian about the climatology, as wide as the training days of cell and season."""
     data, found = Verification.of(run), metrics_of(run)["probabilities"]
-    truth = data.truth()["sst_anomaly"].astype(float)
+    truth = truth_of(data)["sst_anomaly"].astype(float)
     sst = data.cube["sst"].sel(time=slice("2001", "2002")).load()
     climatology = data.statistics["climatology"].sel(dayofyear=sst["time"].dt.dayofyear)
     variance = ((sst - climatology) ** 2).groupby("time.season").mean("time")
@@ -218,7 +219,7 @@ def test_probabilities_are_those_of_whole_fields(run: Run) -> None:
 def test_heatwaves_are_those_of_the_training_years_percentile(run: Run) -> None:
     data = Verification.of(run)
     limit = limits(data.cube["sst"].sel(time=slice("2001", "2002")).load())["heatwave_threshold"]
-    truth = data.truth()["sst"][::3]  # scored are dates three days apart
+    truth = truth_of(data)["sst"][::3]  # scored are dates three days apart
     weights, ocean = area_weights(truth["lat"]), truth.notnull()
     came = truth > limit.sel(dayofyear=truth["valid_time"].dt.dayofyear)
     found = metrics_of(run)["heatwaves"]["exceedance"]

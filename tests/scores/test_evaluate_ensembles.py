@@ -7,6 +7,7 @@ import pytest
 import xarray as xr
 from scored_runs import configure, make_run, metrics_of
 from scores.probability import crps_for_ensemble, rank_histogram
+from whole_fields import forecast_of, truth_of
 
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import TrainedRun
@@ -27,12 +28,12 @@ def ensemble(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
 
 def test_an_ensemble_is_scored_by_its_mean_and_as_one(ensemble: Run) -> None:
     data = Verification.of(ensemble)
-    members = [data.fields(TrainedRun(member))["sst"] for member in ensemble.members]
+    members = [forecast_of(TrainedRun(member), data)["sst"] for member in ensemble.members]
     stacked = xr.concat(members, "member").astype(float)
     forecasts = xr.open_zarr(ensemble.forecasts)
     np.testing.assert_allclose(forecasts["sst"], stacked.mean("member"), atol=1e-4)
 
-    truth = data.truth()["sst"].astype(float)
+    truth = truth_of(data)["sst"].astype(float)
     weights = area_weights(truth["lat"])
     metrics = metrics_of(ensemble)
     assert metrics["members"] == 3

@@ -1,0 +1,20 @@
+"""Forecasts and truth of a whole split on the map, for tests that score them in another way."""
+
+import xarray as xr
+
+from sstcast.forecasting.predictor import FIELD, Predictor, axes, in_degrees
+from sstcast.scores.verification import Verification
+
+
+def forecast_of(predictor: Predictor, data: Verification) -> xr.Dataset:
+    """Return the mean of the members: `anomaly` in standardised units, `sst_anomaly` and `sst` in degC."""
+    forecast = predictor.predict(data.histories(), data.windows.every)
+    return in_degrees(forecast, data.statistics).assign(anomaly=forecast.mean("member", skipna=False))
+
+
+def truth_of(data: Verification) -> xr.Dataset:
+    """Return what came true, laid out like `forecast_of`."""
+    sst = data.ahead(data.sst)
+    fields = {"anomaly": data.ahead(data.anomaly), "sst_anomaly": sst - data.ahead(data.climatology), "sst": sst}
+    coordinates = axes(data.windows.init_times, data.windows.horizon, data.anomalies)
+    return coordinates.assign({name: (FIELD, data.on_map(values)) for name, values in fields.items()})
