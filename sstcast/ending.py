@@ -2,7 +2,6 @@
 
 import os
 import sys
-from concurrent.futures import BrokenExecutor
 from contextlib import suppress
 
 from sstcast.errors import SSTCastError, in_short, printable, shorten
@@ -41,8 +40,6 @@ def _explain(error: BaseException) -> tuple[int, str]:
                 f"{named}{FULL if named else 'no space left on a disk; free some and re-run the command'}",
             )
         return MENDABLE, named + in_short(error)
-    if isinstance(error, BrokenExecutor):
-        return MENDABLE, "a process was ended from outside, perhaps for want of memory; run the same command again"
     no_memory = isinstance(error, RuntimeError) and any(words in str(error) for words in OUT_OF_MEMORY)
     if isinstance(error, MemoryError) or no_memory:  # the second of PyTorch
         return MENDABLE, (

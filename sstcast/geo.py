@@ -123,6 +123,13 @@ def tile_index(region: "Region", shape: tuple[int, ...]) -> NDArray[np.int64]:
     return np.delete(tiles, list(region.skip), axis=0)
 
 
+def in_tiles(region: "Region", shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Return which cells `[lat, lon]` of a field of `shape` lie in a tile, land or ocean."""
+    cells = np.zeros(shape[-2:], bool)
+    cells.flat[tile_index(region, shape)] = True
+    return cells
+
+
 def to_tiles(field: NDArray[Any], index: NDArray[np.int64]) -> NDArray[Any]:
     """Divide `field` of shape `[..., lat, lon]` into tiles, `[..., tile, node]`."""
     tiles = np.empty((*field.shape[:-2], *index.shape), field.dtype)

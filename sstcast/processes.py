@@ -13,6 +13,11 @@ from multiprocessing.connection import wait
 from typing import Any
 
 
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 @contextmanager
 def processes(count: int, begin: Callable[..., object], *arguments: Any) -> Iterator[ProcessPoolExecutor]:
     """Yield a pool of processes that are silent, deaf to Ctrl-C, which this one hears, and gone if this one is.
@@ -26,7 +31,8 @@ def processes(count: int, begin: Callable[..., object], *arguments: Any) -> Iter
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(count, context, _begin, (begin, arguments))
     with _deaf():
-        pool.submit(str)  # begins them
+        for _ in range(count):
+            pool.submit(str)  # begins one
     try:
         yield pool
     except BaseException:

@@ -14,7 +14,7 @@ import torch
 
 from sstcast.errors import SSTCastError
 from sstcast.ocean.cluster import connect
-from sstcast.processes import processes
+from sstcast.processes import cores, processes
 from sstcast.training.interrupt import Interrupted, StopRequest
 
 LISTEN = 0.2  # seconds between looks whether to stop
@@ -61,7 +61,7 @@ def _executor(jobs: int, scheduler: str | None) -> Iterator[Executor]:
             finally:
                 pool.shutdown(wait=False)  # cancels what has not begun; all has ended where no error came
         return
-    threads = max(1, min(torch.get_num_threads(), len(os.sched_getaffinity(0)) // jobs))
+    threads = max(1, min(torch.get_num_threads(), cores() // jobs))
     with processes(jobs, torch.set_num_threads, threads) as pool:
         yield pool
 

@@ -4,9 +4,9 @@ The file is in the folder for temporary files and has no name, so it goes with t
 written of it counts as memory of the process until `release` is called; its values stay.
 """
 
+import os
 from collections.abc import Iterator
 from mmap import MADV_DONTNEED, mmap
-from os import posix_fallocate
 from tempfile import TemporaryFile
 from typing import Any
 from weakref import WeakSet
@@ -27,8 +27,8 @@ def room(shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
     if np.prod(shape) <= KEPT:
         return np.empty(shape, dtype)
     with TemporaryFile() as file:
-        # A full disk is an error now; once the file is mapped, it would kill the process.
-        posix_fallocate(file.fileno(), 0, int(np.prod(shape)) * np.dtype(dtype).itemsize)
+        if hasattr(os, "posix_fallocate"):  # a full disk is an error now; once the file is mapped, it kills
+            os.posix_fallocate(file.fileno(), 0, int(np.prod(shape)) * np.dtype(dtype).itemsize)
         array = np.memmap(file, dtype, "w+", shape=shape)
         _FILES.add(array._mmap)  # type: ignore[attr-defined]
         return array

@@ -12,10 +12,11 @@ from sstcast.finished import complain
 from sstcast.hindcasts.files import LAYOUT, Hindcast, open_hindcast
 from sstcast.names import CLIMATE, COVERED, LEVELS, SEASONS, STATE
 from sstcast.pages.curves import draw_curves
+from sstcast.pages.drawing import Image
 from sstcast.pages.hindcast_figures import HIGHEST, Skill, draw_ratios, skills
 from sstcast.pages.images import png_uri, svg_uri
 from sstcast.pages.maps import PHONE, SLIDE
-from sstcast.pages.report import Image, Section, facts, is_written
+from sstcast.pages.report import Section, facts, is_written
 from sstcast.pages.templates import write_page
 from sstcast.pages.text import HEATWAVES, Sheet, p_value, print_sheets, week_ends
 from sstcast.scores.saved import SEAL

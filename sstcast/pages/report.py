@@ -2,21 +2,19 @@
 
 import datetime as dt
 import json
-import pickle
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
-from rich.progress import track
 
 from sstcast.errors import reading
 from sstcast.files import alone
 from sstcast.names import DEGREES, MODEL
 from sstcast.pages import figures, text
 from sstcast.pages.animation import animate
+from sstcast.pages.drawing import Image, Picture, draw
 from sstcast.pages.images import png_uri, svg_uri
 from sstcast.pages.maps import PHONE
 from sstcast.pages.results import REFERENCE, Results
@@ -25,9 +23,9 @@ from sstcast.pages.templates import write_page
 from sstcast.pages.text import Sheet
 from sstcast.runs import Run
 from sstcast.scores.saved import Scored
-from sstcast.terminal import hides_progress
 from sstcast.training.listing import describe
 
+MOTION = "motion"  # the animation, among the pictures
 HEAD = 1000  # the stamp is in this many characters at the start of the page
 SECTIONS = {
     "data": "Data",
@@ -43,17 +41,6 @@ SECTIONS = {
     "configuration": "Configuration",
     "provenance": "Provenance",
 }
-
-
-@dataclass(frozen=True)
-class Image:
-    """A picture as `data:` addresses: `narrow` for phones, `still` for print and reduced motion."""
-
-    wide: str
-    alt: str
-    caption: str
-    narrow: str = ""
-    still: str = ""
 
 
 @dataclass
@@ -131,28 +118,16 @@ def _sections(
     sections = {name: Section(name, title) for name, title in SECTIONS.items()}
     for name, sheets in tables.items():
         sections[name].tables = sheets
-    # Another process draws from the first one on; this one draws the animation, and then from the last one on.
-    state = pickle.dumps(results) if pool else b""  # at once: what `results` caches would change it on its way
-    elsewhere = [pool.submit(_of_state, state, entry) for entry in drawn] if pool else []
-    sections["cases"].motion = _animation(results)
-    console, images = Console(stderr=True), []
-    steps = track(range(len(drawn)), "report", console=console, disable=hides_progress(console), transient=True)
-    for step in steps:
-        number = len(drawn) - 1 - step
-        here = not elsewhere or elsewhere[number].cancel()  # False if it has begun
-        images.append(_images(results, drawn[number]) if here else elsewhere[number].result())
-    for entry, found in zip(drawn, reversed(images), strict=True):
+    pictures: dict[str, Picture] = {entry.name: partial(_images, entry) for entry in drawn}
+    images = draw(results, pictures | {MOTION: _animation}, pool)
+    for entry in drawn:
         section = sections[entry.section]
-        (section.maps if entry.is_map else section.charts).extend(found)
+        (section.maps if entry.is_map else section.charts).extend(images[entry.name])
+    (sections["cases"].motion,) = images[MOTION]
     return sections
 
 
-def _of_state(state: bytes, entry: figures.Entry) -> list[Image]:
-    """Draw a figure of what the process that asks for it has pickled."""
-    return _images(pickle.loads(state), entry)
-
-
-def _images(results: Results, entry: figures.Entry) -> list[Image]:
+def _images(entry: figures.Entry, results: Results) -> list[Image]:
     """Draw a figure; a map for wide and for narrow screens."""
     if entry.is_map:
         (wide,), (narrow,) = entry.draw(results), entry.draw(results, room=PHONE)
@@ -244,13 +219,13 @@ def facts(title: str, known: dict[str, Any]) -> Sheet:
     return Sheet(title, [], [(name, [str(value)]) for name, value in known.items()])
 
 
-def _animation(results: Results) -> Image:
+def _animation(results: Results) -> list[Image]:
     forecast, truth = (fields["anomaly"] for fields in results.fields(results.case("median")))
     moving, still = animate(forecast, truth, figures.ANOMALY)
     caption = figures.describe_case(results, "median")
     low, high = float(forecast.min()), float(forecast.max())
     alt = f"{caption} Anomalies day by day, forecast beside observed; {low:.1f} to {high:.1f} °C forecast."
-    return Image(moving, alt, caption, still=still)
+    return [Image(moving, alt, caption, still=still)]
 
 
 def _summary(metrics: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ import xarray as xr
 from sstcast import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading
+from sstcast.geo import in_tiles
 from sstcast.names import DEGREES, MODEL, STRONGEST
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.prepared import Prepared
@@ -82,7 +83,8 @@ class Results:
         Both have `sst` and `anomaly`, the difference from the climatology of the day, over `(lead, lat, lon)`.
         """
         with reading(self.run.forecasts, f"delete it and run `sstcast evaluate {self.run.folder}`"):
-            return self.beside(self.run.config.data, open_forecasts(self.run)["sst"].isel(init_time=date).load())
+            sst = open_forecasts(self.run)["sst"].isel(init_time=date).load()
+        return self.beside(self.run.config.data, sst)
 
     def beside(self, data: DataConfig, sst: xr.DataArray) -> tuple[xr.Dataset, xr.Dataset]:
         """Return a forecast `sst(lead, lat, lon)` in degC, and the observation, as `fields` does."""
@@ -90,7 +92,7 @@ class Results:
         days = sst["valid_time"]
         truth, climatology = cube["sst"].sel(time=days).drop_vars("time"), on_days(anomalies["climatology"], days)
         sst, truth, climatology = xr.align(sst, truth.load(), climatology.load(), join="exact")
-        known = sst.notnull() & truth.notnull() & climatology.notnull()
+        known = sst.notnull() & truth.notnull() & climatology.notnull() & in_tiles(data.box, truth.shape)
         forecast, observed = (
             xr.Dataset({"sst": of, "anomaly": of - climatology}).where(known) for of in (sst, truth)
         )

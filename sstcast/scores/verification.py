@@ -18,7 +18,7 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.files import atomic
 from sstcast.forecasting.predictor import FIELD, Array, axes, described
-from sstcast.geo import area_weights, from_tiles, tile_index, to_tiles
+from sstcast.geo import area_weights, from_tiles, in_tiles, tile_index, to_tiles
 from sstcast.manifest import write_manifest
 from sstcast.ocean.anomalies import DAYS_OF_YEAR
 from sstcast.ocean.prepared import Prepared, check_data
@@ -93,8 +93,7 @@ class Verification:
     def tiled(self) -> xr.DataArray:
         """The cells `(lat, lon)` that lie in a tile, land or ocean."""
         shape = (self.anomalies.sizes["lat"], self.anomalies.sizes["lon"])
-        cells = np.zeros(shape, bool)
-        cells.flat[self.index] = True
+        cells = in_tiles(self.data.box, shape)
         return xr.DataArray(cells, {"lat": self.anomalies["lat"], "lon": self.anomalies["lon"]}, ("lat", "lon"))
 
     @cached_property

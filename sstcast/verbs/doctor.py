@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sstcast import __version__
 from sstcast.errors import SSTCastError
+from sstcast.processes import cores
 
 PURPOSES = {
     "benchmarks": "OGB's graph data sets, and molecules given as SMILES",
@@ -59,9 +60,8 @@ def _machine() -> Iterator[str]:
     devices = [torch.cuda.get_device_properties(number) for number in range(torch.cuda.device_count())]
     names = [f"cuda:{i} {found.name}, {found.total_memory / 2**30:.0f} GiB" for i, found in enumerate(devices)]
     yield f"device: {'; '.join(names) or 'cpu; PyTorch finds no GPU'}"
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     setting = os.environ.get("OMP_NUM_THREADS")
     threads = f"{torch.get_num_threads()} threads" + (f", OMP_NUM_THREADS={setting}" if setting else "")
-    yield f"cpu: {cores} cores, {threads}"
+    yield f"cpu: {cores()} cores, {threads}"
     usage = shutil.disk_usage(Path())
     yield f"disk: {usage.free / 1e9:.0f} GB free of {usage.total / 1e9:.0f} GB for {Path().resolve()}"

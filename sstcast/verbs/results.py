@@ -1,6 +1,5 @@
 """The commands that show results: `page`, `report`, `score` and `update`."""
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
@@ -68,11 +67,11 @@ def _second() -> Iterator[Executor | None]:
 
     Threads would not do: matplotlib holds the interpreter while it draws.
     """
-    if len(os.sched_getaffinity(0)) < 2:
+    from sstcast.processes import cores, processes
+
+    if cores() < 2:
         yield None
         return
-    from sstcast.processes import processes
-
     with processes(1, _get_ready) as pool:
         yield pool
 

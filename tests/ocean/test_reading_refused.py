@@ -110,11 +110,20 @@ def test_one_wrong_value_is_found_as_it_is_computed(tmp_path: Path, value: float
         assert word in str(error.value)
 
 
-def test_a_number_that_stands_for_land_must_stay_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("day", "place", "value", "words"),
+    [
+        (33, 0, 21.5, "21.5 degC on 2001-02-03 at lat -11.875, lon 170.125"),
+        (-5, slice(None), np.nan, "a cell that holds 0 on other days"),  # a day near the end without values
+    ],
+)
+def test_a_number_that_stands_for_land_must_stay_there(
+    day: int, place: int | slice, value: float, words: str, tmp_path: Path
+) -> None:
     changed = OCEAN.fillna(0)
-    changed["sst"][33, 0, 0] = 21.5
+    changed["sst"][day, place, place] = value
     opened = open_region(data_of(netcdf(changed)(tmp_path)))
-    with pytest.raises(SSTCastError, match=r"21.5 degC on 2001-02-03 at lat -11.875, lon 170.125"):
+    with pytest.raises(SSTCastError, match=words):
         opened.compute()
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from sstcast.errors import SSTCastError
-from sstcast.geo import from_tiles, tile_index, to_tiles
+from sstcast.geo import from_tiles, in_tiles, tile_index, to_tiles
 from sstcast.region import Region, load_region
 
 # Cai et al. (2023), Table 10: west and east of each of the eleven tiles, and which are south of the equator.
@@ -31,6 +31,7 @@ def test_there_and_back() -> None:
     tiles = to_tiles(field, index)
     np.testing.assert_array_equal(tiles[:, 1], field[:, :2, 3:].reshape(5, 6))
     back = from_tiles(tiles, index, (4, 6))
+    np.testing.assert_array_equal(in_tiles(region, field.shape), ~np.isnan(back[0]))
     for array in (tiles, back):  # or all that is computed with them would read memory out of order
         assert array.flags.c_contiguous
     assert np.isnan(back[:, 2:, :3]).all()

@@ -4,8 +4,11 @@ import base64
 import io
 import itertools
 import json
+import os
 import re
 import shutil
+import signal
+import threading
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -143,12 +146,16 @@ def test_a_page_is_whole_or_the_last_one(evaluated: Run, html: str, monkeypatch:
     assert evaluated.report.read_text(encoding="utf-8") == html
 
 
-def test_two_processes_draw_the_same_page(evaluated: Run, html: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("killed", [False, True])
+def test_two_processes_draw_the_same_page(evaluated: Run, html: str, tmp_path: Path, killed: bool) -> None:
     run = Run(Path(shutil.copytree(evaluated.folder, tmp_path / evaluated.folder.name)))
     run.report.unlink()
     with processes(1, str) as pool:
-        pool.submit(str).result()  # it is ready before the first figure, so it draws some
+        other = pool.submit(os.getpid).result()  # it is ready before the first figure, so it draws some
+        killer = threading.Timer(2 if killed else 1000, os.kill, (other, signal.SIGKILL))
+        killer.start()
         page = write_report(run, pool)[0].read_text(encoding="utf-8")
+        killer.cancel()
     written = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d\+00:00")
     assert written.sub("", page) == written.sub("", html)
 

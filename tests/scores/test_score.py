@@ -1,6 +1,7 @@
 """Forecasts from files: a run's own as `evaluate` scores them, others by NumPy, whatever their convention."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate
 from sstcast.scores.issued import complete
 from sstcast.scores.score import score
+from sstcast.verbs import results as verbs
 
 EVERY = 9
 REGION = Region(lon=(170, 173), lat=(-12, -10))
@@ -60,6 +62,7 @@ def write(dataset: xr.Dataset, path: Path) -> Path:
 def draw_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("png_uri", "svg_uri", "animate"):
         monkeypatch.setattr(report, name, lambda *_, name=name: ("", "") if name == "animate" else "")
+    monkeypatch.setattr(verbs, "_second", nullcontext)
 
 
 def _close(found: Any, expected: Any) -> None:
