@@ -27,7 +27,8 @@ def room(shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
     if np.prod(shape) <= KEPT:
         return np.empty(shape, dtype)
     with TemporaryFile() as file:
-        if hasattr(os, "posix_fallocate"):  # a full disk is an error now; once the file is mapped, it kills
+        # A full disk is an error now; once the file is mapped, it would kill the process.
+        if hasattr(os, "posix_fallocate"):  # macOS has none
             os.posix_fallocate(file.fileno(), 0, int(np.prod(shape)) * np.dtype(dtype).itemsize)
         array = np.memmap(file, dtype, "w+", shape=shape)
         _FILES.add(array._mmap)  # type: ignore[attr-defined]
