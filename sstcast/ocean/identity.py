@@ -122,7 +122,7 @@ class Record(RunRecord):
 
     @classmethod
     def read(cls, folder: Path) -> "Record | None":
-        """Return the record in a run's folder; None if the run was made by a version that kept no record.
+        """Return the record in a run's folder; None if there is none.
 
         Raises SSTCastError if the record is damaged.
         """

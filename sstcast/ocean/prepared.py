@@ -125,7 +125,7 @@ def check_source(data: DataConfig, native: xr.DataArray | None = None) -> None:
 def check_data(run: Run) -> None:
     """Raise SSTCastError unless the prepared stores hold the data that a run was trained on.
 
-    A run made by a version without data records passes, with a line on stderr.
+    A run without data.json passes, with a line on stderr.
     """
     prepared = Prepared.of(run.config.data)
     now = prepared.record()
@@ -133,7 +133,7 @@ def check_data(run: Run) -> None:
         if (then := Record.read(each.folder)) is not None:
             then.check(each.folder, now, prepared.cube)
         elif FIRST_PROCESS and each.best.exists():
-            warn(f"{each.folder}: made before runs kept a record of their data; not checked")
+            warn(f"{each.folder}: has no data.json to compare its data with; not checked")
 
 
 def open_prepared(path: Path) -> xr.Dataset:
