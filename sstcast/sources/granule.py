@@ -20,7 +20,6 @@ from sstcast.errors import in_short
 from sstcast.geo import Box
 from sstcast.hdf5 import Refused, check_hdf5
 from sstcast.ocean.days import COLDEST, FILL, WARMEST, Packed, pack
-from sstcast.ocean.oddities import oddity
 
 VALID = (100 * COLDEST, 100 * WARMEST)  # hundredths of a degree
 NEAR = 0.0025  # tolerance in degrees for the centre of a cell
@@ -54,8 +53,7 @@ def read_granule(data: bytes | Path, days: Sequence[dt.date], box: Box) -> Granu
     """Read those of `days` that are in a file (a path, or its bytes).
 
     Raises BadFile if the file is not NetCDF, is damaged, has no sst, lacks a cell of `box`, or holds values
-    outside the range of SST; also if its attributes, land mask or climatology show that it is not OISST. A file
-    may crash the process that reads it: see `sstcast.sources.reader`.
+    outside the range of SST; also if its attributes show that it is not OISST.
     """
     try:
         with _open(data) as (variables, attributes):
@@ -93,8 +91,6 @@ def _read(variables: Any, attributes: Mapping[str, Any], days: Sequence[dt.date]
                 np.asarray(sst[(held[day], *depth)]), sst.attrs
             )  # the whole field: it is one chunk in NOAA's files
             fields[day] = _check(field[rows][:, columns])
-            if odd := oddity(field, lat, lon, day, simulated):
-                raise BadFile(odd)
     return Granule(
         fields=fields,
         preliminary="preliminary" in name.lower(),
