@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from sstcast.errors import in_short
 from sstcast.geo import Box
-from sstcast.hdf5 import Refused, check_hdf5
 from sstcast.ocean.days import COLDEST, FILL, WARMEST, Packed, pack
+from sstcast.stores import Refused, check_hdf5
 
 VALID = (100 * COLDEST, 100 * WARMEST)  # hundredths of a degree
 NEAR = 0.0025  # tolerance in degrees for the centre of a cell

@@ -23,7 +23,7 @@ from sstcast.geo import Box
 from sstcast.ocean.days import BLOCK, FILL, FIRST_DAY, STATUS, Day, Packed, block_of
 from sstcast.ocean.plausible import Field, jump
 from sstcast.ocean.raw import REMEDY, is_raw_store, layout, look_into
-from sstcast.stores import check_arrays
+from sstcast.stores import check_codecs
 
 AROUND = 3  # a day is compared with this many days before and after it
 TITLE = "NOAA Daily OISST (AVHRR), 0.25 degrees"
@@ -149,7 +149,7 @@ class RawStore:
         with reading(self.path, REMEDY):
             # Consolidated metadata is written last, so after a kill it may be older than that of the arrays.
             self._group = zarr.open_group(self.path, mode="r+", zarr_format=2, use_consolidated=False)
-            check_arrays((name, self._group[name]) for name in ("sst", "status", "time", "lat", "lon"))
+            check_codecs((name, self._group[name]) for name in ("sst", "status", "time", "lat", "lon"))
             self._status = np.asarray(self._group["status"][:])
 
 
