@@ -60,6 +60,8 @@ def check_zarr(path: Path, remedy: str) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             group = zarr.open_group(path.absolute(), mode="r", zarr_format=version)  # type: ignore[arg-type]
+            if group.metadata.zarr_format != version:  # which damaged metadata may bring about
+                raise Refused(f"it is not of format {version}")
             check_codecs(group.arrays())
     except Exception as error:  # as above
         _fail(path, "Zarr", error, remedy)

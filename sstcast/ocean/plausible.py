@@ -75,11 +75,6 @@ def checked(sst: xr.DataArray, path: Path, gaps: int = 0) -> tuple[xr.DataArray,
     """
     ocean = ocean_cells(sst)
     land = ~ocean.values
-    remedy = (
-        f"these gaps are longer than data.gaps: {gaps}"
-        if gaps
-        else "download them again, or set data.gaps to fill them"
-    )
 
     def block(values: Field, day: NDArray[np.datetime64]) -> Field:
         low, high = np.fmin.reduce(values, axis=None), np.fmax.reduce(values, axis=None)
@@ -95,7 +90,9 @@ def checked(sst: xr.DataArray, path: Path, gaps: int = 0) -> tuple[xr.DataArray,
                 count = short.any((1, 2)).sum()
                 where = _place(sst, short, day)
                 raise SSTCastError(
-                    f"{path}: ocean cells lack values on {count} or more day(s), the first {where}; {remedy}"
+                    f"{path}: ocean cells lack values on {count} or more day(s), the first {where}, longer "
+                    f"than data.gaps: {gaps}; raise it to fill them linearly in time, or take a gap-free "
+                    "(level 4) analysis"
                 )
             where = _place(sst, ~missing & land, day, values)
             raise SSTCastError(

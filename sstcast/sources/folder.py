@@ -1,12 +1,12 @@
 """Files downloaded earlier, the sample among them: what a file holds, not its name, says which days it has."""
 
 import datetime as dt
-import os
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
+from sstcast.files import walk
 from sstcast.geo import Box
 from sstcast.ocean.days import Day, block_of
 from sstcast.ocean.progress import Progress
@@ -77,19 +77,12 @@ class Folder(Source):
 
     def _walk(self) -> Iterator[Path]:
         """Yield all files below the folder, following links, except those of Zarr stores."""
-        seen: set[Path] = set()
-        for folder, folders, names in os.walk(self.root, followlinks=True):
-            here = Path(folder)
-            if (real := here.resolve()) in seen:
-                folders.clear()
-                continue
-            seen.add(real)
+        for here, folders, names in walk(self.root):
             if any(name in STORES for name in names):
                 self._leave(here, "a Zarr store; set data.source to it")
                 folders.clear()
                 continue
-            folders.sort()
-            yield from (here / name for name in sorted(names) if (here / name).is_file())
+            yield from (here / name for name in names if (here / name).is_file())
 
     def _name_the_second(self, files: dict[Path, Granule], choice: dict[dt.date, list[Path]], need: Need) -> None:
         """Report the files that are not used because other files hold all their days."""
