@@ -116,9 +116,7 @@ def test_init_and_prepare_agree_on_scattered_missing_cells(tmp_path: Path) -> No
     assert any("ocean cells lack values on 8 of 8 days examined" in line for line in lines)
     config = load_config(tmp_path / "a.yaml", [f"data.directory={tmp_path}/p"])
     assert config.data.gaps == 3
-    with pytest.raises(
-        SSTCastError, match=r"ocean cells lack values on .* data.gaps: 3; raise .*level 4"
-    ):
+    with pytest.raises(SSTCastError, match=r"ocean cells lack values on .* data.gaps: 3; raise .*level 4"):
         prepare(config.data, say=str)
 
 
