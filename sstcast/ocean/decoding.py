@@ -50,8 +50,9 @@ def decode(
     """Return the temperatures in `dataset` as lazy `sst(time, lat, lon)` in degC, one value per day at 00:00.
 
     `variable` and `units` come from the configuration; if None, they are found from CF attributes and common
-    names. Latitudes ascend; longitudes and days keep the file's order; `path` is used in messages. `known` caches
-    layouts, so that only one of many similar files is searched.
+    names. Latitudes ascend; longitudes and days keep the file's order; the attribute `no_leap_days`
+    marks a calendar without them; `path` is used in messages. `known` caches layouts, so that only one of many
+    similar files is searched.
 
     Raises SSTCastError if the variable, an axis or the unit cannot be identified.
     """
@@ -79,14 +80,13 @@ def decode(
     field = field.drop_vars(set(field.coords) - set(AXES)).assign_coords(coordinates)
     if field.indexes["lat"].is_monotonic_decreasing:
         field = field.isel(lat=slice(None, None, -1))
-    if leapless:
-        field.attrs["calendar"] = "noleap"
     units = units or str(field.attrs.get("units", "")).strip() or _unstated(field, path)
     factor, zero = celsius(units, path)
     field = _blocks(field, dataset[name], axes["time"]).astype("float32")
     if factor != 1:
         field = field * np.float32(factor)
-    return field + np.float32(zero) if zero else field
+    field = field + np.float32(zero) if zero else field
+    return field.assign_attrs(no_leap_days=True) if leapless else field
 
 
 def choose(dataset: xr.Dataset, path: Path, variable: str | None = None) -> str:

@@ -80,7 +80,7 @@ def open_sst(path: Path, variable: str | None = None, units: str | None = None) 
     sst = _merge(parts, path)
     if not is_raw_store(path):
         _check_daily(sst.indexes["time"], path)
-    if any(part.field.attrs.get("calendar") for part in parts):
+    if any("no_leap_days" in part.field.attrs for part in parts):
         print(
             f"{path}: has no leap days; its dates are taken as they are, and each 29 February as missing",
             file=sys.stderr,

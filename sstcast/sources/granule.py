@@ -100,18 +100,12 @@ def _read(variables: Any, attributes: Mapping[str, Any], days: Sequence[dt.date]
 
 
 def _check_attributes(sst: Any, name: str, held: Mapping[dt.date, int]) -> None:
-    """Refuse a variable whose attributes say it is not SST, and a NOAA daily file packed in another way."""
+    """Refuse a variable whose attributes say it is not SST, and a daily file of another day than its `id` says."""
     for key in ("long_name", "standard_name"):
         if NOT_SST.search(text := str(_attribute(sst.attrs, key, ""))):
             raise BadFile(f"the {key} of sst is {text!r}")
-    if not name.startswith(OISST):
-        return
-    packing = [float(_attribute(sst.attrs, key, default)) for key, default in _LINEAR]
-    bounds = [float(_attribute(sst.attrs, *one)) for one in zip(("valid_min", "valid_max"), VALID, strict=True)]
-    if sst.dtype != np.int16 or abs(packing[0] - 0.01) > 1e-8 or packing[1] != 0 or bounds != [*VALID]:
-        raise BadFile("sst is not packed in hundredths of degC as in NOAA's files")
     day = name.removeprefix(OISST)[:8]
-    if len(held) == 1 and day != f"{min(held):%Y%m%d}":
+    if name.startswith(OISST) and len(held) == 1 and day != f"{min(held):%Y%m%d}":
         raise BadFile(f"its id says {day[:8]!r}, but its time {min(held)}")
 
 

@@ -42,8 +42,6 @@ class FetchRequest:
             raise SSTCastError(f"--end {self.end}: is in the future, today is {today}; end earlier")
         if not 1 <= self.concurrency <= MOST_TOGETHER:
             raise SSTCastError(f"--concurrency {str(self.concurrency)[:20]}: give 1 to {MOST_TOGETHER}")
-        if self.out and "\0" in str(self.out):
-            raise SSTCastError("--out: a path cannot contain zero bytes; name a folder")
 
     @property
     def days(self) -> list[dt.date]:

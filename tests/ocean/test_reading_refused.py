@@ -38,7 +38,7 @@ def with_value(value: float) -> xr.Dataset:
     return changed
 
 
-NOLEAP = OCEAN.isel(time=slice(0, 50)).convert_calendar("noleap", align_on="date")
+DAYS_360 = OCEAN.isel(time=slice(0, 50)).convert_calendar("360_day", align_on="date")
 MORE = HALVES[0].assign_coords(lon=HALVES[0].lon + 0.1)
 REFUSED: dict[str, tuple[Write, dict[str, object], list[str]]] = {
     "several": (netcdf(named("warm")), {}, ["warm(time, lat, lon)", "error(", "data.variable"]),
@@ -48,7 +48,7 @@ REFUSED: dict[str, tuple[Write, dict[str, object], list[str]]] = {
     "no time": (netcdf(OCEAN.isel(time=0, drop=True)), {}, ["sst has dimensions lat, lon", "time"]),
     "kelvin unstated": (netcdf(KELVIN_UNSTATED), {}, ["data.units: K"]),
     "furlong": (netcdf(xr.Dataset({"sst": SST.assign_attrs(units="furlong")})), {}, ["'furlong'", "data.units"]),
-    "noleap": (netcdf(NOLEAP), {}, ["noleap", "convert_calendar"]),
+    "360 days": (netcdf(DAYS_360), {}, ["360_day", "convert_calendar"]),
     "the same day twice": (
         folder_of(netcdf(HALVES[0], "0.nc"), netcdf(OCEAN.isel(time=slice(150, None)), "1.nc")),
         {},
