@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -100,6 +101,22 @@ def test_a_source_that_was_replaced_is_refused(tmp_path: Path, run_yaml: Path) -
     assert forecast(run.folder, say=quiet)[1]
 
 
+def test_evaluate_says_that_the_source_was_replaced(
+    tmp_path: Path, run_yaml: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The scores of the days that it was trained on stay valid, so it is said and not refused."""
+    run = trained(configured(run_yaml, write(tmp_path / "sst.nc")))
+    evaluate(run)
+    assert "has changed" not in capsys.readouterr().err
+    write(tmp_path / "sst.nc", seed=1)
+    assert not evaluate(run)[1]
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert re.search(
+        r"sst.nc: has changed since .* on 1461 day.*; run `sstcast prepare` with the run's conf", said
+    )
+
+
 def test_runs_of_one_configuration_and_two_oceans_are_not_compared(tmp_path: Path, run_yaml: Path) -> None:
     source = write(tmp_path / "sst.nc")
     ours = trained(configured(run_yaml, source))
@@ -137,7 +154,7 @@ def test_a_file_changed_inside_a_folder_is_seen(tmp_path: Path, run_yaml: Path, 
     assert all(line.endswith("nothing to do") for line in prepared_again(config))
     top = source.stat()
     if kind == "folder":
-        (years[1] + 5).assign(sst=(years[1]["sst"] + 5).assign_attrs(years[1]["sst"].attrs)).to_netcdf(
+        (years[1] + 2).assign(sst=(years[1]["sst"] + 2).assign_attrs(years[1]["sst"].attrs)).to_netcdf(
             source / "1.nc"
         )
     else:

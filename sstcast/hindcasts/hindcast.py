@@ -15,6 +15,7 @@ from sstcast.manifest import damage
 from sstcast.models import LINEAR
 from sstcast.ocean.cluster import cluster
 from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import warn_of_change
 from sstcast.scores.saved import read_sealed, write_metrics
 
 
@@ -28,6 +29,8 @@ def hindcast(plan: Plan, jobs: int = 1, scheduler: str | None = None, say: Say =
     """
     plan.check()
     if (known := _known(plan)) is not None:
+        for data in {system.data.source: system.data for system in plan.systems}.values():
+            warn_of_change(data)
         return known, False
     plan.check_days()
     with alone(plan.hindcast.metrics):

@@ -3,6 +3,7 @@
 import datetime as dt
 import hashlib
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,8 +94,8 @@ class Days:
         return count if same.all() else int(np.argmin(same))
 
 
-def check_source(data: DataConfig, native: xr.DataArray | None = None) -> None:
-    """Raise SSTCastError if source and cube have different values on a day in the run's splits.
+def check_source(data: DataConfig, native: xr.DataArray | None = None, every_day: bool = False) -> None:
+    """Raise SSTCastError if source and cube have different values on a day in the run's splits, or `every_day`.
 
     `native` is the region's cells of the source; if it is None, the source is opened here when any file has
     changed. Only days whose file has changed are read. A missing source is not an error: the stores made from it
@@ -108,8 +109,8 @@ def check_source(data: DataConfig, native: xr.DataArray | None = None) -> None:
         return
     if native is None:
         with open_region(data) as opened:
-            return check_source(data, opened)
-    days = changed(path, native, cube.sel(time=slice(*map(str, data.splits.whole))))
+            return check_source(data, opened, every_day)
+    days = changed(path, native, cube if every_day else cube.sel(time=slice(*map(str, data.splits.whole))))
     if not days.size:
         return
     with reading_later(path, REMEDY):
@@ -120,6 +121,16 @@ def check_source(data: DataConfig, native: xr.DataArray | None = None) -> None:
             f"{path}: has changed since {prepared.cube} was made from it, on {differ.size} day(s), the first "
             f"{np.datetime_as_string(differ[0], unit='D')}; {AGAIN}"
         )
+
+
+def warn_of_change(data: DataConfig) -> None:
+    """Say on stderr if a day of the cube has changed in the source; what was made of the cube stays valid."""
+    if not Prepared.of(data).cube.exists():
+        return
+    try:
+        check_source(data, every_day=True)
+    except SSTCastError as error:
+        print(error, file=sys.stderr, flush=True)
 
 
 def check_data(run: Run) -> None:

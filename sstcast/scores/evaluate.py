@@ -11,7 +11,7 @@ from sstcast.errors import SSTCastError
 from sstcast.files import alone
 from sstcast.manifest import check_manifest
 from sstcast.names import BASELINES
-from sstcast.ocean.prepared import Prepared, check_data
+from sstcast.ocean.prepared import Prepared, check_data, warn_of_change
 from sstcast.runs import Run
 from sstcast.scores.comparison import check_comparable, compare_tables
 from sstcast.scores.saved import LAYOUT, read_metrics, write_metrics
@@ -48,6 +48,7 @@ def evaluate(run: Run) -> tuple[dict[str, Any], bool]:
     """
     if Prepared.of(run.config.data).exist:
         check_data(run)
+        warn_of_change(run.config.data)
     run.trained.open_parts()
     digest = run.digest
     if (known := _known(run, digest)) is not None:
