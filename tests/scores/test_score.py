@@ -209,14 +209,19 @@ def test_other_grids(sparse: xr.Dataset, tmp_path: Path) -> None:
         on_cells(read_forecasts(path), sparse, REGION)
 
 
-def test_finer_cells_are_scored(sparse: xr.Dataset, sst_file: Path, tmp_path: Path) -> None:
+def test_finer_cells_are_scored(
+    sparse: xr.Dataset, sst_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each cell of the file as four of half the width: the scores are those of the cells as they were."""
     few = sparse.isel(init_time=slice(10, 14), lead=slice(3))
     lat, lon = (np.repeat(few[axis], 2) + np.tile([-0.0625, 0.0625], few.sizes[axis]) for axis in ("lat", "lon"))
     halves = {axis: np.repeat(np.arange(few.sizes[axis]), 2) for axis in ("lat", "lon")}
     fine = few.isel(halves).assign_coords(lat=lat.values, lon=lon.values)
     paths = write(few, tmp_path / "coarse.nc"), write(fine, tmp_path / "fine.nc")
-    coarse, finer = (score(path, str(sst_file), region="170,173,-12,-10", say=quiet)[0] for path in paths)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    options = {"region": "170,173,-12,-10", "out": Path(), "say": quiet}
+    coarse, finer = (score(path, str(sst_file), **options)[0] for path in paths)
     assert "means of 2 x 2 cells" in finer["notes"][1]
     _close(finer["scores"], coarse["scores"])
 
@@ -318,6 +323,7 @@ def test_files_that_do_not_fit_the_truth(run: Run, sparse: xr.Dataset, sst_file:
         ((path,), "--truth: name the observations"),
         ((path, "none.nc"), "--truth none.nc: no such file or folder"),
         ((tmp_path / "none.nc", str(sst_file)), r"none.nc: no such file"),
+        ((path, str(sst_file), [], None, Path("/")), r"--out /: is the root of the disk"),
         ((path, None, [run], None, run.folder), r"--out .*: is a file, or the folder of a run"),
     ):
         with pytest.raises(SSTCastError, match=words):
