@@ -3,7 +3,6 @@
 import datetime as dt
 import hashlib
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,8 +93,8 @@ class Days:
         return count if same.all() else int(np.argmin(same))
 
 
-def check_source(data: DataConfig, native: xr.DataArray | None = None, every_day: bool = False) -> None:
-    """Raise SSTCastError if source and cube have different values on a day in the run's splits, or `every_day`.
+def check_source(data: DataConfig, native: xr.DataArray | None = None, remedy: str = AGAIN) -> None:
+    """Raise SSTCastError, with the remedy, if source and cube have different values on a day in the run's splits.
 
     `native` is the region's cells of the source; if it is None, the source is opened here when any file has
     changed. Only days whose file has changed are read. A missing source is not an error: the stores made from it
@@ -109,8 +108,8 @@ def check_source(data: DataConfig, native: xr.DataArray | None = None, every_day
         return
     if native is None:
         with open_region(data) as opened:
-            return check_source(data, opened, every_day)
-    days = changed(path, native, cube if every_day else cube.sel(time=slice(*map(str, data.splits.whole))))
+            return check_source(data, opened, remedy)
+    days = changed(path, native, cube.sel(time=slice(*map(str, data.splits.whole))))
     if not days.size:
         return
     with reading_later(path, REMEDY):
@@ -119,18 +118,17 @@ def check_source(data: DataConfig, native: xr.DataArray | None = None, every_day
     if differ.size:
         raise SSTCastError(
             f"{path}: has changed since {prepared.cube} was made from it, on {differ.size} day(s), the first "
-            f"{np.datetime_as_string(differ[0], unit='D')}; {AGAIN}"
+            f"{np.datetime_as_string(differ[0], unit='D')}; {remedy}"
         )
 
 
-def warn_of_change(data: DataConfig) -> None:
-    """Say on stderr if a day of the cube has changed in the source; what was made of the cube stays valid."""
-    if not Prepared.of(data).cube.exists():
-        return
-    try:
-        check_source(data, every_day=True)
-    except SSTCastError as error:
-        print(error, file=sys.stderr, flush=True)
+def warn_of_source(data: DataConfig, remedy: str) -> None:
+    """Print a line on stderr, with the remedy, if prepared stores no longer hold what their source holds."""
+    if Prepared.of(data).cube.exists():
+        try:
+            check_source(data, remedy=remedy)
+        except SSTCastError as error:
+            warn(f"sstcast: {error}")
 
 
 def check_data(run: Run) -> None:
