@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 from pathlib import Path
 
@@ -99,22 +98,6 @@ def test_a_source_that_was_replaced_is_refused(tmp_path: Path, run_yaml: Path) -
     prepared_again(config)
     assert not evaluate(run)[1]
     assert forecast(run.folder, say=quiet)[1]
-
-
-def test_evaluate_says_that_the_source_was_replaced(
-    tmp_path: Path, run_yaml: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The scores of the days that it was trained on stay valid, so it is said and not refused."""
-    run = trained(configured(run_yaml, write(tmp_path / "sst.nc")))
-    evaluate(run)
-    assert "has changed" not in capsys.readouterr().err
-    write(tmp_path / "sst.nc", seed=1)
-    assert not evaluate(run)[1]
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert re.search(
-        r"sst.nc: has changed since .* on 1461 day.*; run `sstcast prepare` with the run's conf", said
-    )
 
 
 def test_runs_of_one_configuration_and_two_oceans_are_not_compared(tmp_path: Path, run_yaml: Path) -> None:
