@@ -6,7 +6,7 @@ import pytest
 from bad import Family
 
 VERBS = (
-    "fetch", "status", "prepare", "models", "train", "datasets", "benchmark", "study", "runs", "evaluate",
+    "fetch", "status", "prepare", "models", "train", "datasets", "benchmark", "runs", "evaluate",
     "combine", "hindcast", "leaderboard", "forecast", "map", "report",
 )  # fmt: skip
 
