@@ -53,9 +53,20 @@ def apply_overrides(raw: dict[str, Any], overrides: list[str] | None) -> None:
 
 
 def save_config(config: BaseModel, path: Path, without: set[str] | None = None) -> None:
-    """Write the resolved configuration with every default spelled out, except the sections `without`."""
+    """Write the resolved configuration with every default spelled out, except the sections `without`.
+
+    The file begins and ends with YAML's own marks of a document, so that `check_whole` can tell half of it.
+    """
     plain = config.model_dump(mode="json", exclude=without)
-    path.write_text(yaml.safe_dump(plain, sort_keys=False), encoding="utf-8")
+    text = yaml.safe_dump(plain, sort_keys=False, explicit_start=True, explicit_end=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def check_whole(path: Path) -> None:
+    """Raise SSTCastError if a file that `save_config` wrote lacks its end; other defaults would take its place."""
+    content = path.read_bytes()
+    if content.startswith(b"---\n") and not content.endswith(b"...\n"):
+        raise SSTCastError(f"{path}: its end is missing; restore it, or train again under another name")
 
 
 def parse_yaml(text: str, where: str) -> Any:

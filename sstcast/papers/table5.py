@@ -182,7 +182,8 @@ def needs(table: Table5) -> list[str]:
     if not left:
         return lines
     first, box = left[0], left[0].data.box
-    days, cells = first.data.history + first.data.horizon + first.training.batch_size, math.prod(box.tile)
+    length, cells = first.data.history + first.data.horizon, math.prod(box.tile)
+    days = length + first.training.batch_size
     windows = Windows(
         values=torch.randn(days, 1, cells),
         ocean=torch.ones(1, cells, dtype=torch.bool),
@@ -211,7 +212,7 @@ def needs(table: Table5) -> list[str]:
     (train, last), steps = first.data.splits.train, first.training.windows_per_epoch
     tiles = math.prod(n // box.coarsen // side for n, side in zip(box.bounds.shape, box.tile, strict=True))
     tiles -= len(box.skip)
-    per_epoch = (steps or tiles * ((last - train).days + 1 - days)) // first.training.batch_size
+    per_epoch = (steps or tiles * ((last - train).days + 1 - length)) // first.training.batch_size
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     load = " ".join(f"{n:.1f}" for n in os.getloadavg())
     return [
