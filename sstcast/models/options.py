@@ -36,7 +36,7 @@ def one_of(name: str, known: Iterable[str]) -> str:
 
 
 def check_sizes(options: Mapping[str, Any], where: str) -> None:
-    """Raise SSTCastError if a number among a user's options is negative, or so large that it would use all memory."""
+    """Raise SSTCastError if a number among a user's options is negative or would use all memory."""
     for key, value in options.items():
         if isinstance(value, dict):
             check_sizes(value, f"{where}: {key}")
