@@ -51,7 +51,8 @@ class Inputs:
 
         `fields` are the `daily` ones of the windows. The memory of windows without days before them is 0.
         """
-        graph, starts = GridGraph(*windows.shape, windows.ocean), windows.starts
+        height, width = windows.shape
+        graph, starts = GridGraph(height, width, windows.ocean), windows.starts
         found = []
         if self.memory:
             means = _period_means(windows).unflatten(1, windows.ocean.shape).permute(1, 2, 0)

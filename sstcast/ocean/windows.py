@@ -215,6 +215,16 @@ def days_in(anomalies: xr.Dataset, data: DataConfig, split: str) -> xr.Dataset:
     return found
 
 
+def with_earlier(past: xr.Dataset, anomalies: xr.Dataset) -> xr.Dataset:
+    """Return `past`, days of `anomalies`, with all days before them as `earlier(earlier_time, lat, lon)`.
+
+    Those that are stored are not read here.
+    """
+    count = int(anomalies.indexes["time"].searchsorted(past.indexes["time"][0]))
+    earlier = anomalies["anomaly"].isel(time=slice(0, count)).reset_coords(drop=True).drop_attrs()
+    return past.assign(earlier=earlier.rename(time="earlier_time"))
+
+
 def windows_of(
     anomalies: xr.Dataset,
     region: Region,
