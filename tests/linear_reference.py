@@ -87,10 +87,12 @@ def solve(sums: Sums, first: float, second: float, multiscale: int) -> np.ndarra
     return np.linalg.solve(sums.gram + np.diag(penalty), sums.cross)
 
 
-def cross_validated(blocks: Sequence[Sums], multiscale: int) -> tuple[np.ndarray, list[tuple[float, float]]]:
+def cross_validated(
+    blocks: Sequence[Sums], multiscale: int, penalties: Sequence[float] = PENALTIES["multiscale"]
+) -> tuple[np.ndarray, list[tuple[float, float]]]:
     """Choose both penalties lead by lead, each block forecast from the others; fit to all."""
     new = len(blocks[0].gram) > multiscale + 1
-    pairs = [(p, q) for p in PENALTIES["multiscale"] for q in (PENALTIES["new"] if new else (p,))]
+    pairs = [(p, q) for p in penalties for q in (PENALTIES["new"] if new else (p,))]
     total = Sums(*(sum(parts) for parts in zip(*blocks, strict=True)))  # type: ignore[arg-type]
     errors = np.zeros((len(pairs), blocks[0].cross.shape[1]))
     for block in blocks:

@@ -176,7 +176,7 @@ class MultiscaleRidge(Ridge):
     BOXES = (3, 7, 15, 0)
     PENALTIES = (1e3, 1e2, 1e4, 1e5)
     BLOCKS = 5
-    BY_GROUP = ((1e3, 1e4, 1e5), (1e4, 1e5, 1e6))  # of the history, of the others
+    BY_GROUP = ((1e3, 1e2, 1e4, 1e5), (1e5, 1e4, 1e6))  # of the history, of the others
     remembers: Tensor
 
     def __init__(self, history: int, horizon: int, memory: bool = False, stencil: bool = False) -> None:

@@ -14,6 +14,8 @@ from sstcast.config import RunConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.combination import days_read
 from sstcast.forecasting.forecast import forecast
+from sstcast.forecasting.probabilities import held_out
+from sstcast.forecasting.spread import ValidationDays
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint
@@ -49,6 +51,11 @@ def test_no_later_day_enters_a_choice_a_weight_or_a_forecast(folder: Path, tmp_p
     np.testing.assert_array_equal(ours[early], theirs[early])
     assert float(abs(ours[~early] - theirs[~early]).max()) > 0.1
     for fold in FOLDS:
+        run = Run(folder / "hindcast/one" / fold)
+        with contextlib.chdir(folder):  # its spread is that of the same system, fitted to earlier days
+            (model,) = held_out(run, ValidationDays(run.config.data)).models
+        assert model.inputs.memory
+        assert model.inputs.stencil
         one, other = (load_checkpoint(Run(place / "hindcast/one" / fold).best) for place in (folder, tmp_path))
         assert one["chosen"] == other["chosen"]
         assert one["model"]["remembers"]
@@ -71,7 +78,7 @@ def test_a_forecast_is_the_hindcasts_and_refuses_less_than_a_year(
     with xr.open_dataset("small.nc", engine="netcdf4") as ocean:
         days = ocean["sst"].sel(time=slice(None, date)).load()
     np.testing.assert_allclose(run.forecast(days)["sst"].values[0], expected, atol=1e-4)
-    days[-100] += 1  # before the history, which has 10 days
+    days[-300:-50] += 1  # before the history, which has 10 days
     assert float(abs(run.forecast(days)["sst"].values[0] - expected)[..., 3:].max()) > 1e-4
     with pytest.raises(SSTCastError, match="history: 364 days; the run needs the last 365"):
         run.forecast(days[-364:])

@@ -82,7 +82,7 @@ def test_a_ridge_with_groups_is_the_reference(field: np.ndarray, groups: tuple[s
         inputs.sums_of(cells, [day for day in dates if years[day] in block], HORIZON)
         for block in np.array_split(np.unique(years[dates]), BLOCKS)
     ]
-    weights, pairs = cross_validated(blocks, 5 * HISTORY)
+    weights, pairs = cross_validated(blocks, 5 * HISTORY, (1e2, 1e3, 1e4, 1e5))
     assert chosen == {"penalty": [list(pair) for pair in pairs]}
     np.testing.assert_allclose(model.weight, weights, atol=1e-6)
     expected = np.stack([(inputs.at(day) @ weights).T for day in initial(test, 2400)])
