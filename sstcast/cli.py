@@ -3,12 +3,11 @@
 Subpackages are imported inside the commands, so that `--help` is fast.
 """
 
-import atexit
 import io
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -32,23 +31,6 @@ app = typer.Typer(
 
 Runs = Annotated[list[Path], typer.Argument(help="Run folders, for instance runs/demo.", metavar="RUN...")]
 OneRun = Annotated[Path, typer.Argument(help="A run folder, for instance runs/demo.", metavar="RUN")]
-
-
-def program() -> None:
-    """Call `main` as a program, which ends without unloading libraries: that would take a third of a second."""
-    code: Any = None
-
-    def end() -> None:
-        if code is not None:
-            flush()
-            os._exit(code)
-
-    atexit.register(end)  # the last to be called: libraries register theirs later
-    try:
-        main()
-    except SystemExit as error:
-        code = error.code
-        raise
 
 
 def main() -> None:
@@ -249,4 +231,4 @@ for further_verb in (report, page, update, datasets, benchmark, study, table5, d
 
 
 if __name__ == "__main__":
-    program()
+    main()

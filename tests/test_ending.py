@@ -233,22 +233,6 @@ def test_a_terminal_is_told_nothing() -> None:
     assert printable("a\x1b[2Jb\nc\udcff é") == "a\\x1b[2Jb\\nc\\udcff é"
 
 
-@pytest.mark.parametrize(("call", "code"), [("program()", 2), ("main()", 3)])
-def test_only_a_program_ends_with_the_code_of_its_command(call: str, code: int, tmp_path: Path) -> None:
-    script = f"""import sys
-from sstcast.cli import main, program
-sys.argv = ["sstcast", "status", "absent"]
-try:
-    {call}
-except SystemExit as end:
-    print("said", end.code)
-    sys.exit(3)
-"""
-    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
-    assert (out.stdout, out.returncode) == ("said 2\n", code)
-    assert len(out.stderr.splitlines()) == 1
-
-
 def test_interrupted_training_says_how_to_continue(run_yaml: Path) -> None:
     """A real Ctrl-C on a real process."""
     command = [sys.executable, "-m", "sstcast.cli"]
