@@ -8,6 +8,7 @@ from pathlib import Path
 from sstcast.cf import write
 from sstcast.errors import SSTCastError
 from sstcast.files import alone
+from sstcast.forecasting.combination import days_read
 from sstcast.forecasting.elsewhere import elsewhere
 from sstcast.forecasting.loaded import LoadedRun
 from sstcast.forecasting.source import last_days
@@ -59,7 +60,7 @@ def _forecast(
 ) -> tuple[Path, bool]:
     at_home = region is None and source is None
     data = run.config.data if at_home else elsewhere(run, region, source, to_forecast=True)
-    history = last_days(data, day, dt.date.today(), say)
+    history = last_days(data, day, dt.date.today(), say, days_read(run))
     if source is not None or not Prepared.of(data).exist:
         prepare(data, lambda line: None if line.endswith("nothing to do") else say(line))
     check_source(data)

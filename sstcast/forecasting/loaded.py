@@ -12,7 +12,7 @@ import xarray as xr
 from sstcast import __version__
 from sstcast.cf import CONVENTIONS
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.combination import predictor_of
+from sstcast.forecasting.combination import days_read, predictor_of
 from sstcast.forecasting.elsewhere import elsewhere
 from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.history import Normals, checked, in_words
@@ -23,6 +23,7 @@ from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.limits import limits_of
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import check_data
+from sstcast.ocean.windows import with_earlier
 from sstcast.runs import Run
 
 
@@ -79,7 +80,7 @@ class LoadedRun:
 
     def forecast(self, history: xr.DataArray, members: bool = False) -> xr.Dataset:
         """Forecast from the last days of `history`, `sst(time, lat, lon)` in degC, NaN on land, at least the
-        run's `data.history` days.
+        run's `data.history` days, or 365 for a system with a memory.
 
         It may be larger than the region, be held by dask, and lie on the run's grid or on the cells that were
         averaged to make it. A coordinate `preliminary(time)` is passed on in words.
@@ -95,9 +96,10 @@ class LoadedRun:
         """
         if members and len(self.run.members) == 1:
             raise SSTCastError(f"{self.run.folder}: is no ensemble; leave out the members")
-        history = checked(history, self.data.history)
-        standard = self.normals.standardise(history).compute()
-        predicted = self.predictor.predict(standard)
+        history = checked(history, days_read(self.run))
+        known = self.normals.standardise(history).compute()
+        standard = known.isel(time=slice(-self.data.history, None))
+        predicted = self.predictor.predict(with_earlier(standard, known))
         fields = with_distribution(in_degrees(predicted, standard), self.spread).merge(_past(standard))
         fields = with_heatwaves(fields, self.spread, limits_of(self.data))
         if members:
