@@ -221,13 +221,18 @@ def leaderboard(
 
 @app.command()
 def forecast(
-    run: OneRun,
+    run: Annotated[
+        Path, typer.Argument(help="A run folder, or pretrained: the run that ships with sstcast.", metavar="RUN")
+    ],
     date: Annotated[str, typer.Option(help="Last day of history, or latest.", metavar="YYYY-MM-DD")] = "latest",
     out: Annotated[Path | None, typer.Option(help="A .nc or .zarr; by default a .nc in the run's folder.")] = None,
     region: Annotated[str | None, typer.Option(help="Forecast another region: a name or W,E,S,N.")] = None,
     source: Annotated[
         str | None, typer.Option(help="Forecast another ocean: a file, a folder or a store.", metavar="FILE")
     ] = None,
+    variable: Annotated[str | None, typer.Option(help="Its variable, if it is not found automatically.")] = None,
+    units: Annotated[str | None, typer.Option(help="Its units, if it does not state them: K, degC.")] = None,
+    gaps: Annotated[int | None, typer.Option(min=0, help="Longest gap to fill in it.", metavar="DAYS")] = None,
     members: Annotated[bool, typer.Option("--members", help="Write each member of an ensemble, too.")] = False,
 ) -> None:
     """Make a forecast from the latest days; download them if they are missing."""
@@ -239,9 +244,11 @@ def forecast(
 
     opened = Run.open(run)
     done = Finished(*run_files(opened), *(source_files(source) if source is not None else ()))
-    path, new = forecast(run, date, out, region, source, members)
+    path, new = forecast(run, date, out, region, source, members, variable, units, gaps)
     print(f"{path}: {'written' if new else 'nothing to do'}")
-    data = elsewhere(opened, region, source, to_forecast=True) if region or source else opened.config.data
+    data = opened.config.data
+    if region or source:
+        data = elsewhere(opened, region, source, True, variable, units, gaps)
     if date != "latest" or not is_raw_store(Path(data.source)):  # where new days may come every day
         done.remember(f"{path}: nothing to do\n", escape(str(path)), f"{escape(str(path))}/**", *store_files(data))
 
