@@ -19,6 +19,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
+import simulated  # noqa: F401 - adds the source `simulator`
 import torch
 import yaml
 

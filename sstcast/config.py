@@ -27,8 +27,6 @@ from sstcast.plain_yaml import apply_overrides, read_config
 from sstcast.region import Region, load_region
 from sstcast.validation import LARGEST_SEED, Strict, span, usable_path, validate
 
-RETIRED = ("cuda_graphs", "tf32", "fused")  # training keys of older runs; now always on with a GPU
-
 Count = Annotated[int, Field(ge=1, le=10**9)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Days = Annotated[int, Field(ge=1, le=10_000)]
@@ -168,11 +166,6 @@ class TrainingConfig(Strict):
     checkpoint_minutes: float = Field(default=1.0, gt=0)
     checkpoint_steps: Count | None = None
     keep: Count = 2
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_retired(cls, raw: Any) -> Any:
-        return {key: raw[key] for key in raw if key not in RETIRED} if isinstance(raw, dict) else raw
 
     @model_validator(mode="after")
     def _parts(self) -> "TrainingConfig":

@@ -10,6 +10,7 @@ import xarray as xr
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading_later
 from sstcast.ocean.days import is_final
+from sstcast.ocean.plausible import check_changes
 from sstcast.ocean.raw import is_raw_store, look_into, open_days
 from sstcast.ocean.reading import REMEDY, open_region, source_path
 from sstcast.sources import SOURCES, find_source
@@ -47,6 +48,7 @@ def last_days(
             )
         with reading_later(path, REMEDY):
             days = sst.sel(time=slice(np.datetime64(first), np.datetime64(date))).load()
+    check_changes(days.values, days["time"].values, path)
     if is_raw_store(path):
         # 0 is a day that was filled in
         status_of = open_days(path)["status"].reindex(time=days["time"], fill_value=0)

@@ -3,7 +3,6 @@
 import datetime as dt
 import hashlib
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,9 +12,8 @@ from numpy.typing import NDArray
 
 from sstcast.cf import rounded
 from sstcast.config import DataConfig
-from sstcast.errors import SSTCastError, reading_later
+from sstcast.errors import SSTCastError, reading_later, warn
 from sstcast.files import FIRST_PROCESS
-from sstcast.finished import complain
 from sstcast.manifest import check_manifest
 from sstcast.ocean.cube import coarsen, ocean_cells
 from sstcast.ocean.identity import Record, changed, digests, fingerprint
@@ -130,13 +128,13 @@ def warn_of_source(data: DataConfig, remedy: str) -> None:
         try:
             check_source(data, remedy=remedy)
         except SSTCastError as error:
-            print(f"sstcast: {error}", file=sys.stderr, flush=True)
+            warn(f"sstcast: {error}")
 
 
 def check_data(run: Run) -> None:
     """Raise SSTCastError unless the prepared stores hold the data that a run was trained on.
 
-    A run made by a version without data records passes, with a line on stderr.
+    A run without data.json passes, with a line on stderr.
     """
     prepared = Prepared.of(run.config.data)
     now = prepared.record()
@@ -144,7 +142,7 @@ def check_data(run: Run) -> None:
         if (then := Record.read(each.folder)) is not None:
             then.check(each.folder, now, prepared.cube)
         elif FIRST_PROCESS and each.best.exists():
-            complain(f"{each.folder}: made before runs kept a record of their data; not checked")
+            warn(f"{each.folder}: has no data.json to compare its data with; not checked")
 
 
 def open_prepared(path: Path) -> xr.Dataset:

@@ -114,8 +114,7 @@ def check_comparable(run: Run, other: Run) -> None:
 def check_same(run: Run, other: Run, keys: Sequence[str], digests: Mapping[str, str], remedy: str) -> None:
     """Raise SSTCastError, with the remedy, where two runs differ.
 
-    They may in no key of `data` in `keys`, and in no digest of `digests`, of which each is called by its words;
-    runs of a version that kept no record of their data have none.
+    They may in no key of `data` in `keys`, and in no digest of `digests`, of which each is called by its words.
     """
     ours, theirs = run.config.data, other.config.data
     for key in keys:

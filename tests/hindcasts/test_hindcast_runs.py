@@ -31,7 +31,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_no_fold_sees_a_later_day(inside: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_ocean(tmp_path, jump=5)
+    write_ocean(tmp_path, jump=2)
     monkeypatch.chdir(tmp_path)
     hindcast(plan(system("one")), say=quiet)
     ours, theirs = (xr.open_zarr(f / "hindcast/one/hindcast.zarr")["sst"] for f in (inside, tmp_path))

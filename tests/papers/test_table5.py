@@ -28,7 +28,8 @@ from sstcast.papers.table5 import BASELINES, HORIZONS, PUBLISHED, Table5, gains,
 from sstcast.runs import Run
 from sstcast.sources.fetch import fetch
 
-PAPER = Path(__file__).parents[3] / "shared/papers/mpnn_gt.txt"
+ROOT = Path(__file__).parents[2]
+PAPER = ROOT.parent / "shared/papers/mpnn_gt.txt"
 
 
 @pytest.fixture(scope="module")
@@ -36,13 +37,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a table whose process was killed in the middle, and then run again to its end."""
     folder = tmp_path_factory.mktemp("table5")
     write_presets(folder)
-    command = [sys.executable, Path(__file__).parents[1] / "small_table5.py", folder]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-m", "tests.small_table5", folder]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout
         while "[7/15]" not in (line := process.stdout.readline()):
             assert line, "it ended before it was killed"
         process.kill()
-    again = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    again = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT).stdout
     assert len(re.findall(r"seed0: nothing to do", again)) == 7
     assert again.count("trained and forecast") == 8
     assert "days written" not in again
