@@ -157,14 +157,12 @@ def _fitted(data: DataConfig, anywhere: bool) -> DataConfig:
                 data = data.model_copy(update={"region": _cut_as(data.box, Box.of(sst))})
         single = data.box.model_copy(update={"tile": (1, 1)})
         cells = crop(sst, single, path).sizes
-    if min(rows := cells["lat"] // single.coarsen, columns := cells["lon"] // single.coarsen) < SIDES[0]:
+    rows, columns = (cells[axis] // single.coarsen for axis in ("lat", "lon"))
+    if rows < min(SIDES[0], data.box.tile[0]) or columns < min(SIDES[0], data.box.tile[1]):
         raise SSTCastError(
             f"{path}: {rows} x {columns} cells are too few for a forecast; give at least {SIDES[0]} a side"
         )
-    tile = tuple(
-        _side(cells[axis] // single.coarsen, side)
-        for axis, side in zip(("lat", "lon"), data.box.tile, strict=True)
-    )
+    tile = tuple(_side(size, side) for size, side in zip((rows, columns), data.box.tile, strict=True))
     return data.model_copy(update={"region": data.box.model_copy(update={"tile": tile})})
 
 
