@@ -160,7 +160,11 @@ class Run:
         """
         run = cls(unpacked(folder))
         if not run.config_file.exists():
-            raise SSTCastError(f"{folder}: not a run (no config.yaml); name a folder that `sstcast train` made")
+            meant = Path("runs") / folder
+            known = f"; did you mean {meant}?" if cls(meant).config_file.exists() else ""
+            raise SSTCastError(
+                f"{folder}: not a run (no config.yaml){known or '; name a folder that `sstcast train` made'}"
+            )
         for member in run.members:
             if not member.best.exists():
                 raise SSTCastError(f"{member.best}: no checkpoint yet; run `sstcast train` first")

@@ -13,7 +13,7 @@ from sstcast import __version__
 from sstcast.cf import CONVENTIONS
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.combination import days_read, predictor_of
-from sstcast.forecasting.elsewhere import elsewhere
+from sstcast.forecasting.elsewhere import elsewhere, options_for_keys
 from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.history import Normals, checked, in_words
 from sstcast.forecasting.predictor import Predictor, described, in_degrees
@@ -31,20 +31,31 @@ class LoadedRun:
     """The models of a run's members, and the statistics of the days they were trained on.
 
     With `region` (a name in `configs/regions.yaml`, or `W,E,S,N` in degrees) or `source` (a file, a folder or a
-    store of daily temperatures) it forecasts another ocean (`forecasting.elsewhere`), which it prepares. Raises
+    store of daily temperatures, read by `variable`, `units` and `gaps`) it forecasts another ocean
+    (`forecasting.elsewhere`), which it prepares. Raises
     SSTCastError if the run has no checkpoint, its model knows one shape of tile and the region has another, or the
     prepared stores hold other data than it was trained on.
     """
 
-    def __init__(self, folder: Path | str, region: str | None = None, source: str | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path | str,
+        region: str | None = None,
+        source: str | None = None,
+        variable: str | None = None,
+        units: str | None = None,
+        gaps: int | None = None,
+    ) -> None:
         self.run = Run.open(Path(folder))
         self.config = self.run.config
-        self.at_home = region is None and source is None
-        self.data = self.config.data if self.at_home else elsewhere(self.run, region, source, to_forecast=True)
+        self.at_home = all(given is None for given in (region, source, variable, units, gaps))
         if self.at_home:
+            self.data = self.config.data
             check_data(self.run)
         else:
-            prepare(self.data, say=lambda line: None)
+            with options_for_keys():
+                self.data = elsewhere(self.run, region, source, True, variable, units, gaps)
+                prepare(self.data, say=lambda line: None)
         self._checkpoints = [hashlib.sha256(member.best.read_bytes()).hexdigest() for member in self.run.members]
 
     @cached_property

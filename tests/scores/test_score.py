@@ -1,7 +1,6 @@
 """Forecasts from files: a run's own as `evaluate` scores them, others by NumPy, whatever their convention."""
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate
 from sstcast.scores.issued import complete
 from sstcast.scores.score import score
-from sstcast.verbs import results as verbs
 
 EVERY = 9
 REGION = Region(lon=(170, 173), lat=(-12, -10))
@@ -62,7 +60,6 @@ def write(dataset: xr.Dataset, path: Path) -> Path:
 def draw_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("png_uri", "svg_uri", "animate"):
         monkeypatch.setattr(report, name, lambda *_, name=name: ("", "") if name == "animate" else "")
-    monkeypatch.setattr(verbs, "_second", nullcontext)
 
 
 def _close(found: Any, expected: Any) -> None:
@@ -320,6 +317,7 @@ def test_files_that_do_not_fit_the_truth(run: Run, sparse: xr.Dataset, sst_file:
         ((path, None, [run]), r"later.nc: none of its 38 forecasts.*2004-01-01..2004-12-31.*--truth"),
         ((elsewhere, str(sst_file)), r"far.nc: fewer than two rows and columns of the truth"),
         ((elsewhere, None, [run]), r"far.nc: its cells.*do not contain the region's"),
+        ((sst_file, str(sst_file)), r"small.nc: this looks like observations; run `sstcast forecast` first"),
         ((path,), "--truth: name the observations"),
         ((path, "none.nc"), "--truth none.nc: no such file or folder"),
         ((tmp_path / "none.nc", str(sst_file)), r"none.nc: no such file"),
