@@ -121,8 +121,9 @@ def load_benchmark(
 
     `dataset` is a name, the path of a YAML that describes a user's own data, or a name for the graphs that
     `memory` declares. `model` is looked up as `configs/benchmarks/DATASET/MODEL.yaml`, then in
-    `configs/benchmarks/default/`; otherwise it is the name of a model, or of a local layer (`gcn`, `gatedgcn-vn`), which stands for `mpnn` with
-    that layer, trained as `configs/benchmarks/defaults.yaml` says. It may also be the path of a user's own preset.
+    `configs/benchmarks/default/`; otherwise it is the name of a model, or of a local layer (`gcn`, `gatedgcn-vn`),
+    which stands for `mpnn` with that layer, trained as `configs/benchmarks/defaults.yaml` says. It may also be the
+    path of a user's own preset.
     Raises SSTCastError for unknown names and wrong keys.
     """
     written = Path(model) if model.endswith(YAML) else None
