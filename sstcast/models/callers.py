@@ -15,9 +15,9 @@ from sstcast.models.base import Backbone
 class GraphArgument:
     """A forward pre-hook of the backbone `name`, which reads `edge_dim` edge features, 0 for none.
 
-    In place of a graph, the backbone then takes an `edge_index [2, edges]`, with `batch [nodes]` if it is of several
-    graphs, or PyG's `Data` or `Batch`. Raises SSTCastError if an `edge_index` is none, or if there are not as many
-    features as it was built for.
+    In place of a graph, the backbone then takes an `edge_index [2, edges]`, with `batch [nodes]` if it is of
+    several graphs, or PyG's `Data` or `Batch`. Raises SSTCastError if an `edge_index` is none, or if there are not
+    as many features as it was built for.
     """
 
     def __init__(self, name: str, edge_dim: int) -> None:

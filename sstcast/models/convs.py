@@ -119,8 +119,8 @@ class GAT(Conv):
     """`gat` with `heads` side by side.
 
     Each node has one edge to itself, in place of any such edge of the graph; its features are the mean of the
-    node's incoming edges, 0 without any, as in PyTorch Geometric. Raises SSTCastError if the heads do not share the width
-    evenly.
+    node's incoming edges, 0 without any, as in PyTorch Geometric. Raises SSTCastError if the heads do not share
+    the width evenly.
     """
 
     def __init__(

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from sstcast.cf import rounded
 from sstcast.config import DataConfig
-from sstcast.errors import SSTCastError, reading_later
+from sstcast.errors import SSTCastError, reading_later, warn
 from sstcast.files import FIRST_PROCESS
-from sstcast.finished import complain
 from sstcast.manifest import check_manifest
 from sstcast.ocean.cube import coarsen, ocean_cells
 from sstcast.ocean.identity import Record, changed, digests, fingerprint
@@ -134,7 +133,7 @@ def check_data(run: Run) -> None:
         if (then := Record.read(each.folder)) is not None:
             then.check(each.folder, now, prepared.cube)
         elif FIRST_PROCESS and each.best.exists():
-            complain(f"{each.folder}: made before runs kept a record of their data; not checked")
+            warn(f"{each.folder}: made before runs kept a record of their data; not checked")
 
 
 def open_prepared(path: Path) -> xr.Dataset:

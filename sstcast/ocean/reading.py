@@ -12,9 +12,8 @@ import numpy as np
 import xarray as xr
 
 from sstcast.config import DataConfig
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, warn
 from sstcast.files import packaged
-from sstcast.finished import complain
 from sstcast.geo import step
 from sstcast.ocean.cropping import crop
 from sstcast.ocean.decoding import Layout, decode
@@ -148,7 +147,7 @@ def _name_others(folder: Path, others: list[Path]) -> None:
     if others:
         names = ", ".join(str(path.relative_to(folder)) for path in others[:NAMED])
         more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
-        complain(f"{folder}: not read, not NetCDF or Zarr by name: {names}{more}")
+        warn(f"{folder}: not read, not NetCDF or Zarr by name: {names}{more}")
 
 
 def _merge(parts: list[Part], path: Path) -> xr.DataArray:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sstcast.finished import Finished
+from sstcast.errors import warn
 from sstcast.sources import KNOWN, find_source
 from sstcast.verbs import Set
 
@@ -53,10 +53,7 @@ def status(
     """List the days on disk: source, years, gaps, preliminary days, size."""
     from sstcast.sources.status import status
 
-    def complain(text: str) -> None:
-        typer.echo(f"sstcast: {text}", err=True)
-
-    stores = status(folder, complain)
+    stores = status(folder, warn)
     for store in stores:
         print("\n".join(store.lines()))
     if not stores:
@@ -88,14 +85,7 @@ def prepare(
     from sstcast.config import load_config
     from sstcast.ocean.cluster import cluster
     from sstcast.ocean.prepare import prepare_all
-    from sstcast.ocean.prepared import Prepared
-    from sstcast.verbs.watched import config_files, source_files, store_files
 
-    done = Finished(*config_files(config))
     oceans = load_config(config, set_).oceans
-    done.watch(*(file for data in oceans for file in source_files(data.source)))
     with cluster(scheduler):
         prepare_all(oceans)
-    stores = [store for each in map(Prepared.of, oceans) for store in (each.cube, each.anomalies)]
-    text = "".join(f"{store}: nothing to do\n" for store in stores)
-    done.remember(text, *(file for data in oceans for file in store_files(data)))

@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from sstcast.finished import Finished
 from sstcast.ocean.cluster import choose_threads
 
 
@@ -39,26 +38,18 @@ def report(
     from sstcast.pages.report import write_report, write_scored_report
     from sstcast.runs import Run
     from sstcast.scores.saved import Scored
-    from sstcast.verbs.watched import HINDCAST, SCORED, below, run_files, scored_files
 
-    done, scored = Finished(), below(run, *HINDCAST, *SCORED)
     if Hindcast(run).metrics.exists():
         from sstcast.pages.hindcast import write_hindcast_report  # not above: a run's report does without
 
-        done.watch(*scored)
         page, new = write_hindcast_report(Hindcast(run))
     elif Scored(run).exists:
-        done.watch(*scored)
         with _second() as pool:
             page, new = write_scored_report(Scored(run), pool)
     else:
-        opened = Run.open(run)
-        done.watch(*run_files(opened))
         with _second() as pool:
-            page, new = write_report(opened, pool)
-        scored = scored_files(opened)
+            page, new = write_report(Run.open(run), pool)
     print(f"{page}: {'written' if new else 'nothing to do'}")
-    done.remember(f"{page}: nothing to do\n", *scored, *below(run, "report.html"))
 
 
 @contextmanager
