@@ -148,7 +148,7 @@ def test_a_class_in_three_parts_has_an_official_split(tmp_path: Path) -> None:
         assert complete is not None
         assert (complete.task, complete.split) == ("graph-regression", "official")
         assert (complete.node, complete.edge) == ((4,), (3,))
-        split = choose_split(complete, loaded, 0)
+        split = choose_split(complete, loaded.graphs, loaded.splits, 0)
         assert [part.tolist() for part in split] == [[*range(6)], [6, 7, 8], [9, 10, 11, 12]]
     again = replace(dataset, split="random:0.5/0.25/0.25")
     for cache in ("cache", "new"):

@@ -117,7 +117,7 @@ def test_losses_are_sums_over_what_is_known() -> None:
 def test_balanced_classes_weigh_the_same_in_training(root: Path) -> None:
     dataset = replace(find_dataset("PascalVOC-SP"), trust=True)
     loaded = load(dataset, root, root / "cache")
-    split = choose_split(dataset, loaded, 0)
+    split = choose_split(dataset, loaded.graphs, loaded.splits, 0)
     objective = build_objective(dataset, loaded.graphs, split.train)
     assert isinstance(objective, Classes)
     y = loaded.graphs.batch(split.train).y

@@ -107,7 +107,7 @@ def graphs_with(y: Tensor, level: str = "graph") -> Graphs:
 
 def test_folds_test_every_sample_once_with_its_share_of_classes() -> None:
     loaded = Loaded(graphs_with(torch.arange(60) % 3), [])
-    splits = [choose_split(declare("folds:5"), loaded, seed) for seed in range(5)]
+    splits = [choose_split(declare("folds:5"), loaded.graphs, loaded.splits, seed) for seed in range(5)]
     assert sorted(torch.cat([s.test for s in splits]).tolist()) == list(range(60))
     for split in splits:
         assert sorted(torch.cat(list(split)).tolist()) == list(range(60))
@@ -118,7 +118,7 @@ def test_folds_test_every_sample_once_with_its_share_of_classes() -> None:
 @pytest.mark.parametrize("level", ["graph", "node"])
 def test_random_splits_follow_the_seed(level: str) -> None:
     loaded = Loaded(graphs_with(torch.arange(188) % 2, level), [])
-    first, again, other = (choose_split(declare(), loaded, seed) for seed in (0, 0, 1))
+    first, again, other = (choose_split(declare(), loaded.graphs, loaded.splits, seed) for seed in (0, 0, 1))
     assert [len(part) for part in first] == [132, 28, 28]
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
     assert not torch.equal(first.test, other.test)
@@ -132,7 +132,7 @@ def test_a_seed_takes_its_official_split(tmp_path: Path) -> None:
     write(dataset, tmp_path)
     loaded = load(dataset, tmp_path, tmp_path / "cache")
     assert len(loaded.splits) == 3
-    assert choose_split(dataset, loaded, 4) == loaded.splits[1]
+    assert choose_split(dataset, loaded.graphs, loaded.splits, 4) == loaded.splits[1]
 
 
 @pytest.mark.parametrize(
