@@ -52,7 +52,12 @@ def raw_files(dataset: Dataset, root: Path) -> list[Path]:
     if dataset.reader != "class":
         return [root / dataset.folder / name for name in dataset.files]
     lower = str(dataset.part).lower()
-    words = {"part": dataset.part, "lower": lower, "under": lower.replace("-", "_"), "short": lower[:3].strip("y")}
+    words = {
+        "part": dataset.part,
+        "lower": lower,
+        "under": lower.replace("-", "_"),
+        "short": {"physics": "phy"}.get(lower, lower),
+    }
     folder, files = FILES[dataset.of]
     names = OTHER_FILES.get(str(dataset.part or dataset.name), files)
     found = [root / folder.format(**words) / name.format(**words) for name in names]

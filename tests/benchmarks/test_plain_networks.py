@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,8 +35,7 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def read(config: BenchmarkConfig) -> Loaded:
-    trusted = replace(config.declaration, trust=True)  # some of the small files are pickles, and our own
-    return load(trusted, config.root, config.cache)
+    return load(config.declaration, config.root, config.cache, trust=True)  # some small files are our own pickles
 
 
 def places(words: Path) -> list[str]:
