@@ -1,6 +1,7 @@
 """Data sets that PyG's own classes download, process and cache."""
 
 import hashlib
+import warnings
 from collections.abc import Sequence
 from inspect import signature
 from pathlib import Path
@@ -96,7 +97,9 @@ def _parts(dataset: Dataset, place: Path) -> list[list[Data]]:
 
     def open_(**more: Any) -> InMemoryDataset:
         try:
-            return cls(**(arguments | more))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about old names in NumPy and SciPy
+                return cls(**(arguments | more))
         except ImportError as error:
             raise SSTCastError(f"{dataset.name}: {in_short(error)}; install it with pip") from error
 

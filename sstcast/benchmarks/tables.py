@@ -145,13 +145,16 @@ def read_nodes(dataset: Dataset) -> tuple[Data, list[Split]]:
         raise SSTCastError(f"{edges}: line {links.index[lost[0]]}: {source} - {to}: no such node in {path}")
     index = torch.from_numpy(ends.to_numpy(np.int64).T.copy())
     attributes = torch.from_numpy(_numbers(links[options["edge_features"]], edges).astype(np.float32))
-    index, attr = remove_self_loops(index, attributes if options["edge_features"] else None)
+    index, attributes = remove_self_loops(index, attributes)
     join = coalesce if options["directed"] else to_undirected
-    joined = join(index, attr, num_nodes=len(table), reduce="mean")
-    index, attr = (joined, None) if attr is None else joined
-    y = _labels(table, path, dataset)
-    x = torch.from_numpy(features) if features.shape[1] else None
-    data = Data(x=x, edge_index=index, edge_attr=attr, y=torch.from_numpy(y), num_nodes=len(table))
+    index, attributes = join(index, attributes, num_nodes=len(table), reduce="mean")
+    y = torch.from_numpy(_labels(table, path, dataset))
+    y = y.long() if bool((y == y.floor()).all()) else y  # whole numbers are classes, unless declared
+    data = Data(edge_index=index, y=y.squeeze(-1), num_nodes=len(table))
+    if features.shape[1]:
+        data.x = torch.from_numpy(features)
+    if attributes.shape[1]:
+        data.edge_attr = attributes
     return data, column_split(table, options["split"], path)
 
 
@@ -196,7 +199,8 @@ def _labels(table: pd.DataFrame, path: Path, dataset: Dataset) -> NDArray[Any]:
             raise SSTCastError(f"{path}: line {table.index[other]}: {problem}")
         return np.array(rows)
     numbers = _numbers(columns, path)
-    return np.nan_to_num(numbers[:, 0], nan=-1) if dataset.objective.classes else numbers
+    classes = bool(dataset.task) and dataset.objective.classes
+    return np.nan_to_num(numbers[:, 0], nan=-1) if classes else numbers
 
 
 def _listed(text: Any, path: Path, line: int) -> list[float]:
