@@ -25,12 +25,15 @@ SPLITS = "https://github.com/cornell-zhang/Polynormer/raw/main/data/"
 
 def folder_of(dataset: Dataset, root: Path) -> Path:
     """Return the folder of a set of a class of PyG, which holds its folders `raw` and `processed`."""
-    place = root / dataset.folder
-    if dataset.part is None:
+    return _inside(root / dataset.folder, dataset.part)
+
+
+def _inside(place: Path, part: str | None) -> Path:
+    if part is None:
         return place
-    name = dataset.part.lower().replace("-", "_")
+    name = part.lower().replace("-", "_")
     inside = sorted(place.iterdir()) if place.is_dir() else []
-    return next((p for p in inside if p.name.lower().replace("-", "_") == name), place / dataset.part)
+    return next((p for p in inside if p.name.lower().replace("-", "_") == name), place / part)
 
 
 def raw_files(folder: Path) -> list[Path]:
@@ -51,19 +54,21 @@ def read_class(dataset: Dataset, root: Path, cache: Path, trust: bool) -> tuple[
             f"{dataset.name}: PyG's {dataset.of} is not reviewed, and a class may run code that it downloads; "
             "if you trust it, use --trust (trust=True in Python)"
         )
-    folder = folder_of(dataset, root)
-    there = raw_files(folder)
+    with reading(root / dataset.folder, "name another --root"):
+        folder = folder_of(dataset, root)
+        there = raw_files(folder)
     if not trust:
         check_raw(there, dataset.sha256)
     place = root / dataset.folder
-    if there and (not list(folder.rglob("processed*/*.pt")) or _outdated(folder)):
+    if there and (not list(folder.rglob("processed*/*.pt")) or _outdated(folder, there)):
         own = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]
         place = _linked(folder, place, cache / "pyg" / f"{dataset.of}-{own}")
     if not there:
         print(f"{dataset.name}: PyG puts it into {place}: {dataset.size}; licence: {dataset.licence}", flush=True)
     with alone(cache / "pyg" / dataset.of):
         try:
-            parts = _parts(dataset, place)
+            parts = _parts(dataset, place, there)
+            graphs = [_prepared(data, dataset) for part in parts for data in part]
         except SSTCastError:
             raise
         except Exception as error:  # whatever a class of PyG raises
@@ -75,10 +80,10 @@ def read_class(dataset: Dataset, root: Path, cache: Path, trust: bool) -> tuple[
     splits = [ranges([len(part) for part in parts])] if len(parts) > 1 else []
     if (also := dataset.options.get("splits")) is not None:
         splits = _published_splits(root / "splits" / also, int(parts[0][0].num_nodes or 0))
-    return [_prepared(data, dataset) for part in parts for data in part], splits
+    return graphs, splits
 
 
-def _parts(dataset: Dataset, place: Path) -> list[list[Data]]:
+def _parts(dataset: Dataset, place: Path, there: list[Path]) -> list[list[Data]]:
     """Return the graphs, in three parts if the class has an argument for them."""
     cls = getattr(torch_geometric.datasets, dataset.of)
     known = signature(cls).parameters
@@ -93,7 +98,11 @@ def _parts(dataset: Dataset, place: Path) -> list[list[Data]]:
             f"{dataset.name}: {dataset.of} also needs {', '.join(empty)}; build it in Python and give it to "
             "sstcast.benchmark"
         )
-    renewed = {"force_reload": True} if "force_reload" in known and _outdated(folder_of(dataset, place)) else {}
+    renewed = (
+        {"force_reload": True}
+        if "force_reload" in known and _outdated(_inside(place, dataset.part), there)
+        else {}
+    )
 
     def open_(**more: Any) -> InMemoryDataset:
         try:
@@ -110,13 +119,13 @@ def _parts(dataset: Dataset, place: Path) -> list[list[Data]]:
     return [list(open_(split=part)) for part in PARTS]
 
 
-def _outdated(folder: Path) -> bool:
-    """Return whether processed files are older than the raw ones, or hold more than data."""
+def _outdated(folder: Path, raw: list[Path]) -> bool:
+    """Return whether processed files in `folder` are older than the raw ones, or hold more than data."""
     processed = list(folder.rglob("processed*/*.pt"))
     if not processed:
         return False
     oldest = min(path.stat().st_mtime for path in processed)
-    changed = max((path.stat().st_ctime for path in raw_files(folder)), default=0.0)
+    changed = max((path.stat().st_ctime for path in raw), default=0.0)
     return changed > oldest or not all(is_plain(path) for path in processed)
 
 

@@ -130,7 +130,7 @@ def load_benchmark(
     if written is not None:
         model = written.stem
     if not re.fullmatch(FOLDER_NAME, model) or len(model) > LONGEST_NAME:
-        raise SSTCastError(f"model {shorten(model)!r}: no name of a model; see `sstcast models`")
+        raise SSTCastError(f"--model: {shorten(model)!r} is no name of a model; see `sstcast models`")
     own: dict[str, Any] = {}
     folders = ["default"]
     if memory is not None:
