@@ -139,16 +139,18 @@ class GAT(Conv):
 
     def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
         graph, keep = graph.without_loops()
-        x, own_score = self.linear(x), 0.0
+        x = self.linear(x)
         source, target = self._score(x, self.attend_source), self._score(x, self.attend_target)
         scores = [s + t for s, t in zip(graph.source(source), graph.target(target), strict=True)]
+        own_score = source + target
         if self.edge is not None and edges is not None:
             kept = edges if keep is None else [e[keep] for e in edges]
             by_edge = [self._score(self.edge(e), self.attend_edge) for e in kept]
-            own_score = graph.aggregate([e.expand_as(s) for s, e in zip(scores, by_edge, strict=True)], "mean")
+            own_score = own_score + graph.aggregate(
+                [e.expand_as(s) for s, e in zip(scores, by_edge, strict=True)], "mean"
+            )
             scores = [s + e for s, e in zip(scores, by_edge, strict=True)]
-        own_score = F.leaky_relu(source + target + own_score, 0.2)
-        weights, own = exponentials(graph, [F.leaky_relu(s, 0.2) for s in scores], own_score)
+        weights, own = exponentials(graph, [F.leaky_relu(s, 0.2) for s in scores], F.leaky_relu(own_score, 0.2))
         messages = [self._weigh(w, m) for w, m in zip(weights, graph.source(x), strict=True)]
         x = self._weigh(1 / (graph.aggregate(weights) + own), self._weigh(own, x) + graph.aggregate(messages))
         return x if self.bias is None else x + self.bias, edges
