@@ -3,12 +3,11 @@
 Subpackages are imported inside the commands, so that `--help` is fast.
 """
 
-import atexit
 import io
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -20,7 +19,7 @@ from sstcast.memory import keep_memory
 from sstcast.ocean.cluster import choose_threads
 from sstcast.verbs.data import fetch, init, prepare, status
 from sstcast.verbs.doctor import doctor
-from sstcast.verbs.graphs import benchmark, datasets, study
+from sstcast.verbs.graphs import benchmark, datasets
 from sstcast.verbs.results import page, report, score, update
 from sstcast.verbs.training import hindcast, table5, train
 
@@ -32,23 +31,6 @@ app = typer.Typer(
 
 Runs = Annotated[list[Path], typer.Argument(help="Run folders, for instance runs/demo.", metavar="RUN...")]
 OneRun = Annotated[Path, typer.Argument(help="A run folder, for instance runs/demo.", metavar="RUN")]
-
-
-def program() -> None:
-    """Call `main` as a program, which ends without unloading libraries: that would take a third of a second."""
-    code: Any = None
-
-    def end() -> None:
-        if code is not None:
-            flush()
-            os._exit(code)
-
-    atexit.register(end)  # the last to be called: libraries register theirs later
-    try:
-        main()
-    except SystemExit as error:
-        code = error.code
-        raise
 
 
 def main() -> None:
@@ -202,19 +184,24 @@ def leaderboard(
 
 @app.command()
 def forecast(
-    run: OneRun,
+    run: Annotated[
+        Path, typer.Argument(help="A run folder, or pretrained: the run that ships with sstcast.", metavar="RUN")
+    ],
     date: Annotated[str, typer.Option(help="Last day of history, or latest.", metavar="YYYY-MM-DD")] = "latest",
     out: Annotated[Path | None, typer.Option(help="A .nc or .zarr; by default a .nc in the run's folder.")] = None,
     region: Annotated[str | None, typer.Option(help="Forecast another region: a name or W,E,S,N.")] = None,
     source: Annotated[
         str | None, typer.Option(help="Forecast another ocean: a file, a folder or a store.", metavar="FILE")
     ] = None,
+    variable: Annotated[str | None, typer.Option(help="Its variable, if it is not found automatically.")] = None,
+    units: Annotated[str | None, typer.Option(help="Its units, if it does not state them: K, degC.")] = None,
+    gaps: Annotated[int | None, typer.Option(min=0, help="Longest gap to fill in it.", metavar="DAYS")] = None,
     members: Annotated[bool, typer.Option("--members", help="Write each member of an ensemble, too.")] = False,
 ) -> None:
     """Make a forecast from the latest days; download them if they are missing."""
     from sstcast.forecasting.forecast import forecast
 
-    path, new = forecast(run, date, out, region, source, members)
+    path, new = forecast(run, date, out, region, source, members, variable, units, gaps)
     print(f"{path}: {'written' if new else 'nothing to do'}")
 
 
@@ -244,9 +231,9 @@ def map_(
         draw_hindcast(Hindcast(folder), projection)
 
 
-for further_verb in (report, page, update, datasets, benchmark, study, table5, doctor):
+for further_verb in (report, page, update, datasets, benchmark, table5, doctor):
     app.command()(further_verb)
 
 
 if __name__ == "__main__":
-    program()
+    main()

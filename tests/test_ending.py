@@ -32,7 +32,6 @@ INSIDE = {
     "train": ("sstcast.training.train.plan", ["a.yaml"]),
     "datasets": ("sstcast.benchmarks.table.dataset_lines", []),
     "benchmark": ("sstcast.benchmarks.config.load_benchmark", ["cora", "--model", "gps"]),
-    "study": ("studies.build_study", ["wl"]),
     "runs": ("sstcast.training.listing.list_runs", []),
     "evaluate": ("sstcast.scores.evaluate.reference", ["runs/a"]),
     "hindcast": ("sstcast.config.load_config", ["a.yaml", "--years", "2001:2004"]),
@@ -231,22 +230,6 @@ def test_a_spreadsheet_computes_nothing() -> None:
 
 def test_a_terminal_is_told_nothing() -> None:
     assert printable("a\x1b[2Jb\nc\udcff é") == "a\\x1b[2Jb\\nc\\udcff é"
-
-
-@pytest.mark.parametrize(("call", "code"), [("program()", 2), ("main()", 3)])
-def test_only_a_program_ends_with_the_code_of_its_command(call: str, code: int, tmp_path: Path) -> None:
-    script = f"""import sys
-from sstcast.cli import main, program
-sys.argv = ["sstcast", "status", "absent"]
-try:
-    {call}
-except SystemExit as end:
-    print("said", end.code)
-    sys.exit(3)
-"""
-    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
-    assert (out.stdout, out.returncode) == ("said 2\n", code)
-    assert len(out.stderr.splitlines()) == 1
 
 
 def test_interrupted_training_says_how_to_continue(run_yaml: Path) -> None:

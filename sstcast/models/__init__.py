@@ -116,6 +116,13 @@ def home(name: str, base: "Base | None" = None) -> "Home":
     return cls.HOME if issubclass(cls, ForecastModel) else ForecastModel.HOME
 
 
+def days_before(name: str, options: dict[str, Any], history: int) -> int:
+    """Return how many days before its history the system called `name` may look at."""
+    from sstcast.models.lagged import LONGEST
+
+    return max(0, LONGEST - history) if name in LINEAR and options.get("memory") else 0
+
+
 def build_forecaster(
     name: str, *, history: int, horizon: int, shape: tuple[int, int], **options: Any
 ) -> "ForecastModel":

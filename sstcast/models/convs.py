@@ -146,11 +146,11 @@ class GAT(Conv):
         if self.edge is not None and edges is not None:
             kept = edges if keep is None else [e[keep] for e in edges]
             by_edge = [self._score(self.edge(e), self.attend_edge) for e in kept]
-            own_score = own_score + graph.aggregate(
-                [e.expand_as(s) for s, e in zip(scores, by_edge, strict=True)], "mean"
-            )
+            mean = graph.aggregate([e.expand_as(s) for s, e in zip(scores, by_edge, strict=True)], "mean")
+            own_score = own_score + mean
             scores = [s + e for s, e in zip(scores, by_edge, strict=True)]
-        weights, own = exponentials(graph, [F.leaky_relu(s, 0.2) for s in scores], F.leaky_relu(own_score, 0.2))
+        own_score = F.leaky_relu(own_score, 0.2)
+        weights, own = exponentials(graph, [F.leaky_relu(s, 0.2) for s in scores], own_score)
         messages = [self._weigh(w, m) for w, m in zip(weights, graph.source(x), strict=True)]
         x = self._weigh(1 / (graph.aggregate(weights) + own), self._weigh(own, x) + graph.aggregate(messages))
         return x if self.bias is None else x + self.bias, edges

@@ -11,9 +11,8 @@ from sstcast.files import alone, below
 from sstcast.hindcasts.files import LAYOUT, Hindcast, open_hindcast
 from sstcast.names import CLIMATE, COVERED, LEVELS, SEASONS, STATE
 from sstcast.pages.curves import draw_curves
-from sstcast.pages.drawing import Image
 from sstcast.pages.hindcast_figures import HIGHEST, Skill, draw_ratios, skills
-from sstcast.pages.images import png_uri, svg_uri
+from sstcast.pages.images import Image, png_uri, svg_uri
 from sstcast.pages.maps import PHONE, SLIDE
 from sstcast.pages.report import Section, facts, is_written
 from sstcast.pages.templates import write_page

@@ -1,15 +1,9 @@
 """The commands that show results: `page`, `report`, `score` and `update`."""
 
-from collections.abc import Iterator
-from concurrent.futures import Executor
-from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
 import typer
-
-from sstcast.ocean.cluster import choose_threads
 
 
 def page(
@@ -44,32 +38,10 @@ def report(
 
         page, new = write_hindcast_report(Hindcast(run))
     elif Scored(run).exists:
-        with _second() as pool:
-            page, new = write_scored_report(Scored(run), pool)
+        page, new = write_scored_report(Scored(run))
     else:
-        with _second() as pool:
-            page, new = write_report(Run.open(run), pool)
+        page, new = write_report(Run.open(run))
     print(f"{page}: {'written' if new else 'nothing to do'}")
-
-
-@contextmanager
-def _second() -> Iterator[Executor | None]:
-    """Yield a second process that gets ready to draw at once, if there is a second core for it.
-
-    Threads would not do: matplotlib holds the interpreter while it draws.
-    """
-    from sstcast.processes import cores, processes
-
-    if cores() < 2:
-        yield None
-        return
-    with processes(1, _get_ready) as pool:
-        yield pool
-
-
-def _get_ready() -> None:
-    choose_threads()
-    import_module("sstcast.pages.report")
 
 
 def score(
