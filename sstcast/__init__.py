@@ -10,8 +10,7 @@ import os
 __version__ = "0.2.0"
 
 if "OMP_WAIT_POLICY" not in os.environ:
-    # PyTorch's threads wait for each other by spinning, unless libgomp is told otherwise before it is loaded, for
-    # milliseconds, in which the one waited for could run on a busy machine. 1,000 turns are about 0.02 ms.
+    # With libgomp's long spinning, training beside a busy core took 1.6 times as long (perf/busy.py).
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 from sstcast.api.data import benchmark, load_config, open, prepare, windows

@@ -3,13 +3,11 @@
 Subpackages are imported inside the commands, so that `--help` is fast.
 """
 
-import atexit
 import io
 import os
 import sys
-from glob import escape
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -17,12 +15,11 @@ from sstcast import __version__
 from sstcast.ending import explain, flush
 from sstcast.errors import SSTCastError
 from sstcast.files import FIRST_PROCESS, at_home
-from sstcast.finished import Finished, recall
 from sstcast.memory import keep_memory
 from sstcast.ocean.cluster import choose_threads
 from sstcast.verbs.data import fetch, init, prepare, status
 from sstcast.verbs.doctor import doctor
-from sstcast.verbs.graphs import benchmark, datasets, study
+from sstcast.verbs.graphs import benchmark, datasets
 from sstcast.verbs.results import page, report, score, update
 from sstcast.verbs.training import hindcast, table5, train
 
@@ -36,23 +33,6 @@ Runs = Annotated[list[Path], typer.Argument(help="Run folders, for instance runs
 OneRun = Annotated[Path, typer.Argument(help="A run folder, for instance runs/demo.", metavar="RUN")]
 
 
-def program() -> None:
-    """Call `main` as a program, which ends without unloading libraries: that would take a third of a second."""
-    code: Any = None
-
-    def end() -> None:
-        if code is not None:
-            flush()
-            os._exit(code)
-
-    atexit.register(end)  # the last to be called: libraries register theirs later
-    try:
-        main()
-    except SystemExit as error:
-        code = error.code
-        raise
-
-
 def main() -> None:
     """Run `sstcast`; print one line on stderr for any error, and exit with the code that `explain` returns."""
     debug = "--debug" in sys.argv
@@ -61,11 +41,7 @@ def main() -> None:
             errors="backslashreplace"
         )  # a terminal may lack °, and a path may not be valid text
     try:
-        if (known := recall()) is None:
-            code = _run([_at_home(argument) for argument in sys.argv[1:] if argument != "--debug"])
-        else:
-            code = 0
-            print(known if FIRST_PROCESS else "", end="")
+        code = _run([_at_home(argument) for argument in sys.argv[1:] if argument != "--debug"])
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
         if debug:
@@ -156,25 +132,16 @@ def evaluate(
     from sstcast.pages.text import print_metrics
     from sstcast.runs import Run
     from sstcast.scores.evaluate import compare, evaluate, reference
-    from sstcast.verbs.watched import run_files, scored_files, source_files
 
-    other, text, written = reference(against), "", []
-    done = Finished(*(source_files(source) if source is not None else ()))
-    if isinstance(other, Run):
-        done.watch(*run_files(other))
-        written += scored_files(other)
+    other = reference(against)
     for run in [Run.open(folder) for folder in runs]:
-        done.watch(*run_files(run))
         if source is not None or region is not None:
             run = run_elsewhere(run, source, region)
-            done.watch(*run_files(run))
         metrics, new = evaluate(run)
         comparison = compare(run, other) if isinstance(other, Run) else None
         name = other.folder.name if isinstance(other, Run) else other
-        text += print_metrics(metrics, run.folder.name, name, comparison) + f"{run.metrics}: nothing to do\n"
+        print_metrics(metrics, run.folder.name, name, comparison)
         print(f"{run.metrics}: {'written' if new else 'nothing to do'}")
-        written += scored_files(run)
-    done.remember(text, *written)
 
 
 for scoring_verb in (score, hindcast):
@@ -207,43 +174,35 @@ def leaderboard(
     from sstcast.pages.hindcast import hindcast_sheets
     from sstcast.pages.leaderboard import print_leaderboard, write_leaderboard
     from sstcast.scores.leaderboard import leaderboard
-    from sstcast.verbs.watched import HINDCAST, below
 
-    done = Finished(*below(folder, *(f"**/{name}" for name in ("config.yaml", "metrics.json", "scores.nc"))))
-    done.watch(*below(folder, *(f"**/{name}" for name in HINDCAST)))
     hindcasts = hindcast_sheets(folder)
     contests = leaderboard(folder, empty=bool(hindcasts))
-    text = print_leaderboard(contests, hindcasts)
-    files = [f"{file}\n" for file in write_leaderboard(contests, folder, hindcasts)]
-    print("".join(files), end="")
-    done.remember(text + "".join(files), *below(folder, "leaderboard.*"))
+    print_leaderboard(contests, hindcasts)
+    for file in write_leaderboard(contests, folder, hindcasts):
+        print(file)
 
 
 @app.command()
 def forecast(
-    run: OneRun,
+    run: Annotated[
+        Path, typer.Argument(help="A run folder, or pretrained: the run that ships with sstcast.", metavar="RUN")
+    ],
     date: Annotated[str, typer.Option(help="Last day of history, or latest.", metavar="YYYY-MM-DD")] = "latest",
     out: Annotated[Path | None, typer.Option(help="A .nc or .zarr; by default a .nc in the run's folder.")] = None,
     region: Annotated[str | None, typer.Option(help="Forecast another region: a name or W,E,S,N.")] = None,
     source: Annotated[
         str | None, typer.Option(help="Forecast another ocean: a file, a folder or a store.", metavar="FILE")
     ] = None,
+    variable: Annotated[str | None, typer.Option(help="Its variable, if it is not found automatically.")] = None,
+    units: Annotated[str | None, typer.Option(help="Its units, if it does not state them: K, degC.")] = None,
+    gaps: Annotated[int | None, typer.Option(min=0, help="Longest gap to fill in it.", metavar="DAYS")] = None,
     members: Annotated[bool, typer.Option("--members", help="Write each member of an ensemble, too.")] = False,
 ) -> None:
     """Make a forecast from the latest days; download them if they are missing."""
-    from sstcast.forecasting.elsewhere import elsewhere
     from sstcast.forecasting.forecast import forecast
-    from sstcast.ocean.raw import is_raw_store
-    from sstcast.runs import Run
-    from sstcast.verbs.watched import run_files, source_files, store_files
 
-    opened = Run.open(run)
-    done = Finished(*run_files(opened), *(source_files(source) if source is not None else ()))
-    path, new = forecast(run, date, out, region, source, members)
+    path, new = forecast(run, date, out, region, source, members, variable, units, gaps)
     print(f"{path}: {'written' if new else 'nothing to do'}")
-    data = elsewhere(opened, region, source, to_forecast=True) if region or source else opened.config.data
-    if date != "latest" or not is_raw_store(Path(data.source)):  # where new days may come every day
-        done.remember(f"{path}: nothing to do\n", escape(str(path)), f"{escape(str(path))}/**", *store_files(data))
 
 
 @app.command("map")
@@ -258,31 +217,23 @@ def map_(
     from sstcast.pages.hindcast_figures import draw_hindcast
     from sstcast.runs import Run
     from sstcast.scores.saved import Scored
-    from sstcast.verbs.watched import HINDCAST, below, run_files, scored_files
 
     hindcasts = [folder for folder in runs if Hindcast(folder).metrics.exists()]
     if hindcasts and region is not None:
         raise SSTCastError(f"--region {region}: {hindcasts[0]} is a hindcast, mapped as a whole; leave it out")
     of_files = [folder for folder in runs if folder not in hindcasts and Scored(folder).exists]
     opened = [Run.open(folder) for folder in runs if folder not in (*hindcasts, *of_files)]
-    done = Finished(*(file for run in opened for file in run_files(run)))
-    done.watch(*(file for folder in hindcasts for file in below(folder, *HINDCAST)))
     for run in opened:
         draw_run(run, projection, region)
     for folder in of_files:
         draw_scored(Scored(folder), projection, region)
     for folder in hindcasts:
         draw_hindcast(Hindcast(folder), projection)
-    folders = [*(run.folder for run in opened), *hindcasts]
-    text = "".join(f"{folder / 'maps'}: nothing to do\n" for folder in folders)
-    drawn = [file for folder in folders for file in below(folder, "maps/*.png")]
-    if not of_files:
-        done.remember(text, *drawn, *(file for run in opened for file in scored_files(run)))
 
 
-for further_verb in (report, page, update, datasets, benchmark, study, table5, doctor):
+for further_verb in (report, page, update, datasets, benchmark, table5, doctor):
     app.command()(further_verb)
 
 
 if __name__ == "__main__":
-    program()
+    main()

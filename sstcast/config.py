@@ -27,8 +27,6 @@ from sstcast.plain_yaml import apply_overrides, read_config
 from sstcast.region import Region, load_region
 from sstcast.validation import LARGEST_SEED, Strict, span, usable_path, validate
 
-RETIRED = ("cuda_graphs", "tf32", "fused")  # training keys of older runs; now always on with a GPU
-
 Count = Annotated[int, Field(ge=1, le=10**9)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Days = Annotated[int, Field(ge=1, le=10_000)]
@@ -169,11 +167,6 @@ class TrainingConfig(Strict):
     checkpoint_steps: Count | None = None
     keep: Count = 2
 
-    @model_validator(mode="before")
-    @classmethod
-    def _without_retired(cls, raw: Any) -> Any:
-        return {key: raw[key] for key in raw if key not in RETIRED} if isinstance(raw, dict) else raw
-
     @model_validator(mode="after")
     def _parts(self) -> "TrainingConfig":
         if self.batch_size < self.devices * self.accumulate:
@@ -285,6 +278,8 @@ def load_config(path: Path, overrides: list[str] | None = None) -> RunConfig:
 
     Raises SSTCastError, naming the file and the key, if the file is absent or anything in it is wrong.
     """
+    if path.suffix in (".nc", ".nc4", ".zarr") and path.exists():
+        raise SSTCastError(f"{path}: is data, no configuration; run `sstcast init {path}`, which writes one")
     shipped = packaged(str(path))
     raw = read_config(shipped if not path.exists() and shipped.exists() else path)
     if overrides and raw.get("also") and isinstance(raw["also"], list):

@@ -1,5 +1,6 @@
 """The exception for errors that users can fix, and helpers that make one line of it."""
 
+import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -62,3 +63,8 @@ def shorten(text: str, length: int = LONGEST) -> str:
 def printable(text: str) -> str:
     """Escape what a terminal would interpret instead of showing: control characters, line breaks, surrogates."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def warn(text: str) -> None:
+    """Print a line on stderr."""
+    print(printable(text), file=sys.stderr, flush=True)

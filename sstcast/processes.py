@@ -1,6 +1,5 @@
 """Processes that work for this one."""
 
-import atexit
 import multiprocessing
 import os
 import signal
@@ -57,7 +56,6 @@ def _deaf() -> Iterator[None]:
 
 
 def _begin(begin: Callable[..., object], arguments: tuple[Any, ...]) -> None:
-    atexit.register(os._exit, 0)  # unloading libraries may take most of a second
     sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - for as long as it lives
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()

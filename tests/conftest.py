@@ -11,8 +11,6 @@ import pytest
 import yaml
 from small_ocean import make_sst
 
-from sstcast import finished
-
 
 @pytest.fixture(scope="session")
 def sst_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -42,8 +40,3 @@ def run_yaml(tmp_path: Path, sst_file: Path) -> Path:
     path = tmp_path / "small.yaml"
     path.write_text(yaml.safe_dump(raw))
     return path
-
-
-@pytest.fixture(autouse=True)
-def _no_records_of_users(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finished, "CACHE", tmp_path_factory.getbasetemp() / "cache")

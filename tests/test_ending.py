@@ -27,17 +27,16 @@ from sstcast.training.interrupt import Interrupted
 INSIDE = {
     "fetch": ("sstcast.sources.fetch.fetch", []),
     "status": ("sstcast.sources.status.status", []),
-    "prepare": ("sstcast.verbs.watched.config_files", ["a.yaml"]),
+    "prepare": ("sstcast.config.load_config", ["a.yaml"]),
     "models": ("sstcast.models.MODELS", []),
-    "train": ("sstcast.verbs.watched.config_files", ["a.yaml"]),
+    "train": ("sstcast.training.train.plan", ["a.yaml"]),
     "datasets": ("sstcast.benchmarks.table.dataset_lines", []),
     "benchmark": ("sstcast.benchmarks.config.load_benchmark", ["cora", "--model", "gps"]),
-    "study": ("studies.build_study", ["wl"]),
     "runs": ("sstcast.training.listing.list_runs", []),
     "evaluate": ("sstcast.scores.evaluate.reference", ["runs/a"]),
-    "hindcast": ("sstcast.verbs.watched.config_files", ["a.yaml", "--years", "2001:2002"]),
+    "hindcast": ("sstcast.config.load_config", ["a.yaml", "--years", "2001:2004"]),
     "leaderboard": ("sstcast.scores.leaderboard.leaderboard", []),
-    "forecast": ("sstcast.runs.Run", ["runs/a"]),
+    "forecast": ("sstcast.forecasting.forecast.forecast", ["runs/a"]),
     "map": ("sstcast.runs.Run", ["runs/a"]),
     "report": ("sstcast.runs.Run", ["runs/a"]),
     "init": ("sstcast.ocean.starting.start", ["a.nc"]),
@@ -231,22 +230,6 @@ def test_a_spreadsheet_computes_nothing() -> None:
 
 def test_a_terminal_is_told_nothing() -> None:
     assert printable("a\x1b[2Jb\nc\udcff é") == "a\\x1b[2Jb\\nc\\udcff é"
-
-
-@pytest.mark.parametrize(("call", "code"), [("program()", 2), ("main()", 3)])
-def test_only_a_program_ends_with_the_code_of_its_command(call: str, code: int, tmp_path: Path) -> None:
-    script = f"""import sys
-from sstcast.cli import main, program
-sys.argv = ["sstcast", "status", "absent"]
-try:
-    {call}
-except SystemExit as end:
-    print("said", end.code)
-    sys.exit(3)
-"""
-    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
-    assert (out.stdout, out.returncode) == ("said 2\n", code)
-    assert len(out.stderr.splitlines()) == 1
 
 
 def test_interrupted_training_says_how_to_continue(run_yaml: Path) -> None:

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from sstcast.cf import rounded
 from sstcast.config import DataConfig
-from sstcast.errors import SSTCastError, reading_later
+from sstcast.errors import SSTCastError, reading_later, warn
 from sstcast.files import FIRST_PROCESS
-from sstcast.finished import complain
 from sstcast.manifest import check_manifest
 from sstcast.ocean.cube import coarsen, ocean_cells
 from sstcast.ocean.identity import Record, changed, digests, fingerprint
@@ -94,8 +93,8 @@ class Days:
         return count if same.all() else int(np.argmin(same))
 
 
-def check_source(data: DataConfig, native: xr.DataArray | None = None) -> None:
-    """Raise SSTCastError if source and cube have different values on a day in the run's splits.
+def check_source(data: DataConfig, native: xr.DataArray | None = None, remedy: str = AGAIN) -> None:
+    """Raise SSTCastError, with the remedy, if source and cube have different values on a day in the run's splits.
 
     `native` is the region's cells of the source; if it is None, the source is opened here when any file has
     changed. Only days whose file has changed are read. A missing source is not an error: the stores made from it
@@ -109,7 +108,7 @@ def check_source(data: DataConfig, native: xr.DataArray | None = None) -> None:
         return
     if native is None:
         with open_region(data) as opened:
-            return check_source(data, opened)
+            return check_source(data, opened, remedy)
     days = changed(path, native, cube.sel(time=slice(*map(str, data.splits.whole))))
     if not days.size:
         return
@@ -119,14 +118,23 @@ def check_source(data: DataConfig, native: xr.DataArray | None = None) -> None:
     if differ.size:
         raise SSTCastError(
             f"{path}: has changed since {prepared.cube} was made from it, on {differ.size} day(s), the first "
-            f"{np.datetime_as_string(differ[0], unit='D')}; {AGAIN}"
+            f"{np.datetime_as_string(differ[0], unit='D')}; {remedy}"
         )
+
+
+def warn_of_source(data: DataConfig, remedy: str) -> None:
+    """Print a line on stderr, with the remedy, if prepared stores no longer hold what their source holds."""
+    if Prepared.of(data).cube.exists():
+        try:
+            check_source(data, remedy=remedy)
+        except SSTCastError as error:
+            warn(f"sstcast: {error}")
 
 
 def check_data(run: Run) -> None:
     """Raise SSTCastError unless the prepared stores hold the data that a run was trained on.
 
-    A run made by a version without data records passes, with a line on stderr.
+    A run without data.json passes, with a line on stderr.
     """
     prepared = Prepared.of(run.config.data)
     now = prepared.record()
@@ -134,7 +142,7 @@ def check_data(run: Run) -> None:
         if (then := Record.read(each.folder)) is not None:
             then.check(each.folder, now, prepared.cube)
         elif FIRST_PROCESS and each.best.exists():
-            complain(f"{each.folder}: made before runs kept a record of their data; not checked")
+            warn(f"{each.folder}: has no data.json to compare its data with; not checked")
 
 
 def open_prepared(path: Path) -> xr.Dataset:

@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from sstcast import __version__
-from sstcast.errors import SSTCastError, printable
+from sstcast.errors import SSTCastError, printable, warn
 from sstcast.files import alone, below
-from sstcast.finished import complain
 from sstcast.hindcasts.files import LAYOUT, Hindcast, open_hindcast
 from sstcast.names import CLIMATE, COVERED, LEVELS, SEASONS, STATE
 from sstcast.pages.curves import draw_curves
-from sstcast.pages.drawing import Image
 from sstcast.pages.hindcast_figures import HIGHEST, Skill, draw_ratios, skills
-from sstcast.pages.images import png_uri, svg_uri
+from sstcast.pages.images import Image, png_uri, svg_uri
 from sstcast.pages.maps import PHONE, SLIDE
 from sstcast.pages.report import Section, facts, is_written
 from sstcast.pages.templates import write_page
@@ -26,9 +24,9 @@ Scores = dict[str, Any]
 NOTE = "* the 95 % interval of the ratio excludes 1"
 
 
-def print_hindcast(metrics: Scores, name: str) -> str:
-    """Print the tables of a hindcast, and return what was printed."""
-    return print_sheets(f"{printable(name)}: {_summary(metrics)}", sheets(metrics), metrics["reference"], NOTE)
+def print_hindcast(metrics: Scores, name: str) -> None:
+    """Print the tables of a hindcast."""
+    print_sheets(f"{printable(name)}: {_summary(metrics)}", sheets(metrics), metrics["reference"], NOTE)
 
 
 def sheets(metrics: Scores) -> list[Sheet]:
@@ -118,7 +116,7 @@ def hindcast_sheets(folder: Path) -> list[Sheet]:
         try:
             metrics = open_hindcast(Hindcast(file.parent))
         except SSTCastError as error:
-            complain(f"left out: {error}")
+            warn(f"left out: {error}")
             continue
         sheet = overall(metrics)
         found.append(Sheet(f"{file.parent.name}: {_summary(metrics)} {sheet.title}", sheet.header, sheet.rows))

@@ -2,12 +2,14 @@
 
 import base64
 import io
+from dataclasses import dataclass
 from pathlib import Path
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
-from PIL import Image, ImageChops
+from PIL import Image as Pillow
+from PIL import ImageChops
 from PIL.PngImagePlugin import PngInfo
 
 from sstcast.files import atomic
@@ -16,6 +18,17 @@ STAMP = "Source"  # the PNG keyword (PNG 3, 11.3.3) under which an image records
 COLOURS = 256  # in a palette: maps have few colours, and text on them needs some shades of grey
 PAD = 0.15  # inches
 AROUND = 1.0  # inches around axes for their titles, degrees and labels
+
+
+@dataclass(frozen=True)
+class Image:
+    """A picture as `data:` addresses: `narrow` for phones, `still` for print and reduced motion."""
+
+    wide: str
+    alt: str
+    caption: str
+    narrow: str = ""
+    still: str = ""
 
 
 def write_png(figure: Figure, path: Path, stamp: str) -> None:
@@ -29,14 +42,14 @@ def write_png(figure: Figure, path: Path, stamp: str) -> None:
 def read_stamp(path: Path) -> str | None:
     """Return the stamp of a PNG that `write_png` made; None if there is no such file."""
     try:
-        with Image.open(path) as image:
+        with Pillow.open(path) as image:
             stamp = image.info.get(STAMP)
             return str(stamp) if stamp is not None else None
     except (OSError, ValueError):
         return None
 
 
-def render(figure: Figure, box: Bbox | None = None) -> Image.Image:
+def render(figure: Figure, box: Bbox | None = None) -> Pillow.Image:
     """Draw `figure`, or the part of it inside a `box` in inches, and return its pixels.
 
     Without a box, the white around the drawing is cut off but for `PAD`. A map is drawn only once this way; for
@@ -44,8 +57,8 @@ def render(figure: Figure, box: Bbox | None = None) -> Image.Image:
     """
     buffer = io.BytesIO()
     figure.savefig(buffer, format="tiff", bbox_inches=box or _ample(figure))
-    image = Image.open(buffer).convert("RGB")
-    drawn = ImageChops.difference(image, Image.new("RGB", image.size, "white")).getbbox()
+    image = Pillow.open(buffer).convert("RGB")
+    drawn = ImageChops.difference(image, Pillow.new("RGB", image.size, "white")).getbbox()
     if box is not None or drawn is None:
         return image
     pad = round(PAD * figure.dpi)
@@ -67,9 +80,9 @@ def png_uri(figure: Figure) -> str:
     return data_uri(buffer.getvalue(), "image/png")
 
 
-def few_colours(image: Image.Image, count: int) -> Image.Image:
+def few_colours(image: Pillow.Image, count: int) -> Pillow.Image:
     """Return `image` with a palette of `count` colours, by the fastest of Pillow's ways."""
-    return image.quantize(count, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    return image.quantize(count, Pillow.Quantize.FASTOCTREE, dither=Pillow.Dither.NONE)
 
 
 def svg_uri(figure: Figure) -> str:

@@ -18,15 +18,12 @@ NOTE = (
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet takes text that begins with these as a formula
 
 
-def print_leaderboard(contests: list[Contest], hindcasts: Sequence[Sheet] = ()) -> str:
-    """Print a table per contest, and a note if some runs cannot be compared; then the tables of hindcasts.
-
-    Returns what was printed.
-    """
+def print_leaderboard(contests: list[Contest], hindcasts: Sequence[Sheet] = ()) -> None:
+    """Print a table per contest, and a note if some runs cannot be compared; then the tables of hindcasts."""
     notes = [NOTE] * bool(contests)
     if len(contests) > 1:
         notes.append(f"{len(contests)} tables: runs of other data or test periods cannot be compared")
-    return print_sheets("", [*map(_sheet, contests), *hindcasts], note="\n".join(notes))
+    print_sheets("", [*map(_sheet, contests), *hindcasts], note="\n".join(notes))
 
 
 def write_leaderboard(contests: list[Contest], folder: Path, hindcasts: Sequence[Sheet] = ()) -> tuple[Path, Path]:

@@ -3,19 +3,19 @@
 import datetime as dt
 import json
 from collections.abc import Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
+
+from rich.console import Console
+from rich.progress import track
 
 from sstcast.errors import reading
 from sstcast.files import alone
 from sstcast.names import DEGREES, MODEL
 from sstcast.pages import figures, text
 from sstcast.pages.animation import animate
-from sstcast.pages.drawing import Image, Picture, draw
-from sstcast.pages.images import png_uri, svg_uri
+from sstcast.pages.images import Image, png_uri, svg_uri
 from sstcast.pages.maps import PHONE
 from sstcast.pages.results import REFERENCE, Results
 from sstcast.pages.scored import FileResults
@@ -23,9 +23,9 @@ from sstcast.pages.templates import write_page
 from sstcast.pages.text import Sheet
 from sstcast.runs import Run
 from sstcast.scores.saved import Scored
+from sstcast.terminal import hides_progress
 from sstcast.training.listing import describe
 
-MOTION = "motion"  # the animation, among the pictures
 HEAD = 1000  # the stamp is in this many characters at the start of the page
 SECTIONS = {
     "data": "Data",
@@ -56,10 +56,8 @@ class Section:
     source: str = ""
 
 
-def write_report(run: Run, pool: Executor | None = None) -> tuple[Path, bool]:
+def write_report(run: Run) -> tuple[Path, bool]:
     """Write `report.html` with its images; evaluate the run first if necessary.
-
-    A process of `pool`, if given, draws a part of them meanwhile.
 
     Returns its path and whether there was anything to do; an existing page of the same checkpoints is kept.
     """
@@ -67,13 +65,13 @@ def write_report(run: Run, pool: Executor | None = None) -> tuple[Path, bool]:
         results = Results(run)
         if is_written(run.report, results.stamp):
             return run.report, False
-        sections = _sections(results, _of_run(run, results.metrics), figures.FIGURES, pool)
+        sections = _sections(results, _of_run(run, results.metrics), figures.FIGURES)
         sections["configuration"].source = run.config_file.read_text(encoding="utf-8")
         _write(results, run.report, run.folder.name, sections)
         return run.report, True
 
 
-def write_scored_report(scored: Scored, pool: Executor | None = None) -> tuple[Path, bool]:
+def write_scored_report(scored: Scored) -> tuple[Path, bool]:
     """Write `report.html` of forecasts that `sstcast score` has scored, as `write_report` does that of a run.
 
     Raises SSTCastError if the scores are damaged, or the file with the forecasts has gone or changed.
@@ -84,7 +82,7 @@ def write_scored_report(scored: Scored, pool: Executor | None = None) -> tuple[P
             return scored.report, False
         name, drawn = results.path.name, [entry for entry in figures.FIGURES if not entry.of_run]
         tables = {"data": [_of_file(results.metrics)], **_scores(results.metrics, name)}
-        _write(results, scored.report, name, _sections(results, tables, drawn, pool))
+        _write(results, scored.report, name, _sections(results, tables, drawn))
         return scored.report, True
 
 
@@ -112,18 +110,17 @@ def _write(results: Results, page: Path, name: str, sections: dict[str, Section]
 
 
 def _sections(
-    results: Results, tables: dict[str, list[Sheet]], drawn: Sequence[figures.Entry], pool: Executor | None
+    results: Results, tables: dict[str, list[Sheet]], drawn: Sequence[figures.Entry]
 ) -> dict[str, Section]:
     """Return the sections of the page by name, in order."""
     sections = {name: Section(name, title) for name, title in SECTIONS.items()}
     for name, sheets in tables.items():
         sections[name].tables = sheets
-    pictures: dict[str, Picture] = {entry.name: partial(_images, entry) for entry in drawn}
-    images = draw(results, pictures | {MOTION: _animation}, pool)
-    for entry in drawn:
+    console = Console(stderr=True)
+    for entry in track(drawn, "report", console=console, disable=hides_progress(console), transient=True):
         section = sections[entry.section]
-        (section.maps if entry.is_map else section.charts).extend(images[entry.name])
-    (sections["cases"].motion,) = images[MOTION]
+        (section.maps if entry.is_map else section.charts).extend(_images(entry, results))
+    sections["cases"].motion = _animation(results)
     return sections
 
 
@@ -219,13 +216,13 @@ def facts(title: str, known: dict[str, Any]) -> Sheet:
     return Sheet(title, [], [(name, [str(value)]) for name, value in known.items()])
 
 
-def _animation(results: Results) -> list[Image]:
+def _animation(results: Results) -> Image:
     forecast, truth = (fields["anomaly"] for fields in results.fields(results.case("median")))
     moving, still = animate(forecast, truth, figures.ANOMALY)
     caption = figures.describe_case(results, "median")
     low, high = float(forecast.min()), float(forecast.max())
     alt = f"{caption} Anomalies day by day, forecast beside observed; {low:.1f} to {high:.1f} °C forecast."
-    return [Image(moving, alt, caption, still=still)]
+    return Image(moving, alt, caption, still=still)
 
 
 def _summary(metrics: dict[str, Any]) -> str:

@@ -41,8 +41,8 @@ class Sheet:
 VARY = "Last digits vary by machine: processors and versions of PyTorch round differently."
 
 
-def print_metrics(metrics: Scores, label: str, against: str = STRONGEST, comparison: Scores | None = None) -> str:
-    """Print the tables of a run called `label`, and return what was printed.
+def print_metrics(metrics: Scores, label: str, against: str = STRONGEST, comparison: Scores | None = None) -> None:
+    """Print the tables of a run called `label`.
 
     Skill is relative to the baseline `against` or, with a `comparison`, to the run of that name.
     """
@@ -61,20 +61,17 @@ def print_metrics(metrics: Scores, label: str, against: str = STRONGEST, compari
         *(sheet for box, sheet in indices(metrics, label).items() if box != REGION),
         *ensemble(metrics),
     ]
-    return print_sheets(heading, sheets, label)
+    print_sheets(heading, sheets, label)
 
 
-def print_sheets(heading: str, sheets: Sequence[Sheet], bold: str = "", note: str = "") -> str:
-    """Print tables with a `heading`, and return what was printed; rows called `bold` stand out."""
+def print_sheets(heading: str, sheets: Sequence[Sheet], bold: str = "", note: str = "") -> None:
+    """Print tables with a `heading`; rows called `bold` stand out."""
     console = open_console()
-    with console.capture() as printed:
-        if heading:
-            console.print(heading, soft_wrap=True)
-        for sheet in sheets:
-            print_sheet(console, sheet, bold)
-        console.print("\n".join(filter(None, [note, VARY])), soft_wrap=True)
-    print(printed.get(), end="")
-    return printed.get()
+    if heading:
+        console.print(heading, soft_wrap=True)
+    for sheet in sheets:
+        print_sheet(console, sheet, bold)
+    console.print("\n".join(filter(None, [note, VARY])), soft_wrap=True)
 
 
 def system(metrics: Scores) -> str:

@@ -17,9 +17,8 @@ import numpy as np
 import xarray as xr
 
 from sstcast.config import DataConfig
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, warn
 from sstcast.files import below
-from sstcast.finished import complain
 from sstcast.names import DATES, DEGREES, MODEL, STANDARDISED
 from sstcast.runs import Run
 from sstcast.scores.evaluate import open_scores, scores_file
@@ -141,7 +140,7 @@ def leaderboard(folder: Path, empty: bool = False) -> list[Contest]:
             problems[0] if problems else f"{folder}: no evaluated runs; run `sstcast evaluate RUN...` first"
         )
     for problem in problems:
-        complain(f"left out: {problem}")
+        warn(f"left out: {problem}")
     groups = _groups((run.contest, run) for run in runs)
     titles = Counter(title for title, _ in groups)
     contests = []

@@ -89,8 +89,8 @@ def load_weights(model: torch.nn.Module, state: dict[str, Any], path: Path) -> N
         with suppress(KeyError, TypeError):
             made_by = state["config"]["model"]["name"]
         raise SSTCastError(
-            f"{path}: its weights ({made_by}) do not fit the model in config.yaml; restore one of the two, or "
-            "train again if an earlier version made them"
+            f"{path}: its weights ({made_by}) do not fit the model in config.yaml; restore one of the two, "
+            "or train again"
         ) from error
     for name, weight in model.state_dict().items():
         if not bool(torch.isfinite(weight).all()):

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sstcast.finished import Finished
+from sstcast.errors import warn
 from sstcast.sources import KNOWN, find_source
 from sstcast.verbs import Set
 
@@ -24,9 +24,7 @@ def fetch(
     end: Annotated[datetime | None, day_option("Last day; by default yesterday, or the source's last.")] = None,
     region: Annotated[str | None, typer.Option(help="A name in regions.yaml, W,E,S,N or global.")] = None,
     out: Annotated[Path | None, typer.Option(help="The store to write; by default one in data/.")] = None,
-    keep_raw: Annotated[bool, typer.Option("--keep-raw", help="Keep the downloaded files too.")] = False,
     concurrency: Annotated[int, typer.Option(help="Number of parallel downloads.")] = 16,
-    seed: Annotated[int, typer.Option(help="Seed of the simulated ocean.")] = 0,
 ) -> None:
     """Download missing days; exit with code 3 if some could not be downloaded."""
     from sstcast.sources.fetch import fetch
@@ -39,9 +37,7 @@ def fetch(
         source=source,
         region=region,
         out=out,
-        keep_raw=keep_raw,
         concurrency=concurrency,
-        seed=seed,
     )
     if not fetch(request).complete:
         raise typer.Exit(INCOMPLETE)
@@ -53,10 +49,7 @@ def status(
     """List the days on disk: source, years, gaps, preliminary days, size."""
     from sstcast.sources.status import status
 
-    def complain(text: str) -> None:
-        typer.echo(f"sstcast: {text}", err=True)
-
-    stores = status(folder, complain)
+    stores = status(folder, warn)
     for store in stores:
         print("\n".join(store.lines()))
     if not stores:
@@ -88,14 +81,7 @@ def prepare(
     from sstcast.config import load_config
     from sstcast.ocean.cluster import cluster
     from sstcast.ocean.prepare import prepare_all
-    from sstcast.ocean.prepared import Prepared
-    from sstcast.verbs.watched import config_files, source_files, store_files
 
-    done = Finished(*config_files(config))
     oceans = load_config(config, set_).oceans
-    done.watch(*(file for data in oceans for file in source_files(data.source)))
     with cluster(scheduler):
         prepare_all(oceans)
-    stores = [store for each in map(Prepared.of, oceans) for store in (each.cube, each.anomalies)]
-    text = "".join(f"{store}: nothing to do\n" for store in stores)
-    done.remember(text, *(file for data in oceans for file in store_files(data)))

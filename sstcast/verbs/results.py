@@ -1,16 +1,9 @@
 """The commands that show results: `page`, `report`, `score` and `update`."""
 
-from collections.abc import Iterator
-from concurrent.futures import Executor
-from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
 import typer
-
-from sstcast.finished import Finished
-from sstcast.ocean.cluster import choose_threads
 
 
 def page(
@@ -39,46 +32,16 @@ def report(
     from sstcast.pages.report import write_report, write_scored_report
     from sstcast.runs import Run
     from sstcast.scores.saved import Scored
-    from sstcast.verbs.watched import HINDCAST, SCORED, below, run_files, scored_files
 
-    done, scored = Finished(), below(run, *HINDCAST, *SCORED)
     if Hindcast(run).metrics.exists():
         from sstcast.pages.hindcast import write_hindcast_report  # not above: a run's report does without
 
-        done.watch(*scored)
         page, new = write_hindcast_report(Hindcast(run))
     elif Scored(run).exists:
-        done.watch(*scored)
-        with _second() as pool:
-            page, new = write_scored_report(Scored(run), pool)
+        page, new = write_scored_report(Scored(run))
     else:
-        opened = Run.open(run)
-        done.watch(*run_files(opened))
-        with _second() as pool:
-            page, new = write_report(opened, pool)
-        scored = scored_files(opened)
+        page, new = write_report(Run.open(run))
     print(f"{page}: {'written' if new else 'nothing to do'}")
-    done.remember(f"{page}: nothing to do\n", *scored, *below(run, "report.html"))
-
-
-@contextmanager
-def _second() -> Iterator[Executor | None]:
-    """Yield a second process that gets ready to draw at once, if there is a second core for it.
-
-    Threads would not do: matplotlib holds the interpreter while it draws.
-    """
-    from sstcast.processes import cores, processes
-
-    if cores() < 2:
-        yield None
-        return
-    with processes(1, _get_ready) as pool:
-        yield pool
-
-
-def _get_ready() -> None:
-    choose_threads()
-    import_module("sstcast.pages.report")
 
 
 def score(

@@ -7,7 +7,6 @@ import typer
 
 from sstcast.errors import SSTCastError
 from sstcast.files import FIRST_PROCESS
-from sstcast.finished import Finished
 from sstcast.sources import KNOWN
 from sstcast.verbs import Set
 
@@ -28,25 +27,18 @@ def train(
     from sstcast.ocean.prepare import prepare_all
     from sstcast.ocean.prepared import Prepared
     from sstcast.training.train import plan, train, training_windows
-    from sstcast.verbs.watched import TRAINING, below, config_files, source_files, store_files, trained_files
 
-    done = Finished(*(config_files(config) if config else below(resume, "**/config.yaml") if resume else ()))
     flags = {"devices": devices, "strategy": strategy, "precision": precision, "skip_nonfinite": skip_nonfinite}
     chosen = [f"training.{key}={value}" for key, value in flags.items() if value is not None]
     configs = plan(config, resume, seeds, [*(set_ or []), *chosen])
     oceans = configs[0].oceans
     if FIRST_PROCESS and not all(Prepared.of(data).exist for data in oceans):
         prepare_all(oceans)
-    done.watch(*(file for data in oceans for file in (*source_files(data.source), *store_files(data))))
     windows = training_windows(configs[0])
-    runs = []
     for each in configs:
         run, trained = train(each, windows)
         if FIRST_PROCESS:
             print(f"{run.folder}: {'trained' if trained else 'nothing to do'}; best checkpoint {run.best}")
-        runs.append(run)
-    text = "".join(f"{run.folder}: nothing to do; best checkpoint {run.best}\n" for run in runs)
-    done.remember(text, *(file for run in runs for file in (*trained_files(run), *below(run.folder, *TRAINING))))
 
 
 def hindcast(
@@ -75,19 +67,14 @@ def hindcast(
     from sstcast.hindcasts.plan import Plan
     from sstcast.pages.hindcast import print_hindcast
     from sstcast.validation import parse_seeds
-    from sstcast.verbs.watched import HINDCAST, below, config_files, source_files
 
-    done = Finished(*(file for config in configs for file in config_files(config)))
     protocol = Protocol.parse(years, fold, validation, every)
     folder = Hindcast(out or Path("runs") / f"hindcast-{protocol.first}-{protocol.last}")
     systems = [load_config(config, set_) for config in configs]
-    done.watch(*(file for system in systems for data in system.oceans for file in source_files(data.source)))
     plan = Plan(folder, protocol, systems, parse_seeds(seeds) if seeds is not None else [], combine, average)
     metrics, new = hindcast(plan, jobs, scheduler)
-    text = print_hindcast(metrics, folder.folder.name) + f"{folder.metrics}: nothing to do\n"
+    print_hindcast(metrics, folder.folder.name)
     print(f"{folder.metrics}: {'written' if new else 'nothing to do'}")
-    written = [file for system in plan.scored for file in below(folder.folder / system.name, "**")]
-    done.remember(text, *written, *below(folder.folder, *HINDCAST))
 
 
 def table5(
@@ -106,13 +93,12 @@ def table5(
     ] = Path("configs/models/paper"),
     set_: Set = None,
     out: Annotated[Path, typer.Option(help="The folder of its runs.", metavar="FOLDER")] = Path("runs/table5"),
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it will need.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the runs, and time three steps.")] = False,
 ) -> None:
     """Repeat Table 5 of Cai et al. (2023): train five systems for three horizons; compare with the paper."""
-    from sstcast.pages.table5 import needs_lines, table5_sheets
+    from sstcast.pages.table5 import table5_sheets
     from sstcast.pages.text import open_console, print_sheet
-    from sstcast.papers.estimate import estimate
-    from sstcast.papers.table5 import Table5, table5
+    from sstcast.papers.table5 import Table5, needs, table5
     from sstcast.validation import parse_seeds
 
     try:
@@ -122,7 +108,7 @@ def table5(
     names = [name.strip() for name in systems.split(",")]
     table = Table5(out, names, days, parse_seeds(seeds), region, base, source, presets, set_ or [])
     if dry_run:
-        print("\n".join(needs_lines(estimate(table))))
+        print("\n".join(needs(table)))
         return
     found, new = table5(table)
     console = open_console()

@@ -4,11 +4,8 @@ import base64
 import io
 import itertools
 import json
-import os
 import re
 import shutil
-import signal
-from concurrent.futures import Future
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -22,7 +19,6 @@ from sstcast.files import PACKAGE
 from sstcast.pages import report
 from sstcast.pages.report import write_report
 from sstcast.pages.results import Results
-from sstcast.processes import processes
 from sstcast.runs import Run
 
 
@@ -144,31 +140,6 @@ def test_a_page_is_whole_or_the_last_one(evaluated: Run, html: str, monkeypatch:
     with pytest.raises(KeyboardInterrupt):
         write_report(evaluated)
     assert evaluated.report.read_text(encoding="utf-8") == html
-
-
-@pytest.mark.parametrize("killed", [False, True])
-def test_two_processes_draw_the_same_page(
-    evaluated: Run, html: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: bool
-) -> None:
-    run = Run(Path(shutil.copytree(evaluated.folder, tmp_path / evaluated.folder.name)))
-    run.report.unlink()
-    with processes(1, str) as pool:
-        other = pool.submit(os.getpid).result()  # it is ready before the first figure, so it draws some
-        submit, asked = pool.submit, list[Future[Any]]()
-
-        def ask(*arguments: Any) -> Future[Any]:
-            asked.append(submit(*arguments))
-            if killed and len(asked) == 3:
-                os.kill(other, signal.SIGKILL)
-            return asked[-1]
-
-        monkeypatch.setattr(pool, "submit", ask)
-        page = write_report(run, pool)[0].read_text(encoding="utf-8")
-    failed = [future.exception() is not None for future in asked]
-    assert len(failed) > 2
-    assert failed == ([False, False, True] if killed else [False] * len(failed))
-    written = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d\+00:00")
-    assert written.sub("", page) == written.sub("", html)
 
 
 def test_names_of_sources_are_text_not_markup(
