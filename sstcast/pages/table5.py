@@ -45,7 +45,7 @@ def _error(errors: list[list[float]], horizon: int) -> str:
         return "-"
     means, interval = [float(np.mean(seed)) for seed in errors], error_interval(errors, horizon)
     spread = f" ± {stdev(means):.4f}" if len(means) > 1 else ""
-    dates = "" if interval is None else f", {interval.low:.4f}-{interval.high:.4f}"
+    dates = "" if interval is None else f", {interval[0]:.4f}-{interval[1]:.4f}"
     return f"{np.mean(means):.4f}{spread}{dates}"
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -51,6 +51,7 @@ BASELINES = ("persistence", "ridge", "multiscale ridge")
 STEPS = 3  # measured by a dry run
 
 Say = Callable[[str], object]
+Interval = tuple[float, float]
 Found = dict[str, dict[int, list[list[float]]]]  # by system or baseline, and by horizon: of each seed, by date
 
 
@@ -305,42 +306,32 @@ def gains(found: Found) -> dict[int, tuple[float | None, float | None]]:
     }
 
 
-class Interval(NamedTuple):
-    """The ends of a 95 % interval."""
-
-    low: float
-    high: float
-
-
 def error_interval(seeds: list[list[float]], horizon: int) -> Interval | None:
     """Return a 95 % interval of the mean error of all seeds from blocks of dates; None if there are not two."""
-    return (
-        None
-        if (ends := _ends(seeds, np.ones_like(seeds), horizon)) is None
-        else Interval(1 - ends[1], 1 - ends[0])
-    )
+    saved = saving_interval(seeds, np.ones_like(seeds), horizon)
+    return None if saved is None else (1 - saved[1], 1 - saved[0])
 
 
-def gain_significance(found: Found, horizon: int) -> tuple[Interval, float] | None:
-    """Return a 95 % interval of what the virtual node saves here, and the p-value of a Diebold-Mariano test.
-
-    Both are for the means over seeds by date. None if it is not known, or there are not two blocks of dates.
-    """
-    ours, theirs = (found.get(name, {}).get(horizon) for name in (WITH, WITHOUT))
-    if not ours or not theirs or (ends := _ends(ours, theirs, horizon)) is None:
-        return None
-    difference = np.mean(ours, axis=0) - np.mean(theirs, axis=0)
-    return Interval(*ends), float(diebold_mariano(difference, Lengths.of(horizon, 1).lags))
-
-
-def _ends(ours: Any, theirs: Any, horizon: int) -> tuple[float, float] | None:
-    """Return the interval of the share of the errors `theirs` that `ours` save, both `[seeds, dates]`."""
+def saving_interval(ours: Any, theirs: Any, horizon: int) -> Interval | None:
+    """Return a 95 % interval of the share of the errors `theirs [seeds, dates]` that `ours` save, as above."""
     error, reference = np.mean(ours, axis=0), np.mean(theirs, axis=0)
     block = Lengths.of(horizon, 1).block
     if len(error) < 2 * block:
         return None
     low, high = skill_interval(error, reference, block)
     return float(low), float(high)
+
+
+def gain_significance(found: Found, horizon: int) -> tuple[Interval, float] | None:
+    """Return a 95 % interval of what the virtual node saves here, and the p-value of a Diebold-Mariano test.
+
+    Both are of the means over seeds by date. None if a system is missing, or there are not two blocks of dates.
+    """
+    ours, theirs = (found.get(name, {}).get(horizon) for name in (WITH, WITHOUT))
+    if not ours or not theirs or (interval := saving_interval(ours, theirs, horizon)) is None:
+        return None
+    difference = np.mean(ours, axis=0) - np.mean(theirs, axis=0)
+    return interval, float(diebold_mariano(difference, Lengths.of(horizon, 1).lags))
 
 
 def _collect(table: Table5, kept: Kept) -> Found:

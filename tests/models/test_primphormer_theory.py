@@ -1,9 +1,9 @@
 """Theorems 3 to 5 of Primphormer with weights instead of training: Sumformers, and functions of sets of numbers.
 
 A Sumformer gives each node a function of itself and of Xi, a sum over all nodes. The shipped attention with `sums`
-brings Xi to every node (C14 to C22). Here xi(x) are the powers of a number, so that Xi determines the set of numbers
-by Newton's identities, which take the place of the approximations in Theorems 5 and 6; any function of the set can be
-computed from it.
+brings Xi to every node (C14 to C22). Here xi(x) are the powers of a number, so that Xi determines the set of
+numbers by Newton's identities, which take the place of the approximations in Theorems 5 and 6; any function of the
+set can be computed from it.
 """
 
 from collections.abc import Callable
