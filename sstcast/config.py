@@ -129,7 +129,7 @@ class TrainingConfig(Strict):
     - An epoch draws `windows_per_epoch` training windows without replacement (all of them by default). Each step
       uses `batch_size` of them in total over all `devices`; each device processes its part in `accumulate` pieces.
       If `patience` is given, training stops after that many epochs without a better validation score.
-    - `betas` and `eps` are those of Adam (arXiv:1412.6980).
+    - `betas` and `eps` are those of Adam (arXiv:1412.6980); `adagrad` (Duchi et al. 2011) uses `eps` alone.
     - The learning rate rises over `warmup` steps, then stays (`constant`) or falls to 0 (`cosine`, `linear`);
       `one-cycle` is Smith's schedule, which has its own rise. `clip` limits the norm of the gradient. With `ema`,
       a running mean of the weights with this decay is validated and saved instead of the weights themselves.
@@ -146,7 +146,7 @@ class TrainingConfig(Strict):
     windows_per_epoch: Count | None = None
     patience: Count | None = None
     seed: int = Field(default=0, ge=0, le=LARGEST_SEED)
-    optimizer: Literal["adam", "adamw"] = "adam"
+    optimizer: Literal["adam", "adamw", "adagrad"] = "adam"
     learning_rate: float = Field(default=1e-3, gt=0)
     weight_decay: float = Field(default=0.0, ge=0)
     betas: tuple[Share, Share] = (0.9, 0.999)

@@ -182,11 +182,16 @@ def _own_data(path: Path) -> dict[str, Any]:
 def published(config: BenchmarkConfig, row: str | None = None) -> tuple[float, str] | None:
     """Return a paper's number on this data set and its source, None if none is known.
 
-    `row` is the number's name in `published.yaml`, for instance `best`; by default that of this model.
+    `row` is the number's name in `published.yaml`, for instance `best`; by default that of this model, without the
+    `-paper` of a preset with the paper's training.
     """
     if config.data is not None:
         return None
-    found = read_config(packaged(f"{PRESETS}/published.yaml")).get(config.dataset, {}).get(row or config.label)
+    found = (
+        read_config(packaged(f"{PRESETS}/published.yaml"))
+        .get(config.dataset, {})
+        .get(row or config.label.removesuffix("-paper"))
+    )
     return None if found is None else (float(found[0]), str(found[1]))
 
 

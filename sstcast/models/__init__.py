@@ -149,12 +149,12 @@ def build_forecaster(
             f"model.base: {base!r} is not one of {', '.join(get_args(Base))}{suggest(str(base), get_args(Base))}"
         )
     if issubclass(cls, Backbone):
-        around = {
-            key: p for key, p in _parameters(Forecaster).items() if key not in {"backbone", "history", "horizon"}
-        }
+        around = {key: p for key, p in _parameters(Forecaster).items() if key not in {"backbone", *sizes}}
         checked = check_options([*_parameters(cls).values(), *around.values()], fixed | options, f"model {name}")
         forecaster = {key: checked.pop(key) for key in around}
-        model: ForecastModel = Forecaster(_build(cls, name, checked), history, horizon, **forecaster)
+        model: ForecastModel = Forecaster(
+            _build(cls, name, checked), history, horizon, nodes=sizes["nodes"], **forecaster
+        )
     else:
         model = build_model(name, **options, **_asked_for(sizes, cls))
     model.stand_on(base)

@@ -26,7 +26,7 @@ from sstcast.errors import SSTCastError
 from sstcast.graphs.anchors import check_memory
 from sstcast.graphs.graph import Graph, Planes
 from sstcast.models.kernels import elu_features, favor_features, kernel_attention, orthogonal_directions, widen
-from sstcast.models.norms import ACTIVATIONS
+from sstcast.models.norms import ACTIVATIONS, NORMS, NormName
 
 
 class Attention(nn.Module):
@@ -141,19 +141,22 @@ class PerformerAttention(HeadedAttention):
 
 
 class DeepSets(Attention):
-    """`ReLU(norm(x A + mean(x) B + c))`: a virtual node in place of attention."""
+    """`ReLU(norm(x A + mean(x) B + c))`: a virtual node in place of attention.
 
-    def __init__(self, width: int, dropout: float = 0.0) -> None:
+    With the norm `none`, this is a layer of equivariant DeepSets and its ReLU (Cai et al. 2023, Definition 5.2).
+    """
+
+    def __init__(self, width: int, dropout: float = 0.0, norm: NormName = "layer") -> None:
         super().__init__()
         self.each = nn.Linear(width, width)
         self.mean = nn.Linear(width, width, bias=False)
-        self.norm = nn.LayerNorm(width)
+        self.norm = NORMS[norm](width)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         real = mask.unsqueeze(-1)
         mean = x.masked_fill(~real, 0).sum(1, keepdim=True) / real.sum(1, keepdim=True).clamp(min=1)
-        return self.dropout(self.norm(self.each(x) + self.mean(mean)).relu())
+        return self.dropout(self.norm(self.each(x) + self.mean(mean), mask).relu())
 
 
 def softmax_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, dropout: float = 0.0) -> Tensor:

@@ -4,12 +4,14 @@ from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import GEOGRAPHY, Graph
 from sstcast.models.positional_encodings import Positional, build_encoding
 
 Base = Literal["persistence", "linear", "local", "none"]
+Encoder = Literal["linear", "convolution"]
 Home = Literal["anywhere", "tile", "region"]  # where a model's weights can be used
 
 
@@ -86,14 +88,35 @@ class ForecastModel(Model):
         self.base = base
 
 
+class ConvolutionEncoder(nn.Module):
+    """A convolution over days whose channels are the nodes of a tile, and a linear map, each with a LeakyReLU.
+
+    As in the code of Cai et al. (2023): every node sees the whole tile, and weights belong to positions in it.
+    """
+
+    def __init__(self, nodes: int, history: int, width: int) -> None:
+        super().__init__()
+        self.nodes = nodes
+        self.mix = nn.Conv1d(nodes, nodes, 3, padding=1)
+        self.linear = nn.Linear(history, width)
+
+    def forward(self, history: Tensor) -> Tensor:
+        """Map `[B, nodes, history]` to `[B, nodes, width]`; raise SSTCastError for another number of nodes."""
+        if history.shape[-2] != self.nodes:
+            raise SSTCastError(
+                f"model.encoder: built for tiles of {self.nodes} nodes, not {history.shape[-2]}; use such tiles"
+            )
+        return F.leaky_relu(self.linear(F.leaky_relu(self.mix(history), 0.1)), 0.1)
+
+
 class Forecaster(ForecastModel):
     """History encoder -> backbone -> MLP head, which forecasts the change from the base.
 
     So the network need not learn to repeat its input, or what a linear map already predicts. The encoder and the
-    head act on each node separately, so the model has the equivariance of its backbone. With `positional`, node
-    features include the position in the graph (see `positional_encodings`), and with `geography`, the place on the
-    globe and the time of year. The head has one hidden layer of twice the width (Cai et al. 2023, D.4: 256 and
-    512).
+    head act on each node separately, so the model has the equivariance of its backbone, unless the encoder is a
+    `convolution` over the `nodes` of a tile (`ConvolutionEncoder`). With `positional`, node features include the
+    position in the graph (see `positional_encodings`), and with `geography`, the place on the globe and the time
+    of year. The head has one hidden layer of twice the width (Cai et al. 2023, D.4: 256 and 512).
     """
 
     def __init__(
@@ -103,10 +126,13 @@ class Forecaster(ForecastModel):
         horizon: int,
         positional: Positional = "none",
         geography: bool = False,
+        encoder: Encoder = "linear",
+        nodes: int = 0,
     ) -> None:
         super().__init__()
         width, outside = backbone.ends
-        self.encoder = nn.Linear(history, width)
+        convolve = encoder == "convolution"
+        self.encoder = ConvolutionEncoder(nodes, history, width) if convolve else nn.Linear(history, width)
         self.position = build_encoding(positional, width)
         self.geography = nn.Linear(GEOGRAPHY, width, bias=False) if geography else None
         self.backbone = backbone

@@ -89,8 +89,8 @@ class StructureAware(BiasedTransformer):
 class AnchorDistance(BiasedTransformer):
     """`sapdgt`: every node has an anchor within `radius` hops; a larger one needs fewer anchors and less time.
 
-    The paper's bias sees no edge features; here, `x_i + mean_j ReLU(x_j + E e_ij)` comes before the first layer,
-    which takes time in proportion to the number of edges. With `edge_dim` 0 there is no such term.
+    With `edge_messages`, `x_i + mean_j ReLU(x_j + E e_ij)` comes before the first layer, if edges have features:
+    the paper's bias does not see them. Without, as in the paper, nodes affect each other by attention alone.
     """
 
     def __init__(
@@ -102,10 +102,11 @@ class AnchorDistance(BiasedTransformer):
         features: int = 64,
         dropout: float = 0.0,
         edge_dim: int = 2,
+        edge_messages: bool = False,
     ) -> None:
         super().__init__(width, (AnchorAttention(width, heads, features) for _ in range(layers)), dropout)
         self.radius = radius
-        self.edge = edge_linear(edge_dim, width)
+        self.edge = edge_linear(edge_dim if edge_messages else 0, width)
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
         if self.edge is not None and graph.edge_attr is not None:

@@ -13,7 +13,7 @@ from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import Graph
 from sstcast.models.attention import check_heads
 from sstcast.models.base import Backbone
-from sstcast.models.polynormer_layers import BaseLayer, GlobalLayer, LocalLayer, Mixture, ParallelLayer
+from sstcast.models.polynormer_layers import BaseLayer, GateName, GlobalLayer, LocalLayer, Mixture, ParallelLayer
 
 
 class Polynormer(Backbone):
@@ -24,6 +24,9 @@ class Polynormer(Backbone):
     - `local-and-global`: `local_layers` layers, each with both attentions (appendix G).
     - `base`: `local_layers` layers of equation 4 and nothing else, for graphs of `nodes` nodes each; its weights
       depend on the numbering of nodes.
+
+    `gate` is the function of H in local layers: that of the layer, which is none without `relu`, as in the
+    authors' code (`activation`), or a sigmoid.
 
     If `beta` is None, it is learned as a sigmoid; otherwise it is a free parameter that starts at this value. With
     `eigenvector`, this is Polynormer-v2 (equation 19): beta is multiplied by the first non-trivial eigenvector of
@@ -47,6 +50,7 @@ class Polynormer(Backbone):
         form: Literal["local-to-global", "local-and-global", "base"] = "local-to-global",
         eigenvector: bool = False,
         nodes: int | None = None,
+        gate: GateName = "activation",
     ) -> None:
         super().__init__()
         check_heads(width, heads)
@@ -63,7 +67,7 @@ class Polynormer(Backbone):
             mixture = Mixture(width, beta, local_layers)
             if form == "local-and-global":
                 return ParallelLayer(width, heads, mixture, edge_dim)
-            return LocalLayer(width, heads, self.act, mixture, dropout, pre_norm, edge_dim)
+            return LocalLayer(width, heads, self.act, mixture, dropout, pre_norm, edge_dim, gate)
 
         self.local_layers = nn.ModuleList(local() for _ in range(local_layers))
         self.norm = nn.LayerNorm(width) if two_parts else None

@@ -4,6 +4,8 @@
 features of the same shape.
 """
 
+from typing import Literal
+
 import torch
 from torch import Tensor, nn
 
@@ -12,6 +14,8 @@ from sstcast.graphs.graph import Graph
 from sstcast.models.attention import merge_heads, split_heads
 from sstcast.models.convs import GAT
 from sstcast.models.kernels import kernel_attention, widen
+
+GateName = Literal["activation", "sigmoid"]
 
 
 class Mixture(nn.Module):
@@ -34,7 +38,10 @@ class Mixture(nn.Module):
 
 
 class LocalLayer(nn.Module):
-    """`(1 - beta) norm(h * y) + beta y` with `h = act(H x)` and `y = act(GAT(x) + W x)` (equation 17)."""
+    """`(1 - beta) norm(h * y) + beta y` with `h = gate(H x)` and `y = act(GAT(x) + W x)` (equation 17).
+
+    Equation 7 is `h * y + beta y` without `W`, biases and activation.
+    """
 
     def __init__(
         self,
@@ -45,19 +52,21 @@ class LocalLayer(nn.Module):
         dropout: float,
         pre_norm: bool,
         edge_dim: int,
+        gate: GateName = "activation",
     ) -> None:
         super().__init__()
         self.pre_norm = nn.LayerNorm(width) if pre_norm else nn.Identity()
         self.gate, self.root = nn.Linear(width, width), nn.Linear(width, width)
         self.conv = glorot_gat(width, edge_dim, heads)
         self.act, self.norm, self.beta = act, nn.LayerNorm(width), mixture
+        self.gate_act = nn.Sigmoid() if gate == "sigmoid" else act
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, graph: Graph, place: Tensor | None) -> Tensor:
         x = self.pre_norm(x)
         y = self.conv(x, graph, graph.edge_attr)[0] + self.root(x)
         y, beta = self.dropout(self.act(y)), self.beta(place)
-        return (1 - beta) * self.norm(self.act(self.gate(x)) * y) + beta * y
+        return (1 - beta) * self.norm(self.gate_act(self.gate(x)) * y) + beta * y
 
 
 class GlobalLayer(nn.Module):

@@ -6,7 +6,8 @@ decomposition, these are attention outputs `e_i = sum_j h~_j <phi(q_i), phi(k_j)
 
     J = mean_i ||Lambda e_i||^2 / 2 + mean_j ||Lambda r_j||^2 / 2 - Tr(W_e^T W_r)
 
-is 0, so `eta J^2` is added to the loss (Primphormer, eqs. 2.5 to 2.8 and 3.1; J is a mean over heads).
+is 0, so `eta J^2` is added to the loss (Primphormer, eqs. 2.5 to 2.8 and 3.1, with means over nodes and heads as
+in its Algorithm 1).
 """
 
 from typing import Any
@@ -66,7 +67,9 @@ class PrimphormerAttention(KSVDAttention, GraphAttention):
 
     F, `[rank, projections]`, is learned; v is a projection of the nodes' mean, accumulated from layer to layer.
     Since `f(X) W = F W + v (1^T W)`, no matrix per graph is needed. `rank` and `projections` are the paper's
-    s and N_s. Dropout acts on the scores.
+    s and N_s. Dropout acts on the scores. All this follows the paper's Algorithm 1. With `sums`, v is a sum of the
+    nodes' projections without a bias, in each layer its own, as in equation C19, and J sums over the nodes of a
+    graph, as in equation 2.5; it is a mean over graphs.
     """
 
     def __init__(
@@ -77,9 +80,11 @@ class PrimphormerAttention(KSVDAttention, GraphAttention):
         rank: PositiveInt = 30,
         projections: PositiveInt = 30,
         eta: float = 0.1,
+        sums: bool = False,
     ) -> None:
         super().__init__(width, heads, dropout, rank, eta)
-        self.virtual = nn.Linear(width, rank)
+        self.sums = sums
+        self.virtual = nn.Linear(width, rank, bias=not sums)
         self.basis = nn.Parameter(nn.init.orthogonal_(torch.empty(rank, projections)))
         self.w_e = nn.Parameter(nn.init.orthogonal_(torch.empty(projections, heads, width // heads)))
         self.w_r = nn.Parameter(nn.init.orthogonal_(torch.empty(projections, heads, width // heads)))
@@ -88,13 +93,14 @@ class PrimphormerAttention(KSVDAttention, GraphAttention):
         self, x: Tensor, graph: Graph, edges: Planes | None, memory: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Return node features, and v, `[B, rank]`, as the next layer's `memory`."""
-        v = self.virtual(graph.pool(x, "mean"))
-        v = v if memory is None else memory + v
+        v = self.virtual(graph.pool(x, "sum" if self.sums else "mean"))
+        v = v if memory is None or self.sums else memory + v
         phi_q, phi_k = self.features(x)
         e, r = self._scores(phi_q, self.w_e, v, graph), self._scores(phi_k, self.w_r, v, graph)
-        energy = self.energy(e, r)
-        count = graph.pool(torch.ones_like(energy), "sum").sum().clamp(min=1)
-        self.objective = graph.pool(energy, "sum").sum() / count - self.coupling(self.w_e, self.w_r)
+        energies = graph.pool(self.energy(e, r), "sum")
+        count = graph.pool(torch.ones_like(x[..., :1]), "sum")
+        parts = torch.ones_like(count) if self.sums else count
+        self.objective = energies.sum() / parts.sum().clamp(min=1) - self.coupling(self.w_e, self.w_r)
         return self.outputs(e, r), v
 
     def share(self, first: nn.Module) -> None:

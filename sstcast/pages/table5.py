@@ -1,10 +1,12 @@
 """Table 5 beside the paper's numbers, as text."""
 
 from collections.abc import Sequence
-from statistics import mean, stdev
+from statistics import stdev
+
+import numpy as np
 
 from sstcast.pages.text import Sheet
-from sstcast.papers.table5 import PUBLISHED, Found, gains
+from sstcast.papers.table5 import PUBLISHED, Found, error_interval, gain_significance, gains
 
 HEADER = {28: "4 weeks", 14: "2 weeks", 7: "1 week"}
 
@@ -13,15 +15,19 @@ def table5_sheets(found: Found, horizons: Sequence[int]) -> list[Sheet]:
     """Return the errors of systems and baselines and, where known, what the virtual node saves; ours, theirs."""
     header = [cell for horizon in horizons for cell in (f"{_ahead(horizon)}: paper", "here")]
     rows = [
-        (name, [cell for n in horizons for cell in (_published(name, n), _error(errors.get(n, [])))])
+        (name, [cell for n in horizons for cell in (_published(name, n), _error(errors.get(n, []), n))])
         for name, errors in found.items()
     ]
     saved = gains(found)
-    cells = [_share(share) for n in horizons for share in saved.get(n, (None, None))]
-    title = "Mean squared error of standardised anomalies; ± is the standard deviation over seeds"
+    cells = []
+    for n in horizons:
+        theirs, ours = saved.get(n, (None, None))
+        cells += [_share(theirs), _share(ours) + _chance(found, n)]
+    title = "Mean squared error of standardised anomalies; ± over seeds, and 95 % intervals from blocks of dates"
     sheets = [Sheet(title, header, rows)]
     if set(cells) != {"-"}:
-        sheets.append(Sheet("Share of MPNN's error that the virtual node saves", header, [("mpnn-vn", cells)]))
+        title = "Share of MPNN's error that the virtual node saves; p by Diebold and Mariano"
+        sheets.append(Sheet(title, header, [("mpnn-vn", cells)]))
     return sheets
 
 
@@ -34,9 +40,20 @@ def _published(name: str, horizon: int) -> str:
     return "-" if value is None else f"{value:.4f}"
 
 
-def _error(errors: list[float]) -> str:
-    spread = f" ± {stdev(errors):.4f}" if len(errors) > 1 else ""
-    return f"{mean(errors):.4f}{spread}" if errors else "-"
+def _error(errors: list[list[float]], horizon: int) -> str:
+    if not errors:
+        return "-"
+    means, interval = [float(np.mean(seed)) for seed in errors], error_interval(errors, horizon)
+    spread = f" ± {stdev(means):.4f}" if len(means) > 1 else ""
+    dates = "" if interval is None else f", {interval[0]:.4f}-{interval[1]:.4f}"
+    return f"{np.mean(means):.4f}{spread}{dates}"
+
+
+def _chance(found: Found, horizon: int) -> str:
+    if (known := gain_significance(found, horizon)) is None:
+        return ""
+    (low, high), p_value = known
+    return f", {low:.1%} to {high:.1%}, p {p_value:.2g}"
 
 
 def _share(value: float | None) -> str:

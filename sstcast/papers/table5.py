@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from statistics import mean, median
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ import torch
 
 from sstcast.config import DataConfig, RunConfig, load_config
 from sstcast.errors import SSTCastError, reading
-from sstcast.files import alone, digest
+from sstcast.files import alone, digest, packaged
 from sstcast.forecasting.baselines import Learnt
 from sstcast.forecasting.predictor import Predictor, TrainedRun
 from sstcast.models.base import Base
@@ -29,7 +29,9 @@ from sstcast.ocean.days import FIRST_DAY
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_data, check_source
 from sstcast.ocean.windows import Windows
+from sstcast.plain_yaml import read_config
 from sstcast.runs import Run, write_json
+from sstcast.scores.significance import Lengths, diebold_mariano, skill_interval
 from sstcast.scores.verification import Verification, blocks
 from sstcast.sources.fetch import fetch
 from sstcast.sources.request import FetchRequest
@@ -40,19 +42,17 @@ from sstcast.training.train import forecaster, train, training_windows
 from sstcast.validation import suggest
 
 HORIZONS = (28, 14, 7)  # days: 4, 2 and 1 weeks
-PUBLISHED = {  # by system and horizon
-    "mlp": dict(zip(HORIZONS, (0.3302, 0.2710, 0.2121), strict=True)),
-    "tfnet": dict(zip(HORIZONS, (0.2833, 0.2036, 0.1462), strict=True)),
-    "linear-transformer": dict(zip(HORIZONS, (0.2818, 0.2191, 0.1610), strict=True)),
-    "mpnn": dict(zip(HORIZONS, (0.2917, 0.2281, 0.1613), strict=True)),
-    "mpnn-vn": dict(zip(HORIZONS, (0.2806, 0.2130, 0.1540), strict=True)),
+PUBLISHED: dict[str, dict[int, float]] = {  # by system and horizon; YAML's keys are text
+    system: {int(days): error for days, error in errors.items()}
+    for system, errors in read_config(packaged("configs/papers.yaml"))["mpnn-gt"]["Table 5"].items()
 }
 WITHOUT, WITH = "mpnn", "mpnn-vn"  # the virtual node
 BASELINES = ("persistence", "ridge", "multiscale ridge")
 STEPS = 3  # measured by a dry run
 
 Say = Callable[[str], object]
-Found = dict[str, dict[int, list[float]]]  # by system or baseline, and by horizon: the error of each seed
+Interval = tuple[float, float]
+Found = dict[str, dict[int, list[list[float]]]]  # by system or baseline, and by horizon: of each seed, by date
 
 
 @dataclass(frozen=True)
@@ -229,42 +229,43 @@ def _check(runs: Sequence[RunConfig]) -> None:
         check_data(Run(config.folder))
 
 
-def errors(data: DataConfig, predictors: Mapping[str, Predictor]) -> dict[str, float]:
-    """Return mean squared errors of standardised anomalies over all test windows, leads and ocean nodes.
+def errors(data: DataConfig, predictors: Mapping[str, Predictor]) -> dict[str, list[float]]:
+    """Return mean squared errors of standardised anomalies by initial date, over leads and all ocean nodes.
 
     Each node counts the same, as in the paper and as `sstcast evaluate` counts in standardised units.
     """
     test = Verification.open(data)
-    sums = dict.fromkeys(predictors, 0.0)
+    count = data.horizon * int(test.ocean.sum())
+    found: dict[str, list[float]] = {name: [] for name in predictors}
     for dates in blocks(test.windows):
         past, true = test.histories(dates), test.ahead(test.anomaly, dates)
         for name, predictor in predictors.items():
             error = test.on_tiles(predictor.predict(past).mean("member")) - true
-            sums[name] += float(np.square(error, dtype=np.float64).sum())
-    count = test.windows.starts * data.horizon * int(test.ocean.sum())
-    return {name: total / count for name, total in sums.items()}
+            squares = np.square(error, dtype=np.float64)
+            found[name] += (squares.sum(tuple(range(1, squares.ndim))) / count).tolist()
+    return found
 
 
 class Kept:
-    """`table5.json` in a folder: the errors of scored runs, each beside a digest of the run's checkpoint."""
+    """`table5.json` in a folder: errors of scored runs by date, beside digests of the runs' checkpoints."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "table5.json"
 
-    def error(self, config: RunConfig) -> float | None:
-        """Return the error of a run, None if it is not known for the run's checkpoint."""
+    def error(self, config: RunConfig) -> list[float] | None:
+        """Return the errors of a run, None if they are not known for the run's checkpoint."""
         best = Run(config.folder).best
-        known = self._read()["runs"].get(config.name)
-        return known["mse"] if known and best.exists() and known["checkpoint"] == digest(best) else None
+        known = self._read()["runs"].get(config.name, {})
+        return known.get("errors") if best.exists() and known.get("checkpoint") == digest(best) else None
 
-    def baselines(self, data: DataConfig) -> dict[str, float] | None:
+    def baselines(self, data: DataConfig) -> dict[str, list[float]] | None:
         """Return the errors of the baselines for a horizon, None if they are not known for these data."""
-        known = self._read()["baselines"].get(str(data.horizon))
-        return known["mse"] if known and known["data"] == Prepared.of(data).record().model_dump() else None
+        known = self._read()["baselines"].get(str(data.horizon), {})
+        return known.get("errors") if known.get("data") == Prepared.of(data).record().model_dump() else None
 
-    def add(self, config: RunConfig, error: float) -> None:
-        """Keep the error of a run."""
-        self._write("runs", config.name, {"checkpoint": digest(Run(config.folder).best), "mse": error})
+    def add(self, config: RunConfig, error: list[float]) -> None:
+        """Keep the errors of a run."""
+        self._write("runs", config.name, {"checkpoint": digest(Run(config.folder).best), "errors": error})
 
     def add_baselines(self, data: DataConfig) -> None:
         """Fit the baselines for a horizon and keep their errors, unless they are known."""
@@ -273,7 +274,7 @@ class Kept:
         fitted = Learnt(data, Prepared.of(data).open()[1]).baselines()
         found = errors(data, {name: fitted[name] for name in BASELINES})
         self._write(
-            "baselines", str(data.horizon), {"data": Prepared.of(data).record().model_dump(), "mse": found}
+            "baselines", str(data.horizon), {"data": Prepared.of(data).record().model_dump(), "errors": found}
         )
 
     def _read(self) -> dict[str, Any]:
@@ -299,10 +300,38 @@ def gains(found: Found) -> dict[int, tuple[float | None, float | None]]:
     return {
         n: (
             1 - PUBLISHED[WITH][n] / PUBLISHED[WITHOUT][n] if n in HORIZONS else None,
-            1 - mean(with_it[n]) / mean(without[n]) if n in with_it and n in without else None,
+            1 - float(np.mean(with_it[n]) / np.mean(without[n])) if n in with_it and n in without else None,
         )
         for n in horizons
     }
+
+
+def error_interval(seeds: list[list[float]], horizon: int) -> Interval | None:
+    """Return a 95 % interval of the mean error of all seeds from blocks of dates; None if there are not two."""
+    saved = saving_interval(seeds, np.ones_like(seeds), horizon)
+    return None if saved is None else (1 - saved[1], 1 - saved[0])
+
+
+def saving_interval(ours: Any, theirs: Any, horizon: int) -> Interval | None:
+    """Return a 95 % interval of the share of the errors `theirs [seeds, dates]` that `ours` save, as above."""
+    error, reference = np.mean(ours, axis=0), np.mean(theirs, axis=0)
+    block = Lengths.of(horizon, 1).block
+    if len(error) < 2 * block:
+        return None
+    low, high = skill_interval(error, reference, block)
+    return float(low), float(high)
+
+
+def gain_significance(found: Found, horizon: int) -> tuple[Interval, float] | None:
+    """Return a 95 % interval of what the virtual node saves here, and the p-value of a Diebold-Mariano test.
+
+    Both are of the means over seeds by date. None if a system is missing, or there are not two blocks of dates.
+    """
+    ours, theirs = (found.get(name, {}).get(horizon) for name in (WITH, WITHOUT))
+    if not ours or not theirs or (interval := saving_interval(ours, theirs, horizon)) is None:
+        return None
+    difference = np.mean(ours, axis=0) - np.mean(theirs, axis=0)
+    return interval, float(diebold_mariano(difference, Lengths.of(horizon, 1).lags))
 
 
 def _collect(table: Table5, kept: Kept) -> Found:

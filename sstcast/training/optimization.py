@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import nn
@@ -12,16 +13,16 @@ RISE, START, END = 0.3, 1 / 25, 1 / 25e4  # one-cycle: share of rising steps, fi
 
 
 def build_optimizer(parameters: Iterable[nn.Parameter], options: TrainingConfig) -> torch.optim.Optimizer:
-    """Return Adam, whose weight decay is added to the gradient, or AdamW, which decays the weights directly."""
+    """Return Adagrad or Adam, whose weight decay is added to the gradient, or AdamW, which decays the weights."""
+    shared: dict[str, Any] = {
+        "lr": options.learning_rate,
+        "eps": options.eps,
+        "weight_decay": options.weight_decay,
+    }
+    if options.optimizer == "adagrad":
+        return torch.optim.Adagrad(parameters, **shared)
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[options.optimizer]
-    return kind(
-        parameters,
-        lr=options.learning_rate,
-        betas=options.betas,
-        eps=options.eps,
-        weight_decay=options.weight_decay,
-        fused=True,
-    )
+    return kind(parameters, betas=options.betas, fused=True, **shared)
 
 
 def learning_rate(step: int, steps: int, options: TrainingConfig) -> float:

@@ -141,12 +141,19 @@ def test_redraw_in_training_only() -> None:
         assert "directions" in attention.state_dict()
 
 
-def test_deepsets_by_its_equation() -> None:
+@pytest.mark.parametrize("norm", ["none", "layer"])
+def test_deepsets_by_its_equation(norm: str) -> None:
+    """Definition 5.2 of Cai et al. 2023 without a norm: ReLU(X A + 1/n 1 1^T X B + 1 c^T)."""
     torch.manual_seed(0)
-    layer, (x, mask) = DeepSets(D).double(), make()
+    layer, (x, mask) = DeepSets(D, norm=norm).double(), make()
+    a, b, c = (part.detach().numpy() for part in (layer.each.weight.T, layer.mean.weight.T, layer.each.bias))
     for row, real, out in zip(x, mask, layer(x, mask), strict=True):
-        mixed = row @ layer.each.weight.T + row[real].mean(0) @ layer.mean.weight.T + layer.each.bias
-        torch.testing.assert_close(out[real], F.layer_norm(mixed, [D]).relu()[real])
+        nodes = row[real].numpy()
+        ones = np.ones((len(nodes), 1))
+        mixed = nodes @ a + ones @ ones.T @ nodes @ b / len(nodes) + ones @ c[None]
+        if norm == "layer":
+            mixed = F.layer_norm(torch.from_numpy(mixed), [D]).numpy()
+        np.testing.assert_allclose(out[real].detach().numpy(), np.maximum(mixed, 0), rtol=1e-9, atol=1e-12)
 
 
 def test_heads_must_divide_the_width() -> None:

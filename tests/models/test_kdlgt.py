@@ -1,6 +1,7 @@
 """`lsat`, `sapdgt`, `sat` and `spdgt` on graphs small, empty, in pieces and too large."""
 
 import networkx as nx
+import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Batch, Data
@@ -8,6 +9,7 @@ from torch_geometric.utils import from_networkx, subgraph
 
 from sstcast.errors import SSTCastError
 from sstcast.graphs import anchors
+from sstcast.graphs.anchors import anchor_distances, path_distances
 from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models.kdlgt import AnchorDistance, PathDistance, StructureAware
@@ -17,7 +19,7 @@ MODELS = {
     "lsat": lambda **kw: StructureAware(WIDTH, 2, HEADS, **kw),
     "sat": lambda **kw: StructureAware(WIDTH, 2, HEADS, linear=False, **kw),
     "lsat-subgraph": lambda **kw: StructureAware(WIDTH, 2, HEADS, extractor="subgraph", **kw),
-    "sapdgt": lambda **kw: AnchorDistance(WIDTH, 2, HEADS, radius=2, **kw),
+    "sapdgt": lambda **kw: AnchorDistance(WIDTH, 2, HEADS, radius=2, **{"edge_messages": True} | kw),
     "spdgt": lambda **kw: PathDistance(WIDTH, 2, HEADS, max_hops=5, **kw),
 }
 
@@ -75,9 +77,47 @@ def test_bonds_are_seen(name: str) -> None:
     assert torch.equal(*same)
 
 
+def test_neighbours_act_by_attention_alone() -> None:
+    """The paper has no encoder of messages: with attention off, a node sees only itself."""
+    torch.manual_seed(0)
+    model, x, attr = AnchorDistance(WIDTH, 2, HEADS, edge_dim=3), torch.randn(3, WIDTH), torch.randn(4, 3)
+    graph = SparseGraph(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), torch.zeros(3, dtype=torch.long), 1, attr)
+    changed = x.clone()
+    changed[1:] = torch.randn(2, WIDTH)
+    assert not torch.allclose(model(x, graph)[0], model(changed, graph)[0], atol=1e-3)
+    for block in model.blocks:
+        torch.nn.init.zeros_(block.attention.out.weight)
+    assert torch.equal(model(x, graph)[0], model(changed, graph)[0])
+
+
+@pytest.mark.parametrize("length", [12, 20, 31])
+def test_an_anchor_far_from_both_nodes_breaks_equation_17(length: int) -> None:
+    """A path: an anchor at distance d from a node puts the node at distance d from itself, whatever k is."""
+    k, path = 5, nx.path_graph(length)
+    to_anchor = anchor_distances(as_sparse(path), k)[0].numpy()
+    exact = np.abs(np.subtract.outer(np.arange(length), np.arange(length)))
+    assert to_anchor.min(1).max() <= k  # what the paper infers equation 17 from holds
+    by_anchor = (to_anchor[:, None] + to_anchor) / 2  # equation 14, [i, j, anchor]
+    furthest = to_anchor.max()
+    assert furthest > k
+    assert np.abs(exact[..., None] - by_anchor).max() >= furthest
+    node, anchor = np.unravel_index(to_anchor.argmax(), to_anchor.shape)
+    assert by_anchor[node, node, anchor] == furthest
+
+
+def test_path_lengths_are_no_product_of_few_columns() -> None:
+    """KDLGT, section 4.3, ineffective decomposition: the rank of SPD is nearly N, that of SAPD at most 2."""
+    graph = nx.random_regular_graph(6, 64, seed=0)
+    hops, to_anchor = path_distances(as_sparse(graph))[0].numpy(), anchor_distances(as_sparse(graph), 2)[0].numpy()
+    assert np.linalg.matrix_rank(hops) > 60
+    for column in to_anchor.T:
+        assert np.linalg.matrix_rank(np.add.outer(column, column) / 2) <= 2
+
+
 def test_sapdgt_adds_its_neighbours_by_their_edges() -> None:
     torch.manual_seed(0)
-    model, x, attr = AnchorDistance(WIDTH, 0, HEADS, edge_dim=3), torch.randn(3, WIDTH), torch.randn(4, 3)
+    options = {"edge_dim": 3, "edge_messages": True}
+    model, x, attr = AnchorDistance(WIDTH, 0, HEADS, **options), torch.randn(3, WIDTH), torch.randn(4, 3)
     model.norm = torch.nn.Identity()
     index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     messages = (x[index[0]] + attr @ model.edge.weight.T).relu()

@@ -14,7 +14,7 @@ from sstcast.errors import SSTCastError
 from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models.polynormer import Polynormer
-from sstcast.models.polynormer_layers import GlobalLayer, LocalLayer, Mixture, ParallelLayer
+from sstcast.models.polynormer_layers import GateName, GlobalLayer, LocalLayer, Mixture, ParallelLayer
 
 H, W, D = 3, 4, 8
 
@@ -78,15 +78,97 @@ def test_layers_double_the_degree(local_layers: int, global_layers: int) -> None
     torch.testing.assert_close(far / 1e4**degree, leading, atol=float(1e-2 * leading.abs().amax()), rtol=0)
 
 
+EDGES = torch.tensor([[0, 1, 2, 3, 0], [1, 0, 1, 2, 3]])
+
+
+def arrays(layer: LocalLayer) -> dict[str, np.ndarray]:
+    return {name: value.detach().double().numpy() for name, value in layer.named_parameters()}
+
+
+def attention_by_pairs(weights: dict[str, np.ndarray], x: np.ndarray, head: slice) -> np.ndarray:
+    """GAT's matrix A of a head: a softmax over in-neighbours and the node itself, written out in NumPy."""
+    values, row = x @ weights["conv.linear.weight"].T[:, head], head.start // (head.stop - head.start)
+    to, of = (values @ weights[f"conv.attend_{end}"][row] for end in ("target", "source"))
+    linked = np.eye(len(x), dtype=bool)
+    linked[EDGES[1], EDGES[0]] = True
+    scores = to[:, None] + of
+    scores = np.where(linked, np.exp(np.where(scores > 0, scores, 0.2 * scores)), 0)
+    return scores / scores.sum(1, keepdims=True)
+
+
+def attended(weights: dict[str, np.ndarray], x: np.ndarray) -> np.ndarray:
+    """A V of both heads."""
+    heads = slice(0, D // 2), slice(D // 2, D)
+    parts = [attention_by_pairs(weights, x, h) @ x @ weights["conv.linear.weight"].T[:, h] for h in heads]
+    return np.concatenate(parts, axis=1)
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+def sparse() -> SparseGraph:
+    return SparseGraph(EDGES, torch.zeros(5, dtype=torch.long), 1)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("gate", ["activation", "sigmoid"])
+def test_local_layer_by_equation_7(gate: GateName) -> None:
+    """`A V * (H + sigmoid(beta))`, or with a sigmoid of H too: biases, W x and the norm are off, and so is the
+    factor 1 - beta, which comes with the norm (equation 17).
+    """
+    layer = LocalLayer(D, 2, nn.Identity(), Mixture(D, None, 1), 0.0, False, 0, gate).double()
+    for extra in (layer.gate.bias, layer.root.weight, layer.root.bias):
+        nn.init.zeros_(extra)
+    x, weights = torch.randn(5, D).double(), arrays(layer)
+    beta = sigmoid(weights["beta.value"])
+    layer.norm = nn.Linear(D, D, bias=False).double()
+    layer.norm.weight.copy_(torch.from_numpy(np.diag(1 / (1 - beta))))
+    h = x.numpy() @ weights["gate.weight"].T
+    expected = attended(weights, x.numpy()) * ((sigmoid(h) if gate == "sigmoid" else h) + beta)
+    np.testing.assert_allclose(layer(x, sparse(), None).numpy(), expected, rtol=1e-10, atol=1e-12)
+
+
+@torch.no_grad()
 @pytest.mark.parametrize("relu", [False, True])
-def test_local_layer_by_its_equation(relu: bool) -> None:
-    graph = SparseGraph(torch.tensor([[0, 1, 2, 3, 0], [1, 0, 1, 2, 3]]), torch.zeros(5, dtype=torch.long), 1)
+@pytest.mark.parametrize("gate", ["activation", "sigmoid"])
+def test_local_layer_by_equation_17(gate: GateName, relu: bool) -> None:
+    """With W x, biases and, in Polynormer-r, ReLU, as in the released code."""
     act = nn.ReLU() if relu else nn.Identity()
-    layer, x = LocalLayer(D, 2, act, Mixture(D, None, 1), 0.0, False, 0), torch.randn(5, D)
-    y = act(pyg_gat(layer.conv, 2)(x, graph.edge_index) + layer.root(x))
-    beta = layer.beta.value.sigmoid()
-    expected = (1 - beta) * layer.norm(act(layer.gate(x)) * y) + beta * y
-    torch.testing.assert_close(layer(x, graph, None), expected)
+    layer, x = LocalLayer(D, 2, act, Mixture(D, None, 1), 0.0, False, 0, gate).double(), torch.randn(5, D).double()
+    weights = arrays(layer)
+    h = x.numpy() @ weights["gate.weight"].T + weights["gate.bias"]
+    y = attended(weights, x.numpy()) + x.numpy() @ weights["root.weight"].T + weights["root.bias"]
+    if relu:
+        h, y = (np.maximum(part, 0) for part in (h, y))
+    if gate == "sigmoid":
+        h = sigmoid(x.numpy() @ weights["gate.weight"].T + weights["gate.bias"])
+    product, beta = h * y, sigmoid(weights["beta.value"])
+    deviation = product - product.mean(1, keepdims=True)
+    normalised = deviation / np.sqrt((deviation**2).mean(1, keepdims=True) + 1e-5)
+    expected = (1 - beta) * normalised + beta * y
+    np.testing.assert_allclose(layer(x, sparse(), None).numpy(), expected, rtol=1e-9, atol=1e-10)
+
+
+def test_the_gate_is_that_of_the_option() -> None:
+    model = Polynormer(D, 1, 1, 2, gate="sigmoid", edge_dim=0)
+    assert isinstance(model.local_layers[0].gate_act, nn.Sigmoid)
+    assert isinstance(Polynormer(D, 1, 1, 2).local_layers[0].gate_act, nn.ReLU)
+
+
+@torch.no_grad()
+def test_the_shift_of_the_base_model_gives_lower_degrees() -> None:
+    """Appendix B: along a ray, the degrees are 1 to 2^L with B, and 2^L alone without."""
+    x = torch.randn(1, H * W, D).double()
+    rays = np.linspace(-1, 1, 9)
+    for shift, lower in ((0.0, False), (1.0, True)):
+        model = Polynormer(D, 2, heads=2, form="base", nodes=H * W).double()
+        for layer in model.local_layers:
+            nn.init.constant_(layer.shift, shift)
+        values = np.stack([model(t * x, GridGraph(H, W)).flatten().numpy() for t in rays])
+        sizes = np.abs(np.polynomial.polynomial.polyfit(rays, values, 6)).max(1)
+        present = sizes > 1e-9 * sizes.max()
+        assert present.tolist() == [False, lower, lower, lower, True, False, False]
 
 
 @pytest.mark.parametrize("heads", [1, 4])

@@ -2,6 +2,7 @@
 
 import copy
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -123,6 +124,34 @@ def test_the_objective_by_its_equation() -> None:
         terms.append(sum(lengths) - torch.trace(attention.w_e[:, h].T @ attention.w_r[:, h]))
     torch.testing.assert_close(attention.objective, sum(terms) / 2)
     torch.testing.assert_close(attention.penalty(), 0.1 * (sum(terms) / 2) ** 2)
+
+
+@torch.no_grad()
+def test_sums_by_equations_2_5_and_c19() -> None:
+    """One head, F = 0: f(X) = B X 1 1^T, and J sums over the nodes of a graph; it is a mean over graphs."""
+    torch.manual_seed(0)
+    options = {"rank": RANK, "projections": PROJECTIONS, "sums": True}
+    attention, sizes = PrimphormerAttention(D, 1, **options).double(), (9, 4)
+    attention.basis.zero_()
+    xs, objectives, outputs = [torch.randn(n, D).double() for n in sizes], [], []
+    b, w_e, w_r = (part.numpy() for part in (attention.virtual.weight, attention.w_e[:, 0], attention.w_r[:, 0]))
+    squared = np.diag(attention.scale[0].numpy() ** 2)  # Lambda
+    for x in xs:
+        phi_q, phi_k = (
+            part.numpy() / part.norm(dim=1, keepdim=True).numpy() for part in attention.qk(x).chunk(2, 1)
+        )
+        f = b @ x.numpy().T @ np.ones((len(x), PROJECTIONS))
+        e, r = phi_q @ (f @ w_e).T, phi_k @ (f @ w_r).T
+        objectives.append((np.sum(e @ squared * e) + np.sum(r @ squared * r)) / 2 - np.trace(w_e.T @ w_r))
+        outputs.append(
+            np.concatenate([e, r], 1) @ attention.compose.weight.numpy().T + attention.compose.bias.numpy()
+        )
+    batch = torch.tensor([0] * sizes[0] + [1] * sizes[1])
+    graph = SparseGraph(torch.empty(2, 0, dtype=torch.long), batch, 2)
+    for memory in (None, torch.randn(2, RANK).double()):  # no layer adds to another's
+        ours, _ = attention(torch.cat(xs), graph, None, memory)
+        np.testing.assert_allclose(ours.numpy(), np.concatenate(outputs), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(attention.objective.item(), np.mean(objectives), rtol=1e-9)
 
 
 def test_each_node_counts_once_in_the_objective() -> None:
