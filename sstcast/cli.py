@@ -19,7 +19,7 @@ from sstcast.memory import keep_memory
 from sstcast.ocean.cluster import choose_threads
 from sstcast.verbs.data import fetch, init, prepare, status
 from sstcast.verbs.doctor import doctor
-from sstcast.verbs.graphs import benchmark, datasets, study
+from sstcast.verbs.graphs import benchmark, datasets
 from sstcast.verbs.results import page, report, score, update
 from sstcast.verbs.training import hindcast, table5, train
 
@@ -226,7 +226,7 @@ def map_(
         draw_hindcast(Hindcast(folder), projection)
 
 
-for further_verb in (report, page, update, datasets, benchmark, study, table5, doctor):
+for further_verb in (report, page, update, datasets, benchmark, table5, doctor):
     app.command()(further_verb)
 
 

@@ -1,4 +1,4 @@
-"""Experiments of the papers, one file each: `sstcast study NAME` makes a table and a figure."""
+"""Experiments of the papers, one file each: `python -m studies NAME` makes a table and a figure."""
 
 from importlib import import_module
 from inspect import signature

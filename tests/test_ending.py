@@ -32,7 +32,6 @@ INSIDE = {
     "train": ("sstcast.training.train.plan", ["a.yaml"]),
     "datasets": ("sstcast.benchmarks.table.dataset_lines", []),
     "benchmark": ("sstcast.benchmarks.config.load_benchmark", ["cora", "--model", "gps"]),
-    "study": ("studies.build_study", ["wl"]),
     "runs": ("sstcast.training.listing.list_runs", []),
     "evaluate": ("sstcast.scores.evaluate.reference", ["runs/a"]),
     "hindcast": ("sstcast.config.load_config", ["a.yaml", "--years", "2001:2004"]),

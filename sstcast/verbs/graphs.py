@@ -1,13 +1,10 @@
-"""The commands for graph data sets and the papers' experiments: `datasets`, `benchmark` and `study`."""
+"""The commands for graph data sets: `datasets` and `benchmark`."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sstcast.errors import SSTCastError
-from sstcast.files import PACKAGE
 from sstcast.verbs import Set
 
 Root = Annotated[Path | None, typer.Option(help="Folder of raw files; data/graphs by default.", metavar="FOLDER")]
@@ -42,28 +39,3 @@ def benchmark(
     config = load_benchmark(dataset, model, root, set_)
     results = run_benchmark(config, None if seeds is None else parse_seeds(seeds), trust, evaluate)
     print("\n".join(result_lines(config, results)))
-
-
-def study(
-    name: Annotated[
-        str,
-        typer.Argument(
-            help="attention-cost, kernel-speedup, equivariant-basis, vn-approximates-attention, wl, "
-            "global-attention, attention-distance or kernel-assumption; the last two train on NCI1."
-        ),
-    ],
-    root: Root = None,
-    out: Annotated[Path, typer.Option(help="The folder of studies.", metavar="FOLDER")] = Path("runs/studies"),
-) -> None:
-    """Repeat an experiment from the papers: a table and a figure."""
-    home = PACKAGE.parent
-    if not (home / "studies/study.py").exists():
-        raise SSTCastError("study: the studies are not in the installed package; clone sstcast's repository")
-    sys.path.append(str(home))
-    from studies import build_study
-    from studies.study import run_study
-
-    folder = out / name
-    page, new = run_study(build_study(name, root), folder)
-    print(page)
-    print(f"{folder}: {'written' if new else 'nothing to do'}")

@@ -6,7 +6,7 @@ import pytest
 from bad import Family
 
 VERBS = (
-    "fetch", "status", "prepare", "models", "train", "datasets", "benchmark", "study", "runs", "evaluate",
+    "fetch", "status", "prepare", "models", "train", "datasets", "benchmark", "runs", "evaluate",
     "combine", "hindcast", "leaderboard", "forecast", "map", "report",
 )  # fmt: skip
 
@@ -136,6 +136,5 @@ def test_command_lines(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         family.try_out(
             "benchmark", ("data set", "no such", "--model", name or "'"), "benchmark", name, "--model", "gps"
         )
-        family.try_out("study", ("study", name or "'"), "study", name, "--out", absent)
     family.try_out("model", ("--model",), "benchmark", "cora", "--model", "nonsense")
     family.close(at_least=200)

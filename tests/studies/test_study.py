@@ -9,8 +9,8 @@ import pytest
 from matplotlib.figure import Figure
 
 import studies
-from sstcast import cli
 from sstcast.errors import SSTCastError
+from studies.__main__ import main
 from studies.study import Study, run_study, spread
 
 
@@ -80,23 +80,25 @@ def test_rows_that_are_no_rows(tmp_path: Path, content: bytes) -> None:
         run_study(Squares((2,)).study(), tmp_path)
 
 
-def test_the_verb(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    def sstcast(study: Squares) -> tuple[int, str, str]:
+def test_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    def run(study: Squares) -> tuple[int, str, str]:
         monkeypatch.setattr(studies, "build_study", lambda name, root: study.study())
-        monkeypatch.setattr(sys, "argv", ["sstcast", "study", "squares", "--out", str(tmp_path)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        return int(end.value.code or 0), *capsys.readouterr()
+        monkeypatch.setattr(sys, "argv", ["studies", "squares", "--out", str(tmp_path)])
+        try:
+            main()
+        except SystemExit as end:
+            return int(end.code or 0), *capsys.readouterr()
+        return 0, *capsys.readouterr()
 
-    code, _, err = sstcast(Squares((2, 3), stop=3))
+    code, _, err = run(Squares((2, 3), stop=3))
     assert code == 130
-    assert err == "sstcast: interrupted; re-run the command to do the rest\n"
+    assert err == "interrupted; re-run the command to do the rest\n"
     resumed = Squares((2, 3))
-    code, out, _ = sstcast(resumed)
+    code, out, _ = run(resumed)
     assert (code, resumed.measured) == (0, [3])
     assert "| 3 | 27 |" in out
     assert out.endswith("squares: written\n")
-    code, out, _ = sstcast(resumed)
+    code, out, _ = run(resumed)
     assert "| 3 | 27 |" in out
     assert out.endswith("squares: nothing to do\n")
 
