@@ -22,13 +22,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import h5py
-import obstore
-from obstore.store import HTTPStore
-from simulated_files import canonical_name, write_day
+import requests
+from simulated import Simulator, canonical_name, write_day
 
 from sstcast.sources.fetch import FetchRequest, fetch
 from sstcast.sources.noaa import Aws
-from sstcast.sources.simulator import Simulator
 
 FIRST = dt.date(2020, 1, 1)
 TOGETHER = 16
@@ -98,10 +96,11 @@ def simulated_file() -> bytes:
 
 def download(url: str, names: list[str], folder: Path) -> float:
     """Download to files and nothing else; return seconds."""
-    store = HTTPStore.from_url(url, client_options={"allow_http": True})
+    session = requests.Session()
+    session.mount(url, requests.adapters.HTTPAdapter(pool_maxsize=TOGETHER))
 
     def one(name: str) -> None:
-        (folder / Path(name).name).write_bytes(obstore.get(store, name).bytes())
+        (folder / Path(name).name).write_bytes(session.get(url + name).content)
 
     start = time.perf_counter()
     with ThreadPoolExecutor(TOGETHER) as pool:

@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import simulated  # noqa: F401 - adds the source `simulator`
 import torch
 
 import sstcast

@@ -2,7 +2,8 @@
 
     python perf/linear.py [--years 40] [--systems multiscale-ridge local-ridge lim] [--folder data/perf-linear]
 
-Eleven tiles at 0.5 degrees; each system is fitted in a process of its own. Memory is the peak resident size of the
+Eleven tiles at 0.5 degrees; each system is fitted in a process of its own. `local-ridge+memory+stencil` is a local
+ridge with these options. Memory is the peak resident size of the
 process, and what it has above that of a process that only imports sstcast. The simulated days and what is prepared
 from them stay in the folder.
 """
@@ -19,6 +20,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
+import simulated  # noqa: F401 - adds the source `simulator`
 import torch
 import yaml
 
@@ -34,14 +36,15 @@ FIT = "import sys, sstcast; sstcast.train(sys.argv[1])"
 
 
 def write_config(folder: Path, system: str, years: int) -> Path:
-    """Write the YAML of a run that tests on the last two years."""
+    """Write the YAML of a run that tests on the last two years; after its name, a system has options after `+`."""
+    name, *options = system.split("+")
     splits = {
         "train": [LAST_YEAR - years + 1, LAST_YEAR - 4],
         "validation": [LAST_YEAR - 3, LAST_YEAR - 2],
         "test": [LAST_YEAR - 1, LAST_YEAR],
     }
     config = {
-        "name": f"{system}-{years}",
+        "name": f"{system}-{years}".replace("+", "-"),
         "runs": str(folder / "runs"),
         "data": {
             "source": str(folder / f"pacific-{years}.zarr"),
@@ -49,7 +52,7 @@ def write_config(folder: Path, system: str, years: int) -> Path:
             "directory": str(folder / "prepared"),
             "splits": splits,
         },
-        "model": {"name": system},
+        "model": {"name": name} | dict.fromkeys(options, True),
     }
     file = folder / f"{system}.yaml"
     file.write_text(yaml.safe_dump(config))

@@ -161,7 +161,7 @@ def train_plain(name: str, conv: str, recipe: Recipe, loaded: Loaded, graphs: li
         return kept
     dataset, one = loaded.dataset, len(graphs) == 1
     assert dataset is not None
-    split = choose_split(dataset, loaded, seed)
+    split = choose_split(dataset, loaded.graphs, loaded.splits, seed)
     torch.manual_seed(seed)
     y = loaded.graphs.y
     mean, scale = (

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import h5py
 import yaml
-from simulated_files import canonical_name, write_day
+from simulated import Simulator, canonical_name, write_day
 
 from sstcast import __version__
 from sstcast.config import load_config
@@ -27,7 +27,6 @@ from sstcast.ocean.prepare import prepare
 from sstcast.ocean.reading import open_sst
 from sstcast.sources.fetch import fetch
 from sstcast.sources.request import FetchRequest
-from sstcast.sources.simulator import Simulator
 
 FIRST = dt.date(1982, 1, 1)
 CHILD = """

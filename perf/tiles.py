@@ -21,6 +21,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import simulated  # noqa: F401 - adds the source `simulator`
 import torch
 import yaml
 

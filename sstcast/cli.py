@@ -184,19 +184,24 @@ def leaderboard(
 
 @app.command()
 def forecast(
-    run: OneRun,
+    run: Annotated[
+        Path, typer.Argument(help="A run folder, or pretrained: the run that ships with sstcast.", metavar="RUN")
+    ],
     date: Annotated[str, typer.Option(help="Last day of history, or latest.", metavar="YYYY-MM-DD")] = "latest",
     out: Annotated[Path | None, typer.Option(help="A .nc or .zarr; by default a .nc in the run's folder.")] = None,
     region: Annotated[str | None, typer.Option(help="Forecast another region: a name or W,E,S,N.")] = None,
     source: Annotated[
         str | None, typer.Option(help="Forecast another ocean: a file, a folder or a store.", metavar="FILE")
     ] = None,
+    variable: Annotated[str | None, typer.Option(help="Its variable, if it is not found automatically.")] = None,
+    units: Annotated[str | None, typer.Option(help="Its units, if it does not state them: K, degC.")] = None,
+    gaps: Annotated[int | None, typer.Option(min=0, help="Longest gap to fill in it.", metavar="DAYS")] = None,
     members: Annotated[bool, typer.Option("--members", help="Write each member of an ensemble, too.")] = False,
 ) -> None:
     """Make a forecast from the latest days; download them if they are missing."""
     from sstcast.forecasting.forecast import forecast
 
-    path, new = forecast(run, date, out, region, source, members)
+    path, new = forecast(run, date, out, region, source, members, variable, units, gaps)
     print(f"{path}: {'written' if new else 'nothing to do'}")
 
 

@@ -278,6 +278,8 @@ def load_config(path: Path, overrides: list[str] | None = None) -> RunConfig:
 
     Raises SSTCastError, naming the file and the key, if the file is absent or anything in it is wrong.
     """
+    if path.suffix in (".nc", ".nc4", ".zarr") and path.exists():
+        raise SSTCastError(f"{path}: is data, no configuration; run `sstcast init {path}`, which writes one")
     shipped = packaged(str(path))
     raw = read_config(shipped if not path.exists() and shipped.exists() else path)
     if overrides and raw.get("also") and isinstance(raw["also"], list):

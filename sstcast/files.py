@@ -152,18 +152,28 @@ def below(folder: Path, name: str) -> list[Path]:
 
     Hidden folders are left out, and a folder that several links lead to is visited once.
     """
-    found, seen = [], set()
+    found = []
+    for place, folders, files in walk(folder):
+        folders[:] = [inner for inner in folders if not inner.startswith(".")]
+        if name in files:
+            found.append(place / name)
+    return sorted(found)
+
+
+def walk(folder: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
+    """Yield a folder and all folders below it, following links, with the names of their folders and files.
+
+    A folder that several links lead to is visited once. Names removed from the list of folders are not visited.
+    """
+    seen = set()
     for place, folders, files in os.walk(folder, followlinks=True):
-        folders.sort()
         status = Path(place).stat()
         if (status.st_dev, status.st_ino) in seen:
             folders.clear()
             continue
         seen.add((status.st_dev, status.st_ino))
-        folders[:] = [inner for inner in folders if not inner.startswith(".")]
-        if name in files:
-            found.append(Path(place) / name)
-    return sorted(found)
+        folders.sort()
+        yield Path(place), folders, sorted(files)
 
 
 def _beside(path: Path) -> tuple[Path, Path]:

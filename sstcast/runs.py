@@ -27,7 +27,7 @@ from sstcast import __version__
 from sstcast.config import COMBINATION, RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic, packaged
-from sstcast.plain_yaml import read_config, save_config
+from sstcast.plain_yaml import check_whole, read_config, save_config
 from sstcast.validation import Strict, validate
 
 PRETRAINED = "pretrained"  # names the run that ships with sstcast wherever a run's folder is asked for
@@ -148,6 +148,7 @@ class Run:
 
     @property
     def config(self) -> RunConfig:
+        check_whole(self.config_file)
         return load_config(self.config_file)
 
     @classmethod
@@ -159,7 +160,11 @@ class Run:
         """
         run = cls(unpacked(folder))
         if not run.config_file.exists():
-            raise SSTCastError(f"{folder}: not a run (no config.yaml); name a folder that `sstcast train` made")
+            meant = Path("runs") / folder
+            known = f"; did you mean {meant}?" if cls(meant).config_file.exists() else ""
+            raise SSTCastError(
+                f"{folder}: not a run (no config.yaml){known or '; name a folder that `sstcast train` made'}"
+            )
         for member in run.members:
             if not member.best.exists():
                 raise SSTCastError(f"{member.best}: no checkpoint yet; run `sstcast train` first")
@@ -174,6 +179,7 @@ class Run:
         """
         run = cls(folder or config.folder)
         if run.config_file.exists():
+            check_whole(run.config_file)
             saved = validate(type(config), read_config(run.config_file), str(run.config_file))
             if not saved.same_experiment(config):
                 key = "name" if isinstance(config, RunConfig) else "runs"

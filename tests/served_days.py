@@ -12,11 +12,10 @@ import h5py
 import numpy as np
 import pytest
 
-from perf.simulated_files import canonical_name, write_day
+from perf.simulated import Simulator, canonical_name, write_day
 from sstcast.ocean.days import Day
 from sstcast.region import parse_box
 from sstcast.sources.noaa import Aws, Ncei
-from sstcast.sources.simulator import Simulator
 from sstcast.sources.store import RawStore
 
 REGION = "170,173,-12,-10"

@@ -15,7 +15,6 @@ from torch_geometric.data import Data
 from sstcast import cli
 
 Make = Callable[[Path], dict[str, Any]]
-MASKS = ("train_mask", "val_mask", "test_mask")
 MOLECULES = ["CCO", "c1ccccc1", "CC(=O)O", "CC#N", "CCN", "CCS", "CO", "CC=C", "CCCl", "CBr", "C", "CCCC"]
 
 
@@ -42,25 +41,15 @@ def smiles_csv(folder: Path) -> dict[str, Any]:
     }
 
 
-def npz(folder: Path) -> dict[str, Any]:
+def graph_csv(folder: Path) -> dict[str, Any]:
     labels = np.arange(NODES) % 3
     features = np.eye(3)[labels] + np.random.default_rng(0).random((NODES, 3))
-    np.savez(folder / "mine.npz", edges=ring(NODES).T, features=features, labels=labels)
-    return {"kind": "npz", "path": "mine.npz", "task": "node-classification"}
-
-
-def tudataset(folder: Path) -> dict[str, Any]:
-    (folder / "TU").mkdir()
-    edges = [(1, 2), (2, 1), (2, 3), (3, 2)]
-    files: dict[str, list[Any]] = {"A": [], "graph_indicator": [], "graph_labels": [], "node_labels": []}
-    for graph in range(12):
-        files["A"] += [f"{a + 3 * graph}, {b + 3 * graph}" for a, b in edges]
-        files["graph_indicator"] += [graph + 1] * 3
-        files["graph_labels"].append(graph % 2)
-        files["node_labels"] += [graph % 2, 0, 1]
-    for name, lines in files.items():
-        (folder / "TU" / f"MINE_{name}.txt").write_text("".join(f"{line}\n" for line in lines))
-    return {"kind": "tudataset", "path": "TU", "task": "graph-classification"}
+    rows = "".join(f"n{i},{labels[i]},{','.join(f'{v:.4f}' for v in features[i])}\n" for i in range(NODES))
+    (folder / "mine.csv").write_text("name,kind,a,b,c\n" + rows)
+    edges = "".join(f"n{a},n{b},{a / 4}\n" for a, b in ring(NODES).T)
+    (folder / "edges.csv").write_text("source,target,weight\n" + edges)
+    keys = {"kind": "graph_csv", "path": "mine.csv", "edges": "edges.csv", "id": "name", "target": "kind"}
+    return keys | {"task": "node-classification"}
 
 
 def pyg(folder: Path) -> dict[str, Any]:
@@ -85,24 +74,7 @@ def bad(make: Make, change: Callable[[Path, dict[str, Any]], Any]) -> Make:
     return prepare
 
 
-def rewrite(folder: Path, **arrays: Any) -> None:
-    with np.load(folder / "mine.npz") as file:
-        known = dict(file)
-    np.savez(folder / "mine.npz", **(known | arrays))
-
-
-def official(folder: Path, raw: dict[str, Any], **masks: Any) -> None:
-    rewrite(folder, **masks)
-    raw.update(split="official")
-
-
 def regraph(folder: Path, change: Callable[[list[Data]], Any]) -> None:
     graphs = torch.load(folder / "mine.pt", weights_only=False)
     change(graphs)
     torch.save(graphs, folder / "mine.pt")
-
-
-def lonely(folder: Path) -> None:
-    """Take the last graph's edges away."""
-    lines = (folder / "TU/MINE_A.txt").read_text().splitlines()[:-4]
-    (folder / "TU/MINE_A.txt").write_text("".join(f"{line}\n" for line in lines))

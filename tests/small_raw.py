@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-from scipy.io import savemat
 from scipy.sparse import coo_matrix, csr_matrix
 
 from sstcast.benchmarks.dataset import ATOMS, BONDS, Categories, Dataset
@@ -23,12 +22,55 @@ OPTIONAL = {  # files of features that are not in every folder of TUDataset's fo
 SMILES = ["CCO", "c1ccccc1", "CC(=O)O", "C", "CCN", "OCC(O)CO", "CC#N", "c1ccncc1", "CCS", "C1CCC1", "CO", "CC=C"]
 
 
+THREE = ("train", "val", "test")
+FILES = {  # of PyG's classes: the folder of raw files below the root, and their names
+    "Planetoid": ("Planetoid/{part}/raw", ["ind.{lower}.x"]),
+    "LastFMAsia": ("LastFMAsia/raw", ["lastfm_asia.npz"]),
+    "HeterophilousGraphDataset": ("HeterophilousGraphDataset/{under}/raw", ["{under}.npz"]),
+    "Amazon": ("Amazon/{part}/raw", ["amazon_electronics_{lower}.npz"]),
+    "Coauthor": ("Coauthor/{part}/raw", ["ms_academic_{short}.npz"]),
+    "WikiCS": ("WikiCS/raw", ["data.json"]),
+    "TUDataset": (
+        "TUDataset/{part}/raw",
+        ["{part}_A.txt", "{part}_graph_indicator.txt", "{part}_graph_labels.txt"],
+    ),
+    "MalNetTiny": ("MalNetTiny/raw", ["malnet-graphs-tiny", "split_info_tiny/type"]),
+    "ZINC": ("ZINC/raw", [f"{part}.pickle" for part in THREE]),
+    "GNNBenchmarkDataset": ("GNNBenchmarkDataset/{part}/raw", ["{part}_v2.pt"]),
+    "LRGBDataset": ("{lower}/raw", [f"{part}.pt" for part in THREE]),
+}
+OTHER_FILES = {
+    "CSL": ["graphs_Kary_Deterministic_Graphs.pkl", "y_Kary_Deterministic_Graphs.pt"],
+    "PATTERN": ["PATTERN_v2.pt"],
+    "PascalVOC-SP": [f"{part}.pickle" for part in THREE],
+    "COCO-SP": [f"{part}.pickle" for part in THREE],
+}
+
+
+def raw_files(dataset: Dataset, root: Path) -> list[Path]:
+    """Return the raw files of a declared data set below `root`."""
+    if dataset.reader != "class":
+        return [root / dataset.folder / name for name in dataset.files]
+    lower = str(dataset.part).lower()
+    words = {
+        "part": dataset.part,
+        "lower": lower,
+        "under": lower.replace("-", "_"),
+        "short": {"physics": "phy"}.get(lower, lower),
+    }
+    folder, files = FILES[dataset.of]
+    names = OTHER_FILES.get(str(dataset.part or dataset.name), files)
+    found = [root / folder.format(**words) / name.format(**words) for name in names]
+    also = dataset.options.get("splits")
+    return found + ([root / "splits" / also] if also else [])
+
+
 def write(dataset: Dataset, root: Path) -> None:
-    """Write the files that `dataset` names below `root`."""
-    folder = root / dataset.folder
-    for name in dataset.files:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-    WRITERS[dataset.options.get("of", dataset.reader)](dataset, folder, np.random.default_rng(7))
+    """Write raw files of `dataset` below `root`."""
+    files = raw_files(dataset, root)
+    for path in files:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    WRITERS[dataset.of or dataset.reader](dataset, files, np.random.default_rng(7))
 
 
 def ring(nodes: int) -> np.ndarray:
@@ -50,8 +92,9 @@ def categories(sizes: Categories, rows: int, random: np.random.Generator) -> np.
     return np.stack([random.integers(0, size, rows) for size in sizes], axis=1)
 
 
-def planetoid(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
+def planetoid(dataset: Dataset, files: list[Path], random: np.random.Generator) -> None:
     """600 known nodes and 20 test nodes; in CiteSeer a number in between belongs to no node."""
+    folder = files[0].parent
     known, test = 600, np.delete(np.arange(600, 621), 5 if dataset.name == "CiteSeer" else 20)
     random.shuffle(test)
     x = csr_matrix(random.integers(0, 2, (known + len(test), 12)).astype(np.float32))
@@ -66,8 +109,8 @@ def planetoid(dataset: Dataset, folder: Path, random: np.random.Generator) -> No
     (folder / f"{stem}.test.index").write_text("".join(f"{i}\n" for i in test))
 
 
-def shchur(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
-    files, features, index = [folder / name for name in dataset.files], random.random((NODES, 6)), ring(NODES)
+def shchur(dataset: Dataset, files: list[Path], random: np.random.Generator) -> None:
+    features, index = random.random((NODES, 6)), ring(NODES)
     arrays = {"labels": np.arange(NODES) // 4 % 2}
     sparse = {
         "adj": csr_matrix((np.ones(index.shape[1], np.float32), index), shape=(NODES, NODES)),
@@ -81,19 +124,19 @@ def shchur(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
     np.savez(files[1], **{name: np.flatnonzero(mask[0]) for name, mask in parts})
 
 
-def lastfm(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
+def lastfm(dataset: Dataset, files: list[Path], random: np.random.Generator) -> None:
     features, target = random.random((NODES, 6)), np.arange(NODES) // 4 % 2
-    np.savez(folder / dataset.names[0], edges=both_ways(ring(NODES)).T, features=features, target=target)
+    np.savez(files[0], edges=both_ways(ring(NODES)).T, features=features, target=target)
 
 
-def heterophilous(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
+def heterophilous(dataset: Dataset, files: list[Path], random: np.random.Generator) -> None:
     names = ("train_masks", "val_masks", "test_masks")
     features = random.random((NODES, 6)).astype(np.float32)
     arrays = {"edges": ring(NODES).T, "node_features": features, "node_labels": np.arange(NODES) // 4 % 2}
-    np.savez(folder / dataset.names[0], **arrays, **dict(zip(names, masks(3), strict=True)))
+    np.savez(files[0], **arrays, **dict(zip(names, masks(3), strict=True)))
 
 
-def wikics(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
+def wikics(dataset: Dataset, files: list[Path], random: np.random.Generator) -> None:
     links: list[list[int]] = [[] for _ in range(NODES)]
     for a, b in ring(NODES).T.tolist():
         links[a].append(b)
@@ -109,11 +152,11 @@ def wikics(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
         "stopping_masks": stopping.tolist(),
         "test_mask": test[0].tolist(),
     }
-    (folder / "data.json").write_text(json.dumps(raw))
+    files[0].write_text(json.dumps(raw))
 
 
-def tudataset(dataset: Dataset, folder: Path, random: np.random.Generator, graphs: int = 12) -> None:
-    prefix = dataset.names[0].removesuffix("_A.txt")
+def tudataset(dataset: Dataset, files: list[Path], random: np.random.Generator, graphs: int = 12) -> None:
+    folder, prefix = files[0].parent, files[0].name.removesuffix("_A.txt")
     sizes = 4 + np.arange(graphs) % 3
     first = sizes.cumsum() - sizes
     index = np.concatenate([both_ways(ring(n)) + f for n, f in zip(sizes, first, strict=True)], axis=1)
@@ -129,13 +172,12 @@ def tudataset(dataset: Dataset, folder: Path, random: np.random.Generator, graph
     text = "".join(f"{a + 1}, {b + 1}\n" for a, b in index.T)
     (folder / f"{prefix}_A.txt").write_text(text)
     for name, values in columns.items():
-        if f"{prefix}_{name}.txt" in dataset.files or name in OPTIONAL.get(prefix, ("node_labels",)):
+        if folder / f"{prefix}_{name}.txt" in files or name in OPTIONAL.get(prefix, ("node_labels",)):
             lines = (", ".join(f"{v:g}" for v in row) for row in values)
             (folder / f"{prefix}_{name}.txt").write_text("".join(f"{line}\n" for line in lines))
 
 
-def benchmarking(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
-    files = [folder / name for name in dataset.files]
+def benchmarking(dataset: Dataset, files: list[Path], random: np.random.Generator) -> None:
     if dataset.name == "CSL":
         index = both_ways(ring(8))
         loops = np.concatenate([index, np.stack([np.arange(8)] * 2)], axis=1)
@@ -147,8 +189,8 @@ def benchmarking(dataset: Dataset, folder: Path, random: np.random.Generator) ->
         torch.save(parts, files[0])
 
 
-def zinc(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
-    for path in (folder / name for name in dataset.names[:3]):
+def zinc(dataset: Dataset, files: list[Path], random: np.random.Generator) -> None:
+    for path in files:
         molecules = {}
         for i in range(9):
             bonds = torch.zeros(6, 6, dtype=torch.long)
@@ -173,8 +215,8 @@ def _listed(dataset: Dataset, number: int, random: np.random.Generator) -> dict[
     return found | {"y": torch.arange(nodes) % 2}
 
 
-def superpixels(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
-    for path, count in zip((folder / name for name in dataset.files), (8, 4, 4), strict=True):
+def superpixels(dataset: Dataset, files: list[Path], random: np.random.Generator) -> None:
+    for path, count in zip(files, (8, 4, 4), strict=True):
         graphs = [_tuple(dataset, i, random) for i in range(count)]
         torch.save(graphs, path) if path.suffix == ".pt" else path.write_bytes(pickle.dumps(graphs))
 
@@ -195,8 +237,8 @@ def _tuple(dataset: Dataset, number: int, random: np.random.Generator) -> tuple[
     return x, attr, index, [labels[i] for i in range(nodes)]
 
 
-def malnet(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
-    graphs, lists = (folder / name for name in dataset.files)
+def malnet(dataset: Dataset, files: list[Path], random: np.random.Generator) -> None:
+    graphs, lists = files
     lists.mkdir()
     for part, count in (("train", 6), ("val", 3), ("test", 3)):
         names = [f"{('adware', 'trojan', 'benign')[i % 3]}/some/{part}{i}" for i in range(count)]
@@ -210,7 +252,7 @@ def malnet(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
             )
 
 
-def ogb(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
+def ogb(dataset: Dataset, files: list[Path], random: np.random.Generator) -> None:
     one = dataset.task.startswith("node")
     sizes = np.array([NODES]) if one else 5 + np.arange(GRAPHS) % 3
     edges = [ring(n) for n in sizes]
@@ -232,25 +274,25 @@ def ogb(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
     }
     if isinstance(dataset.node, tuple):
         columns["node-feat"] = categories(
-            dataset.node[:2] if dataset.options.get("syntax") else dataset.node, nodes, random
+            dataset.node[:2] if dataset.task == "next-tokens" else dataset.node, nodes, random
         )
     if isinstance(dataset.edge, tuple):
         columns["edge-feat"] = categories(dataset.edge, index.shape[1], random)
     words = np.array(["get name", "set", "get value of all open files", "run test", "null", "get"] * 4)
-    for name in dataset.files:
-        stem = Path(name).name.removesuffix(".csv.gz")
+    for path in files:
+        stem = path.name.removesuffix(".csv.gz")
         part = (
             np.arange(samples)[{"train": slice(0, -16), "valid": slice(-16, -8), "test": slice(-8, None)}[stem]]
-            if ("split" in name)
+            if "split" in path.parts
             else columns[stem]
         )
         if stem == "graph-label" and dataset.task == "next-tokens":
             part = words
-        pd.DataFrame(part).to_csv(folder / name, header=False, index=False)
+        pd.DataFrame(part).to_csv(path, header=False, index=False)
 
 
-def smiles(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
-    targets, files = dataset.options["targets"], [folder / name for name in dataset.files]
+def smiles(dataset: Dataset, files: list[Path], random: np.random.Generator) -> None:
+    targets = dataset.options["targets"]
     table = pd.DataFrame({"smiles": SMILES})
     for name in targets:
         listed = [str([i % 2] * 10) for i in range(12)]
@@ -269,17 +311,7 @@ def smiles(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
         files[1].write_bytes(pickle.dumps(parts))
 
 
-def pokec(dataset: Dataset, folder: Path, random: np.random.Generator) -> None:
-    labels = np.arange(NODES) % 2
-    labels[0] = -1
-    features = random.random((NODES, 4))
-    raw = {"node_feat": features, "edge_index": ring(NODES), "label": labels[None], "num_nodes": NODES}
-    savemat(folder / dataset.names[0], raw)
-    parts = {"train": np.arange(20), "valid": np.arange(20, 30), "test": np.arange(30, 40)}
-    np.save(folder / dataset.names[1], np.array([parts, parts], dtype=object))
-
-
-Writer = Callable[[Dataset, Path, np.random.Generator], None]
+Writer = Callable[[Dataset, list[Path], np.random.Generator], None]
 WRITERS: dict[str, Writer] = {
     "Planetoid": planetoid,
     "LastFMAsia": lastfm,
@@ -287,12 +319,11 @@ WRITERS: dict[str, Writer] = {
     "Amazon": shchur,
     "Coauthor": shchur,
     "WikiCS": wikics,
-    "tudataset": tudataset,
+    "TUDataset": tudataset,
     "GNNBenchmarkDataset": benchmarking,
     "ZINC": zinc,
     "LRGBDataset": superpixels,
     "MalNetTiny": malnet,
     "ogb": ogb,
     "smiles": smiles,
-    "pokec": pokec,
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import yaml
 
+import perf.simulated  # noqa: F401 - adds the source `simulator`
 from sstcast.papers.table5 import Table5, table5
 
 SIZES = {

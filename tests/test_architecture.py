@@ -83,4 +83,4 @@ def test_files_stay_short() -> None:
     lengths = {path: len(path.read_text().splitlines()) for path in files}
     assert max(lengths.values()) <= 300, max(lengths, key=lengths.__getitem__)
     models = {path: lines for path, lines in lengths.items() if path.parent.name == "models"}
-    assert max(models.values()) < 200, max(models, key=models.__getitem__)
+    assert max(models.values()) < 300, max(models, key=models.__getitem__)

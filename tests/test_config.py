@@ -96,3 +96,10 @@ def test_a_file_that_is_no_configuration(tmp_path: Path) -> None:
     for name in ("absent.yaml", "list.yaml", "bytes.yaml"):
         with pytest.raises(SSTCastError, match=name):
             load_config(tmp_path / name)
+
+
+def test_data_in_place_of_a_configuration(tmp_path: Path) -> None:
+    data = tmp_path / "my.nc"
+    data.write_bytes(b"CDF")
+    with pytest.raises(SSTCastError, match=rf"^{data}: is data.* `sstcast init {data}`"):
+        load_config(data)

@@ -53,5 +53,5 @@ class GatedGCNConv(MessagePassing):
 
 
 def gat_conv(width: int, edge_dim: int, heads: int, bias: bool = True) -> GATConv:
-    """PyG's layer; the edges it adds from each node to itself have features 0."""
-    return GATConv(width, width // heads, heads, edge_dim=edge_dim, fill_value=0.0, bias=bias)
+    """PyG's layer."""
+    return GATConv(width, width // heads, heads, edge_dim=edge_dim, bias=bias)

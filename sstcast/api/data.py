@@ -1,6 +1,6 @@
 """The public functions for data: load a configuration, prepare and open data, make windows; graph data sets."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -96,22 +96,26 @@ def windows(config: "RunConfig | Path | str", split: Literal["train", "validatio
 
 
 def benchmark(
-    dataset: "str | Data | Iterable[Data]",
+    dataset: "str | Data | Iterable[Data] | Mapping[str, Any]",
     model: str,
     seeds: Sequence[int] | None = None,
     root: Path | str | None = None,
     overrides: Sequence[str] = (),
+    trust: bool = False,
 ) -> list[dict[str, Any]]:
     """Train a model on a graph data set, seed by seed, and score it on the test samples.
 
     Args:
         dataset: a name as for `sstcast benchmark`, a YAML that describes your own data, or the graphs themselves:
             a data set of PyG, a list of `torch_geometric.data.Data` with `edge_index` and `y`, or a single one.
+            With your own split, a dictionary: the list `graphs`, and for `train`, `validation` and `test` their
+            numbers or masks; or a list of graphs for each of the three.
         model: a model, a preset or a local layer (`gps`, `gcn-vn`, ...), or the YAML of a preset of your own.
         seeds: seeds of the runs, one run per seed; by default 0, or all folds of a split `folds:N`.
         root: the folder of raw files, `data/graphs` by default.
         overrides: strings `key.sub=value`; for graphs in memory, whose task is otherwise inferred from the labels,
-            also `data.task=...` and `data.metric=...`.
+            also `data.task=...` and `data.metric=...`. Their run is named by their content.
+        trust: use classes and raw files that may run any code.
 
     Returns:
         A dictionary per seed: `test` and `validation` scores, `metric`, `best_epoch`, `parameters`, `seconds`.
@@ -120,25 +124,23 @@ def benchmark(
         SSTCastError: raw files are missing or damaged, or an option is wrong.
 
     Examples:
-        >>> [result] = sstcast.benchmark("rings.yaml", "gin", overrides=["training.epochs=1"])
-        runs/benchmarks/rings/gin/seed-0: 40 graphs of ...
+        >>> [result] = sstcast.benchmark("molecules.yaml", "gin", overrides=["training.epochs=1"])
+        runs/benchmarks/molecules/gin/seed-0: 40 graphs of ...
         >>> result["metric"]
         'accuracy'
     """
-    from torch_geometric.data import Data, Dataset
-
     from sstcast.benchmarks.config import load_benchmark
     from sstcast.benchmarks.run import run_benchmark
 
     folder = None if root is None else at_home(root)
     chosen = None if seeds is None else list(seeds)
     if isinstance(dataset, str):
-        return run_benchmark(load_benchmark(str(at_home(dataset)), model, folder, list(overrides)), chosen)
-    known = type(dataset).__name__ if isinstance(dataset, Dataset) else "graphs"
-    name = str(getattr(dataset, "name", None) or known)
-    graphs = [dataset] if isinstance(dataset, Data) else list(dataset)
-    config = load_benchmark(name, model, folder, list(overrides), graphs)
-    return run_benchmark(config, chosen, data=graphs)
+        return run_benchmark(load_benchmark(str(at_home(dataset)), model, folder, list(overrides)), chosen, trust)
+    from sstcast.benchmarks.memory import load_memory
+
+    loaded = load_memory(dataset, list(overrides))
+    config = load_benchmark(loaded.dataset.name, model, folder, list(overrides), loaded.dataset)
+    return run_benchmark(config, chosen, loaded=loaded)
 
 
 def as_config(config: "RunConfig | Path | str") -> "RunConfig":

@@ -188,13 +188,23 @@ def hindcast(
     return hindcast(plan, jobs)[0]
 
 
-def load(run: "Run | Path | str", region: str | None = None, source: Path | str | None = None) -> "LoadedRun":
+def load(
+    run: "Run | Path | str",
+    region: str | None = None,
+    source: Path | str | None = None,
+    variable: str | None = None,
+    units: str | None = None,
+    gaps: int | None = None,
+) -> "LoadedRun":
     """Load a trained run or ensemble, to forecast from days in memory: `load(run).forecast(history)`.
 
     Args:
         run: a run or its folder; `pretrained` is the run that ships with sstcast.
         region: a region other than the run's: a name in `configs/regions.yaml` or `W,E,S,N` in degrees.
-        source: data of another ocean, at least five years; they are prepared first if necessary.
+        source: data of another ocean, at least five years and 6 x 6 cells; they are prepared first if necessary.
+        variable: the source's variable, if it is not found automatically.
+        units: its units, if it does not state them, for instance `K`.
+        gaps: fill gaps of at most so many days in it; by default as in the run's configuration.
 
     Raises:
         SSTCastError: the run is absent or not trained, or its model cannot be used for the region or the source.
@@ -206,7 +216,8 @@ def load(run: "Run | Path | str", region: str | None = None, source: Path | str 
     """
     from sstcast.forecasting.loaded import LoadedRun
 
-    return LoadedRun(_folder(run), region, None if source is None else str(at_home(source)))
+    place = None if source is None else str(at_home(source))
+    return LoadedRun(_folder(run), region, place, variable, units, gaps)
 
 
 def forecast(
@@ -216,6 +227,9 @@ def forecast(
     region: str | None = None,
     source: Path | str | None = None,
     members: bool = False,
+    variable: str | None = None,
+    units: str | None = None,
+    gaps: int | None = None,
 ) -> "xr.Dataset":
     """Forecast from the last days of the run's source, downloading missing days, and write the forecast to a file.
 
@@ -226,6 +240,7 @@ def forecast(
         region: as for `load`.
         source: as for `load`.
         members: hold the forecast of each member of an ensemble as `sst_member`, too.
+        variable, units, gaps: as for `load`.
 
     Returns:
         `sst`, `sst_anomaly`, and `sst_spread` and `sst_quantile` of their predictive distribution, by
@@ -242,7 +257,7 @@ def forecast(
     from sstcast.stores import open_netcdf, open_zarr
 
     place, file = None if source is None else str(at_home(source)), None if out is None else at_home(out)
-    path, _ = forecast(_folder(run), date, file, region, place, members, say=quiet)
+    path, _ = forecast(_folder(run), date, file, region, place, members, variable, units, gaps, say=quiet)
     return (open_zarr if path.suffix == ".zarr" else open_netcdf)(path, "forecast again").load()
 
 

@@ -1,20 +1,16 @@
 """The configuration of a benchmark run: a data set, a model with encoders and head, and its training."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
-from torch_geometric.data import Data
 
-from sstcast.benchmarks.dataset import Dataset
+from sstcast.benchmarks.dataset import Dataset, SplitName
 from sstcast.benchmarks.features import ReadoutName
-from sstcast.benchmarks.infer import kind_of
-from sstcast.benchmarks.own import OwnData
+from sstcast.benchmarks.own import KINDS, OwnData
 from sstcast.benchmarks.registry import find_dataset
-from sstcast.benchmarks.splits import SplitName
 from sstcast.config import FOLDER_NAME, WHERE, Count, Folder, ModelConfig, TrainingConfig
 from sstcast.errors import SSTCastError, shorten
 from sstcast.files import packaged
@@ -62,11 +58,9 @@ class BenchmarkConfig(Strict):
 
     `stages` gives the number of epochs for which a part of the model is trained before the whole, by the name of
     the stage in the model; `local_epochs` is short for the stage `local`.
-    For a graph that does not fit in memory as a whole, `part` is the number of nodes in a random part of it, or
-    `neighbours` says how many neighbours a training node gets at distance 1, 2, ... (-1: all of them). With many
-    graphs, those of `bucket` batches are sorted by size before the batches are made, to reduce the padding for
-    attention. `split` replaces the data set's usual split. Raw files are below `root`; the graphs read from them
-    are kept in `cache`.
+    For a graph that does not fit in memory as a whole, `part` is the number of nodes in a random part of it.
+    `split` replaces the data set's usual split. Raw files are below `root`; what takes long to compute is kept in
+    `cache`.
     """
 
     dataset: str = Field(pattern=DATASET_NAME, max_length=LONGEST_NAME)
@@ -78,8 +72,6 @@ class BenchmarkConfig(Strict):
     training: TrainingConfig = TrainingConfig()
     stages: dict[str, Count] = Field(default_factory=dict)
     part: Count | None = None
-    neighbours: Annotated[list[Count | Literal[-1]], Field(min_length=1, max_length=1000)] | None = None
-    bucket: Count = 1
     root: Folder = Path("data/graphs")
     cache: Folder = Path("data/prepared/graphs")
     runs: Folder = Path("runs/benchmarks")
@@ -103,7 +95,7 @@ class BenchmarkConfig(Strict):
 
     @property
     def declaration(self) -> Dataset:
-        declared = self.data.declare(self.dataset) if self.data else find_dataset(self.dataset, self.root)
+        declared = self.data.declare(self.dataset) if self.data else find_dataset(self.dataset)
         return declared if self.split is None else replace(declared, split=self.split)
 
     def same_experiment(self, other: "BenchmarkConfig") -> bool:
@@ -121,64 +113,70 @@ class BenchmarkConfig(Strict):
 def load_benchmark(
     dataset: str,
     model: str,
-    root: Path | None,
-    overrides: list[str] | None,
-    graphs: Sequence[Data] | None = None,
+    root: Path | None = None,
+    overrides: list[str] | None = None,
+    memory: Dataset | None = None,
 ) -> BenchmarkConfig:
     """Return the configuration of a benchmark: a preset for this model, or the model's defaults.
 
-    `dataset` is a name, the path of a YAML that describes a user's own data, or a name for `graphs` in memory.
-    `model` is looked up as `configs/benchmarks/DATASET/MODEL.yaml`, then in `configs/benchmarks/default/`;
-    otherwise it is the name of a model, or of a local layer (`gcn`, `gatedgcn-vn`), which stands for `mpnn` with
-    that layer, trained as `configs/benchmarks/defaults.yaml` says. It may also be the path of a user's own preset.
+    `dataset` is a name, the path of a YAML that describes a user's own data, or a name for the graphs that
+    `memory` declares. `model` is looked up as `configs/benchmarks/DATASET/MODEL.yaml`, then in
+    `configs/benchmarks/default/`; otherwise it is the name of a model, or of a local layer (`gcn`, `gatedgcn-vn`),
+    which stands for `mpnn` with that layer, trained as `configs/benchmarks/defaults.yaml` says. It may also be the
+    path of a user's own preset.
     Raises SSTCastError for unknown names and wrong keys.
     """
     written = Path(model) if model.endswith(YAML) else None
     if written is not None:
         model = written.stem
     if not re.fullmatch(FOLDER_NAME, model) or len(model) > LONGEST_NAME:
-        raise SSTCastError(f"--model {shorten(model)!r}: no name of a model; see `sstcast models`")
+        raise SSTCastError(f"--model: {shorten(model)!r} is no name of a model; see `sstcast models`")
     own: dict[str, Any] = {}
-    words, kind = False, ""
-    if graphs is not None:
-        name, own, folders = dataset, {"data": {"kind": "memory"}}, ["default"]
-        kind, words = kind_of(name, graphs)
+    folders = ["default"]
+    if memory is not None:
+        declared, own = memory, {"data": {"kind": "memory"}}
     elif dataset.endswith(YAML):
-        path = Path(dataset)
-        data = read_config(path)
-        if data.get("path") == "":
-            raise SSTCastError(f"{path}: path: is missing")
-        if isinstance(data.get("path"), str):
-            data["path"] = str(path.parent / data["path"])
-        name = str(data.pop("name", path.stem))
-        own = {"data": data, "root": "."}
-        folders, kind = ["default"], "one-graph" if data.get("kind") == "npz" else str(data.get("task"))
+        own = _own_data(Path(dataset))
+        raw_name = str(own["data"].pop("name", Path(dataset).stem))
+        declared = Dataset(raw_name, "", task=str(own["data"].get("task", "")))
+        if own["data"].get("kind") == "graph_csv":
+            declared = replace(declared, single=True)
     else:
         declared = find_dataset(dataset)
-        name, words, kind = declared.name, declared.words, declared.kind
-        folders = [name.lower(), "default"]
+        folders = [declared.name.lower(), "default"]
     places = [packaged(f"{PRESETS}/{folder}/{model}.yaml") for folder in folders]
     preset = written or next((path for path in places if path.exists()), None)
     raw = (read_config(preset) if preset else {"model": _model(model, places[0].parent)}) | own
-    raw |= {"dataset": name, "label": model}
+    raw |= {"dataset": declared.name, "label": model}
     if root is not None and not own:  # a user's own data are beside the YAML
         raw["root"] = str(root)
     apply_overrides(raw, overrides)
     if not own and raw.get("data"):
         raise SSTCastError(
-            f"data: only of your own data; {name} has a task and a metric, and --set split=... changes its split"
+            f"data: only of your own data; {declared.name} has a task and a metric; split=... changes its split"
         )
     split = raw.get("split") or own.get("data", {}).get("split")
-    if kind == "one-graph" and str(split).endswith("-per-class"):
-        kind = "few-labels"
+    kind = "few-labels" if declared.single and str(split).endswith("-per-class") else declared.kind
     usual = _usual(kind, raw["model"]) if preset is None else {}
     usual["training"] = TRAINING | usual.get("training", {})
-    if words:
+    if declared.words:
         usual["predictor"] = {"normalise": "row"} | usual.get("predictor", {})
     for section, keys in usual.items():
         if isinstance(given := raw.get(section) or {}, dict):
             raw[section] = keys | given
     return validate(BenchmarkConfig, raw, str(preset or f"{dataset}, {model}"))
+
+
+def _own_data(path: Path) -> dict[str, Any]:
+    """Return the keys of a configuration for the data that a YAML describes."""
+    data = read_config(path)
+    if data.get("path") == "":
+        raise SSTCastError(f"{path}: path: is missing")
+    if data.get("kind") not in KINDS:
+        raise SSTCastError(f"{path}: kind: give {', '.join(KINDS[:-1])} or {KINDS[-1]}")
+    if isinstance(data.get("path"), str):
+        data["path"] = str(path.parent / data["path"])
+    return {"data": data, "root": "."}
 
 
 def published(config: BenchmarkConfig, row: str | None = None) -> tuple[float, str] | None:
@@ -215,4 +213,4 @@ def _model(name: str, presets: Path) -> dict[str, Any]:
     if conv in CONVS:
         return {"name": "mpnn", "conv": conv, "virtual_node": name.endswith("-vn")}
     known = [*MODELS, *CONVS, *(path.stem for path in presets.glob("*.yaml"))]
-    raise SSTCastError(f"--model: no model {name!r}{suggest(name, known)}; see `sstcast models`")
+    raise SSTCastError(f"model: no model {name!r}{suggest(name, known)}; see `sstcast models`")

@@ -1,65 +1,46 @@
-"""Declarations of data sets: where the files come from, how to open them, and what to predict."""
+"""Declarations of data sets: where they come from, and what to predict. Nothing here imports PyTorch."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from sstcast.errors import SSTCastError
+from pydantic import AfterValidator
 
-TaskName = Literal[
-    "graph-regression",
-    "graph-classification",
-    "multi-label",
-    "node-regression",
-    "node-classification",
-    "link-ranking",
-    "next-tokens",
-]
-Metric = Literal["mae", "rmse", "accuracy", "balanced-accuracy", "macro-f1", "roc-auc", "ap", "mrr", "f1"]
+if TYPE_CHECKING:
+    from sstcast.benchmarks.objective import Objective
+
 Categories = tuple[int, ...]  # number of categories in each column
 Kind = Categories | Literal["linear", "none"]  # of features
 
 ATOMS: Categories = (119, 5, 12, 12, 10, 6, 6, 2, 2)  # of ogb.utils.features
 BONDS: Categories = (5, 6, 2)
 
-METRICS_OF: dict[TaskName, tuple[Metric, ...]] = {  # the usual one first
-    "graph-regression": ("mae", "rmse"),
-    "graph-classification": ("accuracy", "balanced-accuracy", "macro-f1", "roc-auc", "ap"),
-    "multi-label": ("ap", "roc-auc"),
-    "node-regression": ("mae", "rmse"),
-    "node-classification": ("accuracy", "balanced-accuracy", "macro-f1", "roc-auc", "ap"),
-    "link-ranking": ("mrr",),
-    "next-tokens": ("f1",),
-}
-BINARY = ("roc-auc", "ap")
-BY_HAND = "https://drive.google.com/drive/folders/"  # pages with a list of files
-
-# How many words a model for ogbg-code2 knows, and how many it predicts, as in its authors' baselines.
-WORDS = 5000
-UNKNOWN, END = WORDS, WORDS + 1
-LENGTH = 5
-
 
 @dataclass(frozen=True)
 class Dataset:
     """The declaration of a data set, with everything that differs between data sets.
 
-    `reader` is a module of `formats`, or `classes` for a class of PyG; `folder` is below the root; `files` are in
-    it, each with the address where it (or the archive that contains it) can be downloaded. `node` and `edge`
-    describe the features: `linear` (real numbers), the number of categories in each column, or `none`. `split` is
-    `official`, `folds:N`, `random:TRAIN/VALIDATION/TEST` or `random:N-per-class`. What is empty is inferred from
-    the graphs (`infer.py`). `single` is one graph whose nodes are the samples; `words` are features that count
-    words, and the usual split of a set with `few` trains on some nodes of each class only. With `trust`, which
-    only the user may set, unknown pickles among the files are opened.
+    `reader` is `class` (the class `of` of PyG, for its set `part`), `ogb`, `smiles`, `nodes` (CSV files of nodes
+    and edges), `file` (saved by `torch.save`) or `memory`. `folder` is below the root: for a class, the root that
+    PyG
+    gets. `files` are the raw files of `ogb` and `smiles`, each with its address. `sha256` are digests of raw files
+    that may run code and are known. `node` and `edge` describe the features: `linear` (real numbers), the number
+    of categories in each column, or `none`. `split` is `official`, `scaffold`, `folds:N`, `random:0.8/0.1/0.1` or
+    `random:N-per-class`. `infer.complete` decides what is empty here. `single` is one graph whose nodes are the
+    samples; `words` are features that count words, and the usual split of a set with `few` trains on some nodes of
+    each class only. A class that is not `reviewed` may run what it downloads.
     """
 
     name: str
     reader: str
-    folder: str
-    files: Mapping[str, str]
-    task: TaskName | Literal[""] = ""
-    metric: Metric | Literal[""] = ""
+    folder: str = ""
+    of: str = ""
+    part: str | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
+    sha256: tuple[str, ...] = ()
+    task: str = ""
+    metric: str = ""
     size: str = "size not stated"
     split: str = ""
     licence: str = "not stated"
@@ -70,12 +51,7 @@ class Dataset:
     words: bool = False
     few: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
-    trust: bool = False
-
-    @property
-    def names(self) -> list[str]:
-        """The raw files, as paths below `folder`."""
-        return list(self.files)
+    reviewed: bool = True
 
     @property
     def kind(self) -> str:
@@ -83,27 +59,34 @@ class Dataset:
         return ("few-labels" if self.few else "one-graph") if self.single else self.task
 
     @property
-    def classes(self) -> bool:
-        """Whether labels are classes; with a rank metric they are yes-or-no questions instead."""
-        return self.task in ("graph-classification", "node-classification") and self.metric not in BINARY
+    def objective(self) -> "type[Objective]":
+        """The class of the task, for the metric."""
+        from sstcast.benchmarks.objectives import TASKS
 
-    @property
-    def of_nodes(self) -> bool:
-        return self.task.startswith("node")
+        return TASKS[self.task].judged_by(self.metric)
 
-    def missing(self, root: Path) -> list[Path]:
-        """Return the raw files that are not below `root`."""
-        return [root / self.folder / name for name in self.files if not (root / self.folder / name).exists()]
 
-    def check_files(self, root: Path) -> None:
-        """Raise SSTCastError, saying which file is missing and how to get it."""
-        for path in self.missing(root):
-            address = self.files[str(path.relative_to(root / self.folder))]
-            by = (
-                "get it by hand"
-                if address.startswith(BY_HAND)
-                else f"`sstcast benchmark {self.name}` downloads it"
-            )
-            get = f"{by} from {address}" if address else "it is not there"
-            about = f" ({self.size}; licence: {self.licence})" if address else ""
-            raise SSTCastError(f"{self.name}: {path} is missing; {get}{about}")
+def parse_split(text: str) -> str:
+    """Return the split that `text` names, as a declaration has it; raise ValueError if it names none.
+
+    `public` is `official`, and `70/15/15` is `random:0.7/0.15/0.15`.
+    """
+    if text in ("official", "public"):
+        return "official"
+    if re.fullmatch(r"scaffold|folds:([3-9]|[1-9]\d{1,5})|random:[1-9]\d{0,5}-per-class", text):
+        return text
+    shares = [float(s) for s in text.removeprefix("random:").split("/") if re.fullmatch(r"\d{0,9}\.?\d{1,9}", s)]
+    whole = 100 if sum(shares) > 1.5 else 1
+    if len(shares) != 3 or text.count("/") != 2 or abs(sum(shares) / whole - 1) > 1e-6 or min(shares) <= 0:
+        raise ValueError(
+            "write official, scaffold, folds:N (3 or more), random:N-per-class or random:0.8/0.1/0.1, "
+            "where the three shares must be above 0 and add up to 1"
+        )
+    return (
+        text
+        if text.startswith("random:") and whole == 1
+        else f"random:{'/'.join(f'{s / whole:g}' for s in shares)}"
+    )
+
+
+SplitName = Annotated[str, AfterValidator(parse_split)]

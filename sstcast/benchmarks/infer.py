@@ -1,4 +1,4 @@
-"""Infers what a declaration leaves open: the task from the labels, the encoders from the features' types."""
+"""Decides what a declaration leaves open: the task from the labels, the encoders from the features' types."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,50 +7,45 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from sstcast.benchmarks.dataset import METRICS_OF, Dataset, Kind, Metric, TaskName
+from sstcast.benchmarks.dataset import Dataset, Kind
+from sstcast.benchmarks.objectives import check_task
 from sstcast.errors import SSTCastError
 
 MANY_WORDS = 100  # columns
 DENSE = 0.2  # of them in a row: divided by their number, so many are too small to learn from
 FEW = 0.1  # of the nodes
 MOST_KINDS = 100_000  # in a column of whole numbers; larger ones are quantities
+MOST_CLASSES = 20  # more different whole numbers in a tenth of the samples are no classes, unless declared
 
 
-def infer(dataset: Dataset, data: Sequence[Data], splits: bool) -> Dataset:
-    """Return the declaration completed from the graphs; `splits` says whether they have an official split.
+def complete(dataset: Dataset, data: Sequence[Data], official: bool) -> Dataset:
+    """Return the declaration with every field decided; `official` says whether the data have splits of their own.
 
     Whole numbers in a single column are classes; zeros and ones in several columns are yes-or-no questions; other
     numbers are regression targets. Labels are those of nodes if each node has one. Features of whole numbers are
-    categories. Raises SSTCastError if the graphs have no labels.
+    categories; 100 or more columns of zeros and ones say which words a node has. A declared field stays as it is.
+    Raises SSTCastError if a graph is not usable, or the metric is not one of the task's.
     """
-    task, usual = (dataset.task, None) if dataset.task else _task(dataset.name, data)
-    metric = dataset.metric or usual or METRICS_OF[task][0]
-    if metric not in METRICS_OF[task]:
-        raise SSTCastError(f"{dataset.name}: metric: {task} is judged by {' or '.join(METRICS_OF[task])}")
+    task, usual = (dataset.task, "") if dataset.task else _task(dataset.name, data)
+    try:
+        check_task(task, dataset.metric)
+    except ValueError as error:
+        raise SSTCastError(f"{dataset.name}: {error}") from None
+    dataset = replace(dataset, task=task, metric=dataset.metric or usual)
+    words, few = dataset.words, dataset.few
+    single = dataset.single or (len(data) == 1 and dataset.objective.level == "node")
+    if dataset.reader == "memory" and single:
+        words, few = _words(data[0])
     return replace(
         dataset,
-        task=task,
-        metric=metric,
-        split=dataset.split or usual_split(splits),
+        metric=dataset.metric or next(iter(dataset.objective.metrics)),
+        split=dataset.split or ("official" if official else "random:0.8/0.1/0.1"),
         node=dataset.node or _kind([d.x for d in data]),
         edge=dataset.edge or _kind([d.edge_attr for d in data]),
+        single=single,
+        words=words,
+        few=few,
     )
-
-
-def kind_of(name: str, data: Sequence[Data]) -> tuple[str, bool]:
-    """Return which defaults suit graphs in memory, and whether rows of a single one are to be normalised.
-
-    Many columns of zeros and ones say which words a node has; rows of few words are normalised. Raises
-    SSTCastError if a graph is not usable.
-    """
-    check_data(data, name)
-    task, _ = _task(name, data)
-    x, mask = data[0].x, data[0].get("train_mask")
-    bag = len(data) == 1 and x is not None and x.is_floating_point() and x.shape[-1] >= MANY_WORDS
-    bag = bag and bool(((x == 0) | (x == 1)).all())
-    few = bag and mask is not None and mask.double().mean() < FEW
-    declared = Dataset(name, "memory", "", {}, task, single=len(data) == 1 and task.startswith("node"), few=few)
-    return declared.kind, bag and bool(x.mean() < DENSE)
 
 
 def check_data(data: Sequence[Data], where: str) -> None:
@@ -64,26 +59,37 @@ def check_data(data: Sequence[Data], where: str) -> None:
         raise SSTCastError(f"{where}: no graphs")
 
 
-def usual_split(official: bool) -> str:
-    """Return the split of data for which none is declared or chosen."""
-    return "official" if official else "random:0.8/0.1/0.1"
+def _words(data: Data) -> tuple[bool, bool]:
+    """Return whether rows of words are to be divided by their sum, and whether few nodes have labels to learn."""
+    x, mask = data.x, data.get("train_mask")
+    bag = x is not None and x.is_floating_point() and x.shape[-1] >= MANY_WORDS
+    bag = bag and bool(((x == 0) | (x == 1)).all())
+    few = bag and mask is not None and mask.double().mean() < FEW
+    return bag and bool(x.mean() < DENSE), bool(few)
 
 
-def _task(name: str, data: Sequence[Data]) -> tuple[TaskName, Metric | None]:
+def _task(name: str, data: Sequence[Data]) -> tuple[str, str]:
+    """Return the task, and the metric if the task's usual one does not suit."""
     if (bare := next((i for i, d in enumerate(data) if d.get("y") is None), None)) is not None:
         raise SSTCastError(f"{name}: graph {bare} has no labels; give every graph y")
     labels = [torch.as_tensor(d.y) for d in data]
     of_nodes = all(y.ndim and len(y) == d.num_nodes for y, d in zip(labels, data, strict=True)) and (
         len(data) == 1 or any(d.num_nodes > 1 for d in data)
     )
+    level = "node" if of_nodes else "graph"
     y = torch.cat([y.flatten() for y in labels]).double()
     columns = labels[0][0].numel() if of_nodes else labels[0].numel()
     binary = bool(((y == 0) | (y == 1) | y.isnan()).all())
     if columns > 1 and binary:
-        return ("node-classification", "roc-auc") if of_nodes else ("multi-label", None)
+        return ("node-classification", "roc-auc") if of_nodes else ("multi-label", "")
     if columns > 1 or (labels[0].is_floating_point() and not binary):
-        return ("node-regression" if of_nodes else "graph-regression"), None
-    return ("node-classification" if of_nodes else "graph-classification"), None
+        return f"{level}-regression", ""
+    if (kinds := len(y.unique())) > max(MOST_CLASSES, len(y) / 10):
+        raise SSTCastError(
+            f"{name}: y has {kinds} different whole numbers; did you mean task={level}-regression? "
+            f"If they are classes, set task={level}-classification"
+        )
+    return f"{level}-classification", ""
 
 
 def _kind(features: Sequence[Tensor | None]) -> Kind:

@@ -1,13 +1,11 @@
-"""Users' own data: a CSV of SMILES, an npz, a folder in TUDataset's form, a file saved by PyG, or in memory."""
+"""Users' own data, described in a YAML: CSV files of molecules, or of nodes and edges, or a file saved by PyG."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from sstcast.benchmarks.dataset import ATOMS, BONDS, METRICS_OF, Dataset, Kind, Metric, TaskName
-from sstcast.benchmarks.formats.tudataset import with_features
-from sstcast.benchmarks.splits import SplitName
+from sstcast.benchmarks.dataset import ATOMS, BONDS, Dataset, SplitName
 from sstcast.config import Folder
 from sstcast.errors import SSTCastError
 from sstcast.validation import Strict
@@ -18,38 +16,28 @@ Kinds = Annotated[int, Field(ge=1, le=10**7)]  # number of categories in a colum
 class _Own(Strict):
     """The keys that all kinds share.
 
-    `path` is relative to the YAML. By default, `metric` is the usual one for the `task`. `split` is
-    `random:0.8/0.1/0.1`, `folds:N`, or `official` for a split in the data. `classes` is the number of classes, by
-    default one more than the largest. Graphs without edges are refused unless `edgeless` is `keep`.
+    `path` is relative to the YAML. `split` is `random:0.8/0.1/0.1`, `folds:N`, or `official` for a split in the
+    data. `classes` is the number of classes, by default one more than the largest. `infer.complete` decides what
+    is left out: the task (but for molecules), the metric, and the split, which is the data's own if there is one.
     """
 
     path: Folder
-    task: TaskName
-    metric: Metric | None = None
-    split: SplitName = "random:0.8/0.1/0.1"
+    task: str = ""
+    metric: str = ""
+    split: SplitName | None = None
     classes: int | None = Field(default=None, ge=2, le=10**6)
-    edgeless: Literal["refuse", "keep"] = "refuse"
 
     @model_validator(mode="after")
     def _fits(self) -> "_Own":
-        allowed = METRICS_OF[self.task]
-        if self.metric is not None and self.metric not in allowed:
-            raise ValueError(f"metric: {self.task} is judged by {' or '.join(allowed)}")
+        from sstcast.benchmarks.objectives import check_task
+
+        check_task(self.task, self.metric)
         return self
 
-    def _declare(self, name: str, reader: str, file: Path, **rest: Any) -> Dataset:
-        options = {"classes": self.classes, "edgeless": self.edgeless == "keep"} | rest.pop("options", {})
+    def _declare(self, name: str, reader: str, **rest: Any) -> Dataset:
+        options = {"classes": self.classes} | rest.pop("options", {})
         return Dataset(
-            name=name,
-            reader=reader,
-            folder=str(file.parent),
-            files={file.name: ""} | dict.fromkeys(rest.pop("extra", ()), ""),
-            task=self.task,
-            metric=self.metric or METRICS_OF[self.task][0],
-            split=self.split,
-            size="",
-            options=options,
-            **rest,
+            name, reader, task=self.task, metric=self.metric, split=self.split or "", options=options, **rest
         )
 
 
@@ -69,76 +57,61 @@ class SmilesCSV(_Own):
             "targets": tuple(self.targets),
             "id": self.id,
             "split": self.split_column,
-            "edgeless": True,  # a molecule may have a single atom
         }
-        declared = self._declare(name, "smiles", self.path, node=ATOMS, edge=BONDS, options=columns)
-        if declared.classes and len(self.targets) > 1:
+        place = {"folder": str(self.path.parent), "files": {self.path.name: ""}}
+        declared = self._declare(name, "smiles", node=ATOMS, edge=BONDS, options=columns, **place)
+        if self.task == "graph-classification" and len(self.targets) > 1:
             raise SSTCastError(f"{name}: targets: {self.task} has one column of classes; several are multi-label")
         return declared
 
 
-class NPZ(_Own):
-    """One graph whose nodes are labelled; `edges`, `features`, `labels` and the masks name arrays.
+class GraphCSV(_Own):
+    """One graph whose nodes are labelled: a CSV of nodes, and a CSV `edges` beside it.
 
-    `edge_features` names one too. Edges go both ways unless the graph is `directed`.
+    `target` is the column of the labels and `id` that of the nodes' names, by default their row number from 0 on.
+    `features` are columns of the nodes, by default all other numbers. `source` and `to` are columns of the edges,
+    as are `edge_features`. Edges go both ways unless the graph is `directed`. `split_column` is a column of the
+    nodes.
     """
 
-    kind: Literal["npz"]
-    task: Literal["node-regression", "node-classification"]
-    edges: str = "edges"
-    edge_features: str | None = None
+    kind: Literal["graph_csv"]
+    edges: Path
+    target: str
+    id: str | None = None
+    features: list[str] | None = None
+    source: str = "source"
+    to: str = "target"
+    edge_features: list[str] = Field(default=[])
     directed: bool = False
-    features: str = "features"
-    labels: str = "labels"
-    train: str = "train_mask"
-    validation: str = "val_mask"
-    test: str = "test_mask"
+    split_column: str | None = None
 
     def declare(self, name: str) -> Dataset:
-        arrays = self.model_dump(include={"edges", "features", "labels", "train", "validation", "test"})
-        more = {"edge_features": self.edge_features, "directed": self.directed}
-        arrays |= {key: value for key, value in more.items() if value}
-        edge: Kind = "linear" if self.edge_features else "none"
-        return self._declare(name, "npz", self.path, node="linear", edge=edge, options=arrays)
-
-
-class TU(_Own):
-    """A folder with `NAME_A.txt`, `NAME_graph_indicator.txt`, `NAME_graph_labels.txt`, optionally features."""
-
-    kind: Literal["tudataset"]
-    task: Literal["graph-regression", "graph-classification", "multi-label"]
-
-    def declare(self, name: str) -> Dataset:
-        """Return the declaration; raise SSTCastError if the folder holds no or several data sets."""
-        found = sorted(self.path.glob("*_A.txt"))
-        if len(found) != 1:
-            raise SSTCastError(f"{self.path}: {len(found)} files NAME_A.txt; give a folder with one")
-        prefix = found[0].name.removesuffix("_A.txt")
-        target = "graph_attributes" if self.task == "graph-regression" else "graph_labels"
-        needed = [f"{prefix}_graph_indicator.txt", f"{prefix}_{target}.txt"]
-        return with_features(self._declare(name, "tudataset", found[0], extra=needed), self.path)
+        keys = {"target", "id", "features", "source", "to", "edge_features", "directed"}
+        options = {key: value for key, value in self.model_dump().items() if key in keys}
+        options |= {"path": self.path, "edges": self.path.parent / self.edges, "split": self.split_column}
+        return self._declare(name, "nodes", single=True, options=options)
 
 
 class PyG(_Own):
-    """A file with a list of `torch_geometric.data.Data`; `node` and `edge` describe their features."""
+    """A file with `torch_geometric.data.Data`, as `given.graphs_in` describes it.
+
+    `node` and `edge` describe the features; whole numbers are categories by default.
+    """
 
     kind: Literal["pyg"]
-    task: Literal[
-        "graph-regression", "graph-classification", "multi-label", "node-regression", "node-classification"
-    ]
-    node: tuple[Kinds, ...] | Literal["linear", "none"] = "linear"
-    edge: tuple[Kinds, ...] | Literal["linear", "none"] = "none"
+    node: tuple[Kinds, ...] | Literal["linear", "none", ""] = ""
+    edge: tuple[Kinds, ...] | Literal["linear", "none", ""] = ""
 
     def declare(self, name: str) -> Dataset:
-        return self._declare(name, "pyg", self.path, node=self.node, edge=self.edge)
+        return self._declare(name, "file", node=self.node, edge=self.edge, options={"path": self.path})
 
 
 class Memory(Strict):
-    """Graphs that a Python program passed; what is empty is inferred from them."""
+    """Graphs that a Python program passed."""
 
     kind: Literal["memory"]
-    task: TaskName | Literal[""] = ""
-    metric: Metric | Literal[""] = ""
+    task: str = ""
+    metric: str = ""
     split: SplitName | None = None
     classes: int | None = Field(default=None, ge=2, le=10**6)
     node: tuple[Kinds, ...] | Literal["linear", "none", ""] = ""
@@ -146,7 +119,8 @@ class Memory(Strict):
 
     def declare(self, name: str) -> Dataset:
         rest = self.model_dump(include={"task", "metric", "node", "edge"})
-        return Dataset(name, "memory", "", {}, split=self.split or "", options={"classes": self.classes}, **rest)
+        return Dataset(name, "memory", split=self.split or "", options={"classes": self.classes}, **rest)
 
 
-OwnData = Annotated[SmilesCSV | NPZ | TU | PyG | Memory, Field(discriminator="kind")]
+OwnData = Annotated[SmilesCSV | GraphCSV | PyG | Memory, Field(discriminator="kind")]
+KINDS = ("smiles_csv", "graph_csv", "pyg")  # that a YAML may name

@@ -3,7 +3,6 @@
 There are no worker processes and no lists of objects: a batch is gathered from the packed tensors on their device.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
@@ -23,18 +22,12 @@ class Split(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """The result of a reader; `skipped` describes what it could not use, one line each.
-
-    `dataset` is the declaration, complete. `files` are the digests of the files read, and `digest` is that of the
-    graphs and splits.
-    """
+    """A data set in memory: its graphs, the splits of its own, its complete declaration, and a digest of these."""
 
     graphs: "Graphs"
-    splits: list[Split]  # the official splits
-    skipped: tuple[str, ...] = ()
-    files: Mapping[str, str] = {}
-    digest: str = ""
-    dataset: Dataset | None = None
+    splits: list[Split]
+    dataset: Dataset
+    digest: str
 
 
 class GraphBatch(NamedTuple):
@@ -125,43 +118,38 @@ class Graphs:
 
         `rows` is a mask, over all nodes, of those to predict. Both are on the device.
         """
-        member = torch.zeros(int(self.nodes[0]), dtype=torch.bool, device=kept.device)
-        member[kept] = True
-        inside = member[self.edge_index.long()].all(0).nonzero().squeeze(1)
-        return self.subgraph(kept, inside, rows[kept].nonzero().squeeze(1))
-
-    def subgraph(self, kept: Tensor, edges: Tensor, rows: Tensor) -> GraphBatch:
-        """Return a single graph's nodes `kept` with `edges` among them; `rows` of `kept` are to be predicted."""
-        place = torch.empty(int(self.nodes[0]), dtype=torch.long, device=self.edge_index.device)
-        place[kept] = torch.arange(len(kept), device=place.device)
+        place = torch.full((int(self.nodes[0]),), -1, dtype=torch.long, device=kept.device)
+        place[kept] = torch.arange(len(kept), device=kept.device)
+        ends = place[self.edge_index.long()]
+        inside = (ends >= 0).all(0).nonzero().squeeze(1)
         walk = None if self.walk is None else self.walk[kept]
         basis = None
         if self.vectors is not None and self.values is not None:
             basis = self.vectors[kept], self.values
-        ends = place[self.edge_index[:, edges].long()]
-        graph = SparseGraph(ends, torch.zeros_like(kept), 1, basis=basis, walk=walk)
-        edge_attr = _take_some(self.edge_attr, edges)
-        return GraphBatch(graph, _take_some(self.x, kept), edge_attr, _take(self.y, kept[rows]), rows=rows)
+        graph = SparseGraph(ends[:, inside], torch.zeros_like(kept), 1, basis=basis, walk=walk)
+        chosen = rows[kept].nonzero().squeeze(1)
+        edge_attr = _take_some(self.edge_attr, inside)
+        return GraphBatch(graph, _take_some(self.x, kept), edge_attr, _take(self.y, kept[chosen]), rows=chosen)
 
 
-def pack(graphs: list[dict[str, Any]], level: str) -> Graphs:
+def pack(graphs: list[dict[str, Any]], level: str, y: Tensor | None = None) -> Graphs:
     """Pack graphs given as `edge_index [2, edges]`, `x` or `num_nodes`, `y`, optionally `edge_attr`, `pairs`.
 
-    Raises ValueError, naming the graph, if a graph is inconsistent or does not match the first one.
+    `y` are the labels of all graphs, if they are not in the graphs. Raises ValueError, naming the graph, if one is
+    inconsistent or does not match the first one.
     """
     for number, graph in enumerate(graphs):
         _check_one(number, graph, graphs[0])
-    nodes = torch.tensor([g["num_nodes"] if g.get("x") is None else len(g["x"]) for g in graphs])
-    packed: dict[str, Any] = {}
+    packed: dict[str, Any] = {} if y is None else {"y": y}
     for name in ("x", "edge_attr", "y"):
-        if graphs[0].get(name) is not None:
+        if graphs[0].get(name) is not None and name not in packed:
             packed[name] = compact(torch.cat([torch.as_tensor(g[name]) for g in graphs]))
     if "pairs" in graphs[0]:
         packed["pair_counts"] = torch.tensor([g["pairs"].shape[1] for g in graphs])
         packed["pairs"] = compact(torch.cat([torch.as_tensor(g["pairs"]) for g in graphs], dim=1))
     return Graphs(
         level=level,
-        nodes=nodes,
+        nodes=torch.tensor([g["num_nodes"] if g.get("x") is None else len(g["x"]) for g in graphs]),
         edges=torch.tensor([g["edge_index"].shape[1] for g in graphs]),
         edge_index=compact(torch.cat([torch.as_tensor(g["edge_index"]) for g in graphs], dim=1)),
         **packed,

@@ -17,7 +17,7 @@ from sstcast.graphs.positions import landing_probabilities, laplacian_basis
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.terminal import hides_progress
 
-FORMAT = b"3"
+FORMAT = b"4"
 AT_ONCE = 256  # graphs
 QUICK = 2000  # graphs for which no bar is shown
 
@@ -43,9 +43,9 @@ def with_positions(graphs: Graphs, name: str, pairs: int, steps: int, cache: Pat
 
     found: dict[str, Any] = {}
     if pairs:
-        found |= cached(cache / f"{stem}-laplacian-{pairs}.pt", eigenpairs).tensors
+        found |= cached(cache / f"{stem}-laplacian-{pairs}.pt", eigenpairs)[0]
     if steps:
-        found |= cached(cache / f"{stem}-walk-{steps}.pt", walks).tensors
+        found |= cached(cache / f"{stem}-walk-{steps}.pt", walks)[0]
     return replace(graphs, **found)
 
 

@@ -1,20 +1,18 @@
-"""The data sets known by name: those of `configs/benchmarks/datasets.yaml`, and all that PyG or OGB have.
+"""The data sets known by name: those of `configs/benchmarks/datasets.yaml`, OGB's, and all of PyG's classes.
 
 A name is one of the papers' (`Cora`), a class of PyG with the name of a set (`Planetoid:CiteSeer`, `TU:NCI109`,
-`WikiCS`), or OGB's (`ogbg-molbace`, `ogbn-arxiv`).
+`WikiCS`), or OGB's (`ogbg-molbace`, `ogbn-arxiv`). Nothing here imports PyTorch.
 """
 
+import csv
+import re
 from dataclasses import fields, replace
 from functools import cache
-from pathlib import Path, PurePosixPath
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
-import torch_geometric.datasets
-
-from sstcast.benchmarks.dataset import ATOMS, BONDS, METRICS_OF, Dataset
-from sstcast.benchmarks.formats import ogb
-from sstcast.benchmarks.formats.pyg import raw_files
-from sstcast.benchmarks.formats.tudataset import with_features
+from sstcast.benchmarks.dataset import ATOMS, BONDS, Dataset
 from sstcast.errors import SSTCastError, shorten
 from sstcast.files import packaged
 from sstcast.plain_yaml import read_config
@@ -22,87 +20,79 @@ from sstcast.validation import suggest
 
 SETS = "configs/benchmarks/datasets.yaml"
 FEATURES = {"atoms": ATOMS, "bonds": BONDS}
-FIELDS = {field.name for field in fields(Dataset)} - {"name", "files"}
-CLASSES = {name.lower(): name for name in torch_geometric.datasets.__all__}
+FIELDS = {field.name for field in fields(Dataset)} - {"name"}
+OGB_METRICS = {"rocauc": "roc-auc", "ap": "ap", "rmse": "rmse", "acc": "accuracy", "F1": "f1"}
 
 
 @cache
-def named() -> dict[str, tuple[str, dict[str, Any]]]:
-    """Return the papers' data sets: in lower case, the name and the keys of its declaration."""
-    groups = read_config(packaged(SETS))
-    known = {
-        name: (name, {"of": of.partition(" ")[0], "set": name} | shared | (own or {}))
-        for of, group in groups.items()
-        for name, own in group["sets"].items()
-        for shared in [{key: value for key, value in group.items() if key != "sets"}]
-    }
-    return {name.lower(): entry for name, entry in known.items()}
+def named() -> dict[str, Dataset]:
+    """Return the papers' data sets by their names in lower case."""
+    found = {}
+    for group, keys in read_config(packaged(SETS)).items():
+        shared = {key: value for key, value in keys.items() if key != "sets"}
+        for name, own in keys["sets"].items():
+            found[name.lower()] = _declare(
+                name, {"of": group.partition(" ")[0], "part": name} | shared | (own or {})
+            )
+    return found
 
 
-def find_dataset(name: str, root: Path | None = None) -> Dataset:
+def find_dataset(name: str) -> Dataset:
     """Return the declaration of the data set called `name`; upper or lower case matters only to OGB and TUDataset.
 
-    The files that a folder in TUDataset's form may lack are those that are below `root`. Raises SSTCastError,
-    suggesting a similar name, if there is no such data set.
+    Raises SSTCastError, suggesting a similar name, if there is no such data set.
     """
-    dataset = _find(name)
-    if root is not None and dataset.reader == "tudataset":
-        return with_features(dataset, root / dataset.folder)
-    return dataset
-
-
-@cache
-def _find(name: str) -> Dataset:
-    of, _, one = name.partition(":")
-    of = CLASSES.get(of.lower()) or CLASSES.get(f"{of.lower()}dataset", "")
-    if of == "LRGBDataset" and one.lower() in named():  # for peptides, PyG's class wants other files
-        return _find(one)
-    for other, keys in named().values():  # Planetoid:Cora is Cora
-        if (keys["of"], str(keys["set"] or "").lower()) == (of, one.lower()):
-            return _declare(other, keys)
-    if name.lower() in named():
-        return _declare(*named()[name.lower()])
+    if (known := named().get(name.lower())) is not None:
+        return _from_ogb(known) if known.reader == "ogb" else known
     if name.startswith(("ogbg-", "ogbn-")):
-        return _declare(name, {"of": "ogb"})
+        return _from_ogb(Dataset(name, "ogb"))
+    of, colon, part = name.partition(":")
+    classes = _classes()
+    of = classes.get(of.lower()) or classes.get(f"{of.lower()}dataset", "")
     if of:
-        groups = read_config(packaged(SETS))
-        known = groups.get(of, {}) | groups.get(f"{of}:{one.lower()}", {})
-        known.pop("sets", None)
-        if of == "TUDataset" and one:
-            return _declare(f"TU:{one}", known | {"of": of, "set": one})
-        return _declare(f"{of}:{one}" if one else of, known | {"of": of, "set": one or None})
-    near = suggest(name.partition(":")[0].lower(), CLASSES if one else [*named(), *CLASSES])
+        return _of_class(of, part if colon else None)
+    if name.startswith("ogbl-"):
+        raise SSTCastError(f"no data set {shorten(name)!r}: OGB's link prediction is not supported")
+    near = suggest(name.partition(":")[0].lower(), classes if colon else [*named(), *classes])
     raise SSTCastError(
         f"no data set {shorten(name)!r}{near}; see `sstcast datasets`, name a class of PyG and its set as in "
         "Planetoid:CiteSeer, or your own YAML file"
     )
 
 
+def _of_class(of: str, part: str | None) -> Dataset:
+    """Return the declaration of a class of PyG; one that the table lists has only the sets that stand there."""
+    known = [dataset for dataset in named().values() if dataset.of == of]
+    for dataset in known:
+        if _plain_name(dataset.part) == _plain_name(part):
+            return dataset
+    if of == "TUDataset" and part:
+        return replace(known[0], name=f"TU:{part}", part=part, size="size not stated")
+    if not known:
+        return Dataset(f"{of}:{part}" if part else of, "class", of, of, part, reviewed=False)
+    short = of.removesuffix("Dataset")
+    if None in (part, known[0].part):
+        example = f"{short}:NAME" if part is None else of
+        raise SSTCastError(f"no data set {short}{'' if part is None else ':' + shorten(part)}: write {example}")
+    sets = [str(dataset.part) for dataset in known]
+    raise SSTCastError(
+        f"no data set {shorten(f'{short}:{part}')!r}{suggest(str(part), sets)}; {short} has {', '.join(sets)}"
+    )
+
+
+def _plain_name(part: str | None) -> str:
+    return str(part or "").lower().replace("_", "-")
+
+
 def _declare(name: str, keys: dict[str, Any]) -> Dataset:
-    of, one = keys["of"], keys.get("set")
+    of = keys["of"]
     values = {key: _plain(value) for key, value in keys.items() if key in FIELDS}
-    usual = {"metric": METRICS_OF[keys["task"]][0], "split": "official"} if "task" in keys else {}
-    declared = Dataset(name, **{"reader": of, "folder": "", "files": {}} | usual | values)
-    files = {
-        path: address.replace("*", PurePosixPath(path).name)
-        for address, paths in keys.get("files", {}).items()
-        for path in paths
-    }
-    if of == "ogb":
-        return ogb.complete(declared)
-    if of == "TUDataset":
-        address = f"https://www.chrsmrrs.com/graphkerneldatasets/{one}.zip"
-        target = "graph_attributes" if keys["task"] == "graph-regression" else "graph_labels"
-        needed = dict.fromkeys((f"{one}_{part}.txt" for part in ("A", "graph_indicator", target)), address)
-        return replace(declared, reader="tudataset", folder=f"TUDataset/{one}/raw", files=needed)
-    if of in ("smiles", "pokec"):
-        return replace(declared, files=files)
-    place = keys.get("place", of)
-    below, paths, address = raw_files(of, one, Path(place))
-    folder = Path(keys["folder"]) if "folder" in keys else below
-    raw = dict.fromkeys((str(path.relative_to(folder)) for path in paths), address)
-    options = {"of": of, "set": one, "place": place, **declared.options}
-    return replace(declared, reader="classes", folder=str(folder), files=raw | files, options=options)
+    if of in ("ogb", "smiles"):
+        reader = {"reader": of, "of": "", "part": None, "folder": keys.get("folder", "")}
+        files = {path: address for address, paths in keys.get("files", {}).items() for path in paths}
+        return Dataset(name, **({"split": "official"} | values | reader | {"files": files}))
+    split = "official" if "task" in keys else ""
+    return Dataset(name, **({"reader": "class", "folder": of, "split": split} | values))
 
 
 def _plain(value: Any) -> Any:
@@ -110,3 +100,63 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(inner) for key, inner in value.items()}
     return tuple(value) if isinstance(value, list) else FEATURES.get(value, value)
+
+
+@cache
+def _classes() -> dict[str, str]:
+    """Return the names of PyG's classes of data sets by their lower case, without importing PyG."""
+    spec = find_spec("torch_geometric")
+    assert spec is not None
+    assert spec.origin is not None
+    text = (Path(spec.origin).parent / "datasets/__init__.py").read_text()
+    return {name.lower(): name for name in re.findall(r"^from \.\w+ import (\w+)", text, re.MULTILINE)}
+
+
+def _from_ogb(dataset: Dataset) -> Dataset:
+    """Complete a declaration by OGB's own table of its data sets.
+
+    Raises SSTCastError if ogb is not installed, or does not know the data set, or has it in another form.
+    """
+    level = "graph" if dataset.name.startswith("ogbg") else "node"
+    table = _table(level)
+    if dataset.name not in table:
+        raise SSTCastError(f"no data set {shorten(dataset.name)!r}{suggest(dataset.name, table)}; OGB has no such")
+    known = table[dataset.name]
+    if known["binary"] == "True" or known.get("is hetero") == "True":
+        raise SSTCastError(f"{dataset.name}: not supported: it is not a single kind of nodes in CSV files")
+    kind, molecules = known["task type"].split()[0], known.get("data type") == "mol"
+    task = f"{level}-{'regression' if kind == 'regression' else 'classification'}"
+    if kind == "binary" and level == "graph" and int(known["num tasks"]) > 1:
+        task = "multi-label"
+    has = [what for what in ("node", "edge") if known[f"has_{what}_attr"] == "True"]
+    wanted = ["raw/edge", "raw/num-node-list", "raw/num-edge-list", f"raw/{level}-label"]
+    wanted += [f"split/{known['split']}/{part}" for part in ("train", "valid", "test")]
+    wanted += [f"raw/{what}-feat" for what in has]
+    if kind == "subtoken":
+        task, wanted = "next-tokens", [*wanted, "raw/node_is_attributed", "raw/node_depth"]
+    return replace(
+        dataset,
+        folder=dataset.name.replace("-", "_"),
+        files={f"{stem}.csv.gz": known["url"] for stem in wanted},
+        task=task,
+        metric=OGB_METRICS[known["eval metric"]],
+        split="official",
+        single=level == "node",
+        node=dataset.node or (ATOMS if molecules else "linear" if "node" in has else "none"),
+        edge=dataset.edge or (BONDS if molecules else "linear" if "edge" in has and level == "graph" else "none"),
+        options={
+            "inverse": known["add_inverse_edge"] == "True" and level == "graph",
+            "split": f"split/{known['split']}",
+            "archive": known["download_name"],
+        },
+    )
+
+
+@cache
+def _table(level: str) -> dict[str, dict[str, str]]:
+    spec = find_spec("ogb")  # without importing it, which takes seconds
+    if spec is None or spec.origin is None:
+        raise SSTCastError("OGB's data sets need ogb; python -m pip install 'sstcast[benchmarks]'")
+    with (Path(spec.origin).parent / f"{level}proppred/master.csv").open(newline="") as file:
+        header, *rows = csv.reader(file)
+    return {name: {row[0]: row[i] for row in rows} for i, name in enumerate(header) if i}

@@ -1,26 +1,21 @@
 """The command `benchmark`: trains a model on a data set, one run per seed, and scores it on the test samples."""
 
-from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from lightning_fabric import Fabric
 
-from sstcast.benchmarks.cache import digest_files
 from sstcast.benchmarks.config import BenchmarkConfig
-from sstcast.benchmarks.download import download
 from sstcast.benchmarks.features import normalise_rows
-from sstcast.benchmarks.load import load, load_memory
-from sstcast.benchmarks.objectives import build_objective
+from sstcast.benchmarks.load import load
 from sstcast.benchmarks.packed import Loaded
 from sstcast.benchmarks.positions import with_positions
 from sstcast.benchmarks.predictor import GraphPredictor, build_predictor, positions_of
 from sstcast.benchmarks.records import Data, Score
 from sstcast.benchmarks.splits import choose_split
-from sstcast.benchmarks.tasks import BenchmarkTask, ManyGraphs, OneGraph, PartsOfOneGraph, SampledNeighbours
+from sstcast.benchmarks.tasks import BenchmarkTask, ManyGraphs, OneGraph, PartsOfOneGraph
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic
 from sstcast.plain_yaml import read_config, save_config
@@ -38,31 +33,29 @@ def run_benchmark(
     seeds: list[int] | None = None,
     trust: bool = False,
     evaluate: bool = False,
-    data: Sequence[Any] | None = None,
+    loaded: Loaded | None = None,
 ) -> list[Result]:
     """Train and score each seed that has no `metrics.json` yet; return the results of all seeds.
 
     By default, these are the numbers of all folds if the split is one of folds, and otherwise 0.
-    `data` are PyG's graphs, if they are in memory. Missing raw files are downloaded. With `evaluate`, only score
-    the best weights so far, again where there is a score. With `trust`, unknown raw files that are pickles are
-    opened too, and may run any code. Raises SSTCastError for raw files that are wrong, cannot be had or are not
-    those that a run was trained on, and for folders that hold another run; raises Interrupted after Ctrl-C or
-    SIGTERM, and the same call then resumes.
+    `loaded` are the data, if they are in memory. Missing raw files are downloaded. With `evaluate`, only score the
+    best weights so far, again where there is a score. With `trust`, classes and raw files that may run code are
+    used. Raises SSTCastError for raw files that are wrong, cannot be had or are not those that a run was trained
+    on, and for folders that hold another run; raises Interrupted after Ctrl-C or SIGTERM, and the same call then
+    resumes.
     """
-    download(config.declaration, config.root)
-    dataset = replace(config.declaration, trust=trust)  # a folder may have more files than it must have
+    loaded = loaded or load(config.declaration, config.root, config.cache, trust)
+    dataset, data = loaded.dataset, Data(graphs=loaded.digest)
     if seeds is None:
         kind, _, count = dataset.split.partition(":")
         seeds = list(range(int(count))) if kind == "folds" else [0]
-    loaded = None if data is None else load_memory(dataset, data)
     configs = [
         config.model_copy(update={"training": config.training.model_copy(update={"seed": seed})}) for seed in seeds
     ]
     runs = [_find(each) for each in configs]
-    files = digest_files(dataset, config.root)
     for run in runs:
         if run.config_file.exists():
-            Data.of(run).check(run, dataset, config.root, files, None if loaded is None else loaded.digest)
+            data.check(run)
     results: list[Result] = []
     fabric = None
     for ours, run in zip(configs, runs, strict=True):
@@ -70,30 +63,25 @@ def run_benchmark(
         grown = before is not None and before["training"]["epochs"] < ours.training.epochs
         if run.metrics.exists() and not (evaluate or grown):
             of_run = {"dataset": ours.dataset, "model": ours.label, "seed": ours.training.seed}
-            if dataset.metric:
-                of_run["metric"] = dataset.metric
-            score = Score.of(run, Data.of(run), **of_run)
+            score = Score.of(run, **of_run, metric=dataset.metric, data=data)
             results.append(score.model_dump(mode="json"))
             print(f"{run.folder}: nothing to do")
             continue
         if evaluate and not run.best.exists():
             raise SSTCastError(f"{run.folder}: not trained; run the command without --evaluate")
-        if loaded is None:
-            loaded = load(dataset, config.root, config.cache)
         fabric = fabric or start(config.training)
         print(f"{run.folder}: {_describe(loaded)}", flush=True)
         task, model = build_task(ours, loaded, fabric)  # before the folder is made, as options may be wrong
-        now = Data(files=dict(loaded.files), loaded=loaded.digest)
         with alone(run.checkpoints) if fabric.is_global_zero else nullcontext():
             if fabric.is_global_zero:
-                Run.create(ours, folder=run.folder, data=now)
-                Data.of(run).check(run, dataset, config.root, loaded.files, loaded.digest)
+                Run.create(ours, folder=run.folder, data=data)
+                data.check(run)
                 if grown and not evaluate:
                     run.metrics.unlink(missing_ok=True)
                     with atomic(run.config_file) as temporary:
                         save_config(ours, temporary)
             result = _fit_and_score(ours, run, task, model, fabric, train=not evaluate)
-            result["data"] = now.model_dump()
+            result["data"] = data.model_dump()
             if fabric.is_global_zero and not evaluate:
                 Score(**result).save(run.metrics)
         results.append(result)
@@ -102,10 +90,14 @@ def run_benchmark(
 
 def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple[BenchmarkTask, GraphPredictor]:
     """Return the task for the configured seed, and its untrained model."""
-    dataset, seed, graphs = loaded.dataset or config.declaration, config.training.seed, loaded.graphs
-    split = choose_split(dataset, loaded, seed)
+    dataset, seed, graphs = loaded.dataset, config.training.seed, loaded.graphs
+    split = choose_split(dataset, graphs, loaded.splits, seed)
     torch.manual_seed(seed)
-    objective = build_objective(dataset, graphs, split.train)
+    rows = split.train
+    if graphs.level == "node" and not graphs.transductive:
+        rows = torch.isin(torch.arange(len(graphs)).repeat_interleave(graphs.nodes), rows)
+    training = graphs.y if graphs.level == "pair" else graphs.y[rows]
+    objective = dataset.objective(graphs.y, training, dataset)
     if config.predictor.normalise == "row":
         graphs = normalise_rows(graphs, dataset)
     model = build_predictor(config, dataset, graphs, objective.outputs)
@@ -113,9 +105,7 @@ def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple
     _check_options(config, model, graphs.transductive)
     common = (dataset, graphs, split, objective, config.part or config.training.batch_size, fabric)
     if not graphs.transductive:
-        return ManyGraphs(*common, bucket=config.bucket), model
-    if config.neighbours:
-        return SampledNeighbours(*common, counts=config.neighbours), model
+        return ManyGraphs(*common), model
     return (OneGraph if config.part is None else PartsOfOneGraph)(*common), model
 
 
@@ -126,13 +116,8 @@ def _check_options(config: BenchmarkConfig, model: GraphPredictor, transductive:
     for stage in config.stages:
         if stage not in model.backbone.stages:
             raise SSTCastError(f"{stage}_epochs: {config.model.name} has no {stage} stage; leave it out")
-    for key in ("part", "neighbours"):
-        if getattr(config, key) and not transductive:
-            raise SSTCastError(f"{key}: {config.dataset} has many graphs; set training.batch_size")
-    if config.part and config.neighbours:
-        raise SSTCastError("neighbours: not together with part; leave one of them out")
-    if config.neighbours and config.predictor.degree:
-        raise SSTCastError("predictor.degree: wrong where only some neighbours are drawn; set it to false")
+    if config.part and not transductive:
+        raise SSTCastError(f"part: {config.dataset} has many graphs; set training.batch_size")
 
 
 def _fit_and_score(

@@ -1,66 +1,37 @@
 """Divides samples into training, validation and test samples."""
 
-import re
 import warnings
-from typing import Annotated
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
-from pydantic import AfterValidator
-from sklearn.model_selection import StratifiedKFold
+from numpy.typing import NDArray
 from torch import Tensor
 
-from sstcast.benchmarks.checks import check_split
 from sstcast.benchmarks.dataset import Dataset
-from sstcast.benchmarks.packed import Loaded, Split
+from sstcast.benchmarks.packed import Graphs, Split
 from sstcast.errors import SSTCastError
 
 HELD_OUT = 500, 1000  # validation and test nodes of a split with N samples per class, as PyG's Planetoid has them
-MOLECULES = "smiles", "classes", "pyg", "memory"  # readers that find the scaffolds of data with SMILES
 
 
-def parse_split(text: str) -> str:
-    """Return the split that `text` names, as a declaration has it; raise ValueError if it names none.
-
-    `public` is `official`, and `70/15/15` is `random:0.7/0.15/0.15`.
-    """
-    if text in ("official", "public"):
-        return "official"
-    if re.fullmatch(r"scaffold|folds:([3-9]|[1-9]\d{1,5})|random:[1-9]\d{0,5}-per-class", text):
-        return text
-    shares = [float(s) for s in text.removeprefix("random:").split("/") if re.fullmatch(r"\d{0,9}\.?\d{1,9}", s)]
-    whole = 100 if sum(shares) > 1.5 else 1
-    if len(shares) != 3 or text.count("/") != 2 or abs(sum(shares) / whole - 1) > 1e-6 or min(shares) <= 0:
-        raise ValueError(
-            "write official, scaffold, folds:N (3 or more), random:N-per-class or random:0.8/0.1/0.1, "
-            "where the three shares must be above 0 and add up to 1"
-        )
-    return (
-        text
-        if text.startswith("random:") and whole == 1
-        else f"random:{'/'.join(f'{s / whole:g}' for s in shares)}"
-    )
-
-
-SplitName = Annotated[str, AfterValidator(parse_split)]
-
-
-def choose_split(dataset: Dataset, loaded: Loaded, seed: int) -> Split:
+def choose_split(dataset: Dataset, graphs: Graphs, official: Sequence[Split], seed: int) -> Split:
     """Return the split for a seed: an official split, a split from N folds, or a random one.
 
     Of several official splits or N folds, the seed selects one. Of the folds, one is for testing, the next for
-    validation and the rest for training, each with its share of every class.
+    validation and the rest for training, each with its share of every class. Raises SSTCastError if a part is
+    empty, or the split does not fit the samples.
     """
-    graphs = loaded.graphs
     samples = int(graphs.nodes[0]) if graphs.transductive else len(graphs)
-    if dataset.split == "scaffold" and dataset.reader not in MOLECULES:
-        raise SSTCastError(f"{dataset.name}: split: scaffold is for molecules given as SMILES; choose another")
     if dataset.split in ("official", "scaffold"):
-        if not loaded.splits:
-            raise SSTCastError(f"{dataset.name}: its files hold no split; choose split random or folds")
-        return check_split(loaded.splits[seed % len(loaded.splits)], samples, dataset.name)
+        if not official:
+            raise SSTCastError(
+                f"{dataset.name}: it has no split of its own; choose split=70/15/15 or split=folds:N"
+            )
+        return check_split(official[seed % len(official)], samples, dataset.name)
     kind, _, detail = dataset.split.partition(":")
-    of_samples = dataset.classes and len(graphs.y) == samples
+    of_samples = dataset.objective.classes and len(graphs.y) == samples
     labels = graphs.y.flatten().long() if of_samples else torch.zeros(samples, dtype=torch.long)
     if kind == "folds":
         return _fold(dataset.name, int(detail), labels, seed)
@@ -68,15 +39,82 @@ def choose_split(dataset: Dataset, loaded: Loaded, seed: int) -> Split:
     if detail.endswith("-per-class"):
         if not of_samples:
             raise SSTCastError(f"{dataset.name}: split: {dataset.split} needs samples of known classes")
-        return check_split(
-            _per_class(int(detail.removesuffix("-per-class")), labels, order), samples, dataset.name
-        )
+        split = _per_class(int(detail.removesuffix("-per-class")), labels, order)
+        return check_split(split, samples, dataset.name)
     shares = [float(share) for share in detail.split("/")]
     first, second = round(shares[0] * samples), round((shares[0] + shares[1]) * samples)
     return check_split(Split(order[:first], order[first:second], order[second:]), samples, dataset.name)
 
 
+def check_split(split: Split, samples: int, name: str) -> Split:
+    """Return the split; raise SSTCastError if a part is empty, or a sample is in it twice or does not exist."""
+    every = torch.cat(list(split))
+    empty = next((part for part, rows in zip(Split._fields, split, strict=True) if not len(rows)), None)
+    if empty is not None:
+        raise SSTCastError(f"{name}: of its {samples} samples none is for {empty}; choose another split")
+    outside = every[(every < 0) | (every >= samples)]
+    if len(outside):
+        raise SSTCastError(f"{name}: its split has the sample {int(outside[0])}; there are 0..{samples - 1}")
+    times = torch.bincount(every, minlength=samples)
+    if times.max() > 1:
+        raise SSTCastError(f"{name}: its split has the sample {int(times.argmax())} more than once")
+    return split
+
+
+def splits_of(parts: Iterable[Any], samples: int) -> list[Split]:
+    """Return the splits given by masks or lists of samples for training, validation and testing.
+
+    Masks are `[splits, samples]`, `[samples, splits]` or `[samples]`. Raises ValueError if a mask has another
+    length.
+    """
+    arrays = [np.asarray(part) for part in parts]
+    many = [a.T if a.ndim > 1 and len(a) == samples else np.atleast_2d(a) for a in arrays]
+    return [
+        Split(*(torch.from_numpy(_rows(a[min(i, len(a) - 1)], samples)) for a in many))
+        for i in range(len(many[0]))
+    ]
+
+
+def _rows(part: NDArray[Any], samples: int) -> NDArray[np.int64]:
+    # More than two numbers that are all 0 or 1 cannot be a list of different samples, so they are a mask.
+    if part.dtype != bool and (len(part) < 3 or not np.isin(part, (0, 1)).all()):
+        if (part != np.floor(part)).any():
+            raise ValueError(f"a split has the sample {part[part != np.floor(part)][0]}, which is no whole number")
+        return part.astype(np.int64)
+    if len(part) != samples:
+        raise ValueError(f"a mask of {len(part)} samples, where there are {samples}")
+    return np.flatnonzero(part)
+
+
+def ranges(sizes: Sequence[int]) -> Split:
+    """Return the split of graphs stored as one part after the other."""
+    train, validation, test = torch.arange(sum(sizes)).split(list(sizes))
+    return Split(train, validation, test)
+
+
+def scaffold_split(smiles: Sequence[str]) -> Split:
+    """Divide molecules 80/10/10 so that those with the same ring systems and linkers stay together.
+
+    The commonest scaffolds are for training, as in MoleculeNet (Wu et al. 2018, arXiv:1703.00564).
+    """
+    from rdkit import rdBase
+    from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
+
+    groups: dict[str, list[int]] = {}
+    with rdBase.BlockLogs():
+        for row, text in enumerate(smiles):
+            groups.setdefault(MurckoScaffoldSmiles(smiles=text), []).append(row)
+    parts: tuple[list[int], list[int], list[int]] = ([], [], [])
+    for group in sorted(groups.values(), key=lambda rows: (-len(rows), rows[0])):
+        done = sum(map(len, parts[:2])) + len(group)
+        part = 0 if len(parts[0]) + len(group) <= 0.8 * len(smiles) else 1 if done <= 0.9 * len(smiles) else 2
+        parts[part].extend(group)
+    return Split(*(torch.tensor(part, dtype=torch.long) for part in parts))
+
+
 def _fold(name: str, count: int, labels: Tensor, seed: int) -> Split:
+    from sklearn.model_selection import StratifiedKFold
+
     if count > np.unique(labels.numpy(), return_counts=True)[1].max():
         raise SSTCastError(f"{name}: no class has {count} samples; choose fewer folds")
     folds = StratifiedKFold(count, shuffle=True, random_state=0)

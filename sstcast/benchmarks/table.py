@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean, stdev
+from typing import TYPE_CHECKING, Any
 
-from sstcast.benchmarks.config import BenchmarkConfig, published
 from sstcast.benchmarks.registry import find_dataset, named
-from sstcast.benchmarks.run import Result
 from sstcast.errors import SSTCastError
+
+if TYPE_CHECKING:
+    from sstcast.benchmarks.config import BenchmarkConfig
 
 
 def dataset_lines(root: Path) -> Iterator[str]:
@@ -16,20 +18,26 @@ def dataset_lines(root: Path) -> Iterator[str]:
     rows = [columns]
     for name in named():
         try:
-            d = find_dataset(name, root)
+            d = find_dataset(name)
         except SSTCastError as error:  # ogb is not installed
             rows.append((name, "", "", "", "", "", str(error)))
             continue
-        missing = d.missing(root)
-        there = "yes" if not missing else "no" if len(missing) == len(d.files) else f"{len(missing)} files missing"
-        rows.append((d.name, d.task, d.metric, d.split, d.size, d.licence, there))
+        folder = root / d.folder
+        inside = folder.iterdir() if folder.is_dir() else ()
+        wanted = str(d.part or d.folder).lower().replace("-", "_")
+        there = any(path.name.lower().replace("-", "_") == wanted for path in inside) or (
+            d.part is None and folder.is_dir()
+        )
+        rows.append((d.name, d.task, d.metric, d.split, d.size, d.licence, "yes" if there else "no"))
     widths = [max(len(row[i]) for row in rows) for i in range(len(columns))]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def result_lines(config: BenchmarkConfig, results: list[Result]) -> Iterator[str]:
+def result_lines(config: "BenchmarkConfig", results: list[dict[str, Any]]) -> Iterator[str]:
     """Yield a line per seed and one for all seeds, with the paper's number and the best if they are known."""
+    from sstcast.benchmarks.config import published
+
     for r in results:
         yield (
             f"seed {r['seed']}: test {r['metric']} {r['test']:.4f}, validation {r['validation']:.4f} "

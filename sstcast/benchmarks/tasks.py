@@ -1,7 +1,6 @@
 """Benchmarks as tasks for the trainer: the samples of each step, and the score of a split."""
 
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sstcast.benchmarks.dataset import Dataset
-from sstcast.benchmarks.metrics import METRICS
-from sstcast.benchmarks.objectives import Objective
+from sstcast.benchmarks.objective import Objective
 from sstcast.benchmarks.packed import GraphBatch, Graphs, Split
 from sstcast.errors import SSTCastError
 
@@ -27,7 +25,7 @@ class BenchmarkTask:
     ) -> None:
         self.dataset, self.graphs, self.split = dataset, graphs.to(fabric.device), split
         self.objective, self.batch_size, self.fabric = objective, batch_size, fabric
-        self.lower_is_better = dataset.task.endswith("regression")
+        self.lower_is_better = objective.lower_is_better
 
     def order(self, seed: int, epoch: int) -> list[Tensor]:
         raise NotImplementedError
@@ -82,7 +80,7 @@ class BenchmarkTask:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # undefined values are reported below
             wrong = not np.isfinite(prediction).all()  # for classes too, where argmax would return the first
-            score = float("nan") if wrong else METRICS[self.dataset.metric](prediction, target)
+            score = float("nan") if wrong else self.objective.metrics[self.dataset.metric](prediction, target)
         if score != score:
             part = next((name for name, part in self.split._asdict().items() if part is samples), "a")
             raise SSTCastError(
@@ -98,24 +96,11 @@ class BenchmarkTask:
 
 
 class ManyGraphs(BenchmarkTask):
-    """Mini-batches of graphs.
-
-    Attention pads the graphs of a batch to the largest. With `bucket` above 1, the graphs of that many batches are
-    sorted by size before the batches are made, and the batches come in random order.
-    """
-
-    def __init__(self, *arguments: Any, bucket: int = 1) -> None:
-        super().__init__(*arguments)
-        self.bucket = bucket
+    """Mini-batches of graphs."""
 
     def order(self, seed: int, epoch: int) -> list[Tensor]:
         train, generator = self.split.train, epoch_generator(seed, epoch)
-        shuffled = train[torch.randperm(len(train), generator=generator)]
-        if self.bucket == 1:
-            return list(shuffled.split(self.batch_size))
-        buckets = shuffled.split(self.bucket * self.batch_size)
-        batches = [batch for one in buckets for batch in self.ordered(one).split(self.batch_size)]
-        return [batches[i] for i in torch.randperm(len(batches), generator=generator)]
+        return list(train[torch.randperm(len(train), generator=generator)].split(self.batch_size))
 
     def batch(self, index: Tensor) -> GraphBatch:
         return self.graphs.batch(index)
@@ -168,72 +153,7 @@ class PartsOfOneGraph(OneGraph):
         return [OneGraph.batch(self, samples)]
 
 
-class SampledNeighbours(OneGraph):
-    """`batch_size` training nodes a step, each with some of its neighbours, some of theirs, and so on.
-
-    Hamilton et al. 2017, GraphSAGE (arXiv:1706.02216), algorithm 2, as PyTorch Geometric's `NeighborLoader` does
-    it, which needs compiled extensions. `counts` says how many neighbours a node gets at each distance, -1 for
-    all. Scores use the whole graph.
-    """
-
-    def __init__(self, *arguments: Any, counts: Sequence[int]) -> None:
-        super().__init__(*arguments)
-        self.counts = counts
-        target = self.graphs.edge_index[1].long()
-        self.incoming = target.argsort(stable=True)
-        self.ends = torch.bincount(target, minlength=int(self.graphs.nodes[0])).cumsum(0)
-
-    def order(self, seed: int, epoch: int) -> list[Tensor]:
-        train = self.split.train
-        shuffled = train[torch.randperm(len(train), generator=epoch_generator(seed, epoch))]
-        return list(shuffled.split(self.batch_size))
-
-    def batch(self, index: Tensor) -> GraphBatch:
-        """Return these nodes, first and to be predicted, with the neighbours drawn for them."""
-        asked = index.to(self.fabric.device)
-        kept, edges = sample(asked, self.graphs.edge_index, self.incoming, self.ends, self.counts)
-        return self.graphs.subgraph(kept, edges, torch.arange(len(asked), device=asked.device))
-
-    def batches(self, samples: Tensor) -> list[GraphBatch]:
-        return [super().batch(samples)]
-
-
 def epoch_generator(seed: int, epoch: int) -> torch.Generator:
     """Return a generator of its own for an epoch's order."""
     state = np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0] >> np.uint64(1)
     return torch.Generator().manual_seed(int(state))
-
-
-def sample(
-    nodes: Tensor, edge_index: Tensor, incoming: Tensor, ends: Tensor, counts: Sequence[int]
-) -> tuple[Tensor, Tensor]:
-    """Draw neighbours from which the different `nodes` get messages, and then the neighbours of those.
-
-    `incoming` are the edges sorted by target, and `ends [nodes]` says where those of each target end. At distance
-    i, each node that was not reached before draws `counts[i]` of its edges without replacement, or all if it has
-    no more or the count is -1. Returns all nodes reached, the given ones first, and the edges drawn.
-    """
-    reached = torch.zeros(len(ends), dtype=torch.bool, device=nodes.device)
-    reached[nodes] = True
-    found, drawn, front = [nodes], [], nodes
-    for count in counts:
-        edges = _draw(front, incoming, ends, count)
-        front = edge_index[0, edges].long().unique()
-        front = front[~reached[front]]
-        reached[front] = True
-        found.append(front)
-        drawn.append(edges)
-    return torch.cat(found), torch.cat(drawn)
-
-
-def _draw(nodes: Tensor, incoming: Tensor, ends: Tensor, count: int) -> Tensor:
-    """Return `count` random incoming edges of each node, or all."""
-    degrees = ends.diff(prepend=ends.new_zeros(1))[nodes]
-    first = degrees.cumsum(0) - degrees
-    owner = torch.arange(len(nodes), device=nodes.device).repeat_interleave(degrees)
-    number = torch.arange(len(owner), device=nodes.device) - first[owner]  # of the edge among its node's
-    edges = incoming[(ends[nodes] - degrees)[owner] + number]
-    if count < 0:
-        return edges
-    keys = torch.rand(len(owner), dtype=torch.float64, device=nodes.device)
-    return edges[(owner + keys).argsort()[number < count]]  # shuffled within each node's

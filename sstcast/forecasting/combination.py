@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sstcast.config import COMBINATION, DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import Predictor, TrainedRun
+from sstcast.models import days_before
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint
 
@@ -48,6 +49,18 @@ def predictor_of(run: Run, data: DataConfig | None = None) -> Predictor:
         return TrainedRun(run, data)
     weights = load_combination(run)
     return Combination([predictor_of(part, data) for part in run.open_parts()], weights)
+
+
+def days_read(run: Run) -> int:
+    """Return how many days up to the initial date a run, or any part of a combination, reads."""
+    run = run.trained
+    if run.config.model.name == COMBINATION:
+        return max(days_read(part) for part in run.open_parts())
+    history = run.config.data.history
+    before = days_before(run.config.model.name, run.config.model.options, history)
+    if before and not bool(load_checkpoint(run.best)["model"].get("remembers", True)):  # a short record
+        return history
+    return history + before
 
 
 def load_combination(run: Run) -> Weights:

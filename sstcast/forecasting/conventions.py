@@ -156,6 +156,8 @@ def _with_leads(dataset: xr.Dataset, name: str, found: dict[str, str], path: Pat
     A single forecast may have the days forecast, `time`, in place of leads.
     """
     field = dataset[name]
+    if not {"init_time", "lead"} & found.keys() and "time" in field.dims:
+        raise SSTCastError(f"{path}: this looks like observations; run `sstcast forecast` first")
     if (init := found.get("init_time")) not in field.coords or field[init].ndim > 1:
         raise SSTCastError(
             f"{path}: {name} has no initial time; call it {', '.join(INIT[:-2])}, or give it the standard_name "

@@ -3,7 +3,8 @@
 import datetime as dt
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import pandas as pd
 
@@ -30,13 +31,23 @@ LEAST_YEARS = 5  # that a climatology of another ocean is taken from
 CALIBRATED = 2  # last years that errors are taken from, of a long record
 
 
+KEYS = re.compile(r"\bdata\.(variable|units|gaps)(:(?= ))?")
+
+
 def elsewhere(
-    run: Run, region: str | None = None, source: str | None = None, to_forecast: bool = False
+    run: Run,
+    region: str | None = None,
+    source: str | None = None,
+    to_forecast: bool = False,
+    variable: str | None = None,
+    units: str | None = None,
+    gaps: int | None = None,
 ) -> DataConfig:
     """Return a run's data for another region, another source, or both.
 
     A box `W,E,S,N` is averaged as the run's is. Models of graphs take tiles of any shape, and all of a source that
-    does not hold the run's region. Another source is read by its own variable and units. The splits are as much of
+    does not hold the run's region. Another source is read by its own variable and units, unless `variable` and
+    `units` are given; `gaps` of that many days are filled, by default as the run's are. The splits are as much of
     the run's as it has days of; of a record that begins after the run's training days, they are its own last
     years; and `to_forecast`, the climatology is of all years of the record.
 
@@ -49,8 +60,12 @@ def elsewhere(
         place = _cut_as(data.box, parse_box(region))
     other = data.model_copy(update={"region": place})
     homes = dict(_homes(run))
+    reading = {"variable": variable, "units": units, "gaps": gaps}
+    given = {key: value for key, value in reading.items() if value is not None}
     if source is not None:
-        other = _of_source(other, source, run.config.also)
+        other = _of_source(other, source, run.config.also, given)
+    elif given:
+        raise SSTCastError(f"--{next(iter(given))}: is for another source; name it with --source")
     if set(homes.values()) == {"anywhere"} and (source is not None or "," in (region or "")):
         other = _fitted(other, anywhere=region is None)
     for name, at_home in homes.items():
@@ -65,6 +80,15 @@ def elsewhere(
                 "choose a graph model"
             )
     return other if source is None else _of_days(other, source, to_forecast)
+
+
+@contextmanager
+def options_for_keys() -> Iterator[None]:
+    """Let errors about another source name options, as `--gaps`, for keys of a configuration, as `data.gaps`."""
+    try:
+        yield
+    except SSTCastError as error:
+        raise SSTCastError(KEYS.sub(r"--\1", str(error))) from error
 
 
 def run_elsewhere(run: Run, source: str | None, region: str | None, say: Callable[[str], object] = print) -> Run:
@@ -106,14 +130,16 @@ def _cut_as(region: Region, box: Box) -> Region:
     return region.model_copy(update=edges | {"skip": (), "land_tiles": "keep"})
 
 
-def _of_source(data: DataConfig, source: str, known: Sequence[DataConfig]) -> DataConfig:
+def _of_source(
+    data: DataConfig, source: str, known: Sequence[DataConfig], given: Mapping[str, str | int]
+) -> DataConfig:
     """Return the data of another source, which must be there."""
     where = f"--source {source}"
     raw = data.model_dump() | {"source": source, "variable": None, "units": None}
     for ocean in known:  # one that the run was trained on is read as it was then
         if source_path(ocean.source) == source_path(source):
             raw |= {"variable": ocean.variable, "units": ocean.units, "gaps": ocean.gaps}
-    other = validate(DataConfig, raw, where)
+    other = validate(DataConfig, raw | dict(given), where)
     if not source or not source_path(other.source).exists():
         raise SSTCastError(f"{where}: no such file or folder")
     return other
@@ -131,10 +157,12 @@ def _fitted(data: DataConfig, anywhere: bool) -> DataConfig:
                 data = data.model_copy(update={"region": _cut_as(data.box, Box.of(sst))})
         single = data.box.model_copy(update={"tile": (1, 1)})
         cells = crop(sst, single, path).sizes
-    tile = tuple(
-        _side(cells[axis] // single.coarsen, side)
-        for axis, side in zip(("lat", "lon"), data.box.tile, strict=True)
-    )
+    rows, columns = (cells[axis] // single.coarsen for axis in ("lat", "lon"))
+    if rows < min(SIDES[0], data.box.tile[0]) or columns < min(SIDES[0], data.box.tile[1]):
+        raise SSTCastError(
+            f"{path}: {rows} x {columns} cells are too few for a forecast; give at least {SIDES[0]} a side"
+        )
+    tile = tuple(_side(size, side) for size, side in zip((rows, columns), data.box.tile, strict=True))
     return data.model_copy(update={"region": data.box.model_copy(update={"tile": tile})})
 
 

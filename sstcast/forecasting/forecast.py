@@ -4,11 +4,13 @@ import datetime as dt
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from sstcast.cf import write
 from sstcast.errors import SSTCastError
 from sstcast.files import alone
-from sstcast.forecasting.elsewhere import elsewhere
+from sstcast.forecasting.combination import days_read
+from sstcast.forecasting.elsewhere import elsewhere, options_for_keys
 from sstcast.forecasting.loaded import LoadedRun
 from sstcast.forecasting.source import last_days
 from sstcast.ocean.prepare import prepare
@@ -29,12 +31,16 @@ def forecast(
     region: str | None = None,
     source: str | None = None,
     members: bool = False,
+    variable: str | None = None,
+    units: str | None = None,
+    gaps: int | None = None,
     say: Callable[[str], object] = print,
 ) -> tuple[Path, bool]:
     """Forecast from `date` (YYYY-MM-DD, or `latest`) with the run or ensemble in `folder`.
 
     `out` is a .nc file or a .zarr store, by default `forecast-DATE.nc` in the run's folder; `region` and `source`
-    are others than the run's, whose statistics are prepared if they are not there. With `members`, the file holds
+    are others than the run's, whose statistics are prepared if they are not there; `variable`, `units` and `gaps`
+    say how that source is read (`forecasting.elsewhere`). With `members`, the file holds
     what each member of an ensemble forecasts, too. `say` gets a line for what is fetched or prepared. Returns the
     file, and False if it held this very forecast already.
 
@@ -44,27 +50,31 @@ def forecast(
     if out is not None:
         _check_out(out)
     run = Run.open(folder)
+    other = {"region": region, "source": source, "variable": variable, "units": units, "gaps": gaps}
+    given = {key: value for key, value in other.items() if value is not None}
     with alone(out or run.folder / "forecast"):  # at once, so that a place that cannot be written is found first
-        return _forecast(run, day, out, region, source, members, say)
+        if source is None:
+            return _forecast(run, day, out, given, members, say)
+        with options_for_keys():
+            return _forecast(run, day, out, given, members, say)
 
 
 def _forecast(
     run: Run,
     day: dt.date | None,
     out: Path | None,
-    region: str | None,
-    source: str | None,
+    other: dict[str, Any],
     members: bool,
     say: Callable[[str], object],
 ) -> tuple[Path, bool]:
-    at_home = region is None and source is None
-    data = run.config.data if at_home else elsewhere(run, region, source, to_forecast=True)
-    history = last_days(data, day, dt.date.today(), say)
-    if source is not None or not Prepared.of(data).exist:
+    data = elsewhere(run, to_forecast=True, **other) if other else run.config.data
+    history = last_days(data, day, dt.date.today(), say, days_read(run))
+    if "source" in other or not Prepared.of(data).exist:
         prepare(data, lambda line: None if line.endswith("nothing to do") else say(line))
     check_source(data)
-    loaded = LoadedRun(run.folder, region, source)
+    loaded = LoadedRun(run.folder, **other)
     if out is None:
+        source, region = other.get("source"), other.get("region")
         place = "".join(
             f"-{NOT_IN_NAMES.sub('_', each)}" for each in (source and Path(source).stem, region) if each
         )

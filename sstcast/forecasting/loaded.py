@@ -12,8 +12,8 @@ import xarray as xr
 from sstcast import __version__
 from sstcast.cf import CONVENTIONS
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.combination import predictor_of
-from sstcast.forecasting.elsewhere import elsewhere
+from sstcast.forecasting.combination import days_read, predictor_of
+from sstcast.forecasting.elsewhere import elsewhere, options_for_keys
 from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.history import Normals, checked, in_words
 from sstcast.forecasting.predictor import Predictor, described, in_degrees
@@ -23,6 +23,7 @@ from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.limits import limits_of
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import check_data
+from sstcast.ocean.windows import with_earlier
 from sstcast.runs import Run
 
 
@@ -30,20 +31,31 @@ class LoadedRun:
     """The models of a run's members, and the statistics of the days they were trained on.
 
     With `region` (a name in `configs/regions.yaml`, or `W,E,S,N` in degrees) or `source` (a file, a folder or a
-    store of daily temperatures) it forecasts another ocean (`forecasting.elsewhere`), which it prepares. Raises
+    store of daily temperatures, read by `variable`, `units` and `gaps`) it forecasts another ocean
+    (`forecasting.elsewhere`), which it prepares. Raises
     SSTCastError if the run has no checkpoint, its model knows one shape of tile and the region has another, or the
     prepared stores hold other data than it was trained on.
     """
 
-    def __init__(self, folder: Path | str, region: str | None = None, source: str | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path | str,
+        region: str | None = None,
+        source: str | None = None,
+        variable: str | None = None,
+        units: str | None = None,
+        gaps: int | None = None,
+    ) -> None:
         self.run = Run.open(Path(folder))
         self.config = self.run.config
-        self.at_home = region is None and source is None
-        self.data = self.config.data if self.at_home else elsewhere(self.run, region, source, to_forecast=True)
+        self.at_home = all(given is None for given in (region, source, variable, units, gaps))
         if self.at_home:
+            self.data = self.config.data
             check_data(self.run)
         else:
-            prepare(self.data, say=lambda line: None)
+            with options_for_keys():
+                self.data = elsewhere(self.run, region, source, True, variable, units, gaps)
+                prepare(self.data, say=lambda line: None)
         self._checkpoints = [hashlib.sha256(member.best.read_bytes()).hexdigest() for member in self.run.members]
 
     @cached_property
@@ -79,7 +91,7 @@ class LoadedRun:
 
     def forecast(self, history: xr.DataArray, members: bool = False) -> xr.Dataset:
         """Forecast from the last days of `history`, `sst(time, lat, lon)` in degC, NaN on land, at least the
-        run's `data.history` days.
+        run's `data.history` days, or 365 for a system with a memory.
 
         It may be larger than the region, be held by dask, and lie on the run's grid or on the cells that were
         averaged to make it. A coordinate `preliminary(time)` is passed on in words.
@@ -95,9 +107,10 @@ class LoadedRun:
         """
         if members and len(self.run.members) == 1:
             raise SSTCastError(f"{self.run.folder}: is no ensemble; leave out the members")
-        history = checked(history, self.data.history)
-        standard = self.normals.standardise(history).compute()
-        predicted = self.predictor.predict(standard)
+        history = checked(history, days_read(self.run))
+        known = self.normals.standardise(history).compute()
+        standard = known.isel(time=slice(-self.data.history, None))
+        predicted = self.predictor.predict(with_earlier(standard, known))
         fields = with_distribution(in_degrees(predicted, standard), self.spread).merge(_past(standard))
         fields = with_heatwaves(fields, self.spread, limits_of(self.data))
         if members:

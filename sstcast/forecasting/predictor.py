@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import torch
 import xarray as xr
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from sstcast import __version__
 from sstcast.cf import describe, references
 from sstcast.config import DataConfig, RunConfig
-from sstcast.errors import reading
+from sstcast.errors import SSTCastError, reading
 from sstcast.forecasting.adaptation import adapted, fitted_base
 from sstcast.geo import from_tiles, tile_index
 from sstcast.models import LINEAR, build_forecaster
@@ -44,13 +45,17 @@ class Predictor(ABC):
 
         Args:
             anomalies: `anomaly(time, lat, lon)` in standardised units, NaN on land, a value a day, and
-                `ocean_mask(lat, lon)`.
+                `ocean_mask(lat, lon)`. A system with a memory reads the days before them, which are in
+                `earlier(earlier_time, lat, lon)` (`ocean.windows.with_earlier`).
             every: how many days apart forecasts begin, from the first day on that can be.
 
         Returns:
             Standardised anomalies `(member, init_time, lead, lat, lon)`, NaN on land and outside the tiles.
             `init_time` is the last day of history, `lead` counts days after it, and the coordinate
             `valid_time(init_time, lead)` is the day forecast.
+
+        Raises:
+            SSTCastError: there are fewer earlier days than the system needs.
         """
 
 
@@ -67,7 +72,9 @@ class Models(Predictor):
         """Forecast from days that end `history` days (see `Predictor.predict`)."""
         linear = isinstance(self.models[0], LinearSystem)
         region = whole(self.region, anomalies) if linear else self.region
-        past = replace(windows_of(anomalies, region, self.history), every=every)
+        before = max(model.before for model in self.models if isinstance(model, LinearSystem)) if linear else 0
+        days = _after_earlier(anomalies, before) if before else anomalies
+        past = replace(windows_of(days, region, self.history, before=before), every=every)
         values = np.where(past.ocean.numpy(), self.members(past), np.float32(np.nan))
         shape = (anomalies.sizes["lat"], anomalies.sizes["lon"])
         coordinates = axes(past.init_times, self.horizon, anomalies).coords
@@ -119,6 +126,22 @@ class TrainedRun(Models):
                 model = adapted(model, base, data)
             models.append(model)
         super().__init__(region, data.history, data.horizon, models, choose_device(run.config.training.device))
+
+
+def _after_earlier(anomalies: xr.Dataset, before: int) -> xr.Dataset:
+    """Return the days of `anomalies` after the last `before` of the earlier ones, which must lead up to them."""
+    first, held = anomalies.indexes["time"][0], 0
+    if "earlier" in anomalies:
+        earlier = anomalies["earlier"].isel(earlier_time=slice(-before, None)).rename(earlier_time="time")
+        wanted = pd.date_range(end=first - pd.Timedelta(days=1), periods=before)
+        held = len(earlier.indexes["time"].intersection(wanted))
+    if held < before:
+        raise SSTCastError(
+            f"history: a system with a memory needs {before} days before {first:%Y-%m-%d}, there are {held}; "
+            "give a longer record, or a system without model.memory"
+        )
+    joined = xr.concat([earlier, anomalies["anomaly"]], "time").transpose("time", "lat", "lon")
+    return xr.Dataset({"anomaly": joined, "ocean_mask": anomalies["ocean_mask"]})
 
 
 def axes(init_times: NDArray[np.datetime64], horizon: int, grid: xr.Dataset) -> xr.Dataset:

@@ -91,7 +91,9 @@ def held_out(run: Run, days: ValidationDays, load: Load = predictor_of) -> Predi
     if not at_home or not (linear or config.training.include_validation):
         return load(run, days.data)
     base = STANDS_ON.get(config.model.options.get("base", ""), "multiscale-ridge")
-    return days.learnt.fit(config.model.name if linear else base, refit=False)
+    if linear:
+        return days.learnt.fit(config.model.name, refit=False, **config.model.options)
+    return days.learnt.fit(base, refit=False)
 
 
 def dressed_baselines(days: ValidationDays) -> tuple[dict[str, Predictor], dict[str, Spread]]:

@@ -28,7 +28,7 @@ def on_cells(forecasts: Forecasts, grid: xr.Dataset, region: Region) -> tuple[xr
     ratio = step(grid["lat"].values) / step(sst["lat"].values)
     n = round(ratio)
     if n > 1 and abs(ratio - n) < WHOLE and (finer := at_cells(sst, finer_cells(grid, n))) is not None:
-        ocean = finer.isel(member=0, init_time=0, lead=0).notnull().compute()
+        ocean = finer.isel(member=0, init_time=0, lead=0, drop=True).notnull().compute()
         mean = coarsen(finer, ocean, region.model_copy(update={"coarsen": n}))
         return mean.assign_coords(lat=grid["lat"], lon=grid["lon"]), f"means of {n} x {n} cells of the file"
     widths = {axis: step(sst[axis].values) for axis in ("lat", "lon")}

@@ -10,6 +10,7 @@ import xarray as xr
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading_later
 from sstcast.ocean.days import is_final
+from sstcast.ocean.plausible import check_changes
 from sstcast.ocean.raw import is_raw_store, look_into, open_days
 from sstcast.ocean.reading import REMEDY, open_region, source_path
 from sstcast.sources import SOURCES, find_source
@@ -22,9 +23,15 @@ REPLACED = dt.timedelta(days=60)  # NOAA replaces preliminary days after about t
 
 
 def last_days(
-    data: DataConfig, date: dt.date | None, today: dt.date, say: Callable[[str], object] = print
+    data: DataConfig,
+    date: dt.date | None,
+    today: dt.date,
+    say: Callable[[str], object] = print,
+    count: int | None = None,
 ) -> xr.DataArray:
-    """Return the `data.history` days of the region up to `date`, or to the last that can be had before `today`.
+    """Return the days of the region up to `date`, or to the last that can be had before `today`.
+
+    They are `count`, by default `data.history`.
 
     Days that a fetched store lacks are fetched, and its preliminary ones among them replaced if NOAA has made
     them final; `say` gets the lines to print. Returns `sst(time, lat, lon)` in degC on the source's own cells;
@@ -33,13 +40,13 @@ def last_days(
     Raises SSTCastError if the source is not there, does not hold these days and they cannot be fetched, or the
     region is outside its cells or all land.
     """
-    path = source_path(data.source)
+    path, count = source_path(data.source), count or data.history
     if is_raw_store(path):
-        _extend(path, date, data.history, today, say)
+        _extend(path, date, count, today, say)
     with open_region(data) as sst:
         held = [day.astype("datetime64[D]").item() for day in sst["time"].values[[0, -1]]]
         date = date or held[1]
-        first = date - (data.history - 1) * DAY
+        first = date - (count - 1) * DAY
         if first < held[0] or date > held[1]:
             raise SSTCastError(
                 f"{path}: a forecast from {date} needs {first}..{date}, it holds {held[0]}..{held[1]}; "
@@ -47,6 +54,7 @@ def last_days(
             )
         with reading_later(path, REMEDY):
             days = sst.sel(time=slice(np.datetime64(first), np.datetime64(date))).load()
+    check_changes(days.values, days["time"].values, path)
     if is_raw_store(path):
         # 0 is a day that was filled in
         status_of = open_days(path)["status"].reindex(time=days["time"], fill_value=0)

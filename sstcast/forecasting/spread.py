@@ -17,7 +17,7 @@ from sstcast.names import SEASONS
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.rooms import held, release
-from sstcast.ocean.windows import days_in
+from sstcast.ocean.windows import days_in, with_earlier
 
 EVERY = 3  # days from one validation forecast to the next
 VALUES_AT_ONCE = 2**21  # of a block of forecasts
@@ -138,7 +138,8 @@ class ValidationDays:
         for first in range(0, starts, at_once):
             last = min(first + at_once, starts) - 1
             past = days.isel(time=slice(first * EVERY, last * EVERY + history))
-            forecast = in_degrees(predictor.predict(past, EVERY), self._statistics)["sst"]
+            predicted = predictor.predict(with_earlier(past, self.anomalies), EVERY)
+            forecast = in_degrees(predicted, self._statistics)["sst"]
             truth = self._truth.sel(time=forecast["valid_time"]).drop_vars("time")
             yield (forecast - truth).transpose(*forecast.dims)
             release()

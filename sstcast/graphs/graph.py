@@ -51,6 +51,9 @@ class Graph(Protocol):
     def edge_attr(self) -> Planes | None:
         """Edge features, each plane broadcastable against a plane of messages."""
 
+    def without_loops(self) -> "tuple[Graph, Tensor | None]":
+        """Return the graph without edges from a node to itself, and which edges it keeps, None if all."""
+
     def source(self, x: Tensor) -> Planes:
         """Return node features at each edge's source."""
 

@@ -40,6 +40,9 @@ class GridGraph:
         # Once per sample: a compiled backward pass then sums their gradients by sample, which fits into the cache.
         self.edge_attr = list(planes.expand(-1, len(self.mask), 1, -1))
 
+    def without_loops(self) -> "tuple[GridGraph, None]":
+        return self, None
+
     def source(self, x: Tensor) -> Planes:
         """Return `x` once per direction: planes are stored at the sources of their edges."""
         return [x] * len(self.OFFSETS)

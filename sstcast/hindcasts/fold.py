@@ -29,7 +29,7 @@ from sstcast.manifest import damage
 from sstcast.ocean.heatwaves import FREQUENCIES
 from sstcast.ocean.limits import limits_of
 from sstcast.ocean.prepared import Prepared, check_data
-from sstcast.ocean.rooms import release, trim
+from sstcast.ocean.rooms import release
 from sstcast.runs import Run
 from sstcast.scores import probabilities
 from sstcast.scores.combine import combine
@@ -170,7 +170,6 @@ def _errors(
             if add is not None:
                 add(dates, in_degrees(forecast, data.statistics).assign(sst_spread=width))
         release()
-        trim()
     tables = axes(data.windows.init_times, data.windows.horizon, data.anomalies).assign_coords(
         system=list(predictors), week=1 + week_starts(data.windows.horizon) // 7
     )

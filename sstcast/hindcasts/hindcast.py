@@ -15,7 +15,10 @@ from sstcast.manifest import damage
 from sstcast.models import LINEAR
 from sstcast.ocean.cluster import cluster
 from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import warn_of_source
 from sstcast.scores.saved import read_sealed, write_metrics
+
+CHANGED = "the scores are of the days before; for the new ones choose another --out"
 
 
 def hindcast(plan: Plan, jobs: int = 1, scheduler: str | None = None, say: Say = print) -> tuple[Scores, bool]:
@@ -23,11 +26,14 @@ def hindcast(plan: Plan, jobs: int = 1, scheduler: str | None = None, say: Say =
 
     What was interrupted goes on where it stopped: at the step of a training, at the fold of all else. `jobs`
     trainings run side by side in processes, or all on the cluster at `scheduler`; `say` gets a line for each step.
+    A line on stderr says so if the source of a finished hindcast has changed since.
 
     Raises SSTCastError if the plan cannot be carried out, and Interrupted after Ctrl-C or SIGTERM.
     """
     plan.check()
     if (known := _known(plan)) is not None:
+        for oceans in plan.oceans.values():
+            warn_of_source(oceans[-1], CHANGED)
         return known, False
     plan.check_days()
     with alone(plan.hindcast.metrics):

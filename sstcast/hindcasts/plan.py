@@ -91,6 +91,8 @@ class Plan:
         """Raise SSTCastError if the systems do not fit each other, the folder, or the days there are."""
         if not self.systems:
             raise SSTCastError("hindcast: no system; give the configuration of one or more")
+        if Run(self.hindcast.folder).config_file.exists():
+            raise SSTCastError(f"--out {self.hindcast.folder}: holds a run; choose another folder")
         names = [system.name for system in self.systems]
         for system in self.systems:
             if names.count(system.name) > 1:

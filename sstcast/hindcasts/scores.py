@@ -15,7 +15,7 @@ from sstcast.ocean.rooms import held
 from sstcast.scores import probabilities
 from sstcast.scores.comparison import plain, shares
 from sstcast.scores.means import weekly
-from sstcast.scores.significance import Lengths, adjust, diebold_mariano, means, p_values, skill_interval, spacing
+from sstcast.scores.significance import Lengths, adjust, diebold_mariano, means, p_values, ratio, spacing
 from sstcast.scores.summary import brier_scores, score_warnings
 
 STATISTICS = ("mse", *probabilities.NAMES)  # what is kept of each date and lead
@@ -182,14 +182,8 @@ def _of_season(
 
 def _compare(error: Array, reference: Array, block: int, parts: tuple[int, ...]) -> Scores:
     """Compare losses `[dates, ...]`: means, their ratio, and its interval where two blocks fit."""
-    total, base = error.sum(0), reference.sum(0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = total / base
-    ends = np.full((*np.shape(ratio), 2), np.nan)
-    if len(error) >= 2 * block:
-        low, high = skill_interval(error, reference, block, parts)
-        ends = np.stack([1 - high, 1 - low], axis=-1)
-    return {"mse": plain(total / len(error)), "ratio": plain(ratio), "interval": plain(ends)}
+    of_sums, ends = ratio(error, reference, block, parts)
+    return {"mse": plain(error.mean(0)), "ratio": plain(of_sums), "interval": plain(ends)}
 
 
 def rows(metrics: Scores) -> list[list[Any]]:

@@ -67,7 +67,8 @@ STANDS_ON = {"linear": "multiscale-ridge", "local": "local-ridge"}  # by `base`
 def build_model(name: str, *, data: "Data | None" = None, **options: Any) -> Any:
     """Build the model called `name`; `options` are the arguments of its class.
 
-    A backbone `(x [nodes, width], graph) -> [nodes, width]` also takes an `edge_index` or PyG's `Data` as graph.
+    A backbone `(x [nodes, width], graph) -> [nodes, width]` also takes an `edge_index` or PyG's `Data` as graph,
+    and `batch [nodes]`, the graph of each node, with an `edge_index`.
     `data`, one of the graphs, says how many features an edge has. Raises SSTCastError for a name or an option
     that does not exist, or a value of the wrong type, and when called with other numbers of features.
     """
@@ -87,7 +88,7 @@ def build_model(name: str, *, data: "Data | None" = None, **options: Any) -> Any
 
         sighted = "conv" not in checked or reads_edges(checked["conv"], checked.get("attention", "none"))
         edge_dim = checked.get("edge_dim", 0) if sighted else 0
-        model.register_forward_pre_hook(GraphArgument(name, edge_dim))
+        model.register_forward_pre_hook(GraphArgument(name, edge_dim), with_kwargs=True)
     return model
 
 
@@ -113,6 +114,13 @@ def home(name: str, base: "Base | None" = None) -> "Home":
 
     cls = _class("local-ridge" if base == "local" else name)[0]
     return cls.HOME if issubclass(cls, ForecastModel) else ForecastModel.HOME
+
+
+def days_before(name: str, options: dict[str, Any], history: int) -> int:
+    """Return how many days before its history the system called `name` may look at."""
+    from sstcast.models.lagged import LONGEST
+
+    return max(0, LONGEST - history) if name in LINEAR and options.get("memory") else 0
 
 
 def build_forecaster(

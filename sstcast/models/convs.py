@@ -100,7 +100,7 @@ class GIN(GINE):
 
 
 class GCN(Conv):
-    """`gcn`, which ignores edge features."""
+    """`gcn`, which ignores edge features. A node counts itself once, whether or not it has an edge to itself."""
 
     def __init__(self, width: int, in_width: int | None = None) -> None:
         super().__init__()
@@ -108,6 +108,7 @@ class GCN(Conv):
         self.bias = nn.Parameter(torch.zeros(width))
 
     def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
+        graph, _ = graph.without_loops()
         x = self.linear(x)
         scale = (graph.neighbors(torch.ones_like(x[..., :1])) + 1).rsqrt()
         x = x * scale
@@ -115,9 +116,11 @@ class GCN(Conv):
 
 
 class GAT(Conv):
-    """`gat` with `heads` side by side; the edge from a node to itself has features 0.
+    """`gat` with `heads` side by side.
 
-    Raises SSTCastError if the heads do not share the width evenly.
+    Each node has one edge to itself, in place of any such edge of the graph; its features are the mean of the
+    node's incoming edges, 0 without any, as in PyTorch Geometric. Raises SSTCastError if the heads do not share
+    the width evenly.
     """
 
     def __init__(
@@ -135,15 +138,19 @@ class GAT(Conv):
             self.attend_edge = nn.Parameter(nn.init.xavier_uniform_(torch.empty(heads, width // heads)))
 
     def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
+        graph, keep = graph.without_loops()
         x = self.linear(x)
         source, target = self._score(x, self.attend_source), self._score(x, self.attend_target)
         scores = [s + t for s, t in zip(graph.source(source), graph.target(target), strict=True)]
+        own_score = source + target
         if self.edge is not None and edges is not None:
-            by_edge = [self._score(self.edge(e), self.attend_edge) for e in edges]
+            kept = edges if keep is None else [e[keep] for e in edges]
+            by_edge = [self._score(self.edge(e), self.attend_edge) for e in kept]
+            mean = graph.aggregate([e.expand_as(s) for s, e in zip(scores, by_edge, strict=True)], "mean")
+            own_score = own_score + mean
             scores = [s + e for s, e in zip(scores, by_edge, strict=True)]
-        weights, own = exponentials(
-            graph, [F.leaky_relu(s, 0.2) for s in scores], F.leaky_relu(source + target, 0.2)
-        )
+        own_score = F.leaky_relu(own_score, 0.2)
+        weights, own = exponentials(graph, [F.leaky_relu(s, 0.2) for s in scores], own_score)
         messages = [self._weigh(w, m) for w, m in zip(weights, graph.source(x), strict=True)]
         x = self._weigh(1 / (graph.aggregate(weights) + own), self._weigh(own, x) + graph.aggregate(messages))
         return x if self.bias is None else x + self.bias, edges

@@ -5,23 +5,109 @@ and the product of two days, which is one of many windows, is computed once.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from sstcast.graphs.grid import GridGraph
 from sstcast.models.sums import Sums
 
 DAYS_AT_ONCE = 28  # whose products with the days that follow are one matrix product
 VALUES_AT_ONCE = 2**22  # of days whose box means are taken together
+PERIODS = ((42, 90), (90, 180), (180, 365))  # of the memory: days before the initial date, the last left out
+LONGEST = PERIODS[-1][1]
+AROUND = (1, 7, 15, 0)  # sides of the boxes that the memory is averaged over; 0 is the whole tile
+LAGS = (0, 3, 7, 14, 28)  # days of the stencil
+OFFSETS = tuple((n * row, n * col) for n in (2, 4) for row, col in ((-1, 0), (1, 0), (0, 1), (0, -1)))
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a ridge sees at an initial date: the history of means over `boxes`, and further groups of inputs.
+
+    The history is that of the cell and of boxes around it, whose sides are `boxes` cells; 0 is the whole tile.
+    The `memory` is means over three periods of the last year, of the cell and of boxes around it. The `stencil`
+    is 3 x 3 means on five days, two and four cells to the north, south, east and west.
+    """
+
+    boxes: tuple[int, ...] = ()
+    memory: bool = False
+    stencil: bool = False
+
+    def groups(self, history: int) -> dict[str, int]:
+        """Return how many inputs each group has, in their order."""
+        lags = [lag for lag in LAGS if lag < history]
+        return {
+            "history": (1 + len(self.boxes)) * history,
+            "memory": len(AROUND) * len(PERIODS) * self.memory,
+            "stencil": len(OFFSETS) * len(lags) * self.stencil,
+        }
+
+    def further(self, windows: Any, fields: Tensor) -> Tensor:
+        """Return the further groups at the initial date of windows, `[starts, inputs, tiles * N]`, 0 on land.
+
+        `fields` are the `daily` ones of the windows. The memory of windows without days before them is 0.
+        """
+        height, width = windows.shape
+        graph, starts = GridGraph(height, width, windows.ocean), windows.starts
+        found = []
+        if self.memory:
+            means = _period_means(windows).unflatten(1, windows.ocean.shape).permute(1, 2, 0)
+            around = [box_means(means, graph, size) if size != 1 else means for size in AROUND]
+            found += [field.permute(2, 0, 1).reshape(starts, len(PERIODS), -1) for field in around]
+        if self.stencil:
+            last, box = windows.history - 1, 1 + self.boxes.index(3)
+            lags = [lag for lag in LAGS if lag <= last]
+            days = torch.stack([fields[last - lag :: windows.every, box][:starts] for lag in lags], 1)
+            maps = days.unflatten(-1, (-1, *windows.shape))
+            found += [shifted(maps, *offset).flatten(2) * windows.ocean.flatten() for offset in OFFSETS]
+        return torch.cat(found, 1)
+
+    def further_of(self, past: Tensor, graph: GridGraph, history: int) -> Tensor:
+        """Return the further groups `[B, N, inputs]` at the end of `past [B, N, days]`, 0 on land.
+
+        The last `history` days are those of the first group. The memory is 0 if there are fewer days than it
+        reaches back.
+        """
+        ocean, count, found = graph.mask.unsqueeze(-1).to(past.dtype), past.shape[-1], []
+        if self.memory:
+            means = past.new_zeros(*past.shape[:-1], len(PERIODS))
+            if count >= LONGEST:
+                means = torch.stack([past[..., count - b : count - a].mean(-1) for a, b in PERIODS], -1)
+            found += [box_means(means, graph, size) if size != 1 else means for size in AROUND]
+        if self.stencil:
+            days = box_means(past[..., [-1 - lag for lag in LAGS if lag < history]], graph, 3)
+            maps = days.movedim(-1, 1).unflatten(-1, (graph.height, graph.width))
+            found += [shifted(maps, *offset).flatten(2).movedim(1, -1) * ocean for offset in OFFSETS]
+        return torch.cat(found, -1)
+
+
+def shifted(field: Tensor, rows: int, cols: int) -> Tensor:
+    """Return the value of `field [..., H, W]` so many rows and columns further on, 0 outside the tile."""
+    height, width = field.shape[-2:]
+    wide = functional.pad(field, (abs(cols), abs(cols), abs(rows), abs(rows)))
+    return wide.narrow(-2, abs(rows) + rows, height).narrow(-1, abs(cols) + cols, width)
+
+
+def _period_means(windows: Any) -> Tensor:
+    """Return the means over `PERIODS` before the initial dates of windows, `[starts * periods, tiles * N]`."""
+    values = (windows.values * windows.ocean).flatten(1)
+    if windows.before + windows.history < LONGEST:
+        return values.new_zeros(windows.starts * len(PERIODS), values.shape[1])
+    today = windows.before + windows.history - 1 + windows.every * torch.arange(windows.starts)
+    ago = today[:, None] - torch.arange(len(values))
+    share = torch.stack([((ago >= a) & (ago < b)) / (b - a) for a, b in PERIODS], 1)
+    return share.flatten(0, 1).to(values) @ values
 
 
 def daily(windows: Any, boxes: tuple[int, ...]) -> Tensor:
     """Return the windows' days and the means over boxes around cells, `[T, 1 + boxes, tiles * N]`, 0 on land."""
     height, width = windows.shape
     graph = GridGraph(height, width, windows.ocean)
-    values = windows.values * windows.ocean
+    values = windows.values[windows.before :] * windows.ocean
     fields = values.new_empty(len(values), 1 + len(boxes), windows.ocean.numel())
     fields[:, 0] = values.flatten(1)
     at_once = max(1, VALUES_AT_ONCE // windows.ocean.numel())
@@ -31,10 +117,10 @@ def daily(windows: Any, boxes: tuple[int, ...]) -> Tensor:
     return fields
 
 
-def lagged_sums(windows: Any, boxes: tuple[int, ...]) -> Sums:
-    """Return the sums for the normal equations of windows, whose inputs are those of `linear.Ridge`."""
+def lagged_sums(windows: Any, inputs: Inputs) -> Sums:
+    """Return the sums for the normal equations of windows, whose inputs are groups and 1."""
     history, length, starts = windows.history, windows.history + windows.horizon, windows.starts
-    fields = daily(windows, boxes)
+    fields = daily(windows, inputs.boxes)
     # products[i, d, f, g]: of field f on day i of a window and field g, d days later, over windows and cells
     products = torch.stack(list(_over_windows(fields, length, windows.every, starts)))
     size, count = fields.shape[1] * history, int(windows.ocean.sum())
@@ -45,14 +131,32 @@ def lagged_sums(windows: Any, boxes: tuple[int, ...]) -> Sums:
     later = torch.arange(history, length) - day[:, None]
     total = torch.stack([of_day.sum(1, dtype=torch.float64) for of_day in fields])  # of all, a copy would be made
     total = torch.stack([total[i :: windows.every][:starts].sum(0) for i in range(length)])  # [day, field]
-    sums = Sums(size + 1, windows.horizon)
+    sums = Sums(sum(inputs.groups(history).values()) + 1, windows.horizon)
     sums.gram[:size, :size] = gram.permute(2, 0, 3, 1).reshape(size, size)
-    sums.gram[size, :size] = sums.gram[:size, size] = total[:history].T.flatten()
-    sums.gram[size, size] = starts * count
+    sums.gram[-1, :size] = sums.gram[:size, -1] = total[:history].T.flatten()
+    sums.gram[-1, -1] = starts * count
     sums.cross[:size] = products[day[:, None], later, :, 0].permute(2, 0, 1).reshape(size, -1)
-    sums.cross[size] = total[history:, 0]
+    sums.cross[-1] = total[history:, 0]
     sums.squares += products[history:, 0, 0, 0]
+    if len(sums.gram) > size + 1:
+        _add_further(sums, inputs.further(windows, fields), fields, windows)
     return sums
+
+
+def _add_further(sums: Sums, further: Tensor, fields: Tensor, windows: Any) -> None:
+    """Add the products of the further inputs `[starts, inputs, cells]` with each other and with all fields."""
+    history, count, size = windows.history, fields.shape[1], windows.history * fields.shape[1]
+    inside = slice(size, -1)
+    for start, x in enumerate(further):
+        first = start * windows.every
+        seen = fields[first : first + history + windows.horizon].flatten(0, 1)
+        products = (x @ seen.T).unflatten(1, (-1, count))  # [input, day, field]
+        sums.gram[inside, :size] += products[:, :history].transpose(1, 2).flatten(1)
+        sums.gram[inside, inside] += x @ x.T
+        sums.gram[inside, -1] += x.sum(1)
+        sums.cross[inside] += products[:, history:, 0]
+    sums.gram[:size, inside] = sums.gram[inside, :size].T
+    sums.gram[-1, inside] = sums.gram[inside, -1]
 
 
 def _over_windows(fields: Tensor, length: int, every: int, starts: int) -> Iterator[Tensor]:

@@ -5,19 +5,21 @@ All use the standardised anomalies of one tile, 0 on land. `training.fitting` fi
 
 from collections.abc import Callable, Iterable
 from functools import reduce
-from itertools import chain
+from itertools import chain, product
 from operator import add
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import Graph
 from sstcast.graphs.grid import GridGraph
 from sstcast.models.base import ForecastModel
-from sstcast.models.lagged import box_means, daily, lagged_sums
-from sstcast.models.sums import Sums
+from sstcast.models.lagged import LONGEST, Inputs, box_means, daily, lagged_sums
+from sstcast.models.sums import Sums, cross_validate
 
 # Given n, the windows of a split that start every n days, some at a time, as `ocean.windows.Windows`.
 Samples = Callable[[int], Iterable[Any]]
@@ -33,6 +35,11 @@ class LinearSystem(ForecastModel):
     def __init__(self, history: int, horizon: int) -> None:
         super().__init__()
         self.history, self.horizon = history, horizon
+
+    @property
+    def before(self) -> int:
+        """The number of days before its history that a forecast needs."""
+        return 0
 
     def ahead(self, windows: Any) -> Tensor:
         """Forecast all windows of a piece of `Samples`: `[starts, horizon, tile, N]`."""
@@ -98,32 +105,58 @@ class Ridge(LinearSystem):
 
     def __init__(self, history: int, horizon: int) -> None:
         super().__init__(history, horizon)
-        self.register_buffer("weight", torch.zeros((1 + len(self.BOXES)) * history + 1, horizon))
+        self._see(Inputs(self.BOXES))
+
+    def _see(self, inputs: Inputs) -> None:
+        """Take these inputs; the weights are those of their groups, and the constant."""
+        self.inputs, self.groups = inputs, inputs.groups(self.history)
+        self.register_buffer("weight", torch.zeros(sum(self.groups.values()) + 1, self.horizon))
+
+    def _weights(self) -> tuple[Tensor, Tensor]:
+        """Return the weights of the history by box, `[1 + boxes, history, horizon]`, and of the further groups."""
+        pooled, further = self.weight[:-1].tensor_split([self.groups["history"]])
+        return pooled.unflatten(0, (-1, self.history)), further
 
     def forward(self, history: Tensor, graph: Graph) -> Tensor:
+        """Forecast; the days before a window that a memory needs are given at the beginning of `history`."""
         assert isinstance(graph, GridGraph)
+        self._check(history.shape[-1] - self.history)
         ocean = graph.mask.unsqueeze(-1).to(history.dtype)
-        weights = self.weight[:-1].unflatten(0, (-1, self.history))
+        weights, further = self._weights()
+        past = history * ocean
         # The mean of a product is the product of the mean, and there are fewer leads than days.
-        own, *around = ((history * ocean) @ torch.cat(list(weights), dim=1)).split(self.horizon, dim=-1)
+        own, *around = (past[..., -self.history :] @ torch.cat(list(weights), dim=1)).split(self.horizon, dim=-1)
         means = (box_means(part, graph, size) for part, size in zip(around, self.BOXES, strict=True))
-        return sum(means, start=own) + self.weight[-1] * ocean
+        forecast = sum(means, start=own) + self.weight[-1] * ocean
+        return forecast + self.inputs.further_of(past, graph, self.history) @ further if len(further) else forecast
+
+    def _check(self, before: int) -> None:
+        if before < self.before:
+            raise SSTCastError(
+                f"history: the memory needs {self.before + self.history} days up to the initial date, "
+                f"there are {before + self.history}; give a longer record, or train without model.memory"
+            )
 
     def ahead(self, windows: Any) -> Tensor:
         """Forecast all windows (see `LinearSystem.ahead`): box means are of days, not of windows."""
+        self._check(windows.before)
         fields = daily(windows, self.BOXES)
         seen = fields.unfold(0, self.history, windows.every)[: windows.starts].permute(0, 3, 1, 2).flatten(1, 2)
-        weight = self.weight[:-1].unflatten(0, (-1, self.history)).transpose(0, 1).flatten(0, 1)
-        forecast = torch.bmm(weight.T.expand(len(seen), -1, -1), seen).unflatten(-1, windows.ocean.shape)
+        weights, further = self._weights()
+        weight = weights.transpose(0, 1).flatten(0, 1)
+        forecast = torch.bmm(weight.T.expand(len(seen), -1, -1), seen)
+        if len(further):
+            forecast += further.T @ self.inputs.further(windows, fields)
+        forecast = forecast.unflatten(-1, windows.ocean.shape)
         return forecast + self.weight[-1][:, None, None] * windows.ocean
 
     def fit(self, train: Samples, validation: Samples | None, refit: bool = True) -> dict[str, Any]:
         """Solve the normal equations."""
-        sums = sums_of(train, self.STRIDE, self.BOXES)
+        sums = sums_of(train, self.STRIDE, self.inputs)
         if validation is None or len(self.PENALTIES) == 1:
             self.weight.copy_(sums.solve(self.PENALTIES[0]))
             return {}
-        late = sums_of(validation, self.STRIDE, self.BOXES)
+        late = sums_of(validation, self.STRIDE, self.inputs)
         errors = torch.stack([late.error(sums.solve(penalty)) for penalty in self.PENALTIES])
         best, total = errors.argmin(0), sums + late if refit else sums
         for choice, penalty in enumerate(self.PENALTIES):
@@ -132,17 +165,77 @@ class Ridge(LinearSystem):
 
 
 class MultiscaleRidge(Ridge):
-    """Ridge regression that also sees means over the 3 x 3, 7 x 7 and 15 x 15 cells around, and over the tile."""
+    """Ridge regression that also sees means over the 3 x 3, 7 x 7 and 15 x 15 cells around, and over the tile.
+
+    With `memory` or `stencil` it sees these groups too (`lagged.Inputs`). The history then has one penalty and the
+    further groups another, chosen lead by lead by cross-validation over `BLOCKS` of years, those of validation
+    among them if the weights are fitted to them. Training windows without the days that the memory needs are left
+    out; if too few would remain (`ocean.whole`), the memory is left out.
+    """
 
     BOXES = (3, 7, 15, 0)
     PENALTIES = (1e3, 1e2, 1e4, 1e5)
+    BLOCKS = 5
+    BY_GROUP = ((1e3, 1e2, 1e4, 1e5), (1e5, 1e4, 1e6))  # of the history, of the others
+    remembers: Tensor
+
+    def __init__(self, history: int, horizon: int, memory: bool = False, stencil: bool = False) -> None:
+        super().__init__(history, horizon)
+        self._see(Inputs(self.BOXES, memory, stencil))
+        if memory:
+            self.register_buffer("remembers", torch.tensor(True))
+
+    @property
+    def before(self) -> int:
+        """The number of days before its history that a forecast needs."""
+        return max(0, LONGEST - self.history) if self.inputs.memory and self.remembers else 0
+
+    def fit(self, train: Samples, validation: Samples | None, refit: bool = True) -> dict[str, Any]:
+        """Solve the normal equations."""
+        if not (self.inputs.memory or self.inputs.stencil):
+            return super().fit(train, validation, refit)
+        left_out = {}
+        if self.inputs.memory:
+            first = next(iter(train(self.STRIDE)))
+            self.remembers.fill_(first.before + first.history >= LONGEST)
+            left_out = {} if self.remembers else {"left_out": "memory"}
+        by_year: dict[int, Sums] = {}
+        for split in [train] if validation is None or not refit else [train, validation]:
+            for year, sums in sums_by_year(split, self.STRIDE, self.inputs).items():
+                by_year[year] = by_year[year] + sums if year in by_year else sums
+        years = np.array_split(sorted(by_year), min(self.BLOCKS, len(by_year)))
+        blocks = [reduce(add, (by_year[year] for year in block.tolist())) for block in years]
+        count, pairs = self.groups["history"], list(product(*self.BY_GROUP))
+        penalties = [torch.full((len(self.weight) - 1,), further) for _, further in pairs]
+        for penalty, (pooled, _) in zip(penalties, pairs, strict=True):
+            penalty[:count] = pooled
+        weight, best = cross_validate(blocks, penalties)
+        self.weight.copy_(weight)
+        return {"penalty": [list(pairs[choice]) for choice in best.tolist()]} | left_out
 
 
-def sums_of(samples: Samples, stride: int, boxes: tuple[int, ...] = ()) -> Sums:
+def sums_of(samples: Samples, stride: int, inputs: Inputs | None = None) -> Sums:
     """Return the sums for a ridge on windows that start `stride` days apart (see `lagged_sums`)."""
+    seen = inputs or Inputs()
     return once(
-        samples, (stride, boxes), lambda: reduce(add, (lagged_sums(part, boxes) for part in samples(stride)))
+        samples, (stride, seen), lambda: reduce(add, (lagged_sums(part, seen) for part in samples(stride)))
     )
+
+
+def sums_by_year(samples: Samples, stride: int, inputs: Inputs) -> dict[int, Sums]:
+    """Return the sums for a ridge (see `sums_of`) by the year of the initial date."""
+
+    def make() -> dict[int, Sums]:
+        found: dict[int, Sums] = {}
+        for windows in samples(stride):
+            years = windows.init_times.astype("datetime64[Y]").astype(int) + 1970
+            for year in np.unique(years).tolist():
+                first, last = np.searchsorted(years, [year, year + 1])
+                sums = lagged_sums(windows.part(int(first), int(last)), inputs)
+                found[year] = found[year] + sums if year in found else sums
+        return found
+
+    return once(samples, ("years", stride, inputs), make)
 
 
 def once(samples: Samples, key: object, make: Callable[[], Made]) -> Made:

@@ -32,8 +32,10 @@ class LocalRidge(MultiscaleRidge):
     patterns: Tensor
     local: Tensor
 
-    def __init__(self, history: int, horizon: int, nodes: int) -> None:
-        super().__init__(history, horizon)
+    def __init__(
+        self, history: int, horizon: int, nodes: int, memory: bool = False, stencil: bool = False
+    ) -> None:
+        super().__init__(history, horizon, memory, stencil)
         self.lags = [lag for lag in self.LAGS if lag < history]
         self.modes = min(self.MODES, nodes)
         self.register_buffer("patterns", torch.zeros(self.modes, nodes))

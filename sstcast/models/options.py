@@ -36,12 +36,12 @@ def one_of(name: str, known: Iterable[str]) -> str:
 
 
 def check_sizes(options: Mapping[str, Any], where: str) -> None:
-    """Raise SSTCastError if a number among a user's options is so large that it would use all memory."""
+    """Raise SSTCastError if a number among a user's options is negative or would use all memory."""
     for key, value in options.items():
         if isinstance(value, dict):
             check_sizes(value, f"{where}: {key}")
-        least = {"width": 1, "edge_dim": 0}.get(key)
-        if least is not None and isinstance(value, int) and value < least:
+        least = 1 if key in ("width", "hidden", "heads") else 0
+        if isinstance(value, int) and value < least:
             raise SSTCastError(f"{where}: {key}: {value} is too small; give {least} or more")
         limit = MOST_LAYERS if key.endswith("layers") else LARGEST
         numbers = value if isinstance(value, (list, tuple)) else [value]

@@ -1,7 +1,9 @@
 """Normal equations of linear systems, summed up batch by batch."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import copy
+from functools import reduce
+from operator import add
 
 import torch
 from torch import Tensor
@@ -40,12 +42,38 @@ class Sums:
             part.cross, part.squares = self.cross[:, place], self.squares[place]
             yield place, part
 
-    def solve(self, penalty: float) -> Tensor:
-        """Return the least-squares weights `[inputs, outputs]` with a penalty on all inputs except the last."""
-        diagonal = torch.full((len(self.gram),), penalty, dtype=torch.float64)
-        diagonal[-1] = 0
+    def solve(self, penalty: float | Tensor) -> Tensor:
+        """Return the least-squares weights `[inputs, outputs]` with a penalty on all inputs except the last.
+
+        It may be one for each of them, `[inputs - 1]`.
+        """
+        diagonal = torch.zeros(len(self.gram), dtype=torch.float64)
+        diagonal[:-1] = penalty
         return torch.linalg.solve(self.gram + diagonal.diag(), self.cross)
 
     def error(self, weight: Tensor) -> Tensor:
         """Return the summed squared error `[outputs]` of `weight` on these rows."""
         return self.squares - (weight * (2 * self.cross - self.gram @ weight)).sum(0)
+
+
+def cross_validate(blocks: Sequence[Sums], penalties: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Choose for each output the penalties with the least error on blocks that were left out in turn; fit to all.
+
+    Args:
+        blocks: the sums of each block of rows; of a single block the first penalties are taken.
+        penalties: what to choose from, each as `Sums.solve` takes it.
+
+    Returns:
+        The weights `[inputs, outputs]`, and which of the penalties each output has `[outputs]`.
+    """
+    errors = torch.zeros(len(penalties), blocks[0].cross.shape[1], dtype=torch.float64)
+    for left_out, block in enumerate(blocks):
+        others = [other for number, other in enumerate(blocks) if number != left_out]
+        if others:
+            rest = reduce(add, others)
+            errors += torch.stack([block.error(rest.solve(penalty)) for penalty in penalties])
+    best, total = errors.argmin(0), reduce(add, blocks)
+    weight = torch.empty_like(total.cross)
+    for choice in best.unique().tolist():
+        weight[:, best == choice] = total.solve(penalties[choice])[:, best == choice]
+    return weight, best

@@ -15,8 +15,8 @@ COLDEST, WARMEST = -3.0, 45.0  # degC, the possible range of SST; NOAA's files d
 FIRST_DAY = dt.date(1981, 9, 1)
 BLOCK = 32  # days per chunk; the store is written one chunk at a time
 
-# Names for the status of a day, in the order of their numbers. Every store begins with these; another source
-# appends its two names to the stores that hold its days.
+# Names for the status of a day, in the order of their numbers. Every store begins with these, also `simulator`,
+# which is no source any more; another source appends its two names to the stores that hold its days.
 STATUS = (
     "missing",
     *(

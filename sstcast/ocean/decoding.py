@@ -50,8 +50,9 @@ def decode(
     """Return the temperatures in `dataset` as lazy `sst(time, lat, lon)` in degC, one value per day at 00:00.
 
     `variable` and `units` come from the configuration; if None, they are found from CF attributes and common
-    names. Latitudes ascend; longitudes and days keep the file's order; `path` is used in messages. `known` caches
-    layouts, so that only one of many similar files is searched.
+    names. Latitudes ascend; longitudes and days keep the file's order; the attribute `no_leap_days`
+    marks a calendar without them; `path` is used in messages. `known` caches layouts, so that only one of many
+    similar files is searched.
 
     Raises SSTCastError if the variable, an axis or the unit cannot be identified.
     """
@@ -67,7 +68,10 @@ def decode(
     field = dataset[name]
     if not field[axes["time"]].ndim:
         field = field.expand_dims(axes["time"])
-    days = dates(field[axes["time"]], path).normalize()
+    leapless = _is_leapless(field[axes["time"]])
+    days = (
+        dates(field[axes["time"]], path).round("min").normalize()
+    )  # 23:59:59.9 is the midnight that it rounds to
     if swapped := {field[axis].dims[0]: axis for axis in axes.values() if axis not in field.dims}:
         field = field.swap_dims(swapped)
     field = field.squeeze([d for d in field.dims if d not in axes.values()])
@@ -81,7 +85,8 @@ def decode(
     field = _blocks(field, dataset[name], axes["time"]).astype("float32")
     if factor != 1:
         field = field * np.float32(factor)
-    return field + np.float32(zero) if zero else field
+    field = field + np.float32(zero) if zero else field
+    return field.assign_attrs(no_leap_days=True) if leapless else field
 
 
 def choose(dataset: xr.Dataset, path: Path, variable: str | None = None) -> str:
@@ -193,11 +198,13 @@ def dates(time: xr.DataArray, path: Path) -> pd.DatetimeIndex:
     values = np.atleast_1d(time.values)
     if not values.size:
         raise SSTCastError(f"{path}: {time.name} is empty; download the file again")
+    if _is_leapless(time):
+        values = np.array([day.isoformat() for day in values], "datetime64[ns]")
     if values.dtype.kind != "M":
-        if (calendar := getattr(values.flat[0], "calendar", "")) and calendar not in ("standard", "gregorian"):
+        if calendar := getattr(values.flat[0], "calendar", ""):
             raise SSTCastError(
-                f"{path}: {time.name} uses the calendar {calendar!r}; sstcast needs the standard one: convert it, "
-                "for instance with xarray's convert_calendar"
+                f"{path}: {time.name} uses the calendar {calendar!r} from {values.flat[0]}; sstcast needs the "
+                "standard one, from 1678 on: convert it, for instance with xarray's convert_calendar"
             )
         raise SSTCastError(
             f"{path}: {time.name} does not hold dates ({values.flat[0]}); give it units 'days since ...'"
@@ -207,8 +214,20 @@ def dates(time: xr.DataArray, path: Path) -> pd.DatetimeIndex:
     return pd.DatetimeIndex(values).as_unit("ns")
 
 
+def _is_leapless(time: xr.DataArray) -> bool:
+    """Return whether dates are of a calendar that differs from the standard one only in having no 29 February."""
+    first = next(iter(np.atleast_1d(time.values).flat), None)
+    return getattr(first, "calendar", "") in ("noleap", "365_day")
+
+
 def degrees(axis: xr.DataArray, path: Path) -> np.ndarray:
     """Return the values of an axis `lat` or `lon`; raise SSTCastError if they are no axis in degrees."""
+    units, kind = str(axis.attrs.get("units", "")), str(axis.attrs.get("standard_name", ""))
+    if kind.startswith(("grid_", "projection_")) or (units and not re.match("deg|°", units.strip(), re.I)):
+        raise SSTCastError(
+            f"{path}: its {axis.name} is not a {axis.name} in degrees ({kind or units}); interpolate it to a grid "
+            "of latitudes and longitudes first, for instance with `cdo remapbil,r1440x720`"
+        )
     values = axis.values.astype(float)
     low, high = (-90.01, 90.01) if axis.name == "lat" else (-720, 720)
     if not (np.isfinite(values).all() and low <= values.min() and values.max() <= high):
@@ -219,6 +238,15 @@ def degrees(axis: xr.DataArray, path: Path) -> np.ndarray:
     if values.size < 2 or (steps == 0).any() or (axis.name == "lat" and (steps > 0).any() and (steps < 0).any()):
         raise SSTCastError(
             f"{path}: its {axis.name} is not an axis ({values.size} values, which must all differ); correct it"
+        )
+    gaps = (
+        np.abs(steps) if axis.name == "lat" else np.diff(np.sort(values % 360), append=np.min(values % 360) + 360)
+    )
+    usual = np.median(np.abs(steps))
+    if (wide := np.flatnonzero(gaps > 1.5 * usual)).size > (axis.name == "lon"):  # east of the last is no data
+        where = f" after {values[wide[0]]:g}" if axis.name == "lat" else ""
+        raise SSTCastError(
+            f"{path}: its {axis.name} lacks values{where}; its steps are {usual:g}: correct the file"
         )
     return values
 

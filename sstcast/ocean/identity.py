@@ -12,7 +12,6 @@ compares three things.
 
 import datetime as dt
 import hashlib
-import os
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
+from sstcast.files import walk
 from sstcast.ocean.days import BLOCK, FIRST_DAY
 from sstcast.ocean.raw import is_raw_store, open_days
 from sstcast.runs import Record as RunRecord
@@ -29,10 +29,10 @@ from sstcast.runs import Run
 
 
 def fingerprint(path: Path) -> str:
-    """Return a hash of the names, sizes and modification times of all files at `path`, recursively."""
+    """Return a hash of the names, sizes and modification times of all files at `path` and below, also of links."""
     files = [path]
     if path.is_dir():
-        files = [Path(folder) / name for folder, _, names in os.walk(path) for name in names]
+        files = [folder / name for folder, _, names in walk(path) for name in names]
     named = sorted(("" if file == path else str(file.relative_to(path)), file) for file in files)
     return _sha256("".join(f"{name}\0{_stamp(file)}\0" for name, file in named).encode())
 

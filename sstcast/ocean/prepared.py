@@ -93,8 +93,8 @@ class Days:
         return count if same.all() else int(np.argmin(same))
 
 
-def check_source(data: DataConfig, native: xr.DataArray | None = None) -> None:
-    """Raise SSTCastError if source and cube have different values on a day in the run's splits.
+def check_source(data: DataConfig, native: xr.DataArray | None = None, remedy: str = AGAIN) -> None:
+    """Raise SSTCastError, with the remedy, if source and cube have different values on a day in the run's splits.
 
     `native` is the region's cells of the source; if it is None, the source is opened here when any file has
     changed. Only days whose file has changed are read. A missing source is not an error: the stores made from it
@@ -108,7 +108,7 @@ def check_source(data: DataConfig, native: xr.DataArray | None = None) -> None:
         return
     if native is None:
         with open_region(data) as opened:
-            return check_source(data, opened)
+            return check_source(data, opened, remedy)
     days = changed(path, native, cube.sel(time=slice(*map(str, data.splits.whole))))
     if not days.size:
         return
@@ -118,8 +118,17 @@ def check_source(data: DataConfig, native: xr.DataArray | None = None) -> None:
     if differ.size:
         raise SSTCastError(
             f"{path}: has changed since {prepared.cube} was made from it, on {differ.size} day(s), the first "
-            f"{np.datetime_as_string(differ[0], unit='D')}; {AGAIN}"
+            f"{np.datetime_as_string(differ[0], unit='D')}; {remedy}"
         )
+
+
+def warn_of_source(data: DataConfig, remedy: str) -> None:
+    """Print a line on stderr, with the remedy, if prepared stores no longer hold what their source holds."""
+    if Prepared.of(data).cube.exists():
+        try:
+            check_source(data, remedy=remedy)
+        except SSTCastError as error:
+            warn(f"sstcast: {error}")
 
 
 def check_data(run: Run) -> None:

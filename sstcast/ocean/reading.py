@@ -1,6 +1,6 @@
 """Reads daily sea surface temperature in degC from a user's source, each file by its own names, units and axes."""
 
-import os
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -9,11 +9,13 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
+import pandas as pd
 import xarray as xr
+import zarr
 
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, warn
-from sstcast.files import packaged
+from sstcast.files import packaged, walk
 from sstcast.geo import step
 from sstcast.ocean.cropping import crop
 from sstcast.ocean.decoding import Layout, decode
@@ -75,6 +77,14 @@ def open_sst(path: Path, variable: str | None = None, units: str | None = None) 
     else:
         parts, others = [_part(path, variable, units, {})], []
     sst = _merge(parts, path)
+    if not is_raw_store(path):
+        _check_daily(sst.indexes["time"], path)
+    if any("no_leap_days" in part.field.attrs for part in parts):
+        print(
+            f"{path}: has no leap days; its dates are taken as they are, and each 29 February as missing",
+            file=sys.stderr,
+            flush=True,
+        )
     _name_others(path, others)
     sst = sst.assign_attrs(title="NOAA Daily OISST" if path == packaged(SAMPLE) else parts[0].title)
     open_files = ExitStack()
@@ -105,11 +115,13 @@ def _part(path: Path, variable: str | None, units: str | None, known: dict[Any, 
     else:
         dataset = open_netcdf(path, REMEDY)
     field = decode(dataset, path, variable, units, known)
+    if path.is_dir() and not is_raw_store(path):
+        _check_chunks(path, dataset[field.name])
     days = field.indexes["time"]
     if days.has_duplicates:
         raise SSTCastError(
             f"{path}: time holds {days[days.duplicated()][0]:%Y-%m-%d} twice; sstcast takes one value per day: "
-            "average them or remove the others"
+            'save the daily means, with xarray ds.resample(time="1D").mean()'
         )
     preliminary = "preliminary" in str(dataset.attrs.get("id", "")).lower()
     return Part(path, field, _title(dataset, path), preliminary, dataset.close)
@@ -122,6 +134,25 @@ def _title(dataset: xr.Dataset, path: Path) -> str:
     return title or f"sea surface temperature of {institution or 'unknown origin'} ({path.name})"
 
 
+def _check_daily(days: pd.DatetimeIndex, path: Path) -> None:
+    """Raise SSTCastError if the usual step of ascending `days` is not a day."""
+    step = np.median(np.diff(days.values)) / np.timedelta64(1, "D") if len(days) > 2 else 1
+    if step != 1:
+        raise SSTCastError(
+            f"{path}: has a value every {step:g} days, from {days[0]:%Y-%m-%d} to {days[-1]:%Y-%m-%d}; sstcast "
+            "takes daily means, and monthly or weekly ones cannot be used: give daily data"
+        )
+
+
+def _check_chunks(path: Path, stored: xr.DataArray) -> None:
+    """Raise SSTCastError if integers in a Zarr store lack chunks, which would be read as numbers."""
+    kind = np.dtype(stored.encoding.get("dtype", float)).kind
+    if kind in "iu" and not {"_FillValue", "missing_value"} & stored.encoding.keys():
+        array: Any = zarr.open_group(path, mode="r")[str(stored.name)]
+        if absent := array.nchunks - array.nchunks_initialized:
+            raise SSTCastError(f"{path}: {stored.name} lacks {absent} of {array.nchunks} chunks; {REMEDY}")
+
+
 def _is_zarr(path: Path) -> bool:
     return any((path / name).exists() for name in ZARR)
 
@@ -130,10 +161,8 @@ def _readable(folder: Path) -> tuple[list[Path], list[Path]]:
     """Return the files and stores below a folder that sstcast can read, and the other files."""
     found: list[Path] = []
     others: list[Path] = []
-    for place, folders, files in os.walk(folder, followlinks=True):
-        here = [
-            Path(place, name) for name in (*folders, *files) if not name.startswith(".")
-        ]  # no locks, no halves
+    for place, folders, files in walk(folder):
+        here = [place / name for name in (*folders, *files) if not name.startswith(".")]  # no locks, no halves
         folders[:] = [path.name for path in here if path.is_dir() and not _is_zarr(path)]
         for path in here:
             if path.is_file() or _is_zarr(path):

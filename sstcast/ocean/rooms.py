@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import DTypeLike, NDArray
 
-from sstcast import memory
+from sstcast.memory import trim
 
 KEPT = 2**22  # values of an array that stays in memory
 VALUES_AT_ONCE = 2**21  # read of a store: at least so many, and a whole chunk
@@ -36,15 +36,11 @@ def room(shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
 
 
 def release() -> None:
-    """Free the memory that arrays in files have been read or written in."""
+    """Free the memory that arrays in files have been read or written in, and what glibc has kept meanwhile."""
     for file in _FILES:
         file.madvise(MADV_DONTNEED)
-
-
-def trim() -> None:
-    """Give the system what is free, where arrays lie in files: glibc keeps it, in pieces (`sstcast.memory`)."""
     if _FILES:
-        memory.trim(0)
+        trim(0)
 
 
 def held(field: xr.DataArray) -> xr.DataArray:
@@ -53,7 +49,6 @@ def held(field: xr.DataArray) -> xr.DataArray:
     for part in parts(field):
         values[part] = field[part].values
         release()
-    trim()
     return field.copy(data=values)
 
 

@@ -29,6 +29,7 @@ TILE = 30  # rows and columns wanted
 MOST_TILES = (2, 4)  # rows and columns of tiles: what a laptop trains on in minutes
 LEAST_OCEAN = 0.05  # ocean fraction below which a tile is skipped
 SPANS = ((42, 28), (14, 7), (7, 3))  # history and horizon in days; the record must be long enough
+MOST_GAPS = 3  # days that may be filled: longer lines would lead a history into its future
 YEAR = 365  # days that a climatology needs
 RECIPE = "configs/linear-base/tfnet.yaml"
 LINE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -91,13 +92,16 @@ def start(
         sst = without_land_numbers(sst, path)
     days = sst.indexes["time"]
     some = np.unique(np.linspace(0, sst.sizes["time"] - 1, LOOKED_AT).astype(int))
-    ocean = np.isfinite(sst.isel(time=some).values).any(0)
+    present = np.isfinite(sst.isel(time=some).values)
+    ocean = present.any(0)
+    holes = int((present != ocean).any((1, 2)).sum())
     if not ocean.any():
         raise SSTCastError(f"{path}: no cell holds a temperature; name another source")
     place = choose_place(ocean)
     history, horizon, splits = choose_splits(days, path)
     days_to_train = (splits["train"][1] - splits["train"][0]).days + 1
-    gap = longest_gap(days)
+    longest = longest_gap(days)
+    gap = MOST_GAPS if holes else min(longest, MOST_GAPS)
     lat, lon = sst["lat"].values, sst["lon"].values
     box = Box.of({"lat": lat[place.rows], "lon": lon[place.cols]}).yaml
     text = TEMPLATE.format(
@@ -124,7 +128,14 @@ def start(
         partial.write_text(text, encoding="utf-8")
         config = load_config(partial)
         crop(sst, config.data.box, path)  # raises if the region does not fit; then nothing is written
-    return _found(config, path, sst, ocean, place, gap, out)
+    lines = _found(config, path, sst, ocean, place, longest, out)
+    if holes:
+        lines.insert(2, f"  ocean cells lack values on {holes} of {len(some)} days examined")
+    if gap:
+        lines.insert(-2, f"  gaps: {gap} days in a row, and cells, are filled linearly in time")
+    if longest > gap:
+        lines.insert(-2, f"  {longest} days in a row are more than that: fetch them, or prepare refuses the data")
+    return lines
 
 
 def _recipe(windows: int) -> dict[str, Any]:

@@ -40,7 +40,8 @@ class Windows:
     from the centre of the globe. There are `tiles * (T - history - horizon)` windows; window `i` starts on day
     `i // tiles` in tile `i % tiles`. The split is selected before windows are made, so no window crosses into
     another split; the number of windows is the paper's (Table 9). With `every` above 1, windows start only on
-    every such day, beginning with the first.
+    every such day, beginning with the first. The first `before` days of `values` and `days` precede all windows:
+    they are for models that look further back than `history`.
     """
 
     values: Tensor
@@ -51,6 +52,7 @@ class Windows:
     horizon: int
     place: Tensor
     every: int = 1
+    before: int = 0
 
     def __len__(self) -> int:
         return self.starts * self.values.shape[1]
@@ -58,16 +60,17 @@ class Windows:
     @property
     def starts(self) -> int:
         """Number of days on which a window starts; with a horizon, one less than possible, as in the paper."""
-        return -(-(len(self.values) - self.history - self.horizon + (self.horizon == 0)) // self.every)
+        days = len(self.values) - self.before
+        return -(-(days - self.history - self.horizon + (self.horizon == 0)) // self.every)
 
     @property
     def init_times(self) -> np.ndarray:
         """The last day of history of the windows at each start, `[starts]`."""
-        return self.days[self.history - 1 :: self.every][: self.starts]
+        return self.days[self.before + self.history - 1 :: self.every][: self.starts]
 
     def spans(self, offset: int, length: int) -> Tensor:
         """Return days `offset .. offset + length` after each start, `[starts, length, tile, N]`; a view."""
-        return self.values[offset:].unfold(0, length, self.every)[: self.starts].movedim(-1, 1)
+        return self.values[self.before + offset :].unfold(0, length, self.every)[: self.starts].movedim(-1, 1)
 
     def to(self, device: torch.device | str) -> "Windows":
         moved = {name: getattr(self, name).to(device) for name in ("values", "ocean", "place")}
@@ -75,23 +78,27 @@ class Windows:
 
     @cached_property
     def season(self) -> Tensor:
-        """Sine and cosine of each day's time of year, `[T, 2]`."""
-        days = (self.days - self.days.astype("datetime64[Y]")) / np.timedelta64(1, "D")
+        """Sine and cosine of the time of year of each day from the first window on, `[T - before, 2]`."""
+        of_windows = self.days[self.before :]
+        days = (of_windows - of_windows.astype("datetime64[Y]")) / np.timedelta64(1, "D")
         angle = torch.from_numpy(2 * np.pi / YEAR * days)
         return torch.stack([angle.sin(), angle.cos()], dim=1).to(self.values)
 
     def parts(self, count: int) -> Iterator["Windows"]:
         """Yield the windows of `count` starts at a time, in order; their values are views."""
-        longest = self.history + self.horizon + (self.horizon > 0)
         for first in range(0, self.starts, count):
-            last = min(first + count, self.starts) - 1
-            days = slice(first * self.every, last * self.every + longest)
-            yield replace(self, values=self.values[days], days=self.days[days])
+            yield self.part(first, min(first + count, self.starts))
+
+    def part(self, first: int, stop: int) -> "Windows":
+        """Return the windows of the starts `first .. stop`; their values are views."""
+        longest = self.before + self.history + self.horizon + (self.horizon > 0)
+        days = slice(first * self.every, (stop - 1) * self.every + longest)
+        return replace(self, values=self.values[days], days=self.days[days])
 
     def describe(self, number: int) -> str:
         """Name the tile and the days of a window."""
         start, tile = divmod(number, self.values.shape[1])
-        first = pd.Timestamp(self.days[start * self.every])
+        first = pd.Timestamp(self.days[self.before + start * self.every])
         last = first + pd.Timedelta(days=self.history + self.horizon - 1)
         return f"tile {tile}, {first:%Y-%m-%d} to {last:%Y-%m-%d}"
 
@@ -104,22 +111,24 @@ class Windows:
         return self.values.device
 
     def batch(self, index: Tensor, device: torch.device | None = None) -> Batch:
-        """Return the windows with numbers `index [B]`, moved to `device` if given."""
+        """Return the windows with numbers `index [B]`, moved to `device` if given.
+
+        Their `history` begins with the `before` days that precede each window.
+        """
         tiles = self.values.shape[1]
-        tile = index % tiles
-        day = (index // tiles * self.every)[:, None] + torch.arange(
-            self.history + self.horizon, device=index.device
-        )
+        tile, past = index % tiles, self.before + self.history
+        start = index // tiles * self.every
+        day = start[:, None] + torch.arange(past + self.horizon, device=index.device)
         rows = self.values.flatten(0, 1).index_select(0, (day * tiles + tile[:, None]).flatten())
         window = rows.unflatten(0, day.shape).transpose(1, 2)
         ocean, place = self.ocean[tile], self.place[tile]
-        season = self.season[day[:, self.history - 1], None].expand(-1, place.shape[1], -1)
+        season = self.season[start + self.history - 1, None].expand(-1, place.shape[1], -1)
         geography = torch.cat([place, season], dim=-1)
         if device is not None and device != window.device:
             parts = (window, ocean, geography)
             window, ocean, geography = (part.pin_memory().to(device, non_blocking=True) for part in parts)
         graph = GridGraph(*self.shape, ocean, geography=geography)
-        return Batch(window[..., : self.history], window[..., self.history :], ocean, graph)
+        return Batch(window[..., :past], window[..., past:], ocean, graph)
 
 
 @dataclass(frozen=True)
@@ -206,12 +215,28 @@ def days_in(anomalies: xr.Dataset, data: DataConfig, split: str) -> xr.Dataset:
     return found
 
 
+def with_earlier(past: xr.Dataset, anomalies: xr.Dataset) -> xr.Dataset:
+    """Return `past`, days of `anomalies`, with all days before them as `earlier(earlier_time, lat, lon)`.
+
+    Those that are stored are not read here.
+    """
+    count = int(anomalies.indexes["time"].searchsorted(past.indexes["time"][0]))
+    earlier = anomalies["anomaly"].isel(time=slice(0, count)).reset_coords(drop=True).drop_attrs()
+    return past.assign(earlier=earlier.rename(time="earlier_time"))
+
+
 def windows_of(
-    anomalies: xr.Dataset, region: Region, history: int, horizon: int = 0, empty: Empty = in_memory
+    anomalies: xr.Dataset,
+    region: Region,
+    history: int,
+    horizon: int = 0,
+    empty: Empty = in_memory,
+    before: int = 0,
 ) -> Windows:
     """Return the windows of all days of `anomalies`: `anomaly(time, lat, lon)` and `ocean_mask(lat, lon)`.
 
-    With `horizon` 0 they hold history only. `empty` makes the array that the values are put into.
+    With `horizon` 0 they hold history only. `empty` makes the array that the values are put into. The windows
+    begin after the first `before` days.
     """
     anomaly = anomalies["anomaly"]
     index = tile_index(region, anomaly.shape)
@@ -229,6 +254,7 @@ def windows_of(
         history=history,
         horizon=horizon,
         place=unit_vectors(anomaly, index),
+        before=before,
     )
 
 

@@ -2,6 +2,7 @@
 
 import datetime as dt
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,7 +56,7 @@ def update(folder: Path, date: str = LATEST, largest: float = LARGEST, today: dt
             forecast(run.folder, str(day or last), issued, say=_silent)
         verified, scores = _verify(run, place, last)
         page = place / "latest.html"
-        newest = max(place.glob("forecast-*.nc"), key=lambda file: file.name)
+        newest = max(_issued(place).items())[1]
         _, shown = write_forecast_page(newest, page, largest=largest, say=_silent)
     reasons = report.missing.values() if report else ()
     down = next((reason for reason in reasons if not any(words in reason for words in ABSENT)), "")
@@ -71,14 +72,19 @@ def update(folder: Path, date: str = LATEST, largest: float = LARGEST, today: dt
     return Update(code, f"{now} {run.folder}: {'; '.join(filter(None, parts))}", newest)
 
 
+def _issued(place: Path) -> dict[dt.date, Path]:
+    """Return the forecasts in a folder by initial date; files of other names are not forecasts of `update`."""
+    found = {}
+    for file in place.glob("forecast-????-??-??.nc"):
+        with suppress(ValueError):
+            found[dt.date.fromisoformat(file.stem.removeprefix("forecast-"))] = file
+    return found
+
+
 def _verify(run: Run, place: Path, last: dt.date) -> tuple[bool, pd.DataFrame]:
     """Score the forecasts of the last days; return whether there were new scores to write, and the scores."""
     begin = last - LOOKED_BACK * DAY
-    files = [
-        file
-        for file in sorted(place.glob("forecast-*.nc"))
-        if begin <= dt.date.fromisoformat(file.stem.removeprefix("forecast-")) < last
-    ]
+    files = [file for day, file in sorted(_issued(place).items()) if begin <= day < last]
     if not files:
         return False, pd.DataFrame()
     data = run.config.data

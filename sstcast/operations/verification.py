@@ -10,9 +10,8 @@ from scipy.special import ndtri
 
 from sstcast.errors import reading_later
 from sstcast.geo import area_weights
-from sstcast.stores import open_netcdf
+from sstcast.pages.page import REMEDY, open_forecast
 
-REMEDY = "delete it"
 COVERED = 0.8  # the share of days that an interval of 80 % should cover
 
 
@@ -24,7 +23,7 @@ def verify(files: Sequence[Path], truth: xr.DataArray) -> pd.DataFrame:
     history stays) and of the `climatology`; and `coverage_80`, the share of cells and days within the 80 %
     interval. What the files do not tell is NaN.
 
-    Raises SSTCastError if a file is damaged.
+    Raises SSTCastError if a file is damaged, or no forecast.
     """
     found = [_sums(file, truth) for file in files]
     if not sum(map(len, found)):
@@ -41,7 +40,7 @@ def verify(files: Sequence[Path], truth: xr.DataArray) -> pd.DataFrame:
 
 def _sums(file: Path, truth: xr.DataArray) -> pd.DataFrame:
     """Return the sums over the cells, with a row for every lead that has come true."""
-    with open_netcdf(file, REMEDY) as forecast, reading_later(file, REMEDY):
+    with open_forecast(file) as forecast, reading_later(file, REMEDY):
         forecast = forecast.isel(init_time=-1).load()
         init, lead = forecast["init_time"].values, forecast["lead"].values.astype(int)
         forecast = forecast.isel(

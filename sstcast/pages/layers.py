@@ -8,6 +8,7 @@ import xarray as xr
 from matplotlib.colors import to_hex
 from numpy.typing import NDArray
 
+from sstcast.forecasting.conventions import PLAUSIBLE
 from sstcast.pages.maps import COLOURS, Kind, colour_norm
 
 DEGREE, PROBABILITY = 0.005, 0.01  # the steps to which a page rounds
@@ -55,6 +56,16 @@ STORED = {
     "heatwave_start": 1,
     "heatwave_end": 1,
 }
+SOURCES = ("sst_anomaly", "sst_spread")  # the file's variables that others of `STORED` follow from
+DATES = ("heatwave_start", "heatwave_end")
+RANGES = {
+    "sst": PLAUSIBLE,
+    "climatology": PLAUSIBLE,
+    "spread": (0.0, PLAUSIBLE[1]),
+    "heatwave_probability": (0.0, 1.0),
+    "exceedance_probability": (0.0, 1.0),
+    "cold_spell_probability": (0.0, 1.0),
+}
 
 
 def fields_of(forecast: xr.Dataset) -> dict[str, xr.DataArray]:
@@ -70,7 +81,7 @@ def fields_of(forecast: xr.Dataset) -> dict[str, xr.DataArray]:
         fields["spread"] = forecast["sst_spread"]
     if "heatwave_category" in fields:
         fields["heatwave_category"] = fields["heatwave_category"].where(fields["heatwave_category"] >= 0)
-    for name in {"heatwave_start", "heatwave_end"} & set(fields):
+    for name in set(DATES) & set(fields):
         fields[name] = (fields[name] - forecast["init_time"]) / np.timedelta64(1, "D")
     return fields
 

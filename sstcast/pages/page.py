@@ -16,7 +16,7 @@ from sstcast.errors import SSTCastError, reading_later
 from sstcast.files import alone
 from sstcast.geo import Box
 from sstcast.pages.images import png_uri
-from sstcast.pages.layers import STORED, described, field_of, fields_of, layers_of
+from sstcast.pages.layers import DATES, RANGES, SOURCES, STORED, described, field_of, fields_of, layers_of
 from sstcast.pages.maps import SLIDE, draw_panels
 from sstcast.pages.packing import pack
 from sstcast.pages.plots import FAN, map_plot, series_plot
@@ -35,6 +35,8 @@ STAMP = "sstcast page of "
 REMEDY = "make it again with `sstcast forecast`"
 DAY_OF_PICTURE = (1, 7, 14, 28)
 SCRIPTS = ("parts.js", "page.js")
+AXES = {"init_time": "M", "lead": "iuf", "lat": "iuf", "lon": "iuf"}  # and the kinds of their values
+AXES_HOLD = {"init_time": "dates", "lead": "numbers of days", "lat": "degrees", "lon": "degrees"}
 
 
 def write_forecast_page(
@@ -93,9 +95,21 @@ def open_forecast(file: Path) -> xr.Dataset:
     dataset = (open_zarr if file.suffix == ".zarr" else open_netcdf)(file, REMEDY)
     if "sst" not in dataset or not {"init_time", "lead", "lat", "lon"} <= set(dataset["sst"].dims):
         raise SSTCastError(f"{file}: is no forecast, has no sst(init_time, lead, lat, lon); name another file")
-    sizes = {axis: dataset.sizes[axis] for axis in ("init_time", "lead", "lat", "lon")}
+    sizes = {axis: dataset.sizes[axis] for axis in AXES}
     if not all(sizes.values()) or min(sizes["lat"], sizes["lon"]) < 2:
         raise SSTCastError(f"{file}: is empty or a single row of cells; name another file")
+    for axis, kinds in AXES.items():
+        if axis not in dataset.coords or dataset[axis].dtype.kind not in kinds:
+            raise SSTCastError(f"{file}: {axis} has no values, or not {AXES_HOLD[axis]}; {REMEDY}")
+        index = dataset.indexes[axis]
+        if not index.is_unique or not (index.is_monotonic_increasing or index.is_monotonic_decreasing):
+            raise SSTCastError(f"{file}: {axis} is in no order; {REMEDY}")
+    for name in {*STORED, *SOURCES} & set(dataset.data_vars):
+        field, days = dataset[name], "past" if name.endswith("_past") else "lead"
+        dims = {"init_time", "lat", "lon"} if name in DATES else {"init_time", days, "lat", "lon"}
+        if field.dtype.kind not in ("M" if name in DATES else "iuf") or set(field.dims) != dims:
+            given = ", ".join(map(str, field.dims))
+            raise SSTCastError(f"{file}: {name}({given}) of {field.dtype} is not what a page shows; {REMEDY}")
     return dataset
 
 
@@ -118,7 +132,7 @@ def _packed_within(
     rows, columns = sst.sizes["lat"], sst.sizes["lon"]
     every = -(-rows * columns // SAMPLE)
     part = {name: field.isel(lat=slice(every // 2, None, every)).load() for name, field in fields.items()}
-    packed, share = _packed(part), part["sst"].sizes["lat"] / rows
+    packed, share = _packed(part, file), part["sst"].sizes["lat"] / rows
     size = (FIXED + sum(len(array["text"]) for array in packed["arrays"].values()) / share) / 1e6
     line = f"{file}: a page of {rows} x {columns} cells and {sst.sizes['lead']} days has about {size:.1f} MB"
     if size > largest:
@@ -128,16 +142,24 @@ def _packed_within(
         )
     if size > WORTH_SAYING:
         say(line)
-    return packed if every == 1 else _packed(fields)
+    return packed if every == 1 else _packed(fields, file)
 
 
-def _packed(fields: dict[str, xr.DataArray]) -> dict[str, Any]:
-    """Return the fields of the ocean's cells, and where these are, as the page's script reads them."""
+def _packed(fields: dict[str, xr.DataArray], file: Path) -> dict[str, Any]:
+    """Return the fields of the ocean's cells, and where these are, as the page's script reads them.
+
+    Raises SSTCastError if a value is outside the range of its field.
+    """
     ocean = fields["sst"].notnull().any("lead").values
-    arrays = {
-        name: pack(field.values.reshape(-1, *ocean.shape)[:, ocean].astype(float), STORED[name])._asdict()
-        for name, field in fields.items()
-    }
+    arrays = {}
+    for name, field in fields.items():
+        values = field.values.reshape(-1, *ocean.shape)[:, ocean].astype(float)
+        low, high = RANGES.get(name, (-np.inf, np.inf))
+        if (wrong := values[(values < low) | (values > high) | np.isinf(values)]).size:
+            raise SSTCastError(
+                f"{file}: {name} holds {wrong[0]:g}, which is not within {low:g} and {high:g}; {REMEDY}"
+            )
+        arrays[name] = pack(values, STORED[name])._asdict()
     return {"ocean": pack(ocean.astype(float), 1)._asdict(), "arrays": arrays}
 
 

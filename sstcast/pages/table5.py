@@ -1,10 +1,9 @@
-"""Table 5 beside the paper's numbers, and what it will need, as text."""
+"""Table 5 beside the paper's numbers, as text."""
 
 from collections.abc import Sequence
 from statistics import mean, stdev
 
 from sstcast.pages.text import Sheet
-from sstcast.papers.estimate import Needs
 from sstcast.papers.table5 import PUBLISHED, Found, gains
 
 HEADER = {28: "4 weeks", 14: "2 weeks", 7: "1 week"}
@@ -26,20 +25,6 @@ def table5_sheets(found: Found, horizons: Sequence[int]) -> list[Sheet]:
     return sheets
 
 
-def needs_lines(needs: Needs) -> list[str]:
-    """Say what a run of the command will need."""
-    lines = [
-        f"download: {needs.download:,} days" + (f", {needs.gigabytes:,.1f} GB" if needs.download else ""),
-        f"disk: {needs.disk / 1e9:,.1f} GB or less",
-        f"memory: {needs.memory / 1e9:,.1f} GB for the windows, and what a step of training needs",
-    ]
-    if not needs.runs:
-        return [*lines, "time: nothing is left to train"]
-    lines.append(f"time on {needs.device}, from measured steps, without evaluation; runs left: {needs.runs}")
-    rows = [f"  {system}, {_ahead(horizon)}: {_time(of)}" for (system, horizon), of in needs.seconds.items()]
-    return [*lines, *rows, f"  all: {_time(sum(needs.seconds.values()))}"]
-
-
 def _ahead(horizon: int) -> str:
     return HEADER.get(horizon, f"{horizon} day{'s' * (horizon > 1)}")
 
@@ -56,10 +41,3 @@ def _error(errors: list[float]) -> str:
 
 def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.1%}"
-
-
-def _time(seconds: float) -> str:
-    hours = seconds / 3600
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if hours < 2 else f"{hours:.0f} h" if hours < 48 else f"{hours / 24:.0f} days"

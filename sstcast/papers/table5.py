@@ -5,14 +5,19 @@ the experiment here differs from the published one.
 """
 
 import json
+import math
+import os
+import resource
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 from typing import Any
 
 import numpy as np
+import torch
 
 from sstcast.config import DataConfig, RunConfig, load_config
 from sstcast.errors import SSTCastError, reading
@@ -23,12 +28,15 @@ from sstcast.models.base import Base
 from sstcast.ocean.days import FIRST_DAY
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_data, check_source
+from sstcast.ocean.windows import Windows
 from sstcast.runs import Run, write_json
 from sstcast.scores.verification import Verification, blocks
 from sstcast.sources.fetch import fetch
 from sstcast.sources.request import FetchRequest
+from sstcast.training.devices import start
 from sstcast.training.fitting import Fitted
-from sstcast.training.train import train, training_windows
+from sstcast.training.forecasting import ForecastTask
+from sstcast.training.train import forecaster, train, training_windows
 from sstcast.validation import suggest
 
 HORIZONS = (28, 14, 7)  # days: 4, 2 and 1 weeks
@@ -41,6 +49,7 @@ PUBLISHED = {  # by system and horizon
 }
 WITHOUT, WITH = "mpnn", "mpnn-vn"  # the virtual node
 BASELINES = ("persistence", "ridge", "multiscale ridge")
+STEPS = 3  # measured by a dry run
 
 Say = Callable[[str], object]
 Found = dict[str, dict[int, list[float]]]  # by system or baseline, and by horizon: the error of each seed
@@ -156,6 +165,62 @@ def table5(table: Table5, say: Say = print) -> tuple[Found, bool]:
             said = "trained and forecast"
         say(f"[{number}/{len(table.runs)}] {config.folder}: {said}")
     return _collect(table, kept), True
+
+
+def needs(table: Table5) -> list[str]:
+    """Say which runs are left and what a step of the first one takes on this device; nothing is written.
+
+    The step is that of a batch of noise: a median of `STEPS`, after one to warm up. Where other programs use the
+    processor, as the load average tells, it takes longer than it would alone.
+    """
+    kept = Kept(table.folder)
+    left = [run for run in table.runs if kept.error(run) is None]
+    lines = [f"{len(left)} of {len(table.runs)} runs are left"]
+    for run in left:
+        theirs = PUBLISHED[run.model.name].get(run.data.horizon)
+        lines.append(f"  {run.name}: {'not in the paper' if theirs is None else f'{theirs:.4f} in the paper'}")
+    if not left:
+        return lines
+    first, box = left[0], left[0].data.box
+    length, cells = first.data.history + first.data.horizon, math.prod(box.tile)
+    days = length + first.training.batch_size
+    windows = Windows(
+        values=torch.randn(days, 1, cells),
+        ocean=torch.ones(1, cells, dtype=torch.bool),
+        days=np.datetime64(first.data.splits.train[0], "D") + np.arange(days),
+        shape=box.tile,
+        history=first.data.history,
+        horizon=first.data.horizon,
+        place=torch.zeros(1, cells, 3),
+    )
+    fabric = start(first.training)
+    task = ForecastTask({"train": windows, "validation": windows}, first.training, fabric)
+    model = forecaster(first, windows).to(fabric.device)
+    optimizer = torch.optim.Adam(model.parameters())
+    batch = task.batch(torch.arange(first.training.batch_size))
+    seconds = []
+    for _ in range(1 + STEPS):
+        started = time.perf_counter()
+        with fabric.autocast():
+            loss = task.loss(model, batch)
+        (loss / task.weight(batch)).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - started)
+    (train, last), steps = first.data.splits.train, first.training.windows_per_epoch
+    tiles = math.prod(n // box.coarsen // side for n, side in zip(box.bounds.shape, box.tile, strict=True))
+    tiles -= len(box.skip)
+    per_epoch = (steps or tiles * ((last - train).days + 1 - length)) // first.training.batch_size
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    load = " ".join(f"{n:.1f}" for n in os.getloadavg())
+    return [
+        *lines,
+        f"{first.name} on {fabric.device}: {median(seconds[1:]):.3f} s a step of {first.training.batch_size} "
+        f"windows, {per_epoch:,} steps an epoch, {first.training.epochs} epochs; {peak:.1f} GiB of memory; "
+        f"load average {load}",
+    ]
 
 
 def _check(runs: Sequence[RunConfig]) -> None:

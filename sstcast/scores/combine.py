@@ -12,10 +12,11 @@ from rich.progress import track
 from sstcast.config import COMBINATION, RunConfig
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic
-from sstcast.forecasting.combination import Combination, Weights, lead_weeks, load_combination, predictor_of
-from sstcast.forecasting.predictor import Predictor, TrainedRun
+from sstcast.forecasting.combination import Weights, lead_weeks, load_combination
+from sstcast.forecasting.predictor import Predictor
+from sstcast.forecasting.probabilities import held_out
+from sstcast.forecasting.spread import ValidationDays
 from sstcast.geo import area_weights
-from sstcast.models.linear import LinearSystem
 from sstcast.ocean.identity import Record
 from sstcast.ocean.prepared import Prepared
 from sstcast.plain_yaml import save_config
@@ -24,8 +25,6 @@ from sstcast.scores.comparison import check_same
 from sstcast.scores.verification import Verification, blocks
 from sstcast.terminal import hides_progress
 from sstcast.training.checkpoint import save_checkpoint
-from sstcast.training.fitting import fit
-from sstcast.training.train import training_windows
 from sstcast.validation import validate
 
 KEYS = ("region", "protocol", "history", "horizon", "splits.train", "splits.validation", "splits.test")
@@ -69,25 +68,6 @@ def least_squares(products: Weights) -> Weights:
     weights, _ = nnls(np.vstack([factor, np.full(len(products), row)]), np.append(np.zeros(len(products)), row))
     found: Weights = weights / weights.sum()
     return found
-
-
-def before_validation(run: Run) -> Predictor:
-    """Return what a run would forecast of its validation days, had it not been fitted to them.
-
-    A network was only selected by them. A linear system was fitted again to training and validation days together,
-    so it looks better on the validation days than it is. Here it is fitted to its training days alone.
-    """
-    predictor = predictor_of(run)
-    if run.config.training.include_validation:
-        raise SSTCastError(f"{run.folder}: has learnt from its validation days; combine it with --equal")
-    if isinstance(predictor, Combination):
-        return Combination([before_validation(part) for part in run.open_parts()], load_combination(run))
-    assert isinstance(predictor, TrainedRun)
-    for model in predictor.models:
-        if isinstance(model, LinearSystem):
-            windows = training_windows(run.config)
-            fit(model, windows["train"], windows["validation"], refit=False)
-    return predictor
 
 
 def error_products(predictors: list[Predictor], data: Verification) -> Weights:
@@ -137,12 +117,24 @@ def _weighed(config: RunConfig) -> tuple[str, dict[Path, str]] | None:
 
 def _fit(runs: list[Run]) -> Weights:
     """Return the fitted weights `[week, part]`; raise SSTCastError if a run forecasts what is not finite."""
-    predictors, data = [before_validation(run) for run in runs], Verification.of(runs[0], "validation")
+    for run in runs:
+        _check_unseen(run)
+    data = Verification.of(runs[0], "validation")
+    days = ValidationDays(data.data)
+    predictors = [held_out(run, days) for run in runs]
     products = error_products(predictors, data)
     for run, errors in zip(runs, products.diagonal(axis1=1, axis2=2).T, strict=True):
         if not np.isfinite(errors).all():
             raise SSTCastError(f"{run.folder}: its forecasts of the validation days are not finite; leave it out")
     return np.stack([least_squares(week) for week in products])
+
+
+def _check_unseen(run: Run) -> None:
+    """Raise SSTCastError if a run, or a part of it, has learnt from its validation days."""
+    if run.config.training.include_validation:
+        raise SSTCastError(f"{run.folder}: has learnt from its validation days; combine it with --equal")
+    for part in run.open_parts():
+        _check_unseen(part)
 
 
 def _make(runs: list[Run], config: RunConfig, folder: Path) -> None:

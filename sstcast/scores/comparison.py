@@ -19,7 +19,7 @@ from sstcast.scores.significance import (
     diebold_mariano,
     means,
     p_values,
-    skill_interval,
+    ratio,
     spacing,
 )
 
@@ -45,12 +45,8 @@ def compare_errors(error: xr.DataArray, reference: xr.DataArray) -> dict[str, An
 
     def scores(error: xr.DataArray, reference: xr.DataArray) -> tuple[Any, Any]:
         ours, theirs = (part.transpose(DATES, ...).values.astype(float) for part in (error, reference))
-        total = theirs.sum(0)
-        skill = 1 - ours.sum(0) / np.where(total > 0, total, np.nan)
-        ends = np.full((*np.shape(skill), 2), np.nan)
-        if enough:
-            ends = np.stack(skill_interval(ours, theirs, block), axis=-1)
-        return plain(skill), plain(ends)
+        of_sums, ends = ratio(ours, theirs, block)
+        return plain(1 - of_sums), plain(1 - ends[..., ::-1])
 
     def p_value(difference: Any) -> Any:
         found = diebold_mariano(difference, lags)

@@ -11,13 +11,15 @@ from sstcast.errors import SSTCastError
 from sstcast.files import alone
 from sstcast.manifest import check_manifest
 from sstcast.names import BASELINES
-from sstcast.ocean.prepared import Prepared, check_data
+from sstcast.ocean.prepared import Prepared, check_data, warn_of_source
 from sstcast.runs import Run
 from sstcast.scores.comparison import check_comparable, compare_tables
 from sstcast.scores.saved import LAYOUT, read_metrics, write_metrics
 from sstcast.scores.significance import block_length
 from sstcast.stores import open_netcdf, open_zarr
 from sstcast.validation import suggest
+
+CHANGED = "the scores are of the days before; for the new ones run `sstcast prepare`, then train another run"
 
 
 def scores_file(run: Run) -> Path:
@@ -44,10 +46,12 @@ def evaluate(run: Run) -> tuple[dict[str, Any], bool]:
     The second value is False if they were there already for the best checkpoints of the run's members.
     `docs/evaluation.md` says what the files hold.
 
-    Raises SSTCastError if the test split holds too few dates or no ocean.
+    A line on stderr says so if the source has changed since. Raises SSTCastError if the test split holds too few
+    dates or no ocean.
     """
     if Prepared.of(run.config.data).exist:
         check_data(run)
+        warn_of_source(run.config.data, CHANGED)
     run.trained.open_parts()
     digest = run.digest
     if (known := _known(run, digest)) is not None:

@@ -19,7 +19,7 @@ from sstcast.forecasting.spread import Spread, ValidationDays
 from sstcast.names import DEGREES, MODEL, STANDARDISED
 from sstcast.ocean.heatwaves import FREQUENCIES
 from sstcast.ocean.limits import limits_of
-from sstcast.ocean.rooms import release, trim
+from sstcast.ocean.rooms import release
 from sstcast.runs import Run
 from sstcast.scores.heatwaves import HeatwaveTables
 from sstcast.scores.tables import Observed, Tables
@@ -90,7 +90,6 @@ def tabulate(
             add(dates, fields if width is None else fields.assign(sst_spread=width))
 
     parts = blocks(data.windows, members)
-    trim()
     with ThreadPoolExecutor(THREADS) as pool:
         for dates in track(parts, label, console=console, disable=hides_progress(console), transient=True):
             climatology = data.ahead(data.climatology, dates)
@@ -103,5 +102,4 @@ def tabulate(
             for _ in pool.map(score, predictors, *map(repeat, block)):
                 pass
             release()
-            trim()
     return tables.dataset().merge(heatwaves.dataset())

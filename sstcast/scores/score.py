@@ -63,7 +63,9 @@ def score(
     or runs are unusable, or do not fit together.
     """
     path = path if path.name else path.resolve()  # the folder that one is in
-    scored = Scored(out or path.with_name(f"{path.name}-scores"))
+    scored = Scored(path.with_name(f"{path.name}-scores") if out is None else out if out.name else out.resolve())
+    if not scored.folder.name:
+        raise SSTCastError(f"--out {out}: is the root of the disk; name a folder")
     if Run(scored.folder).config_file.exists() or scored.folder.is_file():
         raise SSTCastError(f"--out {scored.folder}: is a file, or the folder of a run; name another")
     if scored.folder.resolve().is_relative_to(path.resolve()):

@@ -103,6 +103,21 @@ def skill_interval(error: Array, reference: Array, block: int, parts: tuple[int,
     return 1 - ratio * np.exp(width), 1 - ratio * np.exp(-width)
 
 
+def ratio(error: Array, reference: Array, block: int, parts: tuple[int, ...] = ()) -> tuple[Array, Array]:
+    """Return the ratio `[...]` of the sums of two losses `[dates, ...]`, and its 95 % interval `[..., 2]`.
+
+    The skill is 1 less the ratio. NaN where the reference's sum is 0; the interval as well where the dates are not
+    two blocks.
+    """
+    total, base = error.sum(0), reference.sum(0)
+    found: Array = total / np.where(base > 0, base, np.nan)
+    ends = np.full((*np.shape(found), 2), np.nan)
+    if len(error) >= 2 * block:
+        low, high = skill_interval(error, reference, block, parts)
+        ends = np.stack([1 - high, 1 - low], axis=-1)
+    return found, ends
+
+
 def diebold_mariano(difference: Array, lags: int, parts: tuple[int, ...] = ()) -> Array:
     """Return the two-sided p-value `[...]` that the mean of `difference [dates, ...]` of two losses is 0.
 

@@ -23,7 +23,7 @@ from sstcast.manifest import write_manifest
 from sstcast.ocean.anomalies import DAYS_OF_YEAR
 from sstcast.ocean.prepared import Prepared, check_data
 from sstcast.ocean.rooms import held, parts, release, room
-from sstcast.ocean.windows import Windows, cut_windows, spans
+from sstcast.ocean.windows import Windows, cut_windows, spans, with_earlier
 from sstcast.runs import Run
 from sstcast.scores.means import sum_to_one
 
@@ -146,13 +146,14 @@ class Verification:
         """Return what a `Predictor` needs to forecast from the initial dates `dates`."""
         days = self._days(dates, self.windows.history - 1)
         field = ("time", "lat", "lon")
-        return xr.Dataset(
+        past = xr.Dataset(
             {
                 "anomaly": (field, self.on_map(self.windows.values[days].numpy())),
                 "ocean_mask": self.anomalies["ocean_mask"],
             },
             {"time": self.windows.days[days], "lat": self.anomalies["lat"], "lon": self.anomalies["lon"]},
         )
+        return with_earlier(past, self.anomalies)
 
     @cached_property
     def statistics(self) -> xr.Dataset:

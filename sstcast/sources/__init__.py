@@ -15,7 +15,6 @@ SOURCES: "dict[str, str | type[Source]]" = {
     "psl": "noaa.Psl",
     "erddap": "erddap.Erddap",
     "sample": "folder.Sample",
-    "simulator": "simulator.Simulation",
 }
 
 # Sources selected by a URL or folder instead of a name; the first that accepts it is used.

@@ -1,22 +1,19 @@
 """Files downloaded earlier, the sample among them: what a file holds, not its name, says which days it has."""
 
 import datetime as dt
-import os
 from collections import defaultdict
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
 
+from sstcast.files import walk
 from sstcast.geo import Box
 from sstcast.ocean.days import Day, block_of
 from sstcast.ocean.progress import Progress
-from sstcast.sources.granule import BadFile, Granule
-from sstcast.sources.reader import read_apart
+from sstcast.sources.granule import BadFile, Granule, read_granule
 from sstcast.sources.request import FetchRequest
 from sstcast.sources.source import Batch, Need, Source
 
-TOGETHER = 8  # files read at once: more than the reading processes, so that each always has a file waiting
 STORES = (".zgroup", ".zarray", "zarr.json")
 
 
@@ -34,76 +31,58 @@ class Folder(Source):
         return address != "" and Path(address).is_dir()
 
     def read(self, need: Need, progress: Progress) -> Iterator[Batch]:
-        pool = ThreadPoolExecutor(TOGETHER)
-        try:
-            paths = [self.root] if self.root.is_file() else list(self._walk())
-            files: dict[Path, Granule] = {}
-            for path, found in pool.map(self._read, [(path, []) for path in paths]):
-                if isinstance(found, Granule):
-                    files[path] = found
-                else:
-                    self._leave(path, found)
-            choice: dict[dt.date, list[Path]] = defaultdict(list)
-            for path in sorted(files, key=lambda path: (files[path].preliminary, path)):
-                if not any(self.request.start <= day <= self.request.end for day in files[path].days):
-                    self._leave(path, "holds none of the requested days")
-                for day in files[path].days:
-                    choice[day].append(path)
-            self._name_the_second(files, choice, need)
-            where = f"not in {self.root.name}" if self.root.is_file() else f"in no file below {self.root}"
-            for _, members in groupby(need, block_of):
-                days = list(members)
-                left = {
-                    day: [path for path in choice.get(day, ()) if not (need[day] and files[path].preliminary)]
-                    for day in days
-                }
-                batch = self._block(left, pool)
-                yield {day: batch.get(day, where) for day in days}
-                progress.settled(len(days))
-        finally:
-            pool.shutdown(cancel_futures=True)
+        files: dict[Path, Granule] = {}
+        for path in [self.root] if self.root.is_file() else self._walk():
+            try:
+                files[path] = read_granule(path, [], self.request.box)
+            except BadFile as error:
+                self._leave(path, str(error))
+        choice: dict[dt.date, list[Path]] = defaultdict(list)
+        for path in sorted(files, key=lambda path: (files[path].preliminary, path)):
+            if not any(self.request.start <= day <= self.request.end for day in files[path].days):
+                self._leave(path, "holds none of the requested days")
+            for day in files[path].days:
+                choice[day].append(path)
+        self._name_the_second(files, choice, need)
+        where = f"not in {self.root.name}" if self.root.is_file() else f"in no file below {self.root}"
+        for _, members in groupby(need, block_of):
+            days = list(members)
+            left = {
+                day: [path for path in choice.get(day, ()) if not (need[day] and files[path].preliminary)]
+                for day in days
+            }
+            batch = self._block(left)
+            yield {day: batch.get(day, where) for day in days}
+            progress.settled(len(days))
 
-    def _block(self, left: dict[dt.date, list[Path]], pool: ThreadPoolExecutor) -> Batch:
+    def _block(self, left: dict[dt.date, list[Path]]) -> Batch:
         """Read the days of a block, each from the first of its files that is readable."""
         batch: Batch = {}
         while left := {day: paths for day, paths in left.items() if paths}:
             wanted: dict[Path, list[dt.date]] = defaultdict(list)
             for day, paths in left.items():
                 wanted[paths.pop(0)].append(day)
-            for path, found in pool.map(self._read, wanted.items()):
-                for day in wanted[path]:
-                    if isinstance(found, str):
-                        batch[day] = f"{path.name}: {found}"
-                        continue
+            for path, days in wanted.items():
+                try:
+                    found = read_granule(path, days, self.request.box)
+                except BadFile as error:
+                    batch |= dict.fromkeys(days, f"{path.name}: {error}")
+                    continue
+                for day in days:
                     # Files of many days do not say which of them are preliminary.
                     preliminary = found.preliminary or (len(found.days) > 1 and self.settling(day))
                     batch[day] = Day(found.fields[day], self.name, preliminary, found.notice)
                     del left[day]
         return batch
 
-    def _read(self, item: tuple[Path, list[dt.date]]) -> tuple[Path, Granule | str]:
-        """Read some days of a file; if none are given, only list the days that it holds."""
-        path, days = item
-        try:
-            return path, read_apart(path, days, self.request.box)
-        except BadFile as error:
-            return path, str(error)
-
     def _walk(self) -> Iterator[Path]:
         """Yield all files below the folder, following links, except those of Zarr stores."""
-        seen: set[Path] = set()
-        for folder, folders, names in os.walk(self.root, followlinks=True):
-            here = Path(folder)
-            if (real := here.resolve()) in seen:
-                folders.clear()
-                continue
-            seen.add(real)
+        for here, folders, names in walk(self.root):
             if any(name in STORES for name in names):
                 self._leave(here, "a Zarr store; set data.source to it")
                 folders.clear()
                 continue
-            folders.sort()
-            yield from (here / name for name in sorted(names) if (here / name).is_file())
+            yield from (here / name for name in names if (here / name).is_file())
 
     def _name_the_second(self, files: dict[Path, Granule], choice: dict[dt.date, list[Path]], need: Need) -> None:
         """Report the files that are not used because other files hold all their days."""

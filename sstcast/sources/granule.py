@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from sstcast.errors import in_short
 from sstcast.geo import Box
-from sstcast.hdf5 import Refused, check_hdf5
 from sstcast.ocean.days import COLDEST, FILL, WARMEST, Packed, pack
-from sstcast.ocean.oddities import oddity
+from sstcast.stores import Refused, check_hdf5
 
 VALID = (100 * COLDEST, 100 * WARMEST)  # hundredths of a degree
 NEAR = 0.0025  # tolerance in degrees for the centre of a cell
@@ -54,8 +53,7 @@ def read_granule(data: bytes | Path, days: Sequence[dt.date], box: Box) -> Granu
     """Read those of `days` that are in a file (a path, or its bytes).
 
     Raises BadFile if the file is not NetCDF, is damaged, has no sst, lacks a cell of `box`, or holds values
-    outside the range of SST; also if its attributes, land mask or climatology show that it is not OISST. A file
-    may crash the process that reads it: see `sstcast.sources.reader`.
+    outside the range of SST; also if its attributes show that it is not OISST.
     """
     try:
         with _open(data) as (variables, attributes):
@@ -93,8 +91,6 @@ def _read(variables: Any, attributes: Mapping[str, Any], days: Sequence[dt.date]
                 np.asarray(sst[(held[day], *depth)]), sst.attrs
             )  # the whole field: it is one chunk in NOAA's files
             fields[day] = _check(field[rows][:, columns])
-            if odd := oddity(field, lat, lon, day, simulated):
-                raise BadFile(odd)
     return Granule(
         fields=fields,
         preliminary="preliminary" in name.lower(),
@@ -104,18 +100,12 @@ def _read(variables: Any, attributes: Mapping[str, Any], days: Sequence[dt.date]
 
 
 def _check_attributes(sst: Any, name: str, held: Mapping[dt.date, int]) -> None:
-    """Refuse a variable whose attributes say it is not SST, and a NOAA daily file packed in another way."""
+    """Refuse a variable whose attributes say it is not SST, and a daily file of another day than its `id` says."""
     for key in ("long_name", "standard_name"):
         if NOT_SST.search(text := str(_attribute(sst.attrs, key, ""))):
             raise BadFile(f"the {key} of sst is {text!r}")
-    if not name.startswith(OISST):
-        return
-    packing = [float(_attribute(sst.attrs, key, default)) for key, default in _LINEAR]
-    bounds = [float(_attribute(sst.attrs, *one)) for one in zip(("valid_min", "valid_max"), VALID, strict=True)]
-    if sst.dtype != np.int16 or abs(packing[0] - 0.01) > 1e-8 or packing[1] != 0 or bounds != [*VALID]:
-        raise BadFile("sst is not packed in hundredths of degC as in NOAA's files")
     day = name.removeprefix(OISST)[:8]
-    if len(held) == 1 and day != f"{min(held):%Y%m%d}":
+    if name.startswith(OISST) and len(held) == 1 and day != f"{min(held):%Y%m%d}":
         raise BadFile(f"its id says {day[:8]!r}, but its time {min(held)}")
 
 

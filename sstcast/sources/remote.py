@@ -1,26 +1,21 @@
 """Sources that download files from a URL: daily files in many threads, longer files one after another."""
 
 import datetime as dt
+import io
 from abc import abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
-from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from sstcast.files import atomic
 from sstcast.ocean.days import Day, block_of
 from sstcast.ocean.progress import Progress
-from sstcast.sources.download import Absent, Server, Trouble, body
-from sstcast.sources.granule import BadFile, Granule
-from sstcast.sources.reader import read_apart
+from sstcast.sources.download import Absent, Server, Trouble
+from sstcast.sources.granule import BadFile, Granule, read_granule
 from sstcast.sources.source import Batch, Need, Source
-
-if TYPE_CHECKING:  # obstore defines these types only in its stubs
-    from obstore import GetResult
 
 DAILY_BYTES = 1 << 26  # limit; NOAA's files have 1.7 MB, unpacked 17
 LONG_BYTES = 1 << 32  # limit; a year has 0.5 GB, unpacked 1.5
@@ -51,7 +46,7 @@ class Remote(Source):
         if self.together:  # with so few requests at once, a server that is down would cost long waits
             together = min(together, self.together)
             patience = replace(patience, give_up=min(patience.give_up, 3))
-        self._server, self._progress = Server(self.base, self.time_limit, patience), progress
+        self._server, self._progress = Server(self.base, self.time_limit, patience, together), progress
         yield from self._long_files(need) if self.long_files else self._daily_files(need, together)
 
     def _daily_files(self, need: Need, together: int) -> Iterator[Batch]:
@@ -76,71 +71,43 @@ class Remote(Source):
         reason = "not there"
         for file in self.files(day, final_only):
             try:
-                granule = self._server.try_hard(file, partial(self._read, file, day))
+                granule = self._read(file, day)
             except Absent:
                 continue
-            except Trouble as trouble:
-                return day, str(trouble)
+            except (Trouble, BadFile) as error:
+                return day, str(error)
             if day in granule.fields:
                 return day, self._dress(granule, file, day)
             reason = f"{file} holds {granule.span}"
         return day, reason
 
-    def _read(self, file: str, day: dt.date, response: "GetResult") -> Granule:
-        data = b"".join(body(response, DAILY_BYTES))
-        self._progress.downloaded(len(data))
-        granule = read_apart(data, [day], self.request.box)
-        if self.request.keep_raw and day in granule.fields:
-            with atomic(self._kept(file, day)) as path:
-                path.write_bytes(data)
-        return granule
-
-    def _kept(self, file: str, day: dt.date) -> Path:
-        name, _, query = file.partition("?")
-        return self.request.path.with_suffix(".raw") / (
-            f"{name.removesuffix('.nc')}.{day:%Y%m%d}.nc" if query else name
-        )
+    def _read(self, file: str, day: dt.date) -> Granule:
+        body = io.BytesIO()
+        self._server.get(file, body, DAILY_BYTES)
+        self._progress.downloaded(body.tell())
+        return read_granule(body.getvalue(), [day], self.request.box)
 
     def _long_files(self, need: Need) -> Iterator[Batch]:
         """Download one file after another; yield its days block by block, so that only one block is in memory."""
         files = {day: self.files(day, final_only) for day, final_only in need.items()}
+        store = self.request.path
         for names, members in groupby(filter(files.get, files), files.__getitem__):
-            days = list(members)
+            days, path = list(members), store.with_name(f".{store.name}.{names[0]}")
             try:
-                path = self._long_file(names[0])
-            except (Absent, Trouble) as error:
-                yield dict.fromkeys(days, str(error))
-                self._progress.settled(len(days))
-                continue
-            try:
+                with path.open("wb") as file:
+                    self._server.get(names[0], file, LONG_BYTES)
+                    self._progress.downloaded(file.tell())
                 for _, block in groupby(days, block_of):
                     yield self._block(path, names[0], list(block))
+            except (Absent, Trouble, BadFile) as error:
+                yield dict.fromkeys(days, str(error))
+                self._progress.settled(len(days))
             finally:
-                if not self.request.keep_raw:
-                    path.unlink()
-
-    def _long_file(self, name: str) -> Path:
-        """Download a file to a path beside the store, and return the path."""
-        store = self.request.path
-        path = (
-            store.with_suffix(".raw") / name if self.request.keep_raw else store.with_name(f".{store.name}.{name}")
-        )
-        self._server.try_hard(name, partial(self._save, path))
-        return path
-
-    def _save(self, path: Path, response: "GetResult") -> None:
-        with atomic(path) as temporary:
-            with temporary.open("wb") as file:
-                for part in body(response, LONG_BYTES):
-                    self._progress.downloaded(file.write(part))
-            read_apart(temporary, [], self.request.box)
+                path.unlink(missing_ok=True)
 
     def _block(self, path: Path, name: str, days: list[dt.date]) -> Batch:
+        granule = read_granule(path, days, self.request.box)
         self._progress.settled(len(days))
-        try:
-            granule = read_apart(path, days, self.request.box)
-        except BadFile as error:
-            return dict.fromkeys(days, f"{name}: {error}")
         return {
             day: self._dress(granule, name, day) if day in granule.fields else f"{name} holds {granule.span}"
             for day in days

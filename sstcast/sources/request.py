@@ -8,12 +8,10 @@ from pathlib import Path
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
 from sstcast.ocean.days import FIRST_DAY, day_ranges
-from sstcast.ocean.raw import CALENDAR
 from sstcast.region import parse_box
 from sstcast.sources import find_source
 from sstcast.sources.download import Patience
 
-LAST_DAY = FIRST_DAY + dt.timedelta(CALENDAR - 1)
 MOST_TOGETHER = 256
 
 
@@ -22,9 +20,8 @@ class FetchRequest:
     """What to download: every day from `start` to `end`, both included.
 
     `source` is a name in `sstcast.sources.SOURCES`, a URL or a folder; `region` is `global`, a name in
-    `configs/regions.yaml` or `W,E,S,N` (by default the source's own); `out` is the Zarr store. `keep_raw` keeps
-    the downloaded files in a folder beside the store. `concurrency` is the number of parallel requests; `seed`
-    selects the simulated ocean.
+    `configs/regions.yaml` or `W,E,S,N` (by default the source's own); `out` is the Zarr store. `concurrency` is
+    the number of parallel requests.
     """
 
     start: dt.date
@@ -32,9 +29,7 @@ class FetchRequest:
     source: str = "aws"
     region: str | None = None
     out: Path | None = None
-    keep_raw: bool = False
     concurrency: int = 16
-    seed: int = 0
     patience: Patience = field(default_factory=Patience)
 
     def __post_init__(self) -> None:
@@ -43,17 +38,10 @@ class FetchRequest:
         if self.start < FIRST_DAY:
             raise SSTCastError(f"--start {self.start}: OISST begins on {FIRST_DAY}; start there or later")
         today = dt.date.today()
-        if find_source(self.source).foresees:
-            if self.end > LAST_DAY:
-                raise SSTCastError(f"--end {self.end}: a store holds days up to {LAST_DAY}; end there or earlier")
-        elif self.end > today:
+        if self.end > today:
             raise SSTCastError(f"--end {self.end}: is in the future, today is {today}; end earlier")
         if not 1 <= self.concurrency <= MOST_TOGETHER:
             raise SSTCastError(f"--concurrency {str(self.concurrency)[:20]}: give 1 to {MOST_TOGETHER}")
-        if not 0 <= self.seed < 2**63:
-            raise SSTCastError(f"--seed {str(self.seed)[:20]}: give 0 or more, below 2**63")
-        if self.out and "\0" in str(self.out):
-            raise SSTCastError("--out: a path cannot contain zero bytes; name a folder")
 
     @property
     def days(self) -> list[dt.date]:

@@ -32,7 +32,6 @@ class Source(ABC):
     region: ClassVar[str] = "pacific"  # the default region
     box: ClassVar[Box | None] = None  # of the default region, if it is not a named region
     end: ClassVar[dt.date | None] = None  # last day requested by default; None is yesterday
-    foresees: ClassVar[bool] = False  # whether it has days in the future
 
     def __init__(self, request: "FetchRequest") -> None:
         """Check the request without sending anything; raise SSTCastError if the source cannot serve it."""

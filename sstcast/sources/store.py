@@ -21,10 +21,11 @@ from sstcast.errors import SSTCastError, in_short, reading
 from sstcast.files import alone, atomic, space_for
 from sstcast.geo import Box
 from sstcast.ocean.days import BLOCK, FILL, FIRST_DAY, STATUS, Day, Packed, block_of
-from sstcast.ocean.oddities import AROUND, contradicted
+from sstcast.ocean.plausible import Field, jump
 from sstcast.ocean.raw import REMEDY, is_raw_store, layout, look_into
-from sstcast.stores import check_arrays
+from sstcast.stores import check_codecs
 
+AROUND = 3  # a day is compared with this many days before and after it
 TITLE = "NOAA Daily OISST (AVHRR), 0.25 degrees"
 
 
@@ -77,8 +78,9 @@ class RawStore:
                     f"{self.path}: holds {self._notice or 'observations'}, but the source gives "
                     f"{day.notice or 'observations'}; choose another --out"
                 )
-        fields = self._around(days) | {day: one.field for day, one in days.items()}
-        odd = {day: reason for day, one in days.items() if (reason := contradicted(day, one.field, fields))}
+        packed = self._around(days) | {day: one.field for day, one in days.items()}
+        fields = {day: np.where(field == FILL, np.nan, field / np.float32(100)) for day, field in packed.items()}
+        odd = {day: reason for day in days if (reason := _contradicted(day, fields))}
         for block, members in groupby(sorted(set(days) - set(odd)), block_of):
             self._put_block(block * BLOCK, {(day - FIRST_DAY).days: days[day] for day in members})
         return odd
@@ -147,8 +149,18 @@ class RawStore:
         with reading(self.path, REMEDY):
             # Consolidated metadata is written last, so after a kill it may be older than that of the arrays.
             self._group = zarr.open_group(self.path, mode="r+", zarr_format=2, use_consolidated=False)
-            check_arrays((name, self._group[name]) for name in ("sst", "status", "time", "lat", "lon"))
+            check_codecs((name, self._group[name]) for name in ("sst", "status", "time", "lat", "lon"))
             self._status = np.asarray(self._group["status"][:])
+
+
+def _contradicted(day: dt.date, fields: Mapping[dt.date, Field]) -> str:
+    """Return how a day differs from most of the days around it in `fields`; "" if it does not."""
+    near = [day + dt.timedelta(i) for i in range(-AROUND, AROUND + 1) if i and day + dt.timedelta(i) in fields]
+    jumps = {other: jump(fields[day], fields[other], abs((other - day).days)) for other in near}
+    if 2 * sum(change > 0 for change in jumps.values()) <= len(near):
+        return ""
+    worst = max(near, key=jumps.__getitem__)
+    return f"differs by {jumps[worst]:.1f} degC on average from {worst}, which no ocean does"
 
 
 def _create(path: Path, size: int, box: Box, notice: str) -> None:

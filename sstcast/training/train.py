@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from sstcast.config import COMBINATION, RunConfig, load_config
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, warn
 from sstcast.files import FIRST_PROCESS, alone
-from sstcast.models import LINEAR, build_forecaster
+from sstcast.models import LINEAR, build_forecaster, days_before
 from sstcast.models.base import ForecastModel
 from sstcast.models.linear import LinearSystem
 from sstcast.ocean.identity import Record
@@ -62,6 +62,9 @@ def train(config: RunConfig, windows: Mapping[str, Fitted]) -> tuple[Run, bool]:
             if run.best.exists():
                 return run, False
             chosen = fit(model, windows["train"], windows["validation"])
+            if "left_out" in chosen:
+                years = "fewer than two years of windows would have a year of the record before them"
+                warn(f"{run.folder}: fitted without {chosen['left_out']}: {years}")
             save_checkpoint(
                 run.best, config, model=model.state_dict(), tile=list(windows["train"].shape), chosen=chosen
             )
@@ -147,7 +150,7 @@ def training_windows(config: RunConfig) -> dict[str, Fitted]:
     Raises SSTCastError if `prepare` has not made them, a source has changed since, tiles are of several shapes, or
     the model stands on a system of one tile and there are several.
     """
-    as_one = config.model.name in LINEAR
+    as_one, model = config.model.name in LINEAR, config.model
     if as_one and config.also:
         raise SSTCastError(
             f"data: model {config.model.name} is fitted to one ocean; name one, or choose a network"
@@ -159,7 +162,10 @@ def training_windows(config: RunConfig) -> dict[str, Fitted]:
         for split, windows in found.items():
             learnt = config.training.include_validation and split == "train" and not as_one
             days = "before_test" if learnt else split
-            windows.append((WholeRegion.of if as_one else cut_windows)(anomalies, data, days))
+            before = days_before(model.name, model.options, data.history)
+            windows.append(
+                WholeRegion.of(anomalies, data, days, before) if as_one else cut_windows(anomalies, data, days)
+            )
     if config.model.options.get("base") == "local" and (config.also or found["train"][0].values.shape[1] > 1):
         raise SSTCastError("model.base: local is fitted to the cells of one tile; choose linear for several")
     shapes = {" x ".join(map(str, windows.shape)) for windows in found["train"]}

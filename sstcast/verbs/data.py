@@ -24,9 +24,7 @@ def fetch(
     end: Annotated[datetime | None, day_option("Last day; by default yesterday, or the source's last.")] = None,
     region: Annotated[str | None, typer.Option(help="A name in regions.yaml, W,E,S,N or global.")] = None,
     out: Annotated[Path | None, typer.Option(help="The store to write; by default one in data/.")] = None,
-    keep_raw: Annotated[bool, typer.Option("--keep-raw", help="Keep the downloaded files too.")] = False,
     concurrency: Annotated[int, typer.Option(help="Number of parallel downloads.")] = 16,
-    seed: Annotated[int, typer.Option(help="Seed of the simulated ocean.")] = 0,
 ) -> None:
     """Download missing days; exit with code 3 if some could not be downloaded."""
     from sstcast.sources.fetch import fetch
@@ -39,9 +37,7 @@ def fetch(
         source=source,
         region=region,
         out=out,
-        keep_raw=keep_raw,
         concurrency=concurrency,
-        seed=seed,
     )
     if not fetch(request).complete:
         raise typer.Exit(INCOMPLETE)

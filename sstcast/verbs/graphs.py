@@ -14,7 +14,7 @@ def datasets(root: Root = None) -> None:
     """List the graph data sets of `benchmark`, and whether their raw files are there."""
     from sstcast.benchmarks.table import dataset_lines
 
-    print("\n".join(dataset_lines(root or Path("data/graphs"))))
+    print(*dataset_lines(root or Path("data/graphs")), sep="\n")
 
 
 def benchmark(
@@ -26,16 +26,21 @@ def benchmark(
     ] = None,
     set_: Set = None,
     trust: Annotated[
-        bool, typer.Option("--trust", help="Open unknown raw files that are pickles; they may run any code.")
+        bool, typer.Option("--trust", help="Use classes and raw files that may run any code.")
     ] = False,
     evaluate: Annotated[bool, typer.Option("--evaluate", help="Only score what is trained.")] = False,
 ) -> None:
     """Train a model on a graph data set, downloaded if it is missing, and score it on the test split."""
-    from sstcast.benchmarks.config import load_benchmark
-    from sstcast.benchmarks.run import run_benchmark
+    from sstcast.benchmarks.registry import find_dataset
     from sstcast.benchmarks.table import result_lines
     from sstcast.validation import parse_seeds
 
+    chosen = None if seeds is None else parse_seeds(seeds)
+    if not dataset.endswith((".yaml", ".yml")):
+        find_dataset(dataset)  # before PyTorch is imported, which takes seconds
+    from sstcast.benchmarks.config import load_benchmark
+
     config = load_benchmark(dataset, model, root, set_)
-    results = run_benchmark(config, None if seeds is None else parse_seeds(seeds), trust, evaluate)
-    print("\n".join(result_lines(config, results)))
+    from sstcast.benchmarks.run import run_benchmark
+
+    print(*result_lines(config, run_benchmark(config, chosen, trust, evaluate)), sep="\n")

@@ -93,13 +93,12 @@ def table5(
     ] = Path("configs/models/paper"),
     set_: Set = None,
     out: Annotated[Path, typer.Option(help="The folder of its runs.", metavar="FOLDER")] = Path("runs/table5"),
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it will need.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the runs, and time three steps.")] = False,
 ) -> None:
     """Repeat Table 5 of Cai et al. (2023): train five systems for three horizons; compare with the paper."""
-    from sstcast.pages.table5 import needs_lines, table5_sheets
+    from sstcast.pages.table5 import table5_sheets
     from sstcast.pages.text import open_console, print_sheet
-    from sstcast.papers.estimate import estimate
-    from sstcast.papers.table5 import Table5, table5
+    from sstcast.papers.table5 import Table5, needs, table5
     from sstcast.validation import parse_seeds
 
     try:
@@ -109,7 +108,7 @@ def table5(
     names = [name.strip() for name in systems.split(",")]
     table = Table5(out, names, days, parse_seeds(seeds), region, base, source, presets, set_ or [])
     if dry_run:
-        print("\n".join(needs_lines(estimate(table))))
+        print("\n".join(needs(table)))
         return
     found, new = table5(table)
     console = open_console()

@@ -15,11 +15,12 @@ from torch_geometric import datasets as pyg
 from torch_geometric.data import Data, InMemoryDataset
 
 import sstcast
-from sstcast.benchmarks import registry
-from sstcast.benchmarks.config import load_benchmark
+from sstcast.benchmarks import given, registry
+from sstcast.benchmarks.config import BenchmarkConfig, load_benchmark
 from sstcast.benchmarks.dataset import ATOMS, BONDS
-from sstcast.benchmarks.formats import ogb
-from sstcast.benchmarks.load import load, load_memory
+from sstcast.benchmarks.load import load
+from sstcast.benchmarks.memory import load_memory
+from sstcast.benchmarks.packed import Loaded, Split
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.benchmarks.splits import choose_split
 from sstcast.benchmarks.table import dataset_lines
@@ -38,7 +39,7 @@ SMALL = ["model.width=8", "model.layers=1", "training.epochs=1", "training.batch
         ("TUDataset:NCI1", "NCI1"),
         ("HeterophilousGraphDataset:tolokers", "tolokers"),
         ("LRGBDataset:COCO-SP", "COCO-SP"),
-        ("LRGBDataset:Peptides-func", "peptides-func"),
+        ("LRGBDataset:Peptides-func", "LRGB:Peptides-func"),
         ("Amazon:Photo", "amazon-photo"),
         ("WikiCS", "wikics"),
         ("MalNetTiny", "MalNet-Tiny"),
@@ -58,11 +59,11 @@ def test_a_paper_s_set_has_one_declaration_under_either_name(name: str, known: s
         ("Planetoid", "write Planetoid:NAME"),
         ("WikiCS:Cora", "write WikiCS"),
         ("Plantoid:Cora", "did you mean 'planetoid'"),
-        ("ExplainerDataset", "needs graph_generator, motif_generator, num_motifs; build it in Python"),
-        ("Amazon:Nonsense", r"no data set 'Nonsense' in torch_geometric\.datasets\.Amazon"),
+        ("Amazon:Nonsense", "no data set 'Amazon:Nonsense'; Amazon has Computers, Photo"),
+        ("Planetoid:Corra", "did you mean 'Cora'"),
         ("ogbg-nonsense", "no data set 'ogbg-nonsense'"),
         ("ogbn-mag", "not supported"),
-        ("SNAPDataset:nonsense", "no data set 'nonsense'"),
+        ("ogbl-ddi", "link prediction is not supported"),
     ],
 )
 def test_names_of_nothing_are_one_line(name: str, words: str) -> None:
@@ -77,13 +78,13 @@ def test_all_of_ogb_is_declared_by_its_own_table() -> None:
     assert (solubility.node, solubility.edge, solubility.folder) == (ATOMS, BONDS, "ogbg_molesol")
     assert find_dataset("ogbg-moltox21").task == "multi-label"
     assert (proteins.task, proteins.metric, proteins.node) == ("node-classification", "roc-auc", "none")
-    assert "split/species/train.csv.gz" in proteins.names
+    assert "split/species/train.csv.gz" in proteins.files
 
 
 def test_ogb_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for known in (ogb._table, registry._find):
-        known.cache_clear()
-    monkeypatch.setattr(ogb, "find_spec", lambda name: None)
+    registry._table.cache_clear()
+    registry._classes()
+    monkeypatch.setattr(registry, "find_spec", lambda name: None)
     with pytest.raises(SSTCastError, match=r"pip install 'sstcast\[benchmarks\]'"):
         find_dataset("ogbg-molbace")
     lines = list(dataset_lines(tmp_path))
@@ -94,16 +95,17 @@ def test_ogb_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_any_set_in_tudataset_s_form_opens(tmp_path: Path) -> None:
     write(find_dataset("PROTEINS"), tmp_path)
     folder = tmp_path / "TUDataset"
-    shutil.move(folder / "PROTEINS", folder / "ENZYMES")
+    shutil.copytree(folder / "PROTEINS", folder / "ENZYMES")
     for path in (folder / "ENZYMES/raw").iterdir():
         path.rename(path.with_name(path.name.replace("PROTEINS", "ENZYMES")))
-    found = [load(find_dataset("TU:ENZYMES", tmp_path), tmp_path, tmp_path / "cache")]
-    write(find_dataset("PROTEINS"), tmp_path)
-    found.append(load(find_dataset("PROTEINS", tmp_path), tmp_path, tmp_path / "cache"))
+    found = [load(find_dataset(name), tmp_path, tmp_path / "cache") for name in ("TU:ENZYMES", "PROTEINS")]
     assert found[0].digest == found[1].digest
     assert find_dataset("TU:ENZYMES").split == "random:0.7/0.15/0.15"
-    assert "QM9_graph_attributes.txt" in find_dataset("TU:QM9").names
     assert find_dataset("TU:QM9").task == "graph-regression"
+
+
+def split_of(loaded: Loaded) -> Split:
+    return choose_split(loaded.dataset, loaded.graphs, loaded.splits, 0)
 
 
 def sequences(root: Path) -> None:
@@ -129,7 +131,7 @@ def test_a_class_of_pyg_is_understood(tmp_path: Path) -> None:
     assert loaded.graphs.y.flatten().tolist() == [float(d.y) for d in theirs]
     assert loaded.graphs.nodes.tolist() == [d.num_nodes for d in theirs]
     whole = replace(dataset, split="scaffold")
-    parts = choose_split(whole, load(whole, tmp_path, tmp_path / "cache"), 0)
+    parts = split_of(load(whole, tmp_path, tmp_path / "cache"))
     shown = [{MurckoScaffoldSmiles(theirs[i].smiles) for i in part.tolist()} for part in parts]
     assert not shown[0] & shown[1] | shown[0] & shown[2] | shown[1] & shown[2]
 
@@ -141,26 +143,26 @@ def test_a_class_in_three_parts_has_an_official_split(tmp_path: Path) -> None:
         kinds = np.arange(5) % 4, np.arange(index.shape[1]) % 3
         molecules = [(*kinds, index, i / 3) for i in range(count)]
         (tmp_path / f"AQSOL/raw/{name}.pickle").write_bytes(pickle.dumps(molecules))
-    dataset = replace(find_dataset("AQSOL"), trust=True)
+    dataset = find_dataset("AQSOL")
     for _ in range(2):  # the second time from the cache
-        loaded = load(dataset, tmp_path, tmp_path / "cache")
+        loaded = load(dataset, tmp_path, tmp_path / "cache", trust=True)
         complete = loaded.dataset
         assert complete is not None
         assert (complete.task, complete.split) == ("graph-regression", "official")
         assert (complete.node, complete.edge) == ((4,), (3,))
-        split = choose_split(complete, loaded, 0)
+        split = split_of(loaded)
         assert [part.tolist() for part in split] == [[*range(6)], [6, 7, 8], [9, 10, 11, 12]]
     again = replace(dataset, split="random:0.5/0.25/0.25")
     for cache in ("cache", "new"):
-        assert load(again, tmp_path, tmp_path / cache).dataset == replace(complete, split=again.split)
-    assert load(dataset, tmp_path, tmp_path / "new").dataset == complete
+        assert load(again, tmp_path, tmp_path / cache, trust=True).dataset == replace(complete, split=again.split)
+    assert load(dataset, tmp_path, tmp_path / "new", trust=True).dataset == complete
 
 
 def test_a_class_of_pyg_trains_and_resumes_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sequences(tmp_path / "raw")
     places = [f"runs={tmp_path / 'runs'}", f"cache={tmp_path / 'cache'}"]
     first = sstcast.benchmark("MoleculeNet:esol", "gine", root=tmp_path / "raw", overrides=[*SMALL, *places])
-    assert (tmp_path / "runs/MoleculeNet-esol/gine/seed-0/metrics.json").exists()
+    assert (tmp_path / "runs/MoleculeNet-ESOL/gine/seed-0/metrics.json").exists()
     again = sstcast.benchmark("MoleculeNet:esol", "gine", root=tmp_path / "raw", overrides=[*SMALL, *places])
     assert again == first
     assert "nothing to do" in capsys.readouterr().out
@@ -193,9 +195,7 @@ def test_the_task_of_graphs_in_memory_is_inferred(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     ours = graphs(y=y)
-    declared = load_benchmark("mine", "gps", None, SMALL, ours).declaration
-    complete = load_memory(declared, ours).dataset
-    assert complete is not None
+    complete = load_memory(ours, []).dataset
     assert (complete.task, complete.metric, complete.node, complete.edge) == (task, metric, "linear", "none")
 
 
@@ -208,20 +208,53 @@ def test_graphs_in_memory_train(tmp_path: Path) -> None:
     keys = [*SMALL, f"runs={tmp_path / 'runs'}", f"cache={tmp_path / 'cache'}", "split=50/25/25"]
     ours = Rings()
     (first,) = sstcast.benchmark(ours, "gps", overrides=keys)
-    assert (first["dataset"], first["metric"]) == ("Rings", "accuracy")
-    assert sstcast.benchmark(list(ours), "gps", overrides=keys)[0]["dataset"] == "graphs"
-    assert sstcast.benchmark(words_on_a_ring(7, 9), "gcn", overrides=SMALL + keys[-3:-1])[0]["dataset"] == "graphs"
+    assert first["dataset"].startswith("Rings-")
+    assert first["metric"] == "accuracy"
+    assert sstcast.benchmark(list(ours), "gps", overrides=keys)[0]["dataset"].startswith("graphs-")
     assert sstcast.benchmark(ours, "gps", overrides=keys) == [first]
-    with pytest.raises(SSTCastError, match="seed-0: trained on other data: Rings"):
-        sstcast.benchmark(ours[:11], "gps", overrides=keys)
+    (other,) = sstcast.benchmark(ours[:11], "gps", overrides=keys)  # another run, named by its content
+    assert other["dataset"] != first["dataset"]
+    assert len(list((tmp_path / "runs").iterdir())) == 3
     (ap,) = sstcast.benchmark(ours, "gps", overrides=[*keys, "data.metric=roc-auc", f"runs={tmp_path / 'others'}"])
     assert ap["metric"] == "roc-auc"
+
+
+INDICES = {"train": [0, 2, 4, 5], "validation": [1, 3], "test": [6, 7]}
+
+
+@pytest.mark.parametrize("form", ["indices", "masks", "lists", "masks of graphs", "file"])
+def test_many_graphs_may_have_a_split_of_their_own(form: str, tmp_path: Path) -> None:
+    ours: Any = graphs(8)
+    wanted = list(INDICES.values())
+    masks = {name: torch.isin(torch.arange(8), torch.tensor(rows)) for name, rows in INDICES.items()}
+    if form == "lists":
+        ours = {"train": ours[:4], "val": ours[4:6], "test": ours[6:]}
+        wanted = [[0, 1, 2, 3], [4, 5], [6, 7]]
+    elif form == "masks of graphs":
+        for i, one in enumerate(ours):
+            one.update({name: mask[i] for name, mask in zip(given.MASKS, masks.values(), strict=True)})
+    else:
+        ours = {"graphs": ours} | (masks if form == "masks" else INDICES)
+    if form == "file":
+        torch.save(ours, tmp_path / "mine.pt")
+        (tmp_path / "mine.yaml").write_text("kind: pyg\npath: mine.pt\n")
+        loaded = load(load_benchmark(str(tmp_path / "mine.yaml"), "gin").declaration, Path(), tmp_path)
+    else:
+        loaded = load_memory(ours, [])
+    assert loaded.dataset.split == "official"
+    assert [part.tolist() for part in split_of(loaded)] == wanted
+
+
+def test_whole_numbers_of_many_values_are_asked_about() -> None:
+    with pytest.raises(SSTCastError, match="did you mean task=graph-regression"):
+        load_memory(graphs(60, y=lambda d, i: torch.tensor([i])), [])
+    assert load_memory(graphs(60, y=lambda d, i: i), ["data.task=graph-regression"]).graphs.y.shape == (60, 1)
 
 
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        ([], "mine: no graphs"),
+        ([], "graphs: no graphs"),
         ([1, 2], "graph 0 is int, not torch_geometric.data.Data"),
         ([Data(x=torch.ones(2, 1), y=torch.tensor([1]))], "graph 0 has no edge_index"),
         ([Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]))], "has no labels"),
@@ -232,7 +265,11 @@ def test_graphs_in_memory_train(tmp_path: Path) -> None:
 )
 def test_what_is_wrong_with_graphs_in_memory_is_said(data: Any, words: str) -> None:
     with pytest.raises(SSTCastError, match=words):
-        load_memory(load_benchmark("mine", "gps", None, SMALL, data).declaration, data)
+        load_memory(data, [])
+
+
+def of_memory(data: list[Data]) -> BenchmarkConfig:
+    return load_benchmark("", "gcn", None, [], load_memory(data, []).dataset)
 
 
 def words_on_a_ring(features: int, labelled: int) -> Data:
@@ -252,19 +289,19 @@ def words_on_a_ring(features: int, labelled: int) -> Data:
     ],
 )
 def test_a_graph_in_memory_trains_as_its_like_that_has_a_name(features: int, labelled: int, like: str) -> None:
-    ours = load_benchmark("mine", "gcn", None, [], [words_on_a_ring(features, labelled)])
+    ours = of_memory([words_on_a_ring(features, labelled)])
     theirs = load_benchmark(like, "gcn", None, [])
     parts = ("model", "predictor", "training")
     assert [getattr(ours, part) for part in parts] == [getattr(theirs, part) for part in parts]
-    assert load_benchmark("mine", "gcn", None, [], graphs()).training.patience == 50
+    assert of_memory(graphs()).training.patience == 50
 
 
 def test_rows_of_many_words_are_not_divided() -> None:
     """As on Amazon, where a node has a third of all words."""
     few = words_on_a_ring(128, 2)
-    assert load_benchmark("mine", "gcn", None, [], [few]).predictor.normalise == "row"
+    assert of_memory([few]).predictor.normalise == "row"
     few.x = 1 - few.x
-    assert load_benchmark("mine", "gcn", None, [], [few]).predictor.normalise == "none"
+    assert of_memory([few]).predictor.normalise == "none"
 
 
 @pytest.mark.parametrize("labelled", [2, 9])

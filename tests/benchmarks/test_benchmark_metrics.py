@@ -9,10 +9,13 @@ from ogb.nodeproppred import Evaluator as NodeEvaluator
 from sklearn.metrics import root_mean_squared_error
 from torchmetrics.functional.classification import multiclass_accuracy, multiclass_f1_score
 
-from sstcast.benchmarks.dataset import END, LENGTH, UNKNOWN, WORDS
-from sstcast.benchmarks.metrics import METRICS
-from sstcast.benchmarks.objectives import Links, Words
+from sstcast.benchmarks.links import Links
+from sstcast.benchmarks.objectives import TASKS
 from sstcast.benchmarks.packed import pack
+from sstcast.benchmarks.registry import find_dataset
+from sstcast.benchmarks.words import END, LENGTH, UNKNOWN, WORDS, Words
+
+METRICS = {name: score for task in TASKS.values() for name, score in task.metrics.items()}
 
 random = np.random.default_rng(3)
 
@@ -88,7 +91,7 @@ def test_words_beyond_the_vocabulary_are_unknown_and_the_rest_is_the_end() -> No
     out = torch.randn(1, LENGTH * (WORDS + 2))
     log = out.view(LENGTH, -1).log_softmax(1)
     expected = -(log[0, 3] + log[1, UNKNOWN] + log[2:, END].sum())
-    torch.testing.assert_close(Words().loss(out, batch), expected)
+    torch.testing.assert_close(Words(batch.y, batch.y, find_dataset("ogbg-code2")).loss(out, batch), expected)
 
 
 def test_links_are_ranked_among_all_nodes_of_their_graph() -> None:
@@ -102,7 +105,7 @@ def test_links_are_ranked_among_all_nodes_of_their_graph() -> None:
     batch = pack(graphs, "pair").batch(torch.arange(3))
     out = torch.randn(19, 4, generator=generator)
     out[2] = out[1]  # a tie
-    means, _ = Links().judged(out, batch)
+    means, _ = Links(batch.y, batch.y, find_dataset("PCQM-Contact")).judged(out, batch)
 
     theirs = []
     for part, pair, true in zip(out.split([6, 9, 4]), pairs, (3, 1, 0), strict=True):

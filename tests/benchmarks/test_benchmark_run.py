@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -33,7 +32,7 @@ def test_every_backbone_learns_every_task_for_two_epochs(
     model: str, task: str, configure: Callable[..., BenchmarkConfig], fabric: Fabric
 ) -> None:
     config = configure(TASKS[task], model)
-    loaded = load(replace(config.declaration, trust=True), config.root, config.cache)
+    loaded = load(config.declaration, config.root, config.cache, trust=True)
     bench, predictor = build_task(config, loaded, fabric)
     optimizer = torch.optim.Adam(predictor.parameters(), 1e-2)
     losses = []
@@ -71,7 +70,7 @@ def test_a_run_says_what_it_was_and_does_nothing_twice(
     for name in ("config.yaml", "provenance.json", "history.csv", "checkpoints/best.pt", "metrics.json"):
         assert (folder / name).exists(), name
     assert "seed: 3" in (folder / "config.yaml").read_text()
-    monkeypatch.setattr(run_module, "load", None)  # would be called otherwise
+    monkeypatch.setattr(run_module, "_fit_and_score", None)  # would be called otherwise
     assert run_benchmark(config, [0, 3]) == results
     with pytest.raises(SSTCastError, match="another configuration"):
         run_benchmark(configure("MUTAG", "mpnn", "model.width=16"), [0])
@@ -178,11 +177,9 @@ def test_the_verb_prints_seeds_mean_and_the_paper_s_number(
         (["minesweeper", "--model", "gps", "--set", "predictor.readuot=sum"], "did you mean 'readout'"),
         (["minesweeper", "--model", "gps", "--seeds", "many"], "write 0..4"),
         (["minesweeper", "--model", "gps", "--set", "data.metric=ap"], "data: only of your own data; minesweeper"),
-        (
-            ["cora", "--model", "gps"],
-            "ind.cora.x is missing; `sstcast benchmark Cora` downloads it from PyG's Planetoid, https://github.com/",
-        ),
-        (["pascalvoc-sp", "--model", "gps", "--set", "root=nowhere"], "licence: Pascal VOC's own"),
+        (["Planetoid:Corra", "--model", "gps"], "did you mean 'Cora'"),
+        (["KarateClubs", "--model", "gps"], "did you mean 'karateclub'"),
+        (["ogbl-ddi", "--model", "gps"], "link prediction is not supported"),
         (["none.yaml", "--model", "gps"], "none.yaml: cannot read it"),
     ],
 )
@@ -196,7 +193,6 @@ def test_what_is_wrong_with_the_command_is_one_line(
 ) -> None:
     extra = ["--root", str(root), "--set", f"runs={tmp_path}", "--set", "training.device=cpu"]
     monkeypatch.setattr(sys, "argv", ["sstcast", "benchmark", *arguments, *extra])
-    monkeypatch.setattr(run_module, "download", lambda *_: None)  # as if the server had nothing
     with pytest.raises(SystemExit) as end:
         cli.main()
     err = capsys.readouterr().err

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -10,11 +9,10 @@ from lightning_fabric import Fabric
 
 from sstcast.benchmarks.config import BenchmarkConfig
 from sstcast.benchmarks.load import load
-from sstcast.benchmarks.objectives import Binary, Classes, Regression, build_objective
+from sstcast.benchmarks.objectives import Classes, Questions, Regression
 from sstcast.benchmarks.packed import pack
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.benchmarks.run import build_task, run_benchmark
-from sstcast.benchmarks.splits import choose_split
 from sstcast.benchmarks.tasks import PartsOfOneGraph
 from sstcast.errors import SSTCastError
 from sstcast.training.devices import start
@@ -43,23 +41,6 @@ def test_parts_of_a_graph_cover_all_its_nodes(configure: Callable[..., Benchmark
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
     assert not torch.equal(first[0], other[0])
     assert sum(int(task.weight(task.batch(part))) for part in first) == len(task.split.train)
-
-
-def test_a_bucket_deals_every_graph_once_and_pads_less(
-    configure: Callable[..., BenchmarkConfig], fabric: Fabric
-) -> None:
-    def padded(bucket: int) -> tuple[list[int], int]:
-        config = configure("ogbg-molpcba", "mpnn", f"bucket={bucket}", "training.batch_size=3")
-        task, _ = build_task(config, load(config.declaration, config.root, config.cache), fabric)
-        again, batches = task.order(0, 0), task.order(0, 0)
-        assert all(torch.equal(a, b) for a, b in zip(again, batches, strict=True))
-        assert not torch.equal(torch.cat(batches), torch.cat(task.order(0, 1)))
-        sizes = [task.graphs.nodes[index] for index in batches]
-        return sorted(torch.cat(batches).tolist()), sum(int(n.max()) * len(n) - int(n.sum()) for n in sizes)
-
-    (graphs, at_random), (same, sorted_by_size) = padded(1), padded(100)
-    assert graphs == same
-    assert sorted_by_size < at_random
 
 
 def test_the_whole_graph_is_one_step_asked_about_training_nodes(
@@ -96,30 +77,35 @@ def test_losses_are_sums_over_what_is_known() -> None:
     answers, logits = torch.tensor([[1.0, nan], [0, 1]]), torch.tensor([[0.3, 5], [-1, 2]])
     batch = one_graph(answers)
     expected = -(logits[0, 0].sigmoid().log() + (-logits[1, 0]).sigmoid().log() + logits[1, 1].sigmoid().log())
-    torch.testing.assert_close(Binary(2).loss(logits, batch), expected)
-    assert Binary(2).weight(batch) == 3
+    any_set = find_dataset("MUTAG")
+    questions = Questions(answers, answers, any_set)
+    torch.testing.assert_close(questions.loss(logits, batch), expected)
+    assert questions.weight(batch) == 3
 
     classes, weights = torch.tensor([2, -1, 0]), torch.tensor([1.0, 1, 4])
     log = torch.randn(3, 3).log_softmax(1)
-    torch.testing.assert_close(Classes(weights).loss(log, one_graph(classes)), -(4 * log[0, 2] + log[2, 0]))
-    assert Classes(weights).weight(one_graph(classes)) == 5
+    weighted = Classes(classes, classes, any_set)
+    weighted.weights = weights
+    torch.testing.assert_close(weighted.loss(log, one_graph(classes)), -(4 * log[0, 2] + log[2, 0]))
+    assert weighted.weight(one_graph(classes)) == 5
 
     targets = torch.tensor([[10.0], [nan], [30]])
-    objective = Regression(targets)  # mean 20, standard deviation 10
+    objective = Regression(targets, targets, replace(any_set, metric="mae"))  # mean 20, standard deviation 10
     batch = one_graph(targets)
     assert objective.weight(batch) == 2
     torch.testing.assert_close(objective.loss(torch.tensor([[0.0], [9], [0.5]]), batch), torch.tensor(1.5))
-    squared = Regression(targets, squared=True)
+    squared = Regression(targets, targets, replace(any_set, metric="rmse"))
     torch.testing.assert_close(squared.loss(torch.tensor([[0.0], [9], [0.5]]), batch), torch.tensor(1.25))
     torch.testing.assert_close(objective.judged(torch.tensor([[0.5]]), batch)[0], torch.tensor([[25.0]]))
 
 
-def test_balanced_classes_weigh_the_same_in_training(root: Path) -> None:
-    dataset = replace(find_dataset("PascalVOC-SP"), trust=True)
-    loaded = load(dataset, root, root / "cache")
-    split = choose_split(dataset, loaded, 0)
-    objective = build_objective(dataset, loaded.graphs, split.train)
-    assert isinstance(objective, Classes)
-    y = loaded.graphs.batch(split.train).y
-    shares = torch.bincount(y) * objective.weights[: int(y.max()) + 1]
-    torch.testing.assert_close(shares, torch.full_like(shares, len(y) / len(objective.weights)))
+def test_balanced_classes_weigh_the_same_in_training(
+    configure: Callable[..., BenchmarkConfig], fabric: Fabric
+) -> None:
+    config = configure("PascalVOC-SP", "mpnn")
+    loaded = load(config.declaration, config.root, config.cache, trust=True)
+    task, _ = build_task(config, loaded, fabric)
+    assert isinstance(task.objective, Classes)
+    y = loaded.graphs.batch(task.split.train).y
+    shares = torch.bincount(y) * task.objective.weights[: int(y.max()) + 1]
+    torch.testing.assert_close(shares, torch.full_like(shares, len(y) / len(task.objective.weights)))

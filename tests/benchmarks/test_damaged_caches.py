@@ -22,12 +22,12 @@ def flip(path: Path, tensor: torch.Tensor) -> None:
     path.write_bytes(bytes(content))
 
 
-@pytest.mark.parametrize("damage", ["cut", "empty", "a tensor", "another", "older"])
+@pytest.mark.parametrize("damage", ["cut", "empty", "a tensor", "older"])
 def test_a_damaged_cache_is_made_anew(damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    dataset = find_dataset("MUTAG")
+    dataset = find_dataset("ogbg-molhiv")
     write(dataset, tmp_path)
     whole = load(dataset, tmp_path, tmp_path / "cache")
-    (path,) = (tmp_path / "cache").glob("*.pt")
+    (path,) = (tmp_path / "cache").glob("ogbg-molhiv*.pt")
     content = path.read_bytes()
     if damage == "cut":
         path.write_bytes(content[: len(content) // 2])
@@ -35,11 +35,6 @@ def test_a_damaged_cache_is_made_anew(damage: str, tmp_path: Path, capsys: pytes
         path.write_bytes(b"")
     elif damage == "a tensor":
         flip(path, whole.graphs.edge_index)
-    elif damage == "another":
-        write(find_dataset("NCI1"), tmp_path)
-        load(find_dataset("NCI1", tmp_path), tmp_path, tmp_path / "cache")
-        (other,) = (tmp_path / "cache").glob("NCI1*.pt")
-        path.write_bytes(other.read_bytes())
     else:
         torch.save({"level": "graph", "tensors": whole.graphs.tensors(), "splits": [], "skipped": []}, path)
     capsys.readouterr()
@@ -53,7 +48,7 @@ def test_a_damaged_cache_is_made_anew(damage: str, tmp_path: Path, capsys: pytes
     assert not capsys.readouterr().err
 
 
-@pytest.mark.parametrize("damage", ["cut", "a tensor", "another"])
+@pytest.mark.parametrize("damage", ["cut", "a tensor"])
 def test_damaged_positions_are_computed_anew(
     damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -68,11 +63,7 @@ def test_damaged_positions_are_computed_anew(
     content = path.read_bytes()
     if damage == "cut":
         path.write_bytes(content[:100])
-    elif damage == "a tensor":
-        flip(path, walk)
     else:
-        with_positions(ring(6), "mine", 0, 4, tmp_path)
-        (other,) = set(tmp_path.glob("*.pt")) - {path}
-        path.write_bytes(other.read_bytes())
+        flip(path, walk)
     assert torch.equal(with_positions(ring(5), "mine", 0, 4, tmp_path).walk, walk)
     assert capsys.readouterr().err == f"{path}: damaged; making it again\n"

@@ -1,29 +1,16 @@
-"""A user's own data: each kind trains, splits and masks mean what they say, examples of the docs run."""
+"""A user's own data: each kind trains, splits mean what they say, what is wrong is said in one line."""
 
 import re
 import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 import yaml
-from small_own import (
-    MASKS,
-    Make,
-    edit,
-    lonely,
-    npz,
-    official,
-    pyg,
-    rewrite,
-    run,
-    smiles_csv,
-    tudataset,
-)
-from small_raw import NODES
-from torch_geometric.data import Data
+from small_own import Make, bad, edit, graph_csv, pyg, regraph, run, smiles_csv
+from small_raw import NODES, ring
+from torch_geometric.data import Data, InMemoryDataset
 
 from sstcast import cli
 from sstcast.benchmarks.config import load_benchmark, published
@@ -34,7 +21,17 @@ from sstcast.benchmarks.splits import choose_split
 from sstcast.errors import SSTCastError
 
 
-@pytest.mark.parametrize("make", [smiles_csv, npz, tudataset, pyg])
+def load_own(folder: Path, raw: dict[str, Any]) -> Loaded:
+    (folder / "mine.yaml").write_text(yaml.safe_dump(raw))
+    config = load_benchmark(str(folder / "mine.yaml"), "mpnn")
+    return load(config.declaration, config.root, folder / "cache")
+
+
+def parts(loaded: Loaded, seed: int = 0) -> list[list[int]]:
+    return [part.tolist() for part in choose_split(loaded.dataset, loaded.graphs, loaded.splits, seed)]
+
+
+@pytest.mark.parametrize("make", [smiles_csv, graph_csv, pyg])
 def test_every_kind_trains(make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tmp_path, make(tmp_path)) == 0
     out = capsys.readouterr().out
@@ -44,6 +41,28 @@ def test_every_kind_trains(make: Make, tmp_path: Path, capsys: pytest.CaptureFix
     assert "nothing to do" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("finished", [True, False])
+@pytest.mark.parametrize(
+    ("make", "old", "new"),
+    [(smiles_csv, "3.5", "4.5"), (graph_csv, "n3,0", "n3,1"), (graph_csv, "n5,2,", "n5,2,9")],
+)
+def test_data_replaced_since_the_training_are_refused(
+    make: Make, old: str, new: str, finished: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw = make(tmp_path)
+    assert run(tmp_path, raw, "--set", "training.epochs=1") == 0
+    if not finished:
+        (tmp_path / "runs/mine/mpnn/seed-0/metrics.json").unlink()
+    edit(tmp_path, "mine.csv", old, new)
+    capsys.readouterr()
+    assert run(tmp_path, raw, "--set", "training.epochs=1") == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "seed-0: trained on other data: SHA-256 of its graphs" in err
+    edit(tmp_path, "mine.csv", new, old)
+    assert run(tmp_path, raw, "--set", "training.epochs=1") == 0
+
+
 @pytest.mark.parametrize("package", ["ogb.utils", "rdkit"])
 def test_without_ogb_or_rdkit_the_command_to_install_them_is_said(
     package: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -51,12 +70,6 @@ def test_without_ogb_or_rdkit_the_command_to_install_them_is_said(
     monkeypatch.setitem(sys.modules, package, None)
     assert run(tmp_path, smiles_csv(tmp_path)) == 2
     assert "pip install 'sstcast[benchmarks]'" in capsys.readouterr().err
-
-
-def test_edgeless_graphs_may_be_kept(tmp_path: Path) -> None:
-    raw = tudataset(tmp_path)
-    lonely(tmp_path)
-    assert run(tmp_path, raw | {"edgeless": "keep"}) == 0
 
 
 def test_the_documented_example_runs(tmp_path: Path) -> None:
@@ -89,119 +102,13 @@ def test_molecules_that_cannot_be_parsed_are_counted_and_listed(
     assert [line.split(": ")[1] for line in listed.read_text().splitlines()] == ["line 5", "line 9"]
 
 
-def test_a_column_may_hold_the_split(tmp_path: Path) -> None:
-    raw = smiles_csv(tmp_path) | {"split": "official", "split_column": "part"}
+def test_a_column_of_molecules_may_hold_the_split(tmp_path: Path) -> None:
+    raw = smiles_csv(tmp_path) | {"split_column": "part"}
     lines = (tmp_path / "mine.csv").read_text().splitlines()
-    parts = ["part", *["train"] * 6, *["valid"] * 3, *["test"] * 3]
-    (tmp_path / "mine.csv").write_text("".join(f"{a},{b}\n" for a, b in zip(lines, parts, strict=True)))
+    names = ["part", *["train"] * 6, *["valid"] * 3, *["test"] * 3]
+    (tmp_path / "mine.csv").write_text("".join(f"{a},{b}\n" for a, b in zip(lines, names, strict=True)))
     edit(tmp_path, "mine.csv", "c1ccccc1", "c1ccccc")  # the rows that follow move up
-    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(raw))
-    config = load_benchmark(str(tmp_path / "mine.yaml"), "mpnn", None, None)
-    dataset = config.declaration
-    split = choose_split(dataset, load(dataset, config.root, tmp_path / "cache"), 0)
-    assert [part.tolist() for part in split] == [[0, 1, 2, 3, 4], [5, 6, 7], [8, 9, 10]]
-
-
-def test_what_one_s_own_data_are_called_does_not_matter(tmp_path: Path) -> None:
-    """Neither a paper's settings nor its scores are those of a file that happens to be called like its data."""
-    raw = npz(tmp_path)
-    for name in ("mine", "cora"):
-        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(raw))
-    mine, cora = (load_benchmark(str(tmp_path / f"{name}.yaml"), "lsat", None, None) for name in ("mine", "cora"))
-    assert cora.model_copy(update={"dataset": "mine"}) == mine
-    assert published(cora.model_copy(update={"dataset": "Cora"})) is None
-    assert published(load_benchmark("cora", "lsat", None, None)) is not None
-    assert load_benchmark(str(tmp_path / "mine.yaml"), "lsat", tmp_path / "elsewhere", None) == mine
-    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(raw | {"name": "../mine"}))
-    with pytest.raises(SSTCastError, match="dataset"):
-        load_benchmark(str(tmp_path / "mine.yaml"), "lsat", None, None)
-
-
-def test_numbers_of_nodes_are_learnt(tmp_path: Path) -> None:
-    raw = npz(tmp_path) | {"task": "node-regression"}
-    rewrite(tmp_path, labels=np.linspace(0, 1, NODES))
-    assert run(tmp_path, raw) == 0
-
-
-def test_in_half_precision(tmp_path: Path) -> None:
-    assert run(tmp_path, tudataset(tmp_path), "--set", "training.precision=bf16-mixed") == 0
-
-
-def test_ten_folds(tmp_path: Path) -> None:
-    raw = npz(tmp_path) | {"split": "folds:10"}
-    assert run(tmp_path, raw) == 0
-
-
-def test_new_node_labels_are_noticed(tmp_path: Path) -> None:
-    raw = tudataset(tmp_path)
-    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(raw))
-    found = []
-    for label in ("0", "7"):
-        edit(tmp_path, "TU/MINE_node_labels.txt", "0\n", f"{label}\n")
-        config = load_benchmark(str(tmp_path / "mine.yaml"), "mpnn", None, None)
-        found.append(load(config.declaration, config.root, tmp_path / "cache").graphs.x)
-    assert [x.shape[1] for x in found if x is not None] == [2, 3]
-
-
-def test_a_test_score_that_is_not_defined_is_no_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    raw = npz(tmp_path) | {"metric": "roc-auc"}
-    number = np.arange(NODES)
-    rewrite(tmp_path, labels=number % 2)
-    masks = {"train_mask": number < 20, "val_mask": (number >= 20) & (number < 30), "test_mask": number == 31}
-    official(tmp_path, raw, **masks)
-    assert run(tmp_path, raw) == 2
-    assert "roc-auc of the test split is not defined" in capsys.readouterr().err
-    assert not list((tmp_path / "runs").rglob("metrics.json"))
-
-
-@pytest.mark.parametrize("kind", [bool, int, np.uint8, float])
-def test_masks_of_an_npz_are_its_official_split(tmp_path: Path, kind: type) -> None:
-    raw = npz(tmp_path) | {"split": "official"}
-    number = np.arange(NODES)
-    parts = number < 20, (number >= 20) & (number < 30), number >= 30
-    rewrite(tmp_path, **{name: part.astype(kind) for name, part in zip(MASKS, parts, strict=True)})
-    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(raw))
-    config = load_benchmark(str(tmp_path / "mine.yaml"), "mpnn", None, None)
-    split = choose_split(config.declaration, load(config.declaration, config.root, tmp_path / "cache"), 3)
-    assert [part.tolist() for part in split] == [list(range(20)), list(range(20, 30)), list(range(30, 40))]
-
-
-def test_a_processed_dataset_of_pyg_opens(tmp_path: Path) -> None:
-    """What `InMemoryDataset.save` writes."""
-    from torch_geometric.data import InMemoryDataset
-
-    data = [
-        Data(x=torch.ones(i, 1), edge_index=torch.tensor([[0], [1]]), y=torch.tensor([i % 2]))
-        for i in range(2, 22)
-    ]
-    InMemoryDataset.save(data, str(tmp_path / "mine.pt"))
-    raw = {"kind": "pyg", "path": "mine.pt", "task": "graph-classification"}
-    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(raw))
-    config = load_benchmark(str(tmp_path / "mine.yaml"), "mpnn", None, None)
-    graphs = load(config.declaration, config.root, tmp_path / "cache").graphs
-    assert graphs.nodes.tolist() == list(range(2, 22))
-    assert graphs.y.tolist() == [i % 2 for i in range(2, 22)]
-
-
-def load_own(folder: Path, raw: dict[str, Any]) -> Loaded:
-    (folder / "mine.yaml").write_text(yaml.safe_dump(raw))
-    config = load_benchmark(str(folder / "mine.yaml"), "mpnn", None, None)
-    return load(config.declaration, config.root, folder / "cache")
-
-
-def test_edges_of_an_npz_may_have_features_and_a_direction(tmp_path: Path) -> None:
-    raw = npz(tmp_path)
-    edges, weights = [[0, 1], [1, 0], [2, 1], [3, 3], [2, 1]], [1.0, 3.0, 5.0, 9.0, 7.0]
-    rewrite(tmp_path, edges=np.array(edges), weights=np.array(weights))
-    both = load_own(tmp_path, raw | {"edge_features": "weights"}).graphs
-    assert both.edge_index.T.tolist() == [[0, 1], [1, 0], [1, 2], [2, 1]]
-    assert both.edge_attr is not None
-    assert both.edge_attr.flatten().tolist() == [2.0, 2.0, 6.0, 6.0]
-    one_way = load_own(tmp_path, raw | {"edge_features": "weights", "directed": True}).graphs
-    assert one_way.edge_index.T.tolist() == [[0, 1], [1, 0], [2, 1]]
-    assert one_way.edge_attr is not None
-    assert one_way.edge_attr.flatten().tolist() == [1.0, 3.0, 6.0]
-    assert run(tmp_path, raw | {"edge_features": "weights", "directed": True}) == 0
+    assert parts(load_own(tmp_path, raw)) == [[0, 1, 2, 3, 4], [5, 6, 7], [8, 9, 10]]
 
 
 def test_molecules_of_one_scaffold_stay_together(tmp_path: Path) -> None:
@@ -213,4 +120,214 @@ def test_molecules_of_one_scaffold_stay_together(tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text("name,smiles,solubility,toxic\n" + rows)
     loaded = load_own(tmp_path, raw)
     assert [part.tolist() for part in loaded.splits[0]] == [[*range(15), 15], [16, 17], [18, 19]]
-    assert run(tmp_path, raw) == 0
+
+
+def test_nodes_and_edges_of_a_csv(tmp_path: Path) -> None:
+    raw = graph_csv(tmp_path)
+    graphs = load_own(tmp_path, raw).graphs
+    wanted = {(int(a), int(b)) for a, b in ring(NODES).T}
+    assert {tuple(edge) for edge in graphs.edge_index.T.tolist()} == wanted | {(b, a) for a, b in wanted}
+    assert graphs.y.tolist() == [i % 3 for i in range(NODES)]
+    assert graphs.x is not None
+    assert graphs.x.shape == (NODES, 3)  # all numbers but the label
+    (tmp_path / "edges.csv").write_text("source,target,weight\nn0,n1,1\nn1,n0,3\nn2,n1,5\nn3,n3,9\nn2,n1,7\n")
+    weights = raw | {"edge_features": ["weight"], "features": ["b"]}
+    both = load_own(tmp_path, weights).graphs
+    assert both.edge_index.T.tolist() == [[0, 1], [1, 0], [1, 2], [2, 1]]
+    assert both.edge_attr is not None
+    assert both.edge_attr.flatten().tolist() == [2.0, 2.0, 6.0, 6.0]
+    one_way = load_own(tmp_path, weights | {"directed": True}).graphs
+    assert one_way.edge_index.T.tolist() == [[0, 1], [1, 0], [2, 1]]
+    assert one_way.edge_attr is not None
+    assert one_way.edge_attr.flatten().tolist() == [1.0, 3.0, 6.0]
+
+
+def test_a_column_of_nodes_may_hold_the_split(tmp_path: Path) -> None:
+    raw = graph_csv(tmp_path) | {"split_column": "part"}
+    lines = (tmp_path / "mine.csv").read_text().splitlines()
+    names = ["part", *["train"] * 20, *["val"] * 10, *["test"] * 9, ""]
+    (tmp_path / "mine.csv").write_text("".join(f"{a},{b}\n" for a, b in zip(lines, names, strict=True)))
+    assert parts(load_own(tmp_path, raw)) == [[*range(20)], [*range(20, 30)], [*range(30, 39)]]
+
+
+def test_what_one_s_own_data_are_called_does_not_matter(tmp_path: Path) -> None:
+    """Neither a paper's settings nor its scores are those of a file that happens to be called like its data."""
+    raw = graph_csv(tmp_path)
+    for name in ("mine", "cora"):
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(raw))
+    mine, cora = (load_benchmark(str(tmp_path / f"{name}.yaml"), "lsat") for name in ("mine", "cora"))
+    assert cora.model_copy(update={"dataset": "mine"}) == mine
+    assert published(cora.model_copy(update={"dataset": "Cora"})) is None
+    assert published(load_benchmark("cora", "lsat")) is not None
+    assert load_benchmark(str(tmp_path / "mine.yaml"), "lsat", tmp_path / "elsewhere") == mine
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(raw | {"name": "../mine"}))
+    with pytest.raises(SSTCastError, match="dataset"):
+        load_benchmark(str(tmp_path / "mine.yaml"), "lsat")
+
+
+def test_a_processed_dataset_of_pyg_opens(tmp_path: Path) -> None:
+    """What `InMemoryDataset.save` writes."""
+    data = [
+        Data(x=torch.ones(i, 1), edge_index=torch.tensor([[0], [1]]), y=torch.tensor([i % 2]))
+        for i in range(2, 22)
+    ]
+    InMemoryDataset.save(data, str(tmp_path / "mine.pt"))
+    graphs = load_own(tmp_path, {"kind": "pyg", "path": "mine.pt"}).graphs
+    assert graphs.nodes.tolist() == list(range(2, 22))
+    assert graphs.y.tolist() == [i % 2 for i in range(2, 22)]
+
+
+def test_in_half_precision(tmp_path: Path) -> None:
+    assert run(tmp_path, smiles_csv(tmp_path), "--set", "training.precision=bf16-mixed") == 0
+
+
+def test_a_test_score_that_is_not_defined_is_no_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graph = Data(x=torch.randn(NODES, 2), edge_index=torch.from_numpy(ring(NODES)), y=torch.arange(NODES) % 2)
+    number = torch.arange(NODES)
+    graph.train_mask, graph.val_mask, graph.test_mask = number < 20, (number >= 20) & (number < 30), number == 31
+    torch.save([graph], tmp_path / "mine.pt")
+    assert (
+        run(tmp_path, {"kind": "pyg", "path": "mine.pt", "metric": "roc-auc", "task": "node-classification"}) == 2
+    )
+    assert "roc-auc of the test split is not defined" in capsys.readouterr().err
+    assert not list((tmp_path / "runs").rglob("metrics.json"))
+
+
+BAD: dict[str, tuple[Make, list[str]]] = {
+    "no such column": (
+        bad(smiles_csv, lambda f, raw: raw.update(targets=["logS"])),
+        ["mine.csv", "no column 'logS'", "name, smiles, solubility, toxic"],
+    ),
+    "an empty CSV": (bad(smiles_csv, lambda f, raw: (f / "mine.csv").write_text("")), ["mine.csv", "empty"]),
+    "only a header": (
+        bad(smiles_csv, lambda f, raw: (f / "mine.csv").write_text("name,smiles,solubility,toxic\n")),
+        ["mine.csv", "no rows"],
+    ),
+    "a duplicate id": (
+        bad(smiles_csv, lambda f, raw: edit(f, "mine.csv", "m4,", "m2,")),
+        ["mine.csv", "line 6", "'m2' has come before"],
+    ),
+    "a duplicate node": (
+        bad(graph_csv, lambda f, raw: edit(f, "mine.csv", "n4,", "n2,")),
+        ["mine.csv", "line 6", "'n2' has come before"],
+    ),
+    "not a number": (
+        bad(smiles_csv, lambda f, raw: edit(f, "mine.csv", "3.5", "high")),
+        ["mine.csv", "line 2", "column 'solubility': 'high' is not a number"],
+    ),
+    "a list that is none": (
+        bad(smiles_csv, lambda f, raw: edit(f, "mine.csv", "3.5", "[1 0]") or raw.update(task="multi-label")),
+        ["mine.csv", "line 2", "'[1 0]' is not a list of numbers"],
+    ),
+    "neither yes nor no": (
+        bad(smiles_csv, lambda f, raw: raw.update(task="multi-label", targets=["solubility", "toxic"])),
+        ["mine.csv", "line 2, column 'solubility': label 3.5", "0, 1 or missing"],
+    ),
+    "no molecule at all": (
+        bad(smiles_csv, lambda f, raw: raw.update(smiles="name")),
+        ["mine.csv", "no molecule can be parsed"],
+    ),
+    "a class that is not whole": (
+        bad(smiles_csv, lambda f, raw: raw.update(task="graph-classification")),
+        ["mine.csv", "line 2", "label 3.5", "task=graph-regression"],
+    ),
+    "labels out of range": (
+        bad(graph_csv, lambda f, raw: raw.update(classes=2)),
+        ["mine.csv", "node 2", "label 2", "0..1"],
+    ),
+    "an edge to nowhere": (
+        bad(graph_csv, lambda f, raw: edit(f, "edges.csv", "n3,n4", "n3,n99")),
+        ["edges.csv", "line 5: n3 - n99: no such node"],
+    ),
+    "no file of edges": (
+        bad(graph_csv, lambda f, raw: (f / "edges.csv").unlink()),
+        ["edges.csv is missing"],
+    ),
+    "a feature that is none": (
+        bad(graph_csv, lambda f, raw: edit(f, "mine.csv", "n0,0,", "n0,0,nan,") or raw.update(features=["a"])),
+        ["mine.csv", "more columns"],
+    ),
+    "a part that is none": (
+        bad(graph_csv, lambda f, raw: raw.update(split_column="name")),
+        ["mine.csv", "line 2: 'n0' is no part of a split"],
+    ),
+    "a category that is none": (
+        bad(pyg, lambda f, raw: raw.update(node=[3, 3])),
+        ["mine.pt", "node 0: feature", "which is not a category"],
+    ),
+    "graphs of unlike features": (
+        bad(pyg, lambda f, raw: regraph(f, lambda g: g[3].update({"x": torch.randn(5, 4)}))),
+        ["mine", "graph 3: x of shape [5, 4]"],
+    ),
+    "features of too many edges": (
+        bad(pyg, lambda f, raw: regraph(f, lambda g: [d.update({"edge_attr": torch.ones(11, 1)}) for d in g])),
+        ["mine", "graph 0: 11 rows of edge_attr where 6 belong"],
+    ),
+    "a split that repeats": (
+        bad(pyg, lambda f, raw: split_file(f, [0, 1, 2], [2, 3], [4])),
+        ["mine", "sample 2 more than once"],
+    ),
+    "a split beyond the data": (
+        bad(pyg, lambda f, raw: split_file(f, [0, 1, 2], [3], [12])),
+        ["mine", "sample 12", "0..11"],
+    ),
+    "a mask of other graphs": (
+        bad(pyg, lambda f, raw: split_file(f, *[[True] * 11] * 3)),
+        ["mine", "a mask of 11 samples, where there are 12"],
+    ),
+    "nothing to test": (bad(pyg, lambda f, raw: split_file(f, [0, 1, 2], [3], [])), ["none is for test"]),
+    "too many folds": (
+        bad(pyg, lambda f, raw: raw.update(split="folds:10", task="graph-classification")),
+        ["mine", "labels for 1 graphs"],
+    ),
+    "scaffolds of no molecules": (
+        bad(graph_csv, lambda f, raw: raw.update(split="scaffold")),
+        ["mine", "scaffold is for molecules"],
+    ),
+    "not PyG's": (bad(pyg, lambda f, raw: torch.save([1, 2], f / "mine.pt")), ["mine.pt", "graph 0 is int"]),
+    "no list": (bad(pyg, lambda f, raw: torch.save(1, f / "mine.pt")), ["mine.pt", "give a list of"]),
+    "no file": (bad(pyg, lambda f, raw: (f / "mine.pt").unlink()), ["mine.pt is missing"]),
+    "damaged": (bad(pyg, lambda f, raw: (f / "mine.pt").write_bytes(b"PK\3\4")), ["mine.pt: may run any code"]),
+    "a task of another kind": (bad(graph_csv, lambda f, raw: raw.update(task="colour")), ["task: no 'colour'"]),
+    "a metric of another task": (
+        bad(graph_csv, lambda f, raw: raw.update(metric="mae")),
+        ["accuracy or", "roc-auc"],
+    ),
+    "shares beyond the whole": (
+        bad(graph_csv, lambda f, raw: raw.update(split="random:0.8/0.3/0.1")),
+        ["add up to 1"],
+    ),
+    "an unknown kind": (
+        bad(graph_csv, lambda f, raw: raw.update(kind="memory")),
+        ["smiles_csv, graph_csv or pyg"],
+    ),
+    "a key that does not exist": (
+        bad(graph_csv, lambda f, raw: raw.update(lables="y")),
+        ["lables", "unknown key"],
+    ),
+}
+
+
+def split_file(folder: Path, *rows: Any) -> None:
+    graphs = torch.load(folder / "mine.pt", weights_only=False)
+    torch.save(
+        {"graphs": graphs} | {n: torch.tensor(r) for n, r in zip(("train", "val", "test"), rows, strict=True)},
+        folder / "mine.pt",
+    )
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_is_wrong_is_said_in_one_line(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    prepare, words = BAD[case]
+    assert run(tmp_path, prepare(tmp_path)) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    for word in words:
+        assert word in err
+
+
+def test_a_feature_that_is_no_number_is_named(tmp_path: Path) -> None:
+    raw = graph_csv(tmp_path)
+    (tmp_path / "mine.csv").write_text(re.sub(r"n7,1,[\d.]+", "n7,1,", (tmp_path / "mine.csv").read_text()))
+    with pytest.raises(SSTCastError, match=r"mine.csv: node 7: feature 0 is nan, which is not a finite number"):
+        load_own(tmp_path, raw)

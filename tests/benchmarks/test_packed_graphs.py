@@ -9,9 +9,9 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import subgraph
 
-from sstcast.benchmarks.checks import check_edges, check_features, check_labels
+from sstcast.benchmarks.checks import check_graphs
 from sstcast.benchmarks.dataset import Dataset
-from sstcast.benchmarks.packed import Graphs, Loaded, compact, pack
+from sstcast.benchmarks.packed import Graphs, compact, pack
 from sstcast.benchmarks.positions import with_positions
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.benchmarks.splits import choose_split
@@ -76,25 +76,11 @@ def test_edges_that_point_outside_are_named(edges: list[list[int]], words: str) 
     good = {"num_nodes": 2, "edge_index": torch.tensor([[0], [1]]), "y": torch.tensor([0])}
     bad = {"num_nodes": 4, "edge_index": torch.tensor(edges), "y": torch.tensor([0])}
     with pytest.raises(SSTCastError, match=rf"file: .*{words} points outside"):
-        check_edges(pack([good, bad], "graph"), Path("file"))
-
-
-def test_graphs_without_edges_are_named_unless_kept() -> None:
-    graphs, _ = make()
-    check_edges(graphs, Path("file"))
-    with pytest.raises(SSTCastError, match="file: graph 0 has no edges"):
-        check_edges(graphs, Path("file"), keep_edgeless=False)
+        check_graphs(pack([good, bad], "graph"), declare(node="none"), "file")
 
 
 def declare(split: str = "random:0.7/0.15/0.15", **changes: object) -> Dataset:
-    known = {
-        "name": "mine",
-        "reader": "pyg",
-        "folder": "",
-        "files": {"mine.pt": ""},
-        "split": split,
-        "node": "linear",
-    }
+    known = {"name": "mine", "reader": "memory", "split": split, "node": "linear", "edge": "none"}
     return Dataset(**(known | {"task": "graph-classification", "metric": "accuracy"} | changes))  # type: ignore[arg-type]
 
 
@@ -106,8 +92,8 @@ def graphs_with(y: Tensor, level: str = "graph") -> Graphs:
 
 
 def test_folds_test_every_sample_once_with_its_share_of_classes() -> None:
-    loaded = Loaded(graphs_with(torch.arange(60) % 3), [])
-    splits = [choose_split(declare("folds:5"), loaded, seed) for seed in range(5)]
+    graphs = graphs_with(torch.arange(60) % 3)
+    splits = [choose_split(declare("folds:5"), graphs, [], seed) for seed in range(5)]
     assert sorted(torch.cat([s.test for s in splits]).tolist()) == list(range(60))
     for split in splits:
         assert sorted(torch.cat(list(split)).tolist()) == list(range(60))
@@ -117,8 +103,8 @@ def test_folds_test_every_sample_once_with_its_share_of_classes() -> None:
 
 @pytest.mark.parametrize("level", ["graph", "node"])
 def test_random_splits_follow_the_seed(level: str) -> None:
-    loaded = Loaded(graphs_with(torch.arange(188) % 2, level), [])
-    first, again, other = (choose_split(declare(), loaded, seed) for seed in (0, 0, 1))
+    graphs, task = graphs_with(torch.arange(188) % 2, level), {"task": f"{level}-classification"}
+    first, again, other = (choose_split(declare(**task), graphs, [], seed) for seed in (0, 0, 1))
     assert [len(part) for part in first] == [132, 28, 28]
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
     assert not torch.equal(first.test, other.test)
@@ -132,7 +118,7 @@ def test_a_seed_takes_its_official_split(tmp_path: Path) -> None:
     write(dataset, tmp_path)
     loaded = load(dataset, tmp_path, tmp_path / "cache")
     assert len(loaded.splits) == 3
-    assert choose_split(dataset, loaded, 4) == loaded.splits[1]
+    assert choose_split(dataset, loaded.graphs, loaded.splits, 4) == loaded.splits[1]
 
 
 @pytest.mark.parametrize(
@@ -146,20 +132,20 @@ def test_a_seed_takes_its_official_split(tmp_path: Path) -> None:
 )
 def test_labels_out_of_range_are_named(y: Tensor, changes: dict[str, object], words: str) -> None:
     with pytest.raises(SSTCastError, match=words):
-        check_labels(graphs_with(y), declare(**changes), Path(Path("file")))
+        check_graphs(graphs_with(y), declare(node="none", **changes), "file")
 
 
 def test_categories_out_of_range_are_named() -> None:
     graphs, _ = make()
-    check_features(graphs, declare(node=(9, 9)), Path(Path("file")))
+    check_graphs(graphs, declare(node=(9, 9)), "file")
     for node, words in (
-        ((9, 4), r"graph \d, node \d: feature 1 is 8, beyond the 4"),
+        ((9, 4), r"graph \d, node \d: feature 1 is [4-8], which is not a category"),
         ((9,), "the 1 columns declared"),
     ):
         with pytest.raises(SSTCastError, match=words):
-            check_features(graphs, declare(node=node), Path(Path("file")))
+            check_graphs(graphs, declare(node=node), "file")
     with pytest.raises(SSTCastError, match="no node features"):
-        check_features(graphs_with(torch.arange(2)), declare(), Path(Path("file")))
+        check_graphs(graphs_with(torch.arange(2)), declare(), "file")
 
 
 def test_positions_are_each_graph_s_own_and_are_kept(tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ from small_raw import write
 
 import sstcast
 from sstcast.benchmarks.config import load_benchmark
-from sstcast.benchmarks.packed import Graphs, Loaded, pack
+from sstcast.benchmarks.dataset import parse_split
+from sstcast.benchmarks.packed import Graphs, pack
 from sstcast.benchmarks.registry import find_dataset
-from sstcast.benchmarks.splits import choose_split, parse_split
+from sstcast.benchmarks.splits import choose_split
 from sstcast.errors import SSTCastError
 
 SMALL = ["model.width=8", "model.layers=1", "training.epochs=1", "training.batch_size=4", "training.device=cpu"]
@@ -45,7 +46,7 @@ def test_a_split_of_so_many_per_class(tmp_path: Path) -> None:
     y[7] = -1
     one: Graphs = pack([{"num_nodes": 3000, "edge_index": torch.zeros(2, 0, dtype=torch.long), "y": y}], "node")
     dataset = replace(find_dataset("Cora"), split="random:20-per-class")
-    first, other = (choose_split(dataset, Loaded(one, []), seed) for seed in (0, 1))
+    first, other = (choose_split(dataset, one, [], seed) for seed in (0, 1))
     assert torch.bincount(y[first.train]).tolist() == [20, 20, 20]
     assert [len(part) for part in first] == [60, 500, 1000]  # as PyG's Planetoid(split="random")
     assert not set(first.train.tolist()) & {7, *first.validation.tolist(), *first.test.tolist()}

@@ -1,16 +1,18 @@
 """The data sets at hand have the statistics that their authors publish."""
 
 import os
+import pickle
 from pathlib import Path
 
 import pytest
 import torch
+from small_raw import raw_files
 
-from sstcast.benchmarks.formats.smiles import featurise, read_table
 from sstcast.benchmarks.load import load
-from sstcast.benchmarks.pickles import unpickle
+from sstcast.benchmarks.raw import check_raw
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.benchmarks.splits import choose_split
+from sstcast.benchmarks.tables import featurise, read_table
 
 PROJECT = Path(__file__).parents[2]
 PLACES = [os.environ.get("SSTCAST_GRAPHS", ""), PROJECT / "data/graphs", PROJECT.parent / "shared/data/graphs"]
@@ -19,7 +21,7 @@ ROOT = next((Path(place) for place in PLACES if place and Path(place).is_dir()),
 
 def need(name: str) -> Path:
     """Return the folder of raw files, or skip."""
-    if ROOT is None or find_dataset(name).missing(ROOT):
+    if ROOT is None or not all(path.exists() for path in raw_files(find_dataset(name), ROOT)):
         pytest.skip(f"the raw files of {name} are not in data/graphs, nor where SSTCAST_GRAPHS says")
     return ROOT
 
@@ -42,8 +44,8 @@ STATISTICS = {
 @pytest.mark.parametrize("name", STATISTICS)
 def test_published_statistics(name: str, tmp_path: Path) -> None:
     root = need(name)
-    dataset = find_dataset(name, root)
-    loaded = load(dataset, root, tmp_path)
+    loaded = load(find_dataset(name), root, tmp_path)
+    dataset = loaded.dataset
     graphs, (count, nodes, edges, x, edge_attr, classes, parts) = loaded.graphs, STATISTICS[name]
     assert len(graphs) == count
     assert float(graphs.nodes.double().mean()) == pytest.approx(nodes, abs=0.005)
@@ -51,7 +53,7 @@ def test_published_statistics(name: str, tmp_path: Path) -> None:
     assert (0 if graphs.x is None else graphs.x.shape[1]) == x
     assert (0 if graphs.edge_attr is None else graphs.edge_attr.shape[1]) == edge_attr
     assert classes is None or len(graphs.y.unique()) == classes
-    assert tuple(len(part) for part in choose_split(dataset, loaded, 0)) == parts
+    assert tuple(len(part) for part in choose_split(dataset, loaded.graphs, loaded.splits, 0)) == parts
     assert name != "ogbg-molhiv" or int(graphs.y.sum()) == 1443  # active molecules
 
 
@@ -65,11 +67,12 @@ def test_peptides_by_their_table_and_every_fiftieth_molecule() -> None:
     """All 15,535 take a minute: here their number, labels and split, and the features of some."""
     dataset = find_dataset("peptides-func")
     folder = need("peptides-func") / dataset.folder
-    path = folder / dataset.names[0]
-    table = read_table(path, dataset)
+    table_file, split_file = dataset.files
+    table = read_table(folder / table_file, ["smiles"])
     assert len(table) == 15_535
     assert {len(text.split(",")) for text in table["labels"]} == {10}
-    split = unpickle(folder / dataset.names[1], trust=False)
+    check_raw([folder / split_file], dataset.sha256)  # a pickle, and a known one
+    split = pickle.loads((folder / split_file).read_bytes())
     assert [len(split[part]) for part in ("train", "val", "test")] == [10_873, 2331, 2331]
     graphs, skipped = featurise(table["smiles"][::50])
     assert not skipped
@@ -84,7 +87,6 @@ def test_peptides_by_their_table_and_every_fiftieth_molecule() -> None:
 def test_peptides_in_full(tmp_path: Path) -> None:
     loaded = load(find_dataset("peptides-func"), need("peptides-func"), tmp_path)
     assert len(loaded.graphs) == 15_535
-    assert not loaded.skipped
     assert float(loaded.graphs.nodes.double().mean()) == pytest.approx(150.94, abs=0.005)
     assert float(loaded.graphs.edges.double().mean()) == pytest.approx(307.30, abs=0.005)
     assert loaded.graphs.y.shape == (15_535, 10)

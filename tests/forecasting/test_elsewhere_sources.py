@@ -75,6 +75,40 @@ def test_a_short_record_is_refused(run: Run, years: Path, tmp_path: Path) -> Non
     assert not list(run.folder.glob("*.nc"))
 
 
+def test_a_source_is_read_as_the_options_say(run: Run, years: Path, tmp_path: Path) -> None:
+    """Errors name the options, and with these the forecast is that of the same days as plain degC."""
+    plain = xr.load_dataset(years)["sst"]
+    held = plain.isel(time=[*range(len(plain) - 100), *range(len(plain) - 98, len(plain))])
+    odd = tmp_path / "odd.nc"
+    xr.Dataset({"a": (held + 273.15).drop_attrs(), "b": held}).to_netcdf(odd, engine="netcdf4")
+    for options, words in (
+        ({}, r"odd.nc: which variable.*--variable"),
+        ({"variable": "a"}, r"odd.nc: a has no units and is about \d{3}; .*--units"),
+        ({"variable": "a", "units": "K"}, r"odd.nc: 2 missing day.*--gaps"),
+    ):
+        with pytest.raises(SSTCastError, match=words) as error:
+            forecast(run.folder, source=str(odd), say=quiet, **options)
+        assert "data." not in str(error.value)
+    file, _ = forecast(run.folder, source=str(odd), variable="a", units="K", gaps=2, say=quiet)
+    filled = tmp_path / "filled.nc"
+    held.resample(time="D").interpolate("linear").to_dataset(name="sst").to_netcdf(filled, engine="netcdf4")
+    ours, theirs = xr.load_dataset(file)["sst"], sstcast.forecast(run, source=filled)["sst"]
+    np.testing.assert_allclose(ours, theirs, atol=1e-3)
+    with pytest.raises(SSTCastError, match="--gaps: is for another source; name it with --source"):
+        sstcast.load(run, gaps=2)
+
+
+@pytest.mark.parametrize(("rows", "cols"), [(6, 7), (5, 9)])
+def test_the_smallest_ocean(run: Run, years: Path, tmp_path: Path, rows: int, cols: int) -> None:
+    small = tmp_path / "small.nc"
+    xr.load_dataset(years).isel(lat=slice(-rows, None), lon=slice(cols)).to_netcdf(small, engine="netcdf4")
+    if rows < 6:
+        with pytest.raises(SSTCastError, match=r"small.nc: 5 x 9 cells are too few .* at least 6 a side$"):
+            elsewhere(run, source=str(small), to_forecast=True)
+    else:
+        assert elsewhere(run, source=str(small), to_forecast=True).box.tile == (rows, cols)
+
+
 def test_a_linear_base_is_fitted_to_the_other_ocean(run: Run, years: Path) -> None:
     file, new = forecast(run.folder, source=str(years), say=quiet)
     assert new

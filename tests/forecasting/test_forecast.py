@@ -195,7 +195,7 @@ def test_a_region_of_the_same_tiles_suits_every_model(shared_yaml: Path) -> None
         ({"region": "atlantis"}, ["atlantis", "tasman"]),
         ({"region": "1,2"}, ["--region 1,2", "W,E,S,N"]),
         ({"region": "10,11.5,-12,-10"}, ["small.nc", "lat: [-12, -10]"]),
-        ({"region": "170,171,-12,-10"}, ["small.nc", "8 x 6"]),
+        ({"region": "170,171,-12,-10"}, ["small.nc", "8 x 4 cells are too few", "at least 6"]),
     ],
 )
 def test_bad_options(run: Run, options: dict[str, object], words: list[str]) -> None:
@@ -227,6 +227,16 @@ def test_a_run_or_its_source_is_not_there(run: Run, shared_yaml: Path, tmp_path:
     run.best.unlink()
     with pytest.raises(SSTCastError, match=r"best\.pt: no checkpoint"):
         forecast(run.folder, say=quiet)
+
+
+def test_a_name_is_not_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs/mine").mkdir(parents=True)
+    (tmp_path / "runs/mine/config.yaml").touch()
+    with pytest.raises(SSTCastError, match=r"^mine: not a run \(no config.yaml\); did you mean runs/mine\?$"):
+        Run.open(Path("mine"))
+    with pytest.raises(SSTCastError, match=r"^other: not a run \(no config.yaml\); name a folder"):
+        Run.open(Path("other"))
 
 
 def test_a_region_of_land(run_yaml: Path, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Hindcasts that cannot be made: one line each, before anything is trained."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,11 +76,21 @@ def test_a_used_name_keeps_its_configuration(here: Path, monkeypatch: pytest.Mon
             hindcast(other)
 
 
-def test_a_source_that_changed_between_two_hindcasts(here: Path, ocean: Path, tmp_path: Path) -> None:
+def test_a_run_is_no_folder_for_a_hindcast(here: Path) -> None:
+    planned = plan(system("a"))
+    run = Run.create(planned.run(planned.systems[0], planned.protocol.folds[0]))
+    inside = replace(planned, hindcast=Hindcast(run.folder))
+    with pytest.raises(SSTCastError, match=r"--out .*fold-2005: holds a run; choose another folder"):
+        hindcast(inside)
+
+
+def test_a_source_that_changed_between_two_hindcasts(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     planned = plan(system("a", training={"epochs": 1}))
     hindcast(planned, say=lambda line: None)
     Path("small.nc").unlink()
     write_ocean(here, jump=1)
+    assert not hindcast(planned)[1]
+    assert "small.nc: has changed since" in capsys.readouterr().err
     Path("hindcast/hindcast.json").unlink()
     with pytest.raises(SSTCastError, match=r"fold-2007: was trained on other data than"):
         hindcast(planned, say=lambda line: None)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -30,7 +31,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_no_fold_sees_a_later_day(inside: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_ocean(tmp_path, jump=5)
+    write_ocean(tmp_path, jump=2)
     monkeypatch.chdir(tmp_path)
     hindcast(plan(system("one")), say=quiet)
     ours, theirs = (xr.open_zarr(f / "hindcast/one/hindcast.zarr")["sst"] for f in (inside, tmp_path))
@@ -57,6 +58,24 @@ def test_a_finished_hindcast_has_nothing_to_do(inside: Path, monkeypatch: pytest
     assert not new
     assert found == metrics()
     assert not list(Path("hindcast").glob("*/fold-*/hindcast.zarr"))
+
+
+def test_a_source_replaced_since_is_named(
+    inside: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The scores stay those of the days as they were; one line says so, and how to score the new days."""
+    kept = shutil.copy2("small.nc", tmp_path / "small.nc")
+    write_ocean(inside, jump=1)
+    try:
+        assert hindcast(systems(), say=quiet) == (metrics(), False)
+    finally:
+        shutil.copy2(kept, "small.nc")
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    for words in ("small.nc: has changed since", "on 366 day(s), the first 2008-01-01", "--out"):
+        assert words in told
+    hindcast(systems(), say=quiet)
+    assert capsys.readouterr().err == ""
 
 
 def test_what_is_lost_is_made_again_and_no_more(inside: Path) -> None:

@@ -137,3 +137,9 @@ def test_more_nodes_than_a_quadratic_model_can_hold(name: str) -> None:
     model = build_forecaster(name, history=1, horizon=1, shape=(1, 1), width=4, layers=1, heads=1, **options)
     with pytest.raises(SSTCastError, match=rf"{LARGE}.* (9\.3|37\.3) GiB"):
         model.train()(torch.zeros(LARGE, 1), sparse(path(LARGE), [LARGE]))
+
+
+@pytest.mark.parametrize("options", [{"layers": -1}, {"width": 0}, {"heads": 0}, {"edge_dim": -3}])
+def test_sizes_below_their_least_are_refused(options: dict[str, int]) -> None:
+    with pytest.raises(SSTCastError, match=f"model gps: {next(iter(options))}: .* is too small; give"):
+        build_forecaster("gps", history=HISTORY, horizon=HORIZON, shape=(2, 2), **options)

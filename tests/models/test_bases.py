@@ -106,7 +106,7 @@ def test_a_network_may_learn_from_the_validation_days_too(config: RunConfig, tmp
     run, _ = train(config, windows)
     (loaded,) = TrainedRun(run).models
     assert isinstance(loaded.linear, Ridge)
-    sums = sums_of(samples(windows["train"]), Ridge.STRIDE, loaded.linear.BOXES)
+    sums = sums_of(samples(windows["train"]), Ridge.STRIDE, loaded.linear.inputs)
     torch.testing.assert_close(loaded.linear.weight, sums.solve(1e3).float())
     linear = config.model_copy(update={"name": "linear", "model": config.model.model_validate({"name": "ridge"})})
     other, _ = train(linear, training_windows(linear))

@@ -74,3 +74,25 @@ def test_whole_numbers_of_edges_are_features_too() -> None:
     torch.testing.assert_close(build("gps", data=data)(data.x, data), build("gps", edge_dim=1)(data.x, wanted))
     with pytest.raises(SSTCastError, match="model gps: edge_dim: -1 is too small; give 0 or more"):
         build("gps", edge_dim=-1)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_a_batch_keeps_its_graphs_apart(name: str) -> None:
+    data, model = random_graph(), build(name)
+    both = Batch.from_data_list([data, data])
+    both.x = torch.cat([data.x, 3 * data.x])
+    with torch.no_grad():
+        found = model(both.x, both.edge_index, batch=both.batch)
+        torch.testing.assert_close(found[:9], model(data.x, data.edge_index), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(found, model(x=both.x, edge_index=both.edge_index, batch=both.batch))
+
+
+@pytest.mark.parametrize(
+    "wrong", [torch.zeros(2, 3), torch.eye(9).to_sparse(), torch.eye(9), torch.zeros(3, 2, dtype=torch.long)]
+)
+def test_an_edge_index_that_is_none_is_refused_in_one_line(wrong: torch.Tensor) -> None:
+    with pytest.raises(SSTCastError, match=r"model gps: edge_index is .*; give whole numbers") as error:
+        build("gps")(random_graph().x, wrong)
+    assert "\n" not in str(error.value)
+    with pytest.raises(SSTCastError, match="batch: give the graph of each of the 9 nodes, in order"):
+        build("gps")(random_graph().x, random_graph().edge_index, batch=torch.zeros(8, dtype=torch.long))

@@ -81,11 +81,26 @@ def test_gcn_is_pygs() -> None:
 
 
 @pytest.mark.parametrize("edge_dim", [0, 3])
+def test_loops_in_the_data_count_once_as_in_pyg(edge_dim: int) -> None:
+    index = torch.tensor([[0, 1, 2, 2, 3, 3, 4], [1, 0, 2, 1, 3, 3, 4]])
+    graph = SparseGraph(index, torch.zeros(5, dtype=torch.long), 1, torch.randn(7, edge_dim) if edge_dim else None)
+    x, gcn, gat = torch.randn(5, D), GCN(D), GAT(D, edge_dim, 2)
+    theirs = pyg.GCNConv(D, D), pyg.GATConv(D, D // 2, 2, edge_dim=edge_dim or None)
+    share((theirs[0].lin.weight, gcn.linear.weight), (theirs[1].lin.weight, gat.linear.weight))
+    share((theirs[1].att_src, gat.attend_source), (theirs[1].att_dst, gat.attend_target))
+    if edge_dim:
+        share((theirs[1].lin_edge.weight, gat.edge.weight), (theirs[1].att_edge, gat.attend_edge))
+    torch.testing.assert_close(gcn(x, graph, graph.edge_attr)[0], theirs[0](x, index))
+    attributes = graph.edge_attr[0] if edge_dim else None
+    torch.testing.assert_close(gat(x, graph, graph.edge_attr)[0], theirs[1](x, index, attributes))
+
+
+@pytest.mark.parametrize("edge_dim", [0, 3])
 @pytest.mark.parametrize("heads", [1, 4])
 def test_gat_is_pygs(heads: int, edge_dim: int) -> None:
     graph, x, ours = one_graph(edge_dim), torch.randn(6, D), GAT(D, edge_dim, heads)
     disturb(ours)
-    theirs = pyg.GATConv(D, D // heads, heads, edge_dim=edge_dim or None, fill_value=0.0)
+    theirs = pyg.GATConv(D, D // heads, heads, edge_dim=edge_dim or None)
     share(
         (theirs.lin.weight, ours.linear.weight),
         (theirs.bias, ours.bias),

@@ -14,6 +14,7 @@ import pytest
 import xarray as xr
 import yaml
 
+import perf.simulated  # noqa: F401 - adds the source `simulator`
 from sstcast import manifest
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError

@@ -22,10 +22,8 @@ from small_files import (
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.ocean.plausible import checked
-from sstcast.ocean.reading import open_region, open_sst
+from sstcast.ocean.reading import open_region
 from sstcast.region import Region
-
-SHARED = Path(__file__).parents[2].parent / "shared/data/ocean"
 
 
 def curvilinear() -> xr.Dataset:
@@ -40,7 +38,7 @@ def with_value(value: float) -> xr.Dataset:
     return changed
 
 
-NOLEAP = OCEAN.isel(time=slice(0, 50)).convert_calendar("noleap", align_on="date")
+DAYS_360 = OCEAN.isel(time=slice(0, 50)).convert_calendar("360_day", align_on="date")
 MORE = HALVES[0].assign_coords(lon=HALVES[0].lon + 0.1)
 REFUSED: dict[str, tuple[Write, dict[str, object], list[str]]] = {
     "several": (netcdf(named("warm")), {}, ["warm(time, lat, lon)", "error(", "data.variable"]),
@@ -50,7 +48,7 @@ REFUSED: dict[str, tuple[Write, dict[str, object], list[str]]] = {
     "no time": (netcdf(OCEAN.isel(time=0, drop=True)), {}, ["sst has dimensions lat, lon", "time"]),
     "kelvin unstated": (netcdf(KELVIN_UNSTATED), {}, ["data.units: K"]),
     "furlong": (netcdf(xr.Dataset({"sst": SST.assign_attrs(units="furlong")})), {}, ["'furlong'", "data.units"]),
-    "noleap": (netcdf(NOLEAP), {}, ["noleap", "convert_calendar"]),
+    "360 days": (netcdf(DAYS_360), {}, ["360_day", "convert_calendar"]),
     "the same day twice": (
         folder_of(netcdf(HALVES[0], "0.nc"), netcdf(OCEAN.isel(time=slice(150, None)), "1.nc")),
         {},
@@ -133,17 +131,18 @@ def test_what_is_real_or_ships_passes() -> None:
     values, ocean = checked(sample, Path("sample"))
     assert int((~ocean).sum()) == 83
     assert values.compute().notnull().sum() == 400 * int(ocean.sum())
-    rolled = sample.copy(data=np.roll(sample.values, 16, axis=2))
-    with pytest.raises(SSTCastError, match="wrong side of the coast"):
-        checked(rolled, Path("sample"))
 
 
-def test_the_land_of_a_real_day_of_noaa() -> None:
-    original = SHARED / "oisst-avhrr-v02r01.20220218.nc"
-    if not original.exists():
-        pytest.skip(f"{original.name} is not at hand")
-    sst = open_sst(original)
-    values, _ = checked(sst, original)
-    assert float(values.max()) < 35
-    with pytest.raises(SSTCastError, match="wrong side of the coast"):
-        checked(sst.roll(lon=720, roll_coords=False).chunk(lon=-1), original)
+@pytest.mark.parametrize("day", [0, 150, 224, 364])
+@pytest.mark.parametrize("chunk", [None, 1, 30, 365])
+def test_a_day_that_no_ocean_has_is_refused(tmp_path: Path, day: int, chunk: int | None) -> None:
+    """A day of zeros, or in another unit that lies in the range of SST, among days as they should be."""
+    for values in (0 * SST[day], SST[day] + 12):
+        changed = OCEAN.copy(deep=True)
+        changed["sst"][day] = values
+        opened = open_region(data_of(netcdf(changed, f"{float(values.max()):.0f}.nc")(tmp_path)))
+        whole = opened.load() if chunk is None else opened.chunk(time=chunk)
+        with pytest.raises(SSTCastError) as error:
+            checked(whole, tmp_path)[0].compute()
+        assert np.datetime_as_string(SST["time"][day].values, unit="D") in str(error.value)
+        assert "degC on average, which no ocean does" in str(error.value)

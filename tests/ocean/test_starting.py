@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
+import perf.simulated  # noqa: F401 - adds the source `simulator`
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.ocean.prepare import prepare

@@ -21,6 +21,7 @@ from untrained import make_run
 
 from sstcast import cli, files
 from sstcast.config import load_config
+from sstcast.errors import SSTCastError
 from sstcast.forecasting import source
 from sstcast.ocean.prepare import prepare
 from sstcast.operations.update import MADE, NOTHING_NEW, SOURCE_DOWN, update
@@ -96,6 +97,18 @@ def test_nothing_new(run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
         out, err = capsys.readouterr()
         assert (end.value.code or 0, err, out.count("\n")) == (code, "", 1)
         assert words in out
+
+
+def test_files_of_others_are_left_alone(run: Run) -> None:
+    place = run.folder / "forecasts"
+    place.mkdir()
+    for name in ("forecast-copy.nc", "forecast-2004-13-45.nc", "forecast-2004-12-30.txt"):
+        (place / name).write_text("mine")
+    done = update(run.folder)
+    assert (done.code, done.forecast.name) == (MADE, "forecast-2004-12-31.nc")
+    (place / "forecast-2004-12-30.nc").write_bytes(Path(run.config.data.source).read_bytes())
+    with pytest.raises(SSTCastError, match=r"forecast-2004-12-30.nc: is no forecast.*name another file"):
+        update(run.folder)
 
 
 def test_one_at_a_time(run: Run, capfd: pytest.CaptureFixture[str]) -> None:

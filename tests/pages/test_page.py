@@ -2,7 +2,7 @@
 
 import io
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -223,3 +223,37 @@ def test_refused(file: Path, tmp_path: Path, options: dict, words: list[str]) ->
     for word in words:
         assert word in str(error.value)
     assert not (tmp_path / "new.html").exists()
+
+
+def times(name: str, factor: float) -> Callable[[xr.Dataset], xr.Dataset]:
+    return lambda forecast: forecast.assign({name: forecast[name] * factor})
+
+
+WRONG: dict[str, Callable[[xr.Dataset], xr.Dataset]] = {
+    r"lead has no values, or not numbers of days": lambda f: f.drop_vars("lead"),
+    r"init_time has no values, or not dates": lambda f: f.drop_vars("init_time"),
+    r"init_time has no values, or not dates;": lambda f: f.assign_coords(init_time=[3]),
+    r"is no forecast, has no sst\(init_time, lead, lat, lon\)": lambda f: f.isel(lat=3),
+    r"is empty or a single row of cells": lambda f: f.isel(lat=[3]),
+    r"lat is in no order": lambda f: f.isel(lat=[3, 1, 2]),
+    r"sst\(init_time, lead, lat, lon\) of <U\d+ is not what a page shows": lambda f: f.assign(
+        sst=f["sst"].astype(str)
+    ),
+    r"sst_spread\(lead\) of float64 is not what a page shows": lambda f: f.assign(
+        sst_spread=("lead", np.ones(f.sizes["lead"]))
+    ),
+    r"spread holds -0\.\d+, which is not within 0 and 50": times("sst_spread", -1),
+    r"heatwave_probability holds \d+\.\d+, which is not within 0 and 1": times("heatwave_probability", 100),
+    r"sst holds \d{3}\.?\d*, which is not within -5 and 50": times("sst", 20),
+}
+
+
+@pytest.mark.usefixtures("no_pictures")
+@pytest.mark.parametrize("message", WRONG)
+def test_a_file_that_cannot_be_shown(message: str, forecast: xr.Dataset, tmp_path: Path) -> None:
+    path = tmp_path / "wrong.nc"
+    WRONG[message](forecast).to_netcdf(path, engine="netcdf4")
+    with pytest.raises(SSTCastError, match=rf"^{path}: {message}") as error:
+        write_forecast_page(path)
+    assert "\n" not in str(error.value)
+    assert not path.with_suffix(".html").exists()

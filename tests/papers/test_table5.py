@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +14,20 @@ import torch
 from small_table5 import SIZES, small, write_presets
 from typer.testing import CliRunner
 
+from perf.simulated import Simulator
 from sstcast.cli import app
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import TrainedRun
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import cut_windows
-from sstcast.pages.table5 import needs_lines
 from sstcast.papers import table5 as verb
-from sstcast.papers.estimate import estimate
-from sstcast.papers.table5 import BASELINES, HORIZONS, PUBLISHED, Table5, gains, table5
+from sstcast.papers.table5 import BASELINES, HORIZONS, PUBLISHED, Table5, gains, needs, table5
 from sstcast.runs import Run
 from sstcast.sources.fetch import fetch
 
-PAPER = Path(__file__).parents[3] / "shared/papers/mpnn_gt.txt"
+ROOT = Path(__file__).parents[2]
+PAPER = ROOT.parent / "shared/papers/mpnn_gt.txt"
 
 
 @pytest.fixture(scope="module")
@@ -36,13 +35,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a table whose process was killed in the middle, and then run again to its end."""
     folder = tmp_path_factory.mktemp("table5")
     write_presets(folder)
-    command = [sys.executable, Path(__file__).parents[1] / "small_table5.py", folder]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-m", "tests.small_table5", folder]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout
         while "[7/15]" not in (line := process.stdout.readline()):
             assert line, "it ended before it was killed"
         process.kill()
-    again = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    again = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT).stdout
     assert len(re.findall(r"seed0: nothing to do", again)) == 7
     assert again.count("trained and forecast") == 8
     assert "days written" not in again
@@ -100,7 +99,8 @@ def test_a_table_of_other_data_is_refused(made: Path, tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     request = small().request
     assert request is not None
-    fetch(replace(request, seed=1), say=str)
+    monkeypatch.setattr(Simulator.__init__, "__defaults__", (1,))  # its seed
+    fetch(request, say=str)
     prepare(small().data[0], say=str)
     with pytest.raises(SSTCastError, match="mlp-3d-seed0"):
         table5(small(), say=str)
@@ -138,25 +138,25 @@ def test_the_papers_sizes_and_protocol() -> None:
     assert Table5(Path("runs/table5"), overrides=["data.source=mine.nc"]).request is None
 
 
-def test_a_dry_run_counts_windows_and_days(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_presets(tmp_path)
-    needs = estimate(small(systems=["mpnn"], horizons=(3,)))
-    days = (np.datetime64("2003-04-20") - np.datetime64("2001-01-01")).astype(int) + 1
-    assert needs.download == days
-    assert needs.memory == 4 * 11 * 900 * (365 + 365 + 15)
-    assert list(needs.seconds) == [("mpnn", 3)]
-    assert not (tmp_path / "table5").exists()
-    assert not (tmp_path / "data").exists()
-
-
-def test_a_dry_run_counts_what_is_left(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dry_run_lists_what_is_left(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(made)
-    needs = estimate(small(systems=["mlp", "mpnn"], horizons=(3,), seeds=(0, 1)))
-    assert needs.runs == 2
-    assert list(needs.seconds) == [("mlp", 3), ("mpnn", 3)]
-    assert needs.download == 0
-    assert needs_lines(estimate(small()))[-1] == "time: nothing is left to train"
+    count, *runs, measured = needs(small(systems=["mlp", "mpnn"], horizons=(3,), seeds=(0, 1)))
+    assert count == "2 of 4 runs are left"
+    assert runs == ["  mlp-3d-seed1: not in the paper", "  mpnn-3d-seed1: not in the paper"]
+    assert re.search(
+        r"mlp-3d-seed1 on cpu: 0\.\d+ s a step of 20 windows, 2 steps an epoch, 1 epochs; \d", measured
+    )
+    assert needs(small()) == ["0 of 15 runs are left"]
+    assert not (made / "table5/mlp-3d-seed1").exists()
+
+
+def test_a_dry_run_counts_the_papers_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Table 9: 147,884 training windows 28 days ahead; the last batch of them is not full."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(verb, "STEPS", 1)
+    *_, measured = needs(Table5(Path("table5"), ["mlp"], seeds=(0,), overrides=["model.hidden=1"]))
+    assert f"{147_884 // 20:,} steps an epoch, 100 epochs" in measured
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_command_lines(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "1,2,-100,100",
     ):
         family.try_out(
-            "region", ("--region", "region"), "fetch", "--source", "simulator", "--region", region, "--out", absent
+            "region", ("--region", "region"), "fetch", "--source", "sample", "--region", region, "--out", absent
         )
         family.try_out("region", ("--region", "region"), "map", run, "--region", region)
         family.try_out(
@@ -89,7 +89,7 @@ def test_command_lines(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
             ("--start",),
             "fetch",
             "--source",
-            "simulator",
+            "sample",
             f"--start={day or 'x'}",
             "--end",
             "1982-01-02",
@@ -129,8 +129,8 @@ def test_command_lines(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ["--skip-nonfinite", "-1"],
     ):
         family.try_out("flags", ("training.", flags[0]), "train", config, *flags)
-    for flags in (["--concurrency", "0"], ["--concurrency", "x"], ["--seed", "x"], ["--end", "1981-01-01"]):
-        family.try_out("flags", (flags[0],), "fetch", "--source", "simulator", *flags, "--out", absent)
+    for flags in (["--concurrency", "0"], ["--concurrency", "x"], ["--end", "1981-01-01"]):
+        family.try_out("flags", (flags[0],), "fetch", "--source", "sample", *flags, "--out", absent)
     family.try_out("projection", ("--projection",), "map", run, "--projection", "Nonsense")
     for name in ("", "nonsense", "../x", "absent.yaml"):
         family.try_out(

@@ -170,6 +170,25 @@ def test_nothing_to_do_until_the_run_goes_on(run: Run, tmp_path: Path, monkeypat
         evaluate(copy)
 
 
+def test_a_source_replaced_since_is_named(
+    tmp_path: Path, sst_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = shutil.copy(sst_file, tmp_path / "own.nc")
+    run = make_run(configure(tmp_path, source))
+    Prepared.of(run.config.data).record().write(run.folder)
+    first, _ = evaluate(run)
+    assert capsys.readouterr().err == ""
+    with xr.open_dataset(sst_file, engine="netcdf4") as ocean:
+        warmer = ocean.load()
+    warmer["sst"].loc[{"time": "2004-06"}] += 1
+    warmer.to_netcdf(source, engine="netcdf4")
+    assert evaluate(run) == (first, False)
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    for words in ("own.nc: has changed since", "on 30 day(s), the first 2004-06-01", "sstcast prepare"):
+        assert words in told
+
+
 def test_p_values_are_of_the_cell_and_adjusted_within_the_week(run: Run) -> None:
     tables = tables_of(run).sel(reference="persistence")
     forecast, truth = fields_of(run, "degC")

@@ -1,7 +1,6 @@
 """Forecasts from files: a run's own as `evaluate` scores them, others by NumPy, whatever their convention."""
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate
 from sstcast.scores.issued import complete
 from sstcast.scores.score import score
-from sstcast.verbs import results as verbs
 
 EVERY = 9
 REGION = Region(lon=(170, 173), lat=(-12, -10))
@@ -62,7 +60,6 @@ def write(dataset: xr.Dataset, path: Path) -> Path:
 def draw_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("png_uri", "svg_uri", "animate"):
         monkeypatch.setattr(report, name, lambda *_, name=name: ("", "") if name == "animate" else "")
-    monkeypatch.setattr(verbs, "_second", nullcontext)
 
 
 def _close(found: Any, expected: Any) -> None:
@@ -209,6 +206,63 @@ def test_other_grids(sparse: xr.Dataset, tmp_path: Path) -> None:
         on_cells(read_forecasts(path), sparse, REGION)
 
 
+def test_finer_cells_are_scored(
+    sparse: xr.Dataset, sst_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each cell of the file as four of half the width: the scores are those of the cells as they were."""
+    few = sparse.isel(init_time=slice(10, 14), lead=slice(3))
+    lat, lon = (np.repeat(few[axis], 2) + np.tile([-0.0625, 0.0625], few.sizes[axis]) for axis in ("lat", "lon"))
+    halves = {axis: np.repeat(np.arange(few.sizes[axis]), 2) for axis in ("lat", "lon")}
+    fine = few.isel(halves).assign_coords(lat=lat.values, lon=lon.values)
+    paths = write(few, tmp_path / "coarse.nc"), write(fine, tmp_path / "fine.nc")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    options = {"region": "170,173,-12,-10", "out": Path(), "say": quiet}
+    coarse, finer = (score(path, str(sst_file), **options)[0] for path in paths)
+    assert "means of 2 x 2 cells" in finer["notes"][1]
+    _close(finer["scores"], coarse["scores"])
+
+
+def _at(date: int, change: Callable[[np.ndarray], np.ndarray]) -> Change:
+    def changed(sparse: xr.Dataset) -> xr.Dataset:
+        sst = sparse["sst"].copy(deep=True)
+        sst[date:, 1] = change(sst[date:, 1].values)
+        return sparse.assign(sst=sst)
+
+    return changed
+
+
+def _one(value: float) -> Callable[[np.ndarray], np.ndarray]:
+    def changed(values: np.ndarray) -> np.ndarray:
+        values[0, 5, 7] = value
+        return values
+
+    return changed
+
+
+WRONG: dict[str, Change] = {
+    r"2\d\d\.\d+ degC at lat -11\.\d+, lon 17\d.*; outside -5\.\.50": _at(2, lambda sst: sst + 273.15),
+    r"99999 degC at lat -10.625, lon 171.875; outside": _at(2, _one(99999)),
+    r"inf degC at lat -10.625, lon 171.875; outside": _at(2, _one(np.inf)),
+    r"0 degC at lat -10.625, lon 171.875, \d\d\.\d degC from the climatology": _at(2, _one(0)),
+    r"differs by \d\d\.\d degC from the climatology on average": _at(2, lambda sst: sst - 20),
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_no_forecast_may_be_of_something_else(
+    message: str, sparse: xr.Dataset, sst_file: Path, tmp_path: Path
+) -> None:
+    """Whatever the first forecast holds, the third is looked at as well, and named."""
+    bad = WRONG[message](sparse.isel(init_time=slice(10, 14), lead=slice(3)))
+    path = write(bad, tmp_path / "bad.nc")
+    day = str(bad["init_time"].values[2].astype("M8[D]"))
+    with pytest.raises(SSTCastError, match=rf"^{path}: the forecast of {day}, lead 2, .*{message}") as error:
+        score(path, str(sst_file), region="170,173,-12,-10", say=quiet)
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "bad.nc-scores" / "metrics.json").exists()
+
+
 BAD: dict[str, Change] = {
     r"no initial time; call it init_time.*it has begin, lat, lead": lambda f: f.rename(init_time="begin"),
     r"no lead; call it lead.*it has init_time": lambda f: f.rename(lead="ahead"),
@@ -263,9 +317,11 @@ def test_files_that_do_not_fit_the_truth(run: Run, sparse: xr.Dataset, sst_file:
         ((path, None, [run]), r"later.nc: none of its 38 forecasts.*2004-01-01..2004-12-31.*--truth"),
         ((elsewhere, str(sst_file)), r"far.nc: fewer than two rows and columns of the truth"),
         ((elsewhere, None, [run]), r"far.nc: its cells.*do not contain the region's"),
+        ((sst_file, str(sst_file)), r"small.nc: this looks like observations; run `sstcast forecast` first"),
         ((path,), "--truth: name the observations"),
         ((path, "none.nc"), "--truth none.nc: no such file or folder"),
         ((tmp_path / "none.nc", str(sst_file)), r"none.nc: no such file"),
+        ((path, str(sst_file), [], None, Path("/")), r"--out /: is the root of the disk"),
         ((path, None, [run], None, run.folder), r"--out .*: is a file, or the folder of a run"),
     ):
         with pytest.raises(SSTCastError, match=words):

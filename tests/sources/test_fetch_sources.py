@@ -2,7 +2,6 @@
 
 import datetime as dt
 import itertools
-import shutil
 import socket
 import threading
 from pathlib import Path
@@ -21,14 +20,13 @@ from oisst_server import (
     yearly_file,
 )
 
-from perf.simulated_files import canonical_name, write_day
+from perf.simulated import Simulator, canonical_name, write_day
 from sstcast.errors import SSTCastError
 from sstcast.ocean.raw import open_days
 from sstcast.ocean.reading import source_path
 from sstcast.sources.download import Patience
 from sstcast.sources.fetch import FetchRequest
 from sstcast.sources.noaa import Psl
-from sstcast.sources.simulator import Simulator
 
 BAD = DAYS[7]
 REAL = Path(__file__).parents[2].parent / "shared/data/ocean/oisst-avhrr-v02r01.20220218.nc"
@@ -75,7 +73,7 @@ def test_the_latest_days_of_psl_count_as_preliminary(server, tmp_path: Path, mon
 @pytest.mark.parametrize("fault", ["truncated", "html", "500", yearly_file(DAYS)[:5000]], ids=lambda f: str(f)[:9])
 def test_a_broken_year_does_not_land(server, tmp_path: Path, fault) -> None:
     server.files = {"/sst.day.mean.2020.nc": yearly_file(DAYS)}
-    server.faults["/sst.day.mean.2020.nc"] = itertools.chain([fault] * 3)
+    server.faults["/sst.day.mean.2020.nc"] = itertools.chain([fault] * (3 if fault == "500" else 1))
     assert list(get(tmp_path, source=server.url).missing) == DAYS
     assert not (tmp_path / "a.zarr").exists()
     assert get(tmp_path, source=server.url).complete
@@ -116,18 +114,6 @@ def test_a_folder_of_years_is_read_where_it_lies(tmp_path: Path) -> None:
     assert get(tmp_path, source=str(tmp_path / "mirror")).complete
     assert_right(tmp_path, DAYS)
     assert (tmp_path / "mirror/sst.day.mean.2020.nc").exists()
-
-
-def test_raw_files_are_kept_on_request_and_serve_as_a_source(aws, tmp_path: Path) -> None:
-    get(tmp_path, keep_raw=True)
-    kept = {
-        f"/{file.relative_to(tmp_path / 'a.raw')}": file.read_bytes()
-        for file in (tmp_path / "a.raw").rglob("*.nc")
-    }
-    assert kept == aws.files
-    shutil.rmtree(tmp_path / "a.zarr")
-    assert get(tmp_path, source=str(tmp_path / "a.raw")).complete
-    assert_right(tmp_path, DAYS)
 
 
 def test_a_full_disk_ends_the_fetch_in_one_line(aws, tmp_path: Path, monkeypatch) -> None:
@@ -175,9 +161,9 @@ def test_no_cloud_profile_redirects_aws(server, tmp_path: Path, monkeypatch) -> 
         monkeypatch.delenv("NO_PROXY", raising=False)
         report = get(tmp_path, [BAD], patience=Patience(attempts=1))
     assert list(report.missing) == [BAD]
-    assert targets == [
-        "CONNECT noaa-cdr-sea-surface-temp-optimum-interpolation-pds.s3.amazonaws.com:443 HTTP/1.1",
-        "CONNECT www.ncei.noaa.gov:443 HTTP/1.1",
+    assert [target.split()[:2] for target in targets] == [
+        ["CONNECT", "noaa-cdr-sea-surface-temp-optimum-interpolation-pds.s3.amazonaws.com:443"],
+        ["CONNECT", "www.ncei.noaa.gov:443"],
     ]
     assert server.seen == []
 
@@ -197,18 +183,12 @@ def test_the_sample_gives_its_own_values_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("source", ["simulator", "folder"])
 def test_a_simulated_ocean_lands_as_such(tmp_path: Path, source: str) -> None:
-    days, simulator = calendar("2020-02-27", 4), Simulator(seed=3)
+    days, simulator, box = calendar("2020-02-27", 4), Simulator(), (slice(300, 420), slice(720, 1080))
     if source == "folder":
-        (tmp_path / "files").mkdir()
-        for day in days:
-            write_day(
-                tmp_path / "files" / canonical_name(day),
-                day,
-                simulator,
-                box=(slice(300, 420), slice(720, 1080)),
-            )
         source = str(tmp_path / "files")
-    assert get(tmp_path, days, source, region="200,205,-4,3", seed=3).complete
+        for day in days:
+            write_day(Path(source) / canonical_name(day), day, simulator, box=box)
+    assert get(tmp_path, days, source, region="200,205,-4,3").complete
     held = open_days(tmp_path / "a.zarr")
     field = simulator.field(days, held["lat"].values, held["lon"].values)
     np.testing.assert_allclose(held["sst"], field, atol=1e-5)

@@ -12,17 +12,10 @@ import xarray as xr
 from sstcast.geo import Box
 from sstcast.ocean.days import pack
 from sstcast.region import parse_box
-from sstcast.sources import granule
 from sstcast.sources.granule import BadFile, read_granule
 
 DAYS = [dt.date(2020, 2, 28) + dt.timedelta(i) for i in range(4)]
 RNG = np.random.default_rng(0)
-
-
-@pytest.fixture(autouse=True)
-def noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the oceans here, which are noise, pass for SST."""
-    monkeypatch.setattr(granule, "oddity", lambda *_: "")
 
 
 def globe() -> xr.DataArray:

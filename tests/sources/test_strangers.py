@@ -1,11 +1,8 @@
-"""Files made to crash their reader, to fill the memory, or to pass for a day of the ocean."""
+"""Files that hold something else, values of other files or too many bytes; and folders of files of any name."""
 
 import datetime as dt
 import io
-import itertools
-import os
 import shutil
-import signal
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -16,13 +13,11 @@ import pytest
 from fetching import assert_right, get
 from oisst_server import DAYS, daily_file, daily_files, daily_path
 
-from perf.simulated_files import canonical_name, write_day
+from perf.simulated import Simulator, canonical_name, write_day
 from sstcast.region import parse_box
-from sstcast.sources import reader, remote
-from sstcast.sources.download import Patience, parse_retry_after
+from sstcast.sources import remote
+from sstcast.sources.download import Patience
 from sstcast.sources.granule import BadFile, read_granule
-from sstcast.sources.reader import read_apart
-from sstcast.sources.simulator import Simulator
 
 BAD = DAYS[7]
 GLOBE = parse_box("global")
@@ -47,15 +42,6 @@ def forged(template: bytes, change: Callable[[h5py.File], object]) -> bytes:
     return buffer.getvalue()
 
 
-def set_sst(file: h5py.File, values: np.ndarray) -> None:
-    file["sst"][0, 0] = values
-
-
-def rename(file: h5py.File, name: str) -> None:
-    """Let another variable pass for sst, with sst's own attributes."""
-    set_sst(file, file[name][0, 0])
-
-
 def replace(file: h5py.File, name: str) -> None:
     """Put another variable in the place of sst."""
     del file["sst"]
@@ -63,19 +49,8 @@ def replace(file: h5py.File, name: str) -> None:
 
 
 FORGERIES: dict[str, tuple[Callable[[h5py.File], object], str]] = {
-    "zero": (lambda f: set_sst(f, np.zeros((720, 1440))), "its land is not"),
-    "zero at sea": (lambda f: set_sst(f, np.where(f["sst"][0, 0] == -999, -999, 0)), "degC from the climatology"),
-    "rolled by a column": (lambda f: set_sst(f, np.roll(f["sst"][0, 0], 1, 1)), "its land is not"),
-    "rolled by half": (lambda f: set_sst(f, np.roll(f["sst"][0, 0], 720, 1)), "its land is not"),
-    "upside down": (lambda f: set_sst(f, f["sst"][0, 0][::-1]), "its land is not"),
-    "anom's values": (lambda f: rename(f, "anom"), "degC"),
-    "ice's values": (lambda f: rename(f, "ice"), "its land is not"),
-    "err's values": (lambda f: rename(f, "err"), "degC from the climatology"),
     "anom": (lambda f: replace(f, "anom"), "the long_name of sst is .*anomalies'"),
     "ice": (lambda f: replace(f, "ice"), "the long_name of sst is .*ice concentration'"),
-    "scale": (lambda f: f["sst"].attrs.modify("scale_factor", np.float32(0.012)), "not packed in hundredths"),
-    "offset": (lambda f: f["sst"].attrs.modify("add_offset", np.float32(1)), "not packed in hundredths"),
-    "bounds": (lambda f: f["sst"].attrs.modify("valid_max", np.int16(1200)), "not packed in hundredths"),
     "id": (lambda f: f.attrs.modify("id", canonical_name(dt.date(2001, 1, 1))), "its id says '20010101'"),
 }
 
@@ -97,7 +72,6 @@ def test_a_scale_of_its_own_is_found_by_the_days_around(aws, tmp_path: Path) -> 
     get(tmp_path, [day for day in DAYS[:12] if day < BAD])
 
     def warmer(file: h5py.File) -> None:
-        del file.attrs["id"]  # so that it need not be packed as NOAA's files are
         file["sst"].attrs.modify("scale_factor", np.float32(0.012))
 
     aws.files[daily_path(BAD)] = forged(daily_file(BAD), warmer)
@@ -105,48 +79,6 @@ def test_a_scale_of_its_own_is_found_by_the_days_around(aws, tmp_path: Path) -> 
     assert list(report.missing) == [BAD]
     assert "degC on average from" in report.missing[BAD]
     assert_right(tmp_path, [day for day in DAYS if day != BAD])
-
-
-def bomb() -> bytes:
-    """A file of a few hundred kB whose sst, unpacked, takes gigabytes."""
-    buffer = io.BytesIO()
-    with h5py.File(buffer, "w") as file:
-        file["time"] = np.array([15000.0])
-        file["time"].attrs["units"] = "days since 1978-01-01"
-        for axis, first in (("lat", -89.875), ("lon", 0.125)):
-            file.create_dataset(axis, data=first + np.arange(30_000) / 4, compression=9)
-        kind = {"dtype": "f8", "chunks": (1, 100, 30_000), "compression": 9, "fillvalue": 1.0}
-        file.create_dataset("sst", (1, 30_000, 30_000), **kind)[0, 0, 0] = 2
-    return buffer.getvalue()
-
-
-def test_a_bomb_costs_its_day_alone(aws, tmp_path: Path) -> None:
-    grid = parse_box("0,10,0,10")
-    with pytest.raises(BadFile, match="too much memory"):
-        read_apart(bomb(), [dt.date(2019, 1, 26)], grid)
-    aws.faults[daily_path(BAD)] = itertools.repeat(bomb())
-    assert list(get(tmp_path, patience=ONCE).missing) == [BAD]
-    assert_right(tmp_path, [day for day in DAYS if day != BAD])
-
-
-@pytest.mark.parametrize(
-    ("death", "words"),
-    [(signal.SIGSEGV, "crashes its reader with SIGSEGV"), (signal.SIGALRM, "takes more than 60 s")],
-)
-def test_a_reader_that_dies_is_replaced(death: signal.Signals, words: str) -> None:
-    grid, data = parse_box("180,182,-1,1"), daily_file(BAD)
-    readers = reader._Readers(1)
-    assert list(readers.read(data, [BAD], grid).fields) == [BAD]
-    held = readers._idle.get()
-    assert held
-    readers._idle.put(held)
-    os.kill(held._process.pid, signal.SIGSTOP)
-    os.kill(held._process.pid, death)
-    os.kill(held._process.pid, signal.SIGCONT)
-    with pytest.raises(BadFile, match=words):
-        readers.read(data, [BAD], grid)
-    assert list(readers.read(data, [BAD], grid).fields) == [BAD]
-    readers._close()
 
 
 def test_values_in_other_files_do_not_land(aws, tmp_path: Path) -> None:
@@ -175,13 +107,6 @@ def test_downloads_have_a_size_limit(aws, tmp_path: Path, monkeypatch) -> None:
 def test_an_absurd_content_length_costs_its_day_alone(aws, tmp_path: Path, announced: int) -> None:
     aws.announced[daily_path(BAD)] = announced
     assert list(get(tmp_path, patience=Patience(attempts=1, time_limit=2)).missing) == [BAD]
-
-
-@pytest.mark.parametrize(
-    "header", ["²", "-5", "1e400", "9" * 400, "Wed, 99 Foo 0000", "Mon, 01 Jan 0001 00:00:00", "\0", " "]
-)
-def test_odd_headers_ask_for_nothing(header: str) -> None:
-    assert parse_retry_after(header) == 0
 
 
 def test_files_are_known_by_what_they_hold(tmp_path: Path) -> None:

@@ -206,6 +206,17 @@ def test_one_name_one_configuration(run_yaml: Path) -> None:
         train(*setup(run_yaml, "training.epochs=1", "model.width=8"))
 
 
+def test_half_a_configuration_is_refused(run_yaml: Path) -> None:
+    """Cut after any line, the file would still be valid, with defaults for what is missing."""
+    run = train(*setup(run_yaml))[0]
+    lines = run.config_file.read_text().splitlines(keepends=True)
+    assert Run.open(run.folder).config.data.horizon == 5
+    for count in range(1, len(lines)):
+        run.config_file.write_text("".join(lines[:count]))
+        with pytest.raises(SSTCastError, match=r"config.yaml: its end is missing"):
+            Run.open(run.folder).config  # noqa: B018
+
+
 def test_a_checkpoint_of_another_model(run_yaml: Path) -> None:
     run, _ = train(*setup(run_yaml, "training.epochs=1"))
     config, windows = setup(run_yaml, "model.width=8")

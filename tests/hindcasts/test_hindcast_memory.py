@@ -1,0 +1,99 @@
+"""Linear systems with a memory in hindcasts and forecasts: the days they read, and those that they must not."""
+
+import contextlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from small_hindcast import plan, quiet, system, write_ocean
+
+import sstcast
+from sstcast.config import RunConfig
+from sstcast.errors import SSTCastError
+from sstcast.forecasting.combination import days_read
+from sstcast.forecasting.forecast import forecast
+from sstcast.forecasting.probabilities import held_out
+from sstcast.forecasting.spread import ValidationDays
+from sstcast.hindcasts.hindcast import hindcast
+from sstcast.runs import Run
+from sstcast.training.checkpoint import load_checkpoint
+
+FOLDS = ("fold-2005", "fold-2007")
+
+
+def local() -> RunConfig:
+    return system("one", "local-ridge", options={"memory": True, "stencil": True})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished hindcast."""
+    return make(tmp_path_factory.mktemp("memory"))
+
+
+def make(folder: Path, jump: float = 0) -> Path:
+    """Make the hindcast in `folder`, and return it."""
+    write_ocean(folder, jump)
+    with contextlib.chdir(folder):
+        hindcast(plan(local()), say=quiet)
+    return folder
+
+
+def forecasts(folder: Path) -> xr.DataArray:
+    return xr.open_zarr(folder / "hindcast/one/hindcast.zarr")["sst"].load()
+
+
+def test_no_later_day_enters_a_choice_a_weight_or_a_forecast(folder: Path, tmp_path: Path) -> None:
+    ours, theirs = forecasts(folder), forecasts(make(tmp_path, jump=5))
+    early = ours["init_time"].values < np.datetime64("2008-01-01")
+    np.testing.assert_array_equal(ours[early], theirs[early])
+    assert float(abs(ours[~early] - theirs[~early]).max()) > 0.1
+    for fold in FOLDS:
+        run = Run(folder / "hindcast/one" / fold)
+        with contextlib.chdir(folder):  # its spread is that of the same system, fitted to earlier days
+            (model,) = held_out(run, ValidationDays(run.config.data)).models
+        assert model.inputs.memory
+        assert model.inputs.stencil
+        one, other = (load_checkpoint(Run(place / "hindcast/one" / fold).best) for place in (folder, tmp_path))
+        assert one["chosen"] == other["chosen"]
+        assert one["model"]["remembers"]
+        assert all(torch.equal(value, other["model"][name]) for name, value in one["model"].items())
+
+
+def test_a_forecast_is_the_hindcasts_and_refuses_less_than_a_year(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    hindcasts = forecasts(folder)
+    date = hindcasts["init_time"].values[-20]
+    expected = hindcasts.sel(init_time=date).values
+    fold = folder / "hindcast/one/fold-2007"
+    path, _ = forecast(fold, str(date)[:10], say=quiet)
+    made = xr.load_dataset(path, engine="netcdf4")
+    np.testing.assert_allclose(made["sst"].values[0], expected, atol=1e-4)
+    assert made.sizes["past"] == 10
+    run = sstcast.load(fold)
+    with xr.open_dataset("small.nc", engine="netcdf4") as ocean:
+        days = ocean["sst"].sel(time=slice(None, date)).load()
+    np.testing.assert_allclose(run.forecast(days)["sst"].values[0], expected, atol=1e-4)
+    days[-300:-50] += 1  # before the history, which has 10 days
+    assert float(abs(run.forecast(days)["sst"].values[0] - expected)[..., 3:].max()) > 1e-4
+    with pytest.raises(SSTCastError, match="history: 364 days; the run needs the last 365"):
+        run.forecast(days[-364:])
+
+
+def test_a_short_record_is_told_and_needs_no_year(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_ocean(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    run = sstcast.train(local())  # on two years
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("runs/one: fitted without memory: ")
+    assert days_read(run) == 10
+    metrics = sstcast.evaluate(run)
+    assert metrics["scores"]["model"]["degC"]["rmse"] < metrics["scores"]["persistence"]["degC"]["rmse"]
+    path, _ = forecast(run.folder, "2001-02-01", say=quiet)
+    assert np.isfinite(xr.load_dataset(path, engine="netcdf4")["sst"].values[..., 3:]).all()

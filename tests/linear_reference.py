@@ -1,0 +1,171 @@
+"""The linear systems with long memory and a stencil in plain NumPy: an oracle for tests, and a table of its own.
+
+    python tests/linear_reference.py FILE.nc    # daily sst(time, lat, lon) in degC, NaN on land; 20 minutes
+
+The program forecasts 1997-2016 in five folds of four years. Each fold is trained on all years before it.
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from scipy.ndimage import uniform_filter
+
+PERIODS = ((42, 90), (90, 180), (180, 365))  # days before the initial date, the last not included
+AROUND = (1, 7, 15, 0)  # sides of the boxes that long means are taken of; 0 is the whole domain
+BOXES = (1, 3, 7, 15, 0)
+OFFSETS = [(r * n, c * n) for n in (2, 4) for r, c in ((-1, 0), (1, 0), (0, 1), (0, -1))]
+LAGS = (0, 3, 7, 14, 28)
+PENALTIES = {"multiscale": (1e3, 1e4, 1e5), "new": (1e4, 1e5, 1e6)}
+BLOCKS = 5
+FOLDS = [(year, year + 3) for year in range(1997, 2014, 4)]
+
+
+class Sums(NamedTuple):
+    """`x.T @ x`, `x.T @ y` and the squares of `y`, summed over rows."""
+
+    gram: np.ndarray
+    cross: np.ndarray
+    squares: np.ndarray
+
+
+def box_mean(field: np.ndarray, ocean: np.ndarray, size: int) -> np.ndarray:
+    """Mean of `field [..., H, W]` over the ocean of a box around each ocean cell; 0 on land."""
+    if size == 0:
+        return field[..., ocean].mean(-1)[..., None, None] * ocean
+    sides = (*[1] * (field.ndim - 2), size, size)
+    total = uniform_filter(field * ocean, sides, mode="constant")
+    share = uniform_filter(ocean.astype(float), size, mode="constant")
+    return np.where(ocean, total / np.where(ocean, share, 1), 0).astype(field.dtype)
+
+
+def shifted(field: np.ndarray, rows: int, cols: int) -> np.ndarray:
+    """Return the value of `field [..., H, W]` that many rows and columns on; 0 outside."""
+    height, width = field.shape[-2:]
+    wide = np.pad(field, [(0, 0)] * (field.ndim - 2) + [(abs(rows),) * 2, (abs(cols),) * 2])
+    return wide[..., abs(rows) + rows :, abs(cols) + cols :][..., :height, :width]
+
+
+class Inputs:
+    """What a system sees at an initial date, of standardised anomalies `z [T, H, W]`, 0 on land."""
+
+    def __init__(self, z: np.ndarray, ocean: np.ndarray, history: int = 42, groups: Sequence[str] = ()) -> None:
+        self.history, self.groups = history, groups
+        self.boxes = [box_mean(z, ocean, size)[:, ocean] for size in BOXES]
+        self.around = [self.boxes[BOXES.index(size)] for size in AROUND]
+        self.stencil = [shifted(box_mean(z, ocean, 3), *offset)[:, ocean] for offset in OFFSETS]
+        self.sums = [np.concatenate([0 * f[:1], f]).cumsum(0, dtype="f8") for f in self.around]
+
+    def at(self, day: int) -> np.ndarray:
+        """Return the inputs `[cells, inputs]` at the initial date number `day`, the last is 1."""
+        parts = [f[day + 1 - self.history : day + 1] for f in self.boxes]
+        if "memory" in self.groups:
+            ends = [(day + 1 - last, day + 1 - first) for first, last in PERIODS]
+            parts += [np.stack([(s[b] - s[a]) / (b - a) for a, b in ends]) for s in self.sums]
+        if "stencil" in self.groups:
+            lags = [lag for lag in LAGS if lag < self.history]
+            parts += [f[[day - lag for lag in lags]] for f in self.stencil]
+        return np.concatenate([*parts, np.ones((1, parts[0].shape[1]))]).T.astype(parts[0].dtype)
+
+    def sums_of(self, z: np.ndarray, days: Sequence[int], horizon: int) -> Sums:
+        """Sum over initial dates, with targets `z [T, cells]`."""
+        total = Sums(np.zeros(()), np.zeros(()), np.zeros(()))
+        for day in days:
+            x, y = self.at(day), z[day + 1 : day + 1 + horizon].T
+            terms = Sums((x.T @ x).astype("f8"), (x.T @ y).astype("f8"), (y**2).sum(0, dtype="f8"))
+            total = Sums(*(old + new for old, new in zip(total, terms, strict=True)))
+        return total
+
+
+def solve(sums: Sums, first: float, second: float, multiscale: int) -> np.ndarray:
+    """Ridge weights: a penalty on the inputs of the multiscale ridge, one on the others, none on the constant."""
+    penalty = np.full(len(sums.gram), second)
+    penalty[:multiscale], penalty[-1] = first, 0
+    return np.linalg.solve(sums.gram + np.diag(penalty), sums.cross)
+
+
+def cross_validated(
+    blocks: Sequence[Sums], multiscale: int, penalties: Sequence[float] = PENALTIES["multiscale"]
+) -> tuple[np.ndarray, list[tuple[float, float]]]:
+    """Choose both penalties lead by lead, each block forecast from the others; fit to all."""
+    new = len(blocks[0].gram) > multiscale + 1
+    pairs = [(p, q) for p in penalties for q in (PENALTIES["new"] if new else (p,))]
+    total = Sums(*(sum(parts) for parts in zip(*blocks, strict=True)))  # type: ignore[arg-type]
+    errors = np.zeros((len(pairs), blocks[0].cross.shape[1]))
+    for block in blocks:
+        rest = Sums(*(whole - part for whole, part in zip(total, block, strict=True)))
+        for number, pair in enumerate(pairs):
+            w = solve(rest, *pair, multiscale)
+            errors[number] += block.squares - 2 * (w * block.cross).sum(0) + (w * (block.gram @ w)).sum(0)
+    best = errors.argmin(0)
+    fitted = np.stack([solve(total, *pair, multiscale) for pair in pairs])
+    return fitted[best, :, np.arange(len(best))].T, [pairs[choice] for choice in best]
+
+
+def by_years(days: Sequence[int], years: np.ndarray) -> list[list[int]]:
+    """Divide initial dates into blocks of whole years."""
+    blocks = np.array_split(np.unique(years[list(days)]), BLOCKS)
+    return [[day for day in days if years[day] in block] for block in blocks]
+
+
+def main(path: str) -> None:
+    sst = next(v for v in xr.open_dataset(path).data_vars.values() if v.ndim == 3).sel(time=slice("1982", "2016"))
+    sst = sst[:, 1:31, 1:31] if sst.shape[1:] == (32, 32) else sst
+    days, values = pd.DatetimeIndex(sst.time.values), sst.values.astype("f8")
+    years, ocean = days.year.values, ~np.isnan(values).any(0)
+    angle = 2 * np.pi * days.day_of_year.values[:, None] / 365.25
+    season = np.hstack([np.ones_like(angle), *(f(k * angle) for k in (1, 2, 3) for f in (np.sin, np.cos))])
+    errors: dict[str, list[np.ndarray]] = {}
+    history, horizon = 42, 28
+
+    def starts(first: int, last: int, step: int) -> np.ndarray:
+        """Initial dates of windows that lie within some years."""
+        at = np.flatnonzero((years >= first) & (years <= last))
+        return np.arange(at[0] + history - 1, at[-1] + 1 - horizon - 1, step)
+
+    for first, last in FOLDS:
+        known, cells = years < first, values[:, ocean]
+        anomaly = cells - season @ np.linalg.lstsq(season[known], cells[known], rcond=None)[0]
+        scale = anomaly[known].std()
+        z = (anomaly / scale).astype("f4")
+        field = np.zeros(values.shape, "f4")
+        field[:, ocean] = z
+        vectors = np.linalg.svd(z[known][::3], full_matrices=False)[2][:20]
+        pc = z @ vectors.T / np.sqrt(len(vectors.T))
+
+        def truth(at: np.ndarray, z: np.ndarray = z) -> np.ndarray:
+            return np.stack([z[day + 1 : day + 1 + horizon] for day in at])
+
+        def state(at: np.ndarray, pc: np.ndarray = pc) -> np.ndarray:
+            """Inputs of the local correction."""
+            parts, waves = [pc[at - lag] for lag in (0, 3, 7, 14, 28, 41)], (np.sin(angle[at]), np.cos(angle[at]))
+            return np.hstack([*parts, *waves, *(parts[0] * wave for wave in waves)])
+
+        train, test = starts(1984, first - 1, 7), starts(first, last, 3)
+        for groups in ((), ("memory",), ("stencil",), ("memory", "stencil")):
+            inputs = Inputs(field, ocean, history, groups)
+            blocks = [inputs.sums_of(z, block, horizon) for block in by_years(train, years)]
+            weights, _ = cross_validated(blocks, len(BOXES) * history)
+            name = " + ".join(("multiscale", *groups))
+            pooled = {k: np.stack([(inputs.at(d) @ weights).T for d in at]) for k, at in (("test", test),)}
+            errors.setdefault(name, []).append((pooled["test"] - truth(test)) ** 2 * scale**2)
+            at = starts(1984, first - 1, 5)
+            x, rest = state(at), truth(at) - np.stack([(inputs.at(d) @ weights).T for d in at])
+            mean, deviation = x.mean(0), x.std(0)
+            x = (x - mean) / deviation
+            local = np.linalg.solve(x.T @ x + 1e4 * np.eye(x.shape[1]), x.T @ rest.reshape(len(at), -1))
+            corrected = pooled["test"] + ((state(test) - mean) / deviation @ local).reshape(pooled["test"].shape)
+            errors.setdefault(f"{name}, local", []).append((corrected - truth(test)) ** 2 * scale**2)
+            for system in (name, f"{name}, local"):
+                print(f"{first} {system:40} {errors[system][-1].mean():.4f}", flush=True)
+    for name, parts in errors.items():
+        every = np.concatenate(parts)
+        leads = " ".join(f"{every[:, lead - 1].mean():.4f}" for lead in (1, 7, 14, 28))
+        print(f"{name:40} {every.mean():.4f} | folds {' '.join(f'{p.mean():.4f}' for p in parts)} | leads {leads}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
