@@ -20,7 +20,7 @@ PAGES = [(ROOT / f"docs/{page}.md").read_text() for page in ("results", "graph-r
 SECTIONS = [section for page in PAGES for section in re.split(r"^#+ ", page, flags=re.MULTILINE)]
 LINES = [line for line in TEXT.splitlines() if line.startswith("|")]
 ROWS = [[cell.strip() for cell in line.split("|")[1:-1]] for line in LINES]
-COMMANDS = sorted(set(re.findall(r"`sstcast ([^`]+)`", TEXT)))
+COMMANDS = sorted(set(re.findall(r"`(?:sstcast|python -m) ([^`]+)`", TEXT)))
 
 
 def test_every_table_has_four_columns() -> None:
@@ -60,7 +60,7 @@ def test_links_lead_to_a_heading() -> None:
 def test_commands_can_be_given(command: str) -> None:
     """A benchmark's data set, model and options exist and fit together; its network is built without memory."""
     verb, *arguments = shlex.split(command)
-    if verb == "study":
+    if verb == "studies":
         assert arguments[0] in STUDIES
     elif verb == "benchmark":
         build(configured(arguments))
