@@ -31,7 +31,7 @@ def keep_memory() -> None:
 def trim(kept: int = KEPT) -> None:
     """Give the kernel all memory that is free if it is more than `kept` bytes.
 
-    Batches of many sizes leave pieces into which the next ones do not fit; GPS on Peptides-func took 7.6 GB.
+    Batches of many sizes leave pieces into which the next ones do not fit, ever more of them in a long training.
     """
     with suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)
