@@ -25,6 +25,9 @@ import matplotlib.pyplot as plt
 import networkx as nx
 import numpy as np
 import pandas as pd
+import torch
+from torch_geometric.data import Data
+from torch_geometric.utils import to_undirected
 
 sys.path.insert(0, "..")  # the studies lie beside the package, not in it
 from sstcast.benchmarks.config import load_benchmark
@@ -64,7 +67,7 @@ result.groupby("model", sort=False)["accuracy"].mean().to_frame("accuracy, %")
 #
 # ## Your own graph
 #
-# A node classification task in one `.npz` file and a few lines of YAML. The task is a small minesweeper: a field of
+# A node classification task: a graph of PyG in a file, and three lines of YAML. The task is a small minesweeper: a field of
 # 40 by 40 cells, a fifth of them mines; half of the cells show how many mines are next to them, the others nothing.
 # Where are the mines?
 
@@ -79,18 +82,16 @@ features = np.eye(10)[np.where(hidden, 9, counts).astype(int)]
 parts = random.choice(3, size=side * side, p=[0.6, 0.2, 0.2])
 folder = Path("../runs/notebook-mines")
 folder.mkdir(parents=True, exist_ok=True)
-np.savez(
-    folder / "mines.npz",
-    edges=np.array(field.edges).T,
-    features=features,
-    labels=mines.astype(int),
-    train_mask=parts == 0,
-    val_mask=parts == 1,
-    test_mask=parts == 2,
+graph = Data(
+    x=torch.tensor(features, dtype=torch.float),
+    edge_index=to_undirected(torch.tensor(list(field.edges)).T),
+    y=torch.tensor(mines).long(),
+    train_mask=torch.tensor(parts == 0),
+    val_mask=torch.tensor(parts == 1),
+    test_mask=torch.tensor(parts == 2),
 )
-(folder / "mines.yaml").write_text(
-    "kind: npz\npath: mines.npz\ntask: node-classification\nmetric: roc-auc\nsplit: official\n"
-)
+torch.save(graph, folder / "mines.pt")
+(folder / "mines.yaml").write_text("kind: pyg\npath: mines.pt\ntask: node-classification\nmetric: roc-auc\n")
 fig, axes = plt.subplots(1, 2, figsize=(8, 4), layout="constrained")
 axes[0].imshow(np.where(hidden, np.nan, counts).reshape(side, side), cmap="viridis")
 axes[0].set_title("what is shown (white: nothing)")
@@ -118,5 +119,5 @@ pd.DataFrame(rows).T.round(3)
 
 # %% [markdown]
 # The transformer sees each cell's clue and the mean of all of them, but not which cells are next to each other, so it
-# can only guess. Every model that passes messages does better. `docs/benchmarks.md` explains how to use SMILES, folders
-# in TUDataset's form and saved PyG graphs.
+# can only guess. Every model that passes messages does better. `docs/benchmarks.md` explains how to use SMILES, CSV
+# files of nodes and edges, and graphs in memory.

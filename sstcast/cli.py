@@ -31,7 +31,6 @@ app = typer.Typer(
 )
 
 Runs = Annotated[list[Path], typer.Argument(help="Run folders, for instance runs/demo.", metavar="RUN...")]
-OneRun = Annotated[Path, typer.Argument(help="A run folder, for instance runs/demo.", metavar="RUN")]
 
 
 def main() -> None:
