@@ -45,6 +45,15 @@ def test_table_5(system: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("name", PAPERS["mpnn-gt"]["Table 7"])
+def test_table_7_and_parameters(name: str) -> None:
+    said, rows = PAPERS["mpnn-gt"], cells("mpnn_gt", name)
+    assert said["Table 7"][name] in [[numbers(row[1])[0], numbers(row[3])[0]] for row in rows if len(row) == 5]
+    ours = {"GCN": "gcn", "GINE": "gine", "GatedGCN": "gatedgcn", "GatedGCN+RWSE": "gatedgcn-rwse"}[name]
+    for dataset in ("peptides-func", "peptides-struct"):
+        assert f"{said['Parameters'][dataset][ours] // 1000}k" in [row[0] for row in rows]
+
+
 def test_section_7_3_table_9_and_d_4() -> None:
     said, paper = PAPERS["mpnn-gt"], " ".join(text("mpnn_gt").split())
     for words in (
