@@ -47,7 +47,13 @@ OCEAN = {
 
 
 def numbers(value: Any, name: str = "") -> Iterator[tuple[str, float]]:
-    """Yield all numbers of nested lists and dictionaries by their path, except those of `NOT_SCORES`."""
+    """Yield all numbers of nested lists and dictionaries by their path, except those of `NOT_SCORES`.
+
+    Of a list of numbers, such as the errors by lead, the sum stands for all.
+    """
+    if isinstance(value, list) and value and not any(isinstance(item, (dict, list, str)) for item in value):
+        yield f"{name}/sum", math.fsum(item for item in value if item is not None)
+        return
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in items:
         if not any(word in str(key) for word in NOT_SCORES):

@@ -6,6 +6,7 @@ Subpackages are imported inside the commands, so that `--help` is fast.
 import io
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -91,11 +92,6 @@ def options(
     """Forecast sea surface temperature with graph networks."""
 
 
-for data_verb in (fetch, status, init, prepare):
-    app.command()(data_verb)
-
-
-@app.command()
 def models() -> None:
     """List the models to choose from for `model.name`."""
     from sstcast.models import LINEAR, MODELS
@@ -104,10 +100,6 @@ def models() -> None:
         print(f"{name:20}{entry.about}")
 
 
-app.command()(train)
-
-
-@app.command()
 def runs(folder: Annotated[Path, typer.Argument(help="A folder of runs.")] = Path("runs")) -> None:
     """List runs: model, progress, best validation score, time."""
     from sstcast.training.listing import list_runs
@@ -115,7 +107,6 @@ def runs(folder: Annotated[Path, typer.Argument(help="A folder of runs.")] = Pat
     list_runs(folder)
 
 
-@app.command()
 def evaluate(
     runs: Runs,
     against: Annotated[
@@ -144,11 +135,6 @@ def evaluate(
         print(f"{run.metrics}: {'written' if new else 'nothing to do'}")
 
 
-for scoring_verb in (score, hindcast):
-    app.command()(scoring_verb)
-
-
-@app.command()
 def combine(
     runs: Runs,
     name: Annotated[str, typer.Option(help="Name of the new run; its folder is beside the first run's.")],
@@ -166,7 +152,6 @@ def combine(
     print_sheet(open_console(), weights(run))
 
 
-@app.command()
 def leaderboard(
     folder: Annotated[Path, typer.Argument(help="A folder of runs; the table is written there.")] = Path("runs"),
 ) -> None:
@@ -182,7 +167,6 @@ def leaderboard(
         print(file)
 
 
-@app.command()
 def forecast(
     run: Annotated[
         Path, typer.Argument(help="A run folder, or pretrained: the run that ships with sstcast.", metavar="RUN")
@@ -205,7 +189,6 @@ def forecast(
     print(f"{path}: {'written' if new else 'nothing to do'}")
 
 
-@app.command("map")
 def map_(
     runs: Runs,
     projection: Annotated[str, typer.Option(help="A cartopy projection, for instance Robinson.")] = "PlateCarree",
@@ -231,9 +214,16 @@ def map_(
         draw_hindcast(Hindcast(folder), projection)
 
 
-for further_verb in (report, page, update, datasets, benchmark, table5, doctor):
-    app.command()(further_verb)
-
+VERBS: dict[str, tuple[Callable[..., None], ...]] = {  # in the order of the help, under these headings
+    "Data": (fetch, status, init, prepare, doctor),
+    "Train": (models, train, hindcast, combine, runs),
+    "Forecast": (forecast, page, update),
+    "Score": (evaluate, score, leaderboard, map_, report),
+    "Papers": (datasets, benchmark, table5),
+}
+for heading, verbs in VERBS.items():
+    for verb in verbs:
+        app.command(verb.__name__.rstrip("_"), rich_help_panel=heading)(verb)
 
 if __name__ == "__main__":
     main()

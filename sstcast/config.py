@@ -138,7 +138,7 @@ class TrainingConfig(Strict):
     - With `include_validation`, a network learns from the validation days too, as linear systems do. Then nothing
       can be chosen on them: `epochs` must be 1.
     - A checkpoint is written every `checkpoint_minutes`, or every `checkpoint_steps` if given; the last `keep` are
-      kept. Up to `skip_nonfinite` steps with a loss that is not finite are left out; one more stops the run.
+      kept.
     """
 
     epochs: Count = 100
@@ -159,13 +159,20 @@ class TrainingConfig(Strict):
     accumulate: Count = 1
     precision: Literal["auto", "32-true", "bf16-mixed"] = "auto"
     compile: bool | Literal["auto"] = "auto"
-    skip_nonfinite: int = Field(default=0, ge=0, le=10**9)
     device: str = "auto"
     devices: int = Field(default=1, ge=1, le=10_000)
     strategy: Literal["auto", "ddp"] = "auto"
     checkpoint_minutes: float = Field(default=1.0, gt=0)
     checkpoint_steps: Count | None = None
     keep: Count = 2
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_saved(cls, raw: Any) -> Any:
+        """Leave out a key that runs have saved, although none used it."""
+        if isinstance(raw, dict) and raw.get("skip_nonfinite") == 0:
+            return {key: value for key, value in raw.items() if key != "skip_nonfinite"}
+        return raw
 
     @model_validator(mode="after")
     def _parts(self) -> "TrainingConfig":
@@ -183,7 +190,7 @@ class TrainingConfig(Strict):
 LONGEST_NAME = 100
 FOLDER_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # a run's name must not lead out of the folder of runs
 # Training keys that do not change the result of a run; they may differ when it is resumed.
-WHERE = {"device", "devices", "strategy", "checkpoint_minutes", "checkpoint_steps", "keep", "skip_nonfinite"}
+WHERE = {"device", "devices", "strategy", "checkpoint_minutes", "checkpoint_steps", "keep"}
 
 
 class ModelConfig(BaseModel):

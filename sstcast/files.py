@@ -4,7 +4,6 @@ import errno
 import hashlib
 import os
 import shutil
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from sstcast.errors import SSTCastError, in_short
+from sstcast.errors import SSTCastError, in_short, warn
 
 PACKAGE = Path(__file__).parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "sstcast"  # noqa: PTH111 - never fails
@@ -63,7 +62,7 @@ def alone(path: Path) -> Iterator[None]:
         try:
             held = lock.acquire(blocking=False)
         except Timeout:
-            print(f"{path}: another process is writing it; waiting", file=sys.stderr, flush=True)
+            warn(f"{path}: another process is writing it; waiting")
             held = lock.acquire()
     with held:
         yield

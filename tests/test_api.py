@@ -8,6 +8,7 @@ import networkx as nx
 import pytest
 import torch
 import yaml
+from torch_geometric.utils import from_networkx
 
 import sstcast
 
@@ -23,17 +24,13 @@ def session(tmp_path: Path, run_yaml: Path, monkeypatch: pytest.MonkeyPatch) -> 
     raw["training"] |= {"windows_per_epoch": 20}
     raw["data"] |= {"directory": "prepared"}
     Path("my.yaml").write_text(yaml.safe_dump(raw))
-    edges, indicator = [], []
-    for number in range(1, 41):
-        graph = (nx.path_graph if number % 2 else nx.cycle_graph)(4 + number % 5)
-        first = len(indicator) + 1
-        indicator += [number] * len(graph)
-        edges += [f"{first + a}, {first + b}" for u, v in graph.edges for a, b in ((u, v), (v, u))]
-    Path("rings").mkdir()
-    Path("rings/rings_A.txt").write_text("\n".join(edges) + "\n")
-    Path("rings/rings_graph_indicator.txt").write_text("\n".join(map(str, indicator)) + "\n")
-    Path("rings/rings_graph_labels.txt").write_text("\n".join(str(i % 2) for i in range(40)) + "\n")
-    own = {"kind": "tudataset", "path": "rings", "task": "graph-classification"}
+    rings = []
+    for number in range(40):
+        graph = from_networkx((nx.cycle_graph if number % 2 else nx.path_graph)(4 + number % 5))
+        graph.y = torch.tensor([number % 2])
+        rings.append(graph)
+    torch.save(rings, "rings.pt")
+    own = {"kind": "pyg", "path": "rings.pt", "task": "graph-classification"}
     Path("rings.yaml").write_text(yaml.safe_dump(own))
     return {"sstcast": sstcast, "torch": torch}
 

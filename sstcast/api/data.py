@@ -124,8 +124,8 @@ def benchmark(
         SSTCastError: raw files are missing or damaged, or an option is wrong.
 
     Examples:
-        >>> [result] = sstcast.benchmark("molecules.yaml", "gin", overrides=["training.epochs=1"])
-        runs/benchmarks/molecules/gin/seed-0: 40 graphs of ...
+        >>> [result] = sstcast.benchmark("rings.yaml", "gin", overrides=["training.epochs=1"])
+        runs/benchmarks/rings/gin/seed-0: 40 graphs of ...
         >>> result["metric"]
         'accuracy'
     """

@@ -240,7 +240,9 @@ def forecast(
         region: as for `load`.
         source: as for `load`.
         members: hold the forecast of each member of an ensemble as `sst_member`, too.
-        variable, units, gaps: as for `load`.
+        variable: as for `load`.
+        units: as for `load`.
+        gaps: as for `load`.
 
     Returns:
         `sst`, `sst_anomaly`, and `sst_spread` and `sst_quantile` of their predictive distribution, by

@@ -1,6 +1,9 @@
 """Data sets that PyG's own classes download, process and cache."""
 
+import contextlib
 import hashlib
+import io
+import sys
 import warnings
 from collections.abc import Sequence
 from inspect import signature
@@ -65,7 +68,8 @@ def read_class(dataset: Dataset, root: Path, cache: Path, trust: bool) -> tuple[
         place = _linked(folder, place, cache / "pyg" / f"{dataset.of}-{own}")
     if not there:
         print(f"{dataset.name}: PyG puts it into {place}: {dataset.size}; licence: {dataset.licence}", flush=True)
-    with alone(cache / "pyg" / dataset.of):
+    quiet = contextlib.nullcontext() if sys.stderr.isatty() else contextlib.redirect_stderr(io.StringIO())
+    with alone(cache / "pyg" / dataset.of), quiet:
         try:
             parts = _parts(dataset, place, there)
             graphs = [_prepared(data, dataset) for part in parts for data in part]

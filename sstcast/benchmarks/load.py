@@ -48,7 +48,9 @@ def load(dataset: Dataset, root: Path, cache: Path, trust: bool = False) -> Load
     fetch(dataset, root)
     try:
         return _load_tables(dataset, root, cache, trust, where)
-    except MISFITS as error:
+    except SSTCastError:
+        raise
+    except Exception as error:  # parsers of outside files can raise anything
         raise SSTCastError(
             f"{dataset.name}: the files in {where} cannot be read or do not fit together ({in_short(error)}); "
             "get them again"

@@ -36,10 +36,7 @@ from sstcast.training.task import Task
 
 STEPS_BETWEEN_READS = {"cuda": 32}  # because reading a loss waits for the device
 
-REMEDY = (
-    "skip it with --set training.skip_nonfinite=N, or train under another name with a lower "
-    "training.learning_rate or with training.clip"
-)
+REMEDY = "train under another name with a lower training.learning_rate or with training.clip"
 
 
 class Trainer:
@@ -118,7 +115,7 @@ class Trainer:
     def _epoch(self, stop: StopRequest, progress: Progress) -> None:
         self.model.train()
         pending: list[tuple[Tensor, Tensor]] = []
-        every = 1 if self.options.skip_nonfinite else STEPS_BETWEEN_READS.get(self.fabric.device.type, 1)
+        every = STEPS_BETWEEN_READS.get(self.fabric.device.type, 1)
         batches = self.task.order(self.options.seed, self.state.epoch)
         started = time.monotonic()
         for index in batches[self.state.step :]:
@@ -150,8 +147,6 @@ class Trainer:
         weights = [torch.as_tensor(self.task.weight(b), device=self.fabric.device).double() for b in batches]
         whole = self._sum(torch.stack(weights).sum())
         total = torch.zeros_like(whole)
-        # A forward pass changes running statistics; if the step is left out, that change must be undone.
-        before = [buffer.clone() for buffer in self.model.buffers()] if self.options.skip_nonfinite else []
         for i, (batch, weight) in enumerate(zip(batches, weights, strict=True)):
             with self.fabric.no_backward_sync(self.module, enabled=i + 1 < len(batches)):
                 loss = self.task.loss(self.module, batch)
@@ -160,22 +155,15 @@ class Trainer:
                 auxiliary = self.auxiliary_loss() * weight.to(loss.dtype)
                 self.fabric.backward((loss + auxiliary) * share)
             total += loss.detach().double()
-        return torch.stack([self._update(self._sum(total), before), whole])
+        return torch.stack([self._update(self._sum(total)), whole])
 
-    def _update(self, loss: Tensor, before: list[Tensor]) -> Tensor:
-        """Update the weights, or restore the buffers; return the loss, NaN if the gradient is not finite."""
+    def _update(self, loss: Tensor) -> Tensor:
+        """Update the weights; return the loss, NaN if the gradient is clipped and not finite."""
         if self.options.clip is not None:
             loss = loss + 0 * nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip)
-        elif self.options.skip_nonfinite:
-            gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-            loss = loss + 0 * nn.utils.get_total_norm(gradients)
-        if not self.options.skip_nonfinite or bool(torch.isfinite(loss)):
-            self.stepper.step()
-            if self.ema is not None:
-                self.ema.update_parameters(self.model)
-        else:
-            for buffer, value in zip(self.model.buffers(), before, strict=True):
-                buffer.copy_(value)
+        self.stepper.step()
+        if self.ema is not None:
+            self.ema.update_parameters(self.model)
         self.stepper.zero_grad()
         return loss
 
@@ -185,13 +173,10 @@ class Trainer:
         for step, ((index, _), (loss, weight)) in enumerate(
             zip(pending, rows, strict=True), self.state.step - len(pending)
         ):
-            if math.isfinite(loss):
-                self.state.loss += loss
-                self.state.weight += weight
-                continue
-            self.state.skipped += 1
-            if self.state.skipped > self.options.skip_nonfinite:
+            if not math.isfinite(loss):
                 raise SSTCastError(self._not_finite(step, index))
+            self.state.loss += loss
+            self.state.weight += weight
         pending.clear()
 
     def _signal(self, stop: StopRequest) -> int | None:
@@ -220,7 +205,7 @@ class Trainer:
         scores = self.task.validate(model)
         state.seconds += time.monotonic() - started
         score = next(iter(scores.values())) * (1 if self.task.lower_is_better else -1)
-        if not (math.isfinite(score) or self.options.skip_nonfinite):
+        if not math.isfinite(score):
             raise SSTCastError(
                 f"{self.run.folder}: the validation score is not finite after epoch {state.epoch + 1}: {REMEDY}"
             )

@@ -1,7 +1,6 @@
 """The command `runs`: lists runs and their progress."""
 
 import csv
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sstcast.config import COMBINATION
-from sstcast.errors import SSTCastError, in_short, printable, reading
+from sstcast.errors import SSTCastError, in_short, printable, reading, warn
 from sstcast.files import below
 from sstcast.models import LINEAR
 from sstcast.plain_yaml import read_yaml
@@ -41,7 +40,7 @@ def _row(run: Run) -> dict[str, str]:
     try:
         return describe(run)
     except Exception as error:  # no error in one run may hide the others
-        print(printable(f"{run.folder}: {in_short(error)}"), file=sys.stderr)
+        warn(f"{run.folder}: {in_short(error)}")
         return {"model": "-", "state": "cannot be read", "best validation": "-", "time": "-"}
 
 

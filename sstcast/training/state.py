@@ -17,7 +17,6 @@ class State:
     step: int = 0  # steps done in this epoch
     loss: float = 0.0  # their summed loss
     weight: float = 0.0  # number of elements in that sum
-    skipped: int = 0
     seconds: float = 0.0
     best: float = math.inf  # score to be minimised
     best_loss: float = math.inf  # decides between equal scores
@@ -27,7 +26,7 @@ class State:
     def __post_init__(self) -> None:
         """Raise TypeError if values, as read from a checkpoint, have wrong types."""
         counts, times = (
-            (self.epoch, self.step, self.skipped, self.best_epoch),
+            (self.epoch, self.step, self.best_epoch),
             (self.loss, self.weight, self.seconds),
         )
         if not (all(type(n) is int for n in counts) and all(isinstance(n, (int, float)) for n in times)):

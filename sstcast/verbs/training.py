@@ -19,16 +19,13 @@ def train(
     devices: Annotated[int | None, typer.Option(help="Number of devices; training.devices.")] = None,
     strategy: Annotated[str | None, typer.Option(help="auto or ddp; training.strategy.")] = None,
     precision: Annotated[str | None, typer.Option(help="auto, 32-true or bf16-mixed.")] = None,
-    skip_nonfinite: Annotated[
-        int | None, typer.Option(help="Leave out up to N steps whose loss is not finite.", metavar="N")
-    ] = None,
 ) -> None:
     """Train a model or an ensemble; resume if it was interrupted."""
     from sstcast.ocean.prepare import prepare_all
     from sstcast.ocean.prepared import Prepared
     from sstcast.training.train import plan, train, training_windows
 
-    flags = {"devices": devices, "strategy": strategy, "precision": precision, "skip_nonfinite": skip_nonfinite}
+    flags = {"devices": devices, "strategy": strategy, "precision": precision}
     chosen = [f"training.{key}={value}" for key, value in flags.items() if value is not None]
     configs = plan(config, resume, seeds, [*(set_ or []), *chosen])
     oceans = configs[0].oceans

@@ -46,7 +46,7 @@ def forecasts(folder: Path) -> xr.DataArray:
 
 
 def test_no_later_day_enters_a_choice_a_weight_or_a_forecast(folder: Path, tmp_path: Path) -> None:
-    ours, theirs = forecasts(folder), forecasts(make(tmp_path, jump=5))
+    ours, theirs = forecasts(folder), forecasts(make(tmp_path, jump=2))
     early = ours["init_time"].values < np.datetime64("2008-01-01")
     np.testing.assert_array_equal(ours[early], theirs[early])
     assert float(abs(ours[~early] - theirs[~early]).max()) > 0.1

@@ -126,7 +126,6 @@ def test_command_lines(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ["--devices", "1" * 5000],
         ["--strategy", "x"],
         ["--precision", "x"],
-        ["--skip-nonfinite", "-1"],
     ):
         family.try_out("flags", ("training.", flags[0]), "train", config, *flags)
     for flags in (["--concurrency", "0"], ["--concurrency", "x"], ["--end", "1981-01-01"]):
@@ -136,6 +135,5 @@ def test_command_lines(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         family.try_out(
             "benchmark", ("data set", "no such", "--model", name or "'"), "benchmark", name, "--model", "gps"
         )
-        family.try_out("study", ("study", name or "'"), "study", name, "--out", absent)
     family.try_out("model", ("--model",), "benchmark", "cora", "--model", "nonsense")
     family.close(at_least=200)

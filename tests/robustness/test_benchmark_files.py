@@ -68,7 +68,7 @@ def test_raw_files_of_every_format(tmp_path: Path) -> None:
             for kind, content in changes(path, chance, 2):
                 with changed(path, content):
                     case = command(tmp_path, name, next(number))
-                    family.try_out(f"{path.name}, {kind}", (path.name, name), *case)
+                    family.try_out(f"{path.name}, {kind}", (path.name, name, name.lower()), *case)
     family.close(at_least=90)
 
 
@@ -84,7 +84,7 @@ def test_trusted_files_that_hold_something_else(tmp_path: Path) -> None:
                 if path.suffix == ".pt":
                     torch.save(wrong, path)
                 case = command(tmp_path, name, next(number), "--trust")
-                family.try_out(f"{path.name}, {wrong!r}", (path.name, name), *case)
+                family.try_out(f"{path.name}, {wrong!r}", (path.name, name, name.lower()), *case)
     family.close(at_least=70)
 
 
@@ -152,7 +152,16 @@ def test_command_lines_of_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     family = Family("command lines of benchmark", tmp_path)
     small_raw.write(find_dataset("minesweeper"), tmp_path / "raw")
     (tmp_path / "file").write_text("")
-    words = ("--seeds", "--model", "--set", "data set", "missing", "minesweeper.npz", "file")
+    words = (
+        "--seeds",
+        "--model",
+        "--set",
+        "data set",
+        "missing",
+        "minesweeper.npz",
+        "file",
+        "HeterophilousGraphDataset",
+    )
     extras: list[list[object]] = [["--seeds", s] for s in ("0..999999999999", "9" * 5000, "-1", "", "0..", "nan")]
     extras += [["--root", tmp_path / "file"], ["--root", ""], ["--root", tmp_path / ("a" * 300)]]
     extras += [["--model", name] for name in ("", "a/b", "../minesweeper/gps", "a" * 5000, "gcn.yaml", "\n")]

@@ -17,8 +17,7 @@ from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint, newest_checkpoint, step_checkpoints
 from sstcast.training.devices import start
 from sstcast.training.forecasting import ForecastTask
-from sstcast.training.listing import describe
-from sstcast.training.train import plan, train
+from sstcast.training.train import train
 
 SCRIPT = Path(__file__).parent / "runs_of_training.py"
 
@@ -79,28 +78,6 @@ def test_a_loss_that_is_not_finite(run_yaml: Path) -> None:
     assert f"last good checkpoint: {kept[0].name}" in message
     assert all(torch.isfinite(value).all() for value in kept[1]["model"].values())
 
-    lines = ["training.skip_nonfinite=50", "training.checkpoint_steps=100"]
-    assert "skip it with --set training.skip_nonfinite=N" in message
-    run, new = train(plan(None, config.folder, None, lines)[0], windows)
-    assert new
-    state = newest_checkpoint(run.checkpoints)[1]["state"]
-    assert 0 < state["skipped"] <= 20
-    assert all(torch.isfinite(value).all() for value in weights(run).values())
-    assert np.isfinite(pd.read_csv(run.history)["train_loss"]).all()
-
-
-@pytest.mark.parametrize("model", ["name: tfnet", "name: mpnn, norm: batch, layers: 1"])
-def test_a_step_left_out_leaves_running_statistics_alone(run_yaml: Path, model: str) -> None:
-    options = [f"model={{{model}}}", "training.epochs=1", "training.windows_per_epoch=20"]
-    config, windows = setup(run_yaml, *options, "training.skip_nonfinite=50")
-    windows["train"].values[::10, 1] = np.inf
-    run, _ = train(config, windows)
-    saved = newest_checkpoint(run.checkpoints)[1]
-    assert saved["state"]["skipped"] > 0
-    statistics = [value for name, value in saved["model"].items() if "running" in name]
-    assert statistics
-    assert all(torch.isfinite(value).all() for value in statistics)
-
 
 @pytest.mark.parametrize("value", [np.nan, -np.inf, 1e30])
 def test_windows_to_blame_are_named_first(run_yaml: Path, value: float) -> None:
@@ -116,9 +93,6 @@ def test_a_validation_score_that_is_not_finite(run_yaml: Path, monkeypatch: pyte
     config, windows = setup(run_yaml, "training.epochs=1")
     with pytest.raises(SSTCastError, match=r"validation score is not finite after epoch 1: .*learning_rate"):
         train(config, windows)
-    run, new = train(*setup(run_yaml, "training.epochs=1", "training.skip_nonfinite=1", "name=passes"))
-    assert new
-    assert (describe(run)["state"], describe(run)["best validation"]) == ("finished", "-")
 
 
 def test_a_checkpoint_of_another_format_is_refused(run_yaml: Path) -> None:
