@@ -5,7 +5,7 @@ from typing import Any
 from sstcast.files import packaged
 from sstcast.plain_yaml import read_config
 
-PAPERS: dict[str, Any] = read_config(packaged("configs/papers.yaml"))
+PAPERS: dict[str, Any] = read_config(packaged("configs/benchmarks/papers.yaml"))
 OF_POLYNORMER = [name for name in PAPERS["polynormer"]["Table 5"] if name != "columns"]
 PARAMETERS: dict[str, dict[str, int]] = PAPERS["mpnn-gt"]["Parameters"]
 # Of the printed sizes, those without a virtual node, which the presets with one have too.

@@ -82,7 +82,7 @@ def test_presets_are_those_whose_numbers_are_compared() -> None:
 
 def test_numbers_of_theirs_ship() -> None:
     """Numbers with three decimals or more that a row calls theirs are in the two files of the papers' numbers."""
-    files = [packaged(f"configs/{name}").read_text() for name in ("papers.yaml", "benchmarks/published.yaml")]
+    files = [packaged(f"configs/benchmarks/{name}.yaml").read_text() for name in ("papers", "published")]
     known = {float(number) for text in files for number in re.findall(r"\d+\.\d+", text)}
     theirs = [part for row in CLAIMS for part in row[3].split(";") if part.strip().startswith("theirs")]
     assert len(theirs) > 40

@@ -1,4 +1,4 @@
-"""The presets of the papers against the numbers of `configs/papers.yaml`, which ship with sstcast."""
+"""The presets of the papers against the numbers of `configs/benchmarks/papers.yaml`, which ship with sstcast."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`configs/papers.yaml` and `published.yaml` against the texts of the papers, which do not ship with sstcast."""
+"""`papers.yaml` and `published.yaml` of the benchmarks against the texts, which do not ship with sstcast."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from sstcast.files import packaged
 from sstcast.plain_yaml import read_config
 
 TEXTS = Path(__file__).parents[3] / "shared/papers"
-PAPERS: dict[str, Any] = read_config(packaged("configs/papers.yaml"))
+PAPERS: dict[str, Any] = read_config(packaged("configs/benchmarks/papers.yaml"))
 PUBLISHED: dict[str, Any] = read_config(packaged("configs/benchmarks/published.yaml"))
 PRINTED = {  # systems of Table 5
     "mlp": "MLP",
