@@ -87,6 +87,7 @@ def build_model(name: str, *, data: "Data | None" = None, **options: Any) -> Any
         from sstcast.models.layers import reads_edges
 
         sighted = "conv" not in checked or reads_edges(checked["conv"], checked.get("attention", "none"))
+        sighted = sighted and checked.get("edge_messages", True)
         edge_dim = checked.get("edge_dim", 0) if sighted else 0
         model.register_forward_pre_hook(GraphArgument(name, edge_dim), with_kwargs=True)
     return model

@@ -44,7 +44,7 @@ from sstcast.validation import suggest
 HORIZONS = (28, 14, 7)  # days: 4, 2 and 1 weeks
 PUBLISHED: dict[str, dict[int, float]] = {  # by system and horizon; YAML's keys are text
     system: {int(days): error for days, error in errors.items()}
-    for system, errors in read_config(packaged("configs/papers.yaml"))["mpnn-gt"]["Table 5"].items()
+    for system, errors in read_config(packaged("configs/benchmarks/papers.yaml"))["mpnn-gt"]["Table 5"].items()
 }
 WITHOUT, WITH = "mpnn", "mpnn-vn"  # the virtual node
 BASELINES = ("persistence", "ridge", "multiscale ridge")

@@ -25,6 +25,8 @@ def random_graph(edge_features: int = 0) -> Data:
 
 def build(name: str, **options: object) -> Backbone:
     torch.manual_seed(0)
+    if name == "sapdgt":  # without them, it reads no edge features
+        options = {"edge_messages": True} | options
     return build_model(name, width=8, **options).eval()
 
 

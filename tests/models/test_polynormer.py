@@ -349,3 +349,34 @@ def test_graphs_without_edges(nodes: int) -> None:
 def test_heads_that_do_not_fit() -> None:
     with pytest.raises(SSTCastError, match="3 heads cannot share a width of 8"):
         Polynormer(8, heads=3)
+
+
+@torch.no_grad()
+def test_v2_tells_graphs_apart_that_v1_does_not() -> None:
+    """Figure 6: two local layers on CSL graphs with ones as features and a random walk as attention.
+
+    Two eigenvectors have the same eigenvalue. A mean over the 41 nodes does not depend on which of them it is, and
+    so not on the numbering of nodes.
+    """
+
+    def shown(skip: int, numbering: int, eigenvector: bool) -> float:
+        torch.manual_seed(0)
+        model = Polynormer(D, 2, 1, 1, edge_dim=0, relu=False, eigenvector=eigenvector).double()
+        model.enter("local")
+        for layer in model.local_layers:
+            layer.norm = nn.Identity()
+            nn.init.constant_(layer.beta.value, 1.5)
+            for end in (layer.conv.attend_source, layer.conv.attend_target):
+                nn.init.zeros_(end)
+        order = np.random.default_rng(numbering).permutation(41)
+        edges = np.array([(order[i], order[(i + step) % 41]) for i in range(41) for step in (1, skip)]).T
+        index = torch.from_numpy(np.concatenate([edges, edges[::-1]], axis=1))
+        graph = SparseGraph(index, torch.zeros(41, dtype=torch.long), 1)
+        return float(model(torch.ones(41, D).double(), graph).norm(dim=1).square().mean())
+
+    skips = (2, 3, 4, 5, 6, 9, 11, 12, 13, 16)
+    first, second = (np.array([[shown(skip, n, v2) for n in range(2)] for skip in skips]) for v2 in (False, True))
+    np.testing.assert_allclose(first, first[0, 0], rtol=1e-10)
+    within = np.abs(np.diff(second, axis=1)).flatten()
+    assert np.delete(within, skips.index(9)).max() < 1e-6  # of 9, four eigenvectors have the same eigenvalue
+    assert np.diff(np.sort(second[:, 0])).min() > 1e-3

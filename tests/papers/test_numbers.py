@@ -1,4 +1,4 @@
-"""The presets of the papers against the numbers of `configs/papers.yaml`, which ship with sstcast."""
+"""The presets of the papers against the numbers of `configs/benchmarks/papers.yaml`, which ship with sstcast."""
 
 import re
 from pathlib import Path
@@ -7,20 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numbers_of_papers import OF_POLYNORMER, PAPERS, VIRTUAL, columns, compared
 
 from sstcast.benchmarks.config import BenchmarkConfig, load_benchmark
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.config import RunConfig, TrainingConfig, load_config
 from sstcast.files import packaged
-from sstcast.models import MODELS, build_forecaster
+from sstcast.models import MODELS, build_forecaster, build_model
 from sstcast.papers.table5 import HORIZONS, Table5, gains
-from sstcast.plain_yaml import read_config
 from sstcast.training.optimization import build_optimizer
 
-PAPERS: dict[str, Any] = read_config(packaged("configs/papers.yaml"))
 SST, PRIMPHORMER = PAPERS["mpnn-gt"], PAPERS["primphormer"]
-KINDS = ["none", "softmax", "bigbird", "performer", "primal", "exphormer", "primphormer"]
-COMPARED = ["CIFAR10", "MalNet-Tiny", "PascalVOC-SP", "peptides-func", "ogbn-products"]
 
 
 def preset(dataset: str, name: str) -> BenchmarkConfig:
@@ -133,12 +130,6 @@ def test_windows_of_table_9(horizon: str) -> None:
     assert [11 * (n - data.history - int(horizon)) for n in days] == SST["Table 9"][horizon]
 
 
-def columns(table: str) -> list[tuple[str, dict[str, Any]]]:
-    rows = dict(PRIMPHORMER[table])
-    names = rows.pop("Hyperparameter")
-    return [(name, {row: values[number] for row, values in rows.items()}) for number, name in enumerate(names)]
-
-
 @pytest.mark.parametrize(("dataset", "said"), [*columns("Table A2"), *columns("Table A3")])
 def test_hyperparameters_of_primphormer(dataset: str, said: dict[str, Any]) -> None:
     config = preset(dataset, "primphormer")
@@ -173,9 +164,8 @@ def test_hyperparameters_of_the_compared_attentions(dataset: str, said: dict[str
     numbers, and differ in the attention alone.
     """
     dataset = dataset.replace("Pasv", "Pasc")
-    kinds = [kind for kind in KINDS if (dataset, kind) != ("ogbn-products", "softmax")]
     first = preset(dataset, "gps-none")
-    for config in (preset(dataset, f"gps-{kind}") for kind in kinds):
+    for config in (preset(dataset, name) for name in compared(dataset)):
         options = config.model.options
         assert options["attention"] == config.label.removeprefix("gps-")
         assert (options["layers"], options["width"]) == (said["#Layers"], said["Hidden dim"])
@@ -216,7 +206,7 @@ def test_statistics_of_table_1_of_kdlgt(dataset: str) -> None:
     assert same is (dataset in OF_KDLGT)
 
 
-@pytest.mark.parametrize("dataset", [k for k in PAPERS["polynormer"]["Table 5"] if k != "columns"])
+@pytest.mark.parametrize("dataset", OF_POLYNORMER)
 def test_hyperparameters_of_polynormer(dataset: str) -> None:
     table = PAPERS["polynormer"]["Table 5"]
     said = dict(zip(table["columns"], table[dataset], strict=True))
@@ -230,14 +220,29 @@ def test_hyperparameters_of_polynormer(dataset: str) -> None:
     assert config.training.optimizer == "adam"
 
 
-def test_training_of_tokengt() -> None:
-    said, config = PAPERS["tokengt"]["Section 5.2"], preset("PCQM4Mv2", "tokengt")
+@pytest.mark.parametrize("kind", ["", "-orf", "-none", "-performer"])
+def test_training_of_tokengt(kind: str) -> None:
+    said, config = PAPERS["tokengt"]["Section 5.2"], preset("PCQM4Mv2", f"tokengt{kind}")
     options, training = config.model.options, config.training.model_dump()
     sizes = ("layers", "width", "heads")
     assert {key: options[key] for key in sizes} == {key: said[key] for key in sizes}
     assert {k: training[k] for k in said if k not in sizes} == {
         k: tuple(v) if isinstance(v, list) else v for k, v in said.items() if k not in sizes
     }
+
+
+@pytest.mark.parametrize(
+    ("dataset", "name", "printed"),
+    [(dataset, name, printed) for dataset, rows in SST["Parameters"].items() for name, printed in rows.items()],
+)
+def test_numbers_of_weights(dataset: str, name: str, printed: int) -> None:
+    """Tables 2, 4 and 8: without encoders and heads, which take up to two fifths in the smallest networks."""
+    for each in (name, f"{name}-vn") if (dataset, name) in VIRTUAL else (name,):
+        config = preset(dataset, each)
+        with torch.device("meta"):
+            model = build_model(config.model.name, **config.model.options)
+        ours = sum(p.numel() for p in model.parameters())
+        assert (0.94 if printed > 5e6 else 0.6) * printed < ours < printed
 
 
 @pytest.mark.parametrize("name", ["lsat", "sat", "sapdgt", "spdgt"])
