@@ -71,9 +71,8 @@ def check_whole(path: Path) -> None:
 
 def parse_yaml(text: str, where: str) -> Any:
     """Return the values in `text`; raise SSTCastError, naming `where`, if it is not YAML of plain values."""
-    loader = _Loader(text)
     try:
-        return loader.get_single_data()
+        return _Loader(text).get_single_data()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         at = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""

@@ -53,7 +53,7 @@ def test_a_source_is_fetched_listed_and_forecast_from(
 ) -> None:
     monkeypatch.setitem(SOURCES, "lukewarm", Lukewarm)
     with pytest.raises(SSTCastError, match=r"give aws, .*lukewarm"):
-        FetchRequest(FIRST, LAST, "lukewarn")
+        _ = FetchRequest(FIRST, LAST, "lukewarn").path
     request = FetchRequest(FIRST, LAST, "lukewarm", "170,173,-12,-10", tmp_path / "a.zarr")
     assert FetchRequest(FIRST, LAST, "lukewarm").path == Path("data/lukewarm-pacific.zarr")
     assert fetch(request, say=str).complete

@@ -85,9 +85,10 @@ def test_a_run_is_no_folder_for_a_hindcast(here: Path) -> None:
 
 
 def test_a_source_that_changed_between_two_hindcasts(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("small.nc").unlink()  # a link
+    write_ocean(here)
     planned = plan(system("a", training={"epochs": 1}))
     hindcast(planned, say=lambda line: None)
-    Path("small.nc").unlink()
     write_ocean(here, jump=1)
     assert not hindcast(planned)[1]
     assert "small.nc: has changed since" in capsys.readouterr().err
