@@ -32,7 +32,7 @@ from sstcast import __version__
 from sstcast.config import load_config
 from sstcast.models import build_forecaster
 from sstcast.ocean.windows import Windows
-from sstcast.training.compiling import compile_model
+from sstcast.training.devices import compile_model
 
 # The five systems of Cai et al. (2023), Table 5, and the two of later papers; then all the others.
 SEVEN = ["mpnn-vn", "mpnn", "linear-transformer", "tfnet", "mlp", "primphormer", "polynormer"]

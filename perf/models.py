@@ -25,7 +25,7 @@ from torch.profiler import ProfilerActivity, profile
 from sstcast import __version__
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models.attention import Attention, OnGraph
-from sstcast.models.biased_attention import AnchorAttention, StructureAwareAttention
+from sstcast.models.kdlgt import AnchorAttention, StructureAwareAttention
 from sstcast.models.layers import ATTENTIONS, build_attention
 from sstcast.models.polynormer import GlobalLayer
 

@@ -19,10 +19,8 @@ from sstcast.graphs.sparse import SparseGraph
 from sstcast.models import build_model
 from sstcast.models.base import Backbone
 from sstcast.models.layers import ATTENTIONS
-from studies.figures import label_decades
-from studies.graphs import batch_graphs
 from studies.measure import median_seconds, peak_bytes
-from studies.study import Row, Study
+from studies.study import Row, Study, batch_graphs, label_decades
 
 MODELS = ("none", *ATTENTIONS, "polynormer")
 QUADRATIC = "softmax"

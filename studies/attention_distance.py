@@ -13,12 +13,10 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from sstcast.errors import SSTCastError
-from sstcast.graphs.anchors import path_distances
-from sstcast.graphs.edges import dense_edges
 from sstcast.graphs.graph import Graph
+from sstcast.graphs.paths import path_distances
 from sstcast.models.attention import SoftmaxAttention, split_heads
-from sstcast.models.linear_transformer import EncoderLayer
-from sstcast.models.tokengt import TokenGT
+from sstcast.models.transformers import EncoderLayer, TokenGT
 from studies.molecules import train
 from studies.study import Row, Study
 
@@ -71,7 +69,7 @@ def attention_distances(model: TokenGT, x: Tensor, graph: Graph) -> Tensor:
     tokens, mask = model.embed(x, graph, model.draw_identifiers(x, graph))
     hops, (_, real) = path_distances(graph).to(x.device), graph.dense(x[..., :1])
     place = graph.sparse(torch.arange(real.shape[1], device=x.device).expand(real.shape).unsqueeze(-1))
-    (nodes, _), edges = graph.dense(place), dense_edges(graph, place)
+    (nodes, _), edges = graph.dense(place), graph.dense_edges(place)
     ends = torch.cat([nodes.expand(-1, -1, 2), torch.cat([edges.source, edges.target], dim=-1)], dim=1)
     near = hops.gather(1, ends.flatten(1).unsqueeze(-1).expand(-1, -1, hops.shape[2]))
     apart = near.gather(2, ends.flatten(1).unsqueeze(1).expand(-1, near.shape[1], -1))

@@ -20,14 +20,11 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sstcast.graphs.edges import dense_edges
 from sstcast.graphs.positions import node_identifiers
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models.attention import split_heads
-from sstcast.models.tokengt import TokenGT, laplacian_identifiers, orthogonal_identifiers
-from studies.fit import fit
-from studies.graphs import batch_graphs
-from studies.study import Row, Study, spread
+from sstcast.models.transformers import TokenGT, laplacian_identifiers, orthogonal_identifiers
+from studies.study import Row, Study, batch_graphs, fit, spread
 
 NODES = {"dense": (4, 6), "sparse": (6, 10)}
 SIZE = 10  # of a node identifier: no graph has more nodes, so that they can be orthonormal
@@ -157,7 +154,7 @@ def make_tokens(graphs: Sequence[nx.Graph], dense: bool) -> Tokens:
     laplacian = laplacian_identifiers(torch.ones(len(sparse.batch), 1), sparse, SIZE)
     graph = batch_graphs([nx.complete_graph(len(g)) for g in graphs]) if dense else sparse
     place = torch.cat([torch.arange(len(g)) for g in graphs]).unsqueeze(-1)
-    (nodes, node_mask), edges = graph.dense(place), dense_edges(graph, place)
+    (nodes, node_mask), edges = graph.dense(place), graph.dense_edges(place)
     ends = torch.cat([nodes.expand(-1, -1, 2), torch.cat([edges.source, edges.target], dim=-1)], dim=1)
     mask = torch.cat([node_mask, edges.mask], dim=1)
     queries, keys = ends.unsqueeze(2), ends.unsqueeze(1)

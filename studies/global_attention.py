@@ -20,9 +20,7 @@ from torch.nn import functional as F
 
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models.polynormer import Polynormer
-from studies.fit import fit
-from studies.graphs import batch_graphs
-from studies.study import Row, Study
+from studies.study import Row, Study, batch_graphs, fit
 
 MINES, HIDDEN, NEIGHBOURS = 0.2, 0.5, 8
 SAMPLE, NEAR = 40, 5

@@ -19,8 +19,7 @@ from torch import Tensor
 from sstcast.benchmarks.packed import GraphBatch
 from sstcast.benchmarks.predictor import GraphPredictor
 from sstcast.graphs.sparse import SparseGraph
-from sstcast.models.biased_attention import StructureAwareAttention
-from sstcast.models.kdlgt import StructureAware
+from sstcast.models.kdlgt import StructureAware, StructureAwareAttention
 from studies.molecules import train
 from studies.study import Row, Study
 

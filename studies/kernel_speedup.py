@@ -15,14 +15,11 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sstcast.graphs.anchors import LIMIT
+from sstcast.graphs.graph import LIMIT
 from sstcast.graphs.sparse import SparseGraph
-from sstcast.models.biased_attention import StructureAwareAttention
-from sstcast.models.kdlgt import BiasedTransformer, StructureAware
-from studies.figures import label_decades
-from studies.graphs import batch_graphs
+from sstcast.models.kdlgt import BiasedTransformer, StructureAware, StructureAwareAttention
 from studies.measure import median_seconds
-from studies.study import Row, Study
+from studies.study import Row, Study, batch_graphs, label_decades
 
 CLASSES = 5
 PUBLISHED = 9.63  # the largest ratio that the paper reports

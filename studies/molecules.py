@@ -11,7 +11,7 @@ from sstcast.benchmarks.predictor import GraphPredictor
 from sstcast.benchmarks.run import build_task
 from sstcast.benchmarks.tasks import BenchmarkTask
 from sstcast.training.devices import start
-from studies.fit import fit
+from studies.study import fit
 
 
 def train(

@@ -1,4 +1,4 @@
-"""What a study is, and how it is run: case by case, each saved when done."""
+"""Runs a study case by case, saving each; and what studies share: graphs, a short training, axes."""
 
 import datetime as dt
 import platform
@@ -8,15 +8,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
+import numpy as np
 import pandas as pd
 import torch
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 from rich import get_console
 from rich import progress as bar
+from torch import Tensor, nn
 
 from sstcast import __version__
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic
+from sstcast.graphs.sparse import SparseGraph
 from sstcast.terminal import hides_progress
 
 Case = Mapping[str, Any]
@@ -103,6 +109,35 @@ def spread(values: pd.Series, form: str = ".3f") -> str:
     """Return mean ± standard deviation, the latter only if there is one."""
     mean = format(values.mean(), form)
     return mean if len(values) < 2 else f"{mean} ± {format(values.std(), form)}"
+
+
+def batch_graphs(graphs: Sequence[nx.Graph]) -> SparseGraph:
+    """Join graphs, the nodes of each numbered from 0; every edge goes both ways."""
+    sizes = [len(graph) for graph in graphs]
+    starts = np.cumsum([0, *sizes[:-1]])
+    pairs = np.concatenate(
+        [start + np.array(graph.edges).reshape(-1, 2) for start, graph in zip(starts, graphs, strict=True)]
+    )
+    edge_index = torch.from_numpy(np.concatenate([pairs.T, pairs.T[::-1]], axis=1).astype(np.int64))
+    return SparseGraph(edge_index, torch.arange(len(graphs)).repeat_interleave(torch.tensor(sizes)), len(graphs))
+
+
+def fit(model: nn.Module, loss: Callable[[int], Tensor], steps: int, rate: float) -> None:
+    """Minimise `loss(step)` by Adam; the learning rate goes up to `rate` and down to 0 in one cycle."""
+    optimizer = torch.optim.Adam(model.parameters())
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=rate, total_steps=steps)
+    for step in range(steps):
+        optimizer.zero_grad()
+        loss(step).backward()
+        optimizer.step()
+        schedule.step()
+
+
+def label_decades(axis: Axis) -> None:
+    """Label a logarithmic axis at 1, 2 and 5 of every decade, in plain numbers."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.set_minor_locator(NullLocator())
 
 
 def _read(csv: Path, study: Study) -> pd.DataFrame:

@@ -16,10 +16,7 @@ from torch import Tensor, nn
 
 from sstcast.models import build_model
 from sstcast.models.attention import LinearAttention
-from studies.figures import label_decades
-from studies.fit import fit
-from studies.graphs import batch_graphs
-from studies.study import Row, Study, spread
+from studies.study import Row, Study, batch_graphs, fit, label_decades, spread
 
 CHANNELS, NODES, RINGS = 4, 16, 32
 SHARPNESS = 8.0  # times the usual size of query and key weights, so that nodes attend to different ones

@@ -20,9 +20,7 @@ from torch.nn import functional as F
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models import build_model
 from sstcast.models.positional_encodings import Positional, build_encoding
-from studies.fit import fit
-from studies.graphs import batch_graphs
-from studies.study import Row, Study, spread
+from studies.study import Row, Study, batch_graphs, fit, spread
 
 NODES, COPIES, FOLDS = 41, 15, 5
 SKIPS = (2, 3, 4, 5, 6, 9, 11, 12, 13, 16)

@@ -16,10 +16,9 @@ from torch_geometric.loader import DataLoader
 
 from sstcast.graphs.grid import GridGraph
 from sstcast.models import build_forecaster
-from sstcast.models.convs import GAT
-from sstcast.models.gatedgcn import GatedGCN
+from sstcast.models.convs import GAT, GatedGCN
 from sstcast.ocean.windows import Windows
-from sstcast.training.compiling import compile_model
+from sstcast.training.devices import compile_model
 
 from .data import WindowDataset, grid_edges
 from .layers import GatedGCNConv, gat_conv

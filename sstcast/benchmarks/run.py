@@ -22,8 +22,7 @@ from sstcast.plain_yaml import read_config, save_config
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint, load_weights
 from sstcast.training.devices import start
-from sstcast.training.engine import Trainer
-from sstcast.training.state import State
+from sstcast.training.engine import State, Trainer
 
 Result = dict[str, Any]
 

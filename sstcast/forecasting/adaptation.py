@@ -15,7 +15,7 @@ from sstcast.models.base import ForecastModel
 from sstcast.models.linear import LinearSystem
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import cut_windows
-from sstcast.training.fitting import fit
+from sstcast.training.task import fit
 
 EVERY = 3  # days from one validation window to the next
 WEEK = 7  # leads that have one share

@@ -11,7 +11,7 @@ from sstcast.models import build_forecaster, days_before
 from sstcast.models.linear import LinearSystem, Samples
 from sstcast.names import BASELINES
 from sstcast.ocean.whole import WholeRegion
-from sstcast.training.fitting import samples
+from sstcast.training.task import samples
 
 
 class Learnt:

@@ -14,6 +14,7 @@ channels:
 | `pool(x)`                               | `[B, d]`                     | `[graphs, d]`                     |
 | `spread(g)`, broadcasts against `x`     | `[B, 1, d]`                  | `[nodes, d]`                      |
 | `dense(x)`: features, mask              | `[B, H*W, d]`, `[B, H*W]`    | `[graphs, N, d]`, `[graphs, N]`   |
+| `dense_edges(x)`: ends, mask            | `[B, 8*H*W, d]`, `[B, 8*H*W]`| `[graphs, M, d]`, `[graphs, M]`   |
 | `laplacian(k)`: vectors, values         | `[1, H*W, k]`, `[1, k]`      | `[nodes, k]`, `[graphs, k]`       |
 | `random_walk(steps)`                    | `[1, H*W, steps]`            | `[nodes, steps]`                  |
 | `mask`, True on real nodes              | `[B, H*W]` or `[1, H*W]`     | None: all nodes are real          |
@@ -28,13 +29,25 @@ the whole grid, so that all tiles of one shape share them.
 """
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from torch import Tensor
+
+from sstcast.errors import SSTCastError
 
 Reduce = Literal["sum", "mean", "max"]
 Planes = Sequence[Tensor]
 GEOGRAPHY = 5  # channels of `geography`
+LIMIT = 8 * 2**30  # bytes
+
+
+class DenseEdges(NamedTuple):
+    """Directed edges, padded to M places in each graph."""
+
+    source: Tensor  # node features at each edge's source, [graphs, M, d]
+    target: Tensor  # node features at its target, [graphs, M, d]
+    attr: Tensor | None  # edge features, [graphs, M, f]
+    mask: Tensor  # True on edges, False on padding, [graphs, M]
 
 
 class Graph(Protocol):
@@ -78,8 +91,24 @@ class Graph(Protocol):
     def sparse(self, x: Tensor) -> Tensor:
         """Undo `dense`."""
 
+    def dense_edges(self, x: Tensor) -> DenseEdges:
+        """Return each stored edge with the node features `x` at its ends.
+
+        A grid has a place for each node and direction, in the order of its planes. The edges of a sparse graph
+        keep their order.
+        """
+
     def laplacian(self, k: int) -> tuple[Tensor, Tensor]:
         """Return each graph's `k` smallest non-trivial Laplacian eigenpairs, see `positions.laplacian_basis`."""
 
     def random_walk(self, steps: int) -> Tensor:
         """Return `positions.landing_probabilities`."""
+
+
+def check_memory(what: str, numbers: int) -> None:
+    """Raise SSTCastError if `numbers` values in single precision would need more than `LIMIT` bytes."""
+    if 4 * numbers > LIMIT:
+        raise SSTCastError(
+            f"{what}: needs {4 * numbers / 2**30:.1f} GiB, more than the limit of {LIMIT / 2**30:g}; "
+            "choose a model of linear cost, smaller batches or smaller graphs"
+        )

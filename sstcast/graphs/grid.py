@@ -8,7 +8,7 @@ from torch import Tensor
 from torch._compile import _disable_dynamo  # torch.compiler.disable takes a second to import
 from torch.nn import functional as F
 
-from sstcast.graphs.graph import Planes, Reduce
+from sstcast.graphs.graph import DenseEdges, Planes, Reduce
 
 
 class GridGraph:
@@ -86,6 +86,13 @@ class GridGraph:
 
     def sparse(self, x: Tensor) -> Tensor:
         return x
+
+    def dense_edges(self, x: Tensor) -> DenseEdges:
+        shape = (len(x), -1, -1)
+        attr = torch.cat([plane.to(x.dtype).expand(-1, x.shape[1], -1) for plane in self.edge_attr], dim=1)
+        real = torch.cat([t & self.mask.unsqueeze(-1) for t in self.target(self.mask.unsqueeze(-1))], dim=1)
+        source, target = torch.cat(list(self.source(x)), dim=1), torch.cat(list(self.target(x)), dim=1)
+        return DenseEdges(source, target, attr.expand(shape), real.squeeze(-1).expand(len(x), -1))
 
     def edge_index(self) -> Tensor:
         """Return one sample's edges as `[2, edges]` of (source, target), ignoring the mask."""

@@ -1,23 +1,145 @@
-"""Sums along the shortest paths between all nodes of a graph.
+"""Hops on a graph: distances to anchors and between all nodes, sums along shortest paths, neighbourhoods.
 
-A pair of nodes may have many shortest paths; the mean over all of them does not depend on the numbering of nodes,
-as the choice of one would.
+Paths use only unmasked nodes: on a grid they go around land, never across it. Results are cached per graph, so
+that training on a few tiles computes them once per tile.
 """
 
-from collections.abc import Iterable, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, eye_array
+from scipy.sparse.csgraph import dijkstra, shortest_path
 from torch import Tensor
 from torch._compile import _disable_dynamo  # torch.compiler.disable takes a second to import
 
-from sstcast.graphs.anchors import OneGraph, check_memory, hops_between_all, single_graphs
-from sstcast.graphs.graph import Graph
+from sstcast.graphs.graph import Graph, check_memory
+from sstcast.graphs.grid import GridGraph
+from sstcast.graphs.sparse import SparseGraph
 
 Numbers = NDArray[np.int64]
+
+
+@_disable_dynamo
+def anchor_distances(graph: Graph, radius: int) -> Tensor:
+    """Return the hops from every node to every anchor of its graph, `[graphs, N, anchors]`.
+
+    The value is infinite if there is no path, on land, and on padded nodes and anchors.
+    """
+    return _padded([_to_anchors(one, radius) for one in single_graphs(graph)])
+
+
+@_disable_dynamo
+def path_distances(graph: Graph) -> Tensor:
+    """Return the hops between all nodes of a graph, `[graphs, N, N]`, infinite as in `anchor_distances`."""
+    return _padded([hops_between_all(one) for one in single_graphs(graph)])
+
+
+@dataclass(frozen=True)
+class OneGraph:
+    """A mask of real nodes `[n]`, the edges `[2, e]` between them and each edge's place in `Graph.dense_edges`.
+
+    Graphs are compared by a digest of nodes and edges.
+    """
+
+    digest: bytes
+    real: NDArray[np.bool_] = field(compare=False)
+    edges: NDArray[np.int64] = field(compare=False)
+    places: NDArray[np.int64] = field(compare=False)
+
+    def adjacency(self) -> csr_array:
+        source, target = np.concatenate([self.edges, self.edges[::-1]], axis=1)  # edges have no direction
+        return csr_array((np.ones(len(source), np.float32), (source, target)), shape=(len(self.real),) * 2)
+
+
+@lru_cache(maxsize=4096)
+def _to_anchors(graph: OneGraph, radius: int) -> Tensor:
+    adjacency = graph.adjacency()
+    anchors = dominating_set(adjacency, graph.real, radius)
+    check_memory(f"{len(graph.real)} nodes x {len(anchors)} anchors", len(graph.real) * len(anchors))
+    hops = dijkstra(adjacency, unweighted=True, indices=anchors).T if anchors else np.empty((len(graph.real), 0))
+    return torch.tensor(hops, dtype=torch.float32)
+
+
+@lru_cache(maxsize=64)
+def hops_between_all(graph: OneGraph) -> Tensor:
+    check_memory(f"hops between all of {len(graph.real)} nodes", len(graph.real) ** 2)
+    hops = shortest_path(graph.adjacency(), method="D", unweighted=True)
+    hops[~graph.real] = np.inf
+    return torch.tensor(hops, dtype=torch.float32)
+
+
+def dominating_set(adjacency: csr_array, real: NDArray[np.bool_], radius: int) -> list[int]:
+    """Return anchors such that each node of `real` has an anchor within `radius` hops.
+
+    The search is greedy: in order of decreasing degree, each node that is not yet near an anchor becomes one.
+    Equal degrees are ordered by colour, so that the numbering of nodes matters only between nodes of the same
+    colour, such as the corners of a square.
+    """
+    near, degree = np.split(adjacency.indices, adjacency.indptr[1:-1]), np.diff(adjacency.indptr)
+    left, anchors = real.copy(), []
+    for node in np.lexsort((colours(adjacency), -degree)):
+        if left[node]:
+            anchors.append(int(node))
+            ring = ball = {int(node)}
+            for _ in range(radius):
+                ring = {int(j) for i in ring for j in near[i]} - ball
+                ball = ball | ring
+            left[list(ball)] = False
+    return anchors
+
+
+def colours(adjacency: csr_array, rounds: int = 16) -> NDArray[np.uint64]:
+    """Return Weisfeiler-Leman colours: each round hashes a node's colour with those of its neighbours.
+
+    All values are integers, whose sums do not depend on the order of nodes.
+    """
+    joined = (adjacency != 0).astype(np.uint64)
+    colour = joined @ np.ones(len(joined.indptr) - 1, np.uint64)
+    for _ in range(rounds):
+        mixed = colour * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
+        mixed ^= mixed >> np.uint64(32)
+        colour = np.uint64(3) * mixed + joined @ mixed
+    return colour
+
+
+def single_graphs(graph: Graph) -> Iterator[OneGraph]:
+    """Return the graphs of a batch, each by itself."""
+    if isinstance(graph, GridGraph):
+        index, inside = graph.edge_index().numpy(), graph.target(torch.ones(1, graph.mask.shape[1], 1))
+        places = torch.cat(list(inside), dim=1).flatten().nonzero().flatten().numpy()
+        for real in graph.mask.cpu().numpy():
+            kept = real[index].all(axis=0)
+            yield _one(real, index[:, kept], places[kept])
+    elif isinstance(graph, SparseGraph):
+        index, batch = graph.edge_index.cpu().numpy(), graph.batch.cpu().numpy()
+        starts = np.searchsorted(batch, np.arange(graph.graphs + 1))
+        index = index[:, np.argsort(batch[index[0]], kind="stable")]
+        ends = np.searchsorted(batch[index[0]], np.arange(graph.graphs + 1))
+        for g, start in enumerate(starts[:-1]):
+            edges = index[:, ends[g] : ends[g + 1]] - start
+            yield _one(np.ones(starts[g + 1] - start, bool), edges, np.arange(edges.shape[1]))
+
+
+def _one(real: NDArray[np.bool_], edges: NDArray[np.int64], places: NDArray[np.int64]) -> OneGraph:
+    content = real.tobytes() + b"|" + np.ascontiguousarray(edges).tobytes()
+    return OneGraph(hashlib.sha256(content).digest(), real, edges, places)
+
+
+def _padded(blocks: list[Tensor]) -> Tensor:
+    """Stack blocks `[n, m]` of different sizes, padded with infinity; there is room for one node at least."""
+    rows, columns = (max([1, *(b.shape[side] for b in blocks)]) for side in (0, 1))
+    check_memory(f"hops of {len(blocks)} x {rows} x {columns}", len(blocks) * rows * columns)
+    out = torch.full((len(blocks), rows, columns), torch.inf)
+    for target, block in zip(out, blocks, strict=True):
+        target[: block.shape[0], : block.shape[1]] = block
+    return out
 
 
 class Step(NamedTuple):
@@ -35,8 +157,10 @@ class Step(NamedTuple):
 def mean_along_paths(graph: Graph, scores: Sequence[Tensor], nodes: int) -> Tensor:
     """Return the mean over the edges of the shortest paths from i to j, `[graphs, nodes, nodes, d]`.
 
-    The k-th edge of a path counts with its row of `scores[k]`, `[graphs, M, d]` (see `dense_edges`). The mean is 0
-    for pairs more than `len(scores)` hops apart, or without a path. `nodes` is what all graphs are padded to.
+    The k-th edge of a path counts with its row of `scores[k]`, `[graphs, M, d]` (see `Graph.dense_edges`). The
+    mean is 0 for pairs more than `len(scores)` hops apart, or without a path. All graphs are padded to `nodes`. A
+    pair may have many shortest paths. The mean over all of them does not depend on the numbering of nodes, as the
+    choice of one would.
     """
     graphs, edges, width = scores[0].shape
     steps = [_steps(one, len(scores)) for one in single_graphs(graph)]
@@ -82,3 +206,46 @@ def _steps(graph: OneGraph, most: int) -> list[Step]:
         rank[pairs] = np.arange(len(pairs))
         steps.append(Step(*np.divmod(pairs, nodes), child, parent, places[edge[here]], share))
     return steps
+
+
+@_disable_dynamo
+def ego_graphs(graph: Graph, x: Tensor, radius: int) -> tuple[SparseGraph, Tensor, Tensor]:
+    """Return the graph of each node and all nodes within `radius` hops of it, with the edges among them.
+
+    `x` are any node features. Returned with the graphs, in one batch, are the places of their nodes and of the
+    nodes at their centres, among the rows of `graph.dense(x)`.
+    """
+    dense, edges = graph.dense(x[..., :1])[0], graph.dense_edges(x[..., :1])
+    egos = [_egos(one, radius) for one in single_graphs(graph)]
+    egos *= len(dense) // len(egos)  # samples may share one mask
+    starts = np.cumsum([0, *(len(one[0]) for one in egos)])[:-1]
+    parts = [
+        (member + number * dense.shape[1], centre + number * dense.shape[1], ends + start, place + number * slots)
+        for number, ((member, centre, ends, place), start) in enumerate(zip(egos, starts, strict=True))
+        for slots in edges.mask.shape[1:]
+    ]
+    member, centre, ends, place = (
+        torch.from_numpy(np.concatenate(column, axis=-1)).to(x.device) for column in zip(*parts, strict=True)
+    )
+    attr = None if edges.attr is None else edges.attr.flatten(0, 1)[place]
+    return SparseGraph(ends, centre, dense.shape[0] * dense.shape[1], attr), member, centre
+
+
+@lru_cache(maxsize=1024)
+def _egos(graph: OneGraph, radius: int) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    nodes, real = len(graph.real), graph.real.nonzero()[0]
+    reached = eye_array(nodes, format="csr")[real]
+    for _ in range(radius):
+        reached = (reached @ (graph.adjacency() + eye_array(nodes, format="csr"))).sign()
+    row, member = (part.astype(np.int64) for part in reached.nonzero())
+    order = np.lexsort((member, row))
+    centre, member = real[row[order]], member[order]
+    key, by_source = centre * nodes + member, np.argsort(graph.edges[0], kind="stable")
+    first, last = (np.searchsorted(graph.edges[0][by_source], member, side) for side in ("left", "right"))
+    source = np.repeat(np.arange(len(member)), last - first)
+    within = np.arange(len(source)) - np.repeat(np.cumsum(last - first) - (last - first), last - first)
+    edge = by_source[first[source] + within]
+    wanted = centre[source] * nodes + graph.edges[1][edge]
+    target = np.searchsorted(key, wanted).clip(max=max(len(key) - 1, 0))
+    kept = key[target] == wanted
+    return member, centre, np.stack([source[kept], target[kept]]), graph.places[edge[kept]]

@@ -36,12 +36,12 @@ MODELS = {
         "mpnn.MPNN", {"virtual_node": True}, "message passing with a virtual node (arXiv:2301.11956)"
     ),
     "linear-transformer": Entry(
-        "linear_transformer.LinearTransformer", {}, "linear, performer or softmax attention (arXiv:2006.16236)"
+        "transformers.LinearTransformer", {}, "linear, performer or softmax attention (arXiv:2006.16236)"
     ),
     "gps": Entry("gps.GPS", {}, "message passing beside global attention (arXiv:2205.12454)"),
     "primphormer": Entry("gps.GPS", {"attention": "primphormer"}, "GPS with primal graph attention and KSVD loss"),
     "polynormer": Entry("polynormer.Polynormer", {}, "local-to-global polynomial attention (arXiv:2403.01232)"),
-    "tokengt": Entry("tokengt.TokenGT", {}, "nodes and edges as tokens (arXiv:2207.02505)"),
+    "tokengt": Entry("transformers.TokenGT", {}, "nodes and edges as tokens (arXiv:2207.02505)"),
     "lsat": Entry("kdlgt.StructureAware", {}, "structure-aware attention, kernelised (KDLGT)"),
     "sat": Entry("kdlgt.StructureAware", {"linear": False}, "its quadratic original"),
     "sapdgt": Entry("kdlgt.AnchorDistance", {}, "shortest anchor path distance as a bias, kernelised (KDLGT)"),
@@ -72,7 +72,7 @@ def build_model(name: str, *, data: "Data | None" = None, **options: Any) -> Any
     `data`, one of the graphs, says how many features an edge has. Raises SSTCastError for a name or an option
     that does not exist, or a value of the wrong type, and when called with other numbers of features.
     """
-    from sstcast.models.base import Backbone
+    from sstcast.models.base import Backbone, GraphArgument
     from sstcast.models.options import check_options, check_sizes
 
     cls, fixed = _class(name)
@@ -83,7 +83,6 @@ def build_model(name: str, *, data: "Data | None" = None, **options: Any) -> Any
     checked = check_options(known.values(), fixed | options, f"model {name}")
     model = _build(cls, name, checked)
     if issubclass(cls, Backbone):
-        from sstcast.models.callers import GraphArgument
         from sstcast.models.layers import reads_edges
 
         sighted = "conv" not in checked or reads_edges(checked["conv"], checked.get("attention", "none"))
@@ -170,9 +169,9 @@ def _asked_for(sizes: dict[str, int], cls: "type[nn.Module]") -> dict[str, int]:
 
 
 def _build(cls: "type[nn.Module]", name: str, options: dict[str, Any]) -> Any:
-    from sstcast.models.options import check_memory
+    from sstcast.models.options import check_weights
 
-    check_memory(cls, options, f"model {name}")
+    check_weights(cls, options, f"model {name}")
     try:
         return cls(**options)
     except (ValueError, RuntimeError, ZeroDivisionError, AssertionError, MemoryError, OverflowError) as error:

@@ -9,8 +9,8 @@ but has no meaning. `layers` lists all of them by name. With n nodes, width d, m
 | `LinearAttention`                     | n d^2              | Katharopoulos et al. 2020, arXiv:2006.16236       |
 | `PerformerAttention`                  | n m d              | Choromanski et al. 2021, arXiv:2009.14794         |
 | `DeepSets`                            | n d^2              | Cai et al. 2023, arXiv:2301.11956, section 7.2    |
-| `bigbird.BigBirdAttention`            | n b d              | Zaheer et al. 2020, arXiv:2007.14062              |
-| `exphormer.ExphormerAttention`        | (n + edges) d      | Shirzad et al. 2023, arXiv:2303.06147             |
+| `sparse_attention.BigBirdAttention`   | n b d              | Zaheer et al. 2020, arXiv:2007.14062              |
+| `sparse_attention.ExphormerAttention` | (n + edges) d      | Shirzad et al. 2023, arXiv:2303.06147             |
 | `primphormer.PrimalAttention`         | n d^2              | Chen et al. 2023, arXiv:2305.19798                |
 | `primphormer.PrimphormerAttention`    | n d^2              | Primphormer, section 2.2                          |
 """
@@ -23,10 +23,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sstcast.errors import SSTCastError
-from sstcast.graphs.anchors import check_memory
-from sstcast.graphs.graph import Graph, Planes
-from sstcast.models.kernels import elu_features, favor_features, kernel_attention, orthogonal_directions, widen
-from sstcast.models.norms import ACTIVATIONS, NORMS, NormName
+from sstcast.graphs.graph import Graph, Planes, check_memory
+from sstcast.models.norms import ACTIVATIONS, NORMS, NormName, widen
 
 
 class Attention(nn.Module):
@@ -169,6 +167,50 @@ def softmax_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, dropout: fl
         check_memory(f"softmax attention with dropout, {' x '.join(map(str, size))} scores", 4 * math.prod(size))
     keys = mask | ~mask.any(-1, keepdim=True)
     return F.scaled_dot_product_attention(q, k, v, keys[:, None, None], dropout_p=dropout)
+
+
+def kernel_attention(phi_q: Tensor, phi_k: Tensor, v: Tensor) -> Tensor:
+    """Return `phi_q (phi_k^T v) / phi_q (phi_k^T 1)`, 0 where all keys have zero weight."""
+    weight = phi_q @ phi_k.sum(-2).unsqueeze(-1)
+    weight = weight.masked_fill(weight < torch.finfo(weight.dtype).tiny, 1)
+    return phi_q @ (phi_k.transpose(-1, -2) @ v) / weight
+
+
+def elu_features(x: Tensor) -> Tensor:
+    """Return `elu(x) + 1`, computed so that very negative inputs give a positive value instead of 0."""
+    return x.clamp(max=0).exp() + x.relu()
+
+
+def favor_features(q: Tensor, k: Tensor, mask: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
+    """Return phi(q), phi(k) with `E[phi(q) phi(k)^T]` proportional to `exp(q k^T / sqrt(d))` in every row.
+
+    phi(x)_f = exp(w_f x - |x|^2 / 2). Factors of a row cancel in its average over keys; they, and the largest key
+    of each feature, are removed from phi before the exponential. Then no entry exceeds 1, every row has a weight
+    of at least 1, no small constant is needed, and masked nodes have no effect.
+    """
+    directions = directions * q.shape[-1] ** -0.25
+    log_q = q @ directions.T
+    log_k = k @ directions.T - k.square().sum(-1, keepdim=True) * q.shape[-1] ** -0.5 / 2
+    log_k = log_k.masked_fill(~mask[:, None, :, None], torch.finfo(k.dtype).min)
+    if k.shape[-2] == 0:  # without keys there is no largest key
+        return log_q.exp(), log_k.exp()
+    largest = log_k.amax(-2, keepdim=True).detach()
+    log_q = log_q + largest
+    phi_k = (log_k - largest).exp().masked_fill(~mask[:, None, :, None], 0)
+    return (log_q - log_q.amax(-1, keepdim=True).detach()).exp(), phi_k
+
+
+def orthogonal_directions(features: int, size: int) -> Tensor:
+    """Draw `[features, size]`: each row is N(0, I), rows in a block of `size` are orthogonal.
+
+    LAPACK's Q prefers some signs (the first entry is never positive), which would bias the features; multiplying
+    by the signs of R's diagonal makes it uniform (Mezzadri 2007, arXiv:math-ph/0609050).
+    """
+    q, r = torch.linalg.qr(torch.randn(-(-features // size), size, size))
+    blocks = q * r.diagonal(dim1=1, dim2=2).sign().unsqueeze(1)
+    return blocks.transpose(1, 2).reshape(-1, size)[:features] * torch.randn(features, size).norm(
+        dim=1, keepdim=True
+    )
 
 
 def check_heads(width: int, heads: int) -> None:

@@ -150,7 +150,8 @@ class GAT(Conv):
             own_score = own_score + mean
             scores = [s + e for s, e in zip(scores, by_edge, strict=True)]
         own_score = F.leaky_relu(own_score, 0.2)
-        weights, own = exponentials(graph, [F.leaky_relu(s, 0.2) for s in scores], own_score)
+        weights, scale = relative_exponentials(graph, [F.leaky_relu(s, 0.2) for s in scores], own_score)
+        own = (-scale).exp()
         messages = [self._weigh(w, m) for w, m in zip(weights, graph.source(x), strict=True)]
         x = self._weigh(1 / (graph.aggregate(weights) + own), self._weigh(own, x) + graph.aggregate(messages))
         return x if self.bias is None else x + self.bias, edges
@@ -160,6 +161,65 @@ class GAT(Conv):
 
     def _weigh(self, weight: Tensor, x: Tensor) -> Tensor:
         return (weight.unsqueeze(-1) * x.unflatten(-1, (self.heads, -1))).flatten(-2)
+
+
+class GatedGCN(Conv):
+    """`gatedgcn`, with dropout on its updates of nodes and edges; edges that are None start at 0.
+
+    The gates see the edges' scores before norm and activation, as in the released layers of arXiv:2003.00982 and
+    GraphGPS. The `last` layer of a model leaves the edges as they are, since nothing reads them after it. With
+    `pairs`, a gate is multiplied by a learned function of the squared distance of its ends in the graph's first
+    `pairs` Laplacian eigenvectors, which no sign or rotation of them changes (ESLapPE, arXiv:2203.00199).
+    """
+
+    residual = updates_edges = True
+
+    def __init__(
+        self, width: int, edge_dim: int, dropout: float = 0.0, last: bool = False, pairs: int = 0
+    ) -> None:
+        super().__init__()
+        if edge_dim != width:
+            raise ValueError(f"gatedgcn updates its edges, so they must have {width} channels, not {edge_dim}")
+        self.own = nn.Linear(width, width)
+        self.neighbor = nn.Linear(width, width)
+        self.target = nn.Linear(width, width)
+        self.source = nn.Linear(width, width, bias=False)
+        self.edge = edge_linear(edge_dim, width)
+        self.node_norm, self.edge_norm = nn.LayerNorm(width), None if last else nn.LayerNorm(width)
+        self.dropout, self.pairs = nn.Dropout(dropout), pairs
+        self.near = nn.Sequential(nn.Linear(1, width), nn.ReLU(), nn.Linear(width, 1)) if pairs else None
+
+    def forward(self, x: Tensor, graph: Graph, edges: Planes | None) -> tuple[Tensor, Planes | None]:
+        ends = zip(graph.target(self.target(x)), graph.source(self.source(x)), strict=True)
+        scores = add_edges([t + s for t, s in ends], self.edge, edges)
+        gates = [s.sigmoid() for s in scores]
+        if self.near is not None:
+            p = graph.laplacian(self.pairs)[0].expand(*x.shape[:-1], -1).to(x)
+            apart = [
+                (t - s).square().sum(-1, keepdim=True)
+                for s, t in zip(graph.source(p), graph.target(p), strict=True)
+            ]
+            gates = [g * self.near(d).sigmoid() for g, d in zip(gates, apart, strict=True)]
+        messages = [g * m for g, m in zip(gates, graph.source(self.neighbor(x)), strict=True)]
+        mean = graph.aggregate(messages) / (graph.aggregate(gates) + 1e-6)
+        x = x + self.dropout(self.node_norm(self.own(x) + mean).relu())
+        if self.edge_norm is None:
+            return x, edges
+        updates = [self.dropout(self.edge_norm(s).relu()) for s in scores]
+        return x, updates if edges is None else [e + u for e, u in zip(edges, updates, strict=True)]
+
+
+class EdgeEncoder(nn.Linear):
+    """The first state of edges, as wide as the nodes; edges without features all have the feature 1."""
+
+    def __init__(self, edge_dim: int, width: int) -> None:
+        super().__init__(max(edge_dim, 1), width)
+        self.featureless = edge_dim == 0
+
+    def planes(self, x: Tensor, graph: Graph) -> Planes | None:
+        """Return the state; None if the graph lacks the features."""
+        edges = [x.new_ones(1)] * len(graph.source(x)) if self.featureless else graph.edge_attr
+        return None if edges is None else [self(e) for e in edges]
 
 
 def glorot(inputs: int, outputs: int) -> nn.Linear:
@@ -181,13 +241,13 @@ def add_edges(messages: Planes, linear: nn.Linear | None, edges: Planes | None) 
     return [m + linear(e) for m, e in zip(messages, edges, strict=True)]
 
 
-def exponentials(graph: Graph, scores: Planes, own: Tensor) -> tuple[Planes, Tensor]:
-    """Return the unnormalised weights of a softmax over each node's incoming edges and the node itself.
+def relative_exponentials(graph: Graph, scores: Planes, own: Tensor) -> tuple[Planes, Tensor]:
+    """Return the unnormalised softmax weights of each node's incoming edges, and the logarithm of their scale.
 
-    Scores are relative to the node's own score, which is then 0, so that every node has a largest score.
+    Scores are taken relative to `own`, one score per node and head, which every node has. The scale is the
+    largest relative score of a node's edges, or 0: a weight of `own` is `exp(-scale)`.
     """
     relative = [s - o for s, o in zip(scores, graph.target(own), strict=True)]
-    highest = graph.aggregate(relative, "max").clamp(min=0).detach()
-    # The clamp is for masked edges: their scores may exceed the highest, and inf has no gradient.
-    weights = [(r - h).clamp(max=0).exp() for r, h in zip(relative, graph.target(highest), strict=True)]
-    return weights, (-highest).exp()
+    scale = graph.aggregate(relative, "max").clamp(min=0).detach()
+    # The clamp is for masked edges: their scores may exceed the largest, and inf has no gradient.
+    return [(r - s).clamp(max=0).exp() for r, s in zip(relative, graph.target(scale), strict=True)], scale

@@ -9,8 +9,7 @@ from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import Graph, Planes
 from sstcast.models.attention import Attention, GraphAttention, OnGraph, feed_forward
 from sstcast.models.base import Backbone
-from sstcast.models.convs import Conv
-from sstcast.models.gatedgcn import EdgeEncoder
+from sstcast.models.convs import Conv, EdgeEncoder
 from sstcast.models.layers import (
     CONVS,
     AttentionName,

@@ -20,12 +20,21 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sstcast.graphs.anchors import anchor_distances, check_memory
-from sstcast.graphs.graph import Graph
-from sstcast.models.attention import feed_forward
+from sstcast.graphs.graph import Graph, check_memory
+from sstcast.graphs.paths import anchor_distances, ego_graphs, mean_along_paths, path_distances
+from sstcast.models.attention import (
+    check_heads,
+    favor_features,
+    feed_forward,
+    kernel_attention,
+    merge_heads,
+    orthogonal_directions,
+    softmax_attention,
+    split_heads,
+)
 from sstcast.models.base import Backbone
-from sstcast.models.biased_attention import AnchorAttention, PathAttention, PathBias, StructureAwareAttention
-from sstcast.models.convs import add_edges, edge_linear
+from sstcast.models.convs import MessagePassing, add_edges, edge_linear
+from sstcast.models.norms import widen
 
 
 class Block(nn.Module):
@@ -152,3 +161,165 @@ class PathDistance(BiasedTransformer):
         if self.graph_node is None:
             return graph.sparse(y), None
         return graph.sparse(y[:, 1:]), y[:, 0]
+
+
+class StructureAwareAttention(nn.Module):
+    """`lsat`, or `sat` if `features` is 0: queries and keys combine content and structure.
+
+    The structure extractor is a GNN of `hops` layers on the input of the layer, SAT's k-subtree extractor. With
+    `subgraph` it is the k-subgraph extractor: the GNN runs on the graph of all nodes within `hops` hops of a node,
+    and the sum of its output goes beside the node's own features (Chen et al. 2022, arXiv:2202.03036).
+    """
+
+    def __init__(
+        self, width: int, heads: int, hops: int, edge_dim: int, features: int, subgraph: bool = False
+    ) -> None:
+        super().__init__()
+        check_heads(width, heads)
+        self.heads = heads
+        self.convs = nn.ModuleList(MessagePassing(width, edge_dim) for _ in range(hops))
+        self.norm = nn.LayerNorm(width)
+        self.content = nn.Linear(width, 3 * width)
+        self.subgraph = subgraph
+        self.structure = nn.Linear(2 * width if subgraph else width, 2 * width, bias=False)
+        self.out = nn.Linear(width, width)
+        size = 2 * width // heads
+        self.directions: Tensor | None
+        self.register_buffer("directions", orthogonal_directions(features, size) if features else None)
+
+    def forward(self, x: Tensor, graph: Graph) -> Tensor:
+        q, k, v, mask = self.project(x, graph)
+        return self.out(graph.sparse(merge_heads(self.attend(q, k, v, mask))))
+
+    def project(self, x: Tensor, graph: Graph) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return queries and keys `[graphs, heads, N, 2 d]`, values of d, and the mask `[graphs, N]` of nodes."""
+        s = self.extract(x, graph)
+        projected, mask = graph.dense(torch.cat([self.content(x), self.structure(s)], dim=-1))
+        q, k, v, s_q, s_k = (split_heads(part, self.heads) for part in projected.chunk(5, dim=-1))
+        # The kernels divide by the square root of the whole width, 2 d; the equation divides by that of d.
+        return torch.cat([q, s_q], dim=-1) * 2**0.25, torch.cat([k, s_k], dim=-1) * 2**0.25, v, mask
+
+    def extract(self, x: Tensor, graph: Graph) -> Tensor:
+        """Return the structure S."""
+        if not self.subgraph:
+            return self.norm(self.convolve(x, graph))
+        egos, member, centre = ego_graphs(graph, x, len(self.convs))
+        y, _ = graph.dense(x)
+        s = self.convolve(y.flatten(0, 1)[member], egos)
+        s = s.new_zeros(y.flatten(0, 1).shape).index_add(0, centre, s).view_as(y)
+        return torch.cat([x, self.norm(graph.sparse(s))], dim=-1)
+
+    def convolve(self, x: Tensor, graph: Graph) -> Tensor:
+        for conv in self.convs:
+            x = conv(x, graph, graph.edge_attr)[0].relu()
+        return x
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        """Return `[B, heads, N, d]` from queries and keys of 2 d, values of d and the mask `[B, N]`."""
+        if self.directions is None:
+            # torch avoids the N x N matrix only if values are as wide as keys.
+            return softmax_attention(q, k, F.pad(v, (0, v.shape[-1])), mask)[..., : v.shape[-1]]
+        with torch.autocast(q.device.type, enabled=False):
+            phi_q, phi_k = favor_features(widen(q), widen(k), mask, self.directions)
+            return kernel_attention(phi_q, phi_k, widen(v))
+
+
+class AnchorAttention(nn.Module):
+    """`sapdgt`: for each anchor, a key's weight decreases with its distance from it; nodes average over anchors.
+
+    A node averages over the anchors to which it has a path. `slope` is the inverse softplus of -c, one per head.
+    """
+
+    def __init__(self, width: int, heads: int, features: int) -> None:
+        super().__init__()
+        check_heads(width, heads)
+        self.heads = heads
+        self.content = nn.Linear(width, 3 * width)
+        self.slope = nn.Parameter(torch.full((heads, 1, 1), math.log(math.expm1(0.1))))
+        self.out = nn.Linear(width, width)
+        self.directions: Tensor
+        self.register_buffer("directions", orthogonal_directions(features, width // heads))
+
+    def forward(self, x: Tensor, graph: Graph, hops: Tensor) -> Tensor:
+        """Map node features to node features of the same shape; `hops` are `anchor_distances(graph)`."""
+        projected, mask = graph.dense(self.content(x))
+        q, k, v = (split_heads(part, self.heads) for part in projected.chunk(3, dim=-1))
+        check_memory(f"attention to {mask.numel()} nodes by {hops.shape[-1]} anchors", v.numel() * hops.shape[-1])
+        reached = hops.isfinite().unsqueeze(1)  # [graphs, 1, N, anchors]
+        # Unreachable keys get no weight; inf * 0 would give NaN in the gradient of the slope.
+        near = hops.unsqueeze(1).masked_fill(~reached, 0)
+        with torch.autocast(q.device.type, enabled=False):
+            phi_q, phi_k = favor_features(widen(q), widen(k), mask, self.directions)
+            weights = (-F.softplus(self.slope) * near / 2).exp() * reached
+            y = anchored_attention(phi_q, phi_k, widen(v), weights) * reached.unsqueeze(-1)
+        y = y.sum(3) / reached.sum(3).unsqueeze(-1).clamp(min=1)
+        return self.out(graph.sparse(merge_heads(y)))
+
+
+class PathBias(nn.Module):
+    """`spdgt`: the bias of Graphormer (Ying et al. 2021, arXiv:2106.05234, equations 6 and 7).
+
+    It is a learned number for each number of hops, and the mean over the edges of the shortest path of a dot
+    product of each edge's features with a weight for its place on the path; where there are several shortest
+    paths, it is a mean over them too. Beyond `max_hops` all distances share a number and edges do not count; pairs
+    of nodes without a path have a number of their own. With a `graph_node`, which comes first, N grows by one; all
+    pairs with it share a number.
+    """
+
+    def __init__(self, heads: int, max_hops: int, edge_dim: int, graph_node: bool) -> None:
+        super().__init__()
+        self.max_hops = max_hops
+        self.by_hops = nn.Parameter(0.02 * torch.randn(heads, max_hops + 2))
+        self.by_edges = nn.Parameter(0.02 * torch.randn(max_hops, edge_dim, heads)) if edge_dim else None
+        self.to_graph_node = nn.Parameter(0.02 * torch.randn(heads, 1, 1)) if graph_node else None
+
+    def forward(self, x: Tensor, graph: Graph) -> Tensor:
+        """Return the bias between the nodes of each graph, `[graphs, heads, N, N]`."""
+        hops = path_distances(graph).to(x.device)
+        steps = hops.clamp(max=self.max_hops).masked_fill(hops.isinf(), self.max_hops + 1).long()
+        bias = self.by_hops[:, steps].transpose(0, 1)
+        if self.by_edges is not None and graph.edge_attr is not None:
+            bias = bias + self.along_paths(self.by_edges, x, graph, hops)
+        if self.to_graph_node is None:
+            return bias
+        beside = self.to_graph_node.expand(len(bias), -1, bias.shape[2], 1)
+        corner = self.to_graph_node.expand(len(bias), -1, 1, 1)
+        top = torch.cat([corner, beside.transpose(2, 3)], dim=3)
+        return torch.cat([top, torch.cat([beside, bias], dim=3)], dim=2)
+
+    def along_paths(self, weights: Tensor, x: Tensor, graph: Graph, hops: Tensor) -> Tensor:
+        """Return the edges' part of the bias; `weights` are `[max_hops, edge_dim, heads]`."""
+        attr = graph.dense_edges(x[..., :1]).attr
+        assert attr is not None
+        attr = attr[: len(hops)]  # a mask that all samples share stands for one graph
+        means = mean_along_paths(graph, [attr @ weight for weight in weights], hops.shape[1])
+        return means.permute(0, 3, 1, 2)
+
+
+class PathAttention(nn.Module):
+    """`spdgt`: softmax attention of padded nodes with a bias."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        check_heads(width, heads)
+        self.heads = heads
+        self.content = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x: Tensor, bias: Tensor) -> Tensor:
+        """Map `x [graphs, N, width]` to the same shape; `bias [graphs, heads, N, N]` is -inf for masked keys."""
+        q, k, v = (split_heads(part, self.heads) for part in self.content(x).chunk(3, dim=-1))
+        return self.out(merge_heads(F.scaled_dot_product_attention(q, k, v, bias.to(q.dtype))))
+
+
+def anchored_attention(phi_q: Tensor, phi_k: Tensor, v: Tensor, weights: Tensor) -> Tensor:
+    """Return `[B, heads, N, anchors, d]`: values averaged with weights phi_q phi_k^T times an anchor's weights.
+
+    `phi_q`, `phi_k` `[B, heads, N, features]`, `v` `[B, heads, N, d]`, `weights` `[B, heads, N, anchors]`. The
+    paper's bias c (hops(i, a) + hops(j, a)) / 2 has a part that is the same for a whole row; normalisation cancels
+    it. The key's part is a factor of phi_k; here it multiplies the values instead, since N x anchors x d numbers
+    are fewer than N x anchors x features. A column of ones appended to the values gives the normalisation.
+    """
+    values = weights.unsqueeze(-1) * F.pad(v, (0, 1), value=1.0).unsqueeze(-2)
+    sums = (phi_q @ (phi_k.transpose(-1, -2) @ values.flatten(-2))).unflatten(-1, values.shape[-2:])
+    return sums[..., :-1] / sums[..., -1:].clamp(min=torch.finfo(sums.dtype).tiny)

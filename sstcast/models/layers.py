@@ -19,12 +19,10 @@ from sstcast.models.attention import (
     PerformerAttention,
     SoftmaxAttention,
 )
-from sstcast.models.bigbird import BigBirdAttention
-from sstcast.models.convs import GAT, GCN, GIN, GINE, SAGE, Conv, MessagePassing
-from sstcast.models.exphormer import ExphormerAttention
-from sstcast.models.gatedgcn import GatedGCN
+from sstcast.models.convs import GAT, GCN, GIN, GINE, SAGE, Conv, GatedGCN, MessagePassing
 from sstcast.models.options import check_options, one_of
 from sstcast.models.primphormer import PrimalAttention, PrimphormerAttention
+from sstcast.models.sparse_attention import BigBirdAttention, ExphormerAttention
 
 CONVS: dict[str, type[Conv]] = {
     "mean": MessagePassing,

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import Graph
 from sstcast.models.base import Backbone
-from sstcast.models.gatedgcn import EdgeEncoder
+from sstcast.models.convs import EdgeEncoder
 from sstcast.models.layers import CONVS, ConvName, build_conv
 from sstcast.models.norms import ACTIVATIONS, NORMS, ActivationName, NormName
 

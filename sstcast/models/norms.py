@@ -11,8 +11,12 @@ from pydantic import AfterValidator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sstcast.models.kernels import widen
 from sstcast.models.options import one_of
+
+
+def widen(x: Tensor) -> Tensor:
+    """Convert half precision to single precision, which sums over all nodes need."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
 class BatchNorm(nn.BatchNorm1d):

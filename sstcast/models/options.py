@@ -49,7 +49,7 @@ def check_sizes(options: Mapping[str, Any], where: str) -> None:
             raise SSTCastError(f"{where}: {key}: {str(value)[:40]} is too large; give at most {limit:,}")
 
 
-def check_memory(cls: type[nn.Module], options: Mapping[str, Any], where: str) -> None:
+def check_weights(cls: type[nn.Module], options: Mapping[str, Any], where: str) -> None:
     """Raise SSTCastError if the weights of `cls(**options)` do not fit in memory, without allocating them."""
     if max((value for value in options.values() if isinstance(value, int)), default=0) <= SMALL:
         return

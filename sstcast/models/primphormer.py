@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from sstcast.graphs.graph import Graph, Planes
 from sstcast.models.attention import Attention, GraphAttention, check_heads
-from sstcast.models.order import pack
+from sstcast.models.sparse_attention import pack
 
 
 class KSVDAttention(nn.Module):

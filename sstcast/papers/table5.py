@@ -36,8 +36,7 @@ from sstcast.scores.verification import Verification, blocks
 from sstcast.sources.fetch import fetch
 from sstcast.sources.request import FetchRequest
 from sstcast.training.devices import start
-from sstcast.training.fitting import Fitted
-from sstcast.training.forecasting import ForecastTask
+from sstcast.training.task import Fitted, ForecastTask
 from sstcast.training.train import forecaster, train, training_windows
 from sstcast.validation import suggest
 

@@ -1,10 +1,13 @@
 """The training loop over epochs and steps, and how it is interrupted and resumed."""
 
+import csv
 import math
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -27,16 +30,61 @@ from sstcast.training.checkpoint import (
     save_checkpoint,
     step_checkpoints,
 )
-from sstcast.training.compiling import compile_model
+from sstcast.training.devices import compile_model
 from sstcast.training.interrupt import Interrupted, StopRequest
-from sstcast.training.optimization import build_optimizer, learning_rate
-from sstcast.training.progress import Progress, open_board
-from sstcast.training.state import State
+from sstcast.training.progress import TrainingProgress, open_board
 from sstcast.training.task import Task
 
 STEPS_BETWEEN_READS = {"cuda": 32}  # because reading a loss waits for the device
-
+RISE, START, END = 0.3, 1 / 25, 1 / 25e4  # one-cycle: share of rising steps, first and last rate, as in torch
 REMEDY = "train under another name with a lower training.learning_rate or with training.clip"
+
+
+@dataclass
+class State:
+    """The progress of a training; it holds only plain values, so that a checkpoint can store it unchanged."""
+
+    epoch: int = 0
+    step: int = 0  # steps done in this epoch
+    loss: float = 0.0  # their summed loss
+    weight: float = 0.0  # number of elements in that sum
+    seconds: float = 0.0
+    best: float = math.inf  # score to be minimised
+    best_loss: float = math.inf  # decides between equal scores
+    best_epoch: int = -1
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Raise TypeError if values, as read from a checkpoint, have wrong types."""
+        counts, times = (
+            (self.epoch, self.step, self.best_epoch),
+            (self.loss, self.weight, self.seconds),
+        )
+        if not (all(type(n) is int for n in counts) and all(isinstance(n, (int, float)) for n in times)):
+            raise TypeError("its progress is not given in numbers")
+        if not all(isinstance(row, dict) and row for row in self.history):
+            raise TypeError("its history is not valid")
+
+    @property
+    def mean_loss(self) -> float:
+        """The loss per element over the steps done in this epoch."""
+        return self.loss / max(self.weight, 1.0)
+
+    def close_epoch(self, learning_rate: float, scores: dict[str, float], better: bool) -> None:
+        """Add an epoch to the history and begin the next."""
+        row = {"epoch": self.epoch, "train_loss": self.mean_loss, "learning_rate": learning_rate}
+        row |= {f"validation_{name}": value for name, value in scores.items()}
+        self.history.append(row | {"best": better, "seconds": self.seconds})
+        self.epoch, self.step, self.loss, self.weight = self.epoch + 1, 0, 0.0, 0.0
+
+    def write_history(self, path: Path) -> None:
+        """Write one row per finished epoch, if there is any."""
+        if not self.history:
+            return
+        with atomic(path) as temporary, temporary.open("w", newline="") as file:
+            writer = csv.DictWriter(file, self.history[-1].keys())
+            writer.writeheader()
+            writer.writerows(self.history)
 
 
 class Trainer:
@@ -65,7 +113,7 @@ class Trainer:
     ) -> None:
         self.stage = stage
         self.run, self.config, self.options, self.task, self.fabric = run, config, options, task, fabric
-        self.alone = fabric.world_size == 1
+        self.single = fabric.world_size == 1
         self.auxiliary_loss: Callable[[], Tensor] = model.auxiliary_loss  # type: ignore[assignment]
         self.model = model.to(fabric.device)
         self.ema = None
@@ -92,10 +140,10 @@ class Trainer:
         total = self.steps * self.options.epochs
         module = compile_model(self.model, self.options.compile, self.fabric.device, total, self._attempt)
         # DistributedDataParallel wraps the model, and the compiler wraps both.
-        self.module, self.stepper = self.fabric.setup(module, self.optimizer, _reapply_compile=not self.alone)
+        self.module, self.stepper = self.fabric.setup(module, self.optimizer, _reapply_compile=not self.single)
         first = self.fabric.is_global_zero
         board = open_board(self.run.folder / "tensorboard", self.state.epoch) if first else None
-        with StopRequest() as stop, Progress(total, first, board) as progress:
+        with StopRequest() as stop, TrainingProgress(total, first, board) as progress:
             while not self.finished:
                 self._epoch(stop, progress)
                 self._close_epoch()
@@ -112,7 +160,7 @@ class Trainer:
             loss = self.task.loss(module, batch)
         loss.backward()
 
-    def _epoch(self, stop: StopRequest, progress: Progress) -> None:
+    def _epoch(self, stop: StopRequest, progress: TrainingProgress) -> None:
         self.model.train()
         pending: list[tuple[Tensor, Tensor]] = []
         every = STEPS_BETWEEN_READS.get(self.fabric.device.type, 1)
@@ -124,7 +172,7 @@ class Trainer:
             if self.state.step % 4 == 1:  # often enough, and seldom enough to cost little
                 trim()
             due = len(pending) >= every or self.state.step == len(batches)
-            if not due and not (self.alone and (stop.signal or self._checkpoint_due())):
+            if not due and not (self.single and (stop.signal or self._checkpoint_due())):
                 continue  # all devices must read at the same step, or one would wait forever
             self._read(pending)
             self.state.seconds += time.monotonic() - started
@@ -181,7 +229,7 @@ class Trainer:
 
     def _signal(self, stop: StopRequest) -> int | None:
         """Return the signal that any of the processes received."""
-        if self.alone:
+        if self.single:
             return stop.signal
         signals = (signal.SIGINT, signal.SIGTERM)
         got = self._sum(torch.tensor([float(stop.signal == s) for s in signals], device=self.fabric.device))
@@ -231,7 +279,7 @@ class Trainer:
         torch.manual_seed(int(np.random.SeedSequence(where).generate_state(1, np.uint64)[0] >> np.uint64(1)))
 
     def _sum(self, value: Tensor) -> Tensor:
-        if not self.alone:
+        if not self.single:
             torch.distributed.all_reduce(value)
         return value
 
@@ -283,3 +331,35 @@ class Trainer:
                 state |= {"optimizer": self.optimizer.state_dict()}
                 state |= {"score": [self.state.best, self.state.best_loss]}
             save_checkpoint(self.run.best, self.config, **state)
+
+
+def build_optimizer(parameters: Iterable[nn.Parameter], options: TrainingConfig) -> torch.optim.Optimizer:
+    """Return Adagrad or Adam, whose weight decay is added to the gradient, or AdamW, which decays the weights."""
+    shared: dict[str, Any] = {
+        "lr": options.learning_rate,
+        "eps": options.eps,
+        "weight_decay": options.weight_decay,
+    }
+    if options.optimizer == "adagrad":
+        return torch.optim.Adagrad(parameters, **shared)
+    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[options.optimizer]
+    return kind(parameters, betas=options.betas, fused=True, **shared)
+
+
+def learning_rate(step: int, steps: int, options: TrainingConfig) -> float:
+    """Return the rate at `step`, 0 to `steps - 1`; it has no state, so a resumed run uses the same rates."""
+    if options.schedule == "one-cycle":
+        top = RISE * steps - 1
+        if step <= top:
+            return options.learning_rate * _anneal(START, 1.0, step / top)
+        return options.learning_rate * _anneal(1.0, END, (step - top) / (steps - 1 - top))
+    if step < options.warmup:
+        return options.learning_rate * (step + 1) / options.warmup
+    if options.schedule == "constant":
+        return options.learning_rate
+    done = (step - options.warmup) / max(steps - options.warmup, 1)
+    return options.learning_rate * (1 - done if options.schedule == "linear" else _anneal(1.0, 0.0, done))
+
+
+def _anneal(start: float, end: float, done: float) -> float:
+    return end + (start - end) * (1 + math.cos(math.pi * done)) / 2

@@ -10,7 +10,7 @@ from rich.console import Console
 QUICK = 0.5  # seconds
 
 
-class Progress:
+class TrainingProgress:
     """A progress bar over all steps of a training, if `shown`; use it as a context manager.
 
     In a notebook and where there is no terminal, only the last epoch is printed, at the end. The values of
@@ -33,7 +33,7 @@ class Progress:
         )
         self.task = self.bar.add_task("training", total=steps, loss="-", validation="-")
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> "TrainingProgress":
         self.bar.start()
         return self
 

@@ -20,7 +20,7 @@ from sstcast.ocean.windows import SeveralWindows, cut_windows
 from sstcast.runs import Run
 from sstcast.training.checkpoint import save_checkpoint, step_checkpoints
 from sstcast.training.devices import choose_device, start
-from sstcast.training.fitting import Fitted, fit
+from sstcast.training.task import Fitted, ForecastTask, fit
 from sstcast.validation import parse_seeds
 
 
@@ -71,10 +71,7 @@ def train(config: RunConfig, windows: Mapping[str, Fitted]) -> tuple[Run, bool]:
             return run, True
         if isinstance(model.linear, LinearSystem) and not step_checkpoints(run.checkpoints):
             fit(model.linear, windows["train"], None)
-        from sstcast.training.engine import (
-            Trainer,  # not above: without steps there is no need of Lightning Fabric
-        )
-        from sstcast.training.forecasting import ForecastTask
+        from sstcast.training.engine import Trainer  # not above: linear systems do not need Lightning Fabric
 
         fabric = start(config.training)
         fabric.barrier()

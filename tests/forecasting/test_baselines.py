@@ -16,7 +16,7 @@ from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import Windows, cut_windows
 from sstcast.region import Region
-from sstcast.training.fitting import fit
+from sstcast.training.task import fit
 
 # Standardised MSE over ocean cells, paper protocol, train 1982-2013, test 2015-2016, computed independently.
 REFERENCE = {

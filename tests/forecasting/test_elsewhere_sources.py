@@ -21,7 +21,7 @@ from sstcast.models.linear import MultiscaleRidge
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import cut_windows
 from sstcast.runs import Run, unpacked
-from sstcast.training.fitting import fit
+from sstcast.training.task import fit
 
 
 def quiet(line: str) -> None:

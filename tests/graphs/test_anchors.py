@@ -10,9 +10,8 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.utils import from_networkx, subgraph
 
 from sstcast.errors import SSTCastError
-from sstcast.graphs import anchors
-from sstcast.graphs.anchors import anchor_distances, dominating_set, path_distances
 from sstcast.graphs.grid import GridGraph
+from sstcast.graphs.paths import anchor_distances, dominating_set, path_distances
 from sstcast.graphs.sparse import SparseGraph
 
 H, W = 6, 7
@@ -117,7 +116,7 @@ def test_numbering_does_not_choose_the_anchors() -> None:
 
 def test_too_large_is_refused_with_the_number(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = as_sparse([nx.empty_graph(4000)])
-    monkeypatch.setattr(anchors, "LIMIT", 50 * 2**20)
+    monkeypatch.setattr("sstcast.graphs.graph.LIMIT", 50 * 2**20)
     for distances in (path_distances, lambda graph: anchor_distances(graph, 1)):
         with pytest.raises(SSTCastError, match=r"4000.*0\.1 GiB.*limit"):
             distances(graph)

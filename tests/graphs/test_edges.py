@@ -6,7 +6,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import subgraph
 
-from sstcast.graphs.edges import DenseEdges, dense_edges
+from sstcast.graphs.graph import DenseEdges
 from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph
 
@@ -31,7 +31,7 @@ def oceans() -> tuple[GridGraph, SparseGraph, Tensor]:
 
 
 def test_a_tile_has_3422_edges_in_two_directions() -> None:
-    edges = dense_edges(GridGraph(30, 30), torch.arange(900.0).reshape(1, 900, 1))
+    edges = GridGraph(30, 30).dense_edges(torch.arange(900.0).reshape(1, 900, 1))
     ends = torch.cat([edges.source, edges.target], dim=-1)[edges.mask]
     assert len({tuple(pair) for pair in ends.tolist()}) == len(ends) == 2 * 3422
     assert {tuple(pair) for pair in ends.tolist()} == {tuple(pair) for pair in ends.flip(1).tolist()}
@@ -42,7 +42,7 @@ def test_a_tile_has_3422_edges_in_two_directions() -> None:
 def test_grid_and_sparse_give_the_same() -> None:
     grid, sparse, mask = oceans()
     x = torch.arange(2.0 * H * W).reshape(2, H * W, 1)
-    ours, theirs = dense_edges(grid, x), dense_edges(sparse, x[mask])
+    ours, theirs = grid.dense_edges(x), sparse.dense_edges(x[mask])
     assert rows(ours, 0) == rows(theirs, 0)
     assert rows(ours, 1) == rows(theirs, 1)
     assert ours.mask.sum() == theirs.mask.sum() == sparse.edge_index.shape[1]
@@ -55,7 +55,7 @@ def test_edges_of_two_graphs_mixed_up(features: int) -> None:
     index = torch.cat([torch.randint(0, 6, (2, 9)), torch.randint(6, 10, (2, 5))], dim=1)[:, torch.randperm(14)]
     attr = torch.randn(14, features) if features else None
     x, batch = torch.randn(10, 3), torch.tensor([0] * 6 + [1] * 4)
-    edges = dense_edges(SparseGraph(index, batch, 2, attr), x)
+    edges = SparseGraph(index, batch, 2, attr).dense_edges(x)
     assert edges.mask.sum(1).tolist() == [9, 5]
     for graph in range(2):
         own = batch[index[0]] == graph
@@ -65,6 +65,6 @@ def test_edges_of_two_graphs_mixed_up(features: int) -> None:
 
 def test_no_edges() -> None:
     batch = torch.tensor([0, 0, 2])
-    edges = dense_edges(SparseGraph(torch.empty(2, 0, dtype=torch.long), batch, 3), torch.randn(3, 4))
+    edges = SparseGraph(torch.empty(2, 0, dtype=torch.long), batch, 3).dense_edges(torch.randn(3, 4))
     assert edges.source.shape == (3, 0, 4)
     assert edges.mask.shape == (3, 0)

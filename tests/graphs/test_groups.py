@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
-from sstcast.graphs.groups import Groups
+from sstcast.graphs.sparse import Groups
 
 SOURCES = Groups(torch.tensor([4, 0, 2, 2, 0, 1, 2]), 5)
 TARGETS = Groups(torch.tensor([1, 1, 5, 0, 1, 5, 3]), 6)  # 2 and 4 are no item's

@@ -7,7 +7,6 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import subgraph
 
-from sstcast.graphs.edges import dense_edges
 from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.paths import mean_along_paths
 from sstcast.graphs.sparse import SparseGraph
@@ -27,7 +26,7 @@ def as_sparse(*graphs: nx.Graph) -> SparseGraph:
 
 def scores_of(graph: GridGraph | SparseGraph, x: Tensor) -> list[Tensor]:
     """The k-th edge of a path counts by the k-th power of its feature."""
-    attr = dense_edges(graph, x).attr
+    attr = graph.dense_edges(x).attr
     return [attr**k for k in range(1, MOST + 1)]
 
 

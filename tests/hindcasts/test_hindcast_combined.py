@@ -22,7 +22,7 @@ from sstcast.ocean.whole import WholeRegion
 from sstcast.runs import Run
 from sstcast.scores.verification import Verification
 from sstcast.training.devices import choose_device
-from sstcast.training.fitting import fit
+from sstcast.training.task import fit
 
 
 def quiet(line: str) -> None:

@@ -15,8 +15,8 @@ from sstcast.models.attention import (
     SoftmaxAttention,
     split_heads,
 )
-from sstcast.models.bigbird import BigBirdAttention
 from sstcast.models.primphormer import PrimalAttention
+from sstcast.models.sparse_attention import BigBirdAttention
 
 D, HEADS = 12, 3
 KINDS = {

@@ -19,7 +19,7 @@ from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.whole import WholeRegion
 from sstcast.scores.combine import combine
 from sstcast.scores.verification import Verification
-from sstcast.training.fitting import fit, samples
+from sstcast.training.task import fit, samples
 from sstcast.training.train import train, training_windows
 
 

@@ -8,9 +8,9 @@ from torch.nn import functional as F
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import from_networkx, k_hop_subgraph
 
-from sstcast.graphs.anchors import anchor_distances
+from sstcast.graphs.paths import anchor_distances
 from sstcast.graphs.sparse import SparseGraph
-from sstcast.models.biased_attention import (
+from sstcast.models.kdlgt import (
     AnchorAttention,
     PathAttention,
     PathBias,

@@ -4,8 +4,7 @@ import torch
 from torch.nn import functional as F
 
 from sstcast.models.attention import SoftmaxAttention, split_heads
-from sstcast.models.bigbird import BigBirdAttention
-from sstcast.models.order import random_integers
+from sstcast.models.sparse_attention import BigBirdAttention, random_integers
 
 D, HEADS = 12, 3
 

@@ -11,8 +11,7 @@ from torch_geometric.utils import subgraph
 from sstcast.errors import SSTCastError
 from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph
-from sstcast.models.convs import GAT, GCN, GIN, GINE
-from sstcast.models.gatedgcn import GatedGCN
+from sstcast.models.convs import GAT, GCN, GIN, GINE, GatedGCN
 from sstcast.models.layers import CONVS, build_conv
 from sstcast.models.mpnn import MPNN
 

@@ -7,8 +7,7 @@ from torch import nn
 
 from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph
-from sstcast.models.exphormer import ExphormerAttention
-from sstcast.models.order import random_cycles
+from sstcast.models.sparse_attention import ExphormerAttention, random_cycles
 
 D, HEADS = 12, 3
 

@@ -10,7 +10,7 @@ from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models.base import Backbone
 from sstcast.models.gps import GPS
-from sstcast.models.linear_transformer import LinearTransformer
+from sstcast.models.transformers import LinearTransformer
 
 H, W, D = 6, 7, 16
 OPTIONS = {

@@ -8,9 +8,8 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.utils import from_networkx, subgraph
 
 from sstcast.errors import SSTCastError
-from sstcast.graphs import anchors
-from sstcast.graphs.anchors import anchor_distances, path_distances
 from sstcast.graphs.grid import GridGraph
+from sstcast.graphs.paths import anchor_distances, path_distances
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models.kdlgt import AnchorDistance, PathDistance, StructureAware
 
@@ -192,6 +191,6 @@ def test_too_large_is_refused_with_the_number(name: str, monkeypatch: pytest.Mon
     """With 2 heads the scores of 500 isolated nodes take 1.9 MiB, and the values of as many anchors 15 MiB."""
     model, graph, x = MODELS[name](), as_sparse(nx.empty_graph(500)), torch.randn(500, WIDTH)
     assert model(x, graph).isfinite().all()
-    monkeypatch.setattr(anchors, "LIMIT", 1.5 * 2**20)
+    monkeypatch.setattr("sstcast.graphs.graph.LIMIT", 1.5 * 2**20)
     with pytest.raises(SSTCastError, match=r"500 .*GiB"):
         model(x, graph)

@@ -6,7 +6,7 @@ from itertools import pairwise
 import torch
 from torch.nn import functional as F
 
-from sstcast.models.kernels import elu_features, favor_features, kernel_attention, orthogonal_directions
+from sstcast.models.attention import elu_features, favor_features, kernel_attention, orthogonal_directions
 
 
 def test_elu_features_stay_positive() -> None:

@@ -15,7 +15,7 @@ from sstcast.ocean import whole
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.whole import WholeRegion
-from sstcast.training.fitting import fit, samples
+from sstcast.training.task import fit, samples
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from sstcast.models.lim import LinearInverseModel
 from sstcast.models.linear import LinearSystem, Ridge
 from sstcast.models.sums import Sums
 from sstcast.ocean.windows import Batch, Windows, unit_vectors
-from sstcast.training.fitting import fit, samples
+from sstcast.training.task import fit, samples
 
 ROWS, COLS, HISTORY, HORIZON = 6, 9, 12, 5
 OCEAN = np.ones((ROWS, COLS), bool)

@@ -15,7 +15,7 @@ from sstcast.models import build_forecaster
 from sstcast.models.linear import LinearSystem, MultiscaleRidge
 from sstcast.ocean.windows import Windows, windows_of
 from sstcast.region import Region
-from sstcast.training.fitting import fit, samples
+from sstcast.training.task import fit, samples
 
 ROWS, COLS, HISTORY, HORIZON = 7, 9, 12, 4
 BEFORE = 365 - HISTORY

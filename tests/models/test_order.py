@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from sstcast.models.order import pack, random_cycles, random_integers
+from sstcast.models.sparse_attention import pack, random_cycles, random_integers
 
 
 def test_random_cycles_are_an_expander() -> None:

@@ -13,8 +13,7 @@ from torch_geometric.utils import subgraph
 from sstcast.errors import SSTCastError
 from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph
-from sstcast.models.polynormer import Polynormer
-from sstcast.models.polynormer_layers import GateName, GlobalLayer, LocalLayer, Mixture, ParallelLayer
+from sstcast.models.polynormer import GateName, GlobalLayer, LocalLayer, Mixture, ParallelLayer, Polynormer
 
 H, W, D = 3, 4, 8
 

@@ -10,7 +10,7 @@ from sstcast.errors import SSTCastError
 from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models.attention import SoftmaxAttention
-from sstcast.models.tokengt import TokenGT, laplacian_identifiers, orthogonal_identifiers
+from sstcast.models.transformers import TokenGT, laplacian_identifiers, orthogonal_identifiers
 from studies.attention_distance import attention_distances
 
 WIDTH, H, W = 16, 4, 5

@@ -8,7 +8,7 @@ from torch_geometric.utils import from_networkx
 
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models.mpnn import MPNN
-from sstcast.models.tokengt import TokenGT
+from sstcast.models.transformers import TokenGT
 
 
 def as_sparse(*graphs: nx.Graph) -> SparseGraph:

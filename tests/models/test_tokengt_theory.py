@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sstcast.models.attention import SoftmaxAttention
-from sstcast.models.linear_transformer import EncoderLayer
+from sstcast.models.transformers import EncoderLayer
 from studies.equivariant_basis import BASES
 
 Array = NDArray[np.float64]

@@ -15,7 +15,7 @@ from sstcast.config import RunConfig, TrainingConfig, load_config
 from sstcast.files import packaged
 from sstcast.models import MODELS, build_forecaster, build_model
 from sstcast.papers.table5 import HORIZONS, Table5, gains
-from sstcast.training.optimization import build_optimizer
+from sstcast.training.engine import build_optimizer
 
 SST, PRIMPHORMER = PAPERS["mpnn-gt"], PAPERS["primphormer"]
 

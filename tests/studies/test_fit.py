@@ -1,7 +1,7 @@
 import torch
 from torch import nn
 
-from studies.fit import fit
+from studies.study import fit
 
 
 def test_fit_finds_the_least_squares() -> None:

@@ -7,9 +7,9 @@ import torch
 from torch.nn import Parameter
 
 from studies import kernel_speedup
-from studies.graphs import batch_graphs
 from studies.kernel_speedup import build, run, study
 from studies.measure import peak_bytes
+from studies.study import batch_graphs
 
 
 def test_both_forms_of_sat_compute_the_same() -> None:

@@ -18,10 +18,10 @@ from sstcast.config import TrainingConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.files import CACHE
 from sstcast.runs import Run
-from sstcast.training import compiling
+from sstcast.training import devices
 from sstcast.training.checkpoint import load_checkpoint
-from sstcast.training.compiling import compile_model
-from sstcast.training.optimization import learning_rate
+from sstcast.training.devices import compile_model
+from sstcast.training.engine import learning_rate
 from sstcast.training.train import forecaster, train
 
 
@@ -134,7 +134,7 @@ def test_compilation_that_fails_is_said_and_done_without(capsys: pytest.CaptureF
 def test_a_terminal_shows_that_the_model_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", default_cache_dir())
     terminal = io.StringIO()
-    monkeypatch.setattr(compiling, "Console", lambda **_: Console(file=terminal, force_terminal=True))
+    monkeypatch.setattr(devices, "Console", lambda **_: Console(file=terminal, force_terminal=True))
     monkeypatch.setattr(torch, "compile", lambda model, **_: model)
     model = torch.nn.Linear(2, 2)
     compile_model(model, True, torch.device("cpu"), 1, lambda module: None)

@@ -1,4 +1,4 @@
-"""Nodes and edges as the tokens of a plain Transformer (Kim et al. 2022, TokenGT, arXiv:2207.02505)."""
+"""Transformers whose tokens are nodes (`linear-transformer`), or nodes and edges (`tokengt`)."""
 
 from typing import Any, Literal
 
@@ -6,16 +6,65 @@ import torch
 from torch import Tensor, nn
 from torch._compile import _disable_dynamo  # torch.compiler.disable takes a second to import
 
-from sstcast.graphs.edges import dense_edges
 from sstcast.graphs.graph import Graph
 from sstcast.graphs.positions import node_identifiers
+from sstcast.models.attention import Attention, feed_forward
 from sstcast.models.base import Backbone
 from sstcast.models.layers import NodeAttentionName, build_attention
-from sstcast.models.linear_transformer import EncoderLayer
+
+
+class EncoderLayer(nn.Module):
+    """Attention, then a feed-forward network, each with a norm before it and a residual connection."""
+
+    def __init__(self, width: int, attention: Attention, dropout: float) -> None:
+        super().__init__()
+        self.attention, self.attention_norm = attention, nn.LayerNorm(width)
+        self.feed_forward, self.feed_forward_norm = feed_forward(width, dropout), nn.LayerNorm(width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        x = x + self.dropout(self.attention(self.attention_norm(x), mask))
+        return x + self.feed_forward(self.feed_forward_norm(x))
+
+
+class LinearTransformer(Backbone):
+    """Linear attention (Katharopoulos et al. 2020, arXiv:2006.16236), or any other that sees only the nodes.
+
+    Only positional encodings in `x` tell nodes their positions. `attention_options` are further arguments of
+    the attention's class (see `sstcast.models.layers`), such as `features` and `redraw` of `performer`.
+
+    Raises SSTCastError for options that the attention does not have, or if `heads` does not divide the width.
+    """
+
+    def __init__(
+        self,
+        width: int = 256,
+        layers: int = 2,
+        heads: int = 4,
+        attention: NodeAttentionName = "linear",
+        dropout: float = 0.0,
+        attention_options: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self.width = width
+        sizes = {"width": width, "heads": heads, "dropout": dropout}
+        self.layers = nn.ModuleList(
+            EncoderLayer(width, build_attention(attention, attention_options, **sizes), dropout)
+            for _ in range(layers)
+        )
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, x: Tensor, graph: Graph) -> Tensor:
+        y, mask = graph.dense(x)
+        for layer in self.layers:
+            y = layer(y, mask)
+        return graph.sparse(self.norm(y))
 
 
 class TokenGT(Backbone):
     """Tokens for the graph, its nodes and its edges, both ways, through `layers` of a pre-norm Transformer.
+
+    Source: Kim et al. 2022, TokenGT, arXiv:2207.02505.
 
     With the node identifiers P, a node's token is `x_v + W (P_v, P_v) + type` and that of an edge from u to v
     `E e_uv + W (P_u, P_v) + type`: their products show which edge is incident to which node, and how. Identifiers
@@ -83,7 +132,7 @@ class TokenGT(Backbone):
         `p` are the node identifiers in the form of `x`.
         """
         nodes, node_mask = graph.dense(self._identify(x, p, p, 0))
-        ends = dense_edges(graph, p)
+        ends = graph.dense_edges(p)
         edges = x.new_zeros(self.width)
         if self.edge_encoder is not None and ends.attr is not None:
             edges = self.edge_encoder(ends.attr)

@@ -1,0 +1,225 @@
+"""Attention to few nodes: to blocks (`bigbird`), or along edges of the graph and of an expander (`exphormer`).
+
+Blocks and expanders follow the order in which nodes are stored. They count only real nodes, so that padding and
+land have no effect.
+"""
+
+import torch
+from pydantic import NonNegativeInt, PositiveInt
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from sstcast.graphs.graph import Graph, Planes
+from sstcast.models.attention import (
+    GraphAttention,
+    HeadedAttention,
+    check_heads,
+    merge_heads,
+    softmax_attention,
+    split_heads,
+)
+from sstcast.models.convs import relative_exponentials
+
+
+class BigBirdAttention(HeadedAttention):
+    """Softmax attention of each block of nodes to itself, its two neighbours, random blocks and the first block.
+
+    The first block attends to all nodes: its nodes are the internal global tokens of Zaheer et al. 2020
+    (arXiv:2007.14062). A block has `block` nodes, in the order of storage. The `random_blocks` are drawn from
+    `seed`. Dropout acts on the weights.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        dropout: float = 0.0,
+        block: PositiveInt = 16,
+        random_blocks: NonNegativeInt = 3,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(width, heads, dropout)
+        self.block, self.random_blocks, self.seed = block, random_blocks, seed
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Attend over each row's real nodes, which are moved to the front."""
+        packed, front, index = pack(x, mask)
+        return super().forward(packed, front).gather(1, index)
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        """Attend from each block to the gathered keys of its chosen blocks; then replace the first block."""
+        dropout = self.dropout if self.training else 0.0
+        batch, nodes = mask.shape
+        real = F.pad(mask, (0, -nodes % self.block)).unflatten(1, (-1, self.block))
+        chosen, ignored = self._choose(real.any(2).sum(1), real.shape[1])
+        row = torch.arange(batch, device=q.device)[:, None, None]
+        keys, values = (
+            self._blocks(part)[row, chosen].transpose(2, 3).flatten(3, 4).flatten(0, 1) for part in (k, v)
+        )
+        allowed = (real[row, chosen] & ~ignored.unsqueeze(-1)).flatten(2).flatten(0, 1)
+        y = softmax_attention(self._blocks(q).flatten(0, 1), keys, values, allowed, dropout)
+        y = y.unflatten(0, real.shape[:2]).transpose(1, 2).flatten(2, 3)
+        first = softmax_attention(q[:, :, : self.block], k, v, mask, dropout)
+        return torch.cat([first, y[:, :, self.block : nodes]], dim=2)
+
+    def _blocks(self, x: Tensor) -> Tensor:
+        """Return `[B, blocks, heads, block, d]`."""
+        padded = F.pad(x, (0, 0, 0, -x.shape[2] % self.block))
+        return padded.unflatten(2, (-1, self.block)).transpose(1, 2)
+
+    def _choose(self, count: Tensor, total: int) -> tuple[Tensor, Tensor]:
+        """Return which of `total` blocks each block attends to, `[B, total, choices]`, and which to ignore.
+
+        `count` `[B]` is the number of real blocks. Choices of other blocks and repeated choices are to be ignored.
+        """
+        count = count[:, None, None]
+        own = torch.arange(total, device=count.device)
+        fixed = torch.stack([torch.zeros_like(own), own - 1, own, own + 1], dim=1).expand(len(count), -1, -1)
+        random = random_integers(total, self.random_blocks, self.seed, count.device) * count >> 32
+        chosen = torch.cat([fixed, random], dim=2)
+        repeated = (chosen.unsqueeze(-1) == chosen.unsqueeze(-2)).tril(-1).any(-1)
+        return chosen.clamp(0, total - 1), repeated | (chosen < 0) | (chosen >= count)
+
+
+class ExphormerAttention(GraphAttention):
+    """Softmax attention to neighbours on the graph, neighbours on random cycles, and virtual nodes.
+
+    The score of node j for node i is `q_i (k_j * e) / sqrt(d)`; e is computed from the edge state if there is one
+    (`edge_state`), and is learned for edges of the expander and to virtual nodes. `cycles` random Hamiltonian
+    cycles form an expander of degree `2 cycles`. Virtual nodes are learned, attend to all nodes, and pass their
+    state to the next layer (Shirzad et al. 2023, arXiv:2303.06147). Dropout acts on the result.
+    """
+
+    reads_edges = True
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        dropout: float = 0.0,
+        edge_state: bool = False,
+        cycles: PositiveInt = 3,
+        virtual_nodes: PositiveInt = 1,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        check_heads(width, heads)
+        self.heads, self.cycles, self.seed = heads, cycles, seed
+        self.qkv = nn.Linear(width, 3 * width)
+        self.edge = nn.Linear(width, width) if edge_state else None
+        if self.edge is not None:
+            nn.init.ones_(self.edge.bias)
+        self.expander = nn.Parameter(torch.ones(width))
+        self.membership = nn.Parameter(torch.ones(width))
+        self.virtual = nn.Parameter(torch.randn(virtual_nodes, width))
+        self.dropout = nn.Dropout(dropout)
+        self.out = nn.Linear(width, width)
+
+    def forward(
+        self, x: Tensor, graph: Graph, edges: Planes | None, memory: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return node features, and the virtual nodes `[B, virtual_nodes, width]` as the next layer's `memory`."""
+        q, k, v = self.qkv(x).chunk(3, dim=-1)
+        padded, mask = graph.dense(torch.cat([k, v], dim=-1))
+        virtual = self.virtual.expand(len(mask), -1, -1) if memory is None else self.virtual + memory
+        virtual_q, virtual_k, virtual_v = self.qkv(virtual).chunk(3, dim=-1)
+
+        keys, values = [], []  # one per node, aligned with the nodes
+        first = torch.arange(len(mask), device=mask.device).unsqueeze(1) * mask.shape[1]  # row of each graph
+        for index in random_cycles(mask, self.cycles, self.seed):
+            there = padded.flatten(0, 1).index_select(0, (first + index).flatten()).view_as(padded)
+            key, value = graph.sparse(there).chunk(2, dim=-1)
+            keys.append(key * self.expander)
+            values.append(value)
+        for key, value in zip(virtual_k.unbind(1), virtual_v.unbind(1), strict=True):
+            keys.append(graph.spread(key * self.membership))
+            values.append(graph.spread(value))
+        scores = [self._score(q, key) for key in keys]
+        pairs = zip(graph.target(q), self._neighbors(k, graph, edges), strict=True)
+        y = self._average(graph, [self._score(*pair) for pair in pairs], graph.source(v), scores, values)
+
+        key, value = (split_heads(part, self.heads) for part in padded.chunk(2, dim=-1))
+        seen = softmax_attention(split_heads(virtual_q, self.heads), key, value, mask)
+        return self.out(self.dropout(y)), virtual + merge_heads(seen)
+
+    def _neighbors(self, k: Tensor, graph: Graph, edges: Planes | None) -> Planes:
+        """Return the keys at each edge's source, scaled by the edge."""
+        keys = graph.source(k)
+        if self.edge is None or edges is None:
+            return keys
+        return [key * self.edge(edge) for key, edge in zip(keys, edges, strict=True)]
+
+    def _score(self, q: Tensor, k: Tensor) -> Tensor:
+        """Return one score per head, `[..., heads]`."""
+        product = (q * k).unflatten(-1, (self.heads, -1))
+        return product.sum(-1, dtype=torch.promote_types(product.dtype, torch.float32)) * product.shape[-1] ** -0.5
+
+    def _average(
+        self,
+        graph: Graph,
+        edge_scores: Planes,
+        edge_values: Planes,
+        scores: list[Tensor],
+        values: list[Tensor],
+    ) -> Tensor:
+        """Average values with one softmax over both edges and node-aligned keys."""
+        base = torch.stack(scores).amax(0).detach()
+        edge_weights, scale = relative_exponentials(graph, edge_scores, base)
+        weights = [(s - base - scale).exp() for s in scores]
+        total = graph.aggregate(edge_weights) + torch.stack(weights).sum(0)
+        y = graph.aggregate([self._weigh(w, v) for w, v in zip(edge_weights, edge_values, strict=True)])
+        for weight, value in zip(weights, values, strict=True):
+            y = y + self._weigh(weight, value)
+        return self._weigh(1 / total, y)
+
+    def _weigh(self, weight: Tensor, value: Tensor) -> Tensor:
+        """Return `value` times its head's weight."""
+        return (value.unflatten(-1, (self.heads, -1)) * weight.unsqueeze(-1)).flatten(-2)
+
+
+def pack(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Move the real nodes of each row of `x` `[B, N, d]` to the front, keeping their order.
+
+    Returns the moved nodes, their mask, and the index with which `gather(1, index)` moves them back.
+    """
+    seat = rank(mask)
+    seat = torch.where(mask, seat, mask.sum(1, keepdim=True) + rank(~mask))
+    index = seat.unsqueeze(-1).expand_as(x)
+    front = torch.arange(mask.shape[1], device=mask.device) < mask.sum(1, keepdim=True)
+    return torch.zeros_like(x).scatter(1, index, x), front, index
+
+
+def rank(mask: Tensor) -> Tensor:
+    """Return how many real nodes come before each node, `[B, N]`."""
+    return mask.cumsum(1) - mask.long()
+
+
+def random_cycles(mask: Tensor, cycles: int, seed: int) -> list[Tensor]:
+    """Link the real nodes of each row in random Hamiltonian cycles, which together form an expander.
+
+    Returns twice as many planes `[B, N]` of node indices: the next node on each cycle, and the one before.
+    A node that is not real, or alone, is its own neighbour.
+    """
+    draws = random_integers(mask.shape[1], cycles, seed, mask.device)[rank(mask)]
+    draws = draws.masked_fill(~mask.unsqueeze(-1), 2**32)  # larger than every draw, so that real nodes come first
+    step = torch.arange(mask.shape[1], device=mask.device).expand_as(mask)
+    count = mask.sum(1, keepdim=True)
+    after = torch.where(step < count, (step + 1) % count.clamp(min=1), step)
+    planes = []
+    for keys in draws.unbind(-1):
+        order = keys.argsort(dim=1, stable=True)
+        following = order.gather(1, after)
+        planes += [order.scatter(1, order, following), order.scatter(1, following, order)]
+    return planes
+
+
+def random_integers(rows: int, columns: int, seed: int, device: torch.device) -> Tensor:
+    """Draw `[rows, columns]` integers in 0 .. 2^32 - 1, the same on every device; more rows only append to them.
+
+    They are hashes of counters (two rounds of multiply and xor-shift), as a compiled graph cannot hold a
+    generator.
+    """
+    x = torch.arange(rows * columns, device=device).reshape(rows, columns) + seed * 0x9E3779B1 % 2**32
+    for _ in range(2):
+        x = ((x >> 16) ^ x) * 0x45D9F3B % 2**32
+    return (x >> 16) ^ x
