@@ -23,7 +23,7 @@ from sstcast import __version__
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic
 from sstcast.graphs.sparse import SparseGraph
-from sstcast.terminal import hides_progress
+from sstcast.progress import hides_progress
 
 Case = Mapping[str, Any]
 Row = dict[str, Any]

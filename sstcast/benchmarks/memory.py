@@ -9,8 +9,7 @@ from sstcast.benchmarks.given import graphs_in
 from sstcast.benchmarks.load import pack_given
 from sstcast.benchmarks.own import Memory
 from sstcast.benchmarks.packed import Loaded
-from sstcast.plain_yaml import apply_overrides
-from sstcast.validation import validate
+from sstcast.yaml_files import apply_overrides, validate
 
 SHOWN = 8  # digits of the digest in a name
 

@@ -15,7 +15,7 @@ from sstcast.benchmarks.cache import cached
 from sstcast.benchmarks.packed import Graphs
 from sstcast.graphs.positions import landing_probabilities, laplacian_basis
 from sstcast.graphs.sparse import SparseGraph
-from sstcast.terminal import hides_progress
+from sstcast.progress import hides_progress
 
 FORMAT = b"4"
 AT_ONCE = 256  # graphs

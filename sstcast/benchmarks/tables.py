@@ -100,7 +100,7 @@ def featurise(smiles: "pd.Series[str]") -> tuple[list[dict[str, Any] | None], li
     from rich import get_console
     from rich.progress import track
 
-    from sstcast.terminal import hides_progress
+    from sstcast.progress import hides_progress
 
     graphs: list[dict[str, Any] | None] = []
     skipped = []

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from sstcast.config import TrainingConfig
 from sstcast.models.linear import LinearSystem, Samples
-from sstcast.ocean.rooms import release
 from sstcast.ocean.whole import WholeRegion
 from sstcast.ocean.windows import AnyWindows, Batch, SeveralWindows, Windows
+from sstcast.scratch import release
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

@@ -33,7 +33,7 @@ def benchmark(
     """Train a model on a graph data set, downloaded if it is missing, and score it on the test split."""
     from sstcast.benchmarks.registry import find_dataset
     from sstcast.benchmarks.table import result_lines
-    from sstcast.validation import parse_seeds
+    from sstcast.yaml_files import parse_seeds
 
     chosen = None if seeds is None else parse_seeds(seeds)
     if not dataset.endswith((".yaml", ".yml")):
