@@ -23,9 +23,8 @@ from typer.main import get_command
 
 import sstcast
 from sstcast.cli import app
-from sstcast.config import DataConfig, RunConfig, Splits, TrainingConfig
+from sstcast.config import DataConfig, Region, RunConfig, Splits, TrainingConfig
 from sstcast.models import LINEAR, MODELS, default_options
-from sstcast.region import Region
 
 ROOT = Path(__file__).parents[1]
 TOP = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}

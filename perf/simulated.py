@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from sstcast.files import atomic, packaged
 from sstcast.geo import Box
 from sstcast.ocean.days import Day, block_of, pack
-from sstcast.ocean.progress import Progress
+from sstcast.progress import Progress
 from sstcast.sources import SOURCES
 from sstcast.sources.fetch import fetch
 from sstcast.sources.request import FetchRequest

@@ -17,12 +17,12 @@ from sstcast.ending import explain, flush
 from sstcast.errors import SSTCastError
 from sstcast.files import FIRST_PROCESS, at_home
 from sstcast.memory import keep_memory
-from sstcast.ocean.cluster import choose_threads
 from sstcast.verbs.data import fetch, init, prepare, status
 from sstcast.verbs.doctor import doctor
 from sstcast.verbs.graphs import benchmark, datasets
 from sstcast.verbs.results import page, report, score, update
 from sstcast.verbs.training import hindcast, table5, train
+from sstcast.workers import choose_threads
 
 app = typer.Typer(
     help="Forecast sea surface temperature with graph networks.",

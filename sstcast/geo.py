@@ -13,7 +13,7 @@ from sstcast.errors import SSTCastError
 if TYPE_CHECKING:  # processes that read downloaded files start faster without them
     import xarray as xr
 
-    from sstcast.region import Region
+    from sstcast.config import Region
 
 CELLS_PER_DEGREE = 4  # in OISST
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of mallopt in malloc.h
-KEPT = 2**31 - 1  # bytes
+LARGEST_HEAP = 2**31 - 1  # bytes that may stay free in the process
 
 
 class _Known(ctypes.Structure):  # mallinfo2 in malloc.h
@@ -25,10 +25,10 @@ def keep_memory() -> None:
     with suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)
         libc.mallopt(M_MMAP_THRESHOLD, 2**30)
-        libc.mallopt(M_TRIM_THRESHOLD, KEPT)
+        libc.mallopt(M_TRIM_THRESHOLD, LARGEST_HEAP)
 
 
-def trim(kept: int = KEPT) -> None:
+def trim(kept: int = LARGEST_HEAP) -> None:
     """Give the kernel all memory that is free if it is more than `kept` bytes.
 
     Batches of many sizes leave pieces into which the next ones do not fit, ever more of them in a long training.

@@ -27,8 +27,7 @@ from sstcast import __version__
 from sstcast.config import COMBINATION, RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic, packaged
-from sstcast.plain_yaml import check_whole, read_config, save_config
-from sstcast.validation import Strict, validate
+from sstcast.yaml_files import Strict, check_whole, read_config, save_config, validate
 
 PRETRAINED = "pretrained"  # names the run that ships with sstcast wherever a run's folder is asked for
 ELSEWHERE = "elsewhere-"  # prefix of the folder for a run's results on another ocean

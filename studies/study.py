@@ -17,7 +17,7 @@ from rich import progress as bar
 from sstcast import __version__
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic
-from sstcast.terminal import hides_progress
+from sstcast.progress import hides_progress
 
 Case = Mapping[str, Any]
 Row = dict[str, Any]

@@ -3,7 +3,7 @@
 from typing import Any
 
 from sstcast.files import packaged
-from sstcast.plain_yaml import read_config
+from sstcast.yaml_files import read_config
 
 PAPERS: dict[str, Any] = read_config(packaged("configs/benchmarks/papers.yaml"))
 OF_POLYNORMER = [name for name in PAPERS["polynormer"]["Table 5"] if name != "columns"]

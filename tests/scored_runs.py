@@ -11,7 +11,7 @@ from sstcast.ocean.prepare import prepare
 from sstcast.runs import Run
 from sstcast.training.checkpoint import save_checkpoint
 from sstcast.training.train import forecaster, training_windows
-from sstcast.validation import validate
+from sstcast.yaml_files import validate
 
 
 def configure(folder: Path, sst_file: Path, name: str = "small", **data: Any) -> RunConfig:

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from perf.simulated import Simulator, canonical_name, write_day
+from sstcast.config import parse_box
 from sstcast.ocean.days import Day
-from sstcast.region import parse_box
 from sstcast.sources.noaa import Aws, Ncei
 from sstcast.sources.store import RawStore
 

@@ -7,8 +7,7 @@ import numpy as np
 import xarray as xr
 from small_ocean import make_sst
 
-from sstcast.config import DataConfig
-from sstcast.region import Region
+from sstcast.config import DataConfig, Region
 
 OCEAN = make_sst(1)
 SST = OCEAN["sst"]

@@ -18,7 +18,7 @@ from sstcast.hindcasts.folds import Protocol
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Plan
 from sstcast.training.interrupt import Interrupted, StopRequest
-from sstcast.validation import validate
+from sstcast.yaml_files import validate
 
 QUICK = {"epochs": 2, "windows_per_epoch": 200, "device": "cpu", "checkpoint_steps": 2}
 

@@ -4,11 +4,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sstcast.config import load_config
+from sstcast.config import load_config, load_region
 from sstcast.errors import SSTCastError
 from sstcast.files import packaged
-from sstcast.plain_yaml import save_config
-from sstcast.region import load_region
+from sstcast.yaml_files import save_config
 
 DEMO = packaged("configs/mpnn-vn.yaml")
 

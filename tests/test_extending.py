@@ -23,8 +23,8 @@ from sstcast.models.attention import Attention
 from sstcast.models.convs import Conv
 from sstcast.models.layers import ATTENTIONS, CONVS
 from sstcast.ocean.days import Day, pack
-from sstcast.ocean.progress import Progress
 from sstcast.ocean.raw import open_days
+from sstcast.progress import Progress
 from sstcast.sources import SOURCES
 from sstcast.sources.fetch import fetch
 from sstcast.sources.request import FetchRequest

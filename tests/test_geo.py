@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from sstcast.config import parse_box
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box, span
-from sstcast.region import parse_box
 
 PACIFIC = parse_box("pacific")
 

@@ -17,8 +17,7 @@ from sstcast.models import MODELS, default_options
 from sstcast.models.layers import CONVS
 from sstcast.models.norms import ActivationName
 from sstcast.models.positional_encodings import Positional
-from sstcast.plain_yaml import apply_overrides, read_config
-from sstcast.validation import Strict, suggest, validate
+from sstcast.yaml_files import Strict, apply_overrides, read_config, suggest, validate
 
 EPOCHS = TypeAdapter(Annotated[int, Field(ge=0, le=10**9)])
 ReadoutName = Literal["mean", "sum", "max", "virtual-node", "token"]

@@ -25,8 +25,7 @@ from sstcast.benchmarks.splits import scaffold_split
 from sstcast.benchmarks.tables import read_nodes, read_smiles
 from sstcast.errors import SSTCastError, in_short, reading, warn
 from sstcast.files import alone, atomic, digest
-from sstcast.plain_yaml import apply_overrides
-from sstcast.validation import validate
+from sstcast.yaml_files import apply_overrides, validate
 
 FORMAT = 8
 MISFITS = (ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RuntimeError, TypeError, ValueError)

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from sstcast.benchmarks.dataset import ATOMS, BONDS, Dataset, SplitName
 from sstcast.config import Folder
 from sstcast.errors import SSTCastError
-from sstcast.validation import Strict
+from sstcast.yaml_files import Strict
 
 Kinds = Annotated[int, Field(ge=1, le=10**7)]  # number of categories in a column
 Features = tuple[Kinds, ...] | Literal["linear", "none", ""]

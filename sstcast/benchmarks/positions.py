@@ -14,7 +14,7 @@ from sstcast.benchmarks.load import cached, digest_tensors
 from sstcast.benchmarks.packed import Graphs
 from sstcast.graphs.positions import landing_probabilities, laplacian_basis
 from sstcast.graphs.sparse import SparseGraph
-from sstcast.terminal import hides_progress
+from sstcast.progress import hides_progress
 
 FORMAT = 5
 AT_ONCE = 256  # graphs

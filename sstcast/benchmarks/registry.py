@@ -16,8 +16,7 @@ from typing import Any
 from sstcast.benchmarks.dataset import ATOMS, BONDS, Dataset
 from sstcast.errors import SSTCastError, shorten
 from sstcast.files import packaged
-from sstcast.plain_yaml import read_config
-from sstcast.validation import suggest
+from sstcast.yaml_files import read_config, suggest
 
 SETS = "configs/benchmarks/datasets.yaml"
 FEATURES = {"atoms": ATOMS, "bonds": BONDS}

@@ -19,12 +19,12 @@ from sstcast.benchmarks.splits import choose_split
 from sstcast.benchmarks.tasks import BenchmarkTask, ManyGraphs, OneGraph, PartsOfOneGraph
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic
-from sstcast.plain_yaml import read_config, save_config
 from sstcast.runs import Record, Run
 from sstcast.training.checkpoint import load_checkpoint, load_weights
 from sstcast.training.devices import start
 from sstcast.training.engine import Trainer
 from sstcast.training.state import State
+from sstcast.yaml_files import read_config, save_config
 
 Result = dict[str, Any]
 SHOWN = 12  # digits of a digest shown in a message

@@ -96,7 +96,7 @@ def featurise(smiles: "pd.Series[str]") -> tuple[list[Data | None], list[str]]:
     from rich import get_console
     from rich.progress import track
 
-    from sstcast.terminal import hides_progress
+    from sstcast.progress import hides_progress
 
     graphs: list[Data | None] = []
     skipped = []

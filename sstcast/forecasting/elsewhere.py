@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pandas as pd
 
-from sstcast.config import DataConfig, RunConfig, Splits
+from sstcast.config import DataConfig, Region, RunConfig, Splits, parse_box
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic
 from sstcast.geo import Box
@@ -20,10 +20,8 @@ from sstcast.ocean.prepare import check_splits, prepare
 from sstcast.ocean.prepared import Prepared, source_name
 from sstcast.ocean.reading import open_region, open_sst, source_path
 from sstcast.ocean.starting import choose_splits
-from sstcast.plain_yaml import save_config
-from sstcast.region import Region, parse_box
 from sstcast.runs import ELSEWHERE, Run, provenance, write_json
-from sstcast.validation import validate
+from sstcast.yaml_files import save_config, validate
 
 LONGEST_NAME = 100  # of a run
 SIDES = range(6, 121)  # rows or columns of tiles that a box may be cut into

@@ -17,7 +17,7 @@ from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.runs import Run
 from sstcast.stores import open_netcdf, open_zarr
-from sstcast.validation import FIRST_YEAR, LAST_YEAR
+from sstcast.yaml_files import FIRST_YEAR, LAST_YEAR
 
 LATEST = "latest"
 NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")

@@ -4,13 +4,12 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from sstcast.config import DataConfig
+from sstcast.config import DataConfig, Region
 from sstcast.errors import SSTCastError
 from sstcast.ocean.anomalies import standardise
 from sstcast.ocean.cube import coarsen, ocean_fraction
 from sstcast.ocean.days import day_ranges
 from sstcast.ocean.prepared import Prepared
-from sstcast.region import Region
 
 SAME_SHARE = 1e-4  # of a cell's area
 DEGREES_APART = 1e-3  # coordinates that differ by less are the same

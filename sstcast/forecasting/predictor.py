@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sstcast import __version__
 from sstcast.cf import describe, references
-from sstcast.config import DataConfig, RunConfig
+from sstcast.config import DataConfig, Region, RunConfig
 from sstcast.errors import SSTCastError, reading
 from sstcast.forecasting.adaptation import adapted, fitted_base
 from sstcast.geo import from_tiles, tile_index
@@ -23,7 +23,6 @@ from sstcast.models.linear import LinearSystem
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.whole import whole
 from sstcast.ocean.windows import Windows, windows_of
-from sstcast.region import Region
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint, load_weights
 from sstcast.training.devices import choose_device

@@ -15,7 +15,7 @@ from scipy.special import ndtri
 
 from sstcast import __version__
 from sstcast.cf import describe, write
-from sstcast.config import COMBINATION, DataConfig
+from sstcast.config import COMBINATION, DataConfig, Region
 from sstcast.errors import SSTCastError
 from sstcast.files import alone
 from sstcast.forecasting.combination import Combination, load_combination, predictor_of
@@ -24,9 +24,8 @@ from sstcast.forecasting.spread import Spread, ValidationDays
 from sstcast.models import LINEAR, STANDS_ON
 from sstcast.ocean.identity import digest_of, digest_of_days
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.rooms import held
-from sstcast.region import Region
 from sstcast.runs import Run
+from sstcast.scratch import in_scratch
 from sstcast.stores import open_netcdf
 
 QUANTILES = (0.05, 0.10, 0.25, 0.50, 0.75, 0.90, 0.95)
@@ -133,7 +132,7 @@ def _read(path: Path, recipe: str) -> Spread | None:
     with suppress(SSTCastError, LookupError, ValueError), open_netcdf(path, "delete it") as opened:
         known = opened.load()
         if known.attrs["recipe"] == recipe and known.attrs["digest"] == digest_of(known.drop_vars("season")):
-            return Spread(held(known["spread"].drop_attrs()), known["correlation"].values)
+            return Spread(in_scratch(known["spread"].drop_attrs()), known["correlation"].values)
     return None
 
 

@@ -3,12 +3,12 @@
 import numpy as np
 import xarray as xr
 
+from sstcast.config import Region
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.conventions import Forecasts
 from sstcast.forecasting.history import at_cells, finer_cells
 from sstcast.geo import Box, step
 from sstcast.ocean.cube import coarsen
-from sstcast.region import Region
 
 WHOLE = 0.01  # a ratio of cell widths that differs from a whole number by less is one
 

@@ -16,8 +16,8 @@ from sstcast.geo import area_weights
 from sstcast.names import SEASONS
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.rooms import held, release
 from sstcast.ocean.windows import days_in, with_earlier
+from sstcast.scratch import in_scratch, release
 
 EVERY = 3  # days from one validation forecast to the next
 VALUES_AT_ONCE = 2**21  # of a block of forecasts
@@ -84,7 +84,7 @@ class ValidationDays:
                 sums[number, 0] += squares[season == number].sum(0, dtype=float)
         found = np.sqrt(sums / np.maximum(counts, 1)[..., None, None]).astype(np.float32)
         values = self._labelled(np.repeat(found, self.data.horizon, axis=1))
-        return Spread(held(values), np.ones((self.data.horizon, self.data.horizon)))
+        return Spread(in_scratch(values), np.ones((self.data.horizon, self.data.horizon)))
 
     def spread(self, predictor: Predictor) -> Spread:
         """Return the spread of a predictor that has learnt no validation day.
@@ -109,7 +109,7 @@ class ValidationDays:
         size = np.sqrt(cross.diagonal())
         weights = area_weights(self.cube["lat"]).values[:, None] * np.ones(self.cube.sizes["lon"])
         width = self._labelled(pooled(sums, counts, climate, weights))
-        return Spread(held(width), cross / np.outer(size, size))
+        return Spread(in_scratch(width), cross / np.outer(size, size))
 
     def _labelled(self, values: NDArray[np.float32]) -> xr.DataArray:
         leads = np.arange(1, self.data.horizon + 1, dtype=np.int32)
@@ -119,15 +119,15 @@ class ValidationDays:
     @cached_property
     def _days(self) -> xr.Dataset:
         days = days_in(self.anomalies, self.data, "validation")[["anomaly", "ocean_mask"]]
-        return days.assign(anomaly=held(days["anomaly"]), ocean_mask=days["ocean_mask"].load())
+        return days.assign(anomaly=in_scratch(days["anomaly"]), ocean_mask=days["ocean_mask"].load())
 
     @cached_property
     def _truth(self) -> xr.DataArray:
-        return held(self.cube["sst"].sel(time=slice(*self._days["time"].values[[0, -1]])))
+        return in_scratch(self.cube["sst"].sel(time=slice(*self._days["time"].values[[0, -1]])))
 
     @cached_property
     def _statistics(self) -> xr.Dataset:
-        return xr.Dataset({name: held(self.anomalies[name]) for name in ("climatology", "scale")})
+        return xr.Dataset({name: in_scratch(self.anomalies[name]) for name in ("climatology", "scale")})
 
     def _errors(self, predictor: Predictor) -> Iterator[xr.DataArray]:
         """Yield errors `(init_time, lead, lat, lon)` in degC of forecasts of the days, block by block."""

@@ -29,7 +29,6 @@ from sstcast.manifest import damage
 from sstcast.ocean.heatwaves import FREQUENCIES
 from sstcast.ocean.limits import limits_of
 from sstcast.ocean.prepared import Prepared, check_data
-from sstcast.ocean.rooms import release
 from sstcast.runs import Run
 from sstcast.scores import probabilities
 from sstcast.scores.combine import combine
@@ -37,6 +36,7 @@ from sstcast.scores.heatwaves import HeatwaveTables
 from sstcast.scores.means import Means, of_members, week_starts
 from sstcast.scores.metrics import SQUARED_ERROR
 from sstcast.scores.verification import Verification, Write, blocks, forecast_file
+from sstcast.scratch import release
 from sstcast.stores import open_netcdf, open_zarr
 from sstcast.training.train import train, training_windows
 

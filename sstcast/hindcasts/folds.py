@@ -7,7 +7,7 @@ from typing import Any
 
 from sstcast.config import DataConfig, Splits
 from sstcast.errors import SSTCastError
-from sstcast.validation import FIRST_YEAR, LAST_YEAR
+from sstcast.yaml_files import FIRST_YEAR, LAST_YEAR
 
 LEAST_TRAINING = 365  # days
 

@@ -13,10 +13,10 @@ from sstcast.hindcasts.running import Say, Task, run_tasks
 from sstcast.hindcasts.scores import Scores, best_linear, lengths, rows, score_heatwaves, summarise, tabulate
 from sstcast.manifest import damage
 from sstcast.models import LINEAR
-from sstcast.ocean.cluster import cluster
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import warn_of_source
 from sstcast.scores.saved import read_sealed, write_metrics
+from sstcast.workers import cluster
 
 CHANGED = "the scores are of the days before; for the new ones choose another --out"
 

@@ -13,9 +13,8 @@ import dask.threaded
 import torch
 
 from sstcast.errors import SSTCastError
-from sstcast.ocean.cluster import connect
-from sstcast.processes import cores, processes
 from sstcast.training.interrupt import Interrupted, StopRequest
+from sstcast.workers import connect, cores, processes
 
 LISTEN = 0.2  # seconds between looks whether to stop
 _one_at_a_time = threading.Lock()  # in a process, whatever threads a cluster's worker has

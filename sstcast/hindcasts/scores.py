@@ -11,12 +11,12 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.names import BASE_RATE, COVERED, DATES, REFERENCES, SEASONS
-from sstcast.ocean.rooms import held
 from sstcast.scores import probabilities
 from sstcast.scores.comparison import plain, shares
 from sstcast.scores.means import weekly
 from sstcast.scores.significance import Lengths, adjust, diebold_mariano, means, p_values, ratio, spacing
 from sstcast.scores.summary import brier_scores, score_warnings
+from sstcast.scratch import in_scratch
 
 STATISTICS = ("mse", *probabilities.NAMES)  # what is kept of each date and lead
 CASES = ("heatwave_cases_by_lead", "heatwave_cases_by_season")
@@ -54,9 +54,9 @@ def tabulate(errors: xr.Dataset, reference: str, every: int) -> xr.Dataset:
     shape = by_week.isel({DATES: 0}).shape
     mean, p_value, p_fdr = (np.full(shape, np.nan, np.float32) for _ in range(3))
     for week in range(shape[1]):
-        base = held(by_week.sel(system=reference).isel(week=week)).values
+        base = in_scratch(by_week.sel(system=reference).isel(week=week)).values
         for system, name in enumerate(by_week["system"].values):
-            own = base if name == reference else held(by_week.isel(system=system, week=week)).values
+            own = base if name == reference else in_scratch(by_week.isel(system=system, week=week)).values
             mean[system, week] = means(own)
             if name != reference:
                 p_value[system, week] = p_values(own, base, np.isfinite(base[0]), lags, parts)

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from sstcast.errors import SSTCastError, in_short
-from sstcast.validation import suggest
+from sstcast.yaml_files import suggest
 
 if TYPE_CHECKING:
     from torch import nn

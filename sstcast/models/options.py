@@ -10,7 +10,7 @@ from pydantic import ConfigDict, create_model
 from torch import nn
 
 from sstcast.errors import SSTCastError
-from sstcast.validation import suggest, validate
+from sstcast.yaml_files import suggest, validate
 
 LARGEST, MOST_LAYERS, SMALL = 10_000, 1000, 1024
 

@@ -6,9 +6,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from sstcast.config import Region
 from sstcast.errors import SSTCastError
 from sstcast.geo import Axis, Box, span, step
-from sstcast.region import Region
 
 NEAR = 0.02  # of a cell: edges that differ by less are equal, so that 0.083 may be typed for 1/12
 Index = NDArray[np.intp]

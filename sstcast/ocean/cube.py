@@ -7,7 +7,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.cf import rounded
-from sstcast.region import Region
+from sstcast.config import Region
 
 
 def ocean_cells(sst: xr.DataArray) -> xr.DataArray:

@@ -14,7 +14,7 @@ from sstcast.files import alone
 from sstcast.ocean.anomalies import DAYS_OF_YEAR
 from sstcast.ocean.heatwaves import FREQUENCIES, LIMITS, frequencies, limits
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.rooms import held, release, room
+from sstcast.scratch import in_scratch, release, scratch_array
 from sstcast.stores import open_netcdf
 
 VALUES_AT_ONCE = 2**25  # of a band of latitudes
@@ -60,15 +60,15 @@ def _read(prepared: Prepared, recipe: str, names: Sequence[str]) -> xr.Dataset |
         with open_netcdf(prepared.limits, "delete it") as found:
             if found.attrs.get("recipe") != recipe or not found.keys() >= {*ALL}:
                 return None
-            return found[[]].assign({name: held(found[name]) for name in names})
+            return found[[]].assign({name: in_scratch(found[name]) for name in names})
     except (SSTCastError, KeyError):  # damaged, or without a variable
         return None
 
 
 def _by_bands(sst: xr.DataArray) -> xr.Dataset:
-    sst = held(sst)  # as a chunk of the store is of all latitudes
+    sst = in_scratch(sst)  # as a chunk of the store is of all latitudes
     rows = max(1, VALUES_AT_ONCE // (sst.sizes["time"] * sst.sizes["lon"]))
-    fields = {name: room((len(DAYS_OF_YEAR), *sst.shape[1:])) for name in LIMITS}
+    fields = {name: scratch_array((len(DAYS_OF_YEAR), *sst.shape[1:])) for name in LIMITS}
     fields |= {name: np.empty(sst.shape[1:], np.float32) for name in FREQUENCIES}
     for start in range(0, sst.sizes["lat"], rows):
         band = sst.isel(lat=slice(start, start + rows)).copy()

@@ -38,8 +38,8 @@ from sstcast.ocean.gaps import gaps_filled
 from sstcast.ocean.identity import digest_of, digests, fingerprint, states_of_days
 from sstcast.ocean.plausible import checked
 from sstcast.ocean.prepared import Days, Prepared, days_of, open_prepared, source_name
-from sstcast.ocean.progress import dask_progress
 from sstcast.ocean.reading import REMEDY, open_region, source_path
+from sstcast.progress import dask_progress
 
 DAYS_PER_CHUNK = 128
 LAYOUT = 5  # of the stores; part of every recipe

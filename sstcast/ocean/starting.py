@@ -23,7 +23,7 @@ from sstcast.ocean.gaps import longest_gap
 from sstcast.ocean.plausible import LOOKED_AT, without_land_numbers
 from sstcast.ocean.raw import is_raw_store
 from sstcast.ocean.reading import open_sst, source_path
-from sstcast.plain_yaml import read_config
+from sstcast.yaml_files import read_config
 
 TILE = 30  # rows and columns wanted
 MOST_TILES = (2, 4)  # rows and columns of tiles: what a laptop trains on in minutes

@@ -6,10 +6,9 @@ from functools import cached_property
 
 import xarray as xr
 
-from sstcast.config import DataConfig
-from sstcast.ocean.rooms import room
+from sstcast.config import DataConfig, Region
 from sstcast.ocean.windows import Empty, Windows, days_in, in_memory, windows_of
-from sstcast.region import Region
+from sstcast.scratch import scratch_array
 
 KEPT, AT_ONCE = 2**27, 2**25  # values: that are read once, and of a block where all would be too many
 LEAST = 2 * 365  # days that windows must be left if the first days of a record only precede windows
@@ -63,7 +62,7 @@ class WholeRegion:
 
     @cached_property
     def _all(self) -> Windows:
-        return self._read(slice(None), room)
+        return self._read(slice(None), scratch_array)
 
     def _read(self, days: slice, empty: Empty = in_memory) -> Windows:
         days_read = self.anomalies.isel(time=days)

@@ -10,13 +10,12 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from sstcast.config import DataConfig
+from sstcast.config import DataConfig, Region
 from sstcast.errors import SSTCastError
 from sstcast.geo import tile_index, to_tiles
 from sstcast.graphs.grid import GridGraph
 from sstcast.ocean.anomalies import YEAR
-from sstcast.ocean.rooms import parts, release
-from sstcast.region import Region
+from sstcast.scratch import parts, release
 
 Empty = Callable[[tuple[int, ...]], np.ndarray]  # makes an array of numbers in single precision
 

@@ -12,6 +12,7 @@ import xarray as xr
 from bokeh.resources import Resources
 
 from sstcast import __version__
+from sstcast.config import parse_box
 from sstcast.errors import SSTCastError, reading_later
 from sstcast.files import alone
 from sstcast.geo import Box
@@ -22,7 +23,6 @@ from sstcast.pages.packing import pack
 from sstcast.pages.plots import FAN, map_plot, series_plot
 from sstcast.pages.projection import View
 from sstcast.pages.templates import write_page
-from sstcast.region import parse_box
 from sstcast.runs import Run
 from sstcast.stores import open_netcdf, open_zarr
 

@@ -23,7 +23,7 @@ from pyproj.exceptions import CRSError
 from sstcast.errors import SSTCastError
 from sstcast.files import packaged
 from sstcast.geo import Box
-from sstcast.validation import suggest
+from sstcast.yaml_files import suggest
 
 DEFAULT_PROJECTION = "PlateCarree"
 EXAMPLES = f"; for instance {DEFAULT_PROJECTION}, Robinson or LambertAzimuthalEqualArea"

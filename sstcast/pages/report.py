@@ -21,9 +21,9 @@ from sstcast.pages.results import REFERENCE, Results
 from sstcast.pages.scored import FileResults
 from sstcast.pages.templates import write_page
 from sstcast.pages.text import Sheet
+from sstcast.progress import hides_progress
 from sstcast.runs import Run
 from sstcast.scores.saved import Scored
-from sstcast.terminal import hides_progress
 from sstcast.training.listing import describe
 
 HEAD = 1000  # the stamp is in this many characters at the start of the page

@@ -7,13 +7,12 @@ import numpy as np
 import xarray as xr
 
 from sstcast import __version__
-from sstcast.config import DataConfig
+from sstcast.config import DataConfig, parse_box
 from sstcast.errors import SSTCastError, reading
 from sstcast.geo import in_tiles
 from sstcast.names import DEGREES, MODEL, STRONGEST
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.prepared import Prepared
-from sstcast.region import parse_box
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate, open_forecasts, open_scores
 from sstcast.scores.metrics import skill

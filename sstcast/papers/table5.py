@@ -29,7 +29,6 @@ from sstcast.ocean.days import FIRST_DAY
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_data, check_source
 from sstcast.ocean.windows import Windows
-from sstcast.plain_yaml import read_config
 from sstcast.runs import Run, write_json
 from sstcast.scores.significance import Lengths, diebold_mariano, skill_interval
 from sstcast.scores.verification import Verification, blocks
@@ -39,7 +38,7 @@ from sstcast.training.devices import start
 from sstcast.training.fitting import Fitted
 from sstcast.training.forecasting import ForecastTask
 from sstcast.training.train import forecaster, train, training_windows
-from sstcast.validation import suggest
+from sstcast.yaml_files import read_config, suggest
 
 HORIZONS = (28, 14, 7)  # days: 4, 2 and 1 weeks
 PUBLISHED: dict[str, dict[int, float]] = {  # by system and horizon; YAML's keys are text

@@ -19,13 +19,12 @@ from sstcast.forecasting.spread import ValidationDays
 from sstcast.geo import area_weights
 from sstcast.ocean.identity import Record
 from sstcast.ocean.prepared import Prepared
-from sstcast.plain_yaml import save_config
+from sstcast.progress import hides_progress
 from sstcast.runs import Parts, Run, provenance, write_json
 from sstcast.scores.comparison import check_same
 from sstcast.scores.verification import Verification, blocks
-from sstcast.terminal import hides_progress
 from sstcast.training.checkpoint import save_checkpoint
-from sstcast.validation import validate
+from sstcast.yaml_files import save_config, validate
 
 KEYS = ("region", "protocol", "history", "horizon", "splits.train", "splits.validation", "splits.test")
 DIGESTS = {"cube": "days hold other values", "statistics": "climatology and scale are others"}

@@ -10,7 +10,6 @@ import xarray as xr
 from sstcast.errors import SSTCastError
 from sstcast.names import DATES, DEGREES, MODEL, SEASONS
 from sstcast.ocean.identity import Record
-from sstcast.ocean.rooms import held
 from sstcast.runs import Run
 from sstcast.scores.significance import (
     FDR,
@@ -22,6 +21,7 @@ from sstcast.scores.significance import (
     ratio,
     spacing,
 )
+from sstcast.scratch import in_scratch
 
 DATES_AT_ONCE = 64  # of errors on the map
 
@@ -95,7 +95,7 @@ def compare_tables(tables: xr.Dataset, other: xr.Dataset) -> dict[str, Any]:
     difference = weekly[0][0].astype(float).copy()
     p_fdr = difference.copy()
     for week in range(len(difference)):
-        ours, theirs = (held(of[:, week].chunk({DATES: DATES_AT_ONCE})).values for of in weekly)
+        ours, theirs = (in_scratch(of[:, week].chunk({DATES: DATES_AT_ONCE})).values for of in weekly)
         difference[week] = means(ours) - means(theirs)
         p_fdr[week] = adjust(p_values(ours, theirs, np.isfinite(ours[0]), lags))
     return compare_errors(error, reference) | shares(p_fdr, difference)

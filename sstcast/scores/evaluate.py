@@ -17,7 +17,7 @@ from sstcast.scores.comparison import check_comparable, compare_tables
 from sstcast.scores.saved import LAYOUT, read_metrics, write_metrics
 from sstcast.scores.significance import block_length
 from sstcast.stores import open_netcdf, open_zarr
-from sstcast.validation import suggest
+from sstcast.yaml_files import suggest
 
 CHANGED = "the scores are of the days before; for the new ones run `sstcast prepare`, then train another run"
 

@@ -14,10 +14,10 @@ from sstcast.forecasting.heatwaves import WORD, Trajectories, probability
 from sstcast.names import BASE_RATE, EVENT, EXCEEDANCE, KINDS, REFERENCES, SEASONS, STATE
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import AROUND, SHORTEST, events
-from sstcast.ocean.rooms import release, room
 from sstcast.scores.means import of_members
 from sstcast.scores.significance import spacing
 from sstcast.scores.verification import Verification
+from sstcast.scratch import release, scratch_array
 
 STEPS = WORD  # of a probability; the trajectories that count are one word
 DAYS_AT_ONCE = 64  # of a field on the map
@@ -68,7 +68,7 @@ class HeatwaveTables:
         """
         first, last = self.init_times[0] - AROUND * DAY, self.init_times[-1] + (self.horizon + AROUND) * DAY
         sst = self.data.cube["sst"].sel(time=slice(first, last))
-        hot = room(((last - first) // DAY + 1, *self.data.index.shape), bool)
+        hot = scratch_array(((last - first) // DAY + 1, *self.data.index.shape), bool)
         hot[:] = False
         for start in range(0, sst.sizes["time"], DAYS_AT_ONCE):
             days = sst.isel(time=slice(start, start + DAYS_AT_ONCE))
@@ -79,7 +79,7 @@ class HeatwaveTables:
 
     def _inside(self) -> Yes:
         """Return which days of `hot` lie in an event."""
-        inside = room(self.hot.shape, bool)
+        inside = scratch_array(self.hot.shape, bool)
         for start in range(0, len(inside), DAYS_AT_ONCE):
             before = min(start, AROUND)
             found = events(self.hot[start - before : start + DAYS_AT_ONCE + AROUND])

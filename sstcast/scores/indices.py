@@ -3,9 +3,9 @@
 import numpy as np
 import xarray as xr
 
+from sstcast.config import load_region
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box, area_weights
-from sstcast.region import load_region
 
 # Trenberth (1997), Bull. Amer. Meteor. Soc. 78; NOAA Climate Prediction Center.
 NINO: dict[str, Box] = {

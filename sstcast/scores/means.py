@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from sstcast.ocean.rooms import room
+from sstcast.scratch import scratch_array
 
 Array = NDArray[np.floating]
 
@@ -29,7 +29,7 @@ class Means:
         self.by_tile: dict[str, Array] = {}
         self.by_cell: dict[str, Array] = {}
         # In the order in which it is read again: all dates of a week and a tile.
-        by_week = room((len(week_starts(horizon)), len(weights), starts if keep else 0, weights.shape[1]))
+        by_week = scratch_array((len(week_starts(horizon)), len(weights), starts if keep else 0, weights.shape[1]))
         self.by_week = by_week.transpose(2, 0, 1, 3)
 
     def add(self, dates: slice, fields: Iterable[tuple[str, Array]]) -> None:

@@ -19,12 +19,12 @@ from sstcast.forecasting.spread import Spread, ValidationDays
 from sstcast.names import DEGREES, MODEL, STANDARDISED
 from sstcast.ocean.heatwaves import FREQUENCIES
 from sstcast.ocean.limits import limits_of
-from sstcast.ocean.rooms import release
+from sstcast.progress import hides_progress
 from sstcast.runs import Run
 from sstcast.scores.heatwaves import HeatwaveTables
 from sstcast.scores.tables import Observed, Tables
 from sstcast.scores.verification import Verification, Write, blocks, forecast_file
-from sstcast.terminal import hides_progress
+from sstcast.scratch import release
 
 THREADS = 2  # each with a block of one method: NumPy does not hold the interpreter while it works on an array
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit  # of Student's t; scipy.stats takes a second to import
 
 from sstcast.errors import SSTCastError
-from sstcast.ocean.rooms import release
+from sstcast.scratch import release
 
 CONFIDENCE = 0.95
 FDR = 0.10  # keeps the global level near 0.05 where neighbours are correlated (Wilks 2016, BAMS 97)

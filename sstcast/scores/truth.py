@@ -7,17 +7,16 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.config import DataConfig, load_config
+from sstcast.config import DataConfig, Region, load_config, load_region, parse_box
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.conventions import DAY, Forecasts
 from sstcast.forecasting.elsewhere import elsewhere
 from sstcast.geo import Box
 from sstcast.ocean.cropping import around
 from sstcast.ocean.reading import open_sst, source_path
-from sstcast.region import Region, load_region, parse_box
 from sstcast.runs import Run
 from sstcast.scores.comparison import check_same
-from sstcast.validation import validate
+from sstcast.yaml_files import validate
 
 HISTORY = 42  # days that the baselines see, where no run says
 BEFORE = 730  # days of the truth for climatology and baselines before the first forecast scored

@@ -22,10 +22,10 @@ from sstcast.geo import area_weights, from_tiles, in_tiles, tile_index, to_tiles
 from sstcast.manifest import write_manifest
 from sstcast.ocean.anomalies import DAYS_OF_YEAR
 from sstcast.ocean.prepared import Prepared, check_data
-from sstcast.ocean.rooms import held, parts, release, room
 from sstcast.ocean.windows import Windows, cut_windows, spans, with_earlier
 from sstcast.runs import Run
 from sstcast.scores.means import sum_to_one
+from sstcast.scratch import in_scratch, parts, release, scratch_array
 
 BLOCK_ELEMENTS = 2**21  # of one field in memory: 8 MiB
 ALL = slice(None)
@@ -71,7 +71,7 @@ class Verification:
         Raises SSTCastError if it is not there, or there is no ocean in it.
         """
         cube, anomalies = Prepared.of(data).open()
-        windows = replace(cut_windows(anomalies, data, split, room), every=every)
+        windows = replace(cut_windows(anomalies, data, split, scratch_array), every=every)
         if not windows.ocean.any():
             raise SSTCastError(
                 f"data.region: no ocean in {data.region}; there is nothing to score, choose another"
@@ -126,7 +126,7 @@ class Verification:
     def sst(self) -> Array:
         """The cube's own temperature on each day of the split in degC, `[T, tile, N]`, 0 on land."""
         sst = self.cube["sst"].sel(time=slice(*self.windows.days[[0, -1]]))
-        values = room((len(sst), *self.index.shape))
+        values = scratch_array((len(sst), *self.index.shape))
         for days in parts(sst):
             values[days] = self.on_tiles(sst[days])
         return values
@@ -158,7 +158,7 @@ class Verification:
     @cached_property
     def statistics(self) -> xr.Dataset:
         """Climatology and scale `(dayofyear, lat, lon)` in degC."""
-        return xr.Dataset({name: held(self.anomalies[name]) for name in ("climatology", "scale")})
+        return xr.Dataset({name: in_scratch(self.anomalies[name]) for name in ("climatology", "scale")})
 
     def _days(self, dates: slice, length: int) -> slice:
         """Return which days of the split reach from the first of `dates` to `length` days after the last one."""

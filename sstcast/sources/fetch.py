@@ -8,7 +8,7 @@ import datetime as dt
 from collections.abc import Callable
 
 from sstcast.ocean.days import Day, is_final
-from sstcast.ocean.progress import days_progress
+from sstcast.progress import days_progress
 from sstcast.sources import find_source
 from sstcast.sources.request import FetchReport, FetchRequest
 from sstcast.sources.source import Need

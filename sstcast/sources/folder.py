@@ -9,7 +9,7 @@ from pathlib import Path
 from sstcast.files import walk
 from sstcast.geo import Box
 from sstcast.ocean.days import Day, block_of
-from sstcast.ocean.progress import Progress
+from sstcast.progress import Progress
 from sstcast.sources.granule import BadFile, Granule, read_granule
 from sstcast.sources.request import FetchRequest
 from sstcast.sources.source import Batch, Need, Source

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from sstcast.ocean.days import Day, block_of
-from sstcast.ocean.progress import Progress
+from sstcast.progress import Progress
 from sstcast.sources.download import Absent, Server, Trouble
 from sstcast.sources.granule import BadFile, Granule, read_granule
 from sstcast.sources.source import Batch, Need, Source

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from sstcast.config import parse_box
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
 from sstcast.ocean.days import FIRST_DAY, day_ranges
-from sstcast.region import parse_box
 from sstcast.sources import find_source
 from sstcast.sources.download import Patience
 

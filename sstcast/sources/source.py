@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from sstcast.geo import Box
 from sstcast.ocean.days import Day
-from sstcast.ocean.progress import Progress
+from sstcast.progress import Progress
 
 if TYPE_CHECKING:
     from sstcast.sources.request import FetchRequest

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 
 from sstcast.models.linear import LinearSystem, Samples
-from sstcast.ocean.rooms import release
 from sstcast.ocean.whole import WholeRegion
 from sstcast.ocean.windows import AnyWindows, SeveralWindows, Windows
+from sstcast.scratch import release
 
 Fitted = AnyWindows | WholeRegion
 LEAST, VALUES_AT_ONCE = 4, 2**19  # windows, and values of their days: more leave the cache

@@ -14,8 +14,8 @@ from sstcast.config import COMBINATION
 from sstcast.errors import SSTCastError, in_short, printable, reading, warn
 from sstcast.files import below
 from sstcast.models import LINEAR
-from sstcast.plain_yaml import read_yaml
 from sstcast.runs import Run
+from sstcast.yaml_files import read_yaml
 
 
 def list_runs(folder: Path) -> None:

@@ -21,7 +21,7 @@ from sstcast.runs import Run
 from sstcast.training.checkpoint import save_checkpoint, step_checkpoints
 from sstcast.training.devices import choose_device, start
 from sstcast.training.fitting import Fitted, fit
-from sstcast.validation import parse_seeds
+from sstcast.yaml_files import parse_seeds
 
 
 def train(config: RunConfig, windows: Mapping[str, Fitted]) -> tuple[Run, bool]:

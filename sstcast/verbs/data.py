@@ -79,8 +79,8 @@ def prepare(
 ) -> None:
     """Crop the temperatures to a region; write a cube in degC and its standardised anomalies."""
     from sstcast.config import load_config
-    from sstcast.ocean.cluster import cluster
     from sstcast.ocean.prepare import prepare_all
+    from sstcast.workers import cluster
 
     oceans = load_config(config, set_).oceans
     with cluster(scheduler):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sstcast import __version__
 from sstcast.errors import SSTCastError
-from sstcast.processes import cores
+from sstcast.workers import cores
 
 PURPOSES = {
     "benchmarks": "OGB's graph data sets, and molecules given as SMILES",

@@ -32,7 +32,7 @@ def benchmark(
 ) -> None:
     """Train a model on a graph data set, downloaded if it is missing, and score it on the test split."""
     from sstcast.benchmarks.registry import find_dataset
-    from sstcast.validation import parse_seeds
+    from sstcast.yaml_files import parse_seeds
 
     chosen = None if seeds is None else parse_seeds(seeds)
     if not dataset.endswith((".yaml", ".yml")):

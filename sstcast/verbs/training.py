@@ -63,7 +63,7 @@ def hindcast(
     from sstcast.hindcasts.hindcast import hindcast
     from sstcast.hindcasts.plan import Plan
     from sstcast.pages.hindcast import print_hindcast
-    from sstcast.validation import parse_seeds
+    from sstcast.yaml_files import parse_seeds
 
     protocol = Protocol.parse(years, fold, validation, every)
     folder = Hindcast(out or Path("runs") / f"hindcast-{protocol.first}-{protocol.last}")
@@ -96,7 +96,7 @@ def table5(
     from sstcast.pages.table5 import table5_sheets
     from sstcast.pages.text import open_console, print_sheet
     from sstcast.papers.table5 import Table5, needs, table5
-    from sstcast.validation import parse_seeds
+    from sstcast.yaml_files import parse_seeds
 
     try:
         days = [int(text) for text in horizons.split(",")]

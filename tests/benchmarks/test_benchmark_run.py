@@ -20,8 +20,8 @@ from sstcast.benchmarks.run import build_task, run_benchmark
 from sstcast.benchmarks.tasks import OneGraph
 from sstcast.errors import SSTCastError
 from sstcast.models import MODELS
-from sstcast.plain_yaml import read_config
 from sstcast.training.checkpoint import load_checkpoint
+from sstcast.yaml_files import read_config
 
 BACKBONES = [name for name in MODELS if name not in ("mlp", "mlp-pointwise", "tfnet")]
 

@@ -12,7 +12,7 @@ from sstcast.benchmarks.registry import find_dataset
 from sstcast.benchmarks.run import result_lines
 from sstcast.models import build_model
 from sstcast.models.base import Model
-from sstcast.plain_yaml import read_config
+from sstcast.yaml_files import read_config
 
 FOLDER = Path(sstcast.__file__).parents[1] / PRESETS
 PUBLISHED: dict[str, dict[str, Any]] = read_config(FOLDER / "published.yaml")

@@ -7,7 +7,7 @@ import pytest
 import torch
 import xarray as xr
 
-from sstcast.config import DataConfig, Splits
+from sstcast.config import DataConfig, Region, Splits
 from sstcast.forecasting.predictor import Array, Models
 from sstcast.models import build_forecaster
 from sstcast.models.linear import LinearSystem
@@ -15,7 +15,6 @@ from sstcast.names import BASELINES
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import Windows, cut_windows
-from sstcast.region import Region
 from sstcast.training.fitting import fit
 
 # Standardised MSE over ocean cells, paper protocol, train 1982-2013, test 2015-2016, computed independently.

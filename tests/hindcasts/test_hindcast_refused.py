@@ -9,13 +9,12 @@ import pytest
 import yaml
 from small_hindcast import plan, system, write_ocean
 
-from sstcast import cli
+from sstcast import cli, workers
 from sstcast.errors import SSTCastError
 from sstcast.hindcasts.files import Hindcast
 from sstcast.hindcasts.folds import Protocol
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Plan
-from sstcast.ocean import cluster
 from sstcast.pages.hindcast import write_hindcast_report
 from sstcast.runs import Run
 
@@ -136,7 +135,7 @@ def test_command_lines(
     arguments: list[str],
     words: Any,
 ) -> None:
-    monkeypatch.setattr(cluster, "PATIENCE", "1s")
+    monkeypatch.setattr(workers, "PATIENCE", "1s")
     Path("a.yaml").write_text(yaml.safe_dump(system("a").model_dump(mode="json")))
     monkeypatch.setattr(sys, "argv", ["sstcast", "hindcast", *arguments])
     with pytest.raises(SystemExit) as end:

@@ -10,11 +10,11 @@ import xarray as xr
 from linear_reference import BLOCKS, Inputs, cross_validated
 from scipy.ndimage import uniform_filter
 
+from sstcast.config import Region
 from sstcast.errors import SSTCastError
 from sstcast.models import build_forecaster
 from sstcast.models.linear import LinearSystem, MultiscaleRidge
 from sstcast.ocean.windows import Windows, windows_of
-from sstcast.region import Region
 from sstcast.training.fitting import fit, samples
 
 ROWS, COLS, HISTORY, HORIZON = 7, 9, 12, 4

@@ -5,10 +5,10 @@ import pytest
 import xarray as xr
 from small_ocean import make_sst
 
+from sstcast.config import Region
 from sstcast.ocean.cropping import crop
 from sstcast.ocean.cube import coarsen, ocean_cells, ocean_fraction
 from sstcast.ocean.reading import open_sst
-from sstcast.region import Region
 
 SHARED = Path(__file__).parents[2].parent / "shared/data/ocean"
 

@@ -16,7 +16,7 @@ import yaml
 
 import perf.simulated  # noqa: F401 - adds the source `simulator`
 from sstcast import manifest
-from sstcast.config import RunConfig, load_config
+from sstcast.config import RunConfig, load_config, load_region
 from sstcast.errors import SSTCastError
 from sstcast.geo import tile_index, to_tiles
 from sstcast.ocean.cropping import crop
@@ -25,7 +25,6 @@ from sstcast.ocean.days import FILL
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.reading import open_sst
-from sstcast.region import load_region
 from sstcast.sources.fetch import fetch
 from sstcast.sources.request import FetchRequest
 from sstcast.sources.store import RawStore

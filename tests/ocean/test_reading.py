@@ -21,12 +21,12 @@ from small_files import (
     zarr,
 )
 
+from sstcast.config import Region
 from sstcast.errors import SSTCastError
 from sstcast.ocean.cropping import crop
 from sstcast.ocean.gaps import gaps_filled
 from sstcast.ocean.plausible import checked
 from sstcast.ocean.reading import open_region, open_sst
-from sstcast.region import Region
 
 
 def attributes_only() -> xr.Dataset:

@@ -19,11 +19,10 @@ from small_files import (
     netcdf,
 )
 
-from sstcast.config import DataConfig
+from sstcast.config import DataConfig, Region
 from sstcast.errors import SSTCastError
 from sstcast.ocean.plausible import checked
 from sstcast.ocean.reading import open_region
-from sstcast.region import Region
 
 
 def curvilinear() -> xr.Dataset:

@@ -6,10 +6,9 @@ import pytest
 import torch
 import xarray as xr
 
-from sstcast.config import DataConfig, Splits
+from sstcast.config import DataConfig, Region, Splits, load_region
 from sstcast.geo import tile_index
 from sstcast.ocean.windows import Windows, cut_windows
-from sstcast.region import Region, load_region
 
 SPLITS = Splits(train=(1982, 2018), validation=(2019, 2019), test=(2020, 2021))
 # Cai et al. (2023), Table 9.

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sstcast.files import packaged
-from sstcast.plain_yaml import read_config
+from sstcast.yaml_files import read_config
 
 TEXTS = Path(__file__).parents[3] / "shared/papers"
 PAPERS: dict[str, Any] = read_config(packaged("configs/benchmarks/papers.yaml"))

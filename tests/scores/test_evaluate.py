@@ -13,6 +13,7 @@ import xarray as xr
 from scored_runs import configure, make_run, metrics_of
 from whole_fields import forecast_of, truth_of
 
+from sstcast import scratch
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.baselines import Learnt
 from sstcast.forecasting.predictor import Predictor, TrainedRun
@@ -22,7 +23,6 @@ from sstcast.graphs.graph import Graph
 from sstcast.models import LINEAR, Entry, linear
 from sstcast.models.linear import LinearSystem
 from sstcast.names import BASELINES
-from sstcast.ocean import rooms
 from sstcast.ocean.heatwaves import limits
 from sstcast.ocean.prepared import Prepared
 from sstcast.pages import figures
@@ -136,7 +136,7 @@ def test_neither_blocks_nor_arrays_in_files_change_anything(
     copy = Run(Path(shutil.copytree(run.folder, tmp_path / "copy")))
     copy.metrics.unlink()
     monkeypatch.setattr(forecasts_module, "BLOCK_ELEMENTS", 8 * 96 * 50)
-    monkeypatch.setattr(rooms, "KEPT", 0)
+    monkeypatch.setattr(scratch, "KEPT", 0)
     monkeypatch.setattr("sstcast.ocean.limits.VALUES_AT_ONCE", 1)
     for file in (Prepared.of(run.config.data).limits, copy.folder / "spread.nc"):
         file.unlink()

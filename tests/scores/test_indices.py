@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from sstcast.config import load_region
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
-from sstcast.region import load_region
 from sstcast.scores.indices import NINO, box_mean, box_of, covers
 
 

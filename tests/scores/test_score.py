@@ -11,6 +11,7 @@ from other_conventions import cf, climpred, oceanbench
 from scored_runs import configure, make_run
 
 from sstcast import cli
+from sstcast.config import Region
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.conventions import read_forecasts
 from sstcast.forecasting.regridding import on_cells
@@ -20,7 +21,6 @@ from sstcast.pages import report
 from sstcast.pages.report import write_scored_report
 from sstcast.pages.results import Results
 from sstcast.pages.scored import FileResults
-from sstcast.region import Region
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate
 from sstcast.scores.issued import complete

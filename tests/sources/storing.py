@@ -7,9 +7,9 @@ import numpy as np
 import xarray as xr
 from oisst_server import REGION, calendar, hundredths
 
+from sstcast.config import parse_box
 from sstcast.ocean.days import Day
 from sstcast.ocean.raw import open_days
-from sstcast.region import parse_box
 from sstcast.sources.store import RawStore
 
 GRID = parse_box(REGION)

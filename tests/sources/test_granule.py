@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from sstcast.config import parse_box
 from sstcast.geo import Box
 from sstcast.ocean.days import pack
-from sstcast.region import parse_box
 from sstcast.sources.granule import BadFile, read_granule
 
 DAYS = [dt.date(2020, 2, 28) + dt.timedelta(i) for i in range(4)]

@@ -5,8 +5,8 @@ from urllib.parse import unquote
 
 import pytest
 
+from sstcast.config import parse_box
 from sstcast.errors import SSTCastError
-from sstcast.region import parse_box
 from sstcast.sources import SOURCES, find_source
 from sstcast.sources.noaa import Aws, Ncei, Psl
 from sstcast.sources.remote import Remote

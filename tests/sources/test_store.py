@@ -10,9 +10,9 @@ import xarray as xr
 from oisst_server import calendar
 from storing import DAYS, GRID, assert_holds, day, put, tree
 
+from sstcast.config import parse_box
 from sstcast.errors import SSTCastError
 from sstcast.ocean.raw import is_raw_store
-from sstcast.region import parse_box
 from sstcast.sources.status import status
 from sstcast.sources.store import RawStore
 

@@ -14,7 +14,7 @@ from fetching import assert_right, get
 from oisst_server import DAYS, daily_file, daily_files, daily_path
 
 from perf.simulated import Simulator, canonical_name, write_day
-from sstcast.region import parse_box
+from sstcast.config import parse_box
 from sstcast.sources import remote
 from sstcast.sources.download import Patience
 from sstcast.sources.granule import BadFile, read_granule

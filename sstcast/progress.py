@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from dask.callbacks import Callback
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
-from sstcast.terminal import hides_progress
+
+def hides_progress(console: Console) -> bool:
+    """Return whether bars are left out: without a terminal, and in a notebook, which would store every frame."""
+    return not console.is_terminal or console.is_jupyter
 
 
 class Progress:
@@ -51,6 +53,8 @@ def days_progress(label: str, days: int) -> Iterator[Progress]:
 @contextmanager
 def dask_progress(label: str) -> Iterator[None]:
     """Show a bar for the tasks of dask's local schedulers, on standard error if it is a terminal."""
+    from dask.callbacks import Callback
+
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Bars(*columns, console=console, disable=hides_progress(console), transient=True) as bars:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from sstcast.ocean.rooms import held, parts, release, room
+from sstcast.scratch import in_scratch, parts, release, scratch_array
 
 
 @pytest.fixture
@@ -23,9 +23,9 @@ def stored(tmp_path: Path) -> xr.DataArray:
 def test_a_field_that_is_held_is_the_same(
     stored: xr.DataArray, monkeypatch: pytest.MonkeyPatch, kept: int
 ) -> None:
-    monkeypatch.setattr("sstcast.ocean.rooms.KEPT", kept)
-    monkeypatch.setattr("sstcast.ocean.rooms.VALUES_AT_ONCE", 1)
-    found = held(stored)
+    monkeypatch.setattr("sstcast.scratch.KEPT", kept)
+    monkeypatch.setattr("sstcast.scratch.VALUES_AT_ONCE", 1)
+    found = in_scratch(stored)
     assert found.chunks is None
     release()
     xr.testing.assert_identical(found, stored.compute())
@@ -35,14 +35,14 @@ def test_parts_are_whole_chunks_of_no_more_than_needed(
     stored: xr.DataArray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert list(parts(stored)) == [slice(0, 7)]
-    monkeypatch.setattr("sstcast.ocean.rooms.VALUES_AT_ONCE", 4 * 5 * 2)
+    monkeypatch.setattr("sstcast.scratch.VALUES_AT_ONCE", 4 * 5 * 2)
     assert list(parts(stored[1:])) == [slice(0, 2), slice(2, 5), slice(5, 6)]
     assert list(parts(stored.compute())) == [slice(0, 7)]
 
 
 def test_an_array_in_a_file_keeps_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sstcast.ocean.rooms.KEPT", 0)
-    first, second = room((3, 2000), np.int64), room((2, 2), bool)
+    monkeypatch.setattr("sstcast.scratch.KEPT", 0)
+    first, second = scratch_array((3, 2000), np.int64), scratch_array((2, 2), bool)
     assert isinstance(first, np.memmap)
     first[:], second[:] = np.arange(6000).reshape(3, 2000), [[True, False], [False, True]]
     release()

@@ -1,7 +1,7 @@
-"""Arrays that lie in a file where they are large, so that a region of any size can be scored in little memory.
+"""Large temporary arrays, memory-mapped from unnamed files, so that any region can be scored in little memory.
 
-The file is in the folder for temporary files and has no name, so it goes with the array. What has been read or
-written of it counts as memory of the process until `release` is called; its values stay.
+A file lies in the folder for temporary files and goes with its array. Pages that were read or written count as
+memory of the process until `release` is called. Their values stay.
 """
 
 import os
@@ -22,8 +22,8 @@ VALUES_AT_ONCE = 2**21  # read of a store: at least so many, and a whole chunk
 _FILES: WeakSet[mmap] = WeakSet()
 
 
-def room(shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
-    """Return an array of any values, in a file if it is large; raise OSError if the disk has no room for it."""
+def scratch_array(shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
+    """Return an array of any values, in a file if it is large; raise OSError if the disk is too full."""
     if np.prod(shape) <= KEPT:
         return np.empty(shape, dtype)
     with TemporaryFile() as file:
@@ -43,9 +43,9 @@ def release() -> None:
         trim(0)
 
 
-def held(field: xr.DataArray) -> xr.DataArray:
-    """Return `field`, which may be opened lazily, with its values in a `room`."""
-    values = room(field.shape, field.dtype)
+def in_scratch(field: xr.DataArray) -> xr.DataArray:
+    """Return `field`, which may be opened lazily, with its values in a `scratch_array`."""
+    values = scratch_array(field.shape, field.dtype)
     for part in parts(field):
         values[part] = field[part].values
         release()

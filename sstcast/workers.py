@@ -1,0 +1,115 @@
+"""Where work is done: in threads, in processes that this one starts, or on a cluster."""
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing.connection import wait
+from typing import Any
+
+from sstcast.errors import SSTCastError
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def processes(count: int, begin: Callable[..., object], *arguments: Any) -> Iterator[ProcessPoolExecutor]:
+    """Yield a pool of workers that print nothing, ignore Ctrl-C and exit with their parent.
+
+    Each worker calls `begin(*arguments)` first. After an error, tasks that have not begun are dropped and running
+    ones get SIGTERM. Workers are spawned, because threads of libraries do not survive a fork. So Python runs the
+    main program again in each of them, except for the part under `if __name__ == "__main__"`.
+    """
+    before = set(multiprocessing.active_children())
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(count, context, _begin, (begin, arguments))
+    with _ignoring_ctrl_c():
+        for _ in range(count):
+            pool.submit(str)  # begins one
+    try:
+        yield pool
+    except BaseException:
+        for process in set(multiprocessing.active_children()) - before:
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _ignoring_ctrl_c() -> Iterator[None]:
+    """Ignore Ctrl-C in the `with` block; a process started there ignores it from its first moment on."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python allows no other thread to choose
+        return
+    heard = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, heard)
+
+
+def _begin(begin: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+    sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - for as long as it lives
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def follow() -> None:
+        wait([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=follow, daemon=True).start()
+    begin(*arguments)
+
+
+PATIENCE = "10s"
+
+
+def choose_threads() -> None:
+    """Let dask compute in threads, unless it is configured otherwise.
+
+    By default, or asked for them by name, it would load distributed to see if there is a client, which takes as
+    long as loading dask.
+    """
+    import dask.threaded
+
+    if dask.config.get("scheduler", None) is None:
+        dask.config.set(scheduler=dask.threaded.get)
+
+
+@contextmanager
+def cluster(address: str | None) -> Iterator[None]:
+    """Run dask computations inside the `with` block on the scheduler at `address`; on local threads if None.
+
+    Raises SSTCastError if dask.distributed is not installed or nothing answers at `address`.
+    """
+    if address is None:
+        yield
+        return
+    with connect(address):
+        yield
+
+
+@contextmanager
+def connect(address: str) -> Iterator[Any]:
+    """Yield a dask.distributed `Client` for the scheduler at `address`; raises SSTCastError as `cluster` does."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise SSTCastError("--scheduler: needs dask.distributed; pip install 'sstcast[cluster]'") from None
+    try:
+        client = Client(address, timeout=PATIENCE)
+    except (OSError, ValueError) as error:
+        raise SSTCastError(
+            f"--scheduler {address}: no dask scheduler answers there; start one or leave it out"
+        ) from error
+    with client:
+        yield client
