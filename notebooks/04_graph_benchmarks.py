@@ -31,8 +31,8 @@ from torch_geometric.utils import to_undirected
 
 sys.path.insert(0, "..")  # the studies lie beside the package, not in it
 from sstcast.benchmarks.config import load_benchmark
+from sstcast.benchmarks.registry import dataset_lines
 from sstcast.benchmarks.run import run_benchmark
-from sstcast.benchmarks.table import dataset_lines
 from studies import wl
 
 # %% [markdown]

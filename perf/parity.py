@@ -167,7 +167,7 @@ def train_plain(name: str, conv: str, recipe: Recipe, loaded: Loaded, graphs: li
     mean, scale = (
         (y[split.train].mean(), y[split.train].std(unbiased=False)) if dataset.metric == "mae" else (0, 1)
     )
-    outputs = int(y.max()) + 1 if dataset.classes else 1
+    outputs = int(y.max()) + 1 if dataset.objective.classes else 1
     categories = dataset.node[0] if isinstance(dataset.node, tuple) else 0
     model = Plain(recipe, conv, graphs[0].x.shape[1], outputs, categories, pool=not one)
     optimizer = torch.optim.Adam(model.parameters(), lr=recipe.rate, weight_decay=recipe.decay)
@@ -183,7 +183,7 @@ def train_plain(name: str, conv: str, recipe: Recipe, loaded: Loaded, graphs: li
     def loss_of(out: Tensor, target: Tensor) -> Tensor:
         if dataset.metric == "mae":
             return F.l1_loss(out, (target - mean) / scale)
-        if dataset.classes:
+        if dataset.objective.classes:
             return F.cross_entropy(out, target)
         return F.binary_cross_entropy_with_logits(out, target)
 
@@ -221,7 +221,7 @@ def train_plain(name: str, conv: str, recipe: Recipe, loaded: Loaded, graphs: li
 def compare(name: str, conv: str, recipe: Recipe, root: Path, seeds: int) -> str:
     """Train both sides; return a row of the table."""
     cache = configure(name, conv, recipe, root).cache
-    loaded = load(find_dataset(name, root), root, cache)
+    loaded = load(find_dataset(name), root, cache)
     assert loaded.dataset is not None
     real = loaded.dataset.node == "linear"
     graphs = as_pyg(loaded, recipe.words)

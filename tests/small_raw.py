@@ -4,6 +4,7 @@ import json
 import pickle
 from collections import defaultdict
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,8 @@ OTHER_FILES = {
 
 def raw_files(dataset: Dataset, root: Path) -> list[Path]:
     """Return the raw files of a declared data set below `root`."""
+    if dataset.reader == "ogb":
+        return [root / dataset.folder / f"{stem}.csv.gz" for stem in ogb_files(dataset)]
     if dataset.reader != "class":
         return [root / dataset.folder / name for name in dataset.files]
     lower = str(dataset.part).lower()
@@ -63,6 +66,18 @@ def raw_files(dataset: Dataset, root: Path) -> list[Path]:
     found = [root / folder.format(**words) / name.format(**words) for name in names]
     also = dataset.options.get("splits")
     return found + ([root / "splits" / also] if also else [])
+
+
+def ogb_files(dataset: Dataset) -> list[str]:
+    """Return the files of a set of OGB, by OGB's own table."""
+    level = "node" if dataset.single else "graph"
+    table = Path(find_spec("ogb").origin).parent / f"{level}proppred/master.csv"
+    known = pd.read_csv(table, index_col=0, keep_default_na=False)[dataset.name]
+    names = ["edge", "num-node-list", "num-edge-list", f"{level}-label"]
+    names += [name for name in known["additional node files"].split(",") if name != "None"]
+    names += [f"{what}-feat" for what in ("node", "edge") if known[f"has_{what}_attr"] == "True"]
+    parts = [f"split/{known['split']}/{part}" for part in ("train", "valid", "test")]
+    return [*(f"raw/{name}" for name in names), *parts]
 
 
 def write(dataset: Dataset, root: Path) -> None:
@@ -268,6 +283,7 @@ def ogb(dataset: Dataset, files: list[Path], random: np.random.Generator) -> Non
         "graph-label": labels,
         "node-label": labels,
         "node_is_attributed": (np.arange(nodes) % 3 > 0)[:, None].astype(int),
+        **{name: np.arange(nodes)[:, None] for name in ("node_dfs_order", "node_year", "node_species")},
         "node_depth": np.arange(nodes)[:, None] % 30,
         "node-feat": random.random((nodes, 4)).round(3),
         "edge-feat": random.random((index.shape[1], 7)).round(3),
@@ -325,5 +341,5 @@ WRITERS: dict[str, Writer] = {
     "LRGBDataset": superpixels,
     "MalNetTiny": malnet,
     "ogb": ogb,
-    "smiles": smiles,
+    "smiles_csv": smiles,
 }

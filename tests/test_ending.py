@@ -30,7 +30,7 @@ INSIDE = {
     "prepare": ("sstcast.config.load_config", ["a.yaml"]),
     "models": ("sstcast.models.MODELS", []),
     "train": ("sstcast.training.train.plan", ["a.yaml"]),
-    "datasets": ("sstcast.benchmarks.table.dataset_lines", []),
+    "datasets": ("sstcast.benchmarks.registry.dataset_lines", []),
     "benchmark": ("sstcast.benchmarks.config.load_benchmark", ["cora", "--model", "gps"]),
     "runs": ("sstcast.training.listing.list_runs", []),
     "evaluate": ("sstcast.scores.evaluate.reference", ["runs/a"]),

@@ -136,7 +136,7 @@ def benchmark(
     chosen = None if seeds is None else list(seeds)
     if isinstance(dataset, str):
         return run_benchmark(load_benchmark(str(at_home(dataset)), model, folder, list(overrides)), chosen, trust)
-    from sstcast.benchmarks.memory import load_memory
+    from sstcast.benchmarks.load import load_memory
 
     loaded = load_memory(dataset, list(overrides))
     config = load_benchmark(loaded.dataset.name, model, folder, list(overrides), loaded.dataset)

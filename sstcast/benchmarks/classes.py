@@ -1,4 +1,4 @@
-"""Data sets that PyG's own classes download, process and cache."""
+"""Data sets that the classes of PyG and of OGB download, process and cache."""
 
 import contextlib
 import hashlib
@@ -14,8 +14,11 @@ import numpy as np
 import torch
 import torch_geometric.datasets
 from torch_geometric.data import Data, InMemoryDataset, download_url
+from torch_geometric.utils import remove_self_loops, to_undirected
 
 from sstcast.benchmarks.dataset import Dataset
+from sstcast.benchmarks.given import graphs_in, own_splits
+from sstcast.benchmarks.objectives import number_words
 from sstcast.benchmarks.packed import Split
 from sstcast.benchmarks.raw import check_raw, is_plain
 from sstcast.benchmarks.splits import ranges, splits_of
@@ -24,32 +27,14 @@ from sstcast.files import alone
 
 PARTS = ("train", "val", "test")
 SPLITS = "https://github.com/cornell-zhang/Polynormer/raw/main/data/"
-
-
-def folder_of(dataset: Dataset, root: Path) -> Path:
-    """Return the folder of a set of a class of PyG, which holds its folders `raw` and `processed`."""
-    return _inside(root / dataset.folder, dataset.part)
-
-
-def _inside(place: Path, part: str | None) -> Path:
-    if part is None:
-        return place
-    name = part.lower().replace("-", "_")
-    inside = sorted(place.iterdir()) if place.is_dir() else []
-    return next((p for p in inside if p.name.lower().replace("-", "_") == name), place / part)
-
-
-def raw_files(folder: Path) -> list[Path]:
-    """Return the raw files in the folder of a set."""
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return [path for path in files if "raw" in path.relative_to(folder).parts[:-1]]
+DEEPEST = 20  # deeper nodes of a syntax tree count as this deep
 
 
 def read_class(dataset: Dataset, root: Path, cache: Path, trust: bool) -> tuple[list[Data], list[Split]]:
-    """Return the graphs of a set of PyG's class, and its official splits.
+    """Return the graphs of a set of a class of PyG or OGB, and its official splits.
 
-    PyG downloads below `root`; what it processes from raw files that are there already goes to `cache`. Raises
-    SSTCastError if the class, or a raw file that was already there, may run code and is not trusted; if the
+    The class downloads below `root`; what it processes from raw files that are there already goes to `cache`.
+    Raises SSTCastError if the class, or a raw file that was already there, may run code and is not trusted; if the
     download fails, or the class cannot read the files.
     """
     if not (dataset.reviewed or trust):
@@ -58,37 +43,70 @@ def read_class(dataset: Dataset, root: Path, cache: Path, trust: bool) -> tuple[
             "if you trust it, use --trust (trust=True in Python)"
         )
     with reading(root / dataset.folder, "name another --root"):
-        folder = folder_of(dataset, root)
+        folder = dataset.below(root)
         there = raw_files(folder)
     if not trust:
         check_raw(there, dataset.sha256)
-    place = root / dataset.folder
-    if there and (not list(folder.rglob("processed*/*.pt")) or _outdated(folder, there)):
-        own = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]
-        place = _linked(folder, place, cache / "pyg" / f"{dataset.of}-{own}")
+    place = _linked(folder, root, cache, there) if there and not _processed(folder, there) else root
     if not there:
-        print(f"{dataset.name}: PyG puts it into {place}: {dataset.size}; licence: {dataset.licence}", flush=True)
-    quiet = contextlib.nullcontext() if sys.stderr.isatty() else contextlib.redirect_stderr(io.StringIO())
-    with alone(cache / "pyg" / dataset.of), quiet:
+        print(f"{dataset.name}: downloading to {folder}: {dataset.size}; licence: {dataset.licence}", flush=True)
+    quiet = io.StringIO()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(alone(cache / "classes" / dataset.name))
+        stack.enter_context(contextlib.redirect_stdout(sys.stderr if sys.stderr.isatty() else quiet))
+        if not sys.stderr.isatty():
+            stack.enter_context(contextlib.redirect_stderr(quiet))
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")  # about old names in NumPy and SciPy
         try:
-            parts = _parts(dataset, place, there)
-            graphs = [_prepared(data, dataset) for part in parts for data in part]
+            if dataset.reader == "ogb":
+                graphs, splits = _of_ogb(dataset, place)
+            else:
+                graphs, splits = _of_pyg(dataset, place / dataset.folder)
+            for data in graphs:
+                _prepare(data, dataset)
         except SSTCastError:
             raise
-        except Exception as error:  # whatever a class of PyG raises
+        except Exception as error:  # whatever a class raises
             problem = f"cannot read {folder}" if raw_files(folder) else f"cannot download it to {folder}"
             remedy = "delete this folder to download it again" if raw_files(folder) else "put its files there"
             raise SSTCastError(
-                f"{dataset.name}: PyG's {dataset.of} {problem} ({in_short(error)}); {remedy}, or name another root"
+                f"{dataset.name}: its class {problem} ({in_short(error)}); {remedy}, or name another root"
             ) from error
-    splits = [ranges([len(part) for part in parts])] if len(parts) > 1 else []
     if (also := dataset.options.get("splits")) is not None:
-        splits = _published_splits(root / "splits" / also, int(parts[0][0].num_nodes or 0))
-    return graphs, splits
+        splits = _published_splits(root / "splits" / also, int(graphs[0].num_nodes or 0))
+    if dataset.options.get("standardise"):
+        standardise(graphs)
+    return graphs, splits or own_splits(graphs)
 
 
-def _parts(dataset: Dataset, place: Path, there: list[Path]) -> list[list[Data]]:
-    """Return the graphs, in three parts if the class has an argument for them."""
+def raw_files(folder: Path) -> list[Path]:
+    """Return the raw files in the folder of a set."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return [path for path in files if "raw" in path.relative_to(folder).parts[:-1]]
+
+
+def _processed(folder: Path, raw: list[Path]) -> bool:
+    """Return whether processed files in `folder` are newer than the raw ones, and hold data alone."""
+    found = list(folder.rglob("processed*/*.pt"))
+    changed = max(path.stat().st_ctime for path in raw)
+    return bool(found) and all(changed <= path.stat().st_mtime and is_plain(path) for path in found)
+
+
+def _linked(folder: Path, root: Path, cache: Path, raw: list[Path]) -> Path:
+    """Return a root of these raw files alone, with links to all in `folder` but the processed files."""
+    states = [(str(path.resolve()), path.stat().st_ctime_ns, path.stat().st_size) for path in raw]
+    instead = cache / "classes" / hashlib.sha256(repr(states).encode()).hexdigest()[:16]
+    ours = instead / folder.relative_to(root)
+    ours.mkdir(parents=True, exist_ok=True)
+    for path in folder.iterdir():
+        if not path.name.startswith("processed") and not (ours / path.name).is_symlink():
+            (ours / path.name).symlink_to(path.resolve())
+    return instead
+
+
+def _of_pyg(dataset: Dataset, place: Path) -> tuple[list[Data], list[Split]]:
+    """Return the graphs, and one split if the class has an argument for its parts."""
     cls = getattr(torch_geometric.datasets, dataset.of)
     known = signature(cls).parameters
     arguments: dict[str, Any] = {"root": str(place)} if "root" in known else {}
@@ -102,59 +120,63 @@ def _parts(dataset: Dataset, place: Path, there: list[Path]) -> list[list[Data]]
             f"{dataset.name}: {dataset.of} also needs {', '.join(empty)}; build it in Python and give it to "
             "sstcast.benchmark"
         )
-    renewed = (
-        {"force_reload": True}
-        if "force_reload" in known and _outdated(_inside(place, dataset.part), there)
-        else {}
-    )
 
     def open_(**more: Any) -> InMemoryDataset:
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about old names in NumPy and SciPy
-                return cls(**(arguments | more))
+            return cls(**(arguments | more))
         except ImportError as error:
             raise SSTCastError(f"{dataset.name}: {in_short(error)}; install it with pip") from error
 
-    first = open_(**renewed)
+    first = open_()
     split = known.get("split")
     if split is None or split.default not in ("train", None) or len(first.processed_paths) < 2:
-        return [[first[0].coalesce()] if len(first) == 1 else list(first)]  # the order of edges is the nodes'
-    return [list(open_(split=part)) for part in PARTS]
+        return [first[0].coalesce()] if len(first) == 1 else list(first), []  # the order of edges is the nodes'
+    parts = [list(open_(split=part)) for part in PARTS]
+    return [data for part in parts for data in part], [ranges([len(part) for part in parts])]
 
 
-def _outdated(folder: Path, raw: list[Path]) -> bool:
-    """Return whether processed files in `folder` are older than the raw ones, or hold more than data."""
-    processed = list(folder.rglob("processed*/*.pt"))
-    if not processed:
-        return False
-    oldest = min(path.stat().st_mtime for path in processed)
-    changed = max((path.stat().st_ctime for path in raw), default=0.0)
-    return changed > oldest or not all(is_plain(path) for path in processed)
+def _of_ogb(dataset: Dataset, root: Path) -> tuple[list[Data], list[Split]]:
+    """Return the graphs and the official split of a set of the Open Graph Benchmark (arXiv:2005.00687)."""
+    from ogb.graphproppred import PygGraphPropPredDataset
+    from ogb.nodeproppred import PygNodePropPredDataset
+
+    release = root / dataset.folder / f"RELEASE_v{dataset.options['version']}.txt"
+    if release.parent.is_dir() and not release.exists():
+        release.touch()  # without it, the class asks on the terminal whether to delete the files
+    cls = PygNodePropPredDataset if dataset.single else PygGraphPropPredDataset
+    graphs, splits = graphs_in(cls(dataset.name, root=str(root)), dataset.name)
+    if dataset.single:
+        ends, _ = remove_self_loops(graphs[0].edge_index)
+        graphs[0].edge_index = to_undirected(ends, num_nodes=graphs[0].num_nodes)
+    if dataset.task == "next-tokens":
+        words = number_words([data.y for data in graphs], [graphs[i].y for i in splits[0].train.tolist()])
+        for data, numbers in zip(graphs, words, strict=True):
+            _link_tokens(data)
+            data.y = numbers
+    return graphs, splits
 
 
-def _linked(folder: Path, place: Path, instead: Path) -> Path:
-    """Return the folder `instead` of `place`; all of `folder` is linked in it but for the processed files."""
-    ours = instead / folder.relative_to(place)
-    ours.mkdir(parents=True, exist_ok=True)
-    for path in folder.iterdir():
-        link = ours / path.name
-        if path.name.startswith("processed"):
-            continue
-        if link.is_symlink():
-            link.unlink()
-        link.symlink_to(path.resolve())
-    return instead
+def _link_tokens(data: Data) -> None:
+    """Add edges between successive tokens to a syntax tree, both ways, as in ogbg-code2's baselines.
+
+    Edge features are two: whether between tokens, and whether inverse. A node's depth joins its features.
+    """
+    tree, tokens = data.edge_index, data.node_is_attributed.flatten().nonzero().flatten()  # in depth-first order
+    chain = torch.stack([tokens[:-1], tokens[1:]])
+    pieces = [tree, tree.flip(0), chain, chain.flip(0)]
+    kinds = torch.tensor([(0, 0), (0, 1), (1, 0), (1, 1)])
+    data.edge_attr = kinds.repeat_interleave(torch.tensor([piece.shape[1] for piece in pieces]), 0)
+    data.edge_index = torch.cat(pieces, dim=1)
+    data.x = torch.cat([data.x, data.node_depth.clamp(max=DEEPEST)], dim=1)
 
 
-def _prepared(data: Data, dataset: Dataset) -> Data:
-    """Return a graph with positions among its features, or without the edge features that are declared as none."""
+def _prepare(data: Data, dataset: Dataset) -> None:
+    """Add positions to the features, and remove the features that are declared as none."""
     if dataset.options.get("positions"):  # of superpixels
         data.x = torch.cat([data.x, data.pos], dim=1)
     for name, kind in (("x", dataset.node), ("edge_attr", dataset.edge)):
         if kind == "none":
             setattr(data, name, None)
-    return data
 
 
 def _published_splits(path: Path, nodes: int) -> list[Split]:
@@ -169,7 +191,7 @@ def _published_splits(path: Path, nodes: int) -> list[Split]:
         return splits_of([file[name] for name in ("train", "valid", "test")], nodes)
 
 
-def standardised(graphs: Sequence[Data], names: Sequence[str] = ("x", "edge_attr")) -> None:
+def standardise(graphs: Sequence[Data], names: Sequence[str] = ("x", "edge_attr")) -> None:
     """Give the columns of features that are not all 0 and 1 the mean 0 and the deviation 1, over all graphs."""
     for name in names:
         if graphs[0].get(name) is None:

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from sstcast.benchmarks.dataset import Dataset, SplitName
-from sstcast.benchmarks.features import ReadoutName
 from sstcast.benchmarks.own import KINDS, OwnData
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.config import FOLDER_NAME, WHERE, Count, Folder, ModelConfig, TrainingConfig
@@ -21,6 +20,7 @@ from sstcast.models.positional_encodings import Positional
 from sstcast.yaml_files import Strict, apply_overrides, read_config, suggest, validate
 
 EPOCHS = TypeAdapter(Annotated[int, Field(ge=0, le=10**9)])
+ReadoutName = Literal["mean", "sum", "max", "virtual-node", "token"]
 LONGEST_NAME = 100  # of a folder
 DATASET_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*(:[A-Za-z0-9][A-Za-z0-9._-]*)?$"
 PRESETS = "configs/benchmarks"
@@ -80,12 +80,12 @@ class BenchmarkConfig(Strict):
     def _local_epochs(cls, raw: Any) -> Any:
         if not isinstance(raw, dict) or "local_epochs" not in raw:
             return raw
-        raw = dict(raw)
         try:
-            epochs = EPOCHS.validate_python(raw.pop("local_epochs"))
+            epochs = EPOCHS.validate_python(raw["local_epochs"])
         except ValidationError as error:
             raise ValueError(f"local_epochs: {error.errors()[0]['msg']}") from None
-        return raw | {"stages": {"local": epochs}} if epochs else raw
+        rest = {key: value for key, value in raw.items() if key != "local_epochs"}
+        return rest | {"stages": {"local": epochs}} if epochs else rest
 
     @property
     def folder(self) -> Path:

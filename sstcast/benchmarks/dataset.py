@@ -3,12 +3,13 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator
 
 if TYPE_CHECKING:
-    from sstcast.benchmarks.objective import Objective
+    from sstcast.benchmarks.objectives import Objective
 
 Categories = tuple[int, ...]  # number of categories in each column
 Kind = Categories | Literal["linear", "none"]  # of features
@@ -21,15 +22,14 @@ BONDS: Categories = (5, 6, 2)
 class Dataset:
     """The declaration of a data set, with everything that differs between data sets.
 
-    `reader` is `class` (the class `of` of PyG, for its set `part`), `ogb`, `smiles`, `nodes` (CSV files of nodes
-    and edges), `file` (saved by `torch.save`) or `memory`. `folder` is below the root: for a class, the root that
-    PyG
-    gets. `files` are the raw files of `ogb` and `smiles`, each with its address. `sha256` are digests of raw files
-    that may run code and are known. `node` and `edge` describe the features: `linear` (real numbers), the number
-    of categories in each column, or `none`. `split` is `official`, `scaffold`, `folds:N`, `random:0.8/0.1/0.1` or
-    `random:N-per-class`. `infer.complete` decides what is empty here. `single` is one graph whose nodes are the
-    samples; `words` are features that count words, and the usual split of a set with `few` trains on some nodes of
-    each class only. A class that is not `reviewed` may run what it downloads.
+    `reader` is `class` (the class `of` of PyG, for its set `part`), `ogb` (OGB's class), or a kind of one's own
+    data: `smiles_csv`, `graph_csv`, `pyg` or `memory`. `folder` is below the root: for a class of PyG, its own
+    root. `files` are the raw files of SMILES, each with its address. `sha256` are digests of raw files that may
+    run code and are known. `node` and `edge` describe the features: `linear` (real numbers), the number of
+    categories in each column, or `none`. `split` is `official`, `scaffold`, `folds:N`, `random:0.8/0.1/0.1` or
+    `random:N-per-class`. `complete.complete` decides what is empty here. `single` is one graph whose nodes are
+    the samples; `words` are features that count words, and the usual split of a set with `few` trains on some
+    nodes of each class only. A class that is not `reviewed` may run what it downloads.
     """
 
     name: str
@@ -52,6 +52,15 @@ class Dataset:
     few: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
     reviewed: bool = True
+
+    def below(self, root: Path) -> Path:
+        """Return the set's folder below `root`, which for a class holds its folders `raw` and `processed`."""
+        place = root / self.folder
+        if self.part is None:
+            return place
+        name = self.part.lower().replace("-", "_")
+        inside = sorted(place.iterdir()) if place.is_dir() else []
+        return next((p for p in inside if p.name.lower().replace("-", "_") == name), place / self.part)
 
     @property
     def kind(self) -> str:

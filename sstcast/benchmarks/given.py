@@ -1,6 +1,6 @@
 """Graphs that a user gives: PyG's `Data` in memory or in a file, with or without a split of their own."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -98,3 +98,14 @@ def _separated(raw: Iterable[Any]) -> list[Data]:
         count = len(next(iter(slices.values()))) - 1
         return [separate(Data, whole, i, slices, decrement=False) for i in range(count)]
     return [Data.from_dict(one) if isinstance(one, dict) else one for one in raw]
+
+
+def check_data(data: Sequence[Data], where: str) -> None:
+    """Raise SSTCastError, saying `where` the graphs are from, unless they are PyG's and have edges."""
+    for number, one in enumerate(data):
+        if not isinstance(one, Data):
+            raise SSTCastError(f"{where}: graph {number} is {type(one).__name__}, not torch_geometric.data.Data")
+        if one.edge_index is None:
+            raise SSTCastError(f"{where}: graph {number} has no edge_index")
+    if not data:
+        raise SSTCastError(f"{where}: no graphs")

@@ -1,19 +1,84 @@
-"""The tasks by name: regression, classes, and questions with the answers yes and no."""
+"""The tasks by name: what is learnt, by which loss, and by which metrics it is judged."""
 
-from collections.abc import Callable
-from typing import ClassVar
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
 from sstcast.benchmarks.dataset import Dataset
-from sstcast.benchmarks.links import Links
-from sstcast.benchmarks.objective import Array, Objective, Score
 from sstcast.benchmarks.packed import GraphBatch, compact
-from sstcast.benchmarks.words import Words
 from sstcast.errors import SSTCastError
+
+Array = NDArray[np.float64]
+Score = Callable[[Array, Array], float]  # of predictions and targets
+
+
+class Objective:
+    """A task: what is learnt and judged. To add one, write a subclass and list it in `objectives.TASKS`.
+
+    Labels are `y [rows, ...]`, one row per graph, node or pair, depending on `level`; `training` are those of the
+    training samples. A model returns `outputs` numbers per row.
+    """
+
+    level: ClassVar[str] = "graph"  # graph, node, or pair: of nodes whose link is to be predicted
+    metrics: ClassVar[Mapping[str, Score]]  # by name, the usual one first
+    classes: ClassVar[bool] = False  # whether labels are whole numbers `[rows]`, one class each
+    lower_is_better: ClassVar[bool] = False
+    outputs: int
+
+    def __init__(self, y: Tensor, training: Tensor, dataset: Dataset) -> None:
+        raise NotImplementedError
+
+    @classmethod
+    def judged_by(cls, metric: str) -> "type[Objective]":
+        """Return the class for a metric, where the labels mean something else with it."""
+        return cls
+
+    @classmethod
+    def wrong(cls, values: Tensor, dataset: Dataset) -> tuple[Tensor, str]:
+        """Return which of the labels `[rows, labels]` cannot be used, and what they are not, in words."""
+        raise NotImplementedError
+
+    @classmethod
+    def shaped(cls, y: Tensor) -> Tensor:
+        """Return the labels `[rows, ...]` as the loss takes them."""
+        return y.float().reshape(len(y), -1)
+
+    @classmethod
+    def labels_of(cls, data: Any, nodes: int) -> dict[str, Tensor]:
+        """Return the labels `y` of one graph of PyG; raise ValueError if there are not as many as it has rows."""
+        y, rows = torch.as_tensor(data.y), nodes if cls.level == "node" else 1
+        if y.numel() % max(rows, 1) or (cls.classes and y.numel() != rows):
+            raise ValueError(f"{y.numel()} labels for {rows} {cls.level}s")
+        return {"y": y.reshape(-1) if cls.classes else y.reshape(rows, -1).float()}
+
+    @classmethod
+    def check(cls, y: Tensor, dataset: Dataset, where: Callable[[int, int], str]) -> None:
+        """Raise SSTCastError if a label cannot be used; `where` says in words where row and column are."""
+        values = y.double().reshape(len(y), -1)
+        wrong, known = cls.wrong(values, dataset)
+        if wrong.any():
+            row, column = wrong.nonzero()[0].tolist()
+            label = f"label {float(values[row, column]):g}, which is not {known}"
+            raise SSTCastError(f"{where(row, column)}: {label}")
+
+    def weight(self, batch: GraphBatch) -> Tensor:
+        """Return the total weight of the batch's known labels."""
+        return (~batch.y.isnan()).sum()
+
+    def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
+        """Return the loss summed over the known labels."""
+        raise NotImplementedError
+
+    def judged(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+        """Return predictions and targets for the metric."""
+        return out, batch.y
+
 
 RANKS = ("roc-auc", "ap")
 
@@ -145,6 +210,132 @@ class Classes(Objective):
     def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
         weights = self.weights.to(out.device, out.dtype)
         return F.cross_entropy(out, batch.y, weights, ignore_index=-1, reduction="sum")
+
+
+class Links(Objective):
+    """Predicts whether two nodes are linked, from the product of their vectors, the model's outputs.
+
+    For each true link, the metric ranks the second node among all nodes of the graph. It averages over a graph's
+    links, then over graphs, as in Dwivedi et al. 2022; half of the tied nodes count as ranked ahead.
+    """
+
+    level = "pair"
+    metrics: ClassVar = {"mrr": lambda prediction, target: float(prediction.mean())}  # of the graphs' means
+    outputs = 64
+
+    def __init__(self, y: Tensor, training: Tensor, dataset: Dataset) -> None:
+        pass
+
+    @classmethod
+    def wrong(cls, values: Tensor, dataset: Dataset) -> tuple[Tensor, str]:
+        return ~((values == 0) | (values == 1)), "0 or 1"
+
+    @classmethod
+    def shaped(cls, y: Tensor) -> Tensor:
+        return y
+
+    @classmethod
+    def labels_of(cls, data: object, nodes: int) -> dict[str, Tensor]:
+        pairs, y = getattr(data, "edge_label_index", None), getattr(data, "edge_label", None)
+        if pairs is None or y is None:
+            raise ValueError("no edge_label_index or no edge_label")
+        return {"pairs": pairs, "y": y.float()}
+
+    def weight(self, batch: GraphBatch) -> Tensor:
+        return torch.tensor(len(batch.y))
+
+    def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
+        assert batch.pairs is not None
+        scores = (out[batch.pairs[0]] * out[batch.pairs[1]]).sum(1)
+        return F.binary_cross_entropy_with_logits(scores, batch.y.to(scores.dtype), reduction="sum")
+
+    def judged(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+        """Return each graph's mean reciprocal rank of its true links (0 if it has none), as both values."""
+        from torch_geometric.utils import scatter
+
+        assert batch.pairs is not None
+        source, target = batch.pairs[:, batch.y > 0]
+        nodes, mask = batch.graph.dense(out)
+        own = batch.graph.batch
+        scores = (nodes[own[source]] @ out[source].unsqueeze(-1)).squeeze(-1)
+        true = (out[source] * out[target]).sum(1, keepdim=True)
+        others = mask[own[source]].scatter(1, _place(batch)[target].unsqueeze(1), False)
+        ahead = ((scores > true) & others).sum(1)
+        level = ((scores == true) & others).sum(1)
+        ranks = scatter(1 / (1 + ahead + 0.5 * level), own[source], dim_size=batch.graph.graphs, reduce="mean")
+        return ranks, ranks
+
+
+def _place(batch: GraphBatch) -> Tensor:
+    """Return each node's number within its graph."""
+    own = batch.graph.batch
+    sizes = torch.bincount(own, minlength=batch.graph.graphs)
+    return torch.arange(len(own), device=own.device) - (sizes.cumsum(0) - sizes)[own]
+
+
+# How many words a model knows, and how many it predicts, as in the authors' baselines.
+WORDS = 5000
+UNKNOWN, END = WORDS, WORDS + 1
+LENGTH = 5
+
+
+def words_f1(prediction: Array, target: Array) -> float:
+    """Return the mean over graphs of F1 between the sets of words before the end of each."""
+    scores = []
+    for guess, truth in zip(prediction, target, strict=True):
+        ends = np.flatnonzero(guess == END)
+        guessed, right = set(guess[: ends[0] if len(ends) else None]), set(truth[truth >= 0])
+        scores.append(2 * len(guessed & right) / max(len(guessed) + len(right), 1))
+    return float(np.mean(scores))
+
+
+class Words(Objective):
+    """Cross-entropies of the first `LENGTH` words; rare words are unknown, and an end follows the last word."""
+
+    metrics: ClassVar = {"f1": words_f1}
+
+    def __init__(self, y: Tensor, training: Tensor, dataset: Dataset) -> None:
+        self.outputs = LENGTH * (WORDS + 2)
+
+    @classmethod
+    def wrong(cls, values: Tensor, dataset: Dataset) -> tuple[Tensor, str]:
+        return values < -1, "the number of a word"
+
+    @classmethod
+    def shaped(cls, y: Tensor) -> Tensor:
+        return y
+
+    @classmethod
+    def labels_of(cls, data: Any, nodes: int) -> dict[str, Tensor]:
+        return {"y": data.y.reshape(1, -1)}
+
+    def weight(self, batch: GraphBatch) -> Tensor:
+        return torch.tensor(LENGTH * len(batch.y))
+
+    def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
+        words = F.pad(batch.y, (0, max(LENGTH - batch.y.shape[1], 0)), value=-1)[:, :LENGTH]
+        words = words.masked_fill(words >= WORDS, UNKNOWN).masked_fill(words < 0, END)
+        return F.cross_entropy(out.view(-1, WORDS + 2), words.flatten(), reduction="sum")
+
+    def judged(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+        return out.view(len(out), LENGTH, WORDS + 2).argmax(-1), batch.y
+
+
+def number_words(lines: list[list[str]], training: list[list[str]]) -> Tensor:
+    """Number the words, `[lines, longest]`, -1 after the end; the `WORDS` most frequent in training come first.
+
+    Words that count as unknown get numbers from `WORDS` on, so that different unknown words stay different in the
+    reference.
+    """
+    frequent = [word for word, _ in Counter(w for line in training for w in line).most_common(WORDS)]
+    number = {word: i for i, word in enumerate(frequent)}
+    for line in lines:
+        for word in line:
+            number.setdefault(word, WORDS + len(number))
+    numbered = torch.full((len(lines), max(map(len, lines))), -1)
+    for row, line in zip(numbered, lines, strict=True):
+        row[: len(line)] = torch.tensor([number[word] for word in line])
+    return numbered
 
 
 class NodeRegression(Regression):

@@ -1,5 +1,6 @@
-"""Users' own data, described in a YAML: CSV files of molecules, or of nodes and edges, or a file saved by PyG."""
+"""Users' own data: CSV files of molecules, or of nodes and edges, a file saved by PyG, or graphs in memory."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,17 +12,17 @@ from sstcast.errors import SSTCastError
 from sstcast.yaml_files import Strict
 
 Kinds = Annotated[int, Field(ge=1, le=10**7)]  # number of categories in a column
+Features = tuple[Kinds, ...] | Literal["linear", "none", ""]
 
 
 class _Own(Strict):
-    """The keys that all kinds share.
+    """The keys that all kinds share; `complete.complete` decides those that are left out.
 
-    `path` is relative to the YAML. `split` is `random:0.8/0.1/0.1`, `folds:N`, or `official` for a split in the
-    data. `classes` is the number of classes, by default one more than the largest. `infer.complete` decides what
-    is left out: the task (but for molecules), the metric, and the split, which is the data's own if there is one.
+    `split` is `random:0.8/0.1/0.1`, `folds:N`, or `official` for a split in the data. `classes` is the number of
+    classes, by default one more than the largest.
     """
 
-    path: Folder
+    kind: Any
     task: str = ""
     metric: str = ""
     split: SplitName | None = None
@@ -34,17 +35,33 @@ class _Own(Strict):
         check_task(self.task, self.metric)
         return self
 
-    def _declare(self, name: str, reader: str, **rest: Any) -> Dataset:
-        options = {"classes": self.classes} | rest.pop("options", {})
-        return Dataset(
-            name, reader, task=self.task, metric=self.metric, split=self.split or "", options=options, **rest
-        )
+    def declare(self, name: str) -> Dataset:
+        """Return the declaration; its options are the keys that only this kind has, and `classes`."""
+        shared = self.model_dump(include={"task", "metric", "node", "edge"})
+        options = self.model_dump(exclude={"kind", "split", *shared})
+        return Dataset(name, self.kind, split=self.split or "", options=options, **shared)
+
+
+class Memory(_Own):
+    """Graphs that a Python program passed; `node` and `edge` describe the features."""
+
+    kind: Literal["memory"]
+    node: Features = ""
+    edge: Features = ""
+
+
+class PyG(Memory):
+    """A file, relative to the YAML, with `torch_geometric.data.Data`, as `given.graphs_in` describes it."""
+
+    kind: Literal["pyg"]  # type: ignore[assignment]
+    path: Folder
 
 
 class SmilesCSV(_Own):
     """Molecules, one per row: columns `smiles` and `targets`, optionally `id` and `split_column`."""
 
     kind: Literal["smiles_csv"]
+    path: Folder
     task: Literal["graph-regression", "graph-classification", "multi-label"]
     smiles: str = "smiles"
     targets: list[str] = Field(min_length=1)
@@ -52,17 +69,9 @@ class SmilesCSV(_Own):
     split_column: str | None = None
 
     def declare(self, name: str) -> Dataset:
-        columns = {
-            "smiles": self.smiles,
-            "targets": tuple(self.targets),
-            "id": self.id,
-            "split": self.split_column,
-        }
-        place = {"folder": str(self.path.parent), "files": {self.path.name: ""}}
-        declared = self._declare(name, "smiles", node=ATOMS, edge=BONDS, options=columns, **place)
         if self.task == "graph-classification" and len(self.targets) > 1:
             raise SSTCastError(f"{name}: targets: {self.task} has one column of classes; several are multi-label")
-        return declared
+        return replace(super().declare(name), node=ATOMS, edge=BONDS)
 
 
 class GraphCSV(_Own):
@@ -75,6 +84,7 @@ class GraphCSV(_Own):
     """
 
     kind: Literal["graph_csv"]
+    path: Folder
     edges: Path
     target: str
     id: str | None = None
@@ -86,40 +96,7 @@ class GraphCSV(_Own):
     split_column: str | None = None
 
     def declare(self, name: str) -> Dataset:
-        keys = {"target", "id", "features", "source", "to", "edge_features", "directed"}
-        options = {key: value for key, value in self.model_dump().items() if key in keys}
-        options |= {"path": self.path, "edges": self.path.parent / self.edges, "split": self.split_column}
-        return self._declare(name, "nodes", single=True, options=options)
-
-
-class PyG(_Own):
-    """A file with `torch_geometric.data.Data`, as `given.graphs_in` describes it.
-
-    `node` and `edge` describe the features; whole numbers are categories by default.
-    """
-
-    kind: Literal["pyg"]
-    node: tuple[Kinds, ...] | Literal["linear", "none", ""] = ""
-    edge: tuple[Kinds, ...] | Literal["linear", "none", ""] = ""
-
-    def declare(self, name: str) -> Dataset:
-        return self._declare(name, "file", node=self.node, edge=self.edge, options={"path": self.path})
-
-
-class Memory(Strict):
-    """Graphs that a Python program passed."""
-
-    kind: Literal["memory"]
-    task: str = ""
-    metric: str = ""
-    split: SplitName | None = None
-    classes: int | None = Field(default=None, ge=2, le=10**6)
-    node: tuple[Kinds, ...] | Literal["linear", "none", ""] = ""
-    edge: tuple[Kinds, ...] | Literal["linear", "none", ""] = ""
-
-    def declare(self, name: str) -> Dataset:
-        rest = self.model_dump(include={"task", "metric", "node", "edge"})
-        return Dataset(name, "memory", split=self.split or "", options={"classes": self.classes}, **rest)
+        return replace(super().declare(name), single=True)
 
 
 OwnData = Annotated[SmilesCSV | GraphCSV | PyG | Memory, Field(discriminator="kind")]

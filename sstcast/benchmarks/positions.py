@@ -1,6 +1,5 @@
 """Positional encodings of the nodes of whole data sets, computed once and cached."""
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,13 +10,13 @@ from rich import get_console
 from rich.progress import track
 from torch import Tensor
 
-from sstcast.benchmarks.cache import cached
+from sstcast.benchmarks.load import cached, digest_tensors
 from sstcast.benchmarks.packed import Graphs
 from sstcast.graphs.positions import landing_probabilities, laplacian_basis
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.progress import hides_progress
 
-FORMAT = b"4"
+FORMAT = 5
 AT_ONCE = 256  # graphs
 QUICK = 2000  # graphs for which no bar is shown
 
@@ -27,25 +26,23 @@ def with_positions(graphs: Graphs, name: str, pairs: int, steps: int, cache: Pat
 
     Either may be 0. Results are kept in `cache`, under the digest of the edges.
     """
-    content = hashlib.sha256(FORMAT)
-    for tensor in (graphs.nodes, graphs.edges, graphs.edge_index) if pairs or steps else ():
-        content.update(tensor.numpy().tobytes())
-    stem = f"{name}-{content.hexdigest()[:12]}"
-
-    def eigenpairs() -> tuple[dict[str, Tensor], Any]:
-        some = _some(graphs, "eigenvectors")
-        parts = [laplacian_basis(g.edge_index, g.batch, g.graphs, pairs) for g in some]
-        return {"vectors": torch.cat([v for v, _ in parts]), "values": torch.cat([v for _, v in parts])}, None
-
-    def walks() -> tuple[dict[str, Tensor], Any]:
-        some = _some(graphs, "random walks")
-        return {"walk": torch.cat([landing_probabilities(g.edge_index, len(g.batch), steps) for g in some])}, None
-
     found: dict[str, Any] = {}
+    if pairs or steps:
+        edges = {"nodes": graphs.nodes, "edges": graphs.edges, "index": graphs.edge_index}
+        stem = f"{name}-{digest_tensors(edges, FORMAT)[:12]}"
+
+    def eigenpairs() -> dict[str, Tensor]:
+        parts = [laplacian_basis(g.edge_index, g.batch, g.graphs, pairs) for g in _some(graphs, "eigenvectors")]
+        return {"vectors": torch.cat([v for v, _ in parts]), "values": torch.cat([v for _, v in parts])}
+
+    def walks() -> dict[str, Tensor]:
+        some = _some(graphs, "random walks")
+        return {"walk": torch.cat([landing_probabilities(g.edge_index, len(g.batch), steps) for g in some])}
+
     if pairs:
-        found |= cached(cache / f"{stem}-laplacian-{pairs}.pt", eigenpairs)[0]
+        found |= cached(cache / f"{stem}-laplacian-{pairs}.pt", eigenpairs)
     if steps:
-        found |= cached(cache / f"{stem}-walk-{steps}.pt", walks)[0]
+        found |= cached(cache / f"{stem}-walk-{steps}.pt", walks)
     return replace(graphs, **found)
 
 

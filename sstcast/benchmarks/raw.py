@@ -5,13 +5,13 @@ import pickle
 import tempfile
 import warnings
 import zipfile
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch_geometric.data import download_url
+from torch_geometric.data import download_url, extract_zip
 from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import EdgeStorage, GlobalStorage, NodeStorage
 
@@ -20,7 +20,6 @@ from sstcast.errors import SSTCastError, in_short, reading
 
 REMEDY = "get it again"
 TEXT = (".txt", ".csv", ".tsv", ".json", ".index", ".edgelist", ".edges", ".gml", ".gz", ".zip", ".md", ".content")
-SMALL, RATIO = 10**8, 100  # bytes that any archive may unpack to, and how many times its size a larger one
 
 # Besides the types that PyG itself adds: what `torch.save` of a list of `Data` contains.
 torch.serialization.add_safe_globals([DataEdgeAttr, DataTensorAttr, EdgeStorage, GlobalStorage, NodeStorage])
@@ -64,50 +63,27 @@ def load_plain(path: Path) -> Any:
 def fetch(dataset: Dataset, root: Path) -> None:
     """Download the missing ones of the data set's `files` below `root`, after printing their size and licence.
 
-    Raises SSTCastError, naming the file, if one cannot be had.
+    An archive holds the data set's folder. Raises SSTCastError, naming the file, if one cannot be had.
     """
     folder = root / dataset.folder
     missing = {name: address for name, address in dataset.files.items() if not (folder / name).exists()}
     if not missing:
         return
-    first = f"{dataset.name}: {folder / next(iter(missing))} is missing"
     print(f"{dataset.name}: downloading to {folder}: {dataset.size}; licence: {dataset.licence}", flush=True)
     try:
         root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=root) as scratch:  # what is interrupted leaves nothing
-            _get(missing, Path(scratch), str(dataset.options.get("archive", "")))
+            for name, address in missing.items():
+                if not address.endswith(".zip"):
+                    download_url(address.replace("*", name), f"{scratch}/{dataset.folder}", filename=name)
+                elif not (Path(scratch) / dataset.folder).exists():
+                    extract_zip(download_url(address, scratch), scratch)
             for name in missing:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                (Path(scratch) / name).rename(folder / name)
-    except SSTCastError:
-        raise
+                (Path(scratch) / dataset.folder / name).rename(folder / name)
     except Exception as error:  # networks and servers fail in many ways
-        origins = ", ".join(sorted(set(missing.values())))
         raise SSTCastError(
-            f"{first}, and the download from {origins} failed ({in_short(error)}); put the files there, or name "
+            f"{dataset.name}: {folder / next(iter(missing))} is missing, and the download from "
+            f"{', '.join(sorted(set(missing.values())))} failed ({in_short(error)}); put the files there, or name "
             "their --root"
         ) from error
-
-
-def _get(missing: Mapping[str, str], folder: Path, inside: str) -> None:
-    for address in sorted(set(missing.values())):
-        if address.endswith(".zip"):
-            unpack(Path(download_url(address, str(folder))), folder)
-            unpacked = folder / inside if inside else next(path for path in folder.iterdir() if path.is_dir())
-            for name in missing:
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                (unpacked / name).rename(folder / name)
-        else:
-            (name,) = (name for name in missing if missing[name] == address)
-            download_url(address.replace("*", name), str(folder), filename=name)
-
-
-def unpack(archive: Path, folder: Path) -> None:
-    """Unpack an archive; raise SSTCastError if that would take very much more space than it does."""
-    with zipfile.ZipFile(archive) as file:
-        size = sum(member.file_size for member in file.infolist())
-        if size > max(SMALL, RATIO * archive.stat().st_size):
-            raise SSTCastError(
-                f"{archive.name}: unpacks to {size / 1e9:,.1f} GB, which no data set of its size does"
-            )
-        file.extractall(folder)

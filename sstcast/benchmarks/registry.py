@@ -6,6 +6,7 @@ A name is one of the papers' (`Cora`), a class of PyG with the name of a set (`P
 
 import csv
 import re
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from functools import cache
 from importlib.util import find_spec
@@ -59,6 +60,23 @@ def find_dataset(name: str) -> Dataset:
     )
 
 
+def dataset_lines(root: Path) -> Iterator[str]:
+    """Yield a line per data set: name, task, metric, split, size, licence, and whether it is below `root`."""
+    columns = ("name", "task", "metric", "split", "size", "licence", f"below {root}")
+    rows = [columns]
+    for name in named():
+        try:
+            d = find_dataset(name)
+        except SSTCastError as error:  # ogb is not installed
+            rows.append((name, "", "", "", "", "", str(error)))
+            continue
+        there = "yes" if d.below(root).is_dir() else "no"
+        rows.append((d.name, d.task, d.metric, d.split, d.size, d.licence, there))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(columns))]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
 def _of_class(of: str, part: str | None) -> Dataset:
     """Return the declaration of a class of PyG; one that the table lists has only the sets that stand there."""
     known = [dataset for dataset in named().values() if dataset.of == of]
@@ -86,10 +104,13 @@ def _plain_name(part: str | None) -> str:
 def _declare(name: str, keys: dict[str, Any]) -> Dataset:
     of = keys["of"]
     values = {key: _plain(value) for key, value in keys.items() if key in FIELDS}
-    if of in ("ogb", "smiles"):
-        reader = {"reader": of, "of": "", "part": None, "folder": keys.get("folder", "")}
-        files = {path: address for address, paths in keys.get("files", {}).items() for path in paths}
-        return Dataset(name, **({"split": "official"} | values | reader | {"files": files}))
+    if of == "ogb":
+        return Dataset(name, "ogb", **({"split": "official"} | values | {"of": "", "part": None}))
+    if of == "smiles_csv":
+        files = {path: address for address, paths in keys["files"].items() for path in paths}
+        return Dataset(
+            name, "smiles_csv", **(values | {"split": "official", "of": "", "part": None, "files": files})
+        )
     split = "official" if "task" in keys else ""
     return Dataset(name, **({"reader": "class", "folder": of, "split": split} | values))
 
@@ -128,26 +149,18 @@ def _from_ogb(dataset: Dataset) -> Dataset:
     if kind == "binary" and level == "graph" and int(known["num tasks"]) > 1:
         task = "multi-label"
     has = [what for what in ("node", "edge") if known[f"has_{what}_attr"] == "True"]
-    wanted = ["raw/edge", "raw/num-node-list", "raw/num-edge-list", f"raw/{level}-label"]
-    wanted += [f"split/{known['split']}/{part}" for part in ("train", "valid", "test")]
-    wanted += [f"raw/{what}-feat" for what in has]
     if kind == "subtoken":
-        task, wanted = "next-tokens", [*wanted, "raw/node_is_attributed", "raw/node_depth"]
+        task = "next-tokens"
     return replace(
         dataset,
         folder=dataset.name.replace("-", "_"),
-        files={f"{stem}.csv.gz": known["url"] for stem in wanted},
         task=task,
         metric=OGB_METRICS[known["eval metric"]],
         split="official",
         single=level == "node",
         node=dataset.node or (ATOMS if molecules else "linear" if "node" in has else "none"),
         edge=dataset.edge or (BONDS if molecules else "linear" if "edge" in has and level == "graph" else "none"),
-        options={
-            "inverse": known["add_inverse_edge"] == "True" and level == "graph",
-            "split": f"split/{known['split']}",
-            "archive": known["download_name"],
-        },
+        options={"version": known["version"]},
     )
 
 

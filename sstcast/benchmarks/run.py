@@ -1,30 +1,74 @@
-"""The command `benchmark`: trains a model on a data set, one run per seed, and scores it on the test samples."""
+"""Trains a model on a data set, one run per seed, and scores it on the test samples."""
 
+from collections.abc import Iterator
 from contextlib import nullcontext
-from typing import Any
+from statistics import mean, stdev
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from lightning_fabric import Fabric
+from pydantic import Field, FiniteFloat, model_validator
 
-from sstcast.benchmarks.config import BenchmarkConfig
-from sstcast.benchmarks.features import normalise_rows
+from sstcast.benchmarks.config import BenchmarkConfig, published
 from sstcast.benchmarks.load import load
 from sstcast.benchmarks.packed import Loaded
 from sstcast.benchmarks.positions import with_positions
-from sstcast.benchmarks.predictor import GraphPredictor, build_predictor, positions_of
-from sstcast.benchmarks.records import Data, Score
+from sstcast.benchmarks.predictor import GraphPredictor, build_predictor, normalise_rows, positions_of
 from sstcast.benchmarks.splits import choose_split
 from sstcast.benchmarks.tasks import BenchmarkTask, ManyGraphs, OneGraph, PartsOfOneGraph
 from sstcast.errors import SSTCastError
 from sstcast.files import alone, atomic
-from sstcast.runs import Run
+from sstcast.runs import Record, Run
 from sstcast.training.checkpoint import load_checkpoint, load_weights
 from sstcast.training.devices import start
 from sstcast.training.engine import State, Trainer
 from sstcast.yaml_files import read_config, save_config
 
 Result = dict[str, Any]
+SHOWN = 12  # digits of a digest shown in a message
+
+
+class Data(Record):
+    """The SHA-256 of the graphs and splits."""
+
+    graphs: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+    def check(self, run: Run) -> None:
+        """Raise SSTCastError if a run was trained on other data, or the record of them is damaged or absent."""
+        then = Data.load(run.data, "delete the run's folder to train again").graphs
+        if then != self.graphs:
+            raise SSTCastError(
+                f"{run.folder}: trained on other data: SHA-256 of its graphs {then[:SHOWN]}... then, "
+                f"{self.graphs[:SHOWN]}... now; put the old data back, or train again with another runs=FOLDER or "
+                "without this folder"
+            )
+
+
+class Score(Record):
+    """The content of `metrics.json`.
+
+    `epochs` counts the epochs of all stages, and `best_epoch` is counted from the first stage.
+    """
+
+    dataset: str
+    model: str
+    seed: int
+    metric: str
+    test: FiniteFloat
+    validation: FiniteFloat
+    best_epoch: int = Field(ge=0)
+    epochs: int = Field(ge=1)
+    parameters: int = Field(ge=0)
+    seconds: FiniteFloat = Field(ge=0)
+    device: str
+    data: Data
+
+    @model_validator(mode="after")
+    def _epochs(self) -> "Score":
+        if self.best_epoch >= self.epochs:
+            raise ValueError("best_epoch: must be one of the epochs")
+        return self
 
 
 def run_benchmark(
@@ -61,9 +105,7 @@ def run_benchmark(
         before = read_config(run.config_file) if run.config_file.exists() else None
         grown = before is not None and before["training"]["epochs"] < ours.training.epochs
         if run.metrics.exists() and not (evaluate or grown):
-            of_run = {"dataset": ours.dataset, "model": ours.label, "seed": ours.training.seed}
-            score = Score.of(run, **of_run, metric=dataset.metric, data=data)
-            results.append(score.model_dump(mode="json"))
+            results.append(_scored(ours, run, dataset.metric, data))
             print(f"{run.folder}: nothing to do")
             continue
         if evaluate and not run.best.exists():
@@ -85,6 +127,26 @@ def run_benchmark(
                 Score(**result).save(run.metrics)
         results.append(result)
     return results
+
+
+def result_lines(config: BenchmarkConfig, results: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield a line per seed and one for all seeds, with the paper's number and the best if they are known."""
+    for r in results:
+        yield (
+            f"seed {r['seed']}: test {r['metric']} {r['test']:.4f}, validation {r['validation']:.4f} "
+            f"at epoch {r['best_epoch'] + 1} of {r['epochs']}, {r['seconds']:.0f} s"
+        )
+    scores = [r["test"] for r in results]
+    spread = f" ± {stdev(scores):.4f}" if len(scores) > 1 else ""
+    theirs = ", on its own split" if config.split is not None else ""
+    known = {f"published{theirs}": published(config), f"best known{theirs}": published(config, "best")}
+    papers = "".join(f"; {what}: {found[0]:g} ({found[1]})" for what, found in known.items() if found is not None)
+    first = results[0]
+    what = "folds" if config.declaration.split.startswith("folds:") else "seeds"
+    yield (
+        f"{first['dataset']}, {first['model']}: test {first['metric']} {mean(scores):.4f}{spread} over "
+        f"{len(scores)} {what}, {first['parameters']:,} parameters{papers}"
+    )
 
 
 def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple[BenchmarkTask, GraphPredictor]:
@@ -179,6 +241,19 @@ def _fit(
             trainer.fit()
         states[stage], before = trainer.state, place
     return states
+
+
+def _scored(config: BenchmarkConfig, run: Run, metric: str, data: Data) -> Result:
+    """Read `metrics.json`; raise SSTCastError if it is damaged, or belongs to another run or other data."""
+    remedy = "delete the file and re-run the command, which scores the run again"
+    score = Score.load(run.metrics, remedy)
+    expected = {"dataset": config.dataset, "model": config.label, "seed": config.training.seed}
+    for key, value in (expected | {"metric": metric, "data": data}).items():
+        if getattr(score, key) != value:
+            raise SSTCastError(
+                f"{run.metrics}: {key} is {getattr(score, key)!r}, but the run's is {value!r}; {remedy}"
+            )
+    return score.model_dump(mode="json")
 
 
 def _find(config: BenchmarkConfig) -> Run:

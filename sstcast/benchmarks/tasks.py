@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sstcast.benchmarks.dataset import Dataset
-from sstcast.benchmarks.objective import Objective
+from sstcast.benchmarks.objectives import Objective
 from sstcast.benchmarks.packed import GraphBatch, Graphs, Split
 from sstcast.errors import SSTCastError
 

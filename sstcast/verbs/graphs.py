@@ -12,7 +12,7 @@ Root = Annotated[Path | None, typer.Option(help="Folder of raw files; data/graph
 
 def datasets(root: Root = None) -> None:
     """List the graph data sets of `benchmark`, and whether their raw files are there."""
-    from sstcast.benchmarks.table import dataset_lines
+    from sstcast.benchmarks.registry import dataset_lines
 
     print(*dataset_lines(root or Path("data/graphs")), sep="\n")
 
@@ -32,7 +32,6 @@ def benchmark(
 ) -> None:
     """Train a model on a graph data set, downloaded if it is missing, and score it on the test split."""
     from sstcast.benchmarks.registry import find_dataset
-    from sstcast.benchmarks.table import result_lines
     from sstcast.yaml_files import parse_seeds
 
     chosen = None if seeds is None else parse_seeds(seeds)
@@ -41,6 +40,6 @@ def benchmark(
     from sstcast.benchmarks.config import load_benchmark
 
     config = load_benchmark(dataset, model, root, set_)
-    from sstcast.benchmarks.run import run_benchmark
+    from sstcast.benchmarks.run import result_lines, run_benchmark
 
     print(*result_lines(config, run_benchmark(config, chosen, trust, evaluate)), sep="\n")

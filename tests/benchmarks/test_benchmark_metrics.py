@@ -9,11 +9,9 @@ from ogb.nodeproppred import Evaluator as NodeEvaluator
 from sklearn.metrics import root_mean_squared_error
 from torchmetrics.functional.classification import multiclass_accuracy, multiclass_f1_score
 
-from sstcast.benchmarks.links import Links
-from sstcast.benchmarks.objectives import TASKS
+from sstcast.benchmarks.objectives import END, LENGTH, TASKS, UNKNOWN, WORDS, Links, Words
 from sstcast.benchmarks.packed import pack
 from sstcast.benchmarks.registry import find_dataset
-from sstcast.benchmarks.words import END, LENGTH, UNKNOWN, WORDS, Words
 
 METRICS = {name: score for task in TASKS.values() for name, score in task.metrics.items()}
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import subgraph
 
-from sstcast.benchmarks.checks import check_graphs
+from sstcast.benchmarks.complete import check_graphs
 from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.packed import Graphs, compact, pack
 from sstcast.benchmarks.positions import with_positions

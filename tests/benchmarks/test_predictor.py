@@ -10,10 +10,17 @@ from torch_geometric.nn import global_add_pool, global_max_pool, global_mean_poo
 
 from sstcast.benchmarks.config import load_benchmark
 from sstcast.benchmarks.dataset import ATOMS, BONDS
-from sstcast.benchmarks.features import HIGHEST_DEGREE, CategoricalEncoder, DegreeEncoder, Readout
 from sstcast.benchmarks.load import load
 from sstcast.benchmarks.packed import GraphBatch, Loaded
-from sstcast.benchmarks.predictor import GraphPredictor, build_predictor, positions_of
+from sstcast.benchmarks.predictor import (
+    HIGHEST_DEGREE,
+    CategoricalEncoder,
+    DegreeEncoder,
+    GraphPredictor,
+    Readout,
+    build_predictor,
+    positions_of,
+)
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.errors import SSTCastError
 from sstcast.graphs.sparse import SparseGraph

@@ -9,7 +9,7 @@ import torch
 import sstcast
 from sstcast.benchmarks.config import PRESETS, BenchmarkConfig, load_benchmark, published
 from sstcast.benchmarks.registry import find_dataset
-from sstcast.benchmarks.table import result_lines
+from sstcast.benchmarks.run import result_lines
 from sstcast.models import build_model
 from sstcast.models.base import Model
 from sstcast.yaml_files import read_config

@@ -8,8 +8,7 @@ from torch import Tensor, nn
 from torch_geometric import nn as pyg
 
 from perf.parity import CONVS, RECIPES, Plain, Recipe, build, configure
-from sstcast.benchmarks.features import LinearEncoder
-from sstcast.benchmarks.predictor import GraphPredictor
+from sstcast.benchmarks.predictor import GraphPredictor, LinearEncoder
 from sstcast.errors import SSTCastError
 from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph

@@ -1,4 +1,4 @@
-"""Decides what a declaration leaves open: the task from the labels, the encoders from the features' types."""
+"""Decides what a declaration leaves open, and checks the graphs by what it then says."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,6 +9,7 @@ from torch_geometric.data import Data
 
 from sstcast.benchmarks.dataset import Dataset, Kind
 from sstcast.benchmarks.objectives import check_task
+from sstcast.benchmarks.packed import Graphs
 from sstcast.errors import SSTCastError
 
 MANY_WORDS = 100  # columns
@@ -32,8 +33,8 @@ def complete(dataset: Dataset, data: Sequence[Data], official: bool) -> Dataset:
     except ValueError as error:
         raise SSTCastError(f"{dataset.name}: {error}") from None
     dataset = replace(dataset, task=task, metric=dataset.metric or usual)
-    words, few = dataset.words, dataset.few
     single = dataset.single or (len(data) == 1 and dataset.objective.level == "node")
+    words, few = dataset.words, dataset.few
     if dataset.reader == "memory" and single:
         words, few = _words(data[0])
     return replace(
@@ -48,15 +49,20 @@ def complete(dataset: Dataset, data: Sequence[Data], official: bool) -> Dataset:
     )
 
 
-def check_data(data: Sequence[Data], where: str) -> None:
-    """Raise SSTCastError, saying `where` the graphs are from, unless they are PyG's and have edges."""
-    for number, one in enumerate(data):
-        if not isinstance(one, Data):
-            raise SSTCastError(f"{where}: graph {number} is {type(one).__name__}, not torch_geometric.data.Data")
-        if one.edge_index is None:
-            raise SSTCastError(f"{where}: graph {number} has no edge_index")
-    if not data:
-        raise SSTCastError(f"{where}: no graphs")
+def check_graphs(graphs: Graphs, dataset: Dataset, where: str) -> None:
+    """Raise SSTCastError, saying `where` the graphs are from, if their parts do not fit or a value is unusable."""
+    _check_edges(graphs, where)
+    rows = {"graph": len(graphs), "node": int(graphs.nodes.sum()), "pair": len(graphs.y)}[graphs.level]
+    if len(graphs.y) != rows:
+        raise SSTCastError(f"{where}: {len(graphs.y)} labels for {rows} {graphs.level}s")
+
+    def place(row: int, column: int) -> str:
+        labels = graphs.y.numel() // max(rows, 1)
+        return f"{where}: {_place(graphs, graphs.level, row)}" + (f", column {column}" if labels > 1 else "")
+
+    dataset.objective.check(graphs.y, dataset, place)
+    _check_features(graphs, "node", dataset.node, graphs.x, where)
+    _check_features(graphs, "edge", dataset.edge, graphs.edge_attr, where)
 
 
 def _words(data: Data) -> tuple[bool, bool]:
@@ -103,3 +109,49 @@ def _kind(features: Sequence[Tensor | None]) -> Kind:
         return "linear"
     sizes = torch.stack([f.amax(0) for f in columns]).amax(0) + 1
     return tuple(sizes.tolist()) if int(sizes.max()) <= MOST_KINDS else "linear"
+
+
+def _check_edges(graphs: Graphs, where: str) -> None:
+    """Raise SSTCastError, naming graph and edge, if an edge points outside its graph, or it has no nodes."""
+    if graphs.edge_index.is_floating_point():
+        raise SSTCastError(f"{where}: edges must be whole numbers, the numbers of nodes")
+    empty = (graphs.nodes == 0).nonzero()
+    if len(empty):
+        raise SSTCastError(f"{where}: graph {int(empty[0])} has no nodes; give it some or leave it out")
+    nodes = graphs.nodes.repeat_interleave(graphs.edges)
+    outside = ((graphs.edge_index < 0) | (graphs.edge_index >= nodes)).any(0).nonzero()
+    if len(outside):
+        row = int(outside[0])
+        source, target = graphs.edge_index[:, row].tolist()
+        raise SSTCastError(
+            f"{where}: {_place(graphs, 'edge', row)}: {source} - {target} points outside; "
+            f"its nodes are 0..{int(nodes[row]) - 1}"
+        )
+
+
+def _check_features(graphs: Graphs, what: str, declared: Kind | str, found: Tensor | None, where: str) -> None:
+    """Raise SSTCastError if features are not finite numbers or not of the declared kind."""
+    if declared == "none":
+        return
+    if found is None:
+        raise SSTCastError(f"{where}: no {what} features; declare {what}: none")
+    wrong, known = ~found.isfinite(), "a finite number"
+    if isinstance(declared, tuple):
+        if found.shape[1] != len(declared):
+            raise SSTCastError(f"{where}: {what} features do not have the {len(declared)} columns declared")
+        wrong = (found < 0) | (found != found.floor()) | (found >= torch.tensor(declared))
+        known = f"a category: below {declared}"
+    if wrong.any():
+        row, column = wrong.nonzero()[0].tolist()
+        value = f"feature {column} is {float(found[row, column]):g}, which is not {known}"
+        raise SSTCastError(f"{where}: {_place(graphs, what, row)}: {value}")
+
+
+def _place(graphs: Graphs, what: str, row: int) -> str:
+    """Describe a row of the packed graphs, nodes or edges as users number it."""
+    counts: Tensor | None = {"node": graphs.nodes, "edge": graphs.edges}.get(what)
+    if counts is None or len(graphs) == 1:
+        return f"{what} {row}"
+    ends = counts.cumsum(0)
+    graph = int(torch.searchsorted(ends, row, right=True))
+    return f"graph {graph}, {what} {row - int(ends[graph] - counts[graph])}"
