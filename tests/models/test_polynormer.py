@@ -299,14 +299,6 @@ def test_grid_and_sparse_give_the_same(form: str, beta: float | None, edge_dim: 
     torch.testing.assert_close(out, model(changed, grid)[grid.mask], rtol=1e-5, atol=1e-5)
 
 
-def test_batch_mates_change_nothing() -> None:
-    model, (_, sparse) = Polynormer(D, 2, 2, 4), land_grid()
-    x, first = torch.randn(len(sparse.batch), D), sparse.batch == 0
-    other = x.clone()
-    other[~first] = 10 * torch.randn(int((~first).sum()), D)
-    torch.testing.assert_close(model(x, sparse)[first], model(other, sparse)[first], rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize("pre_norm", [False, True])
 def test_gradient_reaches_every_parameter(pre_norm: bool) -> None:
     model, (grid, _) = Polynormer(D, 2, 2, 4, dropout=0.1, global_dropout=0.1, pre_norm=pre_norm), land_grid()
@@ -325,24 +317,6 @@ def test_warm_up_trains_the_local_layers_alone() -> None:
     torch.testing.assert_close(model(x, grid), local[0] + local[1])
     model(x, grid).sum().backward()
     assert {name.split(".")[0] for name, p in model.named_parameters() if p.grad is not None} == {"local_layers"}
-
-
-def test_bf16_is_finite() -> None:
-    model, (grid, _) = Polynormer(D, 3, 2, 4), land_grid()
-    x = 3 * torch.randn(2, H * W, D)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        out = model(x, grid)
-    torch.testing.assert_close(out.float(), model(x, grid), rtol=0.1, atol=0.3)
-
-
-@pytest.mark.parametrize("nodes", [1, 4])
-def test_graphs_without_edges(nodes: int) -> None:
-    model, x = Polynormer(D, 2, 2, 4), torch.randn(nodes, D, requires_grad=True)
-    graph = SparseGraph(torch.zeros(2, 0, dtype=torch.long), torch.zeros(nodes, dtype=torch.long), 1)
-    out = model(x, graph)
-    out.square().sum().backward()
-    assert torch.isfinite(out).all()
-    assert torch.isfinite(x.grad).all()
 
 
 def test_heads_that_do_not_fit() -> None:

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
 from matplotlib.figure import Figure
+from torch import nn
 
 import studies
 from sstcast.errors import SSTCastError
 from studies.__main__ import main
-from studies.study import Study, run_study, spread
+from studies.study import Study, fit, run_study, spread
 
 
 class Squares:
@@ -114,3 +116,12 @@ def test_every_study_builds_and_an_unknown_one_is_named() -> None:
 def test_spread() -> None:
     assert spread(pd.Series([1.0])) == "1.000"
     assert spread(pd.Series([1.0, 2.0, 3.0]), ".1f") == "2.0 ± 1.0"
+
+
+def test_fit_finds_the_least_squares() -> None:
+    torch.manual_seed(0)
+    x, model = torch.randn(100, 3), nn.Linear(3, 1)
+    y = x @ torch.tensor([[1.0], [-2.0], [0.5]]) + 3 + 0.1 * torch.randn(100, 1)
+    fit(model, lambda step: (model(x) - y).square().mean(), steps=300, rate=0.1)
+    best = torch.linalg.lstsq(torch.cat([x, torch.ones(100, 1)], dim=1), y).solution.squeeze(1)
+    torch.testing.assert_close(torch.cat([model.weight[0], model.bias]), best, rtol=0, atol=1e-3)
