@@ -23,7 +23,7 @@ import shapely
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from sstcast.files import atomic, packaged
+from sstcast.artefacts import atomic, packaged
 from sstcast.geo import Box
 from sstcast.ocean.days import Day, block_of, pack
 from sstcast.progress import Progress

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from sstcast import __version__
-from sstcast.files import atomic
+from sstcast.artefacts import atomic
 
 CONVENTIONS = "CF-1.11, ACDD-1.3"
 OISST = "Huang et al. (2021), doi:10.1175/JCLI-D-20-0166.1"

@@ -13,9 +13,9 @@ from typing import Annotated
 import typer
 
 from sstcast import __version__
+from sstcast.artefacts import FIRST_PROCESS, at_home
 from sstcast.ending import explain, flush
 from sstcast.errors import SSTCastError
-from sstcast.files import FIRST_PROCESS, at_home
 from sstcast.memory import keep_memory
 from sstcast.verbs.data import fetch, init, prepare, status
 from sstcast.verbs.doctor import doctor
@@ -118,7 +118,7 @@ def evaluate(
     region: Annotated[str | None, typer.Option(help="Score on another region: a name or W,E,S,N.")] = None,
 ) -> None:
     """Score runs and the baselines on the test days; on another ocean or region, in RUN/elsewhere-NAME."""
-    from sstcast.forecasting.elsewhere import run_elsewhere
+    from sstcast.forecasting.transfer import transferred_run
     from sstcast.pages.text import print_metrics
     from sstcast.runs import Run
     from sstcast.scores.evaluate import compare, evaluate, reference
@@ -126,7 +126,7 @@ def evaluate(
     other = reference(against)
     for run in [Run.open(folder) for folder in runs]:
         if source is not None or region is not None:
-            run = run_elsewhere(run, source, region)
+            run = transferred_run(run, source, region)
         metrics, new = evaluate(run)
         comparison = compare(run, other) if isinstance(other, Run) else None
         name = other.folder.name if isinstance(other, Run) else other

@@ -22,8 +22,8 @@ from pydantic import (
     model_validator,
 )
 
+from sstcast.artefacts import packaged
 from sstcast.errors import SSTCastError
-from sstcast.files import packaged
 from sstcast.geo import Box
 from sstcast.yaml_files import (
     LARGEST_SEED,

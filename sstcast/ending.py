@@ -4,8 +4,8 @@ import os
 import sys
 from contextlib import suppress
 
+from sstcast.artefacts import FIRST_PROCESS, FULL, is_full
 from sstcast.errors import SSTCastError, in_short, printable, shorten
-from sstcast.files import FIRST_PROCESS, FULL, is_full
 from sstcast.training.interrupt import Interrupted
 
 MENDABLE, BUG, INTERRUPTED = 2, 70, 130

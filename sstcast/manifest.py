@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from sstcast.artefacts import digest
 from sstcast.errors import SSTCastError
-from sstcast.files import digest
 
 NAME = "manifest.json"
 

@@ -24,9 +24,9 @@ from typing import Any, Literal, Self
 from pydantic import Field, ValidationError
 
 from sstcast import __version__
+from sstcast.artefacts import atomic, locked, packaged
 from sstcast.config import COMBINATION, RunConfig, load_config
 from sstcast.errors import SSTCastError
-from sstcast.files import alone, atomic, packaged
 from sstcast.yaml_files import Strict, check_whole, read_config, save_config, validate
 
 PRETRAINED = "pretrained"  # names the run that ships with sstcast wherever a run's folder is asked for
@@ -199,7 +199,7 @@ class Run:
         run = cls.find(config, folder)
         if run.config_file.exists() or not write:
             return run
-        with alone(run.checkpoints):
+        with locked(run.checkpoints):
             if cls.find(config, folder).config_file.exists():  # another process made it meanwhile
                 return run
             run.checkpoints.mkdir(parents=True, exist_ok=True)
@@ -219,7 +219,7 @@ def unpacked(folder: Path) -> Path:
     if str(folder) != PRETRAINED or folder.exists():
         return folder
     shipped, copy = packaged(f"data/{PRETRAINED}"), Path("runs") / PRETRAINED
-    with alone(copy):
+    with locked(copy):
         if not copy.exists():
             with atomic(copy) as temporary:
                 shutil.copytree(shipped, temporary)

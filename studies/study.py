@@ -20,8 +20,8 @@ from rich import progress as bar
 from torch import Tensor, nn
 
 from sstcast import __version__
+from sstcast.artefacts import atomic, locked
 from sstcast.errors import SSTCastError
-from sstcast.files import alone, atomic
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.progress import hides_progress
 
@@ -59,7 +59,7 @@ def run_study(study: Study, folder: Path) -> tuple[str, bool]:
     Raises SSTCastError if `rows.csv` is no table of this study.
     """
     csv, figure, page = folder / "rows.csv", folder / "figure.png", folder / "table.md"
-    with alone(csv):
+    with locked(csv):
         known = _read(csv, study)
         missing = [case for case in study.cases if _select(known, case).empty]
         made = figure.exists() and page.exists()

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sstcast.files import packaged
+from sstcast.artefacts import packaged
 from sstcast.yaml_files import read_config
 
 PAPERS: dict[str, Any] = read_config(packaged("configs/benchmarks/papers.yaml"))

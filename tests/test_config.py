@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from sstcast.artefacts import packaged
 from sstcast.config import load_config, load_region
 from sstcast.errors import SSTCastError
-from sstcast.files import packaged
 from sstcast.yaml_files import save_config
 
 DEMO = packaged("configs/mpnn-vn.yaml")

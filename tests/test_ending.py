@@ -17,9 +17,9 @@ import typer
 import xarray as xr
 
 from sstcast import cli
+from sstcast.artefacts import atomic, below, locked
 from sstcast.cf import write_zarr
 from sstcast.errors import SSTCastError, printable
-from sstcast.files import alone, atomic, below
 from sstcast.pages.leaderboard import _plain
 from sstcast.training.interrupt import Interrupted
 
@@ -217,9 +217,9 @@ def test_what_lies_behind_links_is_found_once(tmp_path: Path) -> None:
 
 
 def test_a_lock_is_taken_again_by_its_holder(tmp_path: Path) -> None:
-    with alone(tmp_path / "thing"), alone(tmp_path / "thing"):
+    with locked(tmp_path / "thing"), locked(tmp_path / "thing"):
         pass
-    with pytest.raises(SSTCastError, match="/proc/thing: cannot be written there"), alone(Path("/proc/thing")):
+    with pytest.raises(SSTCastError, match="/proc/thing: cannot be written there"), locked(Path("/proc/thing")):
         pass
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from sstcast.files import at_home
+from sstcast.artefacts import at_home
 
 if TYPE_CHECKING:
     import xarray as xr

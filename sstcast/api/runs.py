@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sstcast.api.data import as_config, prepare, quiet
-from sstcast.files import at_home
+from sstcast.artefacts import at_home
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -127,12 +127,12 @@ def evaluate(
         >>> metrics["scores"]["model"]["degC"]["rmse"] > 0
         True
     """
-    from sstcast.forecasting.elsewhere import run_elsewhere
+    from sstcast.forecasting.transfer import transferred_run
     from sstcast.scores.evaluate import evaluate
 
     run = _run(run)
     if source is not None or region is not None:
-        run = run_elsewhere(run, None if source is None else str(at_home(source)), region, say=quiet)
+        run = transferred_run(run, None if source is None else str(at_home(source)), region, say=quiet)
     return evaluate(run)[0]
 
 

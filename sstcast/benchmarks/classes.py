@@ -16,6 +16,7 @@ import torch_geometric.datasets
 from torch_geometric.data import Data, InMemoryDataset, download_url
 from torch_geometric.utils import remove_self_loops, to_undirected
 
+from sstcast.artefacts import locked
 from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.given import graphs_in, own_splits
 from sstcast.benchmarks.objectives import number_words
@@ -23,7 +24,6 @@ from sstcast.benchmarks.packed import Split
 from sstcast.benchmarks.raw import check_raw, is_plain
 from sstcast.benchmarks.splits import ranges, splits_of
 from sstcast.errors import SSTCastError, in_short, reading
-from sstcast.files import alone
 
 PARTS = ("train", "val", "test")
 SPLITS = "https://github.com/cornell-zhang/Polynormer/raw/main/data/"
@@ -52,7 +52,7 @@ def read_class(dataset: Dataset, root: Path, cache: Path, trust: bool) -> tuple[
         print(f"{dataset.name}: downloading to {folder}: {dataset.size}; licence: {dataset.licence}", flush=True)
     quiet = io.StringIO()
     with contextlib.ExitStack() as stack:
-        stack.enter_context(alone(cache / "classes" / dataset.name))
+        stack.enter_context(locked(cache / "classes" / dataset.name))
         stack.enter_context(contextlib.redirect_stdout(sys.stderr if sys.stderr.isatty() else quiet))
         if not sys.stderr.isatty():
             stack.enter_context(contextlib.redirect_stderr(quiet))

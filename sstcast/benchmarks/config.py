@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
+from sstcast.artefacts import packaged
 from sstcast.benchmarks.dataset import Dataset, SplitName
 from sstcast.benchmarks.own import KINDS, OwnData
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.config import FOLDER_NAME, WHERE, Count, Folder, ModelConfig, TrainingConfig
 from sstcast.errors import SSTCastError, shorten
-from sstcast.files import packaged
 from sstcast.models import MODELS, default_options
 from sstcast.models.layers import CONVS
 from sstcast.models.norms import ActivationName

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.data import Dataset as PyGDataset
 
+from sstcast.artefacts import atomic, digest, locked
 from sstcast.benchmarks.classes import read_class
 from sstcast.benchmarks.complete import check_graphs, complete
 from sstcast.benchmarks.dataset import Dataset
@@ -24,7 +25,6 @@ from sstcast.benchmarks.raw import fetch
 from sstcast.benchmarks.splits import scaffold_split
 from sstcast.benchmarks.tables import read_nodes, read_smiles
 from sstcast.errors import SSTCastError, in_short, reading, warn
-from sstcast.files import alone, atomic, digest
 from sstcast.yaml_files import apply_overrides, validate
 
 FORMAT = 8
@@ -86,7 +86,7 @@ def cached(path: Path, compute: Callable[[], Any]) -> Any:
 
     If it is absent or damaged, compute and write it.
     """
-    with alone(path):
+    with locked(path):
         if path.exists():
             try:
                 if zipfile.ZipFile(path).testzip() is None:  # checksums, which torch.load does not compare

@@ -13,9 +13,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from sstcast.artefacts import packaged
 from sstcast.benchmarks.dataset import ATOMS, BONDS, Dataset
 from sstcast.errors import SSTCastError, shorten
-from sstcast.files import packaged
 from sstcast.yaml_files import read_config, suggest
 
 SETS = "configs/benchmarks/datasets.yaml"

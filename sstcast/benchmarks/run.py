@@ -10,6 +10,7 @@ import torch
 from lightning_fabric import Fabric
 from pydantic import Field, FiniteFloat, model_validator
 
+from sstcast.artefacts import atomic, locked
 from sstcast.benchmarks.config import BenchmarkConfig, published
 from sstcast.benchmarks.load import load
 from sstcast.benchmarks.packed import Loaded
@@ -18,7 +19,6 @@ from sstcast.benchmarks.predictor import GraphPredictor, build_predictor, normal
 from sstcast.benchmarks.splits import choose_split
 from sstcast.benchmarks.tasks import BenchmarkTask, ManyGraphs, OneGraph, PartsOfOneGraph
 from sstcast.errors import SSTCastError
-from sstcast.files import alone, atomic
 from sstcast.runs import Record, Run
 from sstcast.training.checkpoint import load_checkpoint, load_weights
 from sstcast.training.devices import start
@@ -113,7 +113,7 @@ def run_benchmark(
         fabric = fabric or start(config.training)
         print(f"{run.folder}: {_describe(loaded)}", flush=True)
         task, model = build_task(ours, loaded, fabric)  # before the folder is made, as options may be wrong
-        with alone(run.checkpoints) if fabric.is_global_zero else nullcontext():
+        with locked(run.checkpoints) if fabric.is_global_zero else nullcontext():
             if fabric.is_global_zero:
                 Run.create(ours, folder=run.folder, data=data)
                 data.check(run)

@@ -30,7 +30,7 @@ class Adapted(ForecastModel):
     def __init__(self, network: ForecastModel, base: LinearSystem, share: Tensor) -> None:
         super().__init__()
         self.network, self.linear = network, base
-        self.stand_on("linear")
+        self.set_base("linear")
         self.register_buffer("share", share)
 
     def change(self, history: Tensor, graph: Graph) -> Tensor:

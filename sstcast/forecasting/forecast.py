@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from sstcast.artefacts import locked
 from sstcast.cf import write
 from sstcast.errors import SSTCastError
-from sstcast.files import alone
 from sstcast.forecasting.combination import days_read
-from sstcast.forecasting.elsewhere import elsewhere, options_for_keys
 from sstcast.forecasting.loaded import LoadedRun
 from sstcast.forecasting.source import last_days
+from sstcast.forecasting.transfer import options_for_keys, transferred_data
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.runs import Run
@@ -40,7 +40,7 @@ def forecast(
 
     `out` is a .nc file or a .zarr store, by default `forecast-DATE.nc` in the run's folder; `region` and `source`
     are others than the run's, whose statistics are prepared if they are not there; `variable`, `units` and `gaps`
-    say how that source is read (`forecasting.elsewhere`). With `members`, the file holds
+    say how that source is read (`forecasting.transfer`). With `members`, the file holds
     what each member of an ensemble forecasts, too. `say` gets a line for what is fetched or prepared. Returns the
     file, and False if it held this very forecast already.
 
@@ -52,7 +52,7 @@ def forecast(
     run = Run.open(folder)
     other = {"region": region, "source": source, "variable": variable, "units": units, "gaps": gaps}
     given = {key: value for key, value in other.items() if value is not None}
-    with alone(out or run.folder / "forecast"):  # at once, so that a place that cannot be written is found first
+    with locked(out or run.folder / "forecast"):  # at once, so that a place that cannot be written is found first
         if source is None:
             return _forecast(run, day, out, given, members, say)
         with options_for_keys():
@@ -67,7 +67,7 @@ def _forecast(
     members: bool,
     say: Callable[[str], object],
 ) -> tuple[Path, bool]:
-    data = elsewhere(run, to_forecast=True, **other) if other else run.config.data
+    data = transferred_data(run, to_forecast=True, **other) if other else run.config.data
     history = last_days(data, day, dt.date.today(), say, days_read(run))
     if "source" in other or not Prepared.of(data).exist:
         prepare(data, lambda line: None if line.endswith("nothing to do") else say(line))

@@ -13,12 +13,12 @@ from sstcast import __version__
 from sstcast.cf import CONVENTIONS
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.combination import days_read, predictor_of
-from sstcast.forecasting.elsewhere import elsewhere, options_for_keys
 from sstcast.forecasting.heatwaves import with_heatwaves
 from sstcast.forecasting.history import Normals, checked, in_words
 from sstcast.forecasting.predictor import Predictor, described, in_degrees
 from sstcast.forecasting.probabilities import calibrated, with_distribution
 from sstcast.forecasting.spread import Spread
+from sstcast.forecasting.transfer import options_for_keys, transferred_data
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.limits import limits_of
 from sstcast.ocean.prepare import prepare
@@ -32,7 +32,7 @@ class LoadedRun:
 
     With `region` (a name in `configs/regions.yaml`, or `W,E,S,N` in degrees) or `source` (a file, a folder or a
     store of daily temperatures, read by `variable`, `units` and `gaps`) it forecasts another ocean
-    (`forecasting.elsewhere`), which it prepares. Raises
+    (`forecasting.transfer`), which it prepares. Raises
     SSTCastError if the run has no checkpoint, its model knows one shape of tile and the region has another, or the
     prepared stores hold other data than it was trained on.
     """
@@ -54,7 +54,7 @@ class LoadedRun:
             check_data(self.run)
         else:
             with options_for_keys():
-                self.data = elsewhere(self.run, region, source, True, variable, units, gaps)
+                self.data = transferred_data(self.run, region, source, True, variable, units, gaps)
                 prepare(self.data, say=lambda line: None)
         self._checkpoints = [hashlib.sha256(member.best.read_bytes()).hexdigest() for member in self.run.members]
 

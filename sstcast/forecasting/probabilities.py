@@ -14,10 +14,10 @@ import xarray as xr
 from scipy.special import ndtri
 
 from sstcast import __version__
+from sstcast.artefacts import locked
 from sstcast.cf import describe, write
 from sstcast.config import COMBINATION, DataConfig, Region
 from sstcast.errors import SSTCastError
-from sstcast.files import alone
 from sstcast.forecasting.combination import Combination, load_combination, predictor_of
 from sstcast.forecasting.predictor import Predictor
 from sstcast.forecasting.spread import Spread, ValidationDays
@@ -64,7 +64,7 @@ def calibrated(
     if not os.access(run.folder, os.W_OK):
         days = days or ValidationDays(data)
         return days.spread(held_out(run, days, load))
-    with alone(path):
+    with locked(path):
         if (known := _read(path, recipe)) is not None:
             return known
         days = days or ValidationDays(data)
@@ -95,7 +95,7 @@ def held_out(run: Run, days: ValidationDays, load: Load = predictor_of) -> Predi
     return days.learnt.fit(base, refit=False)
 
 
-def dressed_baselines(days: ValidationDays) -> tuple[dict[str, Predictor], dict[str, Spread]]:
+def fitted_baselines(days: ValidationDays) -> tuple[dict[str, Predictor], dict[str, Spread]]:
     """Return the baselines and their spreads by name; climatology has that of the climatological distribution."""
     return days.learnt.baselines(), {
         name: days.climatological if name == "climatology" else days.spread(predictor)

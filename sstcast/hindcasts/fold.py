@@ -14,13 +14,13 @@ import numpy as np
 import xarray as xr
 
 from sstcast import __version__
+from sstcast.artefacts import locked, remove
 from sstcast.cf import describe, references, write
 from sstcast.config import DataConfig, RunConfig
 from sstcast.errors import SSTCastError
-from sstcast.files import alone, remove
 from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.predictor import Predictor, axes, in_degrees
-from sstcast.forecasting.probabilities import calibrated, dressed_baselines
+from sstcast.forecasting.probabilities import calibrated, fitted_baselines
 from sstcast.forecasting.spread import Spread, ValidationDays
 from sstcast.hindcasts.files import LAYOUT, RECIPE
 from sstcast.hindcasts.plan import checkpoints
@@ -69,7 +69,7 @@ def score_run(config: RunConfig, every: int, joined: bool, thresholds: DataConfi
     Heatwaves are measured by the base period of `thresholds`.
     """
     run = Run.open(config.folder)
-    with alone(tables_file(run)):
+    with locked(tables_file(run)):
         recipe = recipe_of(run, every)
         whole = recipe | _base(thresholds)
         if read_recipe(tables_file(run)) == whole and (joined or read_recipe(part_file(run)) == recipe):
@@ -92,13 +92,13 @@ def score_run(config: RunConfig, every: int, joined: bool, thresholds: DataConfi
 
 def score_baselines(data: DataConfig, every: int, path: Path, thresholds: DataConfig) -> str:
     """Forecast a fold with the baselines, and leave their errors; see `score_run`."""
-    with alone(path):
+    with locked(path):
         recipe = {"layout": LAYOUT, "every": every, "data": Prepared.of(data).record().model_dump()}
         recipe |= _base(thresholds)
         if read_recipe(path) == recipe:
             return f"{path}: is there"
         opened = Verification.open(data, every=every)
-        predictors, spreads = dressed_baselines(ValidationDays(data))
+        predictors, spreads = fitted_baselines(ValidationDays(data))
         tables = _errors(opened, thresholds, predictors, spreads, blocks(opened.windows))
         _write(tables, opened, path, recipe)
     return f"{path}: {opened.windows.starts} forecasts by each baseline"

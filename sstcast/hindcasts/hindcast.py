@@ -3,8 +3,8 @@
 import csv
 
 from sstcast import __version__
+from sstcast.artefacts import atomic, locked
 from sstcast.cf import describe, references, write
-from sstcast.files import alone, atomic
 from sstcast.hindcasts.files import RECIPE
 from sstcast.hindcasts.fold import combine_runs, read_recipe, score_baselines, score_run, train_run
 from sstcast.hindcasts.joining import join_forecasts, open_errors, recipes
@@ -36,7 +36,7 @@ def hindcast(plan: Plan, jobs: int = 1, scheduler: str | None = None, say: Say =
             warn_of_source(oceans[-1], CHANGED)
         return known, False
     plan.check_days()
-    with alone(plan.hindcast.metrics):
+    with locked(plan.hindcast.metrics):
         if (known := _known(plan)) is not None:
             return known, False
         return _hindcast(plan, jobs, scheduler, say), True

@@ -6,10 +6,10 @@ from typing import Any
 import xarray as xr
 
 from sstcast import __version__
+from sstcast.artefacts import atomic, remove
 from sstcast.cf import write_zarr
 from sstcast.config import RunConfig
 from sstcast.errors import SSTCastError
-from sstcast.files import atomic, remove
 from sstcast.forecasting.predictor import described
 from sstcast.hindcasts.files import RECIPE
 from sstcast.hindcasts.fold import AGAIN, part_file, read_recipe, recipe_of, tables_file

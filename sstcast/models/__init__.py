@@ -157,7 +157,7 @@ def build_forecaster(
         )
     else:
         model = build_model(name, **options, **_asked_for(sizes, cls))
-    model.stand_on(base)
+    model.set_base(base)
     if base in STANDS_ON:
         system = _class(STANDS_ON[base])[0]
         model.linear = system(**_asked_for(sizes, system))

@@ -85,7 +85,7 @@ class ForecastModel(Model):
         """Return the change that is added to the base."""
         raise NotImplementedError
 
-    def stand_on(self, base: Base) -> None:
+    def set_base(self, base: Base) -> None:
         """Forecast the change from another base; raise SSTCastError if this model cannot."""
         self.base = base
 

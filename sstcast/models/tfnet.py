@@ -61,11 +61,11 @@ class TFNet(ForecastModel):
             days = torch.cat([days[:, 1:], forecast[-1][:, :1].masked_fill(land, 0)], dim=1)
         return graph.sparse(torch.cat(forecast, dim=1).flatten(2).transpose(1, 2))
 
-    def stand_on(self, base: Base) -> None:
+    def set_base(self, base: Base) -> None:
         """Forecast the change from another base, at first 0; raise SSTCastError for a rollout."""
         if self.passes > 1 and base != "none":
             raise SSTCastError(f"model.base: tfnet's rollout, whose days become input, has no {base}; choose none")
-        super().stand_on(base)
+        super().set_base(base)
         if base != "none":  # an untrained network equals its base
             for parameter in self.net.out.parameters():
                 nn.init.zeros_(parameter)

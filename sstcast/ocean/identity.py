@@ -19,9 +19,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from sstcast.artefacts import walk
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.files import walk
 from sstcast.ocean.days import BLOCK, FIRST_DAY
 from sstcast.ocean.raw import is_raw_store, open_days
 from sstcast.runs import Record as RunRecord

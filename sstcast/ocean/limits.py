@@ -7,10 +7,10 @@ import numpy as np
 import xarray as xr
 
 from sstcast import __version__
+from sstcast.artefacts import locked
 from sstcast.cf import describe, write
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.files import alone
 from sstcast.ocean.anomalies import DAYS_OF_YEAR
 from sstcast.ocean.heatwaves import FREQUENCIES, LIMITS, frequencies, limits
 from sstcast.ocean.prepared import Prepared
@@ -35,7 +35,7 @@ def limits_of(data: DataConfig, *names: str) -> xr.Dataset:
     if not os.access(prepared.limits.parent, os.W_OK):
         known = _read(prepared, recipe, names or ALL)
         return _by_bands(sst)[list(names or ALL)] if known is None else known
-    with alone(prepared.limits):
+    with locked(prepared.limits):
         if (known := _read(prepared, recipe, names or ALL)) is not None:
             return known
         found = _by_bands(sst)

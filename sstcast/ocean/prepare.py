@@ -25,10 +25,10 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast import __version__
+from sstcast.artefacts import atomic, clear_leftovers, locked
 from sstcast.cf import describe, references, write_zarr
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading_later
-from sstcast.files import alone, atomic, clear_leftovers
 from sstcast.geo import tile_index, to_tiles
 from sstcast.manifest import damage, write_manifest
 from sstcast.memory import trim
@@ -57,7 +57,7 @@ def prepare(data: DataConfig, say: Say = print) -> Prepared:
     Raises SSTCastError if the source is unusable, a tile is all land, or a split holds too few days.
     """
     prepared = Prepared.of(data)
-    with alone(prepared.cube.parent), reading_later(source_path(data.source), REMEDY):
+    with locked(prepared.cube.parent), reading_later(source_path(data.source), REMEDY):
         for store in (prepared.cube, prepared.statistics, prepared.anomalies):
             clear_leftovers(store)
         with closing(_Preparation(data, prepared, say)) as work:

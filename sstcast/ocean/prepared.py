@@ -10,10 +10,10 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from sstcast.artefacts import FIRST_PROCESS
 from sstcast.cf import rounded
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading_later, warn
-from sstcast.files import FIRST_PROCESS
 from sstcast.manifest import check_manifest
 from sstcast.ocean.cube import coarsen, ocean_cells
 from sstcast.ocean.identity import Record, changed, digests, fingerprint

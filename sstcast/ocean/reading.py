@@ -13,9 +13,9 @@ import pandas as pd
 import xarray as xr
 import zarr
 
+from sstcast.artefacts import packaged, walk
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, warn
-from sstcast.files import packaged, walk
 from sstcast.geo import step
 from sstcast.ocean.cropping import crop
 from sstcast.ocean.decoding import Layout, decode

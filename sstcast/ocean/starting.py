@@ -13,9 +13,9 @@ import xarray as xr
 import yaml
 from numpy.typing import NDArray
 
+from sstcast.artefacts import atomic, packaged
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
-from sstcast.files import atomic, packaged
 from sstcast.geo import Box
 from sstcast.ocean.cropping import crop
 from sstcast.ocean.decoding import UnstatedKelvin

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from sstcast.artefacts import atomic, locked
 from sstcast.errors import reading_later
-from sstcast.files import alone, atomic
 from sstcast.forecasting.forecast import LATEST, forecast, read_date
 from sstcast.forecasting.history import Normals
 from sstcast.forecasting.source import bring_up_to_date
@@ -46,7 +46,7 @@ def update(folder: Path, date: str = LATEST, largest: float = LARGEST, today: dt
     """
     run, day = Run.open(folder), read_date(date)
     place = run.folder / "forecasts"
-    with alone(place):
+    with locked(place):
         report = bring_up_to_date(run.config.data, day, today or dt.date.today())
         with open_region(run.config.data) as sst:
             last: dt.date = sst["time"].values[-1].astype("datetime64[D]").item()

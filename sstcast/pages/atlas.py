@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from sstcast.artefacts import locked
 from sstcast.errors import SSTCastError
-from sstcast.files import alone
 from sstcast.pages.figures import FIGURES
 from sstcast.pages.images import read_stamp, write_png
 from sstcast.pages.projection import DEFAULT_PROJECTION
@@ -31,7 +31,7 @@ def draw_run(
     """
     if not run.forecasts.exists():
         raise SSTCastError(f"{run.forecasts}: no forecasts yet; run `sstcast evaluate {run.folder}` first")
-    with alone(run.forecasts):
+    with locked(run.forecasts):
         return _draw(Results(run, region), run.maps, run.folder.name, projection, say)
 
 
@@ -42,7 +42,7 @@ def draw_scored(
 
     Raises SSTCastError as `draw_run` does, and if the file with the forecasts has changed.
     """
-    with alone(scored.folder):
+    with locked(scored.folder):
         results = FileResults(scored, region)
         return _draw(results, scored.folder / "maps", results.path.name, projection, say)
 

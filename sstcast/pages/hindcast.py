@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from sstcast import __version__
+from sstcast.artefacts import below, locked
 from sstcast.errors import SSTCastError, printable, warn
-from sstcast.files import alone, below
 from sstcast.hindcasts.files import LAYOUT, Hindcast, open_hindcast
 from sstcast.names import CLIMATE, COVERED, LEVELS, SEASONS, STATE
 from sstcast.pages.curves import draw_curves
@@ -130,7 +130,7 @@ def write_hindcast_report(hindcast: Hindcast) -> tuple[Path, bool]:
     """
     metrics = open_hindcast(hindcast)
     stamp = f"sstcast {__version__}, layout {LAYOUT}, scores {metrics[SEAL]}"
-    with alone(hindcast.metrics):
+    with locked(hindcast.metrics):
         if is_written(hindcast.report, stamp):
             return hindcast.report, False
         figure, alt = draw_ratios(metrics)

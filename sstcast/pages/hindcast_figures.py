@@ -11,7 +11,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from sstcast import __version__
-from sstcast.files import alone
+from sstcast.artefacts import locked
 from sstcast.hindcasts.files import Hindcast, open_hindcast
 from sstcast.pages.images import read_stamp, write_png
 from sstcast.pages.maps import SLIDE, Room, draw_weeks
@@ -48,7 +48,7 @@ def draw_hindcast(
     """
     metrics, folder = open_hindcast(hindcast), hindcast.folder / "maps"
     stamp = f"sstcast {__version__}, scores {metrics[SEAL]}, {projection}"
-    with alone(hindcast.metrics):
+    with locked(hindcast.metrics):
         figures = {folder / "ratio-by-lead.png": lambda: draw_ratios(metrics)[0]}
         for each in skills(hindcast, metrics, projection):
             figures[folder / f"skill-{each.system}.png"] = partial(each.draw, SLIDE)

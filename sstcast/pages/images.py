@@ -12,7 +12,7 @@ from PIL import Image as Pillow
 from PIL import ImageChops
 from PIL.PngImagePlugin import PngInfo
 
-from sstcast.files import atomic
+from sstcast.artefacts import atomic
 
 STAMP = "Source"  # the PNG keyword (PNG 3, 11.3.3) under which an image records its source
 COLOURS = 256  # in a palette: maps have few colours, and text on them needs some shades of grey

@@ -4,7 +4,7 @@ import csv
 from collections.abc import Sequence
 from pathlib import Path
 
-from sstcast.files import atomic
+from sstcast.artefacts import atomic
 from sstcast.names import STANDARDISED
 from sstcast.pages.templates import write_page
 from sstcast.pages.text import Sheet, p_value, print_sheets

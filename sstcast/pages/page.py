@@ -12,9 +12,9 @@ import xarray as xr
 from bokeh.resources import Resources
 
 from sstcast import __version__
+from sstcast.artefacts import locked
 from sstcast.config import parse_box
 from sstcast.errors import SSTCastError, reading_later
-from sstcast.files import alone
 from sstcast.geo import Box
 from sstcast.pages.images import png_uri
 from sstcast.pages.layers import DATES, RANGES, SOURCES, STORED, described, field_of, fields_of, layers_of
@@ -60,7 +60,7 @@ def write_forecast_page(
         raise SSTCastError(f"--out {page}: name a file that ends in .html")
     forecast = open_forecast(file)
     stamp = f"{STAMP}{_digest(file)}, {region or 'whole region'}, sstcast {__version__}"
-    with alone(page):
+    with locked(page):
         if page.exists():
             head = page.read_text(encoding="utf-8", errors="replace")[:HEAD]
             if stamp in head:

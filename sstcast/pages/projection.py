@@ -20,8 +20,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 from pyproj.exceptions import CRSError
 
+from sstcast.artefacts import packaged
 from sstcast.errors import SSTCastError
-from sstcast.files import packaged
 from sstcast.geo import Box
 from sstcast.yaml_files import suggest
 

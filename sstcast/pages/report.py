@@ -10,8 +10,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import track
 
+from sstcast.artefacts import locked
 from sstcast.errors import reading
-from sstcast.files import alone
 from sstcast.names import DEGREES, MODEL
 from sstcast.pages import figures, text
 from sstcast.pages.animation import animate
@@ -61,7 +61,7 @@ def write_report(run: Run) -> tuple[Path, bool]:
 
     Returns its path and whether there was anything to do; an existing page of the same checkpoints is kept.
     """
-    with alone(run.forecasts):
+    with locked(run.forecasts):
         results = Results(run)
         if is_written(run.report, results.stamp):
             return run.report, False
@@ -76,7 +76,7 @@ def write_scored_report(scored: Scored) -> tuple[Path, bool]:
 
     Raises SSTCastError if the scores are damaged, or the file with the forecasts has gone or changed.
     """
-    with alone(scored.folder):
+    with locked(scored.folder):
         results = FileResults(scored)
         if is_written(scored.report, results.stamp):
             return scored.report, False

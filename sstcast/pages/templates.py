@@ -5,7 +5,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from sstcast.files import atomic
+from sstcast.artefacts import atomic
 
 
 def write_page(path: Path, template: str, **values: Any) -> None:

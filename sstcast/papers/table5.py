@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from sstcast.artefacts import digest, locked, packaged
 from sstcast.config import DataConfig, RunConfig, load_config
 from sstcast.errors import SSTCastError, reading
-from sstcast.files import alone, digest, packaged
 from sstcast.forecasting.baselines import Learnt
 from sstcast.forecasting.predictor import Predictor, TrainedRun
 from sstcast.models.base import Base
@@ -285,7 +285,7 @@ class Kept:
         return dict(kept)
 
     def _write(self, part: str, key: str, value: dict[str, Any]) -> None:
-        with alone(self.file):
+        with locked(self.file):
             kept = self._read()
             kept[part][key] = value
             write_json(self.file, kept)

@@ -9,9 +9,9 @@ import torch
 from rich.console import Console
 from rich.progress import track
 
+from sstcast.artefacts import atomic, locked
 from sstcast.config import COMBINATION, RunConfig
 from sstcast.errors import SSTCastError
-from sstcast.files import alone, atomic
 from sstcast.forecasting.combination import Weights, lead_weeks, load_combination
 from sstcast.forecasting.predictor import Predictor
 from sstcast.forecasting.probabilities import held_out
@@ -43,7 +43,7 @@ def combine(runs: list[Run], folder: Path, equal: bool = False, say: Callable[[s
     """
     runs = [Run.open(run.folder) for run in runs]
     config = _configure(runs, folder, equal)
-    with alone(folder):
+    with locked(folder):
         if folder.exists() and _is_made(Run(folder), config):
             say(f"{folder}: nothing to do")
         else:

@@ -6,9 +6,9 @@ from typing import Any
 import xarray as xr
 
 from sstcast import __version__
+from sstcast.artefacts import locked
 from sstcast.cf import describe, references, write
 from sstcast.errors import SSTCastError
-from sstcast.files import alone
 from sstcast.manifest import check_manifest
 from sstcast.names import BASELINES
 from sstcast.ocean.prepared import Prepared, check_data, warn_of_source
@@ -56,7 +56,7 @@ def evaluate(run: Run) -> tuple[dict[str, Any], bool]:
     digest = run.digest
     if (known := _known(run, digest)) is not None:
         return known, False
-    with alone(run.forecasts):
+    with locked(run.forecasts):
         if (known := _known(run, digest)) is not None:
             return known, False
         return _evaluate(run, digest), True

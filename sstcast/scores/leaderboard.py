@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from sstcast.artefacts import below
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, warn
-from sstcast.files import below
 from sstcast.names import DATES, DEGREES, MODEL, STANDARDISED
 from sstcast.runs import Run
 from sstcast.scores.evaluate import open_scores, scores_file

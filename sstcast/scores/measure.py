@@ -14,7 +14,7 @@ from rich.progress import track
 from sstcast import __version__
 from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.predictor import Array, Predictor, in_degrees
-from sstcast.forecasting.probabilities import calibrated, dressed_baselines
+from sstcast.forecasting.probabilities import calibrated, fitted_baselines
 from sstcast.forecasting.spread import Spread, ValidationDays
 from sstcast.names import DEGREES, MODEL, STANDARDISED
 from sstcast.ocean.heatwaves import FREQUENCIES
@@ -52,7 +52,7 @@ def measure(run: Run, data: Verification) -> xr.Dataset:
 
 def _methods(run: Run, data: Verification) -> tuple[dict[str, Predictor], dict[str, Spread]]:
     days = ValidationDays(data.data)
-    fitted, dressed = dressed_baselines(days)
+    fitted, dressed = fitted_baselines(days)
     return {MODEL: predictor_of(run), **fitted}, {MODEL: calibrated(run, days=days), **dressed}
 
 

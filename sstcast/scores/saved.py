@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sstcast.artefacts import atomic
 from sstcast.errors import SSTCastError
-from sstcast.files import atomic
 from sstcast.names import DEGREES, MODEL
 from sstcast.runs import Run
 from sstcast.scores.metrics import METRICS

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from sstcast import __version__
+from sstcast.artefacts import locked
 from sstcast.cf import describe, references, write
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.files import alone
 from sstcast.forecasting.collection import read_collection
 from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.conventions import DAY, Forecasts
 from sstcast.forecasting.history import at_cells
 from sstcast.forecasting.predictor import Predictor
-from sstcast.forecasting.probabilities import calibrated, dressed_baselines
+from sstcast.forecasting.probabilities import calibrated, fitted_baselines
 from sstcast.forecasting.regridding import on_cells
 from sstcast.forecasting.spread import ValidationDays
 from sstcast.names import MODEL, STRONGEST
@@ -88,7 +88,7 @@ def score(
         "record": Prepared.of(data).record().model_dump(),
         "against": {str(run.folder): run.digest for run in against},
     }
-    with alone(scored.folder):
+    with locked(scored.folder):
         known = read_metrics(scored.metrics, scored.tables)
         if known is not None and known.get("recipe") == recipe:
             return known, scored, False
@@ -133,7 +133,7 @@ def _score(
     for note in notes:
         say(f"{path}: {note}")
     predictors: dict[str, Predictor] = {MODEL: Issued(path, sst, truth.statistics, data)}
-    fitted, dressed = dressed_baselines(ValidationDays(data))
+    fitted, dressed = fitted_baselines(ValidationDays(data))
     predictors |= fitted
     spreads: dict[str, Width] = {**dressed}
     if spread is not None:

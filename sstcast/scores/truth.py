@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sstcast.config import DataConfig, Region, load_config, load_region, parse_box
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.conventions import DAY, Forecasts
-from sstcast.forecasting.elsewhere import elsewhere
+from sstcast.forecasting.transfer import transferred_data
 from sstcast.geo import Box
 from sstcast.ocean.cropping import around
 from sstcast.ocean.reading import open_sst, source_path
@@ -58,7 +58,7 @@ def data_of(
         own = first.config.data
         if truth is not None and source_path(truth).resolve() == source_path(own.source).resolve():
             truth = None
-        data = own if truth is None and region is None else elsewhere(first, region, truth)
+        data = own if truth is None and region is None else transferred_data(first, region, truth)
     return data.model_copy(update={"horizon": horizon})
 
 

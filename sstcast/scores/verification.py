@@ -13,10 +13,10 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from sstcast.artefacts import atomic
 from sstcast.cf import encoded
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.files import atomic
 from sstcast.forecasting.predictor import FIELD, Array, axes, described
 from sstcast.geo import area_weights, from_tiles, in_tiles, tile_index, to_tiles
 from sstcast.manifest import write_manifest

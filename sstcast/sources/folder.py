@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from sstcast.files import walk
+from sstcast.artefacts import walk
 from sstcast.geo import Box
 from sstcast.ocean.days import Day, block_of
 from sstcast.progress import Progress

@@ -16,9 +16,9 @@ import zarr
 from numcodecs import Shuffle, Zstd
 from numpy.typing import NDArray
 
+from sstcast.artefacts import atomic, locked, space_for
 from sstcast.cf import CONVENTIONS, VARIABLES, references
 from sstcast.errors import SSTCastError, in_short, reading
-from sstcast.files import alone, atomic, space_for
 from sstcast.geo import Box
 from sstcast.ocean.days import BLOCK, FILL, FIRST_DAY, STATUS, Day, Packed, block_of
 from sstcast.ocean.plausible import Field, jump
@@ -50,7 +50,7 @@ class RawStore:
     def writing(self) -> Iterator[None]:
         """Wait for exclusive write access and hold it; raise SSTCastError if the store cannot be written."""
         try:
-            with alone(self.path), space_for(self.path):
+            with locked(self.path), space_for(self.path):
                 beside = self.path.parent.glob(f".{self.path.name}.*.nc*")
                 for leftover in [*self.path.rglob("*.partial"), *beside]:  # from a killed process
                     leftover.unlink()

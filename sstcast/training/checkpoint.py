@@ -10,8 +10,8 @@ import torch
 from pydantic import BaseModel
 
 from sstcast import __version__
+from sstcast.artefacts import atomic
 from sstcast.errors import SSTCastError, reading
-from sstcast.files import atomic
 
 FORMAT = 2
 

@@ -17,9 +17,9 @@ from pydantic import BaseModel
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+from sstcast.artefacts import atomic
 from sstcast.config import TrainingConfig
 from sstcast.errors import SSTCastError, reading
-from sstcast.files import atomic
 from sstcast.memory import trim
 from sstcast.runs import Run
 from sstcast.training.checkpoint import (

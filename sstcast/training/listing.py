@@ -10,9 +10,9 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from sstcast.artefacts import below
 from sstcast.config import COMBINATION
 from sstcast.errors import SSTCastError, in_short, printable, reading, warn
-from sstcast.files import below
 from sstcast.models import LINEAR
 from sstcast.runs import Run
 from sstcast.yaml_files import read_yaml

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
+from sstcast.artefacts import FIRST_PROCESS, locked
 from sstcast.config import COMBINATION, RunConfig, load_config
 from sstcast.errors import SSTCastError, warn
-from sstcast.files import FIRST_PROCESS, alone
 from sstcast.models import LINEAR, build_forecaster, days_before
 from sstcast.models.base import ForecastModel
 from sstcast.models.linear import LinearSystem
@@ -49,7 +49,7 @@ def train(config: RunConfig, windows: Mapping[str, Fitted]) -> tuple[Run, bool]:
     model = forecaster(config, windows["train"])
     run = Run.create(config, write=FIRST_PROCESS)
     # The first process starts the others, which would not wait for it forever, so take the lock before that.
-    with alone(run.checkpoints) if FIRST_PROCESS else nullcontext():
+    with locked(run.checkpoints) if FIRST_PROCESS else nullcontext():
         if FIRST_PROCESS and not any(run.checkpoints.glob("*.pt")) and Record.read(run.folder) is None:
             records = [Prepared.of(data).record() for data in config.oceans]
             for number in range(len(records), 0, -1):  # the first one last: it says that all are there

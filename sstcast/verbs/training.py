@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from sstcast.artefacts import FIRST_PROCESS
 from sstcast.errors import SSTCastError
-from sstcast.files import FIRST_PROCESS
 from sstcast.sources import KNOWN
 from sstcast.verbs import Set
 

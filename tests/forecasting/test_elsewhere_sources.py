@@ -14,9 +14,9 @@ import sstcast
 from sstcast.config import RunConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.adaptation import Adapted
-from sstcast.forecasting.elsewhere import elsewhere
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.predictor import TrainedRun
+from sstcast.forecasting.transfer import transferred_data
 from sstcast.models.linear import MultiscaleRidge
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import cut_windows
@@ -50,7 +50,7 @@ def years(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_whole_record_and_all_of_its_cells(run: Run, years: Path) -> None:
-    data = elsewhere(run, source=str(years), to_forecast=True)
+    data = transferred_data(run, source=str(years), to_forecast=True)
     rows, cols = data.box.tile
     assert (14 % rows, 9 % cols) == (0, 0)
     spans = {name: tuple(map(str, span)) for name, span in data.splits.given.items()}
@@ -60,7 +60,7 @@ def test_the_whole_record_and_all_of_its_cells(run: Run, years: Path) -> None:
 
 
 def test_a_record_later_than_the_training_is_scored_on_its_own_last_years(run: Run, years: Path) -> None:
-    splits = elsewhere(run, source=str(years)).splits
+    splits = transferred_data(run, source=str(years)).splits
     assert str(splits.train[0]) == "2009-01-01"
     assert splits.test[1].year == 2016
 
@@ -104,16 +104,16 @@ def test_the_smallest_ocean(run: Run, years: Path, tmp_path: Path, rows: int, co
     xr.load_dataset(years).isel(lat=slice(-rows, None), lon=slice(cols)).to_netcdf(small, engine="netcdf4")
     if rows < 6:
         with pytest.raises(SSTCastError, match=r"small.nc: 5 x 9 cells are too few .* at least 6 a side$"):
-            elsewhere(run, source=str(small), to_forecast=True)
+            transferred_data(run, source=str(small), to_forecast=True)
     else:
-        assert elsewhere(run, source=str(small), to_forecast=True).box.tile == (rows, cols)
+        assert transferred_data(run, source=str(small), to_forecast=True).box.tile == (rows, cols)
 
 
 def test_a_linear_base_is_fitted_to_the_other_ocean(run: Run, years: Path) -> None:
     file, new = forecast(run.folder, source=str(years), say=quiet)
     assert new
     assert forecast(run.folder, source=str(years), say=quiet) == (file, False)
-    data = elsewhere(run, source=str(years), to_forecast=True)
+    data = transferred_data(run, source=str(years), to_forecast=True)
     windows = cut_windows(Prepared.of(data).open()[1], data, "train")
     base = MultiscaleRidge(history=data.history, horizon=data.horizon)
     fit(base, windows, cut_windows(Prepared.of(data).open()[1], data, "validation"), refit=False)

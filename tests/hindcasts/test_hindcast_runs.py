@@ -15,7 +15,7 @@ import pytest
 import xarray as xr
 from small_hindcast import metrics, plan, quiet, system, systems, train_until_stopped, write_ocean
 
-from sstcast.files import remove
+from sstcast.artefacts import remove
 from sstcast.hindcasts import hindcast as verb
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.running import Task, run_tasks

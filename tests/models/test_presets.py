@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from sstcast.artefacts import packaged
 from sstcast.config import RunConfig, load_config
-from sstcast.files import packaged
 from sstcast.graphs.grid import GridGraph
 from sstcast.models import MODELS, build_forecaster
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from sstcast.files import packaged
+from sstcast.artefacts import packaged
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import AROUND, categories, events, limits
 

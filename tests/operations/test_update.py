@@ -116,7 +116,7 @@ def test_one_at_a_time(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
-        with files.alone(run.folder / "forecasts"):
+        with files.locked(run.folder / "forecasts"):
             os.write(writer, b"held")
             time.sleep(0.5)
         os._exit(0)

@@ -15,7 +15,7 @@ import pytest
 import torch
 from PIL import Image
 
-from sstcast.files import PACKAGE
+from sstcast.artefacts import PACKAGE
 from sstcast.pages import report
 from sstcast.pages.report import write_report
 from sstcast.pages.results import Results

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sstcast.files import packaged
+from sstcast.artefacts import packaged
 from sstcast.yaml_files import read_config
 
 TEXTS = Path(__file__).parents[3] / "shared/papers"

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from bad import CHANGES, Family
 
+from sstcast.artefacts import packaged
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
-from sstcast.files import packaged
 
 VALUES = [
     "null", "true", "-1", "0", "99999999999999999999", "1" * 5000, ".nan", "-.inf", "1e999", "''", "[]", "{}",

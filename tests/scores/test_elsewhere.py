@@ -17,9 +17,9 @@ import sstcast
 from sstcast import cli
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.elsewhere import run_elsewhere
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.predictor import TrainedRun
+from sstcast.forecasting.transfer import transferred_run
 from sstcast.geo import area_weights
 from sstcast.ocean.prepared import Prepared
 from sstcast.pages import figures
@@ -61,7 +61,7 @@ def other_ocean(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def there(run: Run, other_ocean: Path) -> Run:
-    made = run_elsewhere(run, str(other_ocean), None, quiet)
+    made = transferred_run(run, str(other_ocean), None, quiet)
     evaluate(made)
     return made
 
@@ -69,7 +69,7 @@ def there(run: Run, other_ocean: Path) -> Run:
 def test_on_a_copy_of_its_own_ocean_scores_are_its_own(run: Run, sst_file: Path, tmp_path: Path) -> None:
     shutil.copy(sst_file, tmp_path / "copy.nc")
     before = {path: path.read_bytes() for path in run.folder.rglob("*.json")}
-    own, again = json.loads(run.metrics.read_text()), run_elsewhere(run, str(tmp_path / "copy.nc"), None, quiet)
+    own, again = json.loads(run.metrics.read_text()), transferred_run(run, str(tmp_path / "copy.nc"), None, quiet)
     found, new = evaluate(again)
     assert new
     for part in ("scores", "skill", "heatwaves", "indices", "model", "members", "test", "block", "ocean_cells"):
@@ -159,12 +159,12 @@ def test_nothing_to_do_until_run_or_ocean_change(
     copy = Run(Path(shutil.copytree(run.folder, tmp_path / "copy")))
     source = Path(shutil.copy(other_ocean, tmp_path / "sst.nc"))
     lines: list[str] = []
-    made = run_elsewhere(copy, str(source), None, lines.append)
+    made = transferred_run(copy, str(source), None, lines.append)
     assert len(lines) == 3  # what was prepared
     evaluate(made)
-    again = run_elsewhere(copy, str(source), None, lines.append)
+    again = transferred_run(copy, str(source), None, lines.append)
     assert (again, len(lines), evaluate(again)[1]) == (made, 3, False)
-    assert run_elsewhere(made, str(source), None, lines.append) == made  # it is the run that goes elsewhere
+    assert transferred_run(made, str(source), None, lines.append) == made  # it is the run that goes elsewhere
 
     state = torch.load(copy.best, weights_only=True)
     for value in state["model"].values():
@@ -177,14 +177,14 @@ def test_nothing_to_do_until_run_or_ocean_change(
     assert found["scores"]["ridge"] == before["ridge"]
 
     (xr.load_dataset(other_ocean) * 1.01).assign_attrs(title="x").to_netcdf(source, engine="netcdf4")
-    made = run_elsewhere(copy, str(source), None, lines.append)
+    made = transferred_run(copy, str(source), None, lines.append)
     assert not made.metrics.exists()
     xr.load_dataset(other_ocean).isel(time=slice(0, -30)).to_netcdf(source, engine="netcdf4")
     assert opened
-    made = run_elsewhere(copy, str(source), None, lines.append)
+    made = transferred_run(copy, str(source), None, lines.append)
     assert str(made.config.data.splits.test[1]) == "2004-11-30"
     made.config_file.write_text("a: [")
-    assert run_elsewhere(copy, str(source), None, lines.append).config == made.config
+    assert transferred_run(copy, str(source), None, lines.append).config == made.config
     made.data.write_text(json.dumps(json.loads(made.data.read_text()) | {"cube": "0"}))
     with pytest.raises(SSTCastError, match=rf"{made.folder}: was scored on other data than .*or score it again"):
         evaluate(made)
@@ -192,7 +192,7 @@ def test_nothing_to_do_until_run_or_ocean_change(
 
 
 def test_another_region_is_that_of_a_forecast(run: Run) -> None:
-    made = run_elsewhere(run, None, WEST, quiet)
+    made = transferred_run(run, None, WEST, quiet)
     metrics, _ = evaluate(made)
     assert metrics["ocean_cells"] == 8 * 6 - 6
     assert made.folder.name.endswith("-170_171.5_-12_-10")
@@ -208,7 +208,7 @@ def test_ensembles_and_combinations_go_elsewhere(tmp_path: Path, sst_file: Path,
     ensemble = make_run(configure(tmp_path, sst_file, "ensemble"), (0, 1))
     single = make_run(configure(tmp_path, sst_file, "single"))
     both = combine([ensemble, single], tmp_path / "runs/both", say=quiet)
-    there = [run_elsewhere(each, str(other_ocean), None, quiet) for each in (ensemble, both)]
+    there = [transferred_run(each, str(other_ocean), None, quiet) for each in (ensemble, both)]
     metrics = [evaluate(each)[0] for each in there]
     assert [found["members"] for found in metrics] == [2, 1]
     assert [Run.open(each.folder) for each in there] == there
@@ -222,7 +222,7 @@ def test_what_it_refuses(run: Run, there: Run, tmp_path: Path, sst_file: Path) -
     def refused(words: str, source: Path | str | None, region: str | None = None) -> None:
         before = set(run.folder.iterdir())
         with pytest.raises(SSTCastError, match=words) as error:
-            run_elsewhere(run, None if source is None else str(source), region, quiet)
+            transferred_run(run, None if source is None else str(source), region, quiet)
         assert "\n" not in str(error.value)
         assert set(run.folder.iterdir()) == before
 
@@ -247,7 +247,7 @@ def test_a_model_that_knows_one_shape_of_tile(tmp_path: Path, sst_file: Path) ->
     raw = config.model_dump() | {"model": {"name": "mlp", "hidden": 4}}
     mlp = make_run(RunConfig.model_validate(raw))
     with pytest.raises(SSTCastError, match=r"--region tasman: model mlp knows tiles of 8 x 6 only"):
-        run_elsewhere(mlp, "sample", "tasman", quiet)
+        transferred_run(mlp, "sample", "tasman", quiet)
     both = combine([mlp, make_run(configure(tmp_path, sst_file, "b"))], tmp_path / "runs/both", say=quiet)
     with pytest.raises(SSTCastError, match=r"--region tasman: model mlp knows tiles"):
         sstcast.load(both.folder, "tasman")

@@ -11,9 +11,9 @@ import torch
 from lightning_fabric import Fabric
 from runs_of_training import setup, weights
 
+from sstcast.artefacts import locked
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
-from sstcast.files import alone
 from sstcast.ocean.windows import Windows
 from sstcast.runs import Run
 from sstcast.training import train as room
@@ -70,7 +70,7 @@ def test_a_run_that_another_process_trains_is_waited_for(run_yaml: Path) -> None
     written: list[Path] = []
 
     def hold() -> None:
-        with alone(checkpoints):
+        with locked(checkpoints):
             held.set()
             time.sleep(2)
             written.extend(checkpoints.glob("*.pt"))

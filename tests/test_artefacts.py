@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sstcast.files import alone, atomic, packaged
+from sstcast.artefacts import atomic, locked, packaged
 
 
 def test_what_ships_is_there() -> None:
@@ -42,9 +42,9 @@ def in_another_process(path: Path, inside: str) -> "subprocess.Popen[str]":
     """Run a line alone with `path`."""
     program = f"""
 from pathlib import Path
-from sstcast.files import alone
+from sstcast.artefacts import locked
 path = Path({str(path)!r})
-with alone(path):
+with locked(path):
     {inside}
 """
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
@@ -53,7 +53,7 @@ with alone(path):
 
 def test_another_process_waits_and_sees_what_was_written(tmp_path: Path) -> None:
     path = tmp_path / "new/thing"
-    with alone(path):
+    with locked(path):
         other = in_another_process(path, "print(path.read_text())")
         assert other.stderr is not None
         assert other.stderr.readline() == f"{path}: another process is writing it; waiting\n"
@@ -66,5 +66,5 @@ def test_a_killed_process_keeps_nobody_waiting(tmp_path: Path, capsys: pytest.Ca
         assert other.stdout is not None
         assert other.stdout.readline() == "there\n"
         other.kill()
-    with alone(tmp_path / "thing"):
+    with locked(tmp_path / "thing"):
         assert capsys.readouterr().err == ""

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 import pandas as pd
 
+from sstcast.artefacts import atomic, locked
 from sstcast.config import DataConfig, Region, RunConfig, Splits, parse_box
 from sstcast.errors import SSTCastError
-from sstcast.files import alone, atomic
 from sstcast.geo import Box
 from sstcast.models import home
 from sstcast.models.base import Home
@@ -32,7 +32,7 @@ CALIBRATED = 2  # last years that errors are taken from, of a long record
 KEYS = re.compile(r"\bdata\.(variable|units|gaps)(:(?= ))?")
 
 
-def elsewhere(
+def transferred_data(
     run: Run,
     region: str | None = None,
     source: str | None = None,
@@ -89,14 +89,14 @@ def options_for_keys() -> Iterator[None]:
         raise SSTCastError(KEYS.sub(r"--\1", str(error))) from error
 
 
-def run_elsewhere(run: Run, source: str | None, region: str | None, say: Callable[[str], object] = print) -> Run:
+def transferred_run(run: Run, source: str | None, region: str | None, say: Callable[[str], object] = print) -> Run:
     """Make, or bring up to date, the folder `RUN/elsewhere-NAME` for a run on another ocean, which is prepared.
 
     Its configuration holds the other ocean as `data`, and the run's own as `trained_on`. `say` gets a line for
-    what is prepared. Raises SSTCastError as `elsewhere` and `prepare` do.
+    what is prepared. Raises SSTCastError as `transferred_data` and `prepare` do.
     """
     run = run.trained
-    data = elsewhere(run, region, source)
+    data = transferred_data(run, region, source)
     prepare(data, lambda line: None if line.endswith("nothing to do") else say(line))
     record = Prepared.of(data).record()
     place = re.sub(r"[^A-Za-z0-9._-]", "_", f"{source_name(data)}-{data.place}")
@@ -104,7 +104,7 @@ def run_elsewhere(run: Run, source: str | None, region: str | None, say: Callabl
     config = run.config.model_copy(
         update={"name": there.folder.name, "runs": run.folder, "data": data, "trained_on": run.config.data}
     )
-    with alone(there.folder):
+    with locked(there.folder):
         if not _is_made(there, config, record):
             with atomic(there.folder) as temporary:
                 temporary.mkdir()

@@ -1,18 +1,27 @@
-"""Files that ship with sstcast, atomic writes, and locks so that only one process writes at a time."""
+"""Files that commands write: atomic writes, locks, and the recipe that says what each file was made from.
+
+Every derived file carries a recipe, plain data that determine its content: the layout of the file, the data and
+the weights it was made from, and the options of the command. A file whose recipe equals the one wanted is current.
+NetCDF and Zarr hold it as JSON in the attribute `recipe`, JSON files in the key `recipe`, PNG images in a text
+chunk and HTML pages in a comment on the second line.
+"""
 
 import errno
 import hashlib
+import json
 import os
 import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
 from sstcast.errors import SSTCastError, in_short, warn
 
+RECIPE = "recipe"
 PACKAGE = Path(__file__).parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "sstcast"  # noqa: PTH111 - never fails
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -39,7 +48,7 @@ def at_home(path: Path | str) -> Path:
 
 
 @contextmanager
-def alone(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Lock `path` against other processes that write it; if one holds the lock, say so and wait.
 
     After waiting, `path` may have changed, so look at it inside the `with` block. The kernel holds the lock and
@@ -74,7 +83,7 @@ def atomic(path: Path) -> Iterator[Path]:
 
     After an error the temporary is removed and `path` is unchanged; a full disk raises an SSTCastError.
     If `path` is a link, its target is replaced. The next write of the same path removes a temporary left by a
-    killed process; if two processes may write `path`, use `alone` too.
+    killed process; if two processes may write `path`, use `locked` too.
     """
     path = _target(path)
     partial, previous = _beside(path)
@@ -95,7 +104,7 @@ def atomic(path: Path) -> Iterator[Path]:
 
 
 def clear_leftovers(path: Path) -> None:
-    """Delete what a killed write of `path` left beside it. Call it under `alone`."""
+    """Delete what a killed write of `path` left beside it. Call it under `locked`."""
     for leftover in _beside(_target(path)):
         remove(leftover)
 
@@ -195,3 +204,40 @@ def _clear(partial: Path) -> None:
         if quiet > 2:
             return
         time.sleep(0.02)
+
+
+def as_text(recipe: Any) -> str:
+    """Return a recipe as the JSON that files carry."""
+    return json.dumps(recipe, sort_keys=True)
+
+
+def made_of(path: Path) -> Any:
+    """Return the recipe of a derived file; None if the file is absent, unreadable or carries none."""
+    try:
+        return json.loads(_carried(path))
+    except (OSError, ValueError, LookupError, TypeError, SSTCastError, RecursionError):
+        return None
+
+
+def is_made_of(path: Path, recipe: Any) -> bool:
+    """Return whether a file is there and was made from `recipe`."""
+    return made_of(path) == json.loads(as_text(recipe))
+
+
+def _carried(path: Path) -> str:
+    """Return the text of a file's recipe."""
+    if path.suffix == ".json":
+        return as_text(json.loads(path.read_bytes())[RECIPE])
+    if path.suffix == ".html":
+        with path.open(encoding="utf-8") as page:
+            page.readline()
+            return page.readline().strip().removeprefix("<!-- recipe ").removesuffix(" -->")
+    if path.suffix == ".png":
+        from PIL import Image
+
+        with Image.open(path) as image:
+            return str(image.info[RECIPE])
+    from sstcast.stores import open_netcdf, open_zarr  # not above: they import xarray
+
+    with (open_zarr if path.suffix == ".zarr" else open_netcdf)(path, "delete it") as dataset:
+        return str(dataset.attrs[RECIPE])
