@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -74,7 +75,7 @@ def test_two_sources_of_one_name_share_nothing(tmp_path: Path, run_yaml: Path) -
     run = trained(here)
     before = evaluate(run)[0]
     prepare(there.data, say=quiet)
-    assert prepared_again(here)[0].endswith("nothing to do")
+    assert not prepared_again(here)
     run.metrics.unlink()
     assert evaluate(run) == (before, True)
     names = {Prepared.of(config.data).cube.parent.name for config in (here, there)}
@@ -134,7 +135,7 @@ def test_a_file_changed_inside_a_folder_is_seen(tmp_path: Path, run_yaml: Path, 
         make_sst().chunk(time=400).to_zarr(source, zarr_format=2)
     config = configured(run_yaml, source)
     run = trained(config)
-    assert all(line.endswith("nothing to do") for line in prepared_again(config))
+    assert not prepared_again(config)
     top = source.stat()
     if kind == "folder":
         (years[1] + 2).assign(sst=(years[1]["sst"] + 2).assign_attrs(years[1]["sst"].attrs)).to_netcdf(
@@ -144,34 +145,44 @@ def test_a_file_changed_inside_a_folder_is_seen(tmp_path: Path, run_yaml: Path, 
         shutil.rmtree(source)
         make_sst(seed=3).chunk(time=400).to_zarr(source, zarr_format=2)
     os.utime(source, ns=(top.st_atime_ns, top.st_mtime_ns))
-    assert not prepared_again(config)[0].endswith("nothing to do")
+    assert prepared_again(config)
     refuses(run, config)
 
 
 @pytest.mark.parametrize("store", ["cube", "statistics", "anomalies"])
-def test_what_is_damaged_is_named_and_made_again(
+def test_what_is_damaged_is_named_and_never_read_as_other_values(
     tmp_path: Path, run_yaml: Path, sst_file: Path, store: str
 ) -> None:
-    config = configured(run_yaml, sst_file)
+    config, random = configured(run_yaml, sst_file), np.random.default_rng(0)
     run = trained(config)
     path: Path = getattr(Prepared.of(config.data), store)
+    whole = open_prepared(path).load()
     files = [file for file in sorted(path.rglob("*")) if file.is_file()]
     assert len(files) > 8
-    for damage in ("absent", "damaged"):
-        for file in files:
-            whole = file.read_bytes()
-            if damage == "absent":
-                file.unlink()
+    refused = set()
+    for file in files:
+        content = file.read_bytes()
+        flipped = bytearray(content)
+        flipped[random.integers(len(content))] ^= 1 << int(random.integers(8))
+        for damaged in (None, content[: len(content) // 2], bytes(flipped)):
+            file.unlink(missing_ok=True)
+            if damaged is not None:
+                file.write_bytes(damaged)
+            said = ""
+            try:
+                found = open_prepared(path).load()
+            except SSTCastError as error:
+                refused.add(file)
+                said = str(error)
             else:
-                file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]) if whole else b"x")
-            with pytest.raises(SSTCastError, match=rf"^{path}: .*; run `sstcast prepare` with the run's conf"):
-                open_prepared(path)
-            file.write_bytes(whole)
+                assert found.identical(whole), file
+            assert re.fullmatch(rf"({path}: [^\n]*; run `sstcast prepare` with the run's configuration)?", said)
+        file.write_bytes(content)
+    assert refused >= {file for file in files if file.name[0].isdigit()}
     next(file for file in files if file.name[0].isdigit()).unlink()
-    with pytest.raises(SSTCastError, match="is absent; run `sstcast prepare`"):
+    with pytest.raises(SSTCastError, match=r"lacks 1 of \d+ chunks\); run `sstcast prepare`"):
         evaluate(run)
-    lines = prepared_again(config)
-    assert any("is absent; making it again" in line for line in lines)
+    assert prepared_again(config)
     evaluate(run)
 
 

@@ -70,7 +70,7 @@ def _forecast(
     data = transferred_data(run, to_forecast=True, **other) if other else run.config.data
     history = last_days(data, day, dt.date.today(), say, days_read(run))
     if "source" in other or not Prepared.of(data).exist:
-        prepare(data, lambda line: None if line.endswith("nothing to do") else say(line))
+        prepare(data, say)
     check_source(data)
     loaded = LoadedRun(run.folder, **other)
     if out is None:

@@ -14,10 +14,9 @@ import numpy as np
 import xarray as xr
 
 from sstcast import __version__
-from sstcast.artefacts import locked, remove
+from sstcast.artefacts import is_made_of, locked, remove
 from sstcast.cf import describe, references, write
 from sstcast.config import DataConfig, RunConfig
-from sstcast.errors import SSTCastError
 from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.predictor import Predictor, axes, in_degrees
 from sstcast.forecasting.probabilities import calibrated, fitted_baselines
@@ -25,7 +24,6 @@ from sstcast.forecasting.spread import Spread, ValidationDays
 from sstcast.hindcasts.files import LAYOUT, RECIPE
 from sstcast.hindcasts.plan import checkpoints
 from sstcast.hindcasts.scores import STATISTICS, WARNINGS
-from sstcast.manifest import damage
 from sstcast.ocean.heatwaves import FREQUENCIES
 from sstcast.ocean.limits import limits_of
 from sstcast.ocean.prepared import Prepared, check_data
@@ -37,7 +35,6 @@ from sstcast.scores.means import Means, of_members, week_starts
 from sstcast.scores.metrics import SQUARED_ERROR
 from sstcast.scores.verification import Verification, Write, forecast_file
 from sstcast.scratch import release
-from sstcast.stores import open_netcdf, open_zarr
 from sstcast.training.train import train, training_windows
 
 AGAIN = "delete it and run the same `sstcast hindcast` again"
@@ -72,7 +69,7 @@ def score_run(config: RunConfig, every: int, joined: bool, thresholds: DataConfi
     with locked(tables_file(run)):
         recipe = recipe_of(run, every)
         whole = recipe | _base(thresholds)
-        if read_recipe(tables_file(run)) == whole and (joined or read_recipe(part_file(run)) == recipe):
+        if is_made_of(tables_file(run), whole) and (joined or is_made_of(part_file(run), recipe)):
             return f"{run.folder}: is forecast"
         check_data(run)
         data = Verification.open(config.data, every=every)
@@ -95,7 +92,7 @@ def score_baselines(data: DataConfig, every: int, path: Path, thresholds: DataCo
     with locked(path):
         recipe = {"layout": LAYOUT, "every": every, "data": Prepared.of(data).record().model_dump()}
         recipe |= _base(thresholds)
-        if read_recipe(path) == recipe:
+        if is_made_of(path, recipe):
             return f"{path}: is there"
         opened = Verification.open(data, every=every)
         predictors, spreads = fitted_baselines(ValidationDays(data))
@@ -122,17 +119,6 @@ def recipe_of(run: Run, every: int) -> Recipe:
 
 def _base(thresholds: DataConfig) -> Recipe:
     return {"base_period": [str(day) for day in thresholds.splits.base]}
-
-
-def read_recipe(path: Path) -> Any:
-    """Return what a file was made of, as it says; None if it is absent or damaged."""
-    if not path.exists() or (path.suffix == ".zarr" and damage(path)):
-        return None
-    try:
-        with (open_zarr if path.suffix == ".zarr" else open_netcdf)(path, AGAIN) as opened:
-            return json.loads(opened.attrs[RECIPE])
-    except (SSTCastError, LookupError, ValueError, TypeError):
-        return None
 
 
 def _errors(

@@ -6,20 +6,19 @@ from typing import Any
 import xarray as xr
 
 from sstcast import __version__
-from sstcast.artefacts import atomic, remove
+from sstcast.artefacts import atomic, is_made_of, remove
 from sstcast.cf import write_zarr
 from sstcast.config import RunConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import described
 from sstcast.hindcasts.files import RECIPE
-from sstcast.hindcasts.fold import AGAIN, part_file, read_recipe, recipe_of, tables_file
+from sstcast.hindcasts.fold import AGAIN, part_file, recipe_of, tables_file
 from sstcast.hindcasts.folds import Fold
 from sstcast.hindcasts.plan import Plan
 from sstcast.hindcasts.scores import CASES
-from sstcast.manifest import write_manifest
 from sstcast.names import BASELINES, REFERENCES
 from sstcast.runs import Run
-from sstcast.stores import open_netcdf, open_zarr
+from sstcast.stores import open_netcdf, open_written
 
 ALIKE: Any = {"join": "exact", "compat": "override", "coords": "minimal"}
 KEPT: Any = ALIKE | {"data_vars": "minimal", "combine_attrs": "override"}
@@ -32,10 +31,10 @@ def recipes(plan: Plan, system: RunConfig) -> list[Any]:
 
 def join_forecasts(plan: Plan, system: RunConfig) -> None:
     """Put a system's forecasts of all folds into one store, unless it holds them; those of each fold then go."""
-    path, made_of = plan.hindcast.forecasts(system.name), recipes(plan, system)
+    path, recipe = plan.hindcast.forecasts(system.name), recipes(plan, system)
     runs = [Run(plan.run(system, fold).folder) for fold in plan.protocol.folds]
-    if read_recipe(path) != made_of:
-        folds = [open_zarr(part_file(run), AGAIN) for run in runs]
+    if not is_made_of(path, recipe):
+        folds = [open_written(part_file(run), AGAIN) for run in runs]
         fields = [str(name) for name in folds[0].data_vars]
         whole = xr.concat([fold[fields] for fold in folds], "init_time", data_vars="minimal", **ALIKE)
         first, last = (run.config.data.splits.train[1] for run in (runs[0], runs[-1]))
@@ -47,14 +46,13 @@ def join_forecasts(plan: Plan, system: RunConfig) -> None:
             title=f"SST hindcast of {system.name}, {plan.protocol.first} to {plan.protocol.last}",
             history=f"sstcast {__version__} hindcast",
             data=source,
-            **{RECIPE: json.dumps(made_of)},
+            **{RECIPE: json.dumps(recipe)},
         ).assign_attrs(
             source=f"sstcast {__version__}, model {system.model.name}, trained for each of {len(runs)} folds anew "
             f"on {source} from {system.data.splits.train[0]} on, to {first} for the first, to {last} for the last"
         )
         with atomic(path) as temporary:
             write_zarr(dataset, temporary, {"init_time": folds[0][fields[0]].encoding["chunks"][0]})
-            write_manifest(temporary)
     for run in runs:
         remove(part_file(run))
 

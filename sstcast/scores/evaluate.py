@@ -9,14 +9,13 @@ from sstcast import __version__
 from sstcast.artefacts import locked
 from sstcast.cf import describe, references, write
 from sstcast.errors import SSTCastError
-from sstcast.manifest import check_manifest
 from sstcast.names import BASELINES
 from sstcast.ocean.prepared import Prepared, check_data, warn_of_source
 from sstcast.runs import Run
 from sstcast.scores.comparison import check_comparable, compare_tables
 from sstcast.scores.saved import LAYOUT, read_metrics, write_metrics
 from sstcast.scores.significance import block_length
-from sstcast.stores import open_netcdf, open_zarr
+from sstcast.stores import open_netcdf, open_written
 from sstcast.yaml_files import suggest
 
 CHANGED = "the scores are of the days before; for the new ones run `sstcast prepare`, then train another run"
@@ -35,9 +34,7 @@ def open_scores(run: Run) -> xr.Dataset:
 
 def open_forecasts(run: Run) -> xr.Dataset:
     """Open the forecasts of an evaluated run; raise SSTCastError if they are damaged."""
-    remedy = f"delete it and run `sstcast evaluate {run.folder}`"
-    check_manifest(run.forecasts, remedy)
-    return open_zarr(run.forecasts, remedy)
+    return open_written(run.forecasts, f"delete it and run `sstcast evaluate {run.folder}`")
 
 
 def evaluate(run: Run) -> tuple[dict[str, Any], bool]:

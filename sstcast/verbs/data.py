@@ -84,4 +84,6 @@ def prepare(
 
     oceans = load_config(config, set_).oceans
     with cluster(scheduler):
-        prepare_all(oceans)
+        for prepared in prepare_all(oceans):
+            if not prepared.written:
+                print(f"{prepared.cube.parent}: nothing to do")
