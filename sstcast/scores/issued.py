@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading_later
-from sstcast.forecasting.conventions import DAY, PLAUSIBLE, REMEDY
+from sstcast.forecasting.files import DAY, REMEDY
 from sstcast.forecasting.predictor import FIELD, Predictor
 from sstcast.geo import from_tiles, to_tiles
 from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.fields import PLAUSIBLE
 from sstcast.ocean.windows import Windows
 from sstcast.scores.verification import ALL, Verification
 
