@@ -23,12 +23,13 @@ from sstcast.ocean.identity import fingerprint
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_data
 from sstcast.runs import Run
-from sstcast.scores.issued import Issued, IssuedSpread, Shortened, VerificationAt, complete
+from sstcast.scores.issued import Issued, IssuedSpread, Shortened, complete
 from sstcast.scores.measure import Width, tabulate
 from sstcast.scores.saved import LAYOUT, Scored, read_metrics, write_metrics
 from sstcast.scores.significance import Lengths, spacing
 from sstcast.scores.summary import summarise
 from sstcast.scores.truth import data_of, span, within
+from sstcast.scores.verification import Verification
 
 Say = Callable[[str], object]
 
@@ -69,6 +70,9 @@ def score(
     if scored.folder.resolve().is_relative_to(path.resolve()):
         raise SSTCastError(f"--out {scored.folder}: is in {path}, which is to be read; name another")
     forecasts = read_forecasts(path, variable, units)
+    if not forecasts.daily:
+        given = ", ".join(map(str, forecasts.sst["lead"].values[:4]))
+        raise SSTCastError(f"{path}: forecasts days {given}, ...; needed is every day from the first on")
     horizon = min(
         [forecasts.sst.sizes["lead"], *(run.config.data.horizon for run in against), *([leads] if leads else [])]
     )
@@ -116,11 +120,11 @@ def _score(
             f"verified for {data.horizon} days with {data.source}, {span(np.array([first, last]))}; give another "
             "--truth, or fewer --leads"
         )
-    truth = VerificationAt.of_dates(data, dates, known)
+    truth = Verification.open(data).at(dates, known)
     every = spacing(dates)
     block = Lengths.of(data.horizon, every).block
     enough = len(dates) >= 2 * block
-    ocean, base = int(truth.windows.ocean.sum()), "..".join(map(str, data.splits.base))
+    ocean, base = int(truth.ocean.sum()), "..".join(map(str, data.splits.base))
     notes = [
         forecasts.note,
         how,
