@@ -103,7 +103,7 @@ def read_parts(path: Path, read: Callable[[Path, xr.Dataset], Read]) -> list[Rea
     Raises SSTCastError if there are none, or one cannot be read; warns of files in a folder that are neither.
     """
     if not path.exists():
-        raise SSTCastError(f"{path}: no such file or folder; name one that exists, or `sample`")
+        raise SSTCastError(f"{path}: no such file or folder; name one that exists")
     if path.is_file() or _is_zarr(path):
         return [read(path, open_dataset(path))]
     found: list[Path] = []
