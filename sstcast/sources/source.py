@@ -22,8 +22,8 @@ class Source(ABC):
     """A source of daily data, opened for one request.
 
     A subclass defines how its days are read, and describes itself by class attributes: `name` is the origin
-    recorded for its days in a store, `title` that of a new store; a source that `grows` gets new days every day, and
-    `sstcast forecast` fetches them.
+    recorded for its days in a store, `title` that of a new store; a source that `grows` gets new days every day,
+    and `sstcast forecast` fetches them.
     """
 
     name: ClassVar[str]
