@@ -29,7 +29,7 @@ def offsets(grid: GridGraph) -> Tensor:
 
 
 def ocean_of(grid: GridGraph) -> SparseGraph:
-    """Return the ocean of each sample as a graph of its own, with the positions that its nodes have on the grid."""
+    """Return the ocean of each sample as a graph, with the positions that its nodes have on the grid."""
     graphs = []
     for keep in grid.mask:
         edges, attr = subgraph(keep, grid.edge_index(), offsets(grid), relabel_nodes=True, num_nodes=len(keep))

@@ -1,4 +1,4 @@
-"""`lsat`, `sapdgt`, `sat` and `spdgt` against explicit softmax over all pairs of nodes, and what the paper claims."""
+"""`lsat`, `sapdgt`, `sat` and `spdgt` against explicit softmax over all pairs, and the claims of their paper."""
 
 import networkx as nx
 import numpy as np
