@@ -5,7 +5,6 @@ from pathlib import Path
 
 import xarray as xr
 
-from sstcast import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.collection import read_collection
@@ -23,15 +22,10 @@ class FileResults(Results):
 
     def __init__(self, scored: Scored, region: str | None = None) -> None:
         """Read the scores; raise SSTCastError if they are damaged."""
-        self.metrics, self.region = scored.read(), region
+        self.metrics, self.file, self.region = scored.read(), scored.metrics, region
         self.path = Path(self.metrics["file"])
         with open_netcdf(scored.tables, "run `sstcast score` again") as tables:
             self.tables = tables.drop_vars("squared_error_by_week").load()
-
-    @property
-    def stamp(self) -> str:
-        """A text that identifies these scores, to mark their maps."""
-        return f"sstcast {__version__}, scores {self.metrics['seal']}"
 
     def fields(self, date: int) -> tuple[xr.Dataset, xr.Dataset]:
         """Return the forecast from the initial date at position `date`, and the observation, as `Results` does."""
