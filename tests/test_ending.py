@@ -19,9 +19,8 @@ import xarray as xr
 from sstcast import cli
 from sstcast.artefacts import atomic, below, locked
 from sstcast.cf import write_zarr
-from sstcast.errors import SSTCastError, printable
+from sstcast.errors import Interrupted, SSTCastError, printable
 from sstcast.pages.leaderboard import _plain
-from sstcast.training.interrupt import Interrupted
 
 # Every verb, and a function of a room that it calls.
 INSIDE = {
