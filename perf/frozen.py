@@ -3,10 +3,10 @@
     python perf/frozen.py --keep perf/frozen.json    # before: writes the scores
     python perf/frozen.py perf/frozen.json           # after: prints what differs by more than 1e-6
 
-Runs the commands below in an empty folder, on one thread, from fixed seeds: the demo; a hindcast of two folds of
-linear systems, a TF-Net and their mean, with probabilities and heatwaves; a forecast scored as a file; and three
-graph benchmarks, whose raw files are read from `--root`. It takes about six minutes. The last digits depend on the
-processor and on the version of PyTorch, so compare on one machine.
+Runs the commands below in an empty folder, on one thread, from fixed seeds: `frozen-demo.yaml`; a hindcast of
+two folds of linear systems, a TF-Net and their mean, with probabilities and heatwaves; a forecast scored as a
+file; and three graph benchmarks, whose raw files are read from `--root`. It takes about six minutes. The last
+digits depend on the processor and on the version of PyTorch, so compare on one machine.
 """
 
 import argparse
@@ -24,17 +24,18 @@ from typing import Any
 HERE = Path(__file__).resolve().parents[1]
 TOLERANCE = 1e-6
 NOT_SCORES = ("seconds", "peak", "version", "date", "digest")  # keys whose values may differ
+DEMO = HERE / "perf/frozen-demo.yaml"
 TINY = "--set training.windows_per_epoch=1600"
 GRAPHS = {"mutag": "gin", "cora": "gcn-kipf", "minesweeper": "sage"}
 
 OCEAN = {
     "demo": (
-        ["prepare configs/demo.yaml", "train configs/demo.yaml", "evaluate runs/demo"],
+        [f"prepare {DEMO}", f"train {DEMO}", "evaluate runs/demo"],
         "runs/demo/metrics.json",
     ),
     "hindcast": (
         [
-            "hindcast configs/linear/multiscale-ridge.yaml configs/linear/local-ridge.yaml configs/demo.yaml"
+            f"hindcast configs/linear/multiscale-ridge.yaml configs/linear/local-ridge.yaml {DEMO}"
             f" --years 2009:2016 --every 20 --average mean --out runs/hindcast {TINY}"
         ],
         "runs/hindcast/hindcast.json",

@@ -4,8 +4,6 @@ Linear maps of oceans with another memory differ, and take seconds to fit: the b
 training days. What the network adds to it stays as it was learnt, by the share that validation days support.
 """
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
@@ -45,7 +43,7 @@ def adapted(network: ForecastModel, base: LinearSystem, data: DataConfig) -> Ada
     The share is that which has the least squared error on the validation days, by lead week, within 0 and 1.
     """
     _, anomalies = Prepared.of(data).open()
-    windows = replace(cut_windows(anomalies, data, "validation"), every=EVERY)
+    windows = cut_windows(anomalies, data, "validation").thinned(EVERY)
     products, squares = torch.zeros(2, data.horizon, dtype=torch.float64)
     at_once = max(1, NODES_AT_ONCE // windows.values.shape[-1])
     with torch.no_grad():

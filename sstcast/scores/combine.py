@@ -22,7 +22,7 @@ from sstcast.ocean.prepared import Prepared
 from sstcast.progress import hides_progress
 from sstcast.runs import Parts, Run, provenance, write_json
 from sstcast.scores.comparison import check_same
-from sstcast.scores.verification import Verification, blocks
+from sstcast.scores.verification import Verification
 from sstcast.training.checkpoint import save_checkpoint
 from sstcast.yaml_files import save_config, validate
 
@@ -79,11 +79,11 @@ def error_products(predictors: list[Predictor], data: Verification) -> Weights:
     share = np.sqrt(area / area.sum(dtype=float)).astype(np.float32)
     products = np.zeros((weeks[-1] + 1, count, count))
     console = Console(stderr=True)
-    parts = blocks(data.windows, count)
+    parts = data.blocks(count)
     for dates in track(parts, "validation", console=console, disable=hides_progress(console), transient=True):
         truth = data.ahead(data.sst, dates) - data.ahead(data.climatology, dates)
         scale, past = data.ahead(data.scale, dates), data.histories(dates)
-        forecasts = (data.on_tiles(one.predict(past).mean("member", skipna=False)) for one in predictors)
+        forecasts = (data.on_tiles(one.predict(*past).mean("member", skipna=False)) for one in predictors)
         errors = np.stack([(forecast * scale - truth) * share for forecast in forecasts])
         for week, product in enumerate(products):
             rows = errors[:, :, weeks == week].reshape(count, -1).astype(float)

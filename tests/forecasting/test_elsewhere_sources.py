@@ -1,6 +1,5 @@
 """Forecasts of an ocean that a run was not trained on: its tiles, its years, a base fitted there."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -123,7 +122,7 @@ def test_a_linear_base_is_fitted_to_the_other_ocean(run: Run, years: Path) -> No
     for name, weights in base.state_dict().items():
         torch.testing.assert_close(there.linear.state_dict()[name], weights)
     assert not torch.equal(there.linear.weight, here.linear.weight)
-    validation = replace(cut_windows(Prepared.of(data).open()[1], data, "validation"), every=3)
+    validation = cut_windows(Prepared.of(data).open()[1], data, "validation").thinned(3)
     batch = validation.batch(torch.arange(len(validation)))
     with torch.no_grad():
         change = there.network.change(batch.history, batch.graph)[batch.ocean].double().numpy()
