@@ -70,11 +70,12 @@ def verb(heading: str, argument: str | None = None, several: bool = False) -> Ca
         shown = [each for each in inspect.signature(show).parameters if each in names]
 
         def command(**given: Any) -> None:
+            given = {key: value for key, value in given.items() if value is not None}
             if "say" in names:
                 given["say"] = print
             calls = [given | {str(argument): each} for each in given[str(argument)]] if several else [given]
             for call in calls:
-                show(function(**call), **{key: call[key] for key in shown})
+                show(function(**call), **{key: call.get(key) for key in shown})
 
         found = list(_parameters(function, argument, several))
         command.__signature__ = inspect.Signature(found)  # type: ignore[attr-defined]

@@ -16,5 +16,5 @@ Args:
     seeds: one run or member per seed, for instance `0..4`; in Python also numbers.
     max_size: the largest page to write, in MB.
     scheduler: address of a dask cluster that sees the same files, for instance `tcp://host:8786`.
-    say: a function that gets a line of text for each step done.
+    say: a function that gets a line of text for each step done; by default only the longest tasks print them.
 """

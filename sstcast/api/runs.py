@@ -101,7 +101,9 @@ def train(
         run, trained = train(each, windows)
         if FIRST_PROCESS:
             say(f"{run.folder}: {'trained' if trained else 'nothing to do'}; best checkpoint {run.best}")
-    return Run(given.folder if given is not None else configs[0].folder if folder is None else folder)
+    made = folder if given is None else given.folder
+    assert made is not None  # without either, plan raises
+    return Run(made)
 
 
 def combine(runs: Sequence[Run | Path | str], name: str, equal: bool = False, say: Say = quiet) -> Run:
@@ -163,7 +165,7 @@ def evaluate(
     from sstcast.runs import Run
     from sstcast.scores.evaluate import compare, evaluate
 
-    run, other = _run(run), _reference(against)
+    other, run = _reference(against), _run(run)
     if source is not None or region is not None:
         run = transferred_run(run, None if source is None else str(at_home(source)), region, say)
     metrics, new = evaluate(run)
@@ -186,7 +188,7 @@ def hindcast(
     overrides: Sequence[str] = (),
     jobs: int = 1,
     scheduler: str | None = None,
-    say: Say = quiet,
+    say: Say = print,
 ) -> Result[dict[str, Any]]:
     """Train systems on earlier years only, forecast many years, and score all years together.
 
@@ -439,7 +441,7 @@ def table5(
     overrides: Sequence[str] = (),
     out: Path | str = "runs/table5",
     dry_run: bool = False,
-    say: Say = quiet,
+    say: Say = print,
 ) -> Result[Found]:
     """Repeat Table 5 of Cai et al. (2023): train five systems for three horizons, and score them on the test days.
 
