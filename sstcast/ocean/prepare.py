@@ -63,17 +63,16 @@ def prepare(data: DataConfig, say: Say = print) -> Prepared:
             return replace(prepared, written=work.run())
 
 
-def prepare_all(oceans: Sequence[DataConfig], say: Say = print) -> list[Prepared]:
+def prepare_all(oceans: Sequence[DataConfig], say: Say = print) -> None:
     """Prepare the oceans of a run; of several, an error names the source of the one that it is about."""
-    done = []
     for data in oceans:
         try:
-            done.append(prepare(data, say))
+            if not (prepared := prepare(data, say)).written:
+                say(f"{prepared.cube.parent}: nothing to do")
         except SSTCastError as error:
             if len(oceans) == 1 or data.source in str(error):
                 raise
             raise SSTCastError(f"{data.source}: {error}") from None
-    return done
 
 
 def days_of_source(data: DataConfig) -> tuple[dt.date, dt.date]:
