@@ -3,6 +3,7 @@
 import itertools
 import pickle
 import random
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,12 @@ def command(folder: Path, what: object, number: int, *extra: object) -> list[obj
     return ["benchmark", what, "--model", "mpnn", "--root", folder / "raw", *sets, *extra]
 
 
+def forget(root: Path) -> None:
+    """Delete what PyG and OGB processed, so that raw files are read."""
+    for path in list(root.rglob("processed")):
+        shutil.rmtree(path)
+
+
 def changes(path: Path, chance: random.Random, most: int) -> Iterator[tuple[str, bytes | None]]:
     content = path.read_bytes()
     cases = [(kind, change(content, chance)) for kind, change in CHANGES.items()] + list(OTHERS.items())
@@ -66,6 +73,7 @@ def test_raw_files_of_every_format(tmp_path: Path) -> None:
         paths += [file for folder in folders for file in sorted(folder.rglob("*.*"))[:4]]
         for path in (path for path in paths if path.is_file()):
             for kind, content in changes(path, chance, 2):
+                forget(tmp_path)
                 with changed(path, content):
                     case = command(tmp_path, name, next(number))
                     family.try_out(f"{path.name}, {kind}", (path.name, name, name.lower()), *case)
@@ -80,6 +88,7 @@ def test_trusted_files_that_hold_something_else(tmp_path: Path) -> None:
         small_raw.write(dataset, tmp_path / "raw")
         path = small_raw.raw_files(dataset, tmp_path / "raw")[-1]
         for wrong in WRONG:
+            forget(tmp_path)
             with changed(path, pickle.dumps(wrong)):
                 if path.suffix == ".pt":
                     torch.save(wrong, path)
@@ -165,7 +174,7 @@ def test_command_lines_of_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     extras: list[list[object]] = [["--seeds", s] for s in ("0..999999999999", "9" * 5000, "-1", "", "0..", "nan")]
     extras += [["--root", tmp_path / "file"], ["--root", ""], ["--root", tmp_path / ("a" * 300)]]
     extras += [["--model", name] for name in ("", "a/b", "../minesweeper/gps", "a" * 5000, "gcn.yaml", "\n")]
-    for key in ("part", "local_epochs", "predictor.pairs", "predictor.steps", "training.batch_size"):
+    for key in ("part", "stages.local", "predictor.pairs", "predictor.steps", "training.batch_size"):
         extras += [["--set", f"{key}={value}"] for value in ("-1", ".nan", "9" * 30, "[1]")]
     extras += [["--set", f"{key}={tmp_path / 'file'}"] for key in ("root", "cache", "runs")]
     for extra in extras:
