@@ -7,9 +7,8 @@ import xarray as xr
 
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.collection import read_collection
-from sstcast.forecasting.conventions import DAY
-from sstcast.forecasting.regridding import on_cells
+from sstcast.forecasting.files import DAY, read_forecasts
+from sstcast.ocean.cropping import on_cells
 from sstcast.ocean.identity import fingerprint
 from sstcast.ocean.prepared import Prepared
 from sstcast.pages.results import Results
@@ -43,5 +42,7 @@ class FileResults(Results):
         recipe = self.metrics["recipe"]
         if not self.path.exists() or fingerprint(self.path) != recipe["file"]:
             raise SSTCastError(f"{self.path}: has gone or changed since it was scored; run `sstcast score` again")
-        data, forecasts = self._data, read_collection(self.path, *recipe["read_as"])
-        return on_cells(forecasts, Prepared.of(data).open()[1], data.box)[0].sel(lead=slice(data.horizon))
+        data, forecasts = self._data, read_forecasts(self.path, *recipe["read_as"])
+        return on_cells(forecasts.sst, Prepared.of(data).open()[1], data.box, self.path)[0].sel(
+            lead=slice(data.horizon)
+        )
