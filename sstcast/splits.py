@@ -108,7 +108,7 @@ def for_years(data: DataConfig, first: int, last: int, validation: int, name: st
     return cut(begin, start, test, dt.date(last, 12, 31))
 
 
-def within(splits: Splits, first: dt.date, last: dt.date, where: str) -> Splits:
+def clipped(splits: Splits, first: dt.date, last: dt.date, where: str) -> Splits:
     """Return the days of `splits` that a record of `first..last` holds; raise SSTCastError if one has none."""
     spans = {name: (max(begin, first), min(end, last)) for name, (begin, end) in splits.given.items()}
     for name, (begin, end) in spans.items():

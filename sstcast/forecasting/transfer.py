@@ -16,7 +16,7 @@ from sstcast.ocean.prepare import check_splits, prepare
 from sstcast.ocean.prepared import Prepared, source_name
 from sstcast.ocean.reading import open_region, open_sst, source_path
 from sstcast.runs import ELSEWHERE, Run, provenance, write_json
-from sstcast.splits import for_forecasts, for_training, within
+from sstcast.splits import clipped, for_forecasts, for_training
 from sstcast.yaml_files import save_config, validate
 
 LONGEST_NAME = 100  # of a run
@@ -163,7 +163,7 @@ def _of_days(data: DataConfig, source: str, to_forecast: bool) -> DataConfig:
     elif first > data.splits.train[1]:
         splits = for_training(first, last, source_path(source))[2]
     else:
-        splits = within(data.splits, first, last, where)
+        splits = clipped(data.splits, first, last, where)
     other = data.model_copy(update={"splits": splits})
     try:
         check_splits(other, time)
