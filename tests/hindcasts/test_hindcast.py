@@ -18,12 +18,12 @@ from sstcast.hindcasts.files import Hindcast
 from sstcast.hindcasts.fold import tables_file
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.scores import lengths
-from sstcast.manifest import damage
 from sstcast.names import BASELINES
 from sstcast.pages.hindcast import write_hindcast_report
 from sstcast.runs import Run
 from sstcast.scores.saved import write_metrics
 from sstcast.scores.significance import adjust, diebold_mariano, skill_interval
+from sstcast.stores import open_written
 
 
 def truth() -> xr.DataArray:
@@ -57,7 +57,7 @@ def test_dates_and_scores_against_numpy_from_the_forecasts(inside: Path) -> None
     np.testing.assert_array_equal(one["init_time"], np.concatenate(dates))
     assert (one["valid_time"] == one["init_time"] + one["lead"] * np.timedelta64(1, "D")).all()
     assert found["forecasts"] == one.sizes["init_time"]
-    assert not damage(Path("hindcast/one/hindcast.zarr"))
+    assert open_written(Path("hindcast/one/hindcast.zarr"), "make it again").sizes
     with xr.open_dataset("hindcast/hindcast.nc") as tables:
         mse = tables["mse"].load()
     for name, made in forecasts.items():
