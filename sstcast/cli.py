@@ -119,6 +119,7 @@ def evaluate(
 ) -> None:
     """Score runs and the baselines on the test days; on another ocean or region, in RUN/elsewhere-NAME."""
     from sstcast.forecasting.transfer import transferred_run
+    from sstcast.pages.former import of_run, skill
     from sstcast.pages.text import print_metrics
     from sstcast.runs import Run
     from sstcast.scores.evaluate import compare, evaluate, reference
@@ -130,7 +131,7 @@ def evaluate(
         metrics, new = evaluate(run)
         comparison = compare(run, other) if isinstance(other, Run) else None
         name = other.folder.name if isinstance(other, Run) else other
-        print_metrics(metrics, run.folder.name, name, comparison)
+        print_metrics(of_run(metrics), run.folder.name, name, skill(comparison) if comparison else None)
         print(f"{run.metrics}: {'written' if new else 'nothing to do'}")
 
 
@@ -200,7 +201,7 @@ def map_(
     from sstcast.runs import Run
     from sstcast.scores.saved import Scored
 
-    hindcasts = [folder for folder in runs if Hindcast(folder).metrics.exists()]
+    hindcasts = [folder for folder in runs if Hindcast(folder).csv.exists()]
     if hindcasts and region is not None:
         raise SSTCastError(f"--region {region}: {hindcasts[0]} is a hindcast, mapped as a whole; leave it out")
     of_files = [folder for folder in runs if folder not in hindcasts and Scored(folder).exists]

@@ -6,18 +6,19 @@ from pathlib import Path
 from typing import Any
 
 from sstcast import __version__
-from sstcast.artefacts import below, locked
+from sstcast.artefacts import below, digest, locked
 from sstcast.errors import SSTCastError, printable, warn
-from sstcast.hindcasts.files import LAYOUT, Hindcast, open_hindcast
+from sstcast.hindcasts.files import Hindcast
 from sstcast.names import CLIMATE, COVERED, LEVELS, SEASONS, STATE
 from sstcast.pages.curves import draw_curves
+from sstcast.pages.former import of_hindcast, read_hindcast
 from sstcast.pages.hindcast_figures import HIGHEST, Skill, draw_ratios, skills
 from sstcast.pages.images import Image, png_uri, svg_uri
 from sstcast.pages.maps import PHONE, SLIDE
 from sstcast.pages.report import Section, facts, is_written
 from sstcast.pages.templates import write_page
 from sstcast.pages.text import HEATWAVES, Sheet, p_value, print_sheets, week_ends
-from sstcast.scores.saved import SEAL
+from sstcast.scores.saved import LAYOUT
 
 Scores = dict[str, Any]
 
@@ -26,6 +27,7 @@ NOTE = "* the 95 % interval of the ratio excludes 1"
 
 def print_hindcast(metrics: Scores, name: str) -> None:
     """Print the tables of a hindcast."""
+    metrics = of_hindcast(metrics)
     print_sheets(f"{printable(name)}: {_summary(metrics)}", sheets(metrics), metrics["reference"], NOTE)
 
 
@@ -112,9 +114,9 @@ def overall(metrics: Scores) -> Sheet:
 def hindcast_sheets(folder: Path) -> list[Sheet]:
     """Return a table for each finished hindcast in or below a folder; report damaged ones on stderr."""
     found = []
-    for file in below(folder, "hindcast.json"):
+    for file in below(folder, "hindcast.csv"):
         try:
-            metrics = open_hindcast(Hindcast(file.parent))
+            metrics = read_hindcast(Hindcast(file.parent))
         except SSTCastError as error:
             warn(f"left out: {error}")
             continue
@@ -128,8 +130,8 @@ def write_hindcast_report(hindcast: Hindcast) -> tuple[Path, bool]:
 
     Returns its path, and whether there was anything to do. Raises SSTCastError if there are no scores.
     """
-    metrics = open_hindcast(hindcast)
-    stamp = f"sstcast {__version__}, layout {LAYOUT}, scores {metrics[SEAL]}"
+    metrics = read_hindcast(hindcast)
+    stamp = f"sstcast {__version__}, layout {LAYOUT}, scores {digest(hindcast.metrics)}"
     with locked(hindcast.metrics):
         if is_written(hindcast.report, stamp):
             return hindcast.report, False

@@ -13,10 +13,11 @@ from sstcast.geo import in_tiles
 from sstcast.names import DEGREES, MODEL, STRONGEST
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.prepared import Prepared
+from sstcast.pages.former import of_run, tables_of_run
 from sstcast.runs import Run
-from sstcast.scores.evaluate import evaluate, open_forecasts, open_scores
+from sstcast.scores.evaluate import evaluate, open_forecasts
 from sstcast.scores.metrics import skill
-from sstcast.scores.saved import LAYOUT
+from sstcast.scores.saved import LAYOUT, Scored
 from sstcast.scores.significance import FDR
 
 REFERENCE = STRONGEST
@@ -33,14 +34,14 @@ class Results:
     def __init__(self, run: Run, region: str | None = None) -> None:
         """Evaluate the run if necessary; raise SSTCastError if that is not possible."""
         self.run, self.region = run, region
-        self.metrics: dict[str, Any] = evaluate(run)[0]
-        with open_scores(run) as tables:
-            self.tables = tables.drop_vars("squared_error_by_week").load()
+        self.metrics: dict[str, Any] = of_run(evaluate(run)[0])
+        with Scored(run.folder).open() as tables:
+            self.tables = tables_of_run(tables)
 
     @property
     def stamp(self) -> str:
         """A text that identifies this evaluation, to mark its figures."""
-        return f"sstcast {__version__}, layout {LAYOUT}, checkpoint {self.metrics['checkpoint']}"
+        return f"sstcast {__version__}, layout {LAYOUT}, checkpoint {self.metrics['recipe']['weights']}"
 
     @property
     def credit(self) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 import xarray as xr
 
 from sstcast import __version__
+from sstcast.artefacts import as_text
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.collection import read_collection
@@ -13,9 +14,9 @@ from sstcast.forecasting.conventions import DAY
 from sstcast.forecasting.regridding import on_cells
 from sstcast.ocean.identity import fingerprint
 from sstcast.ocean.prepared import Prepared
+from sstcast.pages.former import of_run, tables_of_run
 from sstcast.pages.results import Results
 from sstcast.scores.saved import Scored
-from sstcast.stores import open_netcdf
 
 
 class FileResults(Results):
@@ -23,15 +24,15 @@ class FileResults(Results):
 
     def __init__(self, scored: Scored, region: str | None = None) -> None:
         """Read the scores; raise SSTCastError if they are damaged."""
-        self.metrics, self.region = scored.read(), region
+        self.metrics, self.region = of_run(scored.read()), region
         self.path = Path(self.metrics["file"])
-        with open_netcdf(scored.tables, "run `sstcast score` again") as tables:
-            self.tables = tables.drop_vars("squared_error_by_week").load()
+        with scored.open() as tables:
+            self.tables = tables_of_run(tables)
 
     @property
     def stamp(self) -> str:
         """A text that identifies these scores, to mark their maps."""
-        return f"sstcast {__version__}, scores {self.metrics['seal']}"
+        return f"sstcast {__version__}, scores {as_text(self.metrics['recipe'])}"
 
     def fields(self, date: int) -> tuple[xr.Dataset, xr.Dataset]:
         """Return the forecast from the initial date at position `date`, and the observation, as `Results` does."""

@@ -33,7 +33,7 @@ def report(
     from sstcast.runs import Run
     from sstcast.scores.saved import Scored
 
-    if Hindcast(run).metrics.exists():
+    if Hindcast(run).csv.exists():
         from sstcast.pages.hindcast import write_hindcast_report  # not above: a run's report does without
 
         page, new = write_hindcast_report(Hindcast(run))
@@ -65,6 +65,7 @@ def score(
 ) -> None:
     """Score anyone's forecasts, in a file, beside the baselines and your runs."""
     from sstcast.names import DEGREES
+    from sstcast.pages.former import of_run
     from sstcast.pages.text import open_console, print_metrics, print_sheet, versus
     from sstcast.runs import Run
     from sstcast.scores.evaluate import reference
@@ -74,6 +75,7 @@ def score(
     runs = [other for other in others if isinstance(other, Run)]
     metrics, scored, new = score(file, truth, runs, region, out, variable, units, leads)
     names = [metrics["references"][str(other.folder)] if isinstance(other, Run) else other for other in others]
+    metrics = of_run(metrics)
     print_metrics(metrics, Path(metrics["file"]).name, names[0])
     for name in names[1:]:
         print_sheet(open_console(), versus(metrics["skill"][DEGREES][name], name))
