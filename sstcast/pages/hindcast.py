@@ -6,19 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from sstcast import __version__
-from sstcast.artefacts import below, digest, locked
+from sstcast.artefacts import below, digest, is_made_of, locked
 from sstcast.errors import SSTCastError, printable, warn
 from sstcast.hindcasts.files import Hindcast
 from sstcast.names import CLIMATE, COVERED, LEVELS, SEASONS, STATE
 from sstcast.pages.curves import draw_curves
 from sstcast.pages.former import of_hindcast, read_hindcast
 from sstcast.pages.hindcast_figures import HIGHEST, Skill, draw_ratios, skills
-from sstcast.pages.images import Image, png_uri, svg_uri
+from sstcast.pages.images import Image, png_uri, svg_uri, write_page
 from sstcast.pages.maps import PHONE, SLIDE
-from sstcast.pages.report import Section, facts, is_written
-from sstcast.pages.templates import write_page
+from sstcast.pages.report import Section, facts
 from sstcast.pages.text import HEATWAVES, Sheet, p_value, print_sheets, week_ends
-from sstcast.scores.saved import LAYOUT
 
 Scores = dict[str, Any]
 
@@ -131,9 +129,9 @@ def write_hindcast_report(hindcast: Hindcast) -> tuple[Path, bool]:
     Returns its path, and whether there was anything to do. Raises SSTCastError if there are no scores.
     """
     metrics = read_hindcast(hindcast)
-    stamp = f"sstcast {__version__}, layout {LAYOUT}, scores {digest(hindcast.metrics)}"
+    recipe = {"sstcast": __version__, "scores": digest(hindcast.metrics)}
     with locked(hindcast.metrics):
-        if is_written(hindcast.report, stamp):
+        if is_made_of(hindcast.report, recipe):
             return hindcast.report, False
         figure, alt = draw_ratios(metrics)
         sections = [
@@ -147,8 +145,9 @@ def write_hindcast_report(hindcast: Hindcast) -> tuple[Path, bool]:
         write_page(
             hindcast.report,
             "report.html",
+            recipe,
             run=hindcast.folder.name,
-            stamp=stamp,
+            version=__version__,
             written=dt.datetime.now(dt.UTC).isoformat(timespec="minutes"),
             credit=f"Data: {metrics['source']}. Land: Natural Earth.",
             summary=_summary(metrics),
