@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 import yaml
 from numpy.typing import NDArray
 
 from sstcast.artefacts import atomic, packaged
-from sstcast.config import RunConfig, load_config
+from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
 from sstcast.ocean.cropping import crop
@@ -41,7 +40,7 @@ data:
   source: {source}{variable}{units}{gaps}
   # The data cover {whole}, {cells} cells.
   # lon and lat are cell edges; tile is rows and columns of cells; skip lists tiles of land.
-  region: {{{region}, tile: [{rows}, {cols}]{skip}}}
+  region: {{{region}, tile: [{place.tile[0]}, {place.tile[1]}]{skip}}}
   protocol: physical
   history: {history} # days of input to a forecast
   horizon: {horizon} # days ahead
@@ -87,8 +86,8 @@ def start(
         sst = open_sst(path, variable, units)
     if not is_raw_store(path):
         sst = without_land_numbers(sst, path)
-    days = sst.indexes["time"]
-    some = np.unique(np.linspace(0, sst.sizes["time"] - 1, LOOKED_AT).astype(int))
+    days, lat, lon = sst.indexes["time"], sst["lat"].values, sst["lon"].values
+    some = np.unique(np.linspace(0, days.size - 1, LOOKED_AT).astype(int))
     present = np.isfinite(sst.isel(time=some).values)
     ocean = present.any(0)
     holes = int((present != ocean).any((1, 2)).sum())
@@ -96,43 +95,54 @@ def start(
         raise SSTCastError(f"{path}: no cell holds a temperature; name another source")
     place = choose_place(ocean)
     history, horizon, splits = choose_splits(days, path)
-    days_to_train = (splits["train"][1] - splits["train"][0]).days + 1
+    windows = (splits["train"][1] - splits["train"][0]).days + 1 - history - horizon
     longest = longest_gap(days)
     gap = MOST_GAPS if holes else min(longest, MOST_GAPS)
-    lat, lon = sst["lat"].values, sst["lon"].values
-    box = Box.of({"lat": lat[place.rows], "lon": lon[place.cols]}).yaml
+    whole, region = (box.yaml for box in (Box.of(sst), Box.of({"lat": lat[place.rows], "lon": lon[place.cols]})))
+    cells = f"{lat.size} x {lon.size}"
     text = TEMPLATE.format(
         name=json.dumps(_name(out.stem)),
         source=json.dumps(source, ensure_ascii=False),
         variable=f"\n  variable: {json.dumps(variable, ensure_ascii=False)}" if variable else "",
-        units=f"\n  units: {json.dumps(units, ensure_ascii=False)} # not as the file states" if units else "",
+        units=f"\n  units: {json.dumps(units, ensure_ascii=False)}" if units else "",
         gaps=f"\n  gaps: {gap} # gaps of up to this many days are filled linearly in time" if gap else "",
-        whole=Box.of(sst).yaml,
-        cells=f"{lat.size} x {lon.size}",
-        region=box[1:-1],
-        rows=place.tile[0],
-        cols=place.tile[1],
+        whole=whole,
+        cells=cells,
+        region=region[1:-1],
+        place=place,
         skip=f", skip: {place.skip}" if place.skip else "",
         history=history,
         horizon=horizon,
         first=f"{days[0]:%Y-%m-%d}",
         last=f"{days[-1]:%Y-%m-%d}",
         recipe=RECIPE,
-        training=yaml.safe_dump(_recipe(place.tiles * (days_to_train - history - horizon)), sort_keys=False),
+        training=yaml.safe_dump(_recipe(place.tiles * windows), sort_keys=False),
         **splits,
     )
     with atomic(out) as partial:
         partial.write_text(text, encoding="utf-8")
         config = load_config(partial)
         crop(sst, config.data.box, path)  # raises if the region does not fit; then nothing is written
-    lines = _found(config, path, sst, ocean, place, longest, out)
+    missing = len(pd.date_range(days[0], days[-1])) - days.size
+    lines = [
+        f"{path}: {days.size} days, {days[0]:%Y-%m-%d}..{days[-1]:%Y-%m-%d}, "
+        f"{missing} missing{f' (up to {longest} in a row)' if longest else ''}",
+        f"  grid: {cells} cells, {whole}, {ocean.mean():.0%} ocean",
+    ]
     if holes:
-        lines.insert(2, f"  ocean cells lack values on {holes} of {len(some)} days examined")
+        lines.append(f"  ocean cells lack values on {holes} of {len(some)} days examined")
+    lines += [
+        f"  region: {region}, {place.tiles} tile(s) of {place.tile[0]} x {place.tile[1]}, "
+        f"{ocean[place.rows, place.cols].mean():.0%} ocean",
+        f"  splits: train to {splits['train'][1]}, test from {splits['test'][0]}; {history} days of history, "
+        f"{horizon} days ahead",
+    ]
     if gap:
-        lines.insert(-2, f"  gaps: {gap} days in a row, and cells, are filled linearly in time")
+        lines.append(f"  gaps: {gap} days in a row, and cells, are filled linearly in time")
     if longest > gap:
-        lines.insert(-2, f"  {longest} days in a row are more than that: fetch them, or prepare refuses the data")
-    return lines
+        lines.append(f"  {longest} days in a row are more than that: fetch them, or prepare refuses the data")
+    run = config.folder.parent / _name(out.stem)
+    return [*lines, f"{out}: written; next: sstcast train {out}", f"then: sstcast forecast {run}"]
 
 
 def _recipe(windows: int) -> dict[str, Any]:
@@ -203,23 +213,3 @@ def _near(cells: int) -> int:
 def _name(stem: str) -> str:
     """Turn a file name into a valid name for a run's folder."""
     return LINE.sub("-", stem).lstrip("._-") or "my-run"
-
-
-def _found(
-    config: RunConfig, path: Path, sst: xr.DataArray, ocean: NDArray[np.bool_], place: Place, gap: int, out: Path
-) -> list[str]:
-    days, data = sst.indexes["time"], config.data
-    lat, lon = sst["lat"].values, sst["lon"].values
-    missing = len(pd.date_range(days[0], days[-1])) - len(days)
-    inside = ocean[place.rows, place.cols].mean()
-    return [
-        f"{path}: {len(days)} days, {days[0]:%Y-%m-%d}..{days[-1]:%Y-%m-%d}, "
-        f"{missing} missing{f' (up to {gap} in a row)' if gap else ''}",
-        f"  grid: {lat.size} x {lon.size} cells, {Box.of(sst).yaml}, {ocean.mean():.0%} ocean",
-        f"  region: {data.box.bounds.yaml}, {place.tiles} tile(s) of "
-        f"{place.tile[0]} x {place.tile[1]}, {inside:.0%} ocean",
-        f"  splits: train to {data.splits.train[1]}, test from {data.splits.test[0]}; {data.history} days "
-        f"of history, {data.horizon} days ahead",
-        f"{out}: written; next: sstcast train {out}",
-        f"then: sstcast forecast {config.folder.parent / _name(out.stem)}",
-    ]

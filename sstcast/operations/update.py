@@ -152,7 +152,9 @@ def _sums(file: Path, truth: xr.DataArray) -> pd.DataFrame:
     area = area_weights(forecast["lat"])
     parts = {"sum": table * area, "weight": area.where(table.notnull())}
     frames = {
-        name: part.sum(("lat", "lon"), min_count=1).assign_coords(lead=lead.astype(float)).to_dataframe()[[*fields]]
+        name: part.sum(("lat", "lon"), min_count=1)
+        .assign_coords(lead=lead.astype(float))
+        .to_dataframe()[[*fields]]
         for name, part in parts.items()
     }
     return pd.concat(frames, axis=1)

@@ -30,14 +30,6 @@ def ocean(days: int, rows: int, cols: int, cell: float) -> xr.Dataset:
     )
 
 
-def kelvin(folder: Path) -> None:
-    data = ocean(800, 33, 40, 0.25).isel(lat=slice(None, None, -1)).rename(lat="LAT", lon="LON", time="TIME")
-    data = xr.Dataset({"temp": (data.sst + 273.15).assign_attrs(units="").fillna(-999)})
-    data.to_netcdf(
-        folder / "source", format="NETCDF3_CLASSIC", engine="netcdf4", encoding={"temp": {"_FillValue": None}}
-    )
-
-
 def twelfth(folder: Path) -> None:
     data = ocean(800, 36, 48, 1 / 12).rename(sst="thetao", lat="latitude", lon="longitude")
     data = data.expand_dims(depth=[0.494], axis=1).assign_coords(
@@ -55,10 +47,6 @@ def files(folder: Path) -> None:
         data.isel(time=kept).to_netcdf(folder / f"source/{first}.nc4", engine="netcdf4")
 
 
-def zarr(folder: Path) -> None:
-    ocean(800, 70, 130, 0.25).chunk(time=100).to_zarr(folder / "source", zarr_format=3, consolidated=False)
-
-
 def fetched(folder: Path) -> None:
     request = FetchRequest(
         pd.Timestamp("2001-01-01").date(),
@@ -71,10 +59,8 @@ def fetched(folder: Path) -> None:
 
 
 SOURCES = {  # tiles, their shape, gaps, and days of history
-    kelvin: (1, (33, 36), 0, 42),
     twelfth: (2, (36, 24), 0, 42),
     files: (1, (20, 24), 2, 7),
-    zarr: (8, (35, 26), 0, 42),
     fetched: (1, (24, 24), 0, 14),
 }
 
