@@ -1,6 +1,5 @@
 """The command `init`: examines a new source and writes a configuration that trains on it."""
 
-import datetime as dt
 import json
 import re
 from dataclasses import dataclass
@@ -22,14 +21,13 @@ from sstcast.ocean.gaps import longest_gap
 from sstcast.ocean.plausible import LOOKED_AT, without_land_numbers
 from sstcast.ocean.raw import is_raw_store
 from sstcast.ocean.reading import open_sst, source_path
+from sstcast.splits import for_training
 from sstcast.yaml_files import read_config
 
 TILE = 30  # rows and columns wanted
 MOST_TILES = (2, 4)  # rows and columns of tiles: what a laptop trains on in minutes
 LEAST_OCEAN = 0.05  # ocean fraction below which a tile is skipped
-SPANS = ((42, 28), (14, 7), (7, 3))  # history and horizon in days; the record must be long enough
 MOST_GAPS = 3  # days that may be filled: longer lines would lead a history into its future
-YEAR = 365  # days that a climatology needs
 RECIPE = "configs/linear-base/tfnet.yaml"
 LINE = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -94,8 +92,8 @@ def start(
     if not ocean.any():
         raise SSTCastError(f"{path}: no cell holds a temperature; name another source")
     place = choose_place(ocean)
-    history, horizon, splits = choose_splits(days, path)
-    windows = (splits["train"][1] - splits["train"][0]).days + 1 - history - horizon
+    history, horizon, splits = for_training(days[0].date(), days[-1].date(), path)
+    windows = (splits.train[1] - splits.train[0]).days + 1 - history - horizon
     longest = longest_gap(days)
     gap = MOST_GAPS if holes else min(longest, MOST_GAPS)
     whole, region = (box.yaml for box in (Box.of(sst), Box.of({"lat": lat[place.rows], "lon": lon[place.cols]})))
@@ -117,7 +115,7 @@ def start(
         last=f"{days[-1]:%Y-%m-%d}",
         recipe=RECIPE,
         training=yaml.safe_dump(_recipe(place.tiles * windows), sort_keys=False),
-        **splits,
+        **splits.given,
     )
     with atomic(out) as partial:
         partial.write_text(text, encoding="utf-8")
@@ -134,7 +132,7 @@ def start(
     lines += [
         f"  region: {region}, {place.tiles} tile(s) of {place.tile[0]} x {place.tile[1]}, "
         f"{ocean[place.rows, place.cols].mean():.0%} ocean",
-        f"  splits: train to {splits['train'][1]}, test from {splits['test'][0]}; {history} days of history, "
+        f"  splits: train to {splits.train[1]}, test from {splits.test[0]}; {history} days of history, "
         f"{horizon} days ahead",
     ]
     if gap:
@@ -166,42 +164,6 @@ def choose_place(ocean: NDArray[np.bool_]) -> Place:
     share = inside.reshape(high // tile[0], tile[0], wide // tile[1], tile[1]).mean((1, 3)).ravel()
     skip = np.flatnonzero(share < min(LEAST_OCEAN, share.max())).tolist()
     return Place(slice(row, row + high), slice(col, col + wide), tile, skip)
-
-
-def choose_splits(days: pd.DatetimeIndex, path: Path) -> tuple[int, int, dict[str, tuple[dt.date, dt.date]]]:
-    """Return history, horizon and splits: validation and test are the last years of a long record, else shares.
-
-    Raises SSTCastError if the record is too short to train on.
-    """
-    first, last = days[0].date(), days[-1].date()
-    count = (last - first).days + 1
-    for history, horizon in SPANS:
-        least = history + horizon + 30
-        if count >= YEAR + 2 * least:
-            break
-    else:
-        raise SSTCastError(
-            f"{path}: {count} days; training needs {YEAR + 2 * least}: a year for the climatology, and days for "
-            "validation and test; give a longer record"
-        )
-    years = last.year - first.year + 1
-    if years > 5:
-        whole = last.year + (last.month > 9)  # the year after the last nearly complete one
-        test = dt.date(whole - (2 if years > 10 else 1), 1, 1)
-        validation = dt.date(test.year - 1, 1, 1)
-    else:
-        share = max(least, int(0.15 * count))
-        test = last - dt.timedelta(share - 1)
-        validation = test - dt.timedelta(share)
-        if (validation - first).days < YEAR:
-            validation = first + dt.timedelta(YEAR)
-            test = validation + dt.timedelta((count - YEAR) // 2)
-    day = dt.timedelta(1)
-    return (
-        history,
-        horizon,
-        {"train": (first, validation - day), "validation": (validation, test - day), "test": (test, last)},
-    )
 
 
 def _near(cells: int) -> int:

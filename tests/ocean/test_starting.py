@@ -12,10 +12,11 @@ import perf.simulated  # noqa: F401 - adds the source `simulator`
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.starting import choose_place, choose_splits, start
+from sstcast.ocean.starting import choose_place, start
 from sstcast.ocean.windows import cut_windows
 from sstcast.sources.fetch import fetch
 from sstcast.sources.request import FetchRequest
+from sstcast.splits import for_training
 
 
 def ocean(days: int, rows: int, cols: int, cell: float) -> xr.Dataset:
@@ -94,8 +95,8 @@ def test_too_short_a_record_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", [445, 470, 506, 700, 1200, 2000, 3000, 6000, 15000])
 def test_splits_follow_one_another_and_hold_windows(count: int) -> None:
     days = pd.date_range("1991-03-05", periods=count)
-    history, horizon, splits = choose_splits(days, Path("x"))
-    spans = [day for name in ("train", "validation", "test") for day in splits[name]]
+    history, horizon, splits = for_training(days[0].date(), days[-1].date(), Path("x"))
+    spans = [day for name in ("train", "validation", "test") for day in splits.given[name]]
     assert spans[0] == days[0].date()
     assert spans[-1] == days[-1].date()
     for (_, end), (begin, _) in zip((spans[0:2], spans[2:4]), (spans[2:4], spans[4:6]), strict=True):
