@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from sstcast.config import RunConfig
-    from sstcast.forecasting.loaded import LoadedRun
+    from sstcast.forecasting.forecast import LoadedRun
     from sstcast.models.base import ForecastModel
     from sstcast.runs import Run
 
@@ -214,7 +214,7 @@ def load(
         >>> loaded.forecast(cube["sst"])["sst"].sizes["lead"]
         5
     """
-    from sstcast.forecasting.loaded import LoadedRun
+    from sstcast.forecasting.forecast import LoadedRun
 
     place = None if source is None else str(at_home(source))
     return LoadedRun(_folder(run), region, place, variable, units, gaps)

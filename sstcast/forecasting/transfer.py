@@ -12,7 +12,7 @@ from sstcast.artefacts import atomic, locked
 from sstcast.config import DataConfig, Region, RunConfig, Splits, parse_box
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
-from sstcast.models import home
+from sstcast.models import LINEAR, STANDS_ON, base_of, home
 from sstcast.models.base import Home
 from sstcast.ocean.cropping import crop
 from sstcast.ocean.identity import Record
@@ -78,6 +78,27 @@ def transferred_data(
                 "choose a graph model"
             )
     return other if source is None else _of_days(other, source, to_forecast)
+
+
+def newest_data(run: Run, last: dt.date) -> DataConfig:
+    """Return the data that a run forecasts its own ocean with from days up to `last`.
+
+    Linear systems, and networks on linear bases, are fitted up to the last whole year that a window follows; so is
+    the climatology. Other networks keep the days they were trained on, and so does a run that has learnt as late.
+    """
+    data = run.config.data
+    if not all(_is_fitted(part) for part in run.trained.open_parts() or [run]):
+        return data
+    test = _last_test(data, last)
+    if test <= data.splits.test[0]:
+        return data
+    spans = _years_of(data, data.splits.train[0], last, str(run.folder))
+    return data.model_copy(update={"splits": validate(Splits, spans, str(run.folder))})
+
+
+def _is_fitted(run: Run) -> bool:
+    model = run.config.model
+    return model.name in LINEAR or base_of(model.options)[0] in STANDS_ON
 
 
 @contextmanager
@@ -201,10 +222,7 @@ def _years_of(data: DataConfig, first: dt.date, last: dt.date, where: str) -> di
 
     It so stays the same for a year. The last years of the climatology are those that errors are taken from.
     """
-    day = dt.timedelta(days=1)
-    test = dt.date(last.year, 1, 1)
-    if (last - test).days < data.history + data.horizon:
-        test = dt.date(last.year - 1, 1, 1)
+    day, test = dt.timedelta(days=1), _last_test(data, last)
     if (test - first).days < 365 * LEAST_YEARS:
         raise SSTCastError(
             f"{where}: holds {first}..{last}; a climatology needs {LEAST_YEARS} years before {test}: "
@@ -220,6 +238,12 @@ def _years_of(data: DataConfig, first: dt.date, last: dt.date, where: str) -> di
     }
 
 
+def _last_test(data: DataConfig, last: dt.date) -> dt.date:
+    """Return the last first day of a year after which a record that ends on `last` holds a window."""
+    test = dt.date(last.year, 1, 1)
+    return test if (last - test).days >= data.history + data.horizon else dt.date(last.year - 1, 1, 1)
+
+
 def _homes(run: Run) -> Iterator[tuple[str, Home]]:
     """Yield the models of a run, or of the parts of a combination, and where they are at home."""
     run = run.trained
@@ -227,4 +251,4 @@ def _homes(run: Run) -> Iterator[tuple[str, Home]]:
         yield from _homes(part)
     if not parts:
         model = run.config.model
-        yield model.name, home(model.name, model.options.get("base"))
+        yield model.name, home(model.name, model.options)

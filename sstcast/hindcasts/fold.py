@@ -18,10 +18,8 @@ from sstcast.artefacts import locked, remove
 from sstcast.cf import describe, references, write
 from sstcast.config import DataConfig, RunConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.combination import predictor_of
-from sstcast.forecasting.predictor import Predictor, axes, in_degrees
-from sstcast.forecasting.probabilities import calibrated, fitted_baselines
-from sstcast.forecasting.spread import Spread, ValidationDays
+from sstcast.forecasting.predictor import Predictor, axes, in_degrees, predictor_of
+from sstcast.forecasting.spread import Spread, ValidationDays, calibrated, fitted_baselines
 from sstcast.hindcasts.files import LAYOUT, RECIPE
 from sstcast.hindcasts.plan import checkpoints
 from sstcast.hindcasts.scores import STATISTICS, WARNINGS

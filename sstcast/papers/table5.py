@@ -22,8 +22,7 @@ import torch
 from sstcast.artefacts import digest, locked, packaged
 from sstcast.config import DataConfig, RunConfig, load_config
 from sstcast.errors import SSTCastError, reading
-from sstcast.forecasting.baselines import Learnt
-from sstcast.forecasting.predictor import Predictor, TrainedRun
+from sstcast.forecasting.predictor import Predictor, TrainedRun, TrainingDays
 from sstcast.models.base import Base
 from sstcast.ocean.days import FIRST_DAY
 from sstcast.ocean.prepare import prepare
@@ -269,7 +268,7 @@ class Kept:
         """Fit the baselines for a horizon and keep their errors, unless they are known."""
         if self.baselines(data) is not None:
             return
-        fitted = Learnt(data, Prepared.of(data).open()[1]).baselines()
+        fitted = TrainingDays(data, Prepared.of(data).open()[1]).baselines()
         found = errors(data, {name: fitted[name] for name in BASELINES})
         self._write(
             "baselines", str(data.horizon), {"data": Prepared.of(data).record().model_dump(), "errors": found}

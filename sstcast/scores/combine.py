@@ -12,10 +12,8 @@ from rich.progress import track
 from sstcast.artefacts import atomic, locked
 from sstcast.config import COMBINATION, RunConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.combination import Weights, lead_weeks, load_combination
-from sstcast.forecasting.predictor import Predictor
-from sstcast.forecasting.probabilities import held_out
-from sstcast.forecasting.spread import ValidationDays
+from sstcast.forecasting.predictor import Predictor, Weights, lead_weeks, load_combination
+from sstcast.forecasting.spread import ValidationDays, held_out
 from sstcast.geo import area_weights
 from sstcast.ocean.identity import Record
 from sstcast.ocean.prepared import Prepared

@@ -12,10 +12,8 @@ from rich.console import Console
 from rich.progress import track
 
 from sstcast import __version__
-from sstcast.forecasting.combination import predictor_of
-from sstcast.forecasting.predictor import Array, Predictor, in_degrees
-from sstcast.forecasting.probabilities import calibrated, fitted_baselines
-from sstcast.forecasting.spread import Spread, ValidationDays
+from sstcast.forecasting.predictor import Array, Predictor, in_degrees, predictor_of
+from sstcast.forecasting.spread import Spread, ValidationDays, calibrated, fitted_baselines
 from sstcast.names import DEGREES, MODEL, STANDARDISED
 from sstcast.ocean.heatwaves import FREQUENCIES
 from sstcast.ocean.limits import limits_of

@@ -13,13 +13,11 @@ from sstcast.cf import describe, references, write
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.collection import read_collection
-from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.conventions import DAY, Forecasts
 from sstcast.forecasting.history import at_cells
-from sstcast.forecasting.predictor import Predictor
-from sstcast.forecasting.probabilities import calibrated, fitted_baselines
+from sstcast.forecasting.predictor import Predictor, predictor_of
 from sstcast.forecasting.regridding import on_cells
-from sstcast.forecasting.spread import ValidationDays
+from sstcast.forecasting.spread import ValidationDays, calibrated, fitted_baselines
 from sstcast.names import MODEL, STRONGEST
 from sstcast.ocean.identity import fingerprint
 from sstcast.ocean.prepare import prepare

@@ -11,8 +11,7 @@ from small_hindcast import plan, system, write_ocean
 
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.combination import load_combination
-from sstcast.forecasting.predictor import Models, Predictor, TrainedRun
+from sstcast.forecasting.predictor import Models, Predictor, TrainedRun, load_combination
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Plan
 from sstcast.models import build_forecaster
