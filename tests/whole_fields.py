@@ -8,7 +8,7 @@ from sstcast.scores.verification import Verification
 
 def forecast_of(predictor: Predictor, data: Verification) -> xr.Dataset:
     """Return the mean of the members: `anomaly` in standardised units, `sst_anomaly` and `sst` in degC."""
-    forecast = predictor.predict(data.histories(), data.windows.every)
+    forecast = predictor.predict(*data.histories())
     return in_degrees(forecast, data.statistics).assign(anomaly=forecast.mean("member", skipna=False))
 
 

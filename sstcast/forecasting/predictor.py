@@ -3,7 +3,6 @@
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -80,7 +79,7 @@ class Models(Predictor):
         region = whole(self.region, anomalies) if linear else self.region
         before = max(model.before for model in self.models)
         days = _after_earlier(anomalies, before) if before else anomalies
-        past = replace(windows_of(days, region, self.history, before=before), every=every)
+        past = windows_of(days, region, self.history, before=before).thinned(every)
         values = np.where(past.ocean.numpy(), self.members(past), np.float32(np.nan))
         shape = (anomalies.sizes["lat"], anomalies.sizes["lon"])
         coordinates = axes(past.init_times, self.horizon, anomalies).coords

@@ -33,7 +33,7 @@ from sstcast.scores.combine import combine
 from sstcast.scores.heatwaves import HeatwaveTables
 from sstcast.scores.means import Means, of_members, week_starts
 from sstcast.scores.metrics import SQUARED_ERROR
-from sstcast.scores.verification import Verification, Write, blocks, forecast_file
+from sstcast.scores.verification import Verification, Write, forecast_file
 from sstcast.scratch import release
 from sstcast.stores import open_netcdf, open_zarr
 from sstcast.training.train import train, training_windows
@@ -74,7 +74,7 @@ def score_run(config: RunConfig, every: int, joined: bool, thresholds: DataConfi
             return f"{run.folder}: is forecast"
         check_data(run)
         data = Verification.open(config.data, every=every)
-        parts = blocks(data.windows, len(run.members))
+        parts = data.blocks(len(run.members))
         attributes = {
             "title": f"SST forecasts of run {run.folder.parent.name}/{run.folder.name}",
             "history": f"sstcast {__version__} hindcast",
@@ -97,7 +97,7 @@ def score_baselines(data: DataConfig, every: int, path: Path, thresholds: DataCo
             return f"{path}: is there"
         opened = Verification.open(data, every=every)
         predictors, spreads = fitted_baselines(ValidationDays(data))
-        tables = _errors(opened, thresholds, predictors, spreads, blocks(opened.windows))
+        tables = _errors(opened, thresholds, predictors, spreads, opened.blocks())
         _write(tables, opened, path, recipe)
     return f"{path}: {opened.windows.starts} forecasts by each baseline"
 
@@ -158,7 +158,7 @@ def _errors(
         if add is None:  # once a fold, with the baselines
             heatwaves.add_references(dates)
         for name, predictor in predictors.items():
-            forecast = predictor.predict(past, data.windows.every)
+            forecast = predictor.predict(*past)
             degrees = of_members(data.on_tiles(forecast) * scale)
             errors[name].add(dates, [(SQUARED_ERROR.name, SQUARED_ERROR.of(degrees, truth))])
             width = spreads[name].spread(forecast["valid_time"])

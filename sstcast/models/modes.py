@@ -60,7 +60,7 @@ class LocalRidge(MultiscaleRidge):
     def _states(self, windows: Any) -> Tensor:
         last = self.history - 1
         days = [windows.spans(last - lag, 1).flatten(1) for lag in self.lags]
-        return self.states(days, windows.season[last :: windows.every][: windows.starts])
+        return self.states(days, windows.season[windows.at + last])
 
     def fit(self, train: Samples, validation: Samples | None, refit: bool = True) -> dict[str, Any]:
         """Fit the ridge, then the correction to its residual."""

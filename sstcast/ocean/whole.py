@@ -1,7 +1,7 @@
 """A whole region as one tile, read in blocks of days, so that linear systems can be fitted to any region."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import xarray as xr
@@ -46,12 +46,12 @@ class WholeRegion:
         days, nodes = self.absent + self.anomalies.sizes["time"], self.shape[0] * self.shape[1]
         length = self.before + self.history + self.horizon
         if days * nodes <= KEPT:
-            yield replace(self._all, every=stride)
+            yield self._all.thinned(stride)
             return
         starts, count = days - length, max(1, AT_ONCE // nodes // stride) * stride
         for first in range(0, starts, count):
             last = min(first + count, starts)
-            yield replace(self._read(first, last + length), every=stride)
+            yield self._read(first, last + length).thinned(stride)
 
     @cached_property
     def _all(self) -> Windows:

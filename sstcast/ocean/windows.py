@@ -33,15 +33,22 @@ class Batch:
 
 @dataclass(frozen=True)
 class Windows:
-    """All windows of one split.
+    """Windows of history and future in the days of one ocean, in each of its tiles.
 
-    `values [T, tile, N]` holds the split's standardised anomalies, 0 on land; `ocean [tile, N]` is True on
-    ocean; `days [T]` are its dates; `shape` is the tiles' (rows, columns); `place [tile, N, 3]` are unit vectors
-    from the centre of the globe. There are `tiles * (T - history - horizon)` windows; window `i` starts on day
-    `i // tiles` in tile `i % tiles`. The split is selected before windows are made, so no window crosses into
-    another split; the number of windows is the paper's (Table 9). With `every` above 1, windows start only on
-    every such day, beginning with the first. The first `before` days of `values` and `days` precede all windows:
-    they are for models that look further back than `history`.
+    Window `i` is of tile `i % tiles` and of the start `i // tiles`, so there are `tiles * starts` of them.
+    In a split they start on every day on which history and horizon fit, but the last: their number is the paper's
+    (Table 9). As the days are those of the split, no window crosses into another split.
+
+    Attributes:
+        values: standardised anomalies, 0 on land, `[T, tile, N]`.
+        ocean: True on ocean, `[tile, N]`.
+        days: the dates, `[T]`.
+        shape: rows and columns of a tile.
+        history: days that a forecaster sees.
+        horizon: days that it forecasts.
+        place: unit vectors from the centre of the globe, `[tile, N, 3]`.
+        at: position among `days` of the first day of history, for each start, ascending.
+        before: days that must precede each window, for models that look further back than `history`.
     """
 
     values: Tensor
@@ -51,26 +58,53 @@ class Windows:
     history: int
     horizon: int
     place: Tensor
-    every: int = 1
+    at: np.ndarray
     before: int = 0
+
+    @classmethod
+    def daily(
+        cls,
+        values: Tensor,
+        ocean: Tensor,
+        days: np.ndarray,
+        shape: tuple[int, int],
+        history: int,
+        horizon: int,
+        place: Tensor,
+        before: int = 0,
+    ) -> "Windows":
+        """Return the windows that begin on every day; with a horizon, one less than possible, as in the paper."""
+        at = np.arange(before, len(days) - history - horizon + (horizon == 0))
+        return cls(values, ocean, days, shape, history, horizon, place, at, before)
 
     def __len__(self) -> int:
         return self.starts * self.values.shape[1]
 
     @property
     def starts(self) -> int:
-        """Number of days on which a window starts; with a horizon, one less than possible, as in the paper."""
-        days = len(self.values) - self.before
-        return -(-(days - self.history - self.horizon + (self.horizon == 0)) // self.every)
+        """Number of days on which a window starts."""
+        return len(self.at)
 
     @property
     def init_times(self) -> np.ndarray:
         """The last day of history of the windows at each start, `[starts]`."""
-        return self.days[self.before + self.history - 1 :: self.every][: self.starts]
+        return self.days[self.at + self.history - 1]
+
+    @cached_property
+    def every(self) -> int:
+        """Days from start to start, 1 if there is only one; raises ValueError unless they are evenly spaced."""
+        apart = np.unique(np.diff(self.at))
+        if len(apart) > 1:
+            raise ValueError("starts are not evenly spaced")
+        return int(apart[0]) if len(apart) else 1
+
+    def thinned(self, every: int) -> "Windows":
+        """Return the windows of every so many starts, beginning with the first."""
+        return replace(self, at=self.at[::every])
 
     def spans(self, offset: int, length: int) -> Tensor:
         """Return days `offset .. offset + length` after each start, `[starts, length, tile, N]`; a view."""
-        return self.values[self.before + offset :].unfold(0, length, self.every)[: self.starts].movedim(-1, 1)
+        return self.values[self.at[0] + offset :].unfold(0, length, self.every)[: self.starts].movedim(-1, 1)
 
     def to(self, device: torch.device | str) -> "Windows":
         moved = {name: getattr(self, name).to(device) for name in ("values", "ocean", "place")}
@@ -78,9 +112,8 @@ class Windows:
 
     @cached_property
     def season(self) -> Tensor:
-        """Sine and cosine of the time of year of each day from the first window on, `[T - before, 2]`."""
-        of_windows = self.days[self.before :]
-        days = (of_windows - of_windows.astype("datetime64[Y]")) / np.timedelta64(1, "D")
+        """Sine and cosine of the time of year of each day, `[T, 2]`."""
+        days = (self.days - self.days.astype("datetime64[Y]")) / np.timedelta64(1, "D")
         angle = torch.from_numpy(2 * np.pi / YEAR * days)
         return torch.stack([angle.sin(), angle.cos()], dim=1).to(self.values)
 
@@ -91,14 +124,14 @@ class Windows:
 
     def part(self, first: int, stop: int) -> "Windows":
         """Return the windows of the starts `first .. stop`; their values are views."""
-        longest = self.before + self.history + self.horizon + (self.horizon > 0)
-        days = slice(first * self.every, (stop - 1) * self.every + longest)
-        return replace(self, values=self.values[days], days=self.days[days])
+        begin = self.at[first] - self.before
+        days = slice(begin, self.at[stop - 1] + self.history + self.horizon)
+        return replace(self, values=self.values[days], days=self.days[days], at=self.at[first:stop] - begin)
 
     def describe(self, number: int) -> str:
         """Name the tile and the days of a window."""
         start, tile = divmod(number, self.values.shape[1])
-        first = pd.Timestamp(self.days[self.before + start * self.every])
+        first = pd.Timestamp(self.days[self.at[start]])
         last = first + pd.Timedelta(days=self.history + self.horizon - 1)
         return f"tile {tile}, {first:%Y-%m-%d} to {last:%Y-%m-%d}"
 
@@ -117,8 +150,8 @@ class Windows:
         """
         tiles = self.values.shape[1]
         tile, past = index % tiles, self.before + self.history
-        start = index // tiles * self.every
-        day = start[:, None] + torch.arange(past + self.horizon, device=index.device)
+        start = torch.from_numpy(self.at).to(index.device)[index // tiles]
+        day = (start - self.before)[:, None] + torch.arange(past + self.horizon, device=index.device)
         rows = self.values.flatten(0, 1).index_select(0, (day * tiles + tile[:, None]).flatten())
         window = rows.unflatten(0, day.shape).transpose(1, 2)
         ocean, place = self.ocean[tile], self.place[tile]
@@ -267,7 +300,7 @@ def windows_of(
         values[absent:][days] = to_tiles(np.where(np.isnan(read), np.float32(0), read), index)
         release()
     ocean, time = to_tiles(anomalies["ocean_mask"].values, index), anomaly["time"].values
-    return Windows(
+    return Windows.daily(
         values=torch.from_numpy(values),
         ocean=torch.from_numpy(ocean),
         days=np.concatenate([time[0] - np.arange(absent, 0, -1) * np.timedelta64(1, "D"), time]),
@@ -277,15 +310,6 @@ def windows_of(
         place=unit_vectors(anomaly, index),
         before=before,
     )
-
-
-def spans(values: np.ndarray, offset: int, length: int, starts: int, every: int = 1) -> np.ndarray:
-    """Return days `offset .. offset + length` after each of `starts` days of `values [T, ...]`, without a copy.
-
-    The starts are `every` days apart; the result has shape `[starts, length, ...]`.
-    """
-    days = values[offset : offset + (starts - 1) * every + length]
-    return np.moveaxis(np.lib.stride_tricks.sliding_window_view(days, length, axis=0)[::every], -1, 1)
 
 
 def unit_vectors(field: xr.DataArray, index: np.ndarray) -> Tensor:

@@ -30,7 +30,7 @@ from sstcast.ocean.prepared import Prepared, check_data, check_source
 from sstcast.ocean.windows import Windows
 from sstcast.runs import Run, write_json
 from sstcast.scores.significance import Lengths, diebold_mariano, skill_interval
-from sstcast.scores.verification import Verification, blocks
+from sstcast.scores.verification import Verification
 from sstcast.sources.fetch import fetch
 from sstcast.sources.request import FetchRequest
 from sstcast.training.devices import start
@@ -181,7 +181,7 @@ def needs(table: Table5) -> list[str]:
     first, box = left[0], left[0].data.box
     length, cells = first.data.history + first.data.horizon, math.prod(box.tile)
     days = length + first.training.batch_size
-    windows = Windows(
+    windows = Windows.daily(
         values=torch.randn(days, 1, cells),
         ocean=torch.ones(1, cells, dtype=torch.bool),
         days=np.datetime64(first.data.splits.train[0], "D") + np.arange(days),
@@ -234,10 +234,10 @@ def errors(data: DataConfig, predictors: Mapping[str, Predictor]) -> dict[str, l
     test = Verification.open(data)
     count = data.horizon * int(test.ocean.sum())
     found: dict[str, list[float]] = {name: [] for name in predictors}
-    for dates in blocks(test.windows):
+    for dates in test.blocks():
         past, true = test.histories(dates), test.ahead(test.anomaly, dates)
         for name, predictor in predictors.items():
-            error = test.on_tiles(predictor.predict(past).mean("member")) - true
+            error = test.on_tiles(predictor.predict(*past).mean("member")) - true
             squares = np.square(error, dtype=np.float64)
             found[name] += (squares.sum(tuple(range(1, squares.ndim))) / count).tolist()
     return found

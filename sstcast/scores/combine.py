@@ -20,7 +20,7 @@ from sstcast.ocean.prepared import Prepared
 from sstcast.progress import hides_progress
 from sstcast.runs import Parts, Run, provenance, write_json
 from sstcast.scores.comparison import check_same
-from sstcast.scores.verification import Verification, blocks
+from sstcast.scores.verification import Verification
 from sstcast.training.checkpoint import save_checkpoint
 from sstcast.yaml_files import save_config, validate
 
@@ -28,24 +28,30 @@ KEYS = ("region", "protocol", "history", "horizon", "splits.train", "splits.vali
 DIGESTS = {"cube": "days hold other values", "statistics": "climatology and scale are others"}
 
 
-def combine(runs: list[Run], folder: Path, equal: bool = False, say: Callable[[str], object] = print) -> Run:
+def combine(
+    runs: list[Run],
+    folder: Path,
+    equal: bool = False,
+    say: Callable[[str], object] = print,
+    chosen: int | None = None,
+) -> Run:
     """Make the run in `folder` that forecasts the weighted mean of `runs`.
 
     Each lead week has its own weights, none negative, their sum 1, of least mean squared error in degC on the
-    validation days (Granger and Ramanathan 1984, J. Forecast. 3, with both constraints); or all are `equal`, which
-    few validation days often cannot better. `say` gets a line: what was made, or that there was nothing to do.
-    Where a part has been trained again, all is made anew.
+    validation days (Granger and Ramanathan 1984, J. Forecast. 3, with both constraints); or all are `equal`,
+    which few validation days often cannot better; or the run number `chosen` has all the weight. `say` gets a
+    line: what was made, or that there was nothing to do. Where a part has been trained again, all is made anew.
 
     Raises SSTCastError if the runs are not two or more that were trained on the same days of the same ocean, one
     of them has no checkpoint or forecasts NaN, or the folder holds something else.
     """
     runs = [Run.open(run.folder) for run in runs]
-    config = _configure(runs, folder, equal)
+    config = _configure(runs, folder, "selected" if chosen is not None else "equal" if equal else "fitted")
     with locked(folder):
         if folder.exists() and _is_made(Run(folder), config):
             say(f"{folder}: nothing to do")
         else:
-            _make(runs, config, folder)
+            _make(runs, config, folder, chosen)
             say(f"{folder}: written")
     return Run(folder)
 
@@ -77,11 +83,11 @@ def error_products(predictors: list[Predictor], data: Verification) -> Weights:
     share = np.sqrt(area / area.sum(dtype=float)).astype(np.float32)
     products = np.zeros((weeks[-1] + 1, count, count))
     console = Console(stderr=True)
-    parts = blocks(data.windows, count)
+    parts = data.blocks(count)
     for dates in track(parts, "validation", console=console, disable=hides_progress(console), transient=True):
         truth = data.ahead(data.sst, dates) - data.ahead(data.climatology, dates)
         scale, past = data.ahead(data.scale, dates), data.histories(dates)
-        forecasts = (data.on_tiles(one.predict(past).mean("member", skipna=False)) for one in predictors)
+        forecasts = (data.on_tiles(one.predict(*past).mean("member", skipna=False)) for one in predictors)
         errors = np.stack([(forecast * scale - truth) * share for forecast in forecasts])
         for week, product in enumerate(products):
             rows = errors[:, :, weeks == week].reshape(count, -1).astype(float)
@@ -134,10 +140,13 @@ def _check_unseen(run: Run) -> None:
         _check_unseen(part)
 
 
-def _make(runs: list[Run], config: RunConfig, folder: Path) -> None:
+def _make(runs: list[Run], config: RunConfig, folder: Path, chosen: int | None) -> None:
     weeks, count = lead_weeks(config.data.horizon)[-1] + 1, len(runs)
-    equal = config.model.options["weights"] == "equal"
-    weights = torch.from_numpy(np.full((weeks, count), 1 / count) if equal else _fit(runs))
+    if config.model.options["weights"] == "fitted":
+        weights = torch.from_numpy(_fit(runs))
+    else:
+        one = np.full(count, 1 / count) if chosen is None else np.eye(count)[chosen]
+        weights = torch.from_numpy(np.tile(one, (weeks, 1)))
     with atomic(folder) as temporary:
         made = Run(temporary)
         made.checkpoints.mkdir(parents=True)
@@ -147,7 +156,7 @@ def _make(runs: list[Run], config: RunConfig, folder: Path) -> None:
         save_config(config, made.config_file, {"training"})
 
 
-def _configure(runs: list[Run], folder: Path, equal: bool) -> RunConfig:
+def _configure(runs: list[Run], folder: Path, weights: str) -> RunConfig:
     """Return the configuration of a combination; raise SSTCastError if the runs do not go together."""
     if len(runs) < 2:
         raise SSTCastError(f"{runs[0].folder if runs else folder}: one run is no combination; name two or more")
@@ -174,7 +183,7 @@ def _configure(runs: list[Run], folder: Path, equal: bool) -> RunConfig:
             "also": [ocean for number, ocean in enumerate(also) if ocean not in also[:number]],
             "model": {
                 "name": COMBINATION,
-                "weights": "equal" if equal else "fitted",
+                "weights": weights,
                 "parts": [{"run": os.path.relpath(run.folder, folder), "checkpoints": run.digest} for run in runs],
             },
         },

@@ -1,11 +1,9 @@
 """Forecasts that were issued on any dates, read from a file, as `tabulate` scores a run's of every day."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import torch
 import xarray as xr
 from numpy.typing import NDArray
 
@@ -13,82 +11,11 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading_later
 from sstcast.forecasting.conventions import DAY, PLAUSIBLE, REMEDY
 from sstcast.forecasting.predictor import FIELD, Predictor
-from sstcast.geo import from_tiles, to_tiles
 from sstcast.ocean.anomalies import on_days
-from sstcast.ocean.windows import Windows
-from sstcast.scores.verification import ALL, Verification
 
 MOST_MISSING = 0.1  # of the cells that any forecast has; one that lacks more is left out
 # In degC. Of 35 years of the Tasman Sea, the day farthest from its climatology differs by 3.1, the cell by 7.4.
 FARTHEST_MEAN, FARTHEST_CELL = 6.0, 12.0
-
-
-@dataclass(frozen=True)
-class WindowsAt(Windows):
-    """Windows whose history ends on the days at positions `at [starts]` of the split.
-
-    `every` is the history: predictors get the histories one after the other.
-    """
-
-    at: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-
-    @property
-    def starts(self) -> int:
-        """Number of dates."""
-        return len(self.at)
-
-    @property
-    def init_times(self) -> NDArray[np.datetime64]:
-        """The dates."""
-        return self.days[self.at]
-
-
-@dataclass(frozen=True)
-class VerificationAt(Verification):
-    """The truth on the days of forecasts from any dates; cells that are not forecast count as land in scores."""
-
-    windows: WindowsAt
-
-    @classmethod
-    def of_dates(cls, data: DataConfig, dates: NDArray[np.datetime64], known: xr.DataArray) -> "VerificationAt":
-        """Open what `prepare` made, for initial `dates` of the test split and cells `known(lat, lon)`.
-
-        Raises SSTCastError if there is no ocean in these cells.
-        """
-        all_ = Verification.open(data)
-        windows = all_.windows
-        ocean = torch.from_numpy(to_tiles(known.values, all_.index)) & windows.ocean
-        if not ocean.any():
-            raise SSTCastError("--region: the forecasts have no values where the truth has ocean; choose another")
-        at = np.searchsorted(windows.days, dates)
-        chosen = WindowsAt(
-            windows.values,
-            ocean,
-            windows.days,
-            windows.shape,
-            data.history,
-            data.horizon,
-            windows.place,
-            every=data.history,
-            at=at,
-        )
-        return cls(data, chosen, all_.anomalies, all_.cube, all_.index)
-
-    def _ahead(self, daily: NDArray[Any], dates: slice) -> NDArray[Any]:
-        return daily[self.windows.at[dates, None] + 1 + np.arange(self.windows.horizon)]
-
-    def histories(self, dates: slice = ALL) -> xr.Dataset:
-        """Return the histories before the initial dates `dates`, one after the other."""
-        before = np.arange(1 - self.windows.history, 1)
-        days = (self.windows.at[dates, None] + before).ravel()
-        grid = self.anomalies[["ocean_mask"]].load()
-        shape = (grid.sizes["lat"], grid.sizes["lon"])
-        ocean = to_tiles(grid["ocean_mask"].values, self.index)
-        values = np.where(ocean, self.anomaly[days], np.float32(np.nan))
-        field = ("time", "lat", "lon")
-        return grid.assign(anomaly=(field, from_tiles(values, self.index, shape))).assign_coords(
-            time=self.windows.days[days]
-        )
 
 
 class Issued(Predictor):

@@ -21,7 +21,7 @@ from sstcast.progress import hides_progress
 from sstcast.runs import Run
 from sstcast.scores.heatwaves import HeatwaveTables
 from sstcast.scores.tables import Observed, Tables
-from sstcast.scores.verification import Verification, Write, blocks, forecast_file
+from sstcast.scores.verification import Verification, Write, forecast_file
 from sstcast.scratch import release
 
 THREADS = 2  # each with a block of one method: NumPy does not hold the interpreter while it works on an array
@@ -42,7 +42,7 @@ def measure(run: Run, data: Verification) -> xr.Dataset:
     """Forecast every test day, write `forecasts.zarr`, and return the tables of the model and the baselines."""
     predictors, spreads = _methods(run, data)
     members, label = len(run.members), run.folder.name
-    per_chunk = blocks(data.windows, members)[0].stop
+    per_chunk = data.blocks(members)[0].stop
     title, history = f"SST forecasts of run {label}", f"sstcast {__version__} evaluate"
     with forecast_file(run.forecasts, run, data, per_chunk, title=title, history=history) as write:
         return tabulate(data, predictors, spreads, members, label, write)
@@ -74,8 +74,8 @@ def tabulate(
     correlations = {name: spread.correlation for name, spread in spreads.items()}
     heatwaves = HeatwaveTables(data, limits, methods, correlations)
 
-    def score(name: str, dates: slice, past: xr.Dataset, observed: Observed, limit: Array) -> None:
-        forecast = predictors[name].predict(past, data.windows.every)
+    def score(name: str, dates: slice, past: tuple[xr.Dataset, int], observed: Observed, limit: Array) -> None:
+        forecast = predictors[name].predict(*past)
         tiles = data.on_tiles(forecast)
         tables.add(name, dates, tiles, observed)
         width = spreads[name].spread(forecast["valid_time"]) if name in spreads else None
@@ -87,7 +87,7 @@ def tabulate(
             fields = in_degrees(forecast, data.statistics)
             add(dates, fields if width is None else fields.assign(sst_spread=width))
 
-    parts = blocks(data.windows, members)
+    parts = data.blocks(members)
     with ThreadPoolExecutor(THREADS) as pool:
         for dates in track(parts, label, console=console, disable=hides_progress(console), transient=True):
             climatology = data.ahead(data.climatology, dates)

@@ -23,12 +23,13 @@ from sstcast.ocean.identity import fingerprint
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_data
 from sstcast.runs import Run
-from sstcast.scores.issued import Issued, IssuedSpread, Shortened, VerificationAt, complete
+from sstcast.scores.issued import Issued, IssuedSpread, Shortened, complete
 from sstcast.scores.measure import Width, tabulate
 from sstcast.scores.saved import LAYOUT, Scored, read_metrics, write_metrics
 from sstcast.scores.significance import Lengths, spacing
 from sstcast.scores.summary import summarise
 from sstcast.scores.truth import data_of, span, within
+from sstcast.scores.verification import Verification
 
 Say = Callable[[str], object]
 
@@ -116,11 +117,11 @@ def _score(
             f"verified for {data.horizon} days with {data.source}, {span(np.array([first, last]))}; give another "
             "--truth, or fewer --leads"
         )
-    truth = VerificationAt.of_dates(data, dates, known)
+    truth = Verification.open(data).at(dates, known)
     every = spacing(dates)
     block = Lengths.of(data.horizon, every).block
     enough = len(dates) >= 2 * block
-    ocean, base = int(truth.windows.ocean.sum()), "..".join(map(str, data.splits.base))
+    ocean, base = int(truth.ocean.sum()), "..".join(map(str, data.splits.base))
     notes = [
         forecasts.note,
         how,

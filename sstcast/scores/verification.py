@@ -22,7 +22,7 @@ from sstcast.geo import area_weights, from_tiles, in_tiles, tile_index, to_tiles
 from sstcast.manifest import write_manifest
 from sstcast.ocean.anomalies import DAYS_OF_YEAR
 from sstcast.ocean.prepared import Prepared, check_data
-from sstcast.ocean.windows import Windows, cut_windows, spans, with_earlier
+from sstcast.ocean.windows import Windows, cut_windows, with_earlier
 from sstcast.runs import Run
 from sstcast.scores.means import sum_to_one
 from sstcast.scratch import in_scratch, parts, release, scratch_array
@@ -43,14 +43,19 @@ class OfYear:
 
 @dataclass(frozen=True)
 class Verification:
-    """The test split of a run, or its validation split, with all that brings a forecast back to degC.
+    """The days that forecasts are verified on, with all that brings a forecast back to degC.
 
-    Whole fields of the split may not fit memory: every method takes a slice of initial dates, by position. They
-    are `windows.every` days apart.
+    Whole fields of them may not fit memory: every method takes a slice of initial dates, by position.
+
+    Attributes:
+        data: whose prepared stores hold the truth.
+        windows: the initial dates, and the standardised anomalies around them.
+        ocean: the cells that are scored, `[tile, N]`.
     """
 
     data: DataConfig
     windows: Windows
+    ocean: NDArray[np.bool_]
     anomalies: xr.Dataset
     cube: xr.Dataset
     index: NDArray[np.int64]
@@ -66,23 +71,29 @@ class Verification:
 
     @classmethod
     def open(cls, data: DataConfig, split: str = "test", every: int = 1) -> "Verification":
-        """Open what `prepare` made of some data, whoever is to forecast them.
+        """Open what `prepare` made of some data, for initial dates `every` days apart.
 
         Raises SSTCastError if it is not there, or there is no ocean in it.
         """
         cube, anomalies = Prepared.of(data).open()
-        windows = replace(cut_windows(anomalies, data, split, scratch_array), every=every)
+        windows = cut_windows(anomalies, data, split, scratch_array).thinned(every)
         if not windows.ocean.any():
             raise SSTCastError(
                 f"data.region: no ocean in {data.region}; there is nothing to score, choose another"
             )
         shape = (anomalies.sizes["lat"], anomalies.sizes["lon"])
-        return cls(data, windows, anomalies, cube, tile_index(data.box, shape))
+        return cls(data, windows, windows.ocean.cpu().numpy(), anomalies, cube, tile_index(data.box, shape))
 
-    @cached_property
-    def ocean(self) -> NDArray[np.bool_]:
-        """The ocean nodes, `[tile, N]`."""
-        return self.windows.ocean.cpu().numpy()
+    def at(self, dates: NDArray[np.datetime64], known: xr.DataArray) -> "Verification":
+        """Return the verification of forecasts from some days of the split, in the cells `known(lat, lon)`.
+
+        Raises SSTCastError if there is no ocean in these cells.
+        """
+        ocean = to_tiles(known.values, self.index) & self.ocean
+        if not ocean.any():
+            raise SSTCastError("--region: the forecasts have no values where the truth has ocean; choose another")
+        first = np.searchsorted(self.windows.days, dates) - self.windows.history + 1
+        return replace(self, windows=replace(self.windows, at=first), ocean=ocean)
 
     @property
     def days(self) -> xr.DataArray:
@@ -138,37 +149,43 @@ class Verification:
         return self._ahead(daily, dates)
 
     def _ahead(self, daily: NDArray[Any], dates: slice) -> NDArray[Any]:
-        first, stop, _ = dates.indices(self.windows.starts)
-        windows, every = self.windows, self.windows.every
-        return spans(daily[first * every :], windows.history, windows.horizon, stop - first, every)
+        first = self.windows.at[dates, None] + self.windows.history
+        return daily[first + np.arange(self.windows.horizon)]
 
-    def histories(self, dates: slice = ALL) -> xr.Dataset:
-        """Return what a `Predictor` needs to forecast from the initial dates `dates`."""
-        days = self._days(dates, self.windows.history - 1)
+    def histories(self, dates: slice = ALL) -> tuple[xr.Dataset, int]:
+        """Return what `Predictor.predict` needs to forecast from the initial dates `dates`, evenly spaced."""
+        windows = replace(self.windows, at=self.windows.at[dates])
+        days = slice(windows.at[0], windows.at[-1] + windows.history)
         field = ("time", "lat", "lon")
+        values = self.on_map(windows.values[days].numpy(), windows.ocean.numpy())
         past = xr.Dataset(
-            {
-                "anomaly": (field, self.on_map(self.windows.values[days].numpy())),
-                "ocean_mask": self.anomalies["ocean_mask"],
-            },
-            {"time": self.windows.days[days], "lat": self.anomalies["lat"], "lon": self.anomalies["lon"]},
+            {"anomaly": (field, values), "ocean_mask": self.anomalies["ocean_mask"]},
+            {"time": windows.days[days], "lat": self.anomalies["lat"], "lon": self.anomalies["lon"]},
         )
-        return with_earlier(past, self.anomalies)
+        return with_earlier(past, self.anomalies), windows.every
+
+    def blocks(self, members: int = 1) -> list[slice]:
+        """Divide the initial dates into slices, evenly spaced, whose forecasts of all members fit memory."""
+        at = self.windows.at
+        step = max(1, min(64, BLOCK_ELEMENTS // (members * self.windows.horizon * self.ocean.size)))
+        found, first = [], 0
+        for stop in range(1, len(at) + 1):
+            uneven = stop < len(at) and stop - first > 1 and at[stop] - at[stop - 1] != at[first + 1] - at[first]
+            if stop == len(at) or stop - first == step or uneven:
+                found.append(slice(first, stop))
+                first = stop
+        return found
 
     @cached_property
     def statistics(self) -> xr.Dataset:
         """Climatology and scale `(dayofyear, lat, lon)` in degC."""
         return xr.Dataset({name: in_scratch(self.anomalies[name]) for name in ("climatology", "scale")})
 
-    def _days(self, dates: slice, length: int) -> slice:
-        """Return which days of the split reach from the first of `dates` to `length` days after the last one."""
-        first, stop, _ = dates.indices(self.windows.starts)
-        return slice(first * self.windows.every, (stop - 1) * self.windows.every + 1 + length)
-
-    def on_map(self, tiles: Array) -> Array:
-        """Put `[..., tile, N]` on `[..., lat, lon]`; NaN on land and outside the tiles."""
+    def on_map(self, tiles: Array, cells: NDArray[np.bool_] | None = None) -> Array:
+        """Put `[..., tile, N]` on `[..., lat, lon]`; NaN outside of `cells`, by default those that are scored."""
         shape = (self.anomalies.sizes["lat"], self.anomalies.sizes["lon"])
-        return from_tiles(np.where(self.ocean, tiles, np.float32(np.nan)), self.index, shape)
+        inside = self.ocean if cells is None else cells
+        return from_tiles(np.where(inside, tiles, np.float32(np.nan)), self.index, shape)
 
     def weeks_on_map(self, by_week: Array) -> Array | da.Array:
         """Put `[starts, week, tile, N]` on the map as `on_map` does; lazily if it is large and lies in a file."""
@@ -194,13 +211,6 @@ class Verification:
         tiles = to_tiles(field.transpose(..., "lat", "lon").values, self.index).astype(np.float32, copy=False)
         np.copyto(tiles, 0, where=~self.ocean)
         return tiles
-
-
-def blocks(windows: Windows, members: int = 1) -> list[slice]:
-    """Divide the initial dates into slices whose forecasts, of all members, fit memory."""
-    _, tiles, nodes = windows.values.shape
-    step = max(1, min(64, BLOCK_ELEMENTS // (members * windows.horizon * tiles * nodes)))
-    return [slice(i, min(i + step, windows.starts)) for i in range(0, windows.starts, step)]
 
 
 @contextmanager

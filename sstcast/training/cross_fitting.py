@@ -7,7 +7,6 @@ it.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -58,7 +57,7 @@ def supported_share(fitted: Iterable[tuple[ForecastModel, SeveralWindows]]) -> T
         if not len(products):
             products, squares = torch.zeros(2, base.horizon, dtype=torch.float64)
         for ocean in block.oceans:
-            windows = replace(ocean, every=EVERY)
+            windows = ocean.thinned(EVERY)
             for index in torch.arange(len(windows)).split(max(1, NODES_AT_ONCE // windows.values.shape[-1])):
                 batch = windows.batch(index, device)
                 with torch.no_grad():

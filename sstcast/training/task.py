@@ -1,7 +1,6 @@
 """What a trainer learns: the interface `Task`, and the windows of an ocean for networks and linear systems."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -124,7 +123,7 @@ def samples(windows: Fitted) -> Samples:
         if isinstance(windows, WholeRegion):
             return windows.blocks(stride)
         oceans = windows.oceans if isinstance(windows, SeveralWindows) else [windows]
-        return (replace(ocean, every=stride) for ocean in oceans)
+        return (ocean.thinned(stride) for ocean in oceans)
 
     def every(stride: int) -> Iterator[Windows]:
         for block in blocks(stride):

@@ -49,6 +49,13 @@ def hindcast(
         str | None, typer.Option(help="Score the systems' weighted mean too, under this name.", metavar="NAME")
     ] = None,
     average: Annotated[str | None, typer.Option(help="The same with equal weights.", metavar="NAME")] = None,
+    select: Annotated[
+        str | None,
+        typer.Option(
+            help="Choose among these systems for each fold, on the years before it, and score the choice.",
+            metavar="A,B,...",
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Its folder; by default runs/hindcast-YEARS.")] = None,
     set_: Set = None,
     jobs: Annotated[int, typer.Option(min=1, max=1000, help="Number of runs trained in parallel.")] = 1,
@@ -68,7 +75,9 @@ def hindcast(
     protocol = Protocol.parse(years, fold, validation, every)
     folder = Hindcast(out or Path("runs") / f"hindcast-{protocol.first}-{protocol.last}")
     systems = [load_config(config, set_) for config in configs]
-    plan = Plan(folder, protocol, systems, parse_seeds(seeds) if seeds is not None else [], combine, average)
+    chosen = tuple(name.strip() for name in select.split(",")) if select is not None else ()
+    several = parse_seeds(seeds) if seeds is not None else []
+    plan = Plan(folder, protocol, systems, several, combine, average, chosen)
     metrics, new = hindcast(plan, jobs, scheduler)
     print_hindcast(metrics, folder.folder.name)
     print(f"{folder.metrics}: {'written' if new else 'nothing to do'}")

@@ -71,7 +71,7 @@ def random_windows(days: int = 60, history: int = 5, horizon: int = 3) -> Window
     values[:, ~ocean] = 0
     dates = np.datetime64("2001-01-01") + np.arange(days)
     place = torch.zeros(2, 4, 3)
-    return Windows(torch.from_numpy(values), torch.from_numpy(ocean), dates, (2, 2), history, horizon, place)
+    return Windows.daily(torch.from_numpy(values), torch.from_numpy(ocean), dates, (2, 2), history, horizon, place)
 
 
 def test_methods_and_truth_line_up_with_the_windows() -> None:

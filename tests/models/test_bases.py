@@ -132,7 +132,7 @@ def test_a_linear_run_forecasts_like_its_model(config: RunConfig, name: str) -> 
     with torch.no_grad():
         batch = test.batch(torch.tensor([5]))
         expected = model(batch.history, batch.graph)[0].T.reshape(8, *test.shape)
-    found = TrainedRun(run).predict(data.histories(slice(5, 6)))[0, 0].values
+    found = TrainedRun(run).predict(*data.histories(slice(5, 6)))[0, 0].values
     ocean = batch.ocean[0].reshape(test.shape).numpy()
     np.testing.assert_allclose(found[:, ocean], expected.numpy()[:, ocean], atol=1e-5)
 

@@ -30,7 +30,7 @@ def windows_of(values: np.ndarray, ocean: np.ndarray, history: int, horizon: int
     grid = xr.DataArray(
         values, {"lat": np.arange(ocean.shape[0]), "lon": np.arange(ocean.shape[1])}, ("time", "lat", "lon")
     )
-    return Windows(
+    return Windows.daily(
         torch.from_numpy(np.nan_to_num(values).astype(np.float32).reshape(len(values), 1, -1)),
         torch.from_numpy(ocean.reshape(1, -1)),
         days,
@@ -146,9 +146,9 @@ def test_all_windows_at_once_are_forecast_like_each(
     if model.HOME == "anywhere":
         other, joined = -2 * test.values, torch.cat([test.values, -2 * test.values], 1)
         both = replace(test, values=joined, ocean=test.ocean.expand(2, -1), place=test.place.expand(2, -1, -1))
-        several = model.ahead(replace(both, every=every))
-        assert torch.equal(several[:, :, 0], model.ahead(replace(test, every=every))[:, :, 0])
-        alone = model.ahead(replace(test, values=other, every=every))
+        several = model.ahead(both.thinned(every))
+        assert torch.equal(several[:, :, 0], model.ahead(test.thinned(every))[:, :, 0])
+        alone = model.ahead(replace(test.thinned(every), values=other))
         torch.testing.assert_close(several[:, :, 1:], alone)
 
 

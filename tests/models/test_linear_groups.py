@@ -61,7 +61,7 @@ def system(name: str, groups: tuple[str, ...]) -> LinearSystem:
 
 def initial(windows: Windows, first: int, every: int = 1) -> np.ndarray:
     """Return the numbers of the initial dates of `windows`, whose first day is `first`."""
-    return first + HISTORY - 1 + every * np.arange(replace(windows, every=every).starts)
+    return first + HISTORY - 1 + every * np.arange(windows.thinned(every).starts)
 
 
 def ahead(model: LinearSystem, windows: Windows) -> np.ndarray:
@@ -90,7 +90,7 @@ def test_a_ridge_with_groups_is_the_reference(field: np.ndarray, groups: tuple[s
 @pytest.mark.parametrize("name", ["multiscale-ridge", "local-ridge"])
 @pytest.mark.parametrize("every", [1, 3])
 def test_all_windows_at_once_are_forecast_like_each(field: np.ndarray, name: str, every: int) -> None:
-    train, test = days(field, 400, TRAINED), replace(days(field, 2400, LAST), every=every)
+    train, test = days(field, 400, TRAINED), days(field, 2400, LAST).thinned(every)
     model = system(name, ("memory", "stencil"))
     fit(model, train, None)
     batch = test.batch(torch.arange(len(test)))
@@ -120,7 +120,8 @@ def test_without_a_year_before_the_windows_the_memory_is_left_out_and_refused(fi
     train, test = days(field, 400, TRAINED), days(field, 2400, LAST)
 
     def cut(windows: Windows) -> Windows:
-        return replace(windows, values=windows.values[BEFORE:], days=windows.days[BEFORE:], before=0)
+        at = windows.at - BEFORE
+        return replace(windows, values=windows.values[BEFORE:], days=windows.days[BEFORE:], at=at, before=0)
 
     both, only = system("multiscale-ridge", ("memory", "stencil")), system("multiscale-ridge", ("stencil",))
     chosen = fit(both, cut(train), None)

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -94,7 +92,7 @@ def test_every_so_many_days_a_window_starts(every: int) -> None:
     region = Region(lon=(0, 4), lat=(0, 2), tile=(2, 2))
     data = DataConfig(region=region, splits=SPLITS, history=42, horizon=28)
     daily = cut_windows(ocean_of_days((2, 4)), data, "test")
-    some = replace(daily, every=every)
+    some = daily.thinned(every)
     assert some.starts == len(range(0, daily.starts, every))
     assert (some.init_times == daily.init_times[::every]).all()
     assert (some.spans(3, 5) == daily.spans(3, 5)[::every]).all()

@@ -126,10 +126,10 @@ def test_a_combination_of_combinations(runs: list[Run], both: Run) -> None:
     of_both, of_b = load_combination(top)[0]
     data = Verification.of(top)
     dates = slice(0, 5)
-    parts = [TrainedRun(run).predict(data.histories(dates)).mean("member") for run in runs]
+    parts = [TrainedRun(run).predict(*data.histories(dates)).mean("member") for run in runs]
     flat = of_both * load_combination(both)[0] + of_b * np.array([0, 1, 0])
     expected = sum(weight * part for weight, part in zip(flat, parts, strict=True))
-    found = predictor_of(top).predict(data.histories(dates))[0]
+    found = predictor_of(top).predict(*data.histories(dates))[0]
     np.testing.assert_allclose(found.sel(lead=slice(1, 7)), expected.sel(lead=slice(1, 7)), atol=1e-5)
     shutil.rmtree(top.folder)
 
@@ -279,8 +279,8 @@ def test_equal_weights(runs: list[Run]) -> None:
     np.testing.assert_allclose(load_combination(made), np.full((2, 3), 1 / 3))
     data = Verification.of(made)
     past = data.histories(slice(0, 3))
-    parts = [TrainedRun(run).predict(past).mean("member") for run in runs]
-    np.testing.assert_allclose(predictor_of(made).predict(past)[0], sum(parts) / 3, atol=1e-5)
+    parts = [TrainedRun(run).predict(*past).mean("member") for run in runs]
+    np.testing.assert_allclose(predictor_of(made).predict(*past)[0], sum(parts) / 3, atol=1e-5)
     combine(runs[::-1], folder, equal=True, say=lines.append)
     assert lines == [f"{folder}: written", f"{folder}: nothing to do"]
     with pytest.raises(SSTCastError, match=r"mean: holds something else; choose another name"):
