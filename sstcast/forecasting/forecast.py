@@ -22,8 +22,9 @@ from sstcast.forecasting.history import Normals, checked, in_words
 from sstcast.forecasting.predictor import Predictor, days_read, described, in_degrees, predictor_of
 from sstcast.forecasting.source import last_days
 from sstcast.forecasting.spread import Spread, calibrated, with_distribution
-from sstcast.forecasting.transfer import newest_data, options_for_keys, transferred_data
+from sstcast.forecasting.transfer import newest_data, transferred_data
 from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.fields import options_for_keys
 from sstcast.ocean.limits import limits_of
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_data, check_source

@@ -4,7 +4,6 @@ import datetime as dt
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 
 import pandas as pd
 
@@ -27,9 +26,6 @@ LONGEST_NAME = 100  # of a run
 SIDES = range(6, 121)  # rows or columns of tiles that a box may be cut into
 LEAST_YEARS = 5  # that a climatology of another ocean is taken from
 CALIBRATED = 2  # last years that errors are taken from, of a long record
-
-
-KEYS = re.compile(r"\bdata\.(variable|units|gaps)(:(?= ))?")
 
 
 def transferred_data(
@@ -99,15 +95,6 @@ def newest_data(run: Run, last: dt.date) -> DataConfig:
 def _is_fitted(run: Run) -> bool:
     model = run.config.model
     return model.name in LINEAR or base_of(model.options)[0] in STANDS_ON
-
-
-@contextmanager
-def options_for_keys() -> Iterator[None]:
-    """Let errors about another source name options, as `--gaps`, for keys of a configuration, as `data.gaps`."""
-    try:
-        yield
-    except SSTCastError as error:
-        raise SSTCastError(KEYS.sub(r"--\1", str(error))) from error
 
 
 def transferred_run(run: Run, source: str | None, region: str | None, say: Callable[[str], object] = print) -> Run:

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from sstcast.artefacts import locked
+from sstcast.artefacts import is_made_of, locked
 from sstcast.errors import SSTCastError
 from sstcast.pages.figures import FIGURES
-from sstcast.pages.images import read_stamp, write_png
+from sstcast.pages.images import write_png
 from sstcast.pages.projection import DEFAULT_PROJECTION
 from sstcast.pages.results import Results
 from sstcast.pages.scored import FileResults
@@ -49,14 +49,14 @@ def draw_scored(
 
 def _draw(results: Results, folder: Path, name: str, projection: str, say: Say) -> list[Path]:
     maps = {folder / f"{figure.name}.png": figure for figure in FIGURES if figure.is_map}
-    stamp = f"{results.stamp}, {projection}, {results.region or 'whole region'}"
-    if all(read_stamp(file) == stamp for file in maps):
+    recipe = results.recipe | {"projection": projection, "region": results.region}
+    if all(is_made_of(file, recipe) for file in maps):
         say(f"{folder}: nothing to do")
         return list(maps)
     period = "-".join(sorted({day[:4] for day in results.metrics["test"]}))
     for file, figure in maps.items():
         title = f"{figure.title} of {name}, {period}"
         (picture,) = figure.draw(results, title=title, credit=results.credit, projection=projection)
-        write_png(picture.figure, file, stamp)
+        write_png(picture.figure, file, recipe)
         say(str(file))
     return list(maps)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from sstcast.errors import reading
-from sstcast.forecasting.conventions import DAY
+from sstcast.forecasting.files import DAY
 from sstcast.names import BASE_RATE, EVENT, MODEL
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import AROUND, events

@@ -6,18 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from sstcast import __version__
-from sstcast.artefacts import below, locked
+from sstcast.artefacts import below, digest, is_made_of, locked
 from sstcast.errors import SSTCastError, printable, warn
-from sstcast.hindcasts.files import LAYOUT, Hindcast, open_hindcast
+from sstcast.hindcasts.files import Hindcast, open_hindcast
 from sstcast.names import CLIMATE, COVERED, LEVELS, SEASONS, STATE
 from sstcast.pages.curves import draw_curves
 from sstcast.pages.hindcast_figures import HIGHEST, Skill, draw_ratios, skills
-from sstcast.pages.images import Image, png_uri, svg_uri
+from sstcast.pages.images import Image, png_uri, svg_uri, write_page
 from sstcast.pages.maps import PHONE, SLIDE
-from sstcast.pages.report import Section, facts, is_written
-from sstcast.pages.templates import write_page
+from sstcast.pages.report import Section, facts
 from sstcast.pages.text import HEATWAVES, Sheet, p_value, print_sheets, week_ends
-from sstcast.scores.saved import SEAL
 
 Scores = dict[str, Any]
 
@@ -129,9 +127,9 @@ def write_hindcast_report(hindcast: Hindcast) -> tuple[Path, bool]:
     Returns its path, and whether there was anything to do. Raises SSTCastError if there are no scores.
     """
     metrics = open_hindcast(hindcast)
-    stamp = f"sstcast {__version__}, layout {LAYOUT}, scores {metrics[SEAL]}"
+    recipe = {"sstcast": __version__, "scores": digest(hindcast.metrics)}
     with locked(hindcast.metrics):
-        if is_written(hindcast.report, stamp):
+        if is_made_of(hindcast.report, recipe):
             return hindcast.report, False
         figure, alt = draw_ratios(metrics)
         sections = [
@@ -145,8 +143,9 @@ def write_hindcast_report(hindcast: Hindcast) -> tuple[Path, bool]:
         write_page(
             hindcast.report,
             "report.html",
+            recipe,
             run=hindcast.folder.name,
-            stamp=stamp,
+            version=__version__,
             written=dt.datetime.now(dt.UTC).isoformat(timespec="minutes"),
             credit=f"Data: {metrics['source']}. Land: Natural Earth.",
             summary=_summary(metrics),

@@ -11,14 +11,13 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from sstcast import __version__
-from sstcast.artefacts import locked
+from sstcast.artefacts import digest, is_made_of, locked
 from sstcast.hindcasts.files import Hindcast, open_hindcast
-from sstcast.pages.images import read_stamp, write_png
+from sstcast.pages.images import write_png
 from sstcast.pages.maps import SLIDE, Room, draw_weeks
 from sstcast.pages.projection import DEFAULT_PROJECTION
 from sstcast.pages.text import week_ends
 from sstcast.scores.metrics import skill
-from sstcast.scores.saved import SEAL
 from sstcast.scores.significance import FDR
 from sstcast.stores import open_netcdf
 
@@ -47,17 +46,17 @@ def draw_hindcast(
     or cartopy knows no such projection.
     """
     metrics, folder = open_hindcast(hindcast), hindcast.folder / "maps"
-    stamp = f"sstcast {__version__}, scores {metrics[SEAL]}, {projection}"
+    recipe = {"sstcast": __version__, "scores": digest(hindcast.metrics), "projection": projection}
     with locked(hindcast.metrics):
         figures = {folder / "ratio-by-lead.png": lambda: draw_ratios(metrics)[0]}
         for each in skills(hindcast, metrics, projection):
             figures[folder / f"skill-{each.system}.png"] = partial(each.draw, SLIDE)
-        if all(read_stamp(file) == stamp for file in figures):
+        if all(is_made_of(file, recipe) for file in figures):
             say(f"{folder}: nothing to do")
             return list(figures)
         drawn = {file: draw() for file, draw in figures.items()}  # all of them, before one is written
         for file, figure in drawn.items():
-            write_png(figure, file, stamp)
+            write_png(figure, file, recipe)
             say(str(file))
     return list(figures)
 

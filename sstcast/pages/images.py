@@ -1,10 +1,14 @@
-"""Figures as files and as parts of a page."""
+"""Writes figures and pages: as files that carry their recipe, and as `data:` addresses that a page contains."""
 
 import base64
 import io
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import xarray as xr
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
@@ -12,12 +16,17 @@ from PIL import Image as Pillow
 from PIL import ImageChops
 from PIL.PngImagePlugin import PngInfo
 
-from sstcast.artefacts import atomic
+from sstcast.artefacts import RECIPE, as_text, atomic
+from sstcast.geo import Box
+from sstcast.pages.maps import Room, draw_panels
+from sstcast.pages.projection import View
 
-STAMP = "Source"  # the PNG keyword (PNG 3, 11.3.3) under which an image records its source
-COLOURS = 256  # in a palette: maps have few colours, and text on them needs some shades of grey
+COLOURS = 256  # in the palette of a map: few colours, and some shades of grey for the text
 PAD = 0.15  # inches
 AROUND = 1.0  # inches around axes for their titles, degrees and labels
+MOVING = Room(5.2, 4.0)
+MOVING_COLOURS = 64  # per frame: more only smooth the edges of letters, in four times the space
+DAY, LAST_DAY = 350, 1800  # milliseconds
 
 
 @dataclass(frozen=True)
@@ -31,29 +40,35 @@ class Image:
     still: str = ""
 
 
-def write_png(figure: Figure, path: Path, stamp: str) -> None:
-    """Write `figure` to `path` atomically, with a `stamp` for `read_stamp`."""
+def write_page(path: Path, template: str, recipe: Any, **values: Any) -> None:
+    """Fill a template of this folder and write the page to `path` atomically; `values` are text, not markup.
+
+    The page carries its `recipe` in a comment on its second line.
+    """
+    loader = FileSystemLoader(Path(__file__).parent)
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+    environment.policies["json.dumps_kwargs"] = {
+        "sort_keys": False,
+        "allow_nan": False,
+    }  # Bokeh's JSON has an order
+    doctype, rest = environment.get_template(template).render(values).split("\n", 1)
+    with atomic(path) as temporary:
+        temporary.write_text(f"{doctype}\n<!-- {RECIPE} {as_text(recipe)} -->\n{rest}", encoding="utf-8")
+
+
+def write_png(figure: Figure, path: Path, recipe: Any) -> None:
+    """Write `figure` to `path` atomically; the image carries its `recipe` in a text chunk."""
     about = PngInfo()
-    about.add_text(STAMP, stamp)
+    about.add_text(RECIPE, as_text(recipe))
     with atomic(path) as partial:
         render(figure).save(partial, "PNG", pnginfo=about, dpi=(figure.dpi, figure.dpi))
-
-
-def read_stamp(path: Path) -> str | None:
-    """Return the stamp of a PNG that `write_png` made; None if there is no such file."""
-    try:
-        with Pillow.open(path) as image:
-            stamp = image.info.get(STAMP)
-            return str(stamp) if stamp is not None else None
-    except (OSError, ValueError):
-        return None
 
 
 def render(figure: Figure, box: Bbox | None = None) -> Pillow.Image:
     """Draw `figure`, or the part of it inside a `box` in inches, and return its pixels.
 
-    Without a box, the white around the drawing is cut off but for `PAD`. A map is drawn only once this way; for
-    matplotlib's own tight box it would be three times.
+    Without a box, the white around the drawing is cut off but for `PAD`. This draws a map once; matplotlib's own
+    tight box would draw it three times.
     """
     buffer = io.BytesIO()
     figure.savefig(buffer, format="tiff", bbox_inches=box or _ample(figure))
@@ -67,7 +82,7 @@ def render(figure: Figure, box: Bbox | None = None) -> Pillow.Image:
 
 
 def _ample(figure: Figure) -> Bbox:
-    """Return a box in inches around all of a figure, with room for what is written beside its axes."""
+    """Return a box in inches around all of a figure, with space for the text beside its axes."""
     axes = [Bbox(ax.get_position().get_points() * figure.get_size_inches()).padded(AROUND) for ax in figure.axes]
     others = [artist.get_window_extent().get_points() for artist in (*figure.texts, *figure.legends)]
     return Bbox.union([*axes, *(Bbox(pixels / figure.dpi) for pixels in others)]).padded(2 * PAD)
@@ -76,13 +91,8 @@ def _ample(figure: Figure) -> Bbox:
 def png_uri(figure: Figure) -> str:
     """Return `figure` as a `data:` address of a PNG with a palette."""
     buffer = io.BytesIO()
-    few_colours(render(figure), COLOURS).save(buffer, "PNG", compress_level=6)
-    return data_uri(buffer.getvalue(), "image/png")
-
-
-def few_colours(image: Pillow.Image, count: int) -> Pillow.Image:
-    """Return `image` with a palette of `count` colours, by the fastest of Pillow's ways."""
-    return image.quantize(count, Pillow.Quantize.FASTOCTREE, dither=Pillow.Dither.NONE)
+    _few_colours(render(figure), COLOURS).save(buffer, "PNG", compress_level=6)
+    return _data_uri(buffer, "image/png")
 
 
 def svg_uri(figure: Figure) -> str:
@@ -90,9 +100,47 @@ def svg_uri(figure: Figure) -> str:
     buffer = io.BytesIO()
     with rc_context({"svg.hashsalt": "sstcast"}):
         figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return data_uri(buffer.getvalue(), "image/svg+xml")
+    return _data_uri(buffer, "image/svg+xml")
 
 
-def data_uri(content: bytes, kind: str) -> str:
-    """Return `content` of a media type as a `data:` address that contains it."""
-    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
+def animate(forecast: xr.DataArray, truth: xr.DataArray, label: str) -> tuple[str, str]:
+    """Draw forecast and observed anomalies `(lead, lat, lon)` in degC, with `valid_time(lead)`, as a WebP.
+
+    Returns two `data:` addresses: the animation with one frame per day, and its last frame as a still image.
+    """
+    first = {"Forecast": forecast.isel(lead=0), "Observed": truth.isel(lead=0)}
+    every_day = np.stack([forecast.values, truth.values])
+    view = View(Box.of(forecast))
+    figure, meshes = draw_panels(first, view, label=label, kind="difference", room=MOVING, values=every_day)
+    title = figure.text(0.5, 1 + 0.45 / figure.get_size_inches()[1], _day(forecast, -1), ha="center", va="bottom")
+    box = figure.get_tightbbox().padded(PAD)
+    frames = []
+    for position in range(forecast.sizes["lead"]):
+        for mesh, field in zip(meshes, (forecast, truth), strict=True):
+            mesh.set_array(field.isel(lead=position).transpose("lat", "lon").values)
+        title.set_text(_day(forecast, position))
+        frames.append(_few_colours(render(figure, box), MOVING_COLOURS).convert("RGB"))
+    moving, still = io.BytesIO(), io.BytesIO()
+    times = [DAY] * (len(frames) - 1) + [LAST_DAY]
+    how = {
+        "lossless": True,
+        "quality": 20,
+        "method": 2,
+    }  # more takes twice as long, and saves a sixth of the bytes
+    frames[0].save(moving, "WEBP", save_all=True, append_images=frames[1:], duration=times, loop=0, **how)
+    frames[-1].save(still, "WEBP", **how)
+    return _data_uri(moving, "image/webp"), _data_uri(still, "image/webp")
+
+
+def _day(forecast: xr.DataArray, position: int) -> str:
+    one = forecast.isel(lead=position)
+    return f"Day {int(one['lead'])}: {np.datetime_as_string(one['valid_time'].values, unit='D')}"
+
+
+def _few_colours(image: Pillow.Image, count: int) -> Pillow.Image:
+    """Return `image` with a palette of `count` colours, by the fastest of Pillow's ways."""
+    return image.quantize(count, Pillow.Quantize.FASTOCTREE, dither=Pillow.Dither.NONE)
+
+
+def _data_uri(content: io.BytesIO, kind: str) -> str:
+    return f"data:{kind};base64,{base64.b64encode(content.getvalue()).decode()}"

@@ -4,9 +4,10 @@ import csv
 from collections.abc import Sequence
 from pathlib import Path
 
+from sstcast import __version__
 from sstcast.artefacts import atomic
 from sstcast.names import STANDARDISED
-from sstcast.pages.templates import write_page
+from sstcast.pages.images import write_page
 from sstcast.pages.text import Sheet, p_value, print_sheets
 from sstcast.scores.leaderboard import SIGNIFICANT, Contest, Entry, Score, shown
 
@@ -35,7 +36,9 @@ def write_leaderboard(contests: list[Contest], folder: Path, hindcasts: Sequence
         rows.writerow(["contest", "name", "runs", "members", *metrics, "p_value"])
         for contest in contests:
             rows.writerows(map(_plain, [contest.title, *_record(entry)]) for entry in contest.entries)
-    write_page(page, "leaderboard.html", sheets=[*map(_sheet, contests), *hindcasts], note=NOTE)
+    write_page(
+        page, "leaderboard.html", {"sstcast": __version__}, sheets=[*map(_sheet, contests), *hindcasts], note=NOTE
+    )
     return table, page
 
 

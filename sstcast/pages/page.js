@@ -2,6 +2,8 @@
 const NORMAL = { 50: 0.674490, 80: 1.281552, 95: 1.959964 }; // quantiles of the normal distribution
 const DEEPEST = 5; // halvings of the map's width
 const PACE = 350; // milliseconds a day is shown for
+const BESIDE_MAP = 78; // pixels for the degrees beside the map
+const TWO_COLUMNS = matchMedia("(min-width: 62rem)"), DARK = matchMedia("(prefers-color-scheme: dark)");
 
 async function main() {
   const facts = JSON.parse(byId("facts").textContent);
@@ -139,10 +141,31 @@ async function main() {
   }
 
   function fit() {
-    // The frame has the shape of the box, as wide as there is room, never taller than the screen.
-    const room = byId("map").clientWidth - 78, width = Math.max(150, Math.min(room, (innerHeight * 0.62) / shape));
-    map.setv({ frame_width: Math.round(width), frame_height: Math.round(width * shape), width: Math.round(width) + 78 });
+    // The frame has the shape of the box. It fills its column, unless it would be taller than the screen; of two
+    // columns, the map's becomes as wide as the map.
+    const panes = byId("map").closest(".panes"), beside = panes.matches(".tall") && TWO_COLUMNS.matches;
+    const room = beside ? panes.clientWidth * 0.55 : byId("map").parentElement.clientWidth;
+    const width = Math.round(Math.max(150, Math.min(room - BESIDE_MAP, (innerHeight * (beside ? 0.7 : 0.85)) / shape)));
+    panes.style.setProperty("--map", `${width + BESIDE_MAP}px`);
+    map.setv({ frame_width: width, frame_height: Math.round(width * shape), width: width + BESIDE_MAP });
     showRange();
+  }
+
+  function paint() {
+    // Bokeh draws on a canvas, where the colours of the style sheet, light or dark, do not reach.
+    const style = getComputedStyle(document.documentElement), colour = (name) => style.getPropertyValue(`--${name}`).trim();
+    const ink = colour("ink"), soft = colour("soft"), ground = colour("ground");
+    for (const [plot, fill] of [[map, colour("empty")], [series, ground]]) {
+      plot.setv({ background_fill_color: fill, border_fill_color: ground, outline_line_color: null });
+      for (const axis of [...plot.below, ...plot.left].filter((one) => one !== bar))
+        axis.setv({ axis_line_color: soft, major_tick_line_color: soft, minor_tick_line_color: soft, major_label_text_color: ink, axis_label_text_color: ink });
+      for (const grid of plot.center.filter((one) => "grid_line_color" in one)) grid.grid_line_color = colour("line");
+    }
+    bar.setv({ background_fill_color: ground, major_label_text_color: ink, title_text_color: ink });
+    model("before").fill_color = colour("box");
+    model("chosen").line_color = soft;
+    for (const [name, line] of [["observed", ink], ["forecast", colour("forecast")], ["climatology", soft]])
+      model(name).glyph.line_color = line;
   }
 
   // The hash
@@ -251,9 +274,12 @@ async function main() {
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   });
   addEventListener("resize", fit);
+  DARK.addEventListener("change", paint);
+  byId("coast").textContent = `Squares are cells of the data, ${+(2 * half[1]).toFixed(3)}° high: a cell at the coast is either sea or land as a whole, so colours may cross the coastline or end before it.`;
 
   function showAll() {
     restore();
+    paint();
     showColours();
     showMap();
     showPoint();

@@ -1,4 +1,4 @@
-"""The Bokeh plots of a forecast's page, without data: `page.js` puts these in."""
+"""The Bokeh plots of a forecast's page, without data and dark colours: `page.js` puts these in."""
 
 from typing import Any
 
@@ -72,10 +72,18 @@ def series_plot() -> dict[str, Any]:
     plot.varea("x", "threshold", "heat", source=past, fill_color=HEAT, fill_alpha=0.75)
     for share, alpha in FAN.items():
         plot.varea("x", f"low{share}", f"high{share}", source=fan, fill_color=FORECAST, fill_alpha=alpha)
-    plot.line("x", "climatology", source=days, line_color=CLIMATOLOGY, line_width=1.5, line_dash="dashed")
+    plot.line(
+        "x",
+        "climatology",
+        source=days,
+        line_color=CLIMATOLOGY,
+        line_width=1.5,
+        line_dash="dashed",
+        name="climatology",
+    )
     plot.line("x", "threshold", source=days, line_color=THRESHOLD, line_width=1.5, line_dash="dotdash")
-    plot.line("x", "sst", source=fan, line_color=FORECAST, line_width=2.5)
-    plot.line("x", "sst", source=past, line_color=OBSERVED, line_width=2)
+    plot.line("x", "sst", source=fan, line_color=FORECAST, line_width=2.5, name="forecast")
+    plot.line("x", "sst", source=past, line_color=OBSERVED, line_width=2, name="observed")
     plot.add_layout(Span(dimension="height", line_color="#333333", line_dash="dotted", name="chosen"))
     plot.add_layout(
         BoxAnnotation(fill_color="#f4f4f4", fill_alpha=1, line_color=None, level="underlay", name="before")

@@ -10,23 +10,21 @@ from typing import Any
 from rich.console import Console
 from rich.progress import track
 
-from sstcast.artefacts import locked
+from sstcast import __version__
+from sstcast.artefacts import is_made_of, locked
 from sstcast.errors import reading
 from sstcast.names import DEGREES, MODEL
 from sstcast.pages import figures, text
-from sstcast.pages.animation import animate
-from sstcast.pages.images import Image, png_uri, svg_uri
+from sstcast.pages.images import Image, animate, png_uri, svg_uri, write_page
 from sstcast.pages.maps import PHONE
 from sstcast.pages.results import REFERENCE, Results
 from sstcast.pages.scored import FileResults
-from sstcast.pages.templates import write_page
 from sstcast.pages.text import Sheet
 from sstcast.progress import hides_progress
 from sstcast.runs import Run
 from sstcast.scores.saved import Scored
 from sstcast.training.listing import describe
 
-HEAD = 1000  # the stamp is in this many characters at the start of the page
 SECTIONS = {
     "data": "Data",
     "training": "Training",
@@ -63,7 +61,7 @@ def write_report(run: Run) -> tuple[Path, bool]:
     """
     with locked(run.forecasts):
         results = Results(run)
-        if is_written(run.report, results.stamp):
+        if is_made_of(run.report, results.recipe):
             return run.report, False
         sections = _sections(results, _of_run(run, results.metrics), figures.FIGURES)
         sections["configuration"].source = run.config_file.read_text(encoding="utf-8")
@@ -78,7 +76,7 @@ def write_scored_report(scored: Scored) -> tuple[Path, bool]:
     """
     with locked(scored.folder):
         results = FileResults(scored)
-        if is_written(scored.report, results.stamp):
+        if is_made_of(scored.report, results.recipe):
             return scored.report, False
         name, drawn = results.path.name, [entry for entry in figures.FIGURES if not entry.of_run]
         tables = {"data": [_of_file(results.metrics)], **_scores(results.metrics, name)}
@@ -86,20 +84,13 @@ def write_scored_report(scored: Scored) -> tuple[Path, bool]:
         return scored.report, True
 
 
-def is_written(page: Path, stamp: str) -> bool:
-    """Return whether there is a page of these results already."""
-    if not page.is_file():
-        return False
-    with page.open(encoding="utf-8", errors="replace") as file:
-        return stamp in file.read(HEAD)
-
-
 def _write(results: Results, page: Path, name: str, sections: dict[str, Section]) -> None:
     write_page(
         page,
         "report.html",
+        results.recipe,
         run=name,
-        stamp=results.stamp,
+        version=__version__,
         written=dt.datetime.now(dt.UTC).isoformat(timespec="minutes"),
         credit=results.credit,
         summary=_summary(results.metrics),

@@ -7,6 +7,7 @@ import numpy as np
 import xarray as xr
 
 from sstcast import __version__
+from sstcast.artefacts import digest
 from sstcast.config import DataConfig, parse_box
 from sstcast.errors import SSTCastError, reading
 from sstcast.geo import in_tiles
@@ -16,7 +17,6 @@ from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate, open_forecasts, open_scores
 from sstcast.scores.metrics import skill
-from sstcast.scores.saved import LAYOUT
 from sstcast.scores.significance import FDR
 
 REFERENCE = STRONGEST
@@ -32,15 +32,15 @@ class Results:
 
     def __init__(self, run: Run, region: str | None = None) -> None:
         """Evaluate the run if necessary; raise SSTCastError if that is not possible."""
-        self.run, self.region = run, region
+        self.run, self.file, self.region = run, run.metrics, region
         self.metrics: dict[str, Any] = evaluate(run)[0]
         with open_scores(run) as tables:
             self.tables = tables.drop_vars("squared_error_by_week").load()
 
     @property
-    def stamp(self) -> str:
-        """A text that identifies this evaluation, to mark its figures."""
-        return f"sstcast {__version__}, layout {LAYOUT}, checkpoint {self.metrics['checkpoint']}"
+    def recipe(self) -> dict[str, Any]:
+        """The recipe of all that is drawn from these scores."""
+        return {"sstcast": __version__, "scores": digest(self.file)}
 
     @property
     def credit(self) -> str:

@@ -5,12 +5,10 @@ from pathlib import Path
 
 import xarray as xr
 
-from sstcast import __version__
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.collection import read_collection
-from sstcast.forecasting.conventions import DAY
-from sstcast.forecasting.regridding import on_cells
+from sstcast.forecasting.files import DAY, read_forecasts
+from sstcast.ocean.cropping import on_cells
 from sstcast.ocean.identity import fingerprint
 from sstcast.ocean.prepared import Prepared
 from sstcast.pages.results import Results
@@ -23,15 +21,10 @@ class FileResults(Results):
 
     def __init__(self, scored: Scored, region: str | None = None) -> None:
         """Read the scores; raise SSTCastError if they are damaged."""
-        self.metrics, self.region = scored.read(), region
+        self.metrics, self.file, self.region = scored.read(), scored.metrics, region
         self.path = Path(self.metrics["file"])
         with open_netcdf(scored.tables, "run `sstcast score` again") as tables:
             self.tables = tables.drop_vars("squared_error_by_week").load()
-
-    @property
-    def stamp(self) -> str:
-        """A text that identifies these scores, to mark their maps."""
-        return f"sstcast {__version__}, scores {self.metrics['seal']}"
 
     def fields(self, date: int) -> tuple[xr.Dataset, xr.Dataset]:
         """Return the forecast from the initial date at position `date`, and the observation, as `Results` does."""
@@ -49,5 +42,7 @@ class FileResults(Results):
         recipe = self.metrics["recipe"]
         if not self.path.exists() or fingerprint(self.path) != recipe["file"]:
             raise SSTCastError(f"{self.path}: has gone or changed since it was scored; run `sstcast score` again")
-        data, forecasts = self._data, read_collection(self.path, *recipe["read_as"])
-        return on_cells(forecasts, Prepared.of(data).open()[1], data.box)[0].sel(lead=slice(data.horizon))
+        data, forecasts = self._data, read_forecasts(self.path, *recipe["read_as"])
+        return on_cells(forecasts.sst, Prepared.of(data).open()[1], data.box, self.path)[0].sel(
+            lead=slice(data.horizon)
+        )

@@ -23,7 +23,6 @@ from sstcast.training.checkpoint import load_checkpoint, load_weights, save_chec
 from sstcast.training.cross_fitting import blocks_of_years, supported_share
 from sstcast.training.devices import choose_device, start
 from sstcast.training.task import Fitted, ForecastTask, fit
-from sstcast.yaml_files import parse_seeds
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -113,12 +112,16 @@ def _cross_fitted(config: RunConfig, run: Run, windows: Mapping[str, Fitted], fa
     return supported_share(networks())
 
 
-def plan(path: Path | None, resume: Path | None, seeds: str | None, overrides: list[str]) -> list[RunConfig]:
-    """Return the configurations to train: the YAML at `path`, its ensemble with `seeds`, or the run to `resume`.
+def plan(
+    config: RunConfig | None, resume: Path | None, seeds: list[int] | None, overrides: list[str]
+) -> list[RunConfig]:
+    """Return the configurations to train: `config`, its ensemble with `seeds`, or the run to `resume`.
+
+    Only a run to resume is changed by `overrides`.
 
     Raises SSTCastError if the arguments contradict each other, or a run of that name has another configuration.
     """
-    if (path is None) == (resume is None):
+    if (config is None) == (resume is None):
         raise SSTCastError("train: give either a YAML, for instance configs/demo.yaml, or --resume RUN")
     if resume is not None:
         run = Run(resume)
@@ -141,11 +144,8 @@ def plan(path: Path | None, resume: Path | None, seeds: str | None, overrides: l
             )
             for member in run.members
         ]
-    assert path is not None
-    config = load_config(path, overrides)
-    if seeds is None:
-        return [config]
-    return ensemble(config, parse_seeds(seeds))
+    assert config is not None
+    return [config] if seeds is None else ensemble(config, seeds)
 
 
 def ensemble(config: RunConfig, seeds: list[int]) -> list[RunConfig]:

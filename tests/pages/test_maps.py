@@ -16,10 +16,11 @@ from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 from PIL import Image
 
+from sstcast.artefacts import made_of
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
 from sstcast.pages import images
-from sstcast.pages.images import read_stamp, write_png
+from sstcast.pages.images import write_png
 from sstcast.pages.maps import PHONE, draw_forecast, draw_weeks
 from sstcast.pages.projection import View, projections
 
@@ -263,9 +264,9 @@ def test_png_is_written_offline(projection, monkeypatch, tmp_path):
     figure = draw_weeks(
         field("Greenwich", "week", (1, 2)), title="T", label="", kind="skill", projection=projection
     )
-    assert read_stamp(path) is None
-    write_png(figure, path, "of this, 1 °C")
-    assert read_stamp(path) == "of this, 1 °C"
+    assert made_of(path) is None
+    write_png(figure, path, {"of": "this, 1 °C"})
+    assert made_of(path) == {"of": "this, 1 °C"}
     height, width, _ = matplotlib.image.imread(path).shape
     assert width > 1000
     assert height > 500
@@ -282,10 +283,10 @@ def test_nothing_is_half_written(monkeypatch, tmp_path):
     monkeypatch.setattr(images, "render", lambda figure: Image.new("RGB", (2, 2)))
     monkeypatch.setattr(Image.Image, "save", fail)
     with pytest.raises(OSError, match="disk full"):
-        write_png(Figure(), path, "stamp")
+        write_png(Figure(), path, {})
     assert path.read_bytes() == b"the last one"
     assert list(tmp_path.iterdir()) == [path]
-    assert read_stamp(path) is None
+    assert made_of(path) is None
 
 
 def test_fields_without_values_are_refused():

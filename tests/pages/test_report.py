@@ -15,7 +15,7 @@ import pytest
 import torch
 from PIL import Image
 
-from sstcast.artefacts import PACKAGE
+from sstcast.artefacts import PACKAGE, made_of
 from sstcast.pages import report
 from sstcast.pages.report import write_report
 from sstcast.pages.results import Results
@@ -125,9 +125,9 @@ def test_a_page_of_the_same_checkpoints_is_kept(
     assert write_report(evaluated) == (evaluated.report, False)
     run = Run(Path(shutil.copytree(evaluated.folder, tmp_path / "small")))
     monkeypatch.setattr(report, "_sections", lambda *_: {"configuration": report.Section("configuration", "")})
-    monkeypatch.setattr(Results, "stamp", "checkpoint another")
+    monkeypatch.setattr(Results, "recipe", {"scores": "others"})
     assert write_report(run) == (run.report, True)
-    assert "checkpoint another" in run.report.read_text(encoding="utf-8")
+    assert made_of(run.report) == {"scores": "others"}
     assert write_report(run) == (run.report, False)
 
 
@@ -135,7 +135,7 @@ def test_a_page_is_whole_or_the_last_one(evaluated: Run, html: str, monkeypatch:
     def fail(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Results, "stamp", "other")
+    monkeypatch.setattr(Results, "recipe", {"scores": "others"})
     monkeypatch.setattr(report, "_sections", fail)
     with pytest.raises(KeyboardInterrupt):
         write_report(evaluated)
@@ -147,7 +147,7 @@ def test_names_of_sources_are_text_not_markup(
 ) -> None:
     run = Run(Path(shutil.copytree(evaluated.folder, tmp_path / "small")))
     monkeypatch.setattr(report, "_sections", lambda *_: {"configuration": report.Section("configuration", "")})
-    monkeypatch.setattr(Results, "stamp", "third")
+    monkeypatch.setattr(Results, "recipe", {"scores": "third"})
     monkeypatch.setattr(Results, "credit", "Data: <b>bold</b>")
     page = Page(write_report(run)[0].read_text(encoding="utf-8"))
     assert "<b>bold</b>" in page.text
@@ -155,4 +155,4 @@ def test_names_of_sources_are_text_not_markup(
 
 
 def test_the_page_travels_with_the_package() -> None:
-    assert all((PACKAGE / "pages" / f"{name}.html").exists() for name in ("report", "leaderboard", "table"))
+    assert all((PACKAGE / "pages" / f"{name}.html").exists() for name in ("report", "leaderboard", "shared"))
