@@ -129,7 +129,7 @@ class Plan:
 
     def _check_combination(self, combination: RunConfig) -> None:
         name = combination.name
-        option = {self.fitted: "--combine", self.equal: "--average"}.get(name, "--select")
+        option = {self.equal: "--average", self.fitted: "--combine"}.get(name, "--select")
         where = f"{option} {name}: "
         if len(self.parts(combination)) < 2 or len(name) > LONGEST_NAME or not re.fullmatch(FOLDER_NAME, name):
             raise SSTCastError(f"{where}give a short name of letters and digits, and two or more systems")

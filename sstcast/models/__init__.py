@@ -118,10 +118,12 @@ def base_of(options: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
 
 
 def home(name: str, options: Mapping[str, Any]) -> "Home":
-    """Return where the weights of the forecaster called `name` can be used."""
+    """Return where the weights of the forecaster called `name` can be used; linear systems are fitted anew."""
     from sstcast.models.base import ForecastModel
 
-    cls = _class("local-ridge" if base_of(options)[0] == "local" else name)[0]
+    if base_of(options)[0] == "local":
+        return "region"
+    cls = _class(name)[0]
     return cls.HOME if issubclass(cls, ForecastModel) else ForecastModel.HOME
 
 

@@ -5,15 +5,13 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
-import yaml
 from numpy.typing import NDArray
 
-from sstcast.artefacts import atomic, packaged
+from sstcast.artefacts import atomic
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
@@ -23,7 +21,6 @@ from sstcast.ocean.gaps import longest_gap
 from sstcast.ocean.plausible import LOOKED_AT, without_land_numbers
 from sstcast.ocean.raw import is_raw_store
 from sstcast.ocean.reading import open_sst, source_path
-from sstcast.yaml_files import read_config
 
 TILE = 30  # rows and columns wanted
 MOST_TILES = (2, 4)  # rows and columns of tiles: what a laptop trains on in minutes
@@ -31,7 +28,6 @@ LEAST_OCEAN = 0.05  # ocean fraction below which a tile is skipped
 SPANS = ((42, 28), (14, 7), (7, 3))  # history and horizon in days; the record must be long enough
 MOST_GAPS = 3  # days that may be filled: longer lines would lead a history into its future
 YEAR = 365  # days that a climatology needs
-RECIPE = "configs/linear-base/tfnet.yaml"
 LINE = re.compile(r"[^A-Za-z0-9._-]+")
 
 TEMPLATE = """\
@@ -50,8 +46,12 @@ data:
     train: [{train[0]}, {train[1]}]
     validation: [{validation[0]}, {validation[1]}]
     test: [{test[0]}, {test[1]}]
-# The recipe of {recipe}: TF-Net learns what a linear map leaves, in minutes on two CPU cores.
-{training}"""
+# The recommended system (docs/results.md), a linear map fitted in seconds; configs/linear-base has networks on it.
+model:
+  name: local-ridge
+  memory: true
+  stencil: true
+"""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,6 @@ def start(
         raise SSTCastError(f"{path}: no cell holds a temperature; name another source")
     place = choose_place(ocean)
     history, horizon, splits = choose_splits(days, path)
-    days_to_train = (splits["train"][1] - splits["train"][0]).days + 1
     longest = longest_gap(days)
     gap = MOST_GAPS if holes else min(longest, MOST_GAPS)
     lat, lon = sst["lat"].values, sst["lon"].values
@@ -117,8 +116,6 @@ def start(
         horizon=horizon,
         first=f"{days[0]:%Y-%m-%d}",
         last=f"{days[-1]:%Y-%m-%d}",
-        recipe=RECIPE,
-        training=yaml.safe_dump(_recipe(place.tiles * (days_to_train - history - horizon)), sort_keys=False),
         **splits,
     )
     with atomic(out) as partial:
@@ -133,13 +130,6 @@ def start(
     if longest > gap:
         lines.insert(-2, f"  {longest} days in a row are more than that: fetch them, or prepare refuses the data")
     return lines
-
-
-def _recipe(windows: int) -> dict[str, Any]:
-    """Return the model and the training of the recommended recipe, with no more than `windows` an epoch."""
-    raw = read_config(packaged(RECIPE))
-    training = raw["training"] | {"windows_per_epoch": min(windows, raw["training"]["windows_per_epoch"])}
-    return {"model": raw["model"], "training": training}
 
 
 def choose_place(ocean: NDArray[np.bool_]) -> Place:

@@ -83,7 +83,7 @@ def test_weights_are_those_of_forecasts_that_have_not_seen_validation(combined: 
     area = np.nan_to_num(data.area)
     errors = []
     for predictor in (unseen(run.config.data), network):
-        forecast = data.on_tiles(predictor.predict(data.histories(every)))[0] * data.ahead(data.scale, every)
+        forecast = data.on_tiles(predictor.predict(*data.histories(every)))[0] * data.ahead(data.scale, every)
         errors.append(np.nan_to_num(forecast - truth))
     found = load_combination(run)
     for week, leads in enumerate((slice(0, 7), slice(7, 8))):
