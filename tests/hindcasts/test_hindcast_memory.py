@@ -92,7 +92,7 @@ def test_a_forecast_uses_the_last_whole_year(folder: Path, monkeypatch: pytest.M
     )
     newer = sstcast.train(local().model_copy(update={"name": "newer", "data": data}))
     ours, theirs = (
-        sstcast.forecast(run, "2008-03-01", out=f"{name}.nc")
+        sstcast.forecast(run, "2008-03-01", out=f"{name}.nc").value
         for name, run in (("ours", folder / "hindcast/one/fold-2007"), ("theirs", newer))
     )
     for name in ("sst", "sst_anomaly", "sst_spread", "heatwave_probability"):
