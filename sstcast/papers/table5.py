@@ -249,7 +249,7 @@ class Kept:
     def add_baselines(self, data: DataConfig) -> None:
         """Fit the baselines for a horizon and keep their errors, unless they are known."""
         if self.baselines(data) is None:
-            fitted = Learnt(data, Prepared.of(data).open()[1]).baselines()
+            fitted = Learnt(data, Prepared.of(data).open_anomalies()).baselines()
             found = errors(data, {name: fitted[name] for name in BASELINES})
             self.write("baselines", str(data.horizon), data=Prepared.of(data).record().model_dump(), errors=found)
 
