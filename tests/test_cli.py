@@ -83,7 +83,7 @@ def bad_inputs(tmp: Path, ocean: xr.Dataset) -> dict[str, tuple[xr.Dataset | Non
     land = ocean.copy(deep=True)
     land["sst"][:, :, :6] = np.nan
     return {
-        "missing file": (None, [], ["bad.nc", "no such file", "data.source"]),
+        "missing file": (None, [], ["bad.nc", "no such file"]),
         "tile all land": (land, [], ["tile 0", "all land"]),
         "split without days": (ocean, ["data.splits.test=[2030, 2031]"], ["data.splits.test", "outside the data"]),
         "split too short": (ocean, ["data.splits.test=[2004-01-01, 2004-01-15]"], ["data.splits.test", "16"]),
