@@ -93,11 +93,11 @@ def bad_inputs(tmp: Path, ocean: xr.Dataset) -> dict[str, tuple[xr.Dataset | Non
             ["data.splits.train", "whole year"],
         ),
         "region elsewhere": (ocean, ["data.region.lon=[10, 13]"], ["data.region", "bad.nc"]),
-        "tiles do not fit": (ocean, ["data.region.tile=[5, 5]"], ["data.region.tile: [5, 5]", "5 x 5"]),
+        "tiles do not fit": (ocean, ["data.region.tile=[5, 5]"], ["not whole tiles of 5 x 5", "data.region"]),
         "no tile given": (
             ocean,
             ["data.region={lon: [170, 173], lat: [-12, -10]}"],
-            ["data.region.tile: [30, 30], the default"],
+            ["smaller than a tile of 30 x 30", "data.region.tile"],
         ),
         "east first": (
             ocean,
