@@ -22,6 +22,7 @@ from typer.cli import get_docs_for_click
 from typer.main import get_command
 
 import sstcast
+from sstcast import api
 from sstcast.cli import app
 from sstcast.config import DataConfig, Region, RunConfig, Splits, TrainingConfig
 from sstcast.models import LINEAR, MODELS, default_options
@@ -139,7 +140,13 @@ def tutorial(notebook: Path) -> dict[str, str | bytes]:
 
 def functions() -> str:
     """Return the page of the public functions; raise PluginError if one is not documented."""
-    parts = ["# Functions", "What `import sstcast` offers. A test runs the examples as one session."]
+    shared = (inspect.getdoc(api) or "").partition("Args:\n")[2]
+    parts = [
+        "# Functions",
+        "What `import sstcast` offers, with the same names and defaults as the commands. A test runs the examples "
+        "as one session. Arguments of these names mean the same everywhere, unless a function describes its own:",
+        re.sub(r"^    (\w+): ", r"- `\1`: ", shared, flags=re.MULTILINE),
+    ]
     public = {name: getattr(sstcast, name) for name in sstcast.__all__}
     for name, found in sorted(public.items(), key=lambda each: (each[1].__module__, _line(each[1]))):
         undocumented(name, found)
@@ -157,8 +164,9 @@ def undocumented(name: str, found: Any) -> None:
     if not text:
         raise PluginError(f"sstcast.{name}: has no docstring")
     listed = re.findall(r"^    (\w+): ", text.partition("Args:")[2], re.MULTILINE)
+    shared = re.findall(r"^    (\w+): ", inspect.getdoc(api) or "", re.MULTILINE)
     arguments = list(inspect.signature(found).parameters) if inspect.isfunction(found) else []
-    if missing := [each for each in arguments if listed and each not in listed]:
+    if missing := [each for each in arguments if listed and each not in (*listed, *shared)]:
         raise PluginError(f"sstcast.{name}: its docstring says nothing of {', '.join(missing)}")
 
 

@@ -82,7 +82,7 @@ plt.show()
 runs["local ridge, memory and stencil"] = sstcast.train(
     sstcast.load_config("configs/linear/local-memory-stencil.yaml", [*PLACES, "name=notebook-linear"])
 )
-metrics = {name: sstcast.evaluate(run) for name, run in runs.items()}
+metrics = {name: sstcast.evaluate(run).value for name, run in runs.items()}
 scores = {name: m["scores"]["model"] for name, m in metrics.items()} | {
     name: score for name, score in metrics["mpnn"]["scores"].items() if name != "model"
 }

@@ -35,7 +35,7 @@ config = sstcast.load_config(
     ["name=notebook-maps", "runs=../runs", "data.directory=../data/prepared"],
 )
 run = sstcast.train(config)
-metrics = sstcast.evaluate(run)
+metrics = sstcast.evaluate(run).value
 
 # %% [markdown]
 # ## Where are the errors?

@@ -1,8 +1,7 @@
 """Forecasting sea surface temperature with graph networks.
 
-The functions below are all that a notebook needs; `docs/architecture.md` describes the rest of the package. They
-take a configuration (`load_config`) or the path of its YAML, or a run or its folder. Errors that a user can fix
-are raised as `SSTCastError`, with a one-line message.
+The functions below are all that a notebook needs; `docs/architecture.md` describes the rest of the package. The
+commands of `sstcast` call them with the same arguments.
 """
 
 import os
@@ -13,23 +12,49 @@ if "OMP_WAIT_POLICY" not in os.environ:
     # With libgomp's long spinning, training beside a busy core took 1.6 times as long (perf/busy.py).
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
-from sstcast.api.data import benchmark, load_config, open, prepare, windows
-from sstcast.api.runs import build_forecaster, combine, evaluate, forecast, hindcast, load, score, train
+from sstcast.api.data import Result, benchmark, datasets, fetch, init, load_config, open, prepare, status, windows
+from sstcast.api.runs import (
+    build_forecaster,
+    combine,
+    evaluate,
+    forecast,
+    hindcast,
+    leaderboard,
+    load,
+    map,
+    page,
+    report,
+    score,
+    table5,
+    train,
+    update,
+)
 from sstcast.errors import SSTCastError
 
 __all__ = [
+    "Result",
     "SSTCastError",
     "benchmark",
     "build_forecaster",
     "combine",
+    "datasets",
     "evaluate",
+    "fetch",
     "forecast",
     "hindcast",
+    "init",
+    "leaderboard",
     "load",
     "load_config",
+    "map",
     "open",
+    "page",
     "prepare",
+    "report",
     "score",
+    "status",
+    "table5",
     "train",
+    "update",
     "windows",
 ]

@@ -17,6 +17,14 @@ class SSTCastError(Exception):
     """
 
 
+class Interrupted(Exception):
+    """Training was stopped by a signal and saved; `signal` is its number."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.signal = number
+
+
 @contextmanager
 def reading(path: Path, remedy: str) -> Iterator[None]:
     """Turn any error in the `with` block, which reads the file `path`, into an SSTCastError that names the file.

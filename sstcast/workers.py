@@ -1,4 +1,4 @@
-"""Where work is done: in threads, in processes that this one starts, or on a cluster."""
+"""Where work is done, in threads, in processes or on a cluster, and how a signal stops it."""
 
 import multiprocessing
 import os
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing.connection import wait
+from types import FrameType, TracebackType
 from typing import Any
 
 from sstcast.errors import SSTCastError
@@ -41,6 +42,31 @@ def processes(count: int, begin: Callable[..., object], *arguments: Any) -> Iter
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+class StopRequest:
+    """Inside the `with` block the first signal only sets `signal`; a later Ctrl-C interrupts at once.
+
+    Only the main thread receives signals: in another thread, such as a worker of a cluster, this does nothing.
+    """
+
+    def __enter__(self) -> "StopRequest":
+        self.signal: int | None = None
+        heard = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+        self._previous = {s: signal.signal(s, self._on_signal) for s in heard}
+        return self
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self.signal is None:
+            self.signal = number
+        elif number == signal.SIGINT:  # schedulers repeat SIGTERM, which must not interrupt saving
+            raise KeyboardInterrupt
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import studies
-from sstcast.ending import explain
+from sstcast.cli import explain
 from studies.study import run_study
 
 

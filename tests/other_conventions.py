@@ -31,3 +31,13 @@ def oceanbench(sst: xr.Dataset) -> xr.Dataset:
     made["thetao"].attrs = {"units": "degrees_C", "standard_name": "sea_water_potential_temperature"}
     made["first_day_datetime"] = made["first_day_datetime"] + np.timedelta64(1, "D")
     return made.assign(so=made["thetao"].assign_attrs(standard_name="sea_water_salinity"))
+
+
+def cfgrib(sst: xr.Dataset) -> xr.Dataset:
+    """ECMWF's names: `number`, `time` and `step`, with the days forecast as a coordinate of two dimensions."""
+    made = sst.rename(init_time="time", lead="step", lat="latitude", lon="longitude")
+    made["step"] = made["step"].values * np.timedelta64(1, "D")
+    made["time"].attrs = {"standard_name": "forecast_reference_time"}
+    made["sst"] = made["sst"] + 273.15 + xr.DataArray([-0.25, 0.25], dims="number", coords={"number": [0, 1]})
+    made["sst"].attrs = {"units": "K", "standard_name": "unknown"}
+    return made.assign_coords(valid_time=made["time"] + made["step"], surface=0.0)

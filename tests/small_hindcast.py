@@ -13,11 +13,12 @@ from typing import Any
 from small_ocean import make_sst
 
 from sstcast.config import RunConfig
+from sstcast.errors import Interrupted
 from sstcast.hindcasts.files import Hindcast
 from sstcast.hindcasts.folds import Protocol
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Plan
-from sstcast.training.interrupt import Interrupted, StopRequest
+from sstcast.workers import StopRequest
 from sstcast.yaml_files import validate
 
 QUICK = {"epochs": 2, "windows_per_epoch": 200, "device": "cpu", "checkpoint_steps": 2}

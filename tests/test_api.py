@@ -2,18 +2,22 @@
 
 import doctest
 import inspect
+from datetime import date
 from pathlib import Path
 
 import networkx as nx
 import pytest
 import torch
+import typer
 import yaml
 from torch_geometric.utils import from_networkx
 
 import sstcast
+from sstcast.verbs import app
 
-EARLIER = ["load_config", "prepare", "open", "windows", "build_forecaster"]
+EARLIER = ["load_config", "fetch", "prepare", "open", "windows", "build_forecaster"]
 ORDER = [*EARLIER, "train", "evaluate", "hindcast", "combine", "load", "forecast", "score", "benchmark"]
+ONLY_PRINTED = {"doctor", "models", "runs"}
 
 
 @pytest.fixture
@@ -32,16 +36,20 @@ def session(tmp_path: Path, run_yaml: Path, monkeypatch: pytest.MonkeyPatch) -> 
     torch.save(rings, "rings.pt")
     own = {"kind": "pyg", "path": "rings.pt", "task": "graph-classification"}
     Path("rings.yaml").write_text(yaml.safe_dump(own))
-    return {"sstcast": sstcast, "torch": torch}
+    return {"sstcast": sstcast, "torch": torch, "date": date}
 
 
-def test_every_public_function_is_documented_with_an_example() -> None:
-    functions = [name for name in sstcast.__all__ if inspect.isfunction(getattr(sstcast, name))]
-    assert sorted(functions) == sorted(ORDER)
-    for name in functions:
-        text = getattr(sstcast, name).__doc__
-        assert ">>>" in text, name
-        assert "Raises:" in text, name
+def test_every_option_of_a_command_is_an_argument_of_its_function() -> None:
+    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+        if name in ONLY_PRINTED:
+            continue
+        arguments = inspect.signature(getattr(sstcast, name)).parameters
+        assert {option.name for option in command.params} == arguments.keys() - {"say"}
+        for option in command.params:
+            default = arguments[option.name].default
+            assert option.required == (default is inspect.Parameter.empty), option.name
+            assert option.required or (option.default or None) == (default or None), option.name
+            assert option.help, option.name
 
 
 def test_the_examples_do_what_they_say(session: dict[str, object]) -> None:

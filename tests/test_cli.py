@@ -16,10 +16,9 @@ from small_ocean import make_sst
 import sstcast as api
 from sstcast import __version__, cli
 from sstcast.config import load_config
-from sstcast.errors import SSTCastError
+from sstcast.errors import Interrupted, SSTCastError
 from sstcast.runs import Run
 from sstcast.training import train as training
-from sstcast.training.interrupt import Interrupted
 
 Sstcast = Callable[..., tuple[int, str, str]]
 
@@ -188,7 +187,7 @@ def test_bad_input_to_the_other_verbs(sstcast: Sstcast, run_yaml: Path, tmp_path
     ("arguments", "word"),
     [
         (["trian"], "'train'"),
-        (["prepare"], "config"),
+        (["prepare"], "CONFIG"),
         (["fetch", "--start", "soon"], "--start"),
         (["map", "--x"], "--x"),
     ],
@@ -233,7 +232,6 @@ def test_of_interrupted_processes_the_first_one_reports_it(
         raise Interrupted(15)
 
     monkeypatch.setattr(cli, "FIRST_PROCESS", first)
-    monkeypatch.setattr("sstcast.ending.FIRST_PROCESS", first)
     monkeypatch.setattr(training, "training_windows", lambda config: {})
     monkeypatch.setattr(training, "train", interrupted)
     got, _, err = sstcast("train", run_yaml)

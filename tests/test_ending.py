@@ -19,9 +19,8 @@ import xarray as xr
 from sstcast import cli
 from sstcast.artefacts import atomic, below, locked
 from sstcast.cf import write_zarr
-from sstcast.errors import SSTCastError, printable
+from sstcast.errors import Interrupted, SSTCastError, printable
 from sstcast.pages.leaderboard import _plain
-from sstcast.training.interrupt import Interrupted
 
 # Every verb, and a function of a room that it calls.
 INSIDE = {
@@ -29,16 +28,16 @@ INSIDE = {
     "status": ("sstcast.sources.status.status", []),
     "prepare": ("sstcast.config.load_config", ["a.yaml"]),
     "models": ("sstcast.models.MODELS", []),
-    "train": ("sstcast.training.train.plan", ["a.yaml"]),
+    "train": ("sstcast.config.load_config", ["a.yaml"]),
     "datasets": ("sstcast.benchmarks.registry.dataset_lines", []),
-    "benchmark": ("sstcast.benchmarks.config.load_benchmark", ["cora", "--model", "gps"]),
+    "benchmark": ("sstcast.benchmarks.registry.find_dataset", ["cora", "--model", "gps"]),
     "runs": ("sstcast.training.listing.list_runs", []),
     "evaluate": ("sstcast.scores.evaluate.reference", ["runs/a"]),
     "hindcast": ("sstcast.config.load_config", ["a.yaml", "--years", "2001:2004"]),
     "leaderboard": ("sstcast.scores.leaderboard.leaderboard", []),
     "forecast": ("sstcast.forecasting.forecast.forecast", ["runs/a"]),
-    "map": ("sstcast.runs.Run", ["runs/a"]),
-    "report": ("sstcast.runs.Run", ["runs/a"]),
+    "map": ("sstcast.hindcasts.files.Hindcast", ["runs/a"]),
+    "report": ("sstcast.hindcasts.files.Hindcast", ["runs/a"]),
     "init": ("sstcast.ocean.starting.start", ["a.nc"]),
     "combine": ("sstcast.scores.combine.combine", ["runs/a", "runs/b", "--name", "c"]),
     "score": ("sstcast.scores.score.score", ["a.nc", "--truth", "b.nc"]),
@@ -91,8 +90,9 @@ def test_ctrl_c_is_130_in_every_verb(fails: Fails, verb: str) -> None:
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("verb", INSIDE)
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+@pytest.mark.parametrize(
+    ("verb", "number"), [*((verb, errno.ENOSPC) for verb in INSIDE), ("runs", errno.EDQUOT), ("runs", errno.EFBIG)]
+)
 def test_a_full_disk_is_named_in_every_verb(fails: Fails, verb: str, number: int) -> None:
     code, err = fails(verb, OSError(number, os.strerror(number), "runs/a/forecasts.zarr"))
     assert code == 2

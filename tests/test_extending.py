@@ -39,6 +39,7 @@ class Lukewarm(Source):
     """A sea of 20 degC that warms by a hundredth a day."""
 
     name = store = "lukewarm"
+    title = "A sea that warms"
     grows = True
 
     def read(self, need: Need, progress: Progress) -> Iterator[Batch]:
@@ -65,6 +66,7 @@ def test_a_source_is_fetched_listed_and_forecast_from(
     np.testing.assert_allclose(history[-1], 20.21, atol=1e-5)
     (held,) = status(tmp_path)
     assert held.sources == {"lukewarm": 22}
+    assert held.title == history.attrs["title"] == "A sea that warms"
     assert held.preliminary == [LAST + DAY, LAST + 2 * DAY]
 
     monkeypatch.delitem(SOURCES, "lukewarm")  # the store tells by itself what its days are

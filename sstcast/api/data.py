@@ -1,10 +1,14 @@
-"""The public functions for data: load a configuration, prepare and open data, make windows; graph data sets."""
+"""The public functions for data: fetch, examine, prepare and open them, and train on graph data sets."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from sstcast.artefacts import at_home
+from sstcast.errors import SSTCastError, warn
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -12,17 +16,31 @@ if TYPE_CHECKING:
 
     from sstcast.config import RunConfig
     from sstcast.ocean.windows import Windows
+    from sstcast.sources.request import FetchReport
+    from sstcast.sources.status import StoreStatus
+
+T = TypeVar("T")
+Say = Callable[[str], object]
+Seeds = str | Sequence[int] | None
 
 
-def load_config(path: Path | str, overrides: Sequence[str] = ()) -> "RunConfig":
+class Result(NamedTuple, Generic[T]):
+    """What a function made: its content, the file that holds it, and whether this call wrote that file."""
+
+    value: T
+    path: Path
+    new: bool
+
+
+def quiet(line: str) -> None:
+    """Print nothing."""
+
+
+def load_config(path: Path | str, overrides: Sequence[str] = ()) -> RunConfig:
     """Read the YAML of a run.
 
     Args:
         path: a YAML file; files in `configs/` are found outside a checkout too.
-        overrides: strings `key.sub=value`, as for `--set` on the command line.
-
-    Raises:
-        SSTCastError: the file is absent, or something in it is wrong; the message names the key.
 
     Examples:
         >>> config = sstcast.load_config("my.yaml", ["training.epochs=1"])
@@ -34,11 +52,78 @@ def load_config(path: Path | str, overrides: Sequence[str] = ()) -> "RunConfig":
     return load_config(at_home(path), list(overrides))
 
 
-def prepare(config: "RunConfig | Path | str") -> None:
-    """Crop the source to the region and compute anomalies; do nothing if that has been done.
+def fetch(
+    source: str = "aws",
+    start: dt.date | None = None,
+    end: dt.date | None = None,
+    region: str | None = None,
+    out: Path | str | None = None,
+    concurrency: int = 16,
+) -> FetchReport:
+    """Download missing days to a store.
+
+    Args:
+        source: a name as in `sstcast fetch --help`, a URL, or a folder of downloaded files.
+        start: the first day, by default 1982-01-01.
+        end: the last day, by default yesterday or the last one that the source has.
+        region: a name in `configs/regions.yaml`, `W,E,S,N` in degrees, or `global`; by default the source's own.
+        out: the store, by default one in `data/` named after source and region.
+        concurrency: number of parallel downloads.
+
+    Returns:
+        The store's `path`, how many days were `fetched`, and the `missing` ones with the reason for each.
 
     Raises:
-        SSTCastError: the source cannot be read, lacks days or values, or does not fit the region or the splits.
+        SSTCastError: an argument or the store cannot be used. Days that cannot be had raise nothing.
+
+    Examples:
+        >>> sstcast.fetch("sample", end=date(1982, 1, 3), out="data/days.zarr").complete
+        True
+    """
+    from sstcast.sources import find_source
+    from sstcast.sources.fetch import fetch
+    from sstcast.sources.request import FetchRequest
+
+    last = end or find_source(source).end or dt.date.today() - dt.timedelta(days=1)
+    first = start or dt.date(1982, 1, 1)
+    return fetch(FetchRequest(first, last, source, region, given_path(out), concurrency), quiet)
+
+
+def status(folder: Path | str = "data") -> list[StoreStatus]:
+    """Describe the days on disk: source, years, gaps, preliminary days, size.
+
+    Args:
+        folder: a store, or a folder that holds stores.
+    """
+    from sstcast.sources.status import status
+
+    return status(at_home(folder), warn)
+
+
+def init(
+    source: str | Path, out: Path | str | None = None, variable: str | None = None, units: str | None = None
+) -> list[str]:
+    """Examine a source of temperatures and write a configuration that trains on it.
+
+    Args:
+        source: a NetCDF file, a Zarr store, a folder of them, or `sample`.
+        out: the YAML, by default named after the source.
+
+    Returns:
+        Lines that describe the source and say what was chosen.
+    """
+    from sstcast.ocean.starting import start
+
+    return start(str(at_home(source)), given_path(out), variable, units)
+
+
+def prepare(
+    config: RunConfig | Path | str,
+    overrides: Sequence[str] = (),
+    scheduler: str | None = None,
+    say: Say = quiet,
+) -> None:
+    """Crop the source to the region and compute anomalies; do nothing if that has been done.
 
     Source:
         Cai et al. (2023), D.4, for the protocol `paper`.
@@ -47,19 +132,19 @@ def prepare(config: "RunConfig | Path | str") -> None:
         >>> sstcast.prepare(config)
     """
     from sstcast.ocean.prepare import prepare_all
+    from sstcast.workers import cluster
 
-    prepare_all(as_config(config).oceans, say=quiet)
+    oceans = as_config(config, overrides).oceans
+    with cluster(scheduler):
+        prepare_all(oceans, say)
 
 
-def open(config: "RunConfig | Path | str") -> "tuple[xr.Dataset, xr.Dataset]":
+def open(config: RunConfig | Path | str) -> tuple[xr.Dataset, xr.Dataset]:
     """Open the stores that `prepare` made, lazily.
 
     Returns:
         The cube, `sst(time, lat, lon)` in degC, NaN on land; and the anomalies, `anomaly(time, lat, lon)` in
         standardised units with `climatology` and `scale(dayofyear, lat, lon)` in degC.
-
-    Raises:
-        SSTCastError: the stores are absent or damaged.
 
     Examples:
         >>> cube, anomalies = sstcast.open(config)
@@ -71,15 +156,12 @@ def open(config: "RunConfig | Path | str") -> "tuple[xr.Dataset, xr.Dataset]":
     return Prepared.of(as_config(config).data).open()
 
 
-def windows(config: "RunConfig | Path | str", split: Literal["train", "validation", "test"]) -> "Windows":
+def windows(config: RunConfig | Path | str, split: Literal["train", "validation", "test"]) -> Windows:
     """Return a split's windows of history and future, T - history - horizon per tile for T days.
 
     Returns:
         Windows whose `batch(index)` gives `history [B, nodes, history]`, `target [B, nodes, horizon]`, both in
         standardised units, `ocean [B, nodes]` and their `graph`.
-
-    Raises:
-        SSTCastError: the stores are absent, or the split is too short for a single window.
 
     Source:
         Cai et al. (2023), Table 9, for their number.
@@ -95,13 +177,26 @@ def windows(config: "RunConfig | Path | str", split: Literal["train", "validatio
     return cut_windows(open(config)[1], config.data, split)
 
 
+def datasets(root: Path | str | None = None) -> list[str]:
+    """Return a line per graph data set: its name, task, metric, split and size, and whether its files are there.
+
+    Args:
+        root: the folder of raw files, `data/graphs` by default.
+    """
+    from sstcast.benchmarks.registry import dataset_lines
+
+    return list(dataset_lines(at_home(root or "data/graphs")))
+
+
 def benchmark(
-    dataset: "str | Data | Iterable[Data] | Mapping[str, Any]",
+    dataset: str | Data | Iterable[Data] | Mapping[str, Any],
     model: str,
-    seeds: Sequence[int] | None = None,
     root: Path | str | None = None,
+    seeds: Seeds = None,
     overrides: Sequence[str] = (),
     trust: bool = False,
+    evaluate: bool = False,
+    say: Say = quiet,
 ) -> list[dict[str, Any]]:
     """Train a model on a graph data set, seed by seed, and score it on the test samples.
 
@@ -111,11 +206,12 @@ def benchmark(
             With your own split, a dictionary: the list `graphs`, and for `train`, `validation` and `test` their
             numbers or masks; or a list of graphs for each of the three.
         model: a model, a preset or a local layer (`gps`, `gcn-vn`, ...), or the YAML of a preset of your own.
-        seeds: seeds of the runs, one run per seed; by default 0, or all folds of a split `folds:N`.
         root: the folder of raw files, `data/graphs` by default.
+        seeds: a run each: `0..3` or numbers; by default 0, or all folds of a split `folds:N`.
         overrides: strings `key.sub=value`; for graphs in memory, whose task is otherwise inferred from the labels,
             also `data.task=...` and `data.metric=...`. Their run is named by their content.
         trust: use classes and raw files that may run any code.
+        evaluate: only score runs that are trained.
 
     Returns:
         A dictionary per seed: `test` and `validation` scores, `metric`, `best_epoch`, `parameters`, `seconds`.
@@ -129,24 +225,42 @@ def benchmark(
         >>> result["metric"]
         'accuracy'
     """
+    from sstcast.benchmarks.registry import find_dataset
+
+    folder, chosen, changes = given_path(root), seeds_of(seeds), list(overrides)
+    if isinstance(dataset, str) and not dataset.endswith((".yaml", ".yml")):
+        find_dataset(dataset)  # before PyTorch is imported, which takes seconds
     from sstcast.benchmarks.config import load_benchmark
-    from sstcast.benchmarks.run import run_benchmark
-
-    folder = None if root is None else at_home(root)
-    chosen = None if seeds is None else list(seeds)
-    if isinstance(dataset, str):
-        return run_benchmark(load_benchmark(str(at_home(dataset)), model, folder, list(overrides)), chosen, trust)
     from sstcast.benchmarks.load import load_memory
+    from sstcast.benchmarks.run import result_lines, run_benchmark
 
-    loaded = load_memory(dataset, list(overrides))
-    config = load_benchmark(loaded.dataset.name, model, folder, list(overrides), loaded.dataset)
-    return run_benchmark(config, chosen, loaded=loaded)
+    loaded = None if isinstance(dataset, str) else load_memory(dataset, changes)
+    if loaded is None:
+        config = load_benchmark(str(at_home(str(dataset))), model, folder, changes)
+    else:
+        config = load_benchmark(loaded.dataset.name, model, folder, changes, loaded.dataset)
+    results = run_benchmark(config, chosen, trust, evaluate, loaded)
+    for line in result_lines(config, results):
+        say(line)
+    return results
 
 
-def as_config(config: "RunConfig | Path | str") -> "RunConfig":
-    """Return a configuration unchanged, or read it from a path."""
-    return load_config(config) if isinstance(config, (str, Path)) else config
+def as_config(config: RunConfig | Path | str, overrides: Sequence[str] = ()) -> RunConfig:
+    """Return a configuration unchanged, or read it from a path; only then it may be changed by `overrides`."""
+    if isinstance(config, (str, Path)):
+        return load_config(config, overrides)
+    if overrides:
+        raise SSTCastError(f"overrides: {overrides[0]}: give it to load_config, which made this configuration")
+    return config
 
 
-def quiet(line: str) -> None:
-    """Print nothing."""
+def given_path(path: Path | str | None) -> Path | None:
+    """Return a path with `~` expanded, None if none is given."""
+    return None if path is None else at_home(path)
+
+
+def seeds_of(seeds: Seeds) -> list[int] | None:
+    """Read seeds written as `0..4`; None if none are given."""
+    from sstcast.yaml_files import parse_seeds
+
+    return parse_seeds(seeds) if isinstance(seeds, str) else None if seeds is None else list(seeds)

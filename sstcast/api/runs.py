@@ -1,11 +1,14 @@
-"""The public functions for models and runs: build, train, combine, score, forecast."""
+"""The public functions for models and runs: build, train, combine, score, forecast, and show results."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from sstcast.api.data import as_config, prepare, quiet
-from sstcast.artefacts import at_home
+from sstcast.api.data import Result, Say, Seeds, as_config, given_path, quiet, seeds_of
+from sstcast.artefacts import FIRST_PROCESS, at_home
+from sstcast.errors import SSTCastError
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -13,12 +16,16 @@ if TYPE_CHECKING:
     from sstcast.config import RunConfig
     from sstcast.forecasting.loaded import LoadedRun
     from sstcast.models.base import ForecastModel
+    from sstcast.operations.update import Update
+    from sstcast.pages.text import Sheet
+    from sstcast.papers.table5 import Found
     from sstcast.runs import Run
+    from sstcast.scores.leaderboard import Contest
 
 
 def build_forecaster(
     name: str, *, history: int, horizon: int, shape: tuple[int, int], **options: Any
-) -> "ForecastModel":
+) -> ForecastModel:
     """Build an untrained forecaster.
 
     Args:
@@ -31,9 +38,6 @@ def build_forecaster(
     Returns:
         A module that maps `history [B, nodes, history]` and a graph to `[B, nodes, horizon]`, both in standardised
         units.
-
-    Raises:
-        SSTCastError: there is no such model or option, or a value is of the wrong type.
 
     Source:
         The paper named in each class's docstring.
@@ -49,11 +53,26 @@ def build_forecaster(
     return build_forecaster(name, history=history, horizon=horizon, shape=shape, **options)
 
 
-def train(config: "RunConfig | Path | str") -> "Run":
-    """Train the configured model, or resume its training; prepare the data first if necessary.
+def train(
+    config: RunConfig | Path | str | None = None,
+    overrides: Sequence[str] = (),
+    resume: Run | Path | str | None = None,
+    seeds: Seeds = None,
+    devices: int | None = None,
+    strategy: str | None = None,
+    precision: str | None = None,
+    say: Say = quiet,
+) -> Run:
+    """Train the configured model or an ensemble, or resume its training; prepare the data first if necessary.
+
+    Args:
+        resume: a run to resume, in place of a configuration.
+        devices: number of devices; sets `training.devices`, if a path is given.
+        strategy: `auto` or `ddp`; sets `training.strategy`, likewise.
+        precision: `auto`, `32-true` or `bf16-mixed`; sets `training.precision`, likewise.
 
     Returns:
-        The run, whose `folder` holds all its files.
+        The run, or the ensemble, whose `folder` holds all its files.
 
     Raises:
         SSTCastError: the folder holds another run, the data have changed, or the loss is not finite.
@@ -65,28 +84,38 @@ def train(config: "RunConfig | Path | str") -> "Run":
         >>> run.best.exists()
         True
     """
+    from sstcast.ocean.prepare import prepare_all
     from sstcast.ocean.prepared import Prepared
-    from sstcast.training.train import train, training_windows
+    from sstcast.runs import Run
+    from sstcast.training.train import plan, train, training_windows
 
-    config = as_config(config)
-    if not all(Prepared.of(data).exist for data in config.oceans):
-        prepare(config)
-    return train(config, training_windows(config))[0]
+    flags = {"devices": devices, "strategy": strategy, "precision": precision}
+    changes = [*overrides, *(f"training.{key}={value}" for key, value in flags.items() if value is not None)]
+    given = None if config is None else as_config(config, changes)
+    folder = None if resume is None else _folder(resume)
+    configs = plan(given, folder, seeds_of(seeds), changes)
+    if FIRST_PROCESS and not all(Prepared.of(data).exist for data in configs[0].oceans):
+        prepare_all(configs[0].oceans, say)
+    windows = training_windows(configs[0])
+    for each in configs:
+        run, trained = train(each, windows)
+        if FIRST_PROCESS:
+            say(f"{run.folder}: {'trained' if trained else 'nothing to do'}; best checkpoint {run.best}")
+    made = folder if given is None else given.folder
+    assert made is not None  # without either, plan raises
+    return Run(made)
 
 
-def combine(runs: "Sequence[Run | Path | str]", folder: Path | str, equal: bool = False) -> "Run":
+def combine(runs: Sequence[Run | Path | str], name: str, equal: bool = False, say: Say = quiet) -> Run:
     """Make a run that forecasts the weighted mean of other runs, with weights fitted to their validation days.
 
     Args:
         runs: two or more runs that were trained on the same days of the same ocean.
-        folder: folder of the new run, for instance `runs/both`; its last part is the run's name.
+        name: name of the new run; its folder is beside the first run's.
         equal: give all runs the same weight.
 
     Returns:
         The new run, which `evaluate`, `load` and `forecast` accept like any other.
-
-    Raises:
-        SSTCastError: the runs cannot be combined, one is not trained, or the folder holds something else.
 
     Source:
         Granger and Ramanathan (1984), J. Forecast. 3, 197-204, with weights that are not negative and sum to 1.
@@ -94,61 +123,73 @@ def combine(runs: "Sequence[Run | Path | str]", folder: Path | str, equal: bool 
     Examples:
         >>> other = sstcast.train(sstcast.load_config("my.yaml", ["name=other", "training.seed=1"]))
         epoch 2: train ...
-        >>> sstcast.combine([run, other], "runs/both").config.model.name
+        >>> sstcast.combine([run, other], "both").config.model.name
         'combination'
     """
+    from sstcast.runs import Run
     from sstcast.scores.combine import combine
 
-    return combine([_run(run) for run in runs], at_home(folder), equal, say=quiet)
+    if not name or Path(name).name != name:
+        raise SSTCastError(f"--name {name}: give a name, not a path")
+    folders = [_folder(run) for run in runs]
+    first = folders[0] if folders[0].name else folders[0].resolve()
+    return combine([Run(folder) for folder in folders], first.parent / name, equal, say)
 
 
 def evaluate(
-    run: "Run | Path | str", source: Path | str | None = None, region: str | None = None
-) -> dict[str, Any]:
+    run: Run | Path | str,
+    against: str | Run | Path = "multiscale",
+    source: str | Path | None = None,
+    region: str | None = None,
+    say: Say = quiet,
+) -> Result[dict[str, Any]]:
     """Forecast the run's test days and score them beside the baselines.
 
     Args:
-        run: a run or its folder.
-        source: data of another ocean to score the run on; the results then go to `elsewhere-NAME` in its folder.
-        region: another region to score the run on, with results in the same place: a name in
-            `configs/regions.yaml` or `W,E,S,N` in degrees.
+        against: the reference: another run, with which a comparison is added to `skill`, or a baseline; its first
+            word is enough.
 
     Returns:
         The content of `metrics.json` (`docs/evaluation.md`), with errors in degC and in standardised units.
-
-    Raises:
-        SSTCastError: the run is not trained, its data have changed, or the test days are too few.
 
     Source:
         `docs/evaluation.md` cites a source for each score.
 
     Examples:
-        >>> metrics = sstcast.evaluate(run)
+        >>> metrics = sstcast.evaluate(run).value
         >>> metrics["scores"]["model"]["degC"]["rmse"] > 0
         True
     """
     from sstcast.forecasting.transfer import transferred_run
-    from sstcast.scores.evaluate import evaluate
+    from sstcast.names import DEGREES
+    from sstcast.runs import Run
+    from sstcast.scores.evaluate import compare, evaluate
 
-    run = _run(run)
+    other, run = _reference(against), _run(run)
     if source is not None or region is not None:
-        run = transferred_run(run, None if source is None else str(at_home(source)), region, say=quiet)
-    return evaluate(run)[0]
+        run = transferred_run(run, None if source is None else str(at_home(source)), region, say)
+    metrics, new = evaluate(run)
+    if isinstance(other, Run):
+        skill = metrics["skill"][DEGREES] | {other.folder.name: compare(run, other)}
+        metrics = metrics | {"skill": metrics["skill"] | {DEGREES: skill}}
+    return Result(metrics, run.metrics, new)
 
 
 def hindcast(
-    configs: "Sequence[RunConfig | Path | str]",
+    configs: Sequence[RunConfig | Path | str],
     years: str,
     fold: int = 4,
-    *,
     validation: int = 2,
     every: int = 3,
-    seeds: Sequence[int] = (),
+    seeds: Seeds = None,
     combine: str | None = None,
     average: str | None = None,
     out: Path | str | None = None,
+    overrides: Sequence[str] = (),
     jobs: int = 1,
-) -> dict[str, Any]:
+    scheduler: str | None = None,
+    say: Say = print,
+) -> Result[dict[str, Any]]:
     """Train systems on earlier years only, forecast many years, and score all years together.
 
     Args:
@@ -157,7 +198,6 @@ def hindcast(
         fold: number of test years per training.
         validation: number of validation years before the test years, used to select the weights.
         every: days from one initial date to the next.
-        seeds: seeds of the ensemble to train for each network; if empty, each network is a single run.
         combine: name of a combination of the systems, scored too; its weights are fitted fold by fold.
         average: name of a combination with equal weights.
         out: the hindcast's folder, `runs/hindcast-YEARS` by default.
@@ -172,7 +212,7 @@ def hindcast(
         Interrupted: Ctrl-C or SIGTERM; the same call resumes.
 
     Examples:
-        >>> scores = sstcast.hindcast([config], "2004:2004", 1, validation=1)
+        >>> scores = sstcast.hindcast([config], "2004:2004", 1, validation=1).value
         prepared/...
         >>> sorted(scores["systems"])[:3]
         ['climatology', 'damped persistence', 'multiscale ridge']
@@ -184,30 +224,21 @@ def hindcast(
 
     protocol = Protocol.parse(years, fold, validation, every)
     folder = Hindcast(at_home(out or f"runs/hindcast-{protocol.first}-{protocol.last}"))
-    plan = Plan(folder, protocol, [as_config(each) for each in configs], list(seeds), combine, average)
-    return hindcast(plan, jobs)[0]
+    systems = [as_config(config, overrides) for config in configs]
+    plan = Plan(folder, protocol, systems, seeds_of(seeds) or [], combine, average)
+    metrics, new = hindcast(plan, jobs, scheduler, say)
+    return Result(metrics, folder.metrics, new)
 
 
 def load(
-    run: "Run | Path | str",
+    run: Run | Path | str,
     region: str | None = None,
-    source: Path | str | None = None,
+    source: str | Path | None = None,
     variable: str | None = None,
     units: str | None = None,
     gaps: int | None = None,
-) -> "LoadedRun":
+) -> LoadedRun:
     """Load a trained run or ensemble, to forecast from days in memory: `load(run).forecast(history)`.
-
-    Args:
-        run: a run or its folder; `pretrained` is the run that ships with sstcast.
-        region: a region other than the run's: a name in `configs/regions.yaml` or `W,E,S,N` in degrees.
-        source: data of another ocean, at least five years and 6 x 6 cells; they are prepared first if necessary.
-        variable: the source's variable, if it is not found automatically.
-        units: its units, if it does not state them, for instance `K`.
-        gaps: fill gaps of at most so many days in it; by default as in the run's configuration.
-
-    Raises:
-        SSTCastError: the run is absent or not trained, or its model cannot be used for the region or the source.
 
     Examples:
         >>> loaded = sstcast.load(run)
@@ -221,55 +252,51 @@ def load(
 
 
 def forecast(
-    run: "Run | Path | str",
+    run: Run | Path | str,
     date: str = "latest",
     out: Path | str | None = None,
     region: str | None = None,
-    source: Path | str | None = None,
-    members: bool = False,
+    source: str | Path | None = None,
     variable: str | None = None,
     units: str | None = None,
     gaps: int | None = None,
-) -> "xr.Dataset":
+    members: bool = False,
+    say: Say = quiet,
+) -> Result[xr.Dataset]:
     """Forecast from the last days of the run's source, downloading missing days, and write the forecast to a file.
 
     Args:
-        run: a run or its folder.
         date: last day of history, YYYY-MM-DD, or `latest`.
         out: a `.nc` or `.zarr`; by default a `.nc` in the run's folder.
-        region: as for `load`.
-        source: as for `load`.
-        members: hold the forecast of each member of an ensemble as `sst_member`, too.
-        variable: as for `load`.
-        units: as for `load`.
-        gaps: as for `load`.
+        members: write the forecast of each member of an ensemble, too, as `sst_member`.
 
     Returns:
-        `sst`, `sst_anomaly`, and `sst_spread` and `sst_quantile` of their predictive distribution, by
-        `(init_time, lead, lat, lon)` in degC; `sst_past` and `climatology_past` of the days of history.
-
-    Raises:
-        SSTCastError: the source lacks days, or run, date, region or file cannot be used.
+        The file, opened lazily: `sst`, `sst_anomaly`, and `sst_spread` and `sst_quantile` of their predictive
+        distribution, by `(init_time, lead, lat, lon)` in degC; `sst_past` and `climatology_past` of the history.
 
     Examples:
-        >>> sstcast.forecast(run, "2004-07-01")["sst"].dims
+        >>> sstcast.forecast(run, "2004-07-01").value["sst"].dims
         ('init_time', 'lead', 'lat', 'lon')
     """
     from sstcast.forecasting.forecast import forecast
     from sstcast.stores import open_netcdf, open_zarr
 
-    place, file = None if source is None else str(at_home(source)), None if out is None else at_home(out)
-    path, _ = forecast(_folder(run), date, file, region, place, members, variable, units, gaps, say=quiet)
-    return (open_zarr if path.suffix == ".zarr" else open_netcdf)(path, "forecast again").load()
+    place = None if source is None else str(at_home(source))
+    path, new = forecast(_folder(run), date, given_path(out), region, place, members, variable, units, gaps, say)
+    return Result((open_zarr if path.suffix == ".zarr" else open_netcdf)(path, "forecast again"), path, new)
 
 
 def score(
     file: Path | str,
-    truth: Path | str | None = None,
-    against: "Sequence[Run | Path | str]" = (),
+    truth: str | Path | None = None,
+    against: Sequence[str | Run | Path] = (),
     region: str | None = None,
     out: Path | str | None = None,
-) -> dict[str, Any]:
+    variable: str | None = None,
+    units: str | None = None,
+    leads: int | None = None,
+    say: Say = quiet,
+) -> Result[dict[str, Any]]:
     """Score anyone's forecasts, in a file, beside the baselines and your runs.
 
     Args:
@@ -277,32 +304,193 @@ def score(
             (`docs/scoring.md`).
         truth: the observations: a file, a folder, a store, `sample`, or a run's YAML; by default the data of the
             first run in `against`.
-        against: runs that forecast the same days.
+        against: runs that forecast the same days; the baselines are scored anyway.
         region: a name in `configs/regions.yaml` or `W,E,S,N`; by default all that file and observations share.
         out: the folder of the scores, by default beside the file.
+        leads: score the first so many days only.
 
     Returns:
         The content of `metrics.json` (`docs/evaluation.md`), with errors in degC and in standardised units.
 
-    Raises:
-        SSTCastError: file, observations, region or runs cannot be used, or do not fit together.
-
-    Example:
-        >>> metrics = sstcast.score(run.forecasts, against=[run])
+    Examples:
+        >>> metrics = sstcast.score(run.forecasts, against=[run]).value
         >>> metrics["scores"]["model"]["degC"]["rmse"] > 0
         True
     """
+    from sstcast.runs import Run
     from sstcast.scores.score import score
 
-    place, folder = None if truth is None else str(at_home(truth)), None if out is None else at_home(out)
-    return score(at_home(file), place, [_run(each) for each in against], region, folder, say=quiet)[0]
+    runs = [other for each in against if isinstance(other := _reference(each), Run)]
+    place = None if truth is None else str(at_home(truth))
+    metrics, scored, new = score(at_home(file), place, runs, region, given_path(out), variable, units, leads, say)
+    return Result(metrics, scored.metrics, new)
 
 
-def _run(run: "Run | Path | str") -> "Run":
+def page(
+    forecast: Run | Path | str,
+    out: Path | str | None = None,
+    region: str | None = None,
+    max_size: float = 20,
+    say: Say = quiet,
+) -> Result[None]:
+    """Write a forecast to one HTML page to click on: a map of every day, and the days of every point.
+
+    Args:
+        forecast: a forecast's `.nc` or `.zarr`, or a run, whose newest forecast is shown.
+        out: the `.html`, by default beside the forecast.
+        region: show a part: a name in `configs/regions.yaml` or `W,E,S,N`.
+        max_size: the largest page to write, in MB.
+    """
+    from sstcast.pages.page import write_forecast_page
+
+    return Result(None, *write_forecast_page(_folder(forecast), given_path(out), region, max_size, say))
+
+
+def update(run: Run | Path | str, date: str = "latest", max_size: float = 20) -> Update:
+    """Fetch new days, forecast from the last one, write the page, and verify earlier forecasts.
+
+    Args:
+        date: last day of history, YYYY-MM-DD, or `latest`.
+        max_size: the largest page to write, in MB.
+
+    Returns:
+        A `line` for the log, the newest `forecast`, and a `code`: 0, 3 if nothing was new, 4 if the source failed.
+    """
+    from sstcast.operations.update import update
+
+    return update(_folder(run), date, max_size)
+
+
+def map(
+    run: Run | Path | str, projection: str = "PlateCarree", region: str | None = None, say: Say = quiet
+) -> list[Path]:
+    """Draw maps of a run's errors and of example forecasts; of a hindcast, maps of skill.
+
+    Args:
+        run: a run, a hindcast or the folder of a file's scores.
+        projection: a projection of cartopy, for instance `Robinson`.
+        region: draw a part: a name in `configs/regions.yaml` or `W,E,S,N`; not for hindcasts.
+
+    Returns:
+        The PNG files.
+    """
+    from sstcast.hindcasts.files import Hindcast
+    from sstcast.pages.atlas import draw_run, draw_scored
+    from sstcast.pages.hindcast_figures import draw_hindcast
+    from sstcast.runs import Run
+    from sstcast.scores.saved import Scored
+
+    folder = _folder(run)
+    if Hindcast(folder).metrics.exists():
+        if region is not None:
+            raise SSTCastError(f"--region {region}: {folder} is a hindcast, mapped as a whole; leave it out")
+        return draw_hindcast(Hindcast(folder), projection, say)
+    if Scored(folder).exists:
+        return draw_scored(Scored(folder), projection, region, say)
+    return draw_run(Run.open(folder), projection, region, say)
+
+
+def report(run: Run | Path | str) -> Result[None]:
+    """Write all results of a run, of a hindcast, or of forecasts scored, to one HTML page.
+
+    Args:
+        run: a run, which is evaluated first if necessary, a hindcast, or the folder of a file's scores.
+    """
+    from sstcast.hindcasts.files import Hindcast
+    from sstcast.pages.report import write_report, write_scored_report
+    from sstcast.runs import Run
+    from sstcast.scores.saved import Scored
+
+    folder = _folder(run)
+    if Hindcast(folder).metrics.exists():
+        from sstcast.pages.hindcast import write_hindcast_report  # not above: a run's report does without
+
+        return Result(None, *write_hindcast_report(Hindcast(folder)))
+    if Scored(folder).exists:
+        return Result(None, *write_scored_report(Scored(folder)))
+    return Result(None, *write_report(Run.open(folder)))
+
+
+def leaderboard(folder: Path | str = "runs") -> Result[tuple[list[Contest], list[Sheet]]]:
+    """Rank all evaluated runs of a folder, and write the ranks to `leaderboard.csv` and `leaderboard.html`.
+
+    Args:
+        folder: a folder of runs.
+
+    Returns:
+        The runs that can be compared, best first, for each contest; and a table per hindcast.
+    """
+    from sstcast.pages.hindcast import hindcast_sheets
+    from sstcast.pages.leaderboard import write_leaderboard
+    from sstcast.scores.leaderboard import leaderboard
+
+    runs = at_home(folder)
+    hindcasts = hindcast_sheets(runs)
+    contests = leaderboard(runs, empty=bool(hindcasts))
+    return Result((contests, hindcasts), write_leaderboard(contests, runs, hindcasts)[0], True)
+
+
+def table5(
+    systems: str | Sequence[str] = "mlp,tfnet,linear-transformer,mpnn,mpnn-vn",
+    horizons: str | Sequence[int] = "28,14,7",
+    seeds: Seeds = "0..2",
+    region: str = "pacific",
+    source: str = "aws",
+    base: Literal["none", "persistence", "linear"] = "none",
+    presets: Path | str = "configs/models/paper",
+    overrides: Sequence[str] = (),
+    out: Path | str = "runs/table5",
+    dry_run: bool = False,
+    say: Say = print,
+) -> Result[Found]:
+    """Repeat Table 5 of Cai et al. (2023): train five systems for three horizons, and score them on the test days.
+
+    Args:
+        systems: their names, or these separated by commas.
+        horizons: days ahead, or these separated by commas.
+        source: where missing days are fetched from, as for `fetch`.
+        base: what networks add to; none as published.
+        presets: the folder of the systems' YAMLs; `configs/models` has small ones.
+        out: the folder of the runs.
+        dry_run: only list the runs that are left, and time three steps of the first.
+
+    Returns:
+        Mean squared errors of standardised anomalies by system and horizon: of each seed, by initial date.
+        Interrupted: Ctrl-C or SIGTERM; the same call resumes.
+
+    Source:
+        Cai et al. (2023), arXiv:2301.11956, Table 5; `docs/table5.md` says how this differs.
+    """
+    from sstcast.papers.table5 import Table5, needs, table5
+
+    names = [name.strip() for name in systems.split(",")] if isinstance(systems, str) else list(systems)
+    try:
+        days = [int(day) for day in (horizons.split(",") if isinstance(horizons, str) else horizons)]
+    except ValueError:
+        raise SSTCastError(f"--horizons {horizons}: give days separated by commas, for instance 28,14,7") from None
+    folder = at_home(out)
+    table = Table5(
+        folder, names, days, seeds_of(seeds) or [], region, base, source, at_home(presets), list(overrides)
+    )
+    if dry_run:
+        for line in needs(table):
+            say(line)
+        return Result({}, folder / "table5.json", False)
+    found, new = table5(table, say)
+    return Result(found, folder / "table5.json", new)
+
+
+def _run(run: Run | Path | str) -> Run:
     from sstcast.runs import Run
 
     return Run.open(at_home(run)) if isinstance(run, (str, Path)) else run
 
 
-def _folder(run: "Run | Path | str") -> Path:
+def _folder(run: Run | Path | str) -> Path:
     return at_home(run) if isinstance(run, (str, Path)) else run.folder
+
+
+def _reference(against: Run | Path | str) -> Run | str:
+    from sstcast.scores.evaluate import reference
+
+    return reference(str(at_home(against))) if isinstance(against, (str, Path)) else against

@@ -12,7 +12,8 @@ from sstcast.errors import SSTCastError
 from sstcast.forecasting.combination import days_read
 from sstcast.forecasting.loaded import LoadedRun
 from sstcast.forecasting.source import last_days
-from sstcast.forecasting.transfer import options_for_keys, transferred_data
+from sstcast.forecasting.transfer import transferred_data
+from sstcast.ocean.fields import options_for_keys
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_source
 from sstcast.runs import Run

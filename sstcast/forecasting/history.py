@@ -1,5 +1,7 @@
 """The history a forecast is made from: checked, put on the run's grid, standardised as its training days were."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -7,16 +9,13 @@ import xarray as xr
 from sstcast.config import DataConfig, Region
 from sstcast.errors import SSTCastError
 from sstcast.ocean.anomalies import standardise
+from sstcast.ocean.cropping import at_cells, finer_cells
 from sstcast.ocean.cube import coarsen, ocean_fraction
 from sstcast.ocean.days import day_ranges
+from sstcast.ocean.fields import PLAUSIBLE, dates, find_field
 from sstcast.ocean.prepared import Prepared
 
 SAME_SHARE = 1e-4  # of a cell's area
-DEGREES_APART = 1e-3  # coordinates that differ by less are the same
-KEPT = ("time", "lat", "lon", "preliminary")
-PLAUSIBLE = (-5.0, 50.0)  # degC
-
-Grid = xr.DataArray | xr.Dataset
 
 
 class Normals:
@@ -84,37 +83,29 @@ class Normals:
 
 
 def checked(history: xr.DataArray, count: int) -> xr.DataArray:
-    """Return the last `count` days of `history(time, lat, lon)`, loaded, stamped 00:00.
+    """Return the last `count` days of a field, as `sst(time, lat, lon)` in degC, loaded, stamped 00:00.
 
-    Raises SSTCastError if it is no such field in degC, is shorter, or lacks a day.
+    Axes and units are found as in a file. Raises SSTCastError if they are not, or a day is missing.
     """
     if not isinstance(history, xr.DataArray):
         raise SSTCastError(f"history: is a {type(history).__name__}; give one variable, sst(time, lat, lon)")
-    if set(history.dims) != {"time", "lat", "lon"}:
-        raise SSTCastError(f"history: has dimensions {tuple(history.dims)}; give sst(time, lat, lon)")
-    for axis in ("time", "lat", "lon"):
-        if axis not in history.coords:
-            raise SSTCastError(f"history: has no coordinate {axis!r}; assign it")
-    history = history.drop_vars([name for name in history.coords if name not in KEPT])
-    time = history.indexes["time"]
-    if not isinstance(time, pd.DatetimeIndex):
-        raise SSTCastError(f"history: time is {time.dtype}, not dates; decode it to datetime64")
-    if len(time) < count:
-        raise SSTCastError(f"history: {len(time)} days; the run needs the last {count}")
-    history = (
-        history.transpose("time", "lat", "lon").assign_coords(time=time.normalize()).isel(time=slice(-count, None))
-    )
-    days = history.indexes["time"]
+    found = find_field(history.to_dataset(name="sst"), Path("history"))
+    days = dates(found["time"], Path("history")).normalize()
+    found = found.drop_attrs().assign_coords(time=days).assign_attrs(history.attrs)
+    if "preliminary" in history.coords:
+        found = found.assign_coords(preliminary=("time", history["preliminary"].values))
+    if len(days) < count:
+        raise SSTCastError(f"history: {len(days)} days; the run needs the last {count}")
+    found, days = found[-count:].load(), days[-count:]
     wanted = pd.date_range(end=days[-1], periods=count)
     if not days.equals(wanted):
         absent = wanted.difference(days)
         what = f"{absent[-1]:%Y-%m-%d} is missing" if len(absent) else "they are not in order"
         raise SSTCastError(f"history: its last {count} days must follow one another, but {what}")
-    history = history.astype("float32").load()
-    low, high = float(history.min()), float(history.max())
+    low, high = float(found.min()), float(found.max())
     if not PLAUSIBLE[0] <= low <= high <= PLAUSIBLE[1]:  # nor are NaN
         raise SSTCastError(f"history: values from {low:g} to {high:g} are no sea surface temperatures in degC")
-    return history
+    return found
 
 
 def in_words(history: xr.DataArray) -> str:
@@ -128,27 +119,6 @@ def in_words(history: xr.DataArray) -> str:
     )
     ranges = [f"{a}..{b}" if a != b else f"{a}" for a, b, _ in day_ranges(marked)]
     return f"{text}; preliminary days: {', '.join(ranges) or 'none'}"
-
-
-def finer_cells(grid: Grid, n: int) -> xr.Dataset:
-    """Return the cells `n` x `n` of which are averaged to each of `grid`, as coordinates `lat` and `lon`."""
-    axes = {}
-    for axis in ("lat", "lon"):
-        centres = grid[axis].values
-        width = (centres[-1] - centres[0]) / max(centres.size - 1, 1) / n
-        axes[axis] = (centres[:, None] + width * (np.arange(n) - (n - 1) / 2)).ravel()
-    return xr.Dataset(coords=axes)
-
-
-def at_cells(field: xr.DataArray, grid: Grid) -> xr.DataArray | None:
-    """Return `field` at the cells of `grid`, in either convention of longitude; None if it lacks some."""
-    west = float(grid["lon"][0]) - DEGREES_APART
-    eastward = field.assign_coords(lon=west + (field["lon"] - west) % 360).sortby("lon").sortby("lat")
-    try:
-        found = eastward.sel(lat=grid["lat"], lon=grid["lon"], method="nearest", tolerance=DEGREES_APART)
-    except (KeyError, pd.errors.InvalidIndexError):  # cells missing, cells twice
-        return None
-    return found.assign_coords(lat=grid["lat"], lon=grid["lon"])
 
 
 def _check_values(sst: xr.DataArray, ocean: xr.DataArray) -> None:

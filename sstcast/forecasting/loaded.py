@@ -18,8 +18,9 @@ from sstcast.forecasting.history import Normals, checked, in_words
 from sstcast.forecasting.predictor import Predictor, described, in_degrees
 from sstcast.forecasting.probabilities import calibrated, with_distribution
 from sstcast.forecasting.spread import Spread
-from sstcast.forecasting.transfer import options_for_keys, transferred_data
+from sstcast.forecasting.transfer import transferred_data
 from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.fields import options_for_keys
 from sstcast.ocean.limits import limits_of
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import check_data

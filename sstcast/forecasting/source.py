@@ -16,7 +16,7 @@ from sstcast.ocean.reading import REMEDY, open_region, source_path
 from sstcast.sources import SOURCES, find_source
 from sstcast.sources.fetch import fetch
 from sstcast.sources.request import FetchReport, FetchRequest
-from sstcast.sources.status import status
+from sstcast.sources.status import StoreStatus, status
 
 DAY = dt.timedelta(days=1)
 REPLACED = dt.timedelta(days=60)  # NOAA replaces preliminary days after about two weeks
@@ -74,12 +74,8 @@ def bring_up_to_date(data: DataConfig, date: dt.date | None, today: dt.date) -> 
     path = source_path(data.source)
     if not is_raw_store(path):
         return None
-    held = status(path)[0]
-    if not held.origin:
-        raise SSTCastError(f"{path}: holds no days; run `sstcast fetch` first")
-    last = max(held.origin)
-    origin = held.origin[last].removesuffix("_preliminary")
-    if not (origin in SOURCES and find_source(origin).grows):
+    held, last, origin, grows = _fetched(path)
+    if not grows:
         return None
     end = date or max(last, today - DAY)
     start = min([last + DAY, end, *(day for day in held.preliminary if last - day < REPLACED)])
@@ -88,18 +84,13 @@ def bring_up_to_date(data: DataConfig, date: dt.date | None, today: dt.date) -> 
 
 def _extend(path: Path, date: dt.date | None, history: int, today: dt.date, say: Callable[[str], object]) -> None:
     """Fetch what the store lacks of the days up to `date`, and those between its end and them: it has no gaps."""
-    held = status(path)[0].origin
-    if not held:
-        raise SSTCastError(f"{path}: holds no days; run `sstcast fetch` first")
-    last = max(held)
-    origin = held[last].removesuffix("_preliminary")
-    grows = origin in SOURCES and find_source(origin).grows
+    held, last, origin, grows = _fetched(path)
     if date is None:
         if not grows:
             return
         date = max(last, today - DAY)
     first = date - (history - 1) * DAY
-    if first < min(held) or all(date - n * DAY in held for n in range(history)):
+    if first < min(held.origin) or all(date - n * DAY in held.origin for n in range(history)):
         return
     if date > today:
         raise SSTCastError(f"--date {date}: has not come yet; {path} holds days up to {last}")
@@ -109,3 +100,13 @@ def _extend(path: Path, date: dt.date | None, history: int, today: dt.date, say:
             f"run `sstcast fetch --source ... --end {date} --out {path}` first"
         )
     fetch(FetchRequest(min(first, last + DAY), date, origin, str(look_into(path).box), out=path), say)
+
+
+def _fetched(path: Path) -> tuple[StoreStatus, dt.date, str, bool]:
+    """Return what a store holds, its last day, the source of this, and whether that source gets new days."""
+    held = status(path)[0]
+    if not held.origin:
+        raise SSTCastError(f"{path}: holds no days; run `sstcast fetch` first")
+    last = max(held.origin)
+    origin = held.origin[last].removesuffix("_preliminary")
+    return held, last, origin, origin in SOURCES and find_source(origin).grows

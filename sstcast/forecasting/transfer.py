@@ -4,7 +4,6 @@ import datetime as dt
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 
 import pandas as pd
 
@@ -27,9 +26,6 @@ LONGEST_NAME = 100  # of a run
 SIDES = range(6, 121)  # rows or columns of tiles that a box may be cut into
 LEAST_YEARS = 5  # that a climatology of another ocean is taken from
 CALIBRATED = 2  # last years that errors are taken from, of a long record
-
-
-KEYS = re.compile(r"\bdata\.(variable|units|gaps)(:(?= ))?")
 
 
 def transferred_data(
@@ -78,15 +74,6 @@ def transferred_data(
                 "choose a graph model"
             )
     return other if source is None else _of_days(other, source, to_forecast)
-
-
-@contextmanager
-def options_for_keys() -> Iterator[None]:
-    """Let errors about another source name options, as `--gaps`, for keys of a configuration, as `data.gaps`."""
-    try:
-        yield
-    except SSTCastError as error:
-        raise SSTCastError(KEYS.sub(r"--\1", str(error))) from error
 
 
 def transferred_run(run: Run, source: str | None, region: str | None, say: Callable[[str], object] = print) -> Run:

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 import dask.threaded
 import torch
 
-from sstcast.errors import SSTCastError
-from sstcast.training.interrupt import Interrupted, StopRequest
-from sstcast.workers import connect, cores, processes
+from sstcast.errors import Interrupted, SSTCastError
+from sstcast.workers import StopRequest, connect, cores, processes
 
 LISTEN = 0.2  # seconds between looks whether to stop
 _one_at_a_time = threading.Lock()  # in a process, whatever threads a cluster's worker has

@@ -1,17 +1,23 @@
-"""Crops a field to a region, whose edges must be edges of the source's cells."""
+"""Brings fields to the cells of a region: crops a source, and averages or interpolates forecasts."""
 
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.config import Region
 from sstcast.errors import SSTCastError
 from sstcast.geo import Axis, Box, span, step
+from sstcast.ocean.cube import coarsen
 
 NEAR = 0.02  # of a cell: edges that differ by less are equal, so that 0.083 may be typed for 1/12
+WHOLE = 0.01  # a ratio of cell widths that differs from a whole number by less is one
+DEGREES_APART = 1e-3  # coordinates that differ by less are the same
+
 Index = NDArray[np.intp]
+Grid = xr.DataArray | xr.Dataset
 
 
 def crop(sst: xr.DataArray, region: Region, path: Path) -> xr.DataArray:
@@ -94,3 +100,62 @@ def _take(sst: xr.DataArray, axis: str, index: Index) -> xr.DataArray:
         return sst.isel({axis: index})
     cut = [sst.isel({axis: slice(int(part[0]), int(part[-1]) + 1)}) for part in parts]
     return cut[0] if len(cut) == 1 else xr.concat(cut, axis)
+
+
+def on_cells(sst: xr.DataArray, grid: xr.Dataset, region: Region, path: Path) -> tuple[xr.DataArray, str]:
+    """Return forecasts `(..., lat, lon)` on the cells `lat`, `lon` of `grid`, lazily, and in words what was done.
+
+    Cells that are those of the grid are taken as they are, in either convention of longitude; smaller ones that
+    make them up are averaged over the ocean, as `prepare` averages a source with `region.coarsen`; from any others
+    values are interpolated linearly, NaN beside land.
+
+    Raises SSTCastError if the cells, read from `path`, do not contain the grid's.
+    """
+    if (same := at_cells(sst, grid)) is not None:
+        return same, "cells as in the file"
+    width = {axis: step(sst[axis].values) for axis in ("lat", "lon")}
+    ratio = step(grid["lat"].values) / width["lat"]
+    n = round(ratio)
+    if n > 1 and abs(ratio - n) < WHOLE and (finer := at_cells(sst, finer_cells(grid, n))) is not None:
+        ocean = finer.isel(dict.fromkeys(sst.dims[:-2], 0), drop=True).notnull().compute()
+        mean = coarsen(finer, ocean, region.model_copy(update={"coarsen": n}))
+        return mean.assign_coords(lat=grid["lat"], lon=grid["lon"]), f"means of {n} x {n} cells of the file"
+    near = sst.assign_coords(lon=Box.of(grid).eastward(sst["lon"], near=width["lon"])).sortby("lon")
+    for axis, cell in width.items():
+        centres, wanted = near[axis].values, grid[axis].values
+        near = near.isel({axis: (centres > wanted[0] - 1.01 * cell) & (centres < wanted[-1] + 1.01 * cell)})
+        centres = near[axis].values
+        whole = len(centres) > 1 and np.diff(centres).max() < 1.5 * cell
+        if not whole or centres[0] - wanted[0] > cell / 2 or wanted[-1] - centres[-1] > cell / 2:
+            raise SSTCastError(
+                f"{path}: its cells, {_range(sst)}, do not contain the region's, {_range(grid)}; "
+                "choose another --region"
+            )
+    told = f"interpolated linearly from cells of {width['lat']:.4g} x {width['lon']:.4g} degrees"
+    return near.interp(lat=grid["lat"], lon=grid["lon"], assume_sorted=True).astype("float32"), told
+
+
+def _range(field: Grid) -> str:
+    ends = {axis: (float(field[axis].min()), float(field[axis].max())) for axis in ("lat", "lon")}
+    return " and ".join(f"{axis} {low:g}..{high:g}" for axis, (low, high) in ends.items())
+
+
+def finer_cells(grid: Grid, n: int) -> xr.Dataset:
+    """Return the cells `n` x `n` of which are averaged to each of `grid`, as coordinates `lat` and `lon`."""
+    axes = {}
+    for axis in ("lat", "lon"):
+        centres = grid[axis].values
+        width = (centres[-1] - centres[0]) / max(centres.size - 1, 1) / n
+        axes[axis] = (centres[:, None] + width * (np.arange(n) - (n - 1) / 2)).ravel()
+    return xr.Dataset(coords=axes)
+
+
+def at_cells(field: xr.DataArray, grid: Grid) -> xr.DataArray | None:
+    """Return `field` at the cells of `grid`, in either convention of longitude; None if it lacks some."""
+    west = float(grid["lon"][0]) - DEGREES_APART
+    eastward = field.assign_coords(lon=west + (field["lon"] - west) % 360).sortby("lon").sortby("lat")
+    try:
+        found = eastward.sel(lat=grid["lat"], lon=grid["lon"], method="nearest", tolerance=DEGREES_APART)
+    except (KeyError, pd.errors.InvalidIndexError):  # cells missing, cells twice
+        return None
+    return found.assign_coords(lat=grid["lat"], lon=grid["lon"])

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 Packed = NDArray[np.int16]  # hundredths of degC
 
 FILL = -999
-COLDEST, WARMEST = -3.0, 45.0  # degC, the possible range of SST; NOAA's files declare the same range
 FIRST_DAY = dt.date(1981, 9, 1)
 BLOCK = 32  # days per chunk; the store is written one chunk at a time
 

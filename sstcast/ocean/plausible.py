@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
 from sstcast.ocean.cube import ocean_cells
-from sstcast.ocean.days import COLDEST, WARMEST
+from sstcast.ocean.fields import PLAUSIBLE
 
+COLDEST, WARMEST = PLAUSIBLE
 ICE = (-2.0, -1.5)  # degC: water under ice stays at its freezing point, so it may be constant
 LOOKED_AT = 8  # days examined to find a fill value for land
 FEWEST_DAYS = 30  # shorter records are not searched for constant cells

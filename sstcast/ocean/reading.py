@@ -1,11 +1,11 @@
-"""Reads daily sea surface temperature in degC from a user's source, each file by its own names, units and axes."""
+"""Reads daily sea surface temperature in degC from files and stores, each by its own names and units."""
 
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import dask.array as da
 import numpy as np
@@ -18,7 +18,7 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, warn
 from sstcast.geo import step
 from sstcast.ocean.cropping import crop
-from sstcast.ocean.decoding import Layout, decode
+from sstcast.ocean.fields import Layout, dates, find_field, is_leapless
 from sstcast.ocean.gaps import fill_gaps
 from sstcast.ocean.plausible import without_land_numbers
 from sstcast.ocean.raw import is_raw_store, open_days
@@ -29,7 +29,22 @@ NETCDF = (".nc", ".nc3", ".nc4", ".netcdf", ".cdf")
 ZARR = (".zgroup", ".zmetadata", "zarr.json")
 SAME_PLACE = 1e-3  # tolerance, as a fraction of a cell
 REMEDY = "download it again, or check data.source"
+MEAN = 'save the daily means, with xarray ds.resample(time="1D").mean()'
 NAMED = 5  # skipped files that a message names; it counts the others
+NO_LEAP_DAYS = "has no leap days; its dates are taken as they are, and each 29 February as missing"
+
+Read = TypeVar("Read")
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one file or store holds; a `preliminary` part gives way to others with the same days."""
+
+    path: Path
+    field: xr.DataArray
+    title: str = ""
+    preliminary: bool = False
+    close: Callable[[], None] = lambda: None
 
 
 def source_path(source: str) -> Path:
@@ -68,70 +83,76 @@ def open_sst(path: Path, variable: str | None = None, units: str | None = None) 
     Raises SSTCastError if the path is absent or cannot be read, the temperatures, their unit or axes are not
     found, or a day appears twice.
     """
-    if not path.exists():
-        raise SSTCastError(f"{path}: no such file or folder; set data.source to 'sample' or to a path that exists")
-    if path.is_dir() and not _is_zarr(path):
-        known: dict[Any, Layout] = {}
-        found, others = _readable(path)
-        parts = [_part(file, variable, units, known) for file in found]
-    else:
-        parts, others = [_part(path, variable, units, {})], []
-    sst = _merge(parts, path)
+    parts = read_parts(path, partial(_observations, variable=variable, units=units, known={}))
+    sst = merge(parts, path, "time").rename("sst")
     if not is_raw_store(path):
         _check_daily(sst.indexes["time"], path)
-    if any("no_leap_days" in part.field.attrs for part in parts):
-        print(
-            f"{path}: has no leap days; its dates are taken as they are, and each 29 February as missing",
-            file=sys.stderr,
-            flush=True,
-        )
-    _name_others(path, others)
-    sst = sst.assign_attrs(title="NOAA Daily OISST" if path == packaged(SAMPLE) else parts[0].title)
+    for note in dict.fromkeys(note for part in parts for note in part.field.attrs["notes"]):
+        warn(f"{path}: {note}")
+    title = "NOAA Daily OISST" if path == packaged(SAMPLE) else parts[0].title
     open_files = ExitStack()
     for part in parts:
         open_files.callback(part.close)
     sst.set_close(open_files.close)
-    return sst
+    return sst.drop_attrs().assign_attrs(title=title)
 
 
-@dataclass(frozen=True)
-class Part:
-    """The days of one file or store."""
+def read_parts(path: Path, read: Callable[[Path, xr.Dataset], Read]) -> list[Read]:
+    """Return what `read` makes of a file, of a store, or of all files and stores in a folder and its subfolders.
 
-    path: Path
-    field: xr.DataArray
-    title: str
-    preliminary: bool
-    close: Callable[[], None]
+    Raises SSTCastError if there are none, or one cannot be read; warns of files in a folder that are neither.
+    """
+    if not path.exists():
+        raise SSTCastError(f"{path}: no such file or folder; name one that exists")
+    if path.is_file() or _is_zarr(path):
+        return [read(path, open_dataset(path))]
+    found: list[Path] = []
+    others: list[Path] = []
+    for place, folders, files in walk(path):
+        here = [place / name for name in (*folders, *files) if not name.startswith(".")]  # no locks, no halves
+        folders[:] = [each.name for each in here if each.is_dir() and not _is_zarr(each)]
+        for each in here:
+            if each.is_file() or _is_zarr(each):
+                (found if each.is_dir() or each.suffix.lower() in NETCDF else others).append(each)
+    if not found:
+        raise SSTCastError(f"{path}: holds neither NetCDF files nor a Zarr store; name a folder that does")
+    if others:
+        names = ", ".join(str(other.relative_to(path)) for other in sorted(others)[:NAMED])
+        more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
+        warn(f"{path}: not read, not NetCDF or Zarr by name: {names}{more}")
+    return [read(each, open_dataset(each)) for each in sorted(found)]
 
 
-def _part(path: Path, variable: str | None, units: str | None, known: dict[Any, Layout]) -> Part:
+def open_dataset(path: Path) -> xr.Dataset:
+    """Open a NetCDF file, a Zarr store or a store of downloaded days; raise SSTCastError if that fails."""
     if is_raw_store(path):
         dataset = open_days(path)
         if not dataset.sizes["time"]:
             raise SSTCastError(f"{path}: holds no days; run `sstcast fetch` first")
-    elif path.is_dir():
-        dataset = open_zarr(path, REMEDY)
-    else:
-        dataset = open_netcdf(path, REMEDY)
-    field = decode(dataset, path, variable, units, known)
+        return dataset
+    return open_zarr(path, REMEDY) if path.is_dir() else open_netcdf(path, REMEDY)
+
+
+def _observations(
+    path: Path, dataset: xr.Dataset, variable: str | None, units: str | None, known: dict[Any, Layout]
+) -> Part:
+    """Return the days in a dataset as `sst(time, lat, lon)`, each at 00:00."""
+    field = find_field(dataset, path, variable=variable, units=units, known=known)
+    time, stored = field["time"], dataset[field.name]
     if path.is_dir() and not is_raw_store(path):
-        _check_chunks(path, dataset[field.name])
-    days = field.indexes["time"]
+        _check_chunks(path, stored)
+    days = dates(time, path).round("min").normalize()  # 23:59:59.9 is the midnight that it rounds to
     if days.has_duplicates:
         raise SSTCastError(
-            f"{path}: time holds {days[days.duplicated()][0]:%Y-%m-%d} twice; sstcast takes one value per day: "
-            'save the daily means, with xarray ds.resample(time="1D").mean()'
+            f"{path}: time holds {days[days.duplicated()][0]:%Y-%m-%d} twice; needed is one a day: {MEAN}"
         )
-    preliminary = "preliminary" in str(dataset.attrs.get("id", "")).lower()
-    return Part(path, field, _title(dataset, path), preliminary, dataset.close)
-
-
-def _title(dataset: xr.Dataset, path: Path) -> str:
-    """Return the title of the data or, if they have none, who made them or their file."""
+    notes = [f"{field.name} is read {note}" for note in field.attrs["notes"]]
+    field.attrs["notes"] = [*notes, NO_LEAP_DAYS] if is_leapless(time) else notes
     about = (str(dataset.attrs.get(name, "")).strip() for name in ("title", "institution"))
     title, institution = about
-    return title or f"sea surface temperature of {institution or 'unknown origin'} ({path.name})"
+    title = title or f"sea surface temperature of {institution or 'unknown origin'} ({path.name})"
+    preliminary = "preliminary" in str(dataset.attrs.get("id", "")).lower()
+    return Part(path, field.assign_coords(time=days), title, preliminary, dataset.close)
 
 
 def _check_daily(days: pd.DatetimeIndex, path: Path) -> None:
@@ -157,32 +178,17 @@ def _is_zarr(path: Path) -> bool:
     return any((path / name).exists() for name in ZARR)
 
 
-def _readable(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Return the files and stores below a folder that sstcast can read, and the other files."""
-    found: list[Path] = []
-    others: list[Path] = []
-    for place, folders, files in walk(folder):
-        here = [place / name for name in (*folders, *files) if not name.startswith(".")]  # no locks, no halves
-        folders[:] = [path.name for path in here if path.is_dir() and not _is_zarr(path)]
-        for path in here:
-            if path.is_file() or _is_zarr(path):
-                (found if path.is_dir() or path.suffix.lower() in NETCDF else others).append(path)
-    if not found:
-        raise SSTCastError(f"{folder}: holds neither NetCDF files nor a Zarr store; check data.source")
-    return sorted(found), sorted(others)
+def merge(parts: Sequence[Part], path: Path, along: str) -> xr.DataArray:
+    """Merge the fields of files by their dates on `along`, in order, on the cells of the first.
 
-
-def _name_others(folder: Path, others: list[Path]) -> None:
-    if others:
-        names = ", ".join(str(path.relative_to(folder)) for path in others[:NAMED])
-        more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
-        warn(f"{folder}: not read, not NetCDF or Zarr by name: {names}{more}")
-
-
-def _merge(parts: list[Part], path: Path) -> xr.DataArray:
-    """Merge the days of all parts in order, on the cells of the first; a final day replaces a preliminary one."""
-    days = np.concatenate([part.field["time"].values for part in parts])
-    owner = np.repeat(np.arange(len(parts)), [part.field.sizes["time"] for part in parts])
+    A final day replaces a preliminary one. Raises SSTCastError if two files hold the same date otherwise, or
+    differ in another axis.
+    """
+    first = parts[0]
+    if len(parts) == 1:
+        return first.field.sortby(along)
+    days = np.concatenate([part.field[along].values for part in parts])
+    owner = np.repeat(np.arange(len(parts)), [part.field.sizes[along] for part in parts])
     early = np.array([part.preliminary for part in parts])[owner]
     order = np.lexsort((owner, early, days))
     again = np.flatnonzero(days[order][1:] == days[order][:-1])
@@ -192,30 +198,35 @@ def _merge(parts: list[Part], path: Path) -> xr.DataArray:
         raise SSTCastError(f"{one} and {other}: both hold {day}; remove one of them")
     wanted = np.ones(days.size, bool)
     wanted[order[again + 1]] = False
-    first = parts[0]
     fields = []
     for number, part in enumerate(parts):
         keep = wanted[owner == number]
         if keep.any():
-            field = _aligned(part, first)
-            fields.append(field if keep.all() else field.isel(time=np.flatnonzero(keep)))
+            field = _aligned(part, first, along)
+            fields.append(field if keep.all() else field.isel({along: np.flatnonzero(keep)}))
+    axis = first.field.get_axis_num(along)
+    names = np.array([str(part.path.relative_to(path)) for part in parts])[owner[wanted]]
     sst = xr.DataArray(
-        da.concatenate([field.data for field in fields]) if len(fields) > 1 else fields[0].data,
-        dims=("time", "lat", "lon"),
-        coords={"time": days[wanted], "lat": first.field["lat"].values, "lon": first.field["lon"].values},
-        name="sst",
+        da.concatenate([field.data for field in fields], axis),
+        dims=first.field.dims,
+        coords={**first.field.drop_vars(along).coords, along: days[wanted]},
     )
-    if len(parts) > 1 and not any(part.path.is_dir() for part in parts):
-        names = np.array([str(part.path.relative_to(path)) for part in parts])
-        sst = sst.assign_coords(file=("time", names[owner[wanted]]))
-    return sst if sst.indexes["time"].is_monotonic_increasing else sst.sortby("time")
+    if not any(part.path.is_dir() for part in parts):
+        sst = sst.assign_coords(file=(along, names))
+    return sst if sst.indexes[along].is_monotonic_increasing else sst.sortby(along)
 
 
-def _aligned(part: Part, first: Part) -> xr.DataArray:
-    """Reorder a part's cells as in the first part; raise SSTCastError if their positions differ."""
-    field = part.field
-    (lat, lon), (to_lat, to_lon) = ((f["lat"].values, f["lon"].values) for f in (field, first.field))
-    if field.shape[1:] == first.field.shape[1:]:
+def _aligned(part: Part, first: Part, along: str) -> xr.DataArray:
+    """Order a part's cells as in the first part; raise SSTCastError if another axis than `along` differs."""
+    field, wanted = part.field, first.field
+    for axis in set(wanted.dims) - {along, "lat", "lon"}:
+        if not np.array_equal(field[axis], wanted[axis]):
+            raise SSTCastError(
+                f"{part.path}: has {field.sizes[axis]} {axis}s, not the {wanted.sizes[axis]} of {first.path}; "
+                "give files that are alike"
+            )
+    (lat, lon), (to_lat, to_lon) = ((f["lat"].values, f["lon"].values) for f in (field, wanted))
+    if (lat.size, lon.size) == (to_lat.size, to_lon.size):
         if not np.array_equal(lon, to_lon):  # the other convention, or another first longitude
             order, to_order = (np.argsort((x - to_lon.min() + step(to_lon) / 2) % 360) for x in (lon, to_lon))
             index = np.empty_like(order)

@@ -18,7 +18,7 @@ from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
 from sstcast.ocean.cropping import crop
-from sstcast.ocean.decoding import UnstatedKelvin
+from sstcast.ocean.fields import options_for_keys
 from sstcast.ocean.gaps import longest_gap
 from sstcast.ocean.plausible import LOOKED_AT, without_land_numbers
 from sstcast.ocean.raw import is_raw_store
@@ -83,10 +83,7 @@ def start(
     out = out or Path(f"{_name(path.resolve().stem)}.yaml")
     if out.exists():
         raise SSTCastError(f"{out}: exists already; name another file with --out")
-    try:
-        sst = open_sst(path, variable, units)
-    except UnstatedKelvin:
-        units = "K"
+    with options_for_keys():
         sst = open_sst(path, variable, units)
     if not is_raw_store(path):
         sst = without_land_numbers(sst, path)
@@ -108,7 +105,7 @@ def start(
         name=json.dumps(_name(out.stem)),
         source=json.dumps(source, ensure_ascii=False),
         variable=f"\n  variable: {json.dumps(variable, ensure_ascii=False)}" if variable else "",
-        units=f"\n  units: {json.dumps(units, ensure_ascii=False)} # the file states none" if units else "",
+        units=f"\n  units: {json.dumps(units, ensure_ascii=False)} # not as the file states" if units else "",
         gaps=f"\n  gaps: {gap} # gaps of up to this many days are filled linearly in time" if gap else "",
         whole=Box.of(sst).yaml,
         cells=f"{lat.size} x {lon.size}",

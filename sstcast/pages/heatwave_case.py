@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from sstcast.errors import reading
-from sstcast.forecasting.conventions import DAY
+from sstcast.forecasting.files import DAY
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import AROUND, events
 from sstcast.ocean.limits import limits_of

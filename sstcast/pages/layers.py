@@ -8,7 +8,7 @@ import xarray as xr
 from matplotlib.colors import to_hex
 from numpy.typing import NDArray
 
-from sstcast.forecasting.conventions import PLAUSIBLE
+from sstcast.ocean.fields import PLAUSIBLE
 from sstcast.pages.maps import COLOURS, Kind, colour_norm
 
 DEGREE, PROBABILITY = 0.005, 0.01  # the steps to which a page rounds

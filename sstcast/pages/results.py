@@ -11,12 +11,11 @@ from sstcast import __version__
 from sstcast.artefacts import digest
 from sstcast.config import DataConfig, parse_box
 from sstcast.errors import SSTCastError, reading
-from sstcast.forecasting.collection import read_collection
-from sstcast.forecasting.conventions import DAY
-from sstcast.forecasting.regridding import on_cells
+from sstcast.forecasting.files import DAY, read_forecasts
 from sstcast.geo import in_tiles
 from sstcast.names import DEGREES
 from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.cropping import on_cells
 from sstcast.ocean.identity import fingerprint
 from sstcast.ocean.prepared import Prepared
 from sstcast.pages.curves import styles_of
@@ -147,8 +146,8 @@ class Results:
         path, recipe = Path(self.metrics["file"]), self.metrics["recipe"]
         if not path.exists() or fingerprint(path) != recipe["file"]:
             raise SSTCastError(f"{path}: has gone or changed since it was scored; run `sstcast score` again")
-        forecasts = read_collection(path, *recipe["read_as"])
-        found = on_cells(forecasts, Prepared.of(self.data).open()[1], self.data.box)[0]
+        forecasts = read_forecasts(path, *recipe["read_as"])
+        found = on_cells(forecasts.sst, Prepared.of(self.data).open()[1], self.data.box, path)[0]
         return found.sel(lead=slice(self.data.horizon))
 
 

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading_later
-from sstcast.forecasting.conventions import DAY, PLAUSIBLE, REMEDY
+from sstcast.forecasting.files import DAY, REMEDY
 from sstcast.forecasting.predictor import FIELD, Predictor
 from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.fields import PLAUSIBLE
 
 MOST_MISSING = 0.1  # of the cells that any forecast has; one that lacks more is left out
 # In degC. Of 35 years of the Tasman Sea, the day farthest from its climatology differs by 3.1, the cell by 7.4.

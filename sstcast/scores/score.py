@@ -12,15 +12,13 @@ from sstcast.artefacts import locked
 from sstcast.cf import describe, references, write
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.collection import read_collection
 from sstcast.forecasting.combination import predictor_of
-from sstcast.forecasting.conventions import DAY, Forecasts
-from sstcast.forecasting.history import at_cells
+from sstcast.forecasting.files import DAY, Forecasts, read_forecasts
 from sstcast.forecasting.predictor import Predictor
 from sstcast.forecasting.probabilities import calibrated, fitted_baselines
-from sstcast.forecasting.regridding import on_cells
 from sstcast.forecasting.spread import ValidationDays
 from sstcast.names import MODEL, STRONGEST
+from sstcast.ocean.cropping import at_cells, on_cells
 from sstcast.ocean.identity import fingerprint
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_data
@@ -50,7 +48,7 @@ def score(
     """Score the forecasts in a file beside the baselines, and write `scores.nc` and `metrics.json`.
 
     Args:
-        path: a NetCDF file, a folder of these, or a Zarr store (see `sstcast.forecasting.collection`).
+        path: a NetCDF file, a Zarr store, or a folder of these (see `sstcast.forecasting.files`).
         truth: a source of daily temperatures, or a YAML that names one; by default the first run's source.
         against: runs that forecast the same days, as references.
         region: a name or `W,E,S,N`; by default the run's, or all cells of the truth that the file covers
@@ -71,7 +69,10 @@ def score(
         raise SSTCastError(f"--out {scored.folder}: is a file, or the folder of a run; name another")
     if scored.folder.resolve().is_relative_to(path.resolve()):
         raise SSTCastError(f"--out {scored.folder}: is in {path}, which is to be read; name another")
-    forecasts = read_collection(path, variable, units)
+    forecasts = read_forecasts(path, variable, units)
+    if not forecasts.daily:
+        given = ", ".join(map(str, forecasts.sst["lead"].values[:4]))
+        raise SSTCastError(f"{path}: forecasts days {given}, ...; needed is every day from the first on")
     horizon = min(
         [forecasts.sst.sizes["lead"], *(run.config.data.horizon for run in against), *([leads] if leads else [])]
     )
@@ -106,7 +107,7 @@ def _score(
     say: Say,
 ) -> dict[str, Any]:
     path, (cube, anomalies) = forecasts.path, Prepared.of(data).open()
-    sst, how = on_cells(forecasts, anomalies, data.box)
+    sst, how = on_cells(forecasts.sst, anomalies, data.box, path)
     first, last = np.array(data.splits.test, "datetime64[ns]")
     sst = sst.sel(lead=slice(data.horizon))
     shared = within(sst["init_time"].values, first, last, data.history, data.horizon)

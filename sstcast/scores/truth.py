@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sstcast.config import DataConfig, Region, load_config, load_region, parse_box
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.conventions import DAY, Forecasts
+from sstcast.forecasting.files import DAY, Forecasts
 from sstcast.forecasting.transfer import transferred_data
 from sstcast.geo import Box
 from sstcast.ocean.cropping import around

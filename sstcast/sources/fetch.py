@@ -21,7 +21,7 @@ def fetch(request: FetchRequest, say: Callable[[str], object] = print) -> FetchR
     Raises SSTCastError if the request, the source or the store is unusable, or the disk is full. Days that
     cannot be downloaded are not an error: the report lists them.
     """
-    store, days = RawStore(request.path, request.box), request.days
+    store, days = RawStore(request.path, request.box, find_source(request.source).title), request.days
     with store.writing():
         before = store.status(days)
         fetched: set[dt.date] = set()

@@ -1,11 +1,11 @@
-"""Opens, checks and crops NOAA files before any of their values are stored.
+"""Opens, checks and crops NOAA's files before any of their values are stored.
 
-Daily, yearly and ERDDAP files differ in dimensions, packing and time stamps; a `Granule` has one form for all.
+Daily, yearly and ERDDAP files differ in dimensions, packing and time stamps; a `Granule` has one form.
+They follow the rules of `sstcast.ocean.fields`; h5py reads a day in a tenth of xarray's time.
 """
 
 import datetime as dt
 import io
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 
 from sstcast.errors import in_short
 from sstcast.geo import Box
-from sstcast.ocean.days import COLDEST, FILL, WARMEST, Packed, pack
+from sstcast.ocean.days import FILL, Packed, pack
+from sstcast.ocean.fields import PLAUSIBLE, celsius, is_other
 from sstcast.stores import Refused, check_hdf5
 
-VALID = (100 * COLDEST, 100 * WARMEST)  # hundredths of a degree
 NEAR = 0.0025  # tolerance in degrees for the centre of a cell
 OISST = "oisst-avhrr-v02r01."  # start of `id` in NOAA's daily files; a date follows
-NOT_SST = re.compile(r"anomal|\bice\b|\berror\b|deviation", re.IGNORECASE)
 
 
 class BadFile(Exception):
@@ -57,7 +56,7 @@ def read_granule(data: bytes | Path, days: Sequence[dt.date], box: Box) -> Granu
     """
     try:
         with _open(data) as (variables, attributes):
-            return _read(variables, attributes, days, box)
+            return _read(variables, _plain(attributes), days, box)
     except (BadFile, Refused) as error:
         raise BadFile(str(error)) from error
     except MemoryError as error:
@@ -66,10 +65,10 @@ def read_granule(data: bytes | Path, days: Sequence[dt.date], box: Box) -> Granu
         raise BadFile(f"damaged ({in_short(error)})") from error
 
 
-def _read(variables: Any, attributes: Mapping[str, Any], days: Sequence[dt.date], box: Box) -> Granule:
+def _read(variables: Any, about: Mapping[str, Any], days: Sequence[dt.date], box: Box) -> Granule:
     if "sst" not in variables:
         raise BadFile("has no variable 'sst'")
-    sst = variables["sst"]
+    sst, attributes = variables["sst"], _plain(variables["sst"].attrs)
     lat, lon = (
         np.asarray(variables[name if name in variables else long][:], float)
         for name, long in (("lat", "latitude"), ("lon", "longitude"))
@@ -77,36 +76,21 @@ def _read(variables: Any, attributes: Mapping[str, Any], days: Sequence[dt.date]
     rows, columns = _positions(lat, box.lat, "lat"), _positions(lon, box.lon, "lon")
     if sst.shape[-2:] != (lat.size, lon.size):
         raise BadFile(f"wrong grid: sst is {sst.shape}, its axes {lat.size} x {lon.size}")
-    held = dates(variables["time"])
+    held, name, title = _dates(variables["time"]), str(about.get("id", "")), str(about.get("title", ""))
     if not held:
         raise BadFile("holds no day")
-    title, name = (str(_attribute(attributes, key, "")) for key in ("title", "id"))
-    simulated = "simulated" in title.lower()
-    _check_attributes(sst, name, held)
+    if other := is_other(attributes):
+        raise BadFile(f"sst is something else: its {other}")
+    stated = name.removeprefix(OISST)[:8]
+    if name.startswith(OISST) and len(held) == 1 and stated != f"{min(held):%Y%m%d}":
+        raise BadFile(f"its id says {stated!r}, but its time {min(held)}")
     fields = {}
-    for day in days:
-        if day in held:
-            depth = (0,) if len(sst.shape) == 4 else ()
-            field = _pack(
-                np.asarray(sst[(held[day], *depth)]), sst.attrs
-            )  # the whole field: it is one chunk in NOAA's files
-            fields[day] = _check(field[rows][:, columns])
-    return Granule(
-        fields=fields,
-        preliminary="preliminary" in name.lower(),
-        notice=title if simulated else "",
-        days=tuple(held),
-    )
-
-
-def _check_attributes(sst: Any, name: str, held: Mapping[dt.date, int]) -> None:
-    """Refuse a variable whose attributes say it is not SST, and a daily file of another day than its `id` says."""
-    for key in ("long_name", "standard_name"):
-        if NOT_SST.search(text := str(_attribute(sst.attrs, key, ""))):
-            raise BadFile(f"the {key} of sst is {text!r}")
-    day = name.removeprefix(OISST)[:8]
-    if name.startswith(OISST) and len(held) == 1 and day != f"{min(held):%Y%m%d}":
-        raise BadFile(f"its id says {day[:8]!r}, but its time {min(held)}")
+    for day in [day for day in days if day in held]:
+        depth = (0,) if len(sst.shape) == 4 else ()
+        values = np.asarray(sst[(held[day], *depth)])  # the whole field: it is one chunk in NOAA's files
+        fields[day] = _in_range(_pack(values[rows][:, columns], attributes))
+    notice = title if "simulated" in title.lower() else ""
+    return Granule(fields, "preliminary" in name.lower(), notice, tuple(held))
 
 
 @contextmanager
@@ -140,9 +124,9 @@ def _positions(axis: NDArray[np.float64], wanted: NDArray[np.float64], name: str
     return found
 
 
-def dates(time: Any) -> dict[dt.date, int]:
+def _dates(time: Any) -> dict[dt.date, int]:
     """Return the position of each date; the hour (noon at NCEI, midnight at PSL) is dropped."""
-    units = str(_attribute(time.attrs, "units", ""))
+    units = str(_plain(time.attrs).get("units", ""))
     try:
         moments = cftime.num2pydate(np.asarray(time[:], float).ravel(), units)
     except ValueError as error:
@@ -152,31 +136,32 @@ def dates(time: Any) -> dict[dt.date, int]:
 
 def _pack(values: NDArray[Any], attributes: Mapping[str, Any]) -> Packed:
     """Convert stored `values` to hundredths of degC; values in OISST's own packing are returned unchanged."""
-    scale, offset = (float(_attribute(attributes, key, default)) for key, default in _LINEAR)
-    fills = [_attribute(attributes, key, np.nan) for key in ("_FillValue", "missing_value")]
-    hundredths = values.dtype == np.int16 and abs(scale - 0.01) < 1e-8 and offset == 0
-    if hundredths and fills[0] == FILL and np.isnan(fills[1]):
-        return values
-    missing = (values == fills[0]) | (values == fills[1])
-    if hundredths:
-        return np.where(missing, FILL, values).astype(np.int16)
-    return pack(np.where(missing, np.nan, values.astype(float) * scale + offset))
+    scale, offset = float(attributes.get("scale_factor", 1)), float(attributes.get("add_offset", 0))
+    factor, zero = celsius(str(attributes.get("units", "degC")), "sst")
+    scale, offset = scale * factor, offset * factor + zero
+    fills = [attributes[key] for key in ("_FillValue", "missing_value") if key in attributes]
+    missing = np.isin(values, fills)
+    if values.dtype == np.int16 and abs(scale - 0.01) < 1e-8 and offset == 0:
+        return np.where(missing, np.int16(FILL), values)
+    degrees = np.where(missing, np.nan, values.astype(float) * scale + offset)
+    return pack(degrees.clip(-300, 300))  # numbers too large for 16 bits stay out of range
 
 
-_LINEAR = (("scale_factor", 1.0), ("add_offset", 0.0))
-
-
-def _check(field: Packed) -> Packed:
-    ocean = field[field != FILL]
+def _in_range(field: Packed) -> Packed:
+    ocean = field[field != FILL] / 100
     if not ocean.size:
         raise BadFile("sst holds no value in the region")
-    if ocean.min() < VALID[0] or ocean.max() > VALID[1]:
-        raise BadFile(f"sst of {ocean.min() / 100:g}..{ocean.max() / 100:g} degC")
+    if ocean.min() < PLAUSIBLE[0] or ocean.max() > PLAUSIBLE[1]:
+        raise BadFile(f"sst of {ocean.min():g}..{ocean.max():g} degC")
     return field
 
 
-def _attribute(attributes: Mapping[str, Any], key: str, default: Any) -> Any:
-    value = attributes.get(key, default)
-    if isinstance(value, np.ndarray):
-        value = value.reshape(-1)[0]
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes as numbers and text, which HDF5 holds as arrays and bytes."""
+    first = {
+        key: np.ravel(value)[0] if isinstance(value, np.ndarray) else value for key, value in attributes.items()
+    }
+    return {
+        key: value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+        for key, value in first.items()
+    }

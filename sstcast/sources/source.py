@@ -22,11 +22,12 @@ class Source(ABC):
     """A source of daily data, opened for one request.
 
     A subclass defines how its days are read, and describes itself by class attributes: `name` is the origin
-    recorded for its days in a store; a source that `grows` gets new days every day, and `sstcast forecast` fetches
-    them.
+    recorded for its days in a store, `title` that of a new store; a source that `grows` gets new days every day,
+    and `sstcast forecast` fetches them.
     """
 
     name: ClassVar[str]
+    title: ClassVar[str] = "NOAA Daily OISST (AVHRR), 0.25 degrees"
     grows: ClassVar[bool] = False
     store: ClassVar[str] = "oisst"  # first word of the store's default name
     region: ClassVar[str] = "pacific"  # the default region

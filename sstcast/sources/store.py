@@ -23,18 +23,18 @@ from sstcast.geo import Box
 from sstcast.ocean.days import BLOCK, FILL, FIRST_DAY, STATUS, Day, Packed, block_of
 from sstcast.ocean.plausible import Field, jump
 from sstcast.ocean.raw import REMEDY, is_raw_store, layout, look_into
+from sstcast.sources.source import Source
 from sstcast.stores import check_codecs
 
 AROUND = 3  # a day is compared with this many days before and after it
-TITLE = "NOAA Daily OISST (AVHRR), 0.25 degrees"
 
 
 class RawStore:
     """A raw store to write to; nothing is created on disk before the first call of `put`."""
 
-    def __init__(self, path: Path, box: Box) -> None:
+    def __init__(self, path: Path, box: Box, title: str = Source.title) -> None:
         """Raise SSTCastError if `path` exists and is not a raw store, or holds other cells."""
-        self.path, self.box = path, box
+        self.path, self.box, self._title = path, box, title
         self._status: NDArray[np.uint8] = np.zeros(0, np.uint8)
         self._group: Any = None
         if path.exists():
@@ -127,7 +127,7 @@ class RawStore:
         size = (last - FIRST_DAY).days + 1
         if not self.path.exists():
             with atomic(self.path) as partial:
-                _create(partial, size, self.box, notice)
+                _create(partial, size, self.box, notice, self._title)
             self._open()
         elif size > self._size:
             group = self._group
@@ -163,14 +163,14 @@ def _contradicted(day: dt.date, fields: Mapping[dt.date, Field]) -> str:
     return f"differs by {jumps[worst]:.1f} degC on average from {worst}, which no ocean does"
 
 
-def _create(path: Path, size: int, box: Box, notice: str) -> None:
+def _create(path: Path, size: int, box: Box, notice: str, title: str) -> None:
     group = zarr.open_group(path, mode="w", zarr_format=2)
     group.attrs.put(
         {
             "Conventions": CONVENTIONS,
-            "title": notice or TITLE,
+            "title": notice or title,
             "simulated": notice,
-            **references(notice or TITLE, ""),
+            **references(notice or title, ""),
         }
     )
     values: dict[str, Any] = {

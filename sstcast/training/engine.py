@@ -19,7 +19,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from sstcast.artefacts import atomic
 from sstcast.config import TrainingConfig
-from sstcast.errors import SSTCastError, reading
+from sstcast.errors import Interrupted, SSTCastError, reading
 from sstcast.memory import trim
 from sstcast.runs import Run
 from sstcast.training.checkpoint import (
@@ -31,9 +31,9 @@ from sstcast.training.checkpoint import (
     step_checkpoints,
 )
 from sstcast.training.devices import compile_model
-from sstcast.training.interrupt import Interrupted, StopRequest
 from sstcast.training.progress import TrainingProgress, open_board
 from sstcast.training.task import Task
+from sstcast.workers import StopRequest
 
 STEPS_BETWEEN_READS = {"cuda": 32}  # because reading a loss waits for the device
 RISE, START, END = 0.3, 1 / 25, 1 / 25e4  # one-cycle: share of rising steps, first and last rate, as in torch

@@ -21,7 +21,6 @@ from sstcast.runs import Run
 from sstcast.training.checkpoint import save_checkpoint, step_checkpoints
 from sstcast.training.devices import choose_device, start
 from sstcast.training.task import Fitted, ForecastTask, fit
-from sstcast.yaml_files import parse_seeds
 
 
 def train(config: RunConfig, windows: Mapping[str, Fitted]) -> tuple[Run, bool]:
@@ -83,12 +82,16 @@ def train(config: RunConfig, windows: Mapping[str, Fitted]) -> tuple[Run, bool]:
     return run, True
 
 
-def plan(path: Path | None, resume: Path | None, seeds: str | None, overrides: list[str]) -> list[RunConfig]:
-    """Return the configurations to train: the YAML at `path`, its ensemble with `seeds`, or the run to `resume`.
+def plan(
+    config: RunConfig | None, resume: Path | None, seeds: list[int] | None, overrides: list[str]
+) -> list[RunConfig]:
+    """Return the configurations to train: `config`, its ensemble with `seeds`, or the run to `resume`.
+
+    Only a run to resume is changed by `overrides`.
 
     Raises SSTCastError if the arguments contradict each other, or a run of that name has another configuration.
     """
-    if (path is None) == (resume is None):
+    if (config is None) == (resume is None):
         raise SSTCastError("train: give either a YAML, for instance configs/demo.yaml, or --resume RUN")
     if resume is not None:
         run = Run(resume)
@@ -111,11 +114,8 @@ def plan(path: Path | None, resume: Path | None, seeds: str | None, overrides: l
             )
             for member in run.members
         ]
-    assert path is not None
-    config = load_config(path, overrides)
-    if seeds is None:
-        return [config]
-    return ensemble(config, parse_seeds(seeds))
+    assert config is not None
+    return [config] if seeds is None else ensemble(config, seeds)
 
 
 def ensemble(config: RunConfig, seeds: list[int]) -> list[RunConfig]:

@@ -93,7 +93,7 @@ def test_a_short_record_is_told_and_needs_no_year(
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("runs/one: fitted without memory: ")
     assert days_read(run) == 10
-    metrics = sstcast.evaluate(run)
+    metrics = sstcast.evaluate(run).value
     assert metrics["scores"]["model"]["degC"]["rmse"] < metrics["scores"]["persistence"]["degC"]["rmse"]
     path, _ = forecast(run.folder, "2001-02-01", say=quiet)
     assert np.isfinite(xr.load_dataset(path, engine="netcdf4")["sst"].values[..., 3:]).all()

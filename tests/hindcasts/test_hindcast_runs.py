@@ -16,10 +16,10 @@ import xarray as xr
 from small_hindcast import metrics, plan, quiet, system, systems, train_until_stopped, write_ocean
 
 from sstcast.artefacts import remove
+from sstcast.errors import Interrupted
 from sstcast.hindcasts import hindcast as verb
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.running import Task, run_tasks
-from sstcast.training.interrupt import Interrupted
 
 
 def contents(folder: Path) -> dict[str, bytes]:

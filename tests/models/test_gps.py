@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from small_graphs import land_grid, one_graph, path
 from torch import Tensor, nn
 
 from sstcast.errors import SSTCastError
@@ -13,16 +14,18 @@ from sstcast.models.layers import ATTENTIONS
 D = 16
 
 
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
 def make_grid() -> tuple[Tensor, GridGraph]:
-    generator = torch.Generator().manual_seed(3)
-    mask = torch.rand(2, 42, generator=generator) < 0.8
-    return torch.randn(2, 42, D, generator=generator), GridGraph(6, 7, mask)
+    return torch.randn(2, 42, D), land_grid(6, 7)
 
 
 @pytest.mark.parametrize("norm", ["layer", "batch"])
 @pytest.mark.parametrize("conv", ["gatedgcn", "mean"])
 def test_layer_by_its_equations(conv: str, norm: str) -> None:
-    torch.manual_seed(0)
     model, (x, graph) = GPS(D, 1, conv, "softmax", heads=2, norm=norm).eval(), make_grid()
     layer = model.layers[0]
     for norm in (layer.conv_norm, layer.attention_norm, layer.norm):
@@ -35,7 +38,6 @@ def test_layer_by_its_equations(conv: str, norm: str) -> None:
 
 
 def test_without_a_local_layer() -> None:
-    torch.manual_seed(0)
     model, (x, graph) = GPS(D, 1, "none", "softmax", heads=2, norm="none", activation="gelu").eval(), make_grid()
     (layer,) = model.layers
     y = x + layer.attention.attention(*graph.dense(x))
@@ -46,16 +48,13 @@ def test_without_a_local_layer() -> None:
 
 
 def test_edges_matter_to_exphormer() -> None:
-    torch.manual_seed(0)
     model = GPS(D, 1, "gcn", "exphormer", heads=2)  # gcn itself is blind to them
-    x, ring, batch = torch.randn(9, D), torch.arange(9), torch.zeros(9, dtype=torch.long)
-    edges, features = torch.stack([ring, ring.roll(1)]), torch.randn(9, 2)
-    plain, turned = (SparseGraph(edges, batch, 1, attr) for attr in (features, -features))
+    x, features = torch.randn(9, D), torch.randn(16, 2)
+    plain, turned = (one_graph(path(9), 9, attr) for attr in (features, -features))
     assert not torch.allclose(model(x, plain), model(x, turned), atol=1e-3)
 
 
 def test_attention_reaches_where_convolutions_do_not() -> None:
-    torch.manual_seed(0)
     x, graph = torch.randn(1, 100, D), GridGraph(1, 100)
     changed = x.clone()
     changed[0, 0] += 10
@@ -75,31 +74,24 @@ def test_dropout_acts_in_training_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("attention", "heads", "options", "words"),
+    ("attention", "options", "words"),
     [
-        ("softmax", 3, {}, ["3 heads", "16"]),
-        ("performer", 2, {"featurs": 8}, ["performer", "featurs", "did you mean 'features'"]),
-        ("performer", 2, {"features": -1}, ["performer", "features", "greater than 0"]),
-        ("exphormer", 2, {"cycles": "many"}, ["exphormer", "cycles", "integer"]),
-        ("primphormer", 2, {"heads": 4}, ["primphormer", "heads"]),
+        ("performer", {"featurs": 8}, "performer.*featurs.*did you mean 'features'"),
+        ("performer", {"features": -1}, "performer.*features.*greater than 0"),
+        ("primphormer", {"heads": 4}, "primphormer.*heads"),
     ],
 )
-def test_wrong_options(attention: str, heads: int, options: dict[str, object], words: list[str]) -> None:
-    with pytest.raises(SSTCastError) as error:
-        GPS(D, 1, attention=attention, heads=heads, attention_options=options)
-    for word in words:
-        assert word in str(error.value)
+def test_wrong_options(attention: str, options: dict[str, object], words: str) -> None:
+    with pytest.raises(SSTCastError, match=words):
+        GPS(D, 1, attention=attention, heads=2, attention_options=options)
 
 
 def test_stable_positions_reach_the_gates_alone() -> None:
     """ESLapPE: neither signs of eigenvectors nor a rotation of all of them matter, but where they lie does."""
-    torch.manual_seed(3)
     ring = torch.arange(7)
-    edges = torch.stack([ring, (ring + 1) % 7])
-    edges = torch.cat(
-        [edges, torch.tensor([[0, 2], [3, 5]]), edges.flip(0), torch.tensor([[3, 5], [0, 2]])], dim=1
-    )
-    graph = SparseGraph(edges, torch.zeros(7, dtype=torch.long), 1, None)
+    edges = torch.cat([torch.stack([ring, (ring + 1) % 7]), torch.tensor([[0, 3], [2, 5]])], dim=1)
+    edges = torch.cat([edges, edges.flip(0)], dim=1)
+    graph = one_graph(edges, 7)
     vectors, values = graph.laplacian(3)
     model, x = GPS(width=8, layers=2, edge_dim=0, attention="none", stable_pairs=3).eval(), torch.randn(7, 8)
     assert model.eigenpairs == 3

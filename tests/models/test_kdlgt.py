@@ -1,19 +1,31 @@
-"""`lsat`, `sapdgt`, `sat` and `spdgt` on graphs small, empty, in pieces and too large."""
+"""`lsat`, `sapdgt`, `sat` and `spdgt` against explicit softmax over all pairs, and the claims of their paper."""
 
 import networkx as nx
 import numpy as np
 import pytest
 import torch
-from torch_geometric.data import Batch, Data
-from torch_geometric.utils import from_networkx, subgraph
+from small_graphs import as_sparse, land_grid, ocean_of, one_graph, path, same
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch_geometric.utils import k_hop_subgraph
 
 from sstcast.errors import SSTCastError
 from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.paths import anchor_distances, path_distances
 from sstcast.graphs.sparse import SparseGraph
-from sstcast.models.kdlgt import AnchorDistance, PathDistance, StructureAware
+from sstcast.models.attention import split_heads
+from sstcast.models.kdlgt import (
+    AnchorAttention,
+    AnchorDistance,
+    PathAttention,
+    PathBias,
+    PathDistance,
+    StructureAware,
+    StructureAwareAttention,
+    anchored_attention,
+)
 
-WIDTH, HEADS = 16, 2
+WIDTH, HEADS, SIZE = 16, 2, 8
 MODELS = {
     "lsat": lambda **kw: StructureAware(WIDTH, 2, HEADS, **kw),
     "sat": lambda **kw: StructureAware(WIDTH, 2, HEADS, linear=False, **kw),
@@ -23,77 +35,225 @@ MODELS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
 def random_graph() -> nx.Graph:
     return nx.gnm_random_graph(14, 20, seed=0)
 
 
-def as_sparse(*graphs: nx.Graph) -> SparseGraph:
-    data = [Data(edge_index=from_networkx(g).edge_index, num_nodes=len(g)) for g in graphs]
-    return SparseGraph.from_pyg(Batch.from_data_list(data))
+def heads_of(x: Tensor, heads: int = HEADS) -> Tensor:
+    """`[N, width]` to `[heads, N, size]`."""
+    return split_heads(x[None], heads)[0]
+
+
+def explicit(layer: nn.Module, x: Tensor, bias: Tensor) -> Tensor:
+    """Softmax over all pairs of the layer's content and `bias [heads, N, N]`."""
+    q, k, v = (heads_of(part) for part in layer.content(x).chunk(3, dim=-1))
+    weights = (q @ k.transpose(1, 2) / SIZE**0.5 + bias).softmax(-1)
+    return layer.out((weights @ v).transpose(0, 1).flatten(1))
+
+
+def convolved(layer: StructureAwareAttention, x: Tensor, graph: SparseGraph) -> Tensor:
+    for conv in layer.convs:
+        x = conv(x, graph, graph.edge_attr)[0].relu()
+    return x
+
+
+def structure_bias(layer: StructureAwareAttention, x: Tensor, graph: SparseGraph) -> Tensor:
+    """(S W_q) (S W_k)^T / sqrt(d), equation 12."""
+    s, (w_q, w_k) = layer.norm(convolved(layer, x, graph)), layer.structure.weight.chunk(2)
+    return heads_of(s @ w_q.T) @ heads_of(s @ w_k.T).transpose(1, 2) / SIZE**0.5
+
+
+def test_sat_by_its_equation() -> None:
+    graph, x = as_sparse(random_graph()), torch.randn(14, WIDTH)
+    layer = StructureAwareAttention(WIDTH, HEADS, hops=2, edge_dim=0, features=0)
+    same(layer(x, graph), explicit(layer, x, structure_bias(layer, x, graph)))
+
+
+@pytest.mark.parametrize("subgraph", [False, True])
+def test_structure_extractors(subgraph: bool) -> None:
+    """Node by node, on a batch of a connected graph, one in pieces, and a single node."""
+    two = nx.disjoint_union(nx.path_graph(4), nx.cycle_graph(3))
+    batch = as_sparse(nx.gnm_random_graph(9, 12, seed=1), two, nx.empty_graph(1), features=3)
+    layer, x = StructureAwareAttention(WIDTH, HEADS, 2, 3, 0, subgraph), torch.randn(17, WIDTH)
+    expected = convolved(layer, x, batch)
+    if subgraph:
+        rows = []
+        for node in range(17):
+            near, edges, _, kept = k_hop_subgraph(node, 2, batch.edge_index, relabel_nodes=True, num_nodes=17)
+            rows.append(convolved(layer, x[near], one_graph(edges, len(near), batch.edge_attr[0][kept])).sum(0))
+        expected = torch.stack(rows)
+    expected = layer.norm(expected)
+    torch.testing.assert_close(layer.extract(x, batch), torch.cat([x, expected], 1) if subgraph else expected)
+
+
+def test_lsat_approaches_softmax_with_more_features() -> None:
+    graph, x = as_sparse(random_graph()), torch.randn(14, WIDTH)
+    errors = []
+    for features in (16, 256, 4096):
+        runs = []
+        for seed in range(8):
+            torch.manual_seed(seed)
+            layer = StructureAwareAttention(WIDTH, HEADS, hops=2, edge_dim=0, features=features)
+            with torch.no_grad():  # the variance of the features grows as exp(|q + k|^2)
+                layer.content.weight *= 0.6
+                layer.structure.weight *= 0.6
+            exact = explicit(layer, x, structure_bias(layer, x, graph))
+            runs.append((layer(x, graph) - exact).square().mean() / exact.square().mean())
+        errors.append(torch.stack(runs).mean().sqrt())
+    assert errors[0] > 2 * errors[1] > 4 * errors[2]  # as 1 / sqrt(features): by 4 each
+    assert errors[2] < 0.02
+
+
+def test_lemma_1_of_kdlgt_assumes_more_than_holds() -> None:
+    """It needs c = sqrt((exp(|q + k|^2) - 1) / r) below 1 for all pairs, which untrained weights already break."""
+    graph, x, features = as_sparse(nx.random_regular_graph(4, 60, seed=0)), torch.randn(60, 64), 64
+    layer = StructureAwareAttention(64, 4, hops=2, edge_dim=0, features=features)
+    parts = torch.cat([layer.content(x)[:, :128], layer.structure(layer.extract(x, graph))], dim=1)
+    q, k, s_q, s_k = (heads_of(part, 4) / 16**0.25 for part in parts.chunk(4, dim=1))
+    sums = torch.cat([q, s_q], dim=-1).unsqueeze(2) + torch.cat([k, s_k], dim=-1).unsqueeze(1)
+    assert ((sums.square().sum(-1).exp() - 1) / features).sqrt().max() > 1
+
+
+def test_sapdgt_approaches_softmax_with_more_features() -> None:
+    """The explicit form has both terms of the bias, c hops(i, a) / 2 and c hops(j, a) / 2, and a softmax each."""
+    graph, x = as_sparse(nx.path_graph(14)), torch.randn(14, WIDTH)
+    hops = anchor_distances(graph, 2)
+    assert hops.shape[2] > 2
+    layer = AnchorAttention(WIDTH, HEADS, features=2**14)
+    nn.init.uniform_(layer.slope, -2, 0)
+    c = -F.softplus(layer.slope)
+    outputs = [explicit(layer, x, c * (b[:, None] + b) / 2) for b in hops[0].T]
+    torch.testing.assert_close(layer(x, graph, hops), torch.stack(outputs).mean(0), rtol=0, atol=0.01)
+
+
+def test_bias_in_the_features_is_exact() -> None:
+    """For features that are the kernel: exp(b_i + b_j) phi_q phi_k^T normalised, as a softmax of its logarithm."""
+    phi_q, phi_k, v = torch.rand(2, HEADS, 9, 5), torch.rand(2, HEADS, 9, 5), torch.randn(2, HEADS, 9, SIZE)
+    b = -3 * torch.rand(2, HEADS, 9, 4)
+    ours = anchored_attention(phi_q, phi_k, v, b.exp())
+    scores = (phi_q @ phi_k.transpose(-1, -2)).log()
+    for a, bias in enumerate(b.unbind(-1)):
+        weights = (scores + bias.unsqueeze(-1) + bias.unsqueeze(-2)).softmax(-1)
+        torch.testing.assert_close(ours[..., a, :], weights @ v, rtol=1e-4, atol=1e-5)
+
+
+def test_spdgt_by_its_equation() -> None:
+    """Graphormer's two biases; in a tree there is one path between two nodes."""
+    pieces = nx.disjoint_union(nx.path_graph(9), nx.star_graph(4))
+    graph = as_sparse(pieces, features=3)
+    feature = dict(zip(map(tuple, graph.edge_index.T.tolist()), graph.edge_attr[0], strict=True))
+    layer, biases, x = PathAttention(WIDTH, HEADS), PathBias(HEADS, 4, 3, False), torch.randn(14, WIDTH)
+    nn.init.normal_(biases.by_hops)
+    nn.init.normal_(biases.by_edges)
+    bias = biases.by_hops[:, -1:, None].expand(HEADS, 14, 14).clone()  # no path
+    for i, paths in nx.all_pairs_shortest_path(pieces):
+        for j, nodes in paths.items():
+            bias[:, i, j] = biases.by_hops[:, min(len(nodes) - 1, 4)]
+            if 1 < len(nodes) <= 5:
+                edges = zip(biases.by_edges, nx.utils.pairwise(nodes), strict=False)
+                bias[:, i, j] += torch.stack([feature[e] @ w for w, e in edges]).mean(0)
+    ours = biases(x, graph)
+    same(ours[0], bias)
+    same(layer(x[None], ours)[0], explicit(layer, x, bias))
+
+
+def test_the_graph_node_has_a_bias_of_its_own() -> None:
+    graph, x = as_sparse(nx.path_graph(4)), torch.randn(4, WIDTH)
+    with_node, without = PathBias(HEADS, 4, 0, True), PathBias(HEADS, 4, 0, False)
+    without.by_hops = with_node.by_hops
+    bias = with_node(x, graph)[0]
+    torch.testing.assert_close(bias[:, 1:, 1:], without(x, graph)[0])
+    assert torch.equal(bias[:, 0], with_node.to_graph_node[:, 0].expand(HEADS, 5))
+    assert torch.equal(bias[:, :, 0], bias[:, 0])
+
+
+def test_the_graph_node_reads_the_whole_graph() -> None:
+    """As one more node of the graph: alone, beside others, and without any node."""
+    model = MODELS["spdgt"](graph_node=True).eval()
+    assert model.row == "token"
+    graphs = [random_graph(), nx.path_graph(3), nx.Graph()]
+    xs = [torch.randn(len(g), WIDTH) for g in graphs]
+    nodes, tokens = model.encode(torch.cat(xs), as_sparse(*graphs))
+    assert nodes.shape == (17, WIDTH)
+    for graph, x, token in zip(graphs, xs, tokens, strict=True):
+        same(model.encode(x, as_sparse(graph))[1][0], token, 1e-4)
+    other = model.encode(torch.cat([-xs[0], *xs[1:]]), as_sparse(*graphs))[1]
+    assert not torch.allclose(other[0], tokens[0], atol=1e-3)
+    same(other[1:], tokens[1:], 1e-4)
+
+
+def test_a_single_node_attends_to_itself() -> None:
+    graph, x = as_sparse(nx.empty_graph(1)), torch.randn(1, WIDTH)
+    for layer, context in (
+        (AnchorAttention(WIDTH, HEADS, 16), (graph, anchor_distances(graph, 2))),
+        (StructureAwareAttention(WIDTH, HEADS, 1, 0, 16), (graph,)),
+        (StructureAwareAttention(WIDTH, HEADS, 1, 0, 0), (graph,)),
+    ):
+        torch.testing.assert_close(layer(x, *context), layer.out(layer.content(x)[:, 2 * WIDTH :]))
+
+
+def test_a_steep_slope_stays_finite() -> None:
+    graph, x, layer = as_sparse(nx.path_graph(200)), torch.randn(200, WIDTH), AnchorAttention(WIDTH, HEADS, 16)
+    nn.init.constant_(layer.slope, 50.0)
+    out = layer(x, graph, anchor_distances(graph, 20))
+    out.sum().backward()
+    assert out.isfinite().all()
+    assert layer.slope.grad.isfinite().all()
 
 
 def test_nodes_average_over_anchors_within_reach() -> None:
     """Two pieces in one graph get what they get apart."""
-    torch.manual_seed(0)
     one, two = nx.path_graph(9), nx.cycle_graph(5)
     model, x = MODELS["sapdgt"]().eval(), torch.randn(14, WIDTH)
-    whole = model(x, as_sparse(nx.disjoint_union(one, two)))
-    torch.testing.assert_close(whole, model(x, as_sparse(one, two)), rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_small_and_empty_graphs(name: str) -> None:
-    """No edges, a single node, isolated nodes and no node at all, alone or beside others."""
-    torch.manual_seed(0)
-    model = MODELS[name]().train()
-    graphs = [
-        random_graph(),
-        nx.empty_graph(5),
-        nx.empty_graph(1),
-        nx.Graph(),
-        nx.disjoint_union(nx.path_graph(3), nx.empty_graph(2)),
-    ]
-    xs = [torch.randn(len(g), WIDTH) for g in graphs]
-    together = model(torch.cat(xs), as_sparse(*graphs))
-    together.sum().backward()
-    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
-    for graph, x, ours in zip(graphs, xs, together.split([len(x) for x in xs]), strict=True):
-        torch.testing.assert_close(ours, model(x, as_sparse(graph)), rtol=1e-4, atol=1e-5)
+    same(model(x, as_sparse(nx.disjoint_union(one, two))), model(x, as_sparse(one, two)))
 
 
 @pytest.mark.parametrize("name", ["sapdgt", "spdgt"])
 def test_bonds_are_seen(name: str) -> None:
-    """Two molecules of the same atoms and bonds, of which the double one is elsewhere."""
-    torch.manual_seed(0)
+    """Two molecules of the same atoms and bonds, whose double bond is in another place."""
     index = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
     single, double = torch.tensor([1.0, 0]), torch.tensor([0, 1.0])
-    bonds = [torch.stack([double, double, *[single] * 4]), torch.stack([single] * 2 + [double] * 2 + [single] * 2)]
-    batch, x = torch.zeros(4, dtype=torch.long), torch.randn(4, WIDTH)
-    with_bonds, blind = MODELS[name](edge_dim=2), MODELS[name](edge_dim=0)
-    ours = [with_bonds(x, SparseGraph(index, batch, 1, attr)) for attr in bonds]
-    same = [blind(x, SparseGraph(index, batch, 1, attr)) for attr in bonds]
+    bonds = [torch.stack([double] * 2 + [single] * 4), torch.stack([single] * 2 + [double] * 2 + [single] * 2)]
+    x, with_bonds, blind = torch.randn(4, WIDTH), MODELS[name](edge_dim=2), MODELS[name](edge_dim=0)
+    ours, others = ([model(x, one_graph(index, 4, attr)) for attr in bonds] for model in (with_bonds, blind))
     assert not torch.allclose(ours[0].sum(0), ours[1].sum(0), atol=1e-4)
-    assert torch.equal(*same)
+    assert torch.equal(*others)
 
 
 def test_neighbours_act_by_attention_alone() -> None:
     """The paper has no encoder of messages: with attention off, a node sees only itself."""
-    torch.manual_seed(0)
-    model, x, attr = AnchorDistance(WIDTH, 2, HEADS, edge_dim=3), torch.randn(3, WIDTH), torch.randn(4, 3)
-    graph = SparseGraph(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), torch.zeros(3, dtype=torch.long), 1, attr)
-    changed = x.clone()
+    model, x = AnchorDistance(WIDTH, 2, HEADS, edge_dim=3), torch.randn(3, WIDTH)
+    graph, changed = one_graph(path(3), 3, torch.randn(4, 3)), x.clone()
     changed[1:] = torch.randn(2, WIDTH)
     assert not torch.allclose(model(x, graph)[0], model(changed, graph)[0], atol=1e-3)
     for block in model.blocks:
-        torch.nn.init.zeros_(block.attention.out.weight)
+        nn.init.zeros_(block.attention.out.weight)
     assert torch.equal(model(x, graph)[0], model(changed, graph)[0])
+
+
+def test_sapdgt_adds_its_neighbours_by_their_edges() -> None:
+    model, x, attr = (
+        AnchorDistance(WIDTH, 0, HEADS, edge_dim=3, edge_messages=True),
+        torch.randn(3, WIDTH),
+        torch.randn(4, 3),
+    )
+    model.norm = nn.Identity()
+    index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    messages = (x[index[0]] + attr @ model.edge.weight.T).relu()
+    added = torch.stack([messages[1], (messages[0] + messages[3]) / 2, messages[2]])
+    torch.testing.assert_close(model(x, one_graph(index, 3, attr)), x + added)
 
 
 @pytest.mark.parametrize("length", [12, 20, 31])
 def test_an_anchor_far_from_both_nodes_breaks_equation_17(length: int) -> None:
     """A path: an anchor at distance d from a node puts the node at distance d from itself, whatever k is."""
-    k, path = 5, nx.path_graph(length)
-    to_anchor = anchor_distances(as_sparse(path), k)[0].numpy()
+    k = 5
+    to_anchor = anchor_distances(as_sparse(nx.path_graph(length)), k)[0].numpy()
     exact = np.abs(np.subtract.outer(np.arange(length), np.arange(length)))
     assert to_anchor.min(1).max() <= k  # what the paper infers equation 17 from holds
     by_anchor = (to_anchor[:, None] + to_anchor) / 2  # equation 14, [i, j, anchor]
@@ -106,80 +266,22 @@ def test_an_anchor_far_from_both_nodes_breaks_equation_17(length: int) -> None:
 
 def test_path_lengths_are_no_product_of_few_columns() -> None:
     """KDLGT, section 4.3, ineffective decomposition: the rank of SPD is nearly N, that of SAPD at most 2."""
-    graph = nx.random_regular_graph(6, 64, seed=0)
-    hops, to_anchor = path_distances(as_sparse(graph))[0].numpy(), anchor_distances(as_sparse(graph), 2)[0].numpy()
-    assert np.linalg.matrix_rank(hops) > 60
-    for column in to_anchor.T:
+    graph = as_sparse(nx.random_regular_graph(6, 64, seed=0))
+    assert np.linalg.matrix_rank(path_distances(graph)[0].numpy()) > 60
+    for column in anchor_distances(graph, 2)[0].numpy().T:
         assert np.linalg.matrix_rank(np.add.outer(column, column) / 2) <= 2
 
 
-def test_sapdgt_adds_its_neighbours_by_their_edges() -> None:
-    torch.manual_seed(0)
-    options = {"edge_dim": 3, "edge_messages": True}
-    model, x, attr = AnchorDistance(WIDTH, 0, HEADS, **options), torch.randn(3, WIDTH), torch.randn(4, 3)
-    model.norm = torch.nn.Identity()
-    index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
-    messages = (x[index[0]] + attr @ model.edge.weight.T).relu()
-    added = torch.stack([messages[1], (messages[0] + messages[3]) / 2, messages[2]])
-    ours = model(x, SparseGraph(index, torch.zeros(3, dtype=torch.long), 1, attr))
-    torch.testing.assert_close(ours, x + added)
-
-
-def test_the_graph_node_reads_the_whole_graph() -> None:
-    """As one more node of the graph: alone, beside others, and without any node."""
-    torch.manual_seed(0)
-    model = MODELS["spdgt"](graph_node=True).eval()
-    assert model.row == "token"
-    graphs = [random_graph(), nx.path_graph(3), nx.Graph()]
-    xs = [torch.randn(len(g), WIDTH) for g in graphs]
-    nodes, tokens = model.encode(torch.cat(xs), as_sparse(*graphs))
-    assert nodes.shape == (17, WIDTH)
-    assert tokens.shape == (3, WIDTH)
-    for graph, x, token in zip(graphs, xs, tokens, strict=True):
-        torch.testing.assert_close(model.encode(x, as_sparse(graph))[1][0], token, rtol=1e-4, atol=1e-5)
-    other = model.encode(torch.cat([-xs[0], *xs[1:]]), as_sparse(*graphs))[1]
-    assert not torch.allclose(other[0], tokens[0], atol=1e-3)
-    torch.testing.assert_close(other[1:], tokens[1:], rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_a_tile_without_ocean_stays_finite(name: str) -> None:
-    torch.manual_seed(0)
-    mask = torch.tensor([[False] * 12, [True] * 12])
-    model, x = MODELS[name]().train(), torch.randn(2, 12, WIDTH, requires_grad=True)
-    out = model(x, GridGraph(3, 4, mask))
-    assert out.isfinite().all()
-    out[1].square().sum().backward()
-    assert x.grad.isfinite().all()
-    torch.testing.assert_close(out[1:], model(x[1:], GridGraph(3, 4)), rtol=1e-5, atol=1e-5)
-
-
-def test_subgraphs_of_a_grid_are_those_of_its_ocean() -> None:
-    """With a mask of its own for each sample, and one for all."""
-    torch.manual_seed(0)
-    model, x = MODELS["lsat-subgraph"](), torch.randn(2, 20, WIDTH)
-    masks = torch.rand(2, 20) < 0.7
-    ours = model(x, GridGraph(4, 5, masks))
-    for number in range(2):
-        shared = model(x, GridGraph(4, 5, masks[number : number + 1]))
-        torch.testing.assert_close(
-            shared[number, masks[number]], ours[number, masks[number]], rtol=1e-4, atol=1e-5
-        )
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        half = model(x, GridGraph(4, 5, masks)).float()
-    torch.testing.assert_close(half[masks], ours[masks], rtol=0.1, atol=0.1)
-    grid = GridGraph(4, 5, masks[:1])
-    index = grid.edge_index()
-    attr = torch.stack([index[0] % 5 - index[1] % 5, index[0] // 5 - index[1] // 5], dim=1).float()
-    index, attr = subgraph(masks[0], index, attr, relabel_nodes=True, num_nodes=20)
-    ocean = SparseGraph(index, index.new_zeros(int(masks[0].sum())), 1, attr)
-    torch.testing.assert_close(model(x[0, masks[0]], ocean), ours[0, masks[0]], rtol=1e-4, atol=1e-5)
+def test_samples_of_a_grid_may_share_one_mask() -> None:
+    model, x, grid = MODELS["lsat-subgraph"](), torch.randn(2, 20, WIDTH), land_grid(4, 5, 1)
+    twice = GridGraph(4, 5, grid.mask.expand(2, -1))
+    same(model(x, grid)[:, grid.mask[0]], model(x, twice)[:, grid.mask[0]], 1e-4)
+    same(model(x[:1], grid)[grid.mask], model(x[0, grid.mask[0]], ocean_of(grid)), 1e-4)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_dropout_and_wrong_heads(name: str) -> None:
-    graph, x = as_sparse(random_graph()), torch.randn(14, WIDTH)
-    model = MODELS[name](dropout=0.5)
+    graph, x, model = as_sparse(random_graph()), torch.randn(14, WIDTH), MODELS[name](dropout=0.5)
     assert not torch.equal(model.train()(x, graph), model(x, graph))
     assert torch.equal(model.eval()(x, graph), model(x, graph))
     with pytest.raises(SSTCastError, match="heads: 3 heads cannot share a width of 16"):

@@ -1,4 +1,4 @@
-"""Plain GCN, GraphSAGE, GIN and GAT: PyG's layers and networks with the same weights, and weights drawn alike."""
+"""GCN, GraphSAGE, GIN, GINE and GAT: PyG's layers and networks with the same weights, and weights drawn alike."""
 
 from pathlib import Path
 
@@ -9,10 +9,8 @@ from torch_geometric import nn as pyg
 
 from perf.parity import CONVS, RECIPES, Plain, Recipe, build, configure
 from sstcast.benchmarks.predictor import GraphPredictor, LinearEncoder
-from sstcast.errors import SSTCastError
-from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph
-from sstcast.models import build_forecaster, build_model
+from sstcast.models import build_model
 from sstcast.models.layers import build_conv
 
 PLAIN = Recipe(1, norm="none")
@@ -23,10 +21,13 @@ def _seed() -> None:
     torch.manual_seed(0)
 
 
-def graphs() -> SparseGraph:
+def graphs(edge_dim: int = 0, loops: bool = False) -> SparseGraph:
     """Two graphs, directed, with a node that hears nobody."""
     edges = torch.tensor([[0, 1, 2, 0, 3, 4, 4, 6, 7], [1, 0, 1, 2, 2, 0, 3, 7, 8]])
-    return SparseGraph(edges, torch.tensor([0, 0, 0, 0, 0, 0, 1, 1, 1]), 2)
+    if loops:
+        edges = torch.cat([edges, torch.tensor([[3, 3, 4], [3, 3, 4]])], dim=1)
+    attr = torch.randn(edges.shape[1], edge_dim) if edge_dim else None
+    return SparseGraph(edges, torch.tensor([0, 0, 0, 0, 0, 0, 1, 1, 1]), 2, attr)
 
 
 def take(ours: nn.Module, theirs: nn.Module, conv: str) -> None:
@@ -41,8 +42,13 @@ def take(ours: nn.Module, theirs: nn.Module, conv: str) -> None:
     elif conv == "gat":
         pairs = [(theirs.lin.weight, ours.linear.weight), (theirs.bias, ours.bias)]
         pairs += [(theirs.att_src, ours.attend_source), (theirs.att_dst, ours.attend_target)]
+        if ours.edge is not None:
+            pairs += [(theirs.lin_edge.weight, ours.edge.weight), (theirs.att_edge, ours.attend_edge)]
     else:
         pairs = [(theirs.eps, ours.eps)]
+        if ours.edge is not None:
+            pairs += [(theirs.lin.weight, ours.edge.weight)]
+            nn.init.zeros_(theirs.lin.bias)
         for layer, linear in zip(theirs.nn.lins, (ours.mlp[0], ours.mlp[2]), strict=True):
             pairs += [(layer.weight, linear.weight), (layer.bias, linear.bias)]
         if list(ours.norm.parameters()):
@@ -58,8 +64,21 @@ def test_layers_that_change_the_width_are_pygs(conv: str, norm: str) -> None:
     ours = build_conv(conv, 8, 0, 5, heads=4, norm=norm)
     theirs = build(conv, 5, 8, 4, Recipe(1, norm=norm))
     take(ours, theirs, conv)
-    x, graph = torch.randn(9, 5), graphs()
-    torch.testing.assert_close(ours(x, graph, None)[0], theirs(x, graph.edge_index), rtol=1e-5, atol=1e-5)
+    for graph in (graphs(), *([graphs(loops=True)] if conv in ("gcn", "gat") else [])):  # loops count once
+        x = torch.randn(9, 5)
+        torch.testing.assert_close(ours(x, graph, None)[0], theirs(x, graph.edge_index), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("heads", [1, 4])
+@pytest.mark.parametrize("conv", ["gine", "gat"])
+def test_layers_that_see_edges_are_pygs(conv: str, heads: int) -> None:
+    ours, x = build_conv(conv, 8, 3, heads=heads), torch.randn(9, 8)
+    gine = pyg.GINEConv(pyg.MLP([8, 8, 8], norm=None), train_eps=True, edge_dim=3)
+    theirs = gine if conv == "gine" else pyg.GATConv(8, 8 // heads, heads, edge_dim=3)
+    take(ours, theirs, conv)
+    for graph in (graphs(3), graphs(3, loops=conv == "gat")):
+        expected = theirs(x, graph.edge_index, graph.edge_attr[0])
+        torch.testing.assert_close(ours(x, graph, graph.edge_attr)[0], expected, rtol=1e-5, atol=1e-5)
 
 
 def weights(module: nn.Module) -> dict[str, Tensor]:
@@ -98,48 +117,19 @@ def test_networks_of_the_same_recipe_are_the_same(name: str, conv: str) -> None:
     theirs.head.load_state_dict(ours.head.state_dict())
     for training in (True, False):
         x = torch.randn(9, features)
-        found = ours.head(
-            ours.readout(ours.backbone(x, graph), None, graph) if several else ours.backbone(x, graph)
-        )
-        expected = theirs(x, graph.edge_index, graph.batch)
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+        found = ours.backbone(x, graph)
+        found = ours.head(ours.readout(found, None, graph) if several else found)
+        torch.testing.assert_close(found, theirs(x, graph.edge_index, graph.batch), rtol=1e-4, atol=1e-4)
         ours.train(not training)
         theirs.train(not training)
 
 
 def test_jumping_is_a_linear_map_of_all_layers() -> None:
-    ours = build_model(
-        "mpnn", conv="gin", width=8, layers=3, norm="none", residual=False, jumping=True, edge_dim=0
-    )
+    options = {"norm": "none", "residual": False, "jumping": True, "edge_dim": 0}
+    ours = build_model("mpnn", conv="gin", width=8, layers=3, **options)
     theirs = pyg.models.GIN(8, 8, 3, 8, norm=None, jk="cat", train_eps=True)
     for mine, other in zip(ours.convs, theirs.convs, strict=True):
         take(mine, other, "gin")
     theirs.lin.load_state_dict(ours.jump.state_dict())
     x, graph = torch.randn(9, 8), graphs()
     torch.testing.assert_close(ours(x, graph), theirs(x, graph.edge_index))
-
-
-def test_residual_connections() -> None:
-    """None, the input itself, and a linear map of it before the norm."""
-    x, graph = torch.randn(9, 8), graphs()
-    for residual in (False, True, "linear"):
-        model = build_model(
-            "mpnn", conv="gcn", width=8, layers=1, residual=residual, activation="silu", edge_dim=0
-        ).eval()
-        y = model.convs[0](x, graph, None)[0]
-        if residual == "linear":
-            y = y + model.shortcuts[0](x)
-        y = nn.functional.silu(nn.functional.layer_norm(y, (8,)))
-        torch.testing.assert_close(model(x, graph), x + y if residual is True else y)
-
-
-def test_a_forecaster_fits_the_ends_of_its_backbone() -> None:
-    sizes = {"history": 7, "horizon": 3, "shape": (4, 5)}
-    model = build_forecaster("mpnn", **sizes, width=8, in_width=5, out_width=6, positional="lap")
-    assert model.encoder.weight.shape == (5, 7)
-    assert model(torch.randn(2, 20, 7), GridGraph(4, 5)).shape == (2, 20, 3)
-
-
-def test_a_layer_that_keeps_the_width_says_so() -> None:
-    with pytest.raises(SSTCastError, match="conv gatedgcn: cannot map 5 channels to 8; leave encoder and head on"):
-        build_model("mpnn", conv="gatedgcn", width=8, in_width=5)

@@ -3,7 +3,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
-from small_ocean import make_sst
 
 from sstcast.config import Region
 from sstcast.ocean.cropping import crop
@@ -11,34 +10,6 @@ from sstcast.ocean.cube import coarsen, ocean_cells, ocean_fraction
 from sstcast.ocean.reading import open_sst
 
 SHARED = Path(__file__).parents[2].parent / "shared/data/ocean"
-
-
-def write(dataset: xr.Dataset, path: Path) -> Path:
-    dataset.to_netcdf(path, engine="netcdf4")
-    return path
-
-
-@pytest.mark.parametrize("change", ["latitude", "longitude", "kelvin", "order", "names", "zlev", "noon"])
-def test_conventions_are_simply_handled(tmp_path: Path, change: str) -> None:
-    plain = make_sst(1).assign_coords(lon=lambda d: d.lon - 350)  # across Greenwich's other side: -180..-177
-    other = {
-        "latitude": lambda d: d.isel(lat=slice(None, None, -1)),
-        "longitude": lambda d: d.assign_coords(lon=d.lon % 360),
-        "kelvin": lambda d: d.assign(sst=(d.sst + 273.15).assign_attrs(units="K")),
-        "order": lambda d: d.isel(time=slice(None, None, -1)),
-        "names": lambda d: d.rename(lat="latitude", lon="longitude"),
-        "zlev": lambda d: d.expand_dims(zlev=[0.0], axis=1),
-        "noon": lambda d: d.assign_coords(time=d.time + np.timedelta64(12, "h")),
-    }[change](plain)
-    region = Region(lon=(-180, -177), lat=(-12, -10), tile=(8, 6))
-    a, b = (
-        crop(open_sst(write(d, tmp_path / f"{name}.nc")), region, Path("x"))
-        for name, d in (("plain", plain), ("other", other))
-    )
-    np.testing.assert_allclose(a.values, b.values, atol=1e-4)
-    for axis in ("time", "lat"):
-        np.testing.assert_array_equal(a[axis], b[axis])
-    np.testing.assert_allclose(a["lon"], b["lon"])
 
 
 def test_a_region_may_span_the_date_line() -> None:

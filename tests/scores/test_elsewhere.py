@@ -268,4 +268,4 @@ def test_the_command_line(
     assert (code, err.count("\n")) == (2, 1)
     assert "its data.source is" in err
     assert says("--region", "atlantis")[0] == 2
-    assert sstcast.evaluate(run, source=other_ocean) == json.loads(there.metrics.read_text())
+    assert sstcast.evaluate(run, source=other_ocean).value == json.loads(there.metrics.read_text())

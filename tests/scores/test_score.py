@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from other_conventions import cf, climpred, oceanbench
+from other_conventions import climpred
 from scored_runs import configure, make_run
 
 from sstcast import cli
 from sstcast.config import Region
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.conventions import read_forecasts
-from sstcast.forecasting.regridding import on_cells
+from sstcast.forecasting.files import read_forecasts
 from sstcast.geo import area_weights
+from sstcast.ocean.cropping import on_cells
 from sstcast.ocean.prepared import Prepared
 from sstcast.pages import report
 from sstcast.pages.report import write_scored_report
@@ -169,16 +169,6 @@ def test_one_forecast_has_scores_without_intervals(
         FileResults(scored).fields(0)
 
 
-@pytest.mark.parametrize("change", [climpred, cf, oceanbench, lambda sst: sst])
-def test_conventions_mean_the_same(change: Change, sparse: xr.Dataset, tmp_path: Path) -> None:
-    change(sparse).drop_encoding().to_zarr(tmp_path / "f.zarr", zarr_format=2)
-    for path in (write(change(sparse), tmp_path / "f.nc"), tmp_path / "f.zarr"):
-        found = on_cells(read_forecasts(path), sparse, REGION)[0]
-        np.testing.assert_array_equal(found["init_time"], sparse["init_time"])
-        np.testing.assert_array_equal(found["lead"], sparse["lead"])
-        np.testing.assert_allclose(found.mean("member"), sparse["sst"], atol=1e-4)
-
-
 def test_other_grids(sparse: xr.Dataset, tmp_path: Path) -> None:
     """Cells half as wide are averaged over the ocean; a plane is interpolated exactly."""
     fine = sparse.isel(init_time=slice(2)).interp(
@@ -187,7 +177,7 @@ def test_other_grids(sparse: xr.Dataset, tmp_path: Path) -> None:
         method="nearest",
         kwargs={"fill_value": "extrapolate"},
     )
-    found, how = on_cells(read_forecasts(write(fine, tmp_path / "fine.nc")), sparse, REGION)
+    found, how = on_cells(read_forecasts(write(fine, tmp_path / "fine.nc")).sst, sparse, REGION, tmp_path)
     assert "2 x 2" in how
     np.testing.assert_allclose(found[0], sparse["sst"][:2], atol=1e-4)
     lat, lon = (
@@ -198,12 +188,12 @@ def test_other_grids(sparse: xr.Dataset, tmp_path: Path) -> None:
         xr.zeros_like(sparse["sst"][:2, :, 0, 0].drop_vars(["lat", "lon"])) + 2 * lat + 0.1 * lon + 20
     ).to_dataset(name="sst")
     path = write(plane, tmp_path / "plane.nc")
-    found, how = on_cells(read_forecasts(path), sparse, REGION)
+    found, how = on_cells(read_forecasts(path).sst, sparse, REGION, path)
     assert "interpolated" in how
     np.testing.assert_allclose(found[0, 0, 0], 2 * sparse["lat"] + 0.1 * sparse["lon"] + 20, atol=1e-5)
     path = write(plane.sel(lon=slice(172, None)), tmp_path / "east.nc")
     with pytest.raises(SSTCastError, match=r"east.nc: its cells.*do not contain the region's.*--region"):
-        on_cells(read_forecasts(path), sparse, REGION)
+        on_cells(read_forecasts(path).sst, sparse, REGION, path)
 
 
 def test_finer_cells_are_scored(
@@ -263,46 +253,6 @@ def test_no_forecast_may_be_of_something_else(
     assert not (tmp_path / "bad.nc-scores" / "metrics.json").exists()
 
 
-BAD: dict[str, Change] = {
-    r"no initial time; call it init_time.*it has begin, lat, lead": lambda f: f.rename(init_time="begin"),
-    r"no lead; call it lead.*it has init_time": lambda f: f.rename(lead="ahead"),
-    r"which variable is the sea surface temperature\? It has a, b; name it with --variable": lambda f: f.rename(
-        sst="a"
-    ).assign(b=f["sst"]),
-    r"sst: 'furlong' is not a unit of temperature; give --units": lambda f: f.assign(
-        sst=f["sst"].assign_attrs(units="furlong")
-    ),
-    r"sst has no units and is about 29\d; give --units K": lambda f: xr.Dataset(
-        {"sst": f["sst"].drop_attrs() + 273}
-    ),
-    r"sst is 2\d\d.* degC in the first forecast.*--units": lambda f: f.assign(
-        sst=(f["sst"] + 273).assign_attrs(units="degC")
-    ),
-    r"lead is int\d+ with units 'months'; give days or hours": lambda f: f.assign_coords(
-        lead=("lead", f["lead"].values, {"units": "months"})
-    ),
-    r"lead 6, 12, 18, 24.* days: needed is every day from the first": lambda f: f.assign_coords(
-        lead=("lead", f["lead"].values * 6, {"units": "days"})
-    ),
-    r"several a day; average them to days": lambda f: f.assign_coords(
-        lead=("lead", f["lead"].values * 6.0, {"units": "hours"})
-    ),
-    r"2004-01-10 begins two forecasts": lambda f: xr.concat([f, f.isel(init_time=[0])], "init_time"),
-    r"init_time does not hold dates": lambda f: f.assign_coords(init_time=np.arange(f.sizes["init_time"])),
-    r"sst has a dimension depth of 2; select one|sst has a dimension level_ of 2": lambda f: xr.concat(
-        [f, f], "level_"
-    ),
-}
-
-
-@pytest.mark.parametrize("message", BAD)
-def test_what_cannot_be_read_is_named(message: str, sparse: xr.Dataset, tmp_path: Path) -> None:
-    path = write(BAD[message](sparse), tmp_path / "bad.nc")
-    with pytest.raises(SSTCastError, match=rf"^{path}: .*{message}") as error:
-        read_forecasts(path)
-    assert "\n" not in str(error.value)
-
-
 def test_files_that_do_not_fit_the_truth(run: Run, sparse: xr.Dataset, sst_file: Path, tmp_path: Path) -> None:
     later = sparse.assign_coords(init_time=sparse["init_time"] + np.timedelta64(3650, "D"))
     path, elsewhere = (
@@ -317,7 +267,7 @@ def test_files_that_do_not_fit_the_truth(run: Run, sparse: xr.Dataset, sst_file:
         ((path, None, [run]), r"later.nc: none of its 38 forecasts.*2004-01-01..2004-12-31.*--truth"),
         ((elsewhere, str(sst_file)), r"far.nc: fewer than two rows and columns of the truth"),
         ((elsewhere, None, [run]), r"far.nc: its cells.*do not contain the region's"),
-        ((sst_file, str(sst_file)), r"small.nc: this looks like observations; run `sstcast forecast` first"),
+        ((sst_file, str(sst_file)), r"small.nc: sst looks like observations; run `sstcast forecast` first"),
         ((path,), "--truth: name the observations"),
         ((path, "none.nc"), "--truth none.nc: no such file or folder"),
         ((tmp_path / "none.nc", str(sst_file)), r"none.nc: no such file"),

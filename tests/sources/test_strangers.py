@@ -49,8 +49,8 @@ def replace(file: h5py.File, name: str) -> None:
 
 
 FORGERIES: dict[str, tuple[Callable[[h5py.File], object], str]] = {
-    "anom": (lambda f: replace(f, "anom"), "the long_name of sst is .*anomalies'"),
-    "ice": (lambda f: replace(f, "ice"), "the long_name of sst is .*ice concentration'"),
+    "anom": (lambda f: replace(f, "anom"), "sst is something else: its long_name is .*anomalies'"),
+    "ice": (lambda f: replace(f, "ice"), "its long_name is .*ice concentration'"),
     "id": (lambda f: f.attrs.modify("id", canonical_name(dt.date(2001, 1, 1))), "its id says '20010101'"),
 }
 

@@ -14,7 +14,7 @@ from sstcast.yaml_files import parse_seeds
 
 def test_ensembles_resume_and_are_listed(run_yaml: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, windows = setup(run_yaml)
-    members = plan(run_yaml, None, "0..1", ["training.epochs=1"])
+    members = plan(load_config(run_yaml, ["training.epochs=1"]), None, [0, 1], [])
     assert [(c.name, c.training.seed) for c in members] == [("seed-0", 0), ("seed-1", 1)]
     run, _ = train(members[0], windows)
     ensemble = Run(run.folder.parent)
@@ -38,7 +38,7 @@ def test_ensembles_resume_and_are_listed(run_yaml: Path, capsys: pytest.CaptureF
 
 
 def test_an_interrupted_ensemble_remembers_members_not_begun(run_yaml: Path) -> None:
-    members = plan(run_yaml, None, "0..2", [])
+    members = plan(load_config(run_yaml), None, [0, 1, 2], [])
     ensemble = Run(run_yaml.parent / "runs/small")
     assert plan(None, ensemble.folder, None, []) == members
     with pytest.raises(SSTCastError, match=r"seed-0.*no checkpoint yet"):
@@ -101,12 +101,12 @@ def test_seeds() -> None:
 
 
 def test_arguments_that_do_not_fit(run_yaml: Path, tmp_path: Path) -> None:
-    for path, resume, seeds, message in (
-        (None, None, None, "give either a YAML"),
-        (run_yaml, tmp_path, None, "give either a YAML"),
-        (None, tmp_path, None, "not a run"),
+    for config, resume, message in (
+        (None, None, "give either a YAML"),
+        (load_config(run_yaml), tmp_path, "give either a YAML"),
+        (None, tmp_path, "not a run"),
     ):
         with pytest.raises(SSTCastError, match=message):
-            plan(path, resume, seeds, [])
+            plan(config, resume, None, [])
     with pytest.raises(SSTCastError, match="no runs; make one"):
         list_runs(tmp_path)

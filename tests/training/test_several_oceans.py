@@ -117,10 +117,10 @@ def test_one_run_on_two_oceans_is_scored_on_either(run_yaml: Path, louder: Path)
     weights = load_checkpoint(run.best)["model"]
     assert (run.folder / "data.json").read_text() != (run.folder / "data-2.json").read_text()
     assert sstcast.train(path).best.read_bytes() == run.best.read_bytes()
-    home = sstcast.evaluate(run)
-    there = sstcast.evaluate(run, source=louder)
+    home = sstcast.evaluate(run).value
+    there = sstcast.evaluate(run, source=louder).value
     assert home["scores"]["climatology"]["degC"]["rmse"] < there["scores"]["climatology"]["degC"]["rmse"]
-    forecast = sstcast.forecast(run, "2004-06-30")
+    forecast = sstcast.forecast(run, "2004-06-30").value
     assert "; " + str(louder) in forecast.attrs["source"]
     first = load_config(path, ["name=first"])
     alone = sstcast.train(first.model_copy(update={"also": ()}))
@@ -133,7 +133,7 @@ def test_a_further_ocean_is_scored_as_it_was_read(run_yaml: Path, tmp_path: Path
     ocean["sst"] = ocean["sst"].drop_attrs() + 273.15
     ocean.to_netcdf(tmp_path / "kelvin.nc", engine="netcdf4")
     run = sstcast.train(write(run_yaml, {"source": str(tmp_path / "kelvin.nc"), "units": "K"}))
-    assert sstcast.evaluate(run, source=tmp_path / "kelvin.nc")["scores"]["model"]["degC"]["rmse"] < 5
+    assert sstcast.evaluate(run, source=tmp_path / "kelvin.nc").value["scores"]["model"]["degC"]["rmse"] < 5
     assert not load_config(run_yaml).data.units
 
 
@@ -171,9 +171,9 @@ def test_a_combination_says_what_all_its_parts_were_trained_on(run_yaml: Path, l
     path = write(run_yaml, {"source": str(louder)})
     both = sstcast.train(path)
     alone = sstcast.train(load_config(path, ["name=alone"]).model_copy(update={"also": ()}))
-    made = sstcast.combine([both, alone], both.folder.parent / "made", equal=True)
-    assert str(louder) in sstcast.forecast(made, "2004-06-30").attrs["source"]
-    assert str(louder) in sstcast.evaluate(both, source=louder)["trained_on"]
+    made = sstcast.combine([both, alone], "made", equal=True)
+    assert str(louder) in sstcast.forecast(made, "2004-06-30").value.attrs["source"]
+    assert str(louder) in sstcast.evaluate(both, source=louder).value["trained_on"]
 
 
 def test_no_fold_of_a_hindcast_sees_later_days_of_a_further_ocean(run_yaml: Path) -> None:

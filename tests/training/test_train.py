@@ -13,15 +13,15 @@ from runs_of_training import setup, weights
 
 from sstcast.artefacts import locked
 from sstcast.config import RunConfig, load_config
-from sstcast.errors import SSTCastError
+from sstcast.errors import Interrupted, SSTCastError
 from sstcast.ocean.windows import Windows
 from sstcast.runs import Run
 from sstcast.training import train as room
 from sstcast.training.checkpoint import load_checkpoint, load_weights, save_checkpoint, step_checkpoints
 from sstcast.training.devices import choose_device, start
-from sstcast.training.interrupt import Interrupted, StopRequest
 from sstcast.training.task import ForecastTask
 from sstcast.training.train import forecaster, train, training_windows
+from sstcast.workers import StopRequest
 
 
 def interrupt_after(monkeypatch: pytest.MonkeyPatch, steps: int, number: signal.Signals) -> None:

@@ -1,9 +1,13 @@
-"""The command `doctor`: what is installed, what the machine offers, and what is missing for which task."""
+"""What is installed, what the machine offers, and what is missing for which task."""
 
 import os
+import platform
 import shutil
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 from sstcast import __version__
 from sstcast.errors import SSTCastError
@@ -19,16 +23,13 @@ PURPOSES = {
 COMPILERS = ("c++", "g++", "clang++")
 
 
-def doctor() -> None:
-    """Show versions, devices, threads and free disk space, and say what is missing for which task."""
-    import platform
-    from importlib import metadata
+def examine() -> Iterator[str]:
+    """Yield lines about versions, devices, threads, disk space, and what is missing for which task.
 
-    from packaging.requirements import Requirement
-
-    print(f"sstcast {__version__}, Python {platform.python_version()}, {platform.platform()}")
-    for line in _machine():
-        print(line)
+    Raises SSTCastError at the end if a package that sstcast needs is missing or too old.
+    """
+    yield f"sstcast {__version__}, Python {platform.python_version()}, {platform.platform()}"
+    yield from _machine()
     unfit: list[str] = []
     missing: dict[str, list[str]] = {extra: [] for extra in PURPOSES}
     for need in map(Requirement, metadata.requires("sstcast") or []):
@@ -38,16 +39,16 @@ def doctor() -> None:
             found = "missing"
         fits = found != "missing" and need.specifier.contains(found, prereleases=True)
         if need.marker is None or need.marker.evaluate({"extra": ""}):
-            print(f"  {need.name} {found}")
+            yield f"  {need.name} {found}"
             unfit += [] if fits else [f"{need.name}{need.specifier}"]
         elif need.name != "sstcast" and not fits:
             extra = next(name for name in PURPOSES if need.marker.evaluate({"extra": name}))
             missing[extra].append(need.name)
     for extra, names in missing.items():
         if names:
-            print(f"missing for {PURPOSES[extra]}: {', '.join(names)}; run `pip install 'sstcast[{extra}]'`")
+            yield f"missing for {PURPOSES[extra]}: {', '.join(names)}; run `pip install 'sstcast[{extra}]'`"
     if not any(map(shutil.which, COMPILERS)):
-        print("missing for compiled training on a CPU: a C++ compiler such as g++; sstcast trains without it")
+        yield "missing for compiled training on a CPU: a C++ compiler such as g++; sstcast trains without it"
     if unfit:
         raise SSTCastError(f"missing or too old: {', '.join(unfit)}; run `pip install --upgrade sstcast`")
 

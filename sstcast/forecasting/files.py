@@ -1,0 +1,129 @@
+"""Reads forecasts of temperature from files, laid out as CF, climpred, cfgrib, OceanBench or sstcast do.
+
+The day forecast is that of initial time + lead; `lead_day_index` of OceanBench counts days from
+`first_day_datetime`, the first day forecast.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+
+from sstcast.errors import SSTCastError
+from sstcast.ocean.fields import FORECAST, dates, find_field, options_for_keys
+from sstcast.ocean.reading import Part, merge, read_parts
+
+DAY = np.timedelta64(1, "D")
+IN_A_DAY = {"day": 1.0, "d": 1.0, "hour": 24.0, "hr": 24.0, "h": 24.0, "minute": 1440.0}
+IN_A_DAY |= {"second": 86400.0, "s": 86400.0, "nanosecond": 86400e9, "ns": 86400e9}
+REMEDY = "write it again"
+
+
+@dataclass(frozen=True)
+class Forecasts:
+    """Forecasts read from files.
+
+    Attributes:
+        path: the file, store or folder.
+        sst: lazy `(member, init_time, lead, lat, lon)` in degC, NaN on land, on the file's own cells with latitude
+            ascending. `init_time` is a day, the last that is not forecast; `lead` counts days from 1 and may leave
+            some out.
+        spread: the standard deviation in degC of a Gaussian about `sst`, `(init_time, lead, lat, lon)`, or None.
+        note: what was found, in words.
+    """
+
+    path: Path
+    sst: xr.DataArray
+    spread: xr.DataArray | None
+    note: str
+
+    @property
+    def daily(self) -> bool:
+        """Whether every day up to the last lead is forecast."""
+        leads = self.sst["lead"].values
+        return bool(leads[-1] == leads.size)
+
+
+@options_for_keys()
+def read_forecasts(path: Path, variable: str | None = None, units: str | None = None) -> Forecasts:
+    """Open forecasts in a NetCDF file, a Zarr store or a folder of these, which are joined by initial date.
+
+    `variable` and `units` are for files that do not say, or say wrongly, which variable holds the temperatures and
+    in which unit. The spread of a variable `sst` is called `sst_spread`, in degrees of Celsius or kelvin.
+
+    Raises SSTCastError, naming the file and the key, if it cannot be read, an axis, the temperatures or a unit is
+    not recognised, or the files of a folder begin a forecast on the same date or are not laid out alike.
+    """
+    first, *others = parts = read_parts(path, partial(_forecasts, variable=variable, units=units))
+    for part in others:
+        if part.note != first.note:
+            raise SSTCastError(f"{part.path}: holds {part.note}, not the {first.note} of {first.path.name}")
+        if (part.spread is None) != (first.spread is None):
+            one, other = (part, first) if part.spread is None else (first, part)
+            raise SSTCastError(f"{one.path}: lacks the spread of {other.path.name}; give files that are alike")
+    sst = merge([Part(part.path, part.sst) for part in parts], path, "init_time")
+    spreads = [Part(part.path, part.spread) for part in parts if part.spread is not None]
+    note = f"{len(parts)} files of {first.note}" if others else first.note
+    return Forecasts(path, sst, merge(spreads, path, "init_time") if spreads else None, note)
+
+
+def _forecasts(path: Path, dataset: xr.Dataset, variable: str | None, units: str | None) -> Forecasts:
+    """Return the forecasts in one dataset."""
+    field = find_field(dataset, path, FORECAST, variable, units)
+    days, leads, shift = _days(field["init_time"], field["lead"], path)
+    notes = [
+        f"{field.name}({', '.join(map(str, dataset[field.name].dims))}) in {field.attrs['units']}",
+        *field.attrs["notes"],
+        *shift,
+    ]
+
+    def ordered(found: xr.DataArray) -> xr.DataArray:
+        return found.drop_attrs().assign_coords(init_time=days, lead=leads).sortby("lead")
+
+    other = f"{field.name}_spread"
+    spread = ordered(find_field(dataset, path, FORECAST, other, "degC")[0]) if other in dataset.data_vars else None
+    return Forecasts(path, ordered(field), spread, ", ".join(notes))
+
+
+def _days(
+    init: xr.DataArray, lead: xr.DataArray, path: Path
+) -> tuple[NDArray[np.datetime64], NDArray[np.int32], list[str]]:
+    """Return the day before the first day forecast `[init]`, leads in days from 1 on `[lead]`, and notes."""
+    times, ahead = dates(init, path), _in_days(lead, path)
+    days, hours = times.normalize(), ((times - times.normalize()) / DAY).values
+    if days.has_duplicates:
+        raise SSTCastError(
+            f"{path}: {days[days.duplicated()][0]:%Y-%m-%d} begins two forecasts; select those from one hour"
+        )
+    counts = np.floor(hours[:, None] + ahead + 1e-6).astype(int)
+    if (counts != counts[0]).any():
+        raise SSTCastError(
+            f"{path}: init_time has several hours of the day, so that lead {ahead[0]:g} is now this day, now the "
+            "next; select forecasts from one hour"
+        )
+    leads, told = pd.Index(counts[0]), ", ".join(f"{one:g}" for one in ahead[:4])
+    if leads.has_duplicates:
+        raise SSTCastError(f"{path}: lead {told} days: several a day; average them to days")
+    if leads.min() < 0:
+        raise SSTCastError(f"{path}: lead {told} days: before the initial time; leave such leads out")
+    if leads.min() > 0:
+        return days.values, leads.values.astype(np.int32), []
+    note = "lead 0 is the day of init_time, the first forecast: the day before is the last one known"
+    return days.values - DAY, (leads.values + 1).astype(np.int32), [note]
+
+
+def _in_days(lead: xr.DataArray, path: Path) -> NDArray[np.float64]:
+    values = np.atleast_1d(lead.values)
+    if values.dtype.kind == "m":
+        return np.asarray(values / DAY, float)
+    units = str(lead.attrs.get("units", "days")).strip().lower()
+    per_day = IN_A_DAY.get(units) or IN_A_DAY.get(units.removesuffix("s"))
+    if values.dtype.kind not in "iuf" or per_day is None or not np.isfinite(values).all():
+        raise SSTCastError(
+            f"{path}: lead is {values.dtype} with units {units!r}; give days or hours, or a time difference"
+        )
+    return values / per_day

@@ -1,0 +1,340 @@
+"""Finds sea surface temperatures in a dataset: the variable, its axes, units, calendar and missing values.
+
+Observations, forecasts to be scored and downloaded files follow the same rules. cf_xarray recognises time,
+latitude and longitude; `AXES` names the axes of forecasts as CF, climpred, cfgrib and OceanBench do.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import cf_xarray  # noqa: F401  (gives datasets their `.cf`)
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+
+from sstcast.errors import SSTCastError
+
+PLAUSIBLE = (-5.0, 50.0)  # degC, the range of SST in observations and forecasts
+OBSERVED = ("time", "lat", "lon")
+FORECAST = ("member", "init_time", "lead", "lat", "lon")
+STANDARD_NAMES = (
+    "sea_surface_temperature",
+    "sea_surface_foundation_temperature",
+    "sea_surface_subskin_temperature",
+    "sea_surface_skin_temperature",
+    "surface_temperature",
+    "sea_water_potential_temperature",
+    "sea_water_conservative_temperature",
+    "sea_water_temperature",
+)
+COMMON_NAMES = (
+    *("sst", "analysed_sst", "sea_surface_temperature", "sea_surface_foundation_temperature", "tos", "thetao"),
+    *("votemper", "tosst", "to", "water_temp", "water_temperature", "sea_water_temperature"),
+    *("temperature", "temp"),
+)
+OTHER = re.compile(
+    r"anomal|\bice\b|\berror\b|deviation", re.IGNORECASE
+)  # in the long name of a field that is not SST
+# The CF standard name of an axis, then other names for it.
+AXES = {
+    "init_time": ("forecast_reference_time", "init_time", "init", "first_day_datetime", "reference_time"),
+    "lead": ("forecast_period", "lead", "lead_time", "lead_day_index", "step", "prediction_timedelta"),
+    "member": ("realization", "member", "number", "ensemble"),
+    "depth": ("depth", "lev", "level", "deptht", "olevel", "zlev"),
+}
+CF_AXES = {"time": ("time", "T"), "lat": ("latitude", "Y"), "lon": ("longitude", "X")}  # their keys in cf_xarray
+PLACES = re.compile(rf"(nav_)?(lat|lon)|({'|'.join(name for names in AXES.values() for name in names)})$", re.I)
+REGRID = "interpolate it to a grid of latitudes and longitudes first, for instance with `cdo remapbil,r1440x720`"
+BLOCK = 2**23  # values read at once: 32 MB in single precision
+KEYS = re.compile(r"\bdata\.(variable|units|gaps)(:(?= ))?")
+
+Layout = tuple[str, dict[str, str]]  # the variable's name, and the coordinate or dimension of each axis
+
+
+@contextmanager
+def options_for_keys() -> Iterator[None]:
+    """Let errors name options, such as `--units`, for keys of a configuration, such as `data.units`."""
+    try:
+        yield
+    except SSTCastError as error:
+        raise SSTCastError(KEYS.sub(r"--\1", str(error))) from error
+
+
+def find_field(
+    dataset: xr.Dataset,
+    path: Path,
+    dims: tuple[str, ...] = OBSERVED,
+    variable: str | None = None,
+    units: str | None = None,
+    known: dict[Any, Layout] | None = None,
+) -> xr.DataArray:
+    """Return the temperatures in `dataset`, lazily, in degC with the dimensions `dims`, latitude ascending.
+
+    Args:
+        dataset: an opened file or store.
+        path: its path, for messages.
+        dims: `OBSERVED` or `FORECAST`. Other axes keep the file's order; `time`, `init_time` and `lead` keep its
+            values. A missing `member` is added. Of several depths the one nearest the surface is taken.
+        variable: its name, if it cannot be found by standard or common names.
+        units: replace those of the file.
+        known: caches layouts, so that of many similar files only the first is searched.
+
+    Returns:
+        The field; its attribute `notes` lists the choices that were made.
+
+    Raises:
+        SSTCastError: the variable, an axis or the unit is not recognised, the grid is not one of latitudes and
+            longitudes, or the file holds forecasts instead of observations, or observations instead of forecasts.
+    """
+    known = {} if known is None else known
+    dataset = dataset.set_coords([name for name in dataset.data_vars if PLACES.match(str(name))])
+    header = tuple((name, v.shape, v.dims, str(v.dtype), repr(v.attrs)) for name, v in dataset.variables.items())
+    if header not in known:
+        guessed = dataset.cf.guess_coord_axis()
+        name = choose(guessed, path, dims, variable)
+        known[header] = name, _axes(guessed[name])
+    name, axes = known[header]
+    field, notes = dataset[name], []
+    if (depth := axes.get("depth")) in field.dims and field.sizes[depth] > 1:
+        level = int(np.argmin(abs(field[depth].values)))
+        notes.append(f"the level at {depth} {float(field[depth][level]):g}")
+        field = field.isel({depth: level})
+    if "lead" in dims and "lead" not in axes:  # then the days forecast take its place
+        field = field.assign_coords(
+            lead=(axes["time"], field[axes["time"]].values - field[axes["init_time"]].values)
+        )
+        axes = axes | {"lead": "lead"}
+    names = {axes[dim]: dim for dim in dims if dim in axes}
+    field = field.expand_dims([axis for axis in names if not field[axis].ndim])
+    field = field.swap_dims({field[axis].dims[0]: axis for axis in names if axis not in field.dims})
+    field = field.squeeze([dim for dim in field.dims if dim not in names])
+    field = field.drop_vars(set(field.coords) - set(names)).rename(names)
+    if "member" in dims and "member" not in field.dims:
+        field = field.expand_dims("member")
+    field = field.transpose(*dims).assign_coords({axis: degrees(field[axis], path) for axis in ("lat", "lon")})
+    if field.indexes["lat"].is_monotonic_decreasing:
+        field = field.isel(lat=slice(None, None, -1))
+    if not (units := units or str(field.attrs.get("units", "")).strip()):
+        units = _guessed_units(field, path)
+        notes.append(f"in {units}, which it does not say")
+    factor, zero = celsius(units, path)
+    field = _blocks(field, dataset[name], axes).astype("float32")
+    if factor != 1:
+        field = field * np.float32(factor)
+    field = field + np.float32(zero) if zero else field
+    return field.drop_attrs(deep=False).assign_attrs(units=units, notes=notes)
+
+
+def choose(dataset: xr.Dataset, path: Path, dims: tuple[str, ...], variable: str | None = None) -> str:
+    """Return the name of the temperature variable in `dataset`, whose coordinates cf_xarray has identified.
+
+    The choice is `variable` if given, else a variable with a standard name of sea surface temperature, else one
+    with a common name, else the only one with the axes of `dims`. Raises SSTCastError if none or several remain.
+    """
+    fields = {str(name): field for name, field in dataset.data_vars.items()}
+    listed = ", ".join(f"{name}({', '.join(map(str, f.dims))})" for name, f in fields.items()) or "no variables"
+    if variable is not None:
+        if variable not in fields:
+            raise SSTCastError(f"{path}: no variable {variable!r}, which data.variable names; it has {listed}")
+        if fault := _fault(fields[variable], dims):
+            raise SSTCastError(f"{path}: {variable} {fault}")
+        return variable
+    faults = {name: _fault(field, dims) for name, field in fields.items()}
+    usable = [name for name, fault in faults.items() if not fault and not is_other(fields[name].attrs)]
+    by_standard = [name for name in usable if fields[name].attrs.get("standard_name") in STANDARD_NAMES]
+    for group in (by_standard, usable):
+        common = [known for each in COMMON_NAMES for known in group if known.lower() == each]
+        if common or len(group) == 1:
+            return (common or group)[0]
+    candidates = sorted((n for n in fields if fields[n].ndim >= 2), key=lambda n: n.lower() not in COMMON_NAMES)
+    if not usable and (odd := [name for name in candidates if faults[name]]):
+        raise SSTCastError(f"{path}: {odd[0]} {faults[odd[0]]}")
+    raise SSTCastError(
+        f"{path}: which variable is the sea surface temperature? It has {listed}; set data.variable"
+    )
+
+
+def is_other(attributes: Mapping[str, Any]) -> str:
+    """Return the attribute that says that a variable is no SST but, for instance, its error; "" if none does."""
+    names = (f"{key} is {str(attributes.get(key, ''))!r}" for key in ("long_name", "standard_name"))
+    return next(filter(OTHER.search, names), "")
+
+
+def _axes(field: xr.DataArray) -> dict[str, str]:
+    """Return the coordinate, or the dimension without one, of each axis that can be identified."""
+    coords = {str(name): field[name] for name in (*field.dims, *field.coords)}
+    found: dict[str, str] = {}
+    for axis, names in AXES.items():
+        for name, coord in coords.items():
+            if coord.ndim < 2 and (name.lower() in names or coord.attrs.get("standard_name") == names[0]):
+                found.setdefault(axis, name)
+    kinds, letters = field.cf.coordinates, field.cf.axes
+    for axis, (kind, letter) in CF_AXES.items():
+        for names in (kinds.get(kind, []), letters.get(letter, [])):
+            fit = [
+                str(name)
+                for name in names
+                if name != found.get("lead") and coords[name].ndim in ((0, 1) if axis == "time" else (1, 2))
+            ]
+            if fit:
+                found[axis] = min(fit, key=lambda name: (coords[name].ndim != 1, name not in field.dims))
+                break
+    if "lead" in found and "time" in found:
+        found.setdefault("init_time", found["time"])
+    return found
+
+
+def _fault(field: xr.DataArray, dims: tuple[str, ...]) -> str:
+    """Return why `field` cannot be the temperatures on `dims`, as the end of a sentence; "" if it can be."""
+    if field.dtype.kind not in "iuf":
+        return "does not hold numbers"
+    axes = _axes(field)
+    for axis in ("lat", "lon"):
+        if axis in axes and field[axes[axis]].ndim == 2:
+            return f"lies on a curvilinear grid ({axes[axis]} has two dimensions); {REGRID}"
+    if "init_time" in axes:
+        axes.setdefault("time", axes["init_time"])
+    if missing := [axis for axis in OBSERVED if axis not in axes]:
+        return (
+            f"has dimensions {', '.join(map(str, field.dims)) or 'none'}, none of which is recognised as "
+            f"{' or '.join(missing)}; give it coordinates with CF attributes"
+        )
+    if fault := _is_forecast(field, axes) if dims == OBSERVED else _is_no_forecast(field, axes):
+        return fault
+    used = {dim for axis in (*dims, "time", "depth") if axis in axes for dim in field[axes[axis]].dims}
+    if extra := [f"{dim} of {size}" for dim, size in field.sizes.items() if dim not in used and size != 1]:
+        return f"has a dimension {', '.join(extra)}; save one of them to a file"
+    return ""
+
+
+def _is_forecast(field: xr.DataArray, axes: Mapping[str, str]) -> str:
+    """Return that a field with leads, or initial times, looks like forecasts, and the remedy; else ""."""
+    leads = field[axes["lead"]].dims if "lead" in axes else ()
+    if leads not in ((), field[axes["time"]].dims) or axes["time"].lower() in AXES["init_time"]:
+        return "looks like forecasts; score them with `sstcast score`, or name observations"
+    return ""
+
+
+def _is_no_forecast(field: xr.DataArray, axes: Mapping[str, str]) -> str:
+    """Return why a field has no leads from an initial time, and what can be done about it; "" if it has."""
+    init, lead, time = (axes.get(axis) for axis in ("init_time", "lead", "time"))
+    analysis = lead in field.coords and not field[lead].ndim and not field[lead].values.astype(float)
+    if (init is None and lead is None) or (analysis and field[init].ndim):
+        return "looks like observations; run `sstcast forecast` first"
+    has = ", ".join(map(str, field.coords))
+    for axis, name in (("init_time", init), ("lead", lead)):
+        days_instead = axis == "lead" and time != init and field[init].size == 1 and field[time].ndim
+        if name not in field.coords and not days_instead:
+            words = axis.replace("init_time", "initial time")
+            return f"has no {words}; give it the standard_name {AXES[axis][0]}, or call it {axis}; it has {has}"
+    if lead is not None and field[init].dims and field[init].dims == field[lead].dims:
+        return f"has {init} and {lead} on one dimension, {field[init].dims[0]}; unstack them"
+    return ""
+
+
+def celsius(units: str, path: Path | str) -> tuple[float, float]:
+    """Return (factor, zero) such that degC = factor * value + zero; raise SSTCastError for other units.
+
+    Temperatures are meant, not differences: 0 K is -273.15 degC.
+    """
+    if (found := _celsius(units)) is None:
+        raise SSTCastError(
+            f"{path}: {units!r} is not a unit of temperature; set data.units, for instance to degC or K"
+        )
+    return found
+
+
+@cache
+def _celsius(units: str) -> tuple[float, float] | None:
+    # Spellings that pint does not know: it reads "deg C" as degrees of angle times another unit.
+    plain = re.sub(r"^(deg(ree)?s?|°)?[\s_.]*([CFK]|kelvin|celsius|fahrenheit)s?$", r"deg\3", units, flags=re.I)
+    plain = re.sub("^deg(.).*$", lambda found: f"deg{found[1].upper()}", plain)
+    if plain == "degC":
+        return 1.0, 0.0
+    from cf_xarray.units import units as registry  # slow to load, and most files do not need it
+
+    try:
+        zero, one = registry.Quantity(np.array([0.0, 1.0]), registry.parse_units(plain)).to("degC").magnitude
+    except Exception:  # pint raises many types of its own, and passes on those of its parser
+        return None
+    return round(float(one - zero), 12), round(float(zero), 9)
+
+
+def _guessed_units(field: xr.DataArray, path: Path) -> str:
+    """Return K or degC, as the values of the first day allow; raise SSTCastError if they allow both."""
+    values = field[(0,) * (field.ndim - 2)].values
+    ranges = {"degC": np.array(PLAUSIBLE), "K": np.array(PLAUSIBLE) + 273.15}
+    values = values[np.isfinite(values) & (values != 0)]  # 0 may stand for land
+    fit = [unit for unit, (low, high) in ranges.items() if ((values >= low) & (values <= high)).any()]
+    if len(fit) > 1:
+        raise SSTCastError(f"{path}: {field.name} has no units, and values in degC and in kelvin; set data.units")
+    return fit[0] if fit else "degC"
+
+
+def dates(time: xr.DataArray, path: Path) -> pd.DatetimeIndex:
+    """Return the dates of an axis, with their hours; raise SSTCastError if it has none of the usual calendar."""
+    values = np.atleast_1d(time.values)
+    if not values.size:
+        raise SSTCastError(f"{path}: {time.name} is empty; download the file again")
+    if is_leapless(time):
+        values = np.array([day.isoformat() for day in values], "datetime64[ns]")
+    if values.dtype.kind != "M":
+        if calendar := getattr(values.flat[0], "calendar", ""):
+            raise SSTCastError(
+                f"{path}: {time.name} uses the calendar {calendar!r} from {values.flat[0]}; sstcast needs the "
+                "standard one, from 1678 on: convert it, for instance with xarray's convert_calendar"
+            )
+        raise SSTCastError(
+            f"{path}: {time.name} does not hold dates ({values.flat[0]}); give it units 'days since ...'"
+        )
+    if np.isnat(values).any():
+        raise SSTCastError(f"{path}: {time.name} has missing dates; download the file again")
+    return pd.DatetimeIndex(values).as_unit("ns")
+
+
+def is_leapless(time: xr.DataArray) -> bool:
+    """Return whether dates are of a calendar that differs from the standard one only in having no 29 February."""
+    first = next(iter(np.atleast_1d(time.values).flat), None)
+    return getattr(first, "calendar", "") in ("noleap", "365_day")
+
+
+def degrees(axis: xr.DataArray, path: Path) -> NDArray[np.float64]:
+    """Return the values of an axis `lat` or `lon`; raise SSTCastError unless they are even steps in degrees."""
+    units, kind = str(axis.attrs.get("units", "")), str(axis.attrs.get("standard_name", ""))
+    if kind.startswith(("grid_", "projection_")) or (units and not re.match("deg|°", units.strip(), re.I)):
+        raise SSTCastError(f"{path}: its {axis.name} is not a {axis.name} in degrees ({kind or units}); {REGRID}")
+    values = axis.values.astype(float)
+    limit = 90.01 if axis.name == "lat" else 720
+    if not (np.isfinite(values).all() and (abs(values) <= limit).all()):
+        raise SSTCastError(f"{path}: its {axis.name}, {values[0]:g}..{values[-1]:g}, is not in degrees; {REGRID}")
+    steps = np.diff(values)
+    if values.size < 2 or (steps == 0).any() or (axis.name == "lat" and (steps > 0).any() and (steps < 0).any()):
+        raise SSTCastError(
+            f"{path}: its {axis.name} is not an axis ({values.size} values, which must all differ); correct it"
+        )
+    around = np.sort(values % 360)
+    gaps = np.abs(steps) if axis.name == "lat" else np.diff(around, append=around[0] + 360)
+    usual = np.median(np.abs(steps))
+    if (wide := np.flatnonzero(gaps > 1.5 * usual)).size > (axis.name == "lon"):  # east of the last is no data
+        where = f" after {values[wide[0]]:g}" if axis.name == "lat" else ""
+        raise SSTCastError(
+            f"{path}: its {axis.name} lacks values{where}; its steps are {usual:g}: correct the file"
+        )
+    return values
+
+
+def _blocks(field: xr.DataArray, stored: xr.DataArray, axes: Mapping[str, str]) -> xr.DataArray:
+    """Let dask read `field` in blocks of whole days: the file's own chunks, or several of them at once."""
+    if field.chunks:
+        return field.chunk(lat=-1, lon=-1)
+    along = "time" if "time" in field.dims else "init_time"
+    count = max(1, BLOCK * field.sizes[along] // max(1, field.size))
+    sizes = dict(zip(stored.dims, stored.encoding.get("chunksizes") or (), strict=False))
+    if step := sizes.get(axes[along]):
+        count = max(1, count // step) * step
+    return field.chunk({dim: count if dim == along else -1 for dim in field.dims})

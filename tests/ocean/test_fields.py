@@ -1,0 +1,402 @@
+"""Files as their makers write them: what `prepare`, `init`, `forecast` and `score` open, and what they refuse."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from other_conventions import cf, cfgrib, climpred, oceanbench
+from small_files import BOX, SPLITS, Write, data_of, folder_of, netcdf, zarr
+from small_ocean import make_sst
+from untrained import make_run
+
+from sstcast.config import DataConfig, Region, RunConfig, load_config
+from sstcast.errors import SSTCastError
+from sstcast.forecasting.files import read_forecasts
+from sstcast.forecasting.forecast import forecast
+from sstcast.ocean.cropping import crop
+from sstcast.ocean.plausible import checked
+from sstcast.ocean.prepare import prepare
+from sstcast.ocean.reading import open_region, open_sst
+from sstcast.ocean.starting import start
+from sstcast.runs import Run
+from sstcast.scores.score import score
+
+OCEAN = make_sst(2)
+SST = OCEAN["sst"]
+HALVES = [OCEAN.sel(time=year) for year in ("2001", "2002")]
+PACKED = {"dtype": "i2", "scale_factor": 0.01, "_FillValue": -999, "zlib": True}
+Change = Callable[[xr.Dataset], xr.Dataset]
+
+
+def named(variable: str, standard_name: str = "", units: str = "Celsius", **names: str) -> xr.Dataset:
+    """The small ocean under other names, with neighbours that are not its temperature."""
+    field = (SST + 273.15 if units.lower().startswith("k") else SST).assign_attrs(units=units)
+    data = xr.Dataset({variable: field, "error": SST.assign_attrs(units="1")}).rename(names)
+    if standard_name:
+        data[variable].attrs["standard_name"] = standard_name
+    return data
+
+
+def of_attributes() -> xr.Dataset:
+    data = OCEAN.rename(lat="y", lon="x", time="when", sst="t2001")
+    data["y"].attrs["units"], data["x"].attrs["units"] = "degrees_north", "degrees_east"
+    return data
+
+
+def levels(depths: int) -> xr.Dataset:
+    data = OCEAN.expand_dims(depth=np.arange(depths, dtype=float), axis=1).rename(sst="thetao").copy(deep=True)
+    data["thetao"] = data["thetao"] - 5 * data["depth"]
+    data["thetao"].attrs["standard_name"] = "sea_water_potential_temperature"
+    return data
+
+
+def kelvin(**attributes: str) -> xr.Dataset:
+    return xr.Dataset({"sst": (SST + 273.15).drop_attrs().assign_attrs(**attributes)})
+
+
+def days(folder: Path) -> Path:
+    """A folder of links to files of a day each, in no order of their names."""
+    for n in range(40):
+        netcdf(OCEAN.isel(time=[n]), f"{n % 7}-{n}.nc")(folder / "far")
+    netcdf(OCEAN.isel(time=slice(40, None)), "rest.nc4")(folder / "far")
+    (folder / "far/notes.txt").touch()
+    (folder / "days").mkdir()
+    (folder / "days/linked").symlink_to(folder / "far")
+    return folder / "days"
+
+
+def early(folder: Path) -> Path:
+    """A final file beside a preliminary one that holds some of its days."""
+    first = (OCEAN.isel(time=slice(0, 300)) + 0.3).assign_attrs(id="oisst-avhrr-v02r01.x_preliminary.nc")
+    first["sst"].attrs["units"] = "Celsius"
+    return folder_of(netcdf(first, "a.nc"), netcdf(OCEAN.assign_attrs(id="final.nc"), "b.nc"))(folder)
+
+
+OPEN: dict[str, Write] = {
+    "NetCDF-4": netcdf(OCEAN),
+    "NetCDF-3": netcdf(OCEAN, "A.NC", format="NETCDF3_CLASSIC"),
+    "packed": netcdf(OCEAN, "a.nc4", encoding={"sst": PACKED}),
+    "Zarr 2": zarr(OCEAN, 2),
+    "Zarr 3": zarr(OCEAN, 3),
+    "analysed_sst in K": netcdf(named("analysed_sst", "sea_surface_foundation_temperature", "kelvin")),
+    "a standard name": netcdf(named("x1", "sea_surface_foundation_temperature")),
+    "TIME, LAT, LON": netcdf(named("SST", time="TIME", lat="LAT", lon="LON")),
+    "attributes only": netcdf(of_attributes()),
+    "one depth": netcdf(levels(1)),
+    "three depths": netcdf(levels(3)),
+    "north first, latest first": netcdf(OCEAN.isel(lat=slice(None, None, -1), time=slice(None, None, -1))),
+    "lon before time, west of Greenwich": netcdf(OCEAN.assign_coords(lon=OCEAN.lon - 360).transpose("lon", ...)),
+    "degF": netcdf(OCEAN.assign(sst=(SST * 1.8 + 32).assign_attrs(units="degF"))),
+    "no units": netcdf(xr.Dataset({"sst": SST.drop_attrs()})),
+    "kelvin without units": netcdf(kelvin()),
+    "before midnight": netcdf(OCEAN.assign_coords(time=OCEAN.time - np.timedelta64(4, "s"))),
+    "days, by links": days,
+    "years": folder_of(
+        netcdf(HALVES[0], "0.nc"),
+        netcdf(HALVES[1].isel(lat=slice(None, None, -1)).assign_coords(lon=OCEAN.lon - 360 + 1e-5), "sub/1.nc"),
+    ),
+    "NetCDF in degC, Zarr in K": folder_of(netcdf(HALVES[0]), zarr(kelvin(units="K").sel(time="2002"), 2)),
+    "final and preliminary": early,
+    "land is -999": netcdf(OCEAN.fillna(-999), encoding={"sst": {"_FillValue": None}}),
+    "land is 0 K": netcdf(kelvin().fillna(0)),
+}
+
+
+@pytest.mark.parametrize("case", OPEN)
+def test_observations_open_with_the_values_written(tmp_path: Path, case: str) -> None:
+    path = OPEN[case](tmp_path)
+    opened = open_region(data_of(path))
+    np.testing.assert_allclose(opened.values, SST.values, atol=2e-4)
+    assert opened.indexes["time"].equals(SST.indexes["time"])
+    for axis in ("lat", "lon"):
+        np.testing.assert_allclose(opened[axis], SST[axis])
+    values, ocean = checked(opened, tmp_path)
+    np.testing.assert_array_equal(ocean, SST.notnull().all("time"))
+    values.compute()
+    start(str(path), tmp_path / "a.yaml")
+    config = load_config(tmp_path / "a.yaml").data
+    np.testing.assert_allclose(open_region(config), crop(SST, config.box, path), atol=2e-4)
+
+
+def across_the_date_line(west: float) -> xr.Dataset:
+    lon = west + (176.125 + 0.25 * np.arange(32) - west) % 360
+    return make_sst(1, cols=32).assign_coords(lon=lon).sortby("lon")
+
+
+@pytest.mark.parametrize("west", [0, -180])
+def test_the_date_line(tmp_path: Path, west: float) -> None:
+    path = netcdf(across_the_date_line(west))(tmp_path)
+    cells = crop(open_sst(path), Region(lon=(177, -177), lat=(-12, -10), tile=(8, 24)), path)
+    np.testing.assert_allclose(cells, make_sst(1, cols=32)["sst"][:, :, 4:28], atol=1e-4)
+    np.testing.assert_allclose(cells["lon"], 177.125 + 0.25 * np.arange(24))
+
+
+SPELLED = ["deg C", "degrees C", "Degrees Celsius", "°C", "degree_Celsius", "celsius", "C", "deg_C", "degreesC"]
+
+
+@pytest.mark.parametrize("units", [*SPELLED, "K", "Kelvin", "degK", "degF", "Fahrenheit", "degrees F", "mK"])
+def test_units(tmp_path: Path, units: str) -> None:
+    written = {"k": SST + 273.15, "f": SST * 1.8 + 32, "c": SST}
+    kind = next(letter for letter in "kfc" if letter in units.lower())
+    values = written[kind] * (1000 if units == "mK" else 1)
+    path = netcdf(xr.Dataset({"sst": values.isel(time=slice(9)).assign_attrs(units=units)}))(tmp_path)
+    np.testing.assert_allclose(open_sst(path), SST[:9], atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "title"),
+    [
+        ({"title": "A cruise", "institution": "us"}, "A cruise"),
+        ({"institution": "our institute"}, "sea surface temperature of our institute (a.nc)"),
+        ({}, "sea surface temperature of unknown origin (a.nc)"),
+    ],
+)
+def test_the_data_have_a_title(tmp_path: Path, attributes: dict[str, str], title: str) -> None:
+    path = netcdf(OCEAN.isel(time=slice(9)).assign_attrs(attributes))(tmp_path)
+    assert open_sst(path).attrs["title"] == title
+
+
+def test_what_was_chosen_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    odd = [netcdf(kelvin().isel(time=slice(n, n + 3)), f"{n}.nc") for n in (0, 3)]
+    path = folder_of(*odd)(tmp_path)
+    (path / "year.grib").touch()
+    open_sst(path)
+    expected = ["not read, not NetCDF or Zarr by name: year.grib", "sst is read in K, which it does not say"]
+    assert capsys.readouterr().err.splitlines() == [f"{path}: {line}" for line in expected]
+
+
+def test_a_calendar_without_leap_days(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = make_sst(4)
+    path = netcdf(data.convert_calendar("noleap", align_on="date"))(tmp_path)
+    opened = open_sst(path)
+    standard = data.sel(time=~((data.time.dt.month == 2) & (data.time.dt.day == 29)))
+    assert opened.indexes["time"].equals(standard.indexes["time"])
+    np.testing.assert_allclose(opened, standard["sst"], atol=1e-4)
+    assert "no leap days" in capsys.readouterr().err
+    filled = open_region(data_of(path, gaps=1)).sel(time="2004-02-29")
+    around = data["sst"].sel(time=["2004-02-28", "2004-03-01"]).mean("time")
+    np.testing.assert_allclose(filled, around, atol=1e-4)
+    assert any("gaps: 1 days in a row" in line for line in start(str(path), tmp_path / "a.yaml"))
+    assert load_config(tmp_path / "a.yaml").data.gaps == 1
+
+
+def test_scattered_missing_cells_are_too_many(tmp_path: Path) -> None:
+    data, random = make_sst(4), np.random.default_rng(0)
+    data["sst"] = data["sst"].where(random.random(data["sst"].shape) < 0.7)
+    lines = start(str(netcdf(data)(tmp_path)), tmp_path / "a.yaml")
+    assert any("ocean cells lack values on 8 of 8 days examined" in line for line in lines)
+    config = load_config(tmp_path / "a.yaml", [f"data.directory={tmp_path}/p"])
+    assert config.data.gaps == 3
+    with pytest.raises(SSTCastError, match=r"ocean cells lack values on .* data.gaps: 3; raise .*level 4"):
+        prepare(config.data, say=str)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_integers_without_fill_value_need_all_their_chunks(tmp_path: Path, version: int) -> None:
+    whole = OCEAN["sst"].fillna(0)
+    packed = np.rint((whole - 15) * 100).astype("i2")
+    packed.attrs = {"units": "degC", "scale_factor": 0.01, "add_offset": 15.0}
+    path = zarr(packed.chunk(time=73).to_dataset(name="sst"), version)(tmp_path)
+    np.testing.assert_allclose(open_sst(path), whole, atol=0.01)
+    next((path / "sst").glob("**/2*0" if version == 2 else "**/2/0/0")).unlink()
+    with pytest.raises(SSTCastError, match=r"a.zarr: sst lacks 1 of 10 chunks"):
+        open_sst(path)
+
+
+def curvilinear() -> xr.Dataset:
+    lat, lon = np.meshgrid(OCEAN.lat, OCEAN.lon, indexing="ij")
+    places = {"nav_lat": (("y", "x"), lat), "nav_lon": (("y", "x"), lon)}
+    return xr.Dataset({"sst": (("time", "y", "x"), SST.values)}, {"time": OCEAN.time, **places})
+
+
+def with_axis(name: str, **attributes: str) -> xr.Dataset:
+    data = OCEAN.copy()
+    data[name] = data[name].assign_attrs(attributes)
+    return data
+
+
+def forecasts(dates: int = 4, leads: int = 3) -> xr.Dataset:
+    """Forecasts, as plain xarray, that say what came to be."""
+    init = pd.date_range("2002-11-01", periods=dates, freq="5D")
+    ahead = xr.DataArray(np.arange(1, leads + 1), dims="lead")
+    valid = xr.DataArray(init, dims="init_time") + ahead * np.timedelta64(1, "D")
+    sst = (
+        SST.sel(time=valid).drop_vars("time").assign_coords(init_time=init, lead=ahead.assign_attrs(units="days"))
+    )
+    return sst.transpose("init_time", "lead", ...).to_dataset(name="sst")
+
+
+ONE_DAY = OCEAN.sel(time="2001-12-31")
+REFUSED: dict[str, tuple[Write, list[str]]] = {
+    "monthly": (netcdf(OCEAN.resample(time="MS").mean()), ["a value every 31 days", "give daily data"]),
+    "weekly": (netcdf(OCEAN.resample(time="7D").mean()), ["a value every 7 days"]),
+    "6-hourly": (
+        netcdf(OCEAN.assign_coords(time=pd.date_range("2001-01-01", periods=730, freq="6h"))),
+        ["2001-01-01 twice", 'ds.resample(time="1D").mean()'],
+    ),
+    "curvilinear": (netcdf(curvilinear()), ["curvilinear grid (nav_lat has two dimensions)", "cdo remapbil"]),
+    "rotated": (netcdf(with_axis("lat", standard_name="grid_latitude")), ["(grid_latitude)", "cdo remapbil"]),
+    "kilometres": (netcdf(with_axis("lon", units="km", axis="X")), ["not a lon in degrees (km)", "cdo remapbil"]),
+    "metres": (netcdf(OCEAN.assign_coords(lat=OCEAN.lat * 1e4)), ["is not in degrees", "cdo remapbil"]),
+    "a row is missing": (netcdf(OCEAN.isel(lat=[0, 1, 2, 4, 5, 6, 7])), ["its lat lacks values after -11.375"]),
+    "a column is missing": (netcdf(OCEAN.isel(lon=[*range(3), *range(4, 12)])), ["its lon lacks values"]),
+    "forecasts": (netcdf(forecasts()), ["sst looks like forecasts; score them with `sstcast score`"]),
+    "climpred's forecasts": (netcdf(climpred(forecasts())), ["looks like forecasts"]),
+    "several": (netcdf(named("warm")), ["It has warm(time, lat, lon), error(time, lat, lon); set "]),
+    "an error alone": (
+        netcdf(xr.Dataset({"sst": SST.assign_attrs(long_name="Estimated error of SST")})),
+        ["which variable is the sea surface temperature?"],
+    ),
+    "no time": (netcdf(OCEAN.isel(time=0, drop=True)), ["has dimensions lat, lon, none of", "as time"]),
+    "members": (netcdf(xr.concat([OCEAN, OCEAN], "member")), ["has a dimension member of 2"]),
+    "furlong": (netcdf(xr.Dataset({"sst": SST.assign_attrs(units="furlong")})), ["'furlong'", "degC or K"]),
+    "two units": (
+        netcdf(xr.Dataset({"sst": SST.drop_attrs() + 273.15 * (SST.lon > 172)})),
+        ["in degC and in kelvin"],
+    ),
+    "360 days": (
+        netcdf(HALVES[0].isel(time=slice(50)).convert_calendar("360_day", align_on="date")),
+        ["360_day", "convert_calendar"],
+    ),
+    "a day twice": (folder_of(netcdf(OCEAN, "0.nc"), netcdf(ONE_DAY, "1.nc")), ["0.nc and ", "hold 2001-12-31"]),
+    "another grid": (
+        folder_of(netcdf(HALVES[0], "0.nc"), netcdf(HALVES[1].assign_coords(lon=OCEAN.lon + 0.1), "1.nc")),
+        ["1.nc: its 8 x 12 cells", "0.nc; keep one grid"],
+    ),
+    "nothing to read": (folder_of(lambda folder: folder.mkdir(parents=True)), ["neither NetCDF files nor a Zarr"]),
+    "nothing there": (lambda folder: folder / "none.nc", ["no such file or folder"]),
+}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
+    folder = tmp_path_factory.mktemp("runs")
+    raw = {"source": str(sst_file), "region": BOX, "directory": folder / "p", "history": 10, "horizon": 5}
+    data = DataConfig.model_validate(raw | {"splits": SPLITS})
+    model = {"name": "mpnn", "width": 4, "layers": 1}
+    return make_run(RunConfig.model_validate({"name": "small", "runs": folder, "data": data, "model": model}))
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_observations_are_refused_in_one_line_by_every_command(tmp_path: Path, run: Run, case: str) -> None:
+    write, words = REFUSED[case]
+    path, scored = write(tmp_path), netcdf(forecasts(), "forecasts.nc")(tmp_path / "f")
+    keys = {"directory": tmp_path / "p"}
+    for use in (
+        lambda: prepare(data_of(path, **keys), say=str),
+        lambda: start(str(path), tmp_path / "a.yaml"),
+        lambda: forecast(run.folder, source=str(path), say=str),
+        lambda: score(scored, str(path), say=str),
+    ):
+        with pytest.raises(SSTCastError) as error:
+            use()
+        for word in (path.name, *(words if path.exists() else ["no such"])):
+            assert word in str(error.value)
+        assert "\n" not in str(error.value)
+    assert not (tmp_path / "a.yaml").exists()
+
+
+def in_place_of_leads(data: xr.Dataset) -> xr.Dataset:
+    """A single forecast with the days forecast."""
+    first = data.isel(init_time=0)
+    valid = first["init_time"].values + first["lead"].values * np.timedelta64(1, "D")
+    return first.drop_vars("lead").rename(lead="time").assign_coords(time=valid)
+
+
+def by_date(folder: Path) -> Path:
+    """A file a date, in the order of no dates."""
+    writes = [netcdf(climpred(forecasts().isel(init_time=[n])), f"{9 - n}.nc") for n in range(4)]
+    return folder_of(*writes)(folder)
+
+
+CONVENTIONS: dict[str, Write] = {
+    "sstcast": netcdf(forecasts()),
+    "Zarr": zarr(forecasts(), 2),
+    "CF": netcdf(cf(forecasts())),
+    "climpred": netcdf(climpred(forecasts())),
+    "cfgrib": netcdf(cfgrib(forecasts())),
+    "OceanBench": netcdf(oceanbench(forecasts())),
+    "a folder": by_date,
+    "a single one": netcdf(in_place_of_leads(forecasts())),
+    "kelvin without units": netcdf((forecasts() + 273.15).drop_attrs()),
+    "leads from the last": netcdf(forecasts().isel(lead=slice(None, None, -1))),
+    "weeks": netcdf(forecasts(leads=28).isel(lead=slice(6, None, 7))),
+    "noleap": netcdf(forecasts().convert_calendar("noleap", dim="init_time", align_on="date")),
+}
+
+
+@pytest.mark.parametrize("case", CONVENTIONS)
+def test_forecasts_open_with_the_values_written(tmp_path: Path, case: str) -> None:
+    found = read_forecasts(CONVENTIONS[case](tmp_path))
+    wanted = forecasts(leads=28)["sst"].sel(init_time=found.sst["init_time"], lead=found.sst["lead"])
+    assert found.sst.dims == ("member", "init_time", "lead", "lat", "lon")
+    assert found.sst["lead"].values.tolist() == ([7, 14, 21, 28] if case == "weeks" else [1, 2, 3])
+    assert found.daily == (case != "weeks")
+    assert found.sst.sizes["init_time"] == (1 if case == "a single one" else 4)
+    np.testing.assert_allclose(found.sst.mean("member").values, wanted.values, atol=1e-3)
+
+
+def test_a_spread_is_read_from_every_file(tmp_path: Path) -> None:
+    data = forecasts().assign(sst_spread=0.1 * forecasts()["sst"])
+    parts = [netcdf(data.isel(init_time=[n]), f"{n}.nc") for n in range(4)]
+    found = read_forecasts(folder_of(*parts)(tmp_path))
+    np.testing.assert_allclose(found.spread, data["sst_spread"], rtol=1e-5)
+    parts[2] = netcdf(forecasts().isel(init_time=[2]), "2.nc")
+    with pytest.raises(SSTCastError, match=r"2\.nc: lacks the spread of 0\.nc"):
+        read_forecasts(folder_of(*parts)(tmp_path / "b"))
+
+
+def other_leads(**attributes: str) -> Change:
+    return lambda data: data.assign_coords(lead=("lead", data["lead"].values * 6.0, attributes))
+
+
+BAD: dict[str, Change] = {
+    r"has no initial time; .*or call it init_time; it has lat, lon, lead": lambda f: f.drop_vars("init_time"),
+    r"has no lead; .*or call it lead; it has .*init_time": lambda f: f.rename(lead="ahead"),
+    r"which variable is the sea surface temperature\? .*; set --variable": lambda f: f.rename(sst="a").assign(
+        b=f["sst"]
+    ),
+    r"'furlong' is not a unit of temperature; set --units": lambda f: f.assign(
+        sst=f["sst"].assign_attrs(units="furlong")
+    ),
+    r"lead is .* with units 'months'; give days or hours": other_leads(units="months"),
+    r"lead 0\.25, 0\.5, 0\.75 days: several a day; average them": other_leads(units="hours"),
+    r"2002-11-01 begins two forecasts": lambda f: xr.concat([f, f.isel(init_time=[0])], "init_time"),
+    r"init_time does not hold dates": lambda f: f.assign_coords(init_time=np.arange(4)),
+    r"has a dimension level_ of 2; save one of them": lambda f: xr.concat([f, f], "level_"),
+    r"looks like observations; run `sstcast forecast` first": lambda f: OCEAN,
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_forecasts_are_refused_in_one_line(message: str, tmp_path: Path) -> None:
+    path = netcdf(BAD[message](forecasts()))(tmp_path)
+    with pytest.raises(SSTCastError, match=rf"^{path}: .*{message}") as error:
+        score(path, str(path), say=str)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda f: f.assign_coords(init_time=forecasts()["init_time"][[0]]), "both hold 2002-11-01"),
+        (lambda f: f.isel(lead=slice(2)), "has 2 leads, not the 3 of"),
+        (lambda f: f.assign_coords(lead=f["lead"] - 1), "lead 0 is the day of init_time.*, not the sst"),
+        (lambda f: f.isel(lat=slice(2)), "its 2 x 12 cells"),
+        (lambda f: xr.concat([f, f], "member"), "not the sst"),
+    ],
+)
+def test_a_file_that_differs_from_the_others_is_named(tmp_path: Path, change: Change, words: str) -> None:
+    parts = [
+        netcdf(forecasts().isel(init_time=[0]), "0.nc"),
+        netcdf(change(forecasts().isel(init_time=[1])), "1.nc"),
+    ]
+    path = folder_of(*parts)(tmp_path)
+    with pytest.raises(SSTCastError, match=rf"1\.nc.*{words}") as error:
+        read_forecasts(path)
+    assert "\n" not in str(error.value)
+    with pytest.raises(SSTCastError, match=r"--out .*: is in .*, which is to be read"):
+        score(path, out=path / "scores")

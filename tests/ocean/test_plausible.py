@@ -1,0 +1,204 @@
+"""Values that no ocean has, days that are missing, and regions that do not fit are named; gaps are filled."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from small_files import SPLITS, Write, data_of, netcdf, zarr
+from small_ocean import make_sst
+
+from sstcast.config import DataConfig, Region, load_config
+from sstcast.errors import SSTCastError
+from sstcast.ocean.cropping import crop
+from sstcast.ocean.gaps import gaps_filled
+from sstcast.ocean.identity import fingerprint
+from sstcast.ocean.plausible import checked
+from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.reading import open_region
+from sstcast.ocean.starting import start
+
+OCEAN = make_sst(1)
+SST = OCEAN["sst"]
+
+REFUSED: dict[str, tuple[xr.Dataset, dict[str, object], list[str]]] = {
+    "a gap": (
+        OCEAN.isel(time=[*range(50), *range(53, 365)]),
+        {"gaps": 2},
+        ["3 missing day(s)", "2001-02-20", "data.gaps: 3"],
+    ),
+    "a region off the edges": (
+        OCEAN,
+        {"region": {"lon": [170.1, 173], "lat": [-12, -10], "tile": [8, 1]}},
+        ["edges", "data.region: {lon: [170, 173], lat: [-12, -10]}"],
+    ),
+    "a region beyond the data": (
+        OCEAN,
+        {"region": {"lon": [165, 180], "lat": [-20, 0], "tile": [8, 5]}},
+        ["outside", "data.region: {lon: [170, 172.5], lat: [-12, -10]}"],
+    ),
+    "a region elsewhere": (OCEAN, {"region": {"lon": [10, 20], "lat": [-12, -10]}}, ["lon: [170, 173]"]),
+    "west and east swapped": (
+        OCEAN,
+        {"region": {"lon": [173, 170], "lat": [-12, -10], "tile": [8, 6]}},
+        ["[170, 173] for what"],
+    ),
+    "all the same": (xr.full_like(OCEAN, 0), {}, ["no cell ever changes"]),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_it_is_refused_in_one_line(tmp_path: Path, case: str) -> None:
+    data, keys, words = REFUSED[case]
+    with pytest.raises(SSTCastError) as error:
+        open_region(data_of(netcdf(data)(tmp_path), **keys))
+    assert "\n" not in str(error.value)
+    for word in [str(tmp_path), *words]:
+        assert word in str(error.value)
+
+
+@pytest.mark.parametrize("write", [netcdf, lambda d: zarr(d.chunk(time=7), 2)], ids=["whole", "chunks of a week"])
+def test_gaps_are_filled_linearly_in_time(tmp_path: Path, write: Callable[[xr.Dataset], Write]) -> None:
+    holes = OCEAN.copy(deep=True)
+    holes["sst"][20:23, 4, 4] = np.nan  # three days of a cell
+    holes["sst"][60:64, 4, 5] = np.nan  # four: too long
+    holes["sst"][:2, 4, 6] = np.nan  # nothing before it
+    holes = holes.isel(time=[*range(100), *range(102, 365)])
+    expected = holes.reindex(time=OCEAN.time)["sst"].to_series().unstack("time")
+    expected = expected.T.interpolate("linear", limit_area="inside").unstack().to_xarray()
+    expected = expected.transpose("time", "lat", "lon").values
+    expected[60:64, 4, 5] = np.nan
+    opened = open_region(data_of(write(holes)(tmp_path), gaps=3))
+    np.testing.assert_allclose(opened, expected, atol=1e-4)
+    cells = int(SST[0].notnull().sum())
+    assert gaps_filled(opened) == ", ".join(
+        f"{day}: {n} cells"
+        for day, n in [
+            ("2001-01-21", 1),
+            ("2001-01-22", 1),
+            ("2001-01-23", 1),
+            ("2001-04-11", cells),
+            ("2001-04-12", cells),
+        ]
+    )
+    values, _ = checked(opened, tmp_path, 3)
+    with pytest.raises(SSTCastError, match=r"ocean cells lack values on .* longer than data.gaps: 3"):
+        values.compute()
+
+
+@pytest.mark.parametrize("cell", [1.0, 0.25, 0.05, 1 / 12])
+@pytest.mark.parametrize("start", [0.0, -180.0])
+def test_regions_on_any_grid(cell: float, start: float) -> None:
+    lon = (start + cell * (np.arange(round(360 / cell)) + 0.5)).astype(np.float32).astype(float)
+    lat = (cell * (np.arange(round(4 / cell)) + 0.5)).astype(np.float32).astype(float)
+    place = np.broadcast_to(lon % 360, (1, lat.size, lon.size))
+    sst = xr.DataArray(place, dims=("time", "lat", "lon"), coords={"lat": lat, "lon": lon})
+    for west, east in ((-4, 4), (356, 4), (176, -176), (-184, -176), (0, 360), (-180, 180), (20, 60)):
+        side = round(4 / cell)
+        box = crop(sst, Region(lon=(west, east), lat=(0, 4), tile=(side, side)), Path("x"))
+        count = round(((east - west) % 360 or 360) / cell)
+        expected = west + cell * (np.arange(count) + 0.5)
+        np.testing.assert_allclose(box["lon"], expected, atol=cell / 100)
+        np.testing.assert_allclose((box[0, 0] - expected + 180) % 360 - 180, 0, atol=cell / 100)
+
+
+def with_value(value: float) -> xr.Dataset:
+    changed = OCEAN.copy(deep=True)
+    changed["sst"][100, 5, 5] = value
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (-999, ["-999 degC on 2001-04-11 at lat -10.625, lon 171.375", "_FillValue"]),
+        (1e30, ["1e+30 degC on 2001-04-11"]),
+        (300, ["300 degC", "data.units"]),
+        (np.nan, ["lack values", "2001-04-11 at lat -10.625, lon 171.375", "data.gaps"]),
+    ],
+)
+def test_one_wrong_value_is_found_as_it_is_computed(tmp_path: Path, value: float, words: list[str]) -> None:
+    values, _ = checked(open_region(data_of(netcdf(with_value(value))(tmp_path))), tmp_path)
+    with pytest.raises(SSTCastError) as error:
+        values.mean().compute()
+    for word in words:
+        assert word in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("day", "place", "value", "words"),
+    [
+        (33, 0, 21.5, "21.5 degC on 2001-02-03 at lat -11.875, lon 170.125"),
+        (-5, slice(None), np.nan, "a cell that holds 0 on other days"),  # a day near the end without values
+    ],
+)
+def test_a_number_that_stands_for_land_must_stay_there(
+    day: int, place: int | slice, value: float, words: str, tmp_path: Path
+) -> None:
+    changed = OCEAN.fillna(0)
+    changed["sst"][day, place, place] = value
+    opened = open_region(data_of(netcdf(changed)(tmp_path)))
+    with pytest.raises(SSTCastError, match=words):
+        opened.compute()
+
+
+def test_what_is_real_or_ships_passes() -> None:
+    region = Region(lon=(147, 155), lat=(-45, -37), tile=(32, 32))
+    sample = open_region(DataConfig.model_validate({"region": region, "splits": SPLITS})).isel(time=slice(400))
+    values, ocean = checked(sample, Path("sample"))
+    assert int((~ocean).sum()) == 83
+    assert values.compute().notnull().sum() == 400 * int(ocean.sum())
+
+
+@pytest.mark.parametrize("day", [0, 150, 224, 364])
+@pytest.mark.parametrize("chunk", [None, 1, 30, 365])
+def test_a_day_that_no_ocean_has_is_refused(tmp_path: Path, day: int, chunk: int | None) -> None:
+    """A day of zeros, or in another unit that lies in the range of SST, among days as they should be."""
+    for values in (0 * SST[day], SST[day] + 12):
+        changed = OCEAN.copy(deep=True)
+        changed["sst"][day] = values
+        opened = open_region(data_of(netcdf(changed, f"{float(values.max()):.0f}.nc")(tmp_path)))
+        whole = opened.load() if chunk is None else opened.chunk(time=chunk)
+        with pytest.raises(SSTCastError) as error:
+            checked(whole, tmp_path)[0].compute()
+        assert np.datetime_as_string(SST["time"][day].values, unit="D") in str(error.value)
+        assert "degC on average, which no ocean does" in str(error.value)
+
+
+def test_long_gaps_are_told_and_not_bridged(tmp_path: Path) -> None:
+    data = make_sst(4)
+    path = netcdf(data.isel(time=[*range(500), *range(512, data.sizes["time"])]))(tmp_path)
+    lines = start(str(path), tmp_path / "a.yaml")
+    assert load_config(tmp_path / "a.yaml").data.gaps == 3
+    assert any("12 days in a row are more than that" in line for line in lines)
+    with pytest.raises(SSTCastError, match=r"12 missing day\(s\)"):
+        prepare(load_config(tmp_path / "a.yaml", [f"data.directory={tmp_path}/p"]).data)
+
+
+def test_a_change_behind_a_link_is_seen(tmp_path: Path) -> None:
+    """Reading follows links to folders, so what tells whether a source has changed does too."""
+    (tmp_path / "far").mkdir()
+    (tmp_path / "source").mkdir()
+    for year, days in make_sst(4).groupby("time.year"):
+        days.to_netcdf(tmp_path / f"far/{year}.nc", engine="netcdf4")
+    (tmp_path / "source/linked").symlink_to(tmp_path / "far")
+    (tmp_path / "far/round").symlink_to(tmp_path / "source")
+    keys = {"directory": tmp_path / "prepared", "history": 10, "horizon": 5}
+    splits = {"train": [2001, 2002], "validation": [2003, 2003], "test": [2004, 2004]}
+    data = data_of(tmp_path / "source", splits=splits, **keys)
+    prepare(data, say=str)
+    before = fingerprint(tmp_path / "source")
+    last = make_sst(4).sel(time="2004") + 0.5
+    last["sst"].attrs["units"] = "Celsius"
+    last.to_netcdf(tmp_path / "far/2004.nc", engine="netcdf4")
+    assert fingerprint(tmp_path / "source") != before
+    lines: list[str] = []
+    prepare(data, say=lines.append)
+    assert not lines[0].endswith("nothing to do")
+    cube, _ = Prepared.of(data).open()
+    np.testing.assert_allclose(cube["sst"][-1].values, SST_OF_LAST + 0.5, atol=1e-4)
+
+
+SST_OF_LAST = make_sst(4)["sst"][-1].values
