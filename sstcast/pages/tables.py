@@ -39,25 +39,23 @@ class Sheet:
     rows: list[tuple[str, list[str]]]
 
 
-def print_scores(metrics: Scores, label: str, against: Mapping[str, Scores] | None = None) -> None:
+def print_scores(metrics: Scores, label: str, against: Sequence[str] = ()) -> None:
     """Print the tables of a run, a file or a hindcast called `label`.
 
-    `against` holds comparisons to show by lead, by the name of the reference; by default the one with the
-    reference of the scores.
+    `against` names the systems with which the first system is compared by lead; by default the reference.
     """
-    system = next(iter(metrics["systems"]))
-    if against is None and metrics["reference"] in metrics["ratios"]["mse"][system]:
-        against = {metrics["reference"]: metrics["ratios"]["mse"][system][metrics["reference"]]}
+    system, hindcast = next(iter(metrics["systems"])), metrics["kind"] == "hindcast"
+    compared, name = metrics["ratios"]["mse"][system], system if hindcast else label
     sheets = [
         *errors(metrics, label),
-        *(versus(of, label if system == MODEL else system, name) for name, of in (against or {}).items()),
-        *(ratios(metrics, label) if metrics["kind"] == "hindcast" else []),
+        *(versus(compared[other], name, other) for other in against or [metrics["reference"]] if other != system),
+        *(ratios(metrics, label) if hindcast else []),
         *probabilities(metrics, label),
         *heatwaves(metrics, label),
         *(sheet for box, sheet in indices(metrics, label).items() if box != REGION),
         *ensembles(metrics, label),
     ]
-    print_sheets(f"{printable(label)}: {summary(metrics)}", sheets, label if system == MODEL else system, NOTE)
+    print_sheets(f"{printable(label)}: {summary(metrics)}", sheets, name, NOTE)
 
 
 def print_sheets(heading: str, sheets: Sequence[Sheet], bold: str = "", note: str = "") -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from small_hindcast import plan, system, write_ocean
+from sstcast.pages.hindcast import write_hindcast_report
 
 from sstcast import cli, workers
 from sstcast.errors import SSTCastError
@@ -15,7 +16,6 @@ from sstcast.hindcasts.files import Hindcast
 from sstcast.hindcasts.folds import Protocol
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Plan
-from sstcast.pages.hindcast import write_hindcast_report
 from sstcast.runs import Run
 
 
@@ -91,7 +91,7 @@ def test_a_source_that_changed_between_two_hindcasts(here: Path, capsys: pytest.
     write_ocean(here, jump=1)
     assert not hindcast(planned)[1]
     assert "small.nc: has changed since" in capsys.readouterr().err
-    Path("hindcast/hindcast.json").unlink()
+    Path("hindcast/metrics.json").unlink()
     with pytest.raises(SSTCastError, match=r"fold-2007: was trained on other data than"):
         hindcast(planned, say=lambda line: None)
 
@@ -104,8 +104,8 @@ def test_what_a_task_raises_is_raised_from_its_process(here: Path, monkeypatch: 
 
 def test_no_scores_no_report(here: Path) -> None:
     Path("absent").mkdir()
-    (here / "absent/hindcast.json").write_text("{}")
-    with pytest.raises(SSTCastError, match=r"absent/hindcast.json: absent, damaged or of an earlier version; run"):
+    (here / "absent/metrics.json").write_text("{}")
+    with pytest.raises(SSTCastError, match=r"absent/metrics.json: absent, damaged or of another version; run"):
         write_hindcast_report(Hindcast(Path("absent")))
 
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from sstcast.forecasting.predictor import TrainedRun
 from sstcast.pages import atlas, figures, report
 from sstcast.runs import Run
-from sstcast.scores import evaluate
+from sstcast.scores.saved import Scored
 from sstcast.scores.verification import Verification
 
 READERS = {  # and whether the verb makes the file anew
@@ -44,16 +44,16 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def known_tables(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Load the checkpoint to evaluate a run, and take the forecasts as made."""
-    with evaluate.open_scores(Run(world / "runs/small")) as file:
+    with Scored(world / "runs/small").open() as file:
         tables = file.load()
 
-    def measure(run: Run, data: Verification) -> Any:
+    def statistics_of(run: Run, truth: Verification) -> Any:
         TrainedRun(run)
         return tables
 
     known = json.loads((world / "runs/small/metrics.json").read_text())
-    monkeypatch.setattr("sstcast.scores.measure.measure", measure)
-    monkeypatch.setattr("sstcast.scores.summary.summarise", lambda tables, members: known)
+    monkeypatch.setattr("sstcast.scores.evaluate.statistics_of", statistics_of)
+    monkeypatch.setattr("sstcast.scores.summary.summarise", lambda tables, reference: known)
 
 
 def command(verb: str, world: Path) -> list[object]:

@@ -13,6 +13,7 @@ import xarray as xr
 import yaml
 from scipy.optimize import nnls
 from scored_runs import configure, make_run
+from sstcast.pages.text import weights
 from whole_fields import forecast_of, truth_of
 
 import sstcast
@@ -24,7 +25,6 @@ from sstcast.forecasting.predictor import TrainedRun
 from sstcast.geo import area_weights
 from sstcast.ocean.prepared import Prepared
 from sstcast.pages import figures
-from sstcast.pages.text import weights
 from sstcast.runs import Run
 from sstcast.scores import verification
 from sstcast.scores.combine import combine
@@ -89,7 +89,7 @@ def test_it_forecasts_the_weighted_mean_and_every_verb_takes_it(
 ) -> None:
     metrics, new = evaluate(both)
     assert new
-    assert (metrics["model"], metrics["members"], metrics["ensemble"]) == ("combination", 1, None)
+    assert (metrics["systems"]["model"]["model"], metrics["ensemble"]) == ("combination", {})
     data = Verification.of(both)
     expected = sum(
         forecast_of(TrainedRun(run), data)["sst"] * weight[np.arange(8) // 7][:, None, None]
