@@ -198,7 +198,7 @@ def _data(results: Results) -> Sheet:
         for name, span in results.data.splits.given.items():
             known[name.capitalize().replace("_", " ")] = " to ".join(map(str, span))
         if origin := metrics["systems"][MODEL].get("trained_on"):
-            known["Trained on"] = f"{origin}; the days here gave climatology and baselines"
+            known["Trained on"] = f"{origin}; the days above gave climatology and baselines"
     if protocol := metrics.get("protocol_of_hindcast"):
         known["Years forecast"] = (
             f"{protocol['first']} to {protocol['last']}, retrained every {protocol['fold']} years"

@@ -47,7 +47,8 @@ class Results:
 
         Raises SSTCastError if the folder holds no run and no scores, or these are damaged.
         """
-        self.run = None if Scored(folder).exists else Run.open(folder)
+        is_run = Run(folder).config_file.exists() or not Scored(folder).metrics.exists()
+        self.run = Run.open(folder) if is_run else None
         if self.run is not None:
             evaluate(self.run)
         self.scored, self.region = Scored(self.run.folder if self.run else folder), region

@@ -11,7 +11,7 @@ from bad import CHANGES, Family, changed, run
 from matplotlib.figure import Figure
 
 from sstcast.forecasting.predictor import TrainedRun
-from sstcast.pages import atlas, figures, report
+from sstcast.pages import figures, report
 from sstcast.runs import Run
 from sstcast.scores.saved import Scored
 from sstcast.scores.verification import Verification
@@ -38,7 +38,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("png_uri", "svg_uri"):
         monkeypatch.setattr(report, name, lambda figure: "")
     monkeypatch.setattr(report, "animate", lambda *a: ("", ""))
-    monkeypatch.setattr(atlas, "write_png", lambda figure, path, stamp: None)
+    monkeypatch.setattr(report, "write_png", lambda figure, path, stamp: None)
 
 
 @pytest.fixture
