@@ -227,12 +227,14 @@ def _facts(title: str, known: dict[str, Any]) -> Sheet:
 
 
 def _findings(results: Results) -> list[str]:
-    """Return the comparisons of the first system with the reference and with climatology, in words."""
+    """Return comparisons in words: of models with the reference, of the first system with climatology."""
     metrics, found = results.metrics, []
     for loss, of in metrics["ratios"].items():
-        against = [metrics["reference"], BASE_RATE if loss in metrics["heatwaves"] else metrics["climate"]]
-        compared = [of.get(results.system, {}).get(name) for name in against if name != results.system]
-        found += [one["sentence"] for one in compared if one and "sentence" in one and loss != "mse_standardised"]
+        climate = BASE_RATE if loss in metrics["heatwaves"] else metrics["climate"]
+        pairs = [*((name, results.reference) for name in results.models), (results.system, climate)]
+        if loss != "mse_standardised":
+            known = (of.get(one, {}).get(other, {}) for one, other in pairs if one != other)
+            found += [compared["sentence"] for compared in known if compared]
     return found
 
 
@@ -247,9 +249,9 @@ def _key_figures(results: Results) -> list[tuple[str, str, str]]:
     def at(score: dict[str, Any], lead: int) -> str:
         return number(score["by_lead"]["rmse"][lead - 1])
 
-    first = (
-        [("Best system", results.system, f"compared with {name}")] if results.metrics["kind"] == "hindcast" else []
-    )
+    first = []
+    if results.metrics["kind"] == "hindcast":
+        first = [("Best system", results.system, f"the best linear one is {name}")]
     return [
         *first,
         ("RMSE, all leads", number(best["rmse"]), f"{name} {number(base['rmse'])}"),

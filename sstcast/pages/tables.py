@@ -114,7 +114,7 @@ def comparisons(metrics: Scores, loss: str = "mse") -> dict[str, Scores]:
     found, base = metrics["ratios"].get(loss, {}), metrics["reference"]
     if metrics["kind"] != "hindcast":
         return dict(found.get(MODEL, {}))
-    return {name: of[base] for name, of in found.items() if name != base}
+    return {name: found[name][base] for name in metrics["systems"] if name in found and name != base}
 
 
 def ratios(metrics: Scores, label: str) -> list[Sheet]:
