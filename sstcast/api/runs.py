@@ -170,7 +170,9 @@ def evaluate(
         run = transferred_run(run, None if source is None else str(at_home(source)), region, say)
     metrics, new = evaluate(run)
     if isinstance(other, Run):
-        metrics["ratios"]["mse"][MODEL][other.folder.name] = compare(run, other)
+        ratios, name = metrics["ratios"], other.folder.name
+        mse = ratios["mse"] | {MODEL: ratios["mse"][MODEL] | {name: compare(run, other)}}
+        metrics = metrics | {"ratios": ratios | {"mse": mse}}
     return Result(metrics, run.metrics, new)
 
 

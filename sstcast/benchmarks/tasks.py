@@ -13,6 +13,7 @@ from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.objectives import Objective
 from sstcast.benchmarks.packed import GraphBatch, Graphs, Split
 from sstcast.errors import SSTCastError
+from sstcast.seeds import seed_of
 
 NAMED = 5  # samples listed when a batch is described
 
@@ -99,7 +100,7 @@ class ManyGraphs(BenchmarkTask):
     """Mini-batches of graphs."""
 
     def order(self, seed: int, epoch: int) -> list[Tensor]:
-        train, generator = self.split.train, epoch_generator(seed, epoch)
+        train, generator = self.split.train, torch.Generator().manual_seed(seed_of(seed, epoch))
         return list(train[torch.randperm(len(train), generator=generator)].split(self.batch_size))
 
     def batch(self, index: Tensor) -> GraphBatch:
@@ -143,7 +144,9 @@ class PartsOfOneGraph(OneGraph):
         self.training[self.split.train.to(self.fabric.device)] = True
 
     def order(self, seed: int, epoch: int) -> list[Tensor]:
-        shuffled = torch.randperm(len(self.training), generator=epoch_generator(seed, epoch))
+        shuffled = torch.randperm(
+            len(self.training), generator=torch.Generator().manual_seed(seed_of(seed, epoch))
+        )
         return list(shuffled.split(self.batch_size))
 
     def batch(self, index: Tensor) -> GraphBatch:
@@ -151,9 +154,3 @@ class PartsOfOneGraph(OneGraph):
 
     def batches(self, samples: Tensor) -> list[GraphBatch]:
         return [OneGraph.batch(self, samples)]
-
-
-def epoch_generator(seed: int, epoch: int) -> torch.Generator:
-    """Return a generator of its own for an epoch's order."""
-    state = np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0] >> np.uint64(1)
-    return torch.Generator().manual_seed(int(state))

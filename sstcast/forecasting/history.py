@@ -45,11 +45,20 @@ class Normals:
 
     def _averaged(self, sst: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray, xr.DataArray, Region]:
         """Return `sst` as it is, on the run's grid, which of its own cells are ocean, and the region of these."""
-        region, share = self.data.box, self.fraction
-        native = self._finer(sst)
+        region, share, paper = self.data.box, self.fraction, self.data.protocol == "paper"
+        # The statistics of the paper protocol are on the source's cells.
+        native = at_cells(sst, self.statistics if paper else finer_cells(share, region.coarsen))
+        if native is None and not paper:
+            region, share, native = region.model_copy(update={"coarsen": 1}), self.ocean, at_cells(sst, share)
         if native is None:
-            region, share = region.model_copy(update={"coarsen": 1}), self.ocean
-            native = self._coarse(sst)
+            axes = (share[axis].values for axis in ("lat", "lon"))
+            lat, lon = (f"{axis[0]:g}..{axis[-1]:g} ({axis.size})" for axis in axes)
+            remedy = (
+                "give the cells of the source, which the paper protocol needs"
+                if paper
+                else "interpolate it to them"
+            )
+            raise SSTCastError(f"history: does not hold the run's cells, lat {lat}, lon {lon}; {remedy}")
         ocean = native.notnull().any("time")
         if differ := int((abs(ocean_fraction(ocean, region) - share) > SAME_SHARE).sum()):
             raise SSTCastError(
@@ -57,29 +66,6 @@ class Normals:
                 "fill the ocean, and set land to NaN"
             )
         return native, coarsen(native, ocean, region), ocean, region
-
-    def _coarse(self, history: xr.DataArray) -> xr.DataArray:
-        coarse, n = at_cells(history, self.fraction), self.data.box.coarsen
-        if coarse is None:
-            lat, lon = (
-                f"{axis[0]:g}..{axis[-1]:g} ({axis.size})"
-                for axis in (self.fraction["lat"].values, self.fraction["lon"].values)
-            )
-            raise SSTCastError(
-                f"history: does not hold the run's cells, lat {lat}, lon {lon}; interpolate it to them"
-            )
-        if self.data.protocol == "paper" and n > 1:
-            raise SSTCastError(
-                f"history: the paper protocol standardises cells before it averages {n} x {n} of them; "
-                "give the cells of the source"
-            )
-        return coarse
-
-    def _finer(self, history: xr.DataArray) -> xr.DataArray | None:
-        """Return the cells of `history` that average to the run's grid, if it has them."""
-        if self.data.protocol == "paper":
-            return at_cells(history, self.statistics)  # which are of the source's cells
-        return at_cells(history, finer_cells(self.fraction, self.data.box.coarsen))
 
 
 def checked(history: xr.DataArray, count: int) -> xr.DataArray:

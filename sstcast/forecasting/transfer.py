@@ -1,14 +1,11 @@
 """A run on an ocean it was not trained on: its weights, and the climatology and scale of that ocean's own days."""
 
-import datetime as dt
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-import pandas as pd
-
 from sstcast.artefacts import atomic, locked
-from sstcast.config import DataConfig, Region, RunConfig, Splits, parse_box
+from sstcast.config import DataConfig, Region, RunConfig, parse_box
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
 from sstcast.models import home
@@ -18,14 +15,12 @@ from sstcast.ocean.identity import Record
 from sstcast.ocean.prepare import check_splits, prepare
 from sstcast.ocean.prepared import Prepared, source_name
 from sstcast.ocean.reading import open_region, open_sst, source_path
-from sstcast.ocean.starting import choose_splits
 from sstcast.runs import ELSEWHERE, Run, provenance, write_json
+from sstcast.splits import clipped, for_forecasts, for_training
 from sstcast.yaml_files import save_config, validate
 
 LONGEST_NAME = 100  # of a run
 SIDES = range(6, 121)  # rows or columns of tiles that a box may be cut into
-LEAST_YEARS = 5  # that a climatology of another ocean is taken from
-CALIBRATED = 2  # last years that errors are taken from, of a long record
 
 
 def transferred_data(
@@ -163,48 +158,18 @@ def _of_days(data: DataConfig, source: str, to_forecast: bool) -> DataConfig:
     with open_region(data) as sst:
         time = sst["time"].values
     first, last = (time[i].astype("datetime64[D]").item() for i in (0, -1))
-    spans = {name: (max(start, first), min(stop, last)) for name, (start, stop) in data.splits.given.items()}
     if to_forecast:
-        spans = _years_of(data, first, last, where)
+        splits = for_forecasts(data, first, last, where)
     elif first > data.splits.train[1]:
-        spans = choose_splits(pd.DatetimeIndex(time), source_path(source))[2]
-    for name, (begin, end) in spans.items():
-        start, stop = data.splits.given.get(name, (begin, end))
-        if begin > end:
-            raise SSTCastError(
-                f"{where}: holds {first}..{last}, no day of the run's data.splits.{name}, {start}..{stop}; "
-                "choose another"
-            )
-    other = data.model_copy(update={"splits": validate(Splits, spans, where)})
+        splits = for_training(first, last, source_path(source))[2]
+    else:
+        splits = clipped(data.splits, first, last, where)
+    other = data.model_copy(update={"splits": splits})
     try:
         check_splits(other, time)
     except SSTCastError as error:
         raise SSTCastError(f"{where}: holds {first}..{last}, too little of the run's {error}") from None
     return other
-
-
-def _years_of(data: DataConfig, first: dt.date, last: dt.date, where: str) -> dict[str, tuple[dt.date, dt.date]]:
-    """Divide a record for forecasts of days after it: the climatology is of all years but the one under way.
-
-    It so stays the same for a year. The last years of the climatology are those that errors are taken from.
-    """
-    day = dt.timedelta(days=1)
-    test = dt.date(last.year, 1, 1)
-    if (last - test).days < data.history + data.horizon:
-        test = dt.date(last.year - 1, 1, 1)
-    if (test - first).days < 365 * LEAST_YEARS:
-        raise SSTCastError(
-            f"{where}: holds {first}..{last}; a climatology needs {LEAST_YEARS} years before {test}: "
-            "give a longer record"
-        )
-    years = CALIBRATED if (test - first).days >= 365 * 2 * LEAST_YEARS else 1
-    validation = dt.date(test.year - years, 1, 1)
-    return {
-        "train": (first, validation - day),
-        "validation": (validation, test - day),
-        "test": (test, last),
-        "base_period": (first, test - day),
-    }
 
 
 def _homes(run: Run) -> Iterator[tuple[str, Home]]:

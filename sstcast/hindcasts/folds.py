@@ -1,15 +1,13 @@
 """Which years test, and which train: an expanding window over a record."""
 
-import datetime as dt
 import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sstcast.config import DataConfig, Splits
+from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
+from sstcast.splits import for_years
 from sstcast.yaml_files import FIRST_YEAR, LAST_YEAR
-
-LEAST_TRAINING = 365  # days
 
 
 @dataclass(frozen=True)
@@ -74,19 +72,5 @@ class Fold:
         Training begins where that of `data` does. The climatology is of all days before the fold, as that of a
         forecaster would be. Raises SSTCastError if less than a year, or not a single window, is left to train on.
         """
-        day, begin = dt.timedelta(1), data.splits.train[0]
-        validation, test = (dt.date(year, 1, 1) for year in (self.first - self.validation, self.first))
-        days = (validation - begin).days
-        needed = max(LEAST_TRAINING, data.history + data.horizon + 1)
-        if days < needed:
-            raise SSTCastError(
-                f"--years: {self.name} has {max(days, 0)} days to train on, from {begin} to {validation - day}, "
-                f"and needs {needed}; begin later"
-            )
-        splits = Splits(
-            train=(begin, validation - day),
-            validation=(validation, test - day),
-            test=(test, dt.date(self.last, 12, 31)),
-            base_period=(begin, test - day),
-        )
+        splits = for_years(data, self.first, self.last, self.validation, self.name)
         return data.model_copy(update={"splits": splits})

@@ -66,7 +66,7 @@ def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> st
     elif max(off, default=0) > NEAR:
         fault = "has edges that are not edges of cells"
     elif rows.size % high or cols.size % wide:
-        fault = f"holds {rows.size} x {cols.size} cells, not whole tiles of {high} x {wide}{_about_tile(region)}"
+        fault = f"holds {rows.size} x {cols.size} cells, not whole tiles of {high} x {wide}"
     else:
         return ""
     whole = rows[: rows.size // high * high], cols[: cols.size // wide * wide]
@@ -74,15 +74,9 @@ def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> st
         there = Box(*span(lon, cols), *span(lat, rows)).yaml
         return (
             f"{fault}; the data there, {there}, are {rows.size} x {cols.size} cells, "
-            f"smaller than a tile of {high} x {wide}{_about_tile(region)}: set a smaller one"
+            f"smaller than a tile of {high} x {wide}: set a smaller data.region.tile"
         )
     return f"{fault}; the nearest fit is data.region: {Box(*span(lon, whole[1]), *span(lat, whole[0])).yaml}"
-
-
-def _about_tile(region: Region) -> str:
-    """Return where the size of a tile comes from."""
-    unset = ", the default" if "tile" not in region.model_fields_set else ""
-    return f" (data.region.tile: {list(region.tile)}{unset}, times coarsen: {region.coarsen})"
 
 
 def around(lon: Axis) -> Axis:

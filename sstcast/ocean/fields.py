@@ -144,16 +144,16 @@ def choose(dataset: xr.Dataset, path: Path, dims: tuple[str, ...], variable: str
         if fault := _fault(fields[variable], dims):
             raise SSTCastError(f"{path}: {variable} {fault}")
         return variable
-    faults = {name: _fault(field, dims) for name, field in fields.items()}
-    usable = [name for name, fault in faults.items() if not fault and not is_other(fields[name].attrs)]
+    faults = {name: _fault(field, dims) or _other_fault(field) for name, field in fields.items()}
+    usable = [name for name, fault in faults.items() if not fault]
     by_standard = [name for name in usable if fields[name].attrs.get("standard_name") in STANDARD_NAMES]
     for group in (by_standard, usable):
         common = [known for each in COMMON_NAMES for known in group if known.lower() == each]
         if common or len(group) == 1:
             return (common or group)[0]
     candidates = sorted((n for n in fields if fields[n].ndim >= 2), key=lambda n: n.lower() not in COMMON_NAMES)
-    if not usable and (odd := [name for name in candidates if faults[name]]):
-        raise SSTCastError(f"{path}: {odd[0]} {faults[odd[0]]}")
+    if candidates and not usable:
+        raise SSTCastError(f"{path}: {candidates[0]} {faults[candidates[0]]}")
     raise SSTCastError(
         f"{path}: which variable is the sea surface temperature? It has {listed}; set data.variable"
     )
@@ -163,6 +163,11 @@ def is_other(attributes: Mapping[str, Any]) -> str:
     """Return the attribute that says that a variable is no SST but, for instance, its error; "" if none does."""
     names = (f"{key} is {str(attributes.get(key, ''))!r}" for key in ("long_name", "standard_name"))
     return next(filter(OTHER.search, names), "")
+
+
+def _other_fault(field: xr.DataArray) -> str:
+    other = is_other(field.attrs)
+    return f"is something else: its {other}; set data.variable: {field.name} if that is wrong" if other else ""
 
 
 def _axes(field: xr.DataArray) -> dict[str, str]:

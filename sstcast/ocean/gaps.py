@@ -20,7 +20,14 @@ def fill_gaps(sst: xr.DataArray, gaps: int, path: Path) -> xr.DataArray:
 
     Raises SSTCastError if more than `gaps` consecutive days are missing.
     """
-    calendar = check_days(sst, gaps, path)
+    days = sst.indexes["time"]
+    calendar = pd.date_range(days[0], days[-1])
+    if (longest := longest_gap(days)) > gaps:
+        missing = calendar.difference(days)
+        raise SSTCastError(
+            f"{path}: {len(missing)} missing day(s) in time, the first {missing[0]:%Y-%m-%d}, up to {longest} in "
+            f"a row; fetch them, or fill them in with data.gaps: {longest}"
+        )
     if not gaps:
         return sst
     whole = sst.reindex(time=calendar, fill_value={sst.name: np.nan, "file": ""})
@@ -45,19 +52,6 @@ def gaps_filled(sst: xr.DataArray) -> str:
 def longest_gap(days: pd.DatetimeIndex) -> int:
     """Return the length in days of the longest gap between ascending `days`."""
     return int(np.diff(days.values).max(initial=np.timedelta64(1, "D")) / np.timedelta64(1, "D")) - 1
-
-
-def check_days(sst: xr.DataArray, gaps: int, path: Path) -> pd.DatetimeIndex:
-    """Return all days from the first to the last; raise SSTCastError if a gap is longer than `gaps` days."""
-    days = sst.indexes["time"]
-    calendar = pd.date_range(days[0], days[-1])
-    if (longest := longest_gap(days)) > gaps:
-        missing = calendar.difference(days)
-        raise SSTCastError(
-            f"{path}: {len(missing)} missing day(s) in time, the first {missing[0]:%Y-%m-%d}, up to {longest} in "
-            f"a row; fetch them, or fill them in with data.gaps: {longest}"
-        )
-    return calendar
 
 
 def _fill(values: NDArray[np.float32], gaps: int) -> NDArray[np.float32]:

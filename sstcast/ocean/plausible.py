@@ -133,14 +133,11 @@ def jump(field: Field, other: Field, days: int = 1) -> float:
 def by_day(
     block: Callable[[Field, NDArray[np.datetime64]], Field], sst: xr.DataArray, before: int = 0
 ) -> xr.DataArray:
-    """Apply `block(values [time, lat, lon], days [time])` to `sst(time, lat, lon)`, chunk by chunk if lazy.
+    """Apply `block(values [time, lat, lon], days [time])` to the chunks of a lazy `sst(time, lat, lon)`.
 
     `block` is given also the last `before` days of the chunk before; what it returns for them is left out.
     """
-    days = sst["time"].values
-    if not sst.chunks:
-        return sst.copy(data=block(sst.values, days))
-    lengths = sst.chunks[0]
+    days, lengths = sst["time"].values, sst.chunksizes["time"]
     firsts = np.cumsum((0, *lengths))[:-1] - before
 
     def one(values: Field, block_id: tuple[int, ...]) -> Field:

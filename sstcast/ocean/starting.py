@@ -1,6 +1,5 @@
 """The command `init`: examines a new source and writes a configuration that trains on it."""
 
-import datetime as dt
 import json
 import re
 from dataclasses import dataclass
@@ -9,12 +8,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 import yaml
 from numpy.typing import NDArray
 
 from sstcast.artefacts import atomic, packaged
-from sstcast.config import RunConfig, load_config
+from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
 from sstcast.ocean.cropping import crop
@@ -23,14 +21,13 @@ from sstcast.ocean.gaps import longest_gap
 from sstcast.ocean.plausible import LOOKED_AT, without_land_numbers
 from sstcast.ocean.raw import is_raw_store
 from sstcast.ocean.reading import open_sst, source_path
+from sstcast.splits import for_training
 from sstcast.yaml_files import read_config
 
 TILE = 30  # rows and columns wanted
 MOST_TILES = (2, 4)  # rows and columns of tiles: what a laptop trains on in minutes
 LEAST_OCEAN = 0.05  # ocean fraction below which a tile is skipped
-SPANS = ((42, 28), (14, 7), (7, 3))  # history and horizon in days; the record must be long enough
 MOST_GAPS = 3  # days that may be filled: longer lines would lead a history into its future
-YEAR = 365  # days that a climatology needs
 RECIPE = "configs/linear-base/tfnet.yaml"
 LINE = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -41,7 +38,7 @@ data:
   source: {source}{variable}{units}{gaps}
   # The data cover {whole}, {cells} cells.
   # lon and lat are cell edges; tile is rows and columns of cells; skip lists tiles of land.
-  region: {{{region}, tile: [{rows}, {cols}]{skip}}}
+  region: {{{region}, tile: [{place.tile[0]}, {place.tile[1]}]{skip}}}
   protocol: physical
   history: {history} # days of input to a forecast
   horizon: {horizon} # days ahead
@@ -87,52 +84,63 @@ def start(
         sst = open_sst(path, variable, units)
     if not is_raw_store(path):
         sst = without_land_numbers(sst, path)
-    days = sst.indexes["time"]
-    some = np.unique(np.linspace(0, sst.sizes["time"] - 1, LOOKED_AT).astype(int))
+    days, lat, lon = sst.indexes["time"], sst["lat"].values, sst["lon"].values
+    some = np.unique(np.linspace(0, days.size - 1, LOOKED_AT).astype(int))
     present = np.isfinite(sst.isel(time=some).values)
     ocean = present.any(0)
     holes = int((present != ocean).any((1, 2)).sum())
     if not ocean.any():
         raise SSTCastError(f"{path}: no cell holds a temperature; name another source")
     place = choose_place(ocean)
-    history, horizon, splits = choose_splits(days, path)
-    days_to_train = (splits["train"][1] - splits["train"][0]).days + 1
+    history, horizon, splits = for_training(days[0].date(), days[-1].date(), path)
+    windows = (splits.train[1] - splits.train[0]).days + 1 - history - horizon
     longest = longest_gap(days)
     gap = MOST_GAPS if holes else min(longest, MOST_GAPS)
-    lat, lon = sst["lat"].values, sst["lon"].values
-    box = Box.of({"lat": lat[place.rows], "lon": lon[place.cols]}).yaml
+    whole, region = (box.yaml for box in (Box.of(sst), Box.of({"lat": lat[place.rows], "lon": lon[place.cols]})))
+    cells = f"{lat.size} x {lon.size}"
     text = TEMPLATE.format(
         name=json.dumps(_name(out.stem)),
         source=json.dumps(source, ensure_ascii=False),
         variable=f"\n  variable: {json.dumps(variable, ensure_ascii=False)}" if variable else "",
-        units=f"\n  units: {json.dumps(units, ensure_ascii=False)} # not as the file states" if units else "",
+        units=f"\n  units: {json.dumps(units, ensure_ascii=False)}" if units else "",
         gaps=f"\n  gaps: {gap} # gaps of up to this many days are filled linearly in time" if gap else "",
-        whole=Box.of(sst).yaml,
-        cells=f"{lat.size} x {lon.size}",
-        region=box[1:-1],
-        rows=place.tile[0],
-        cols=place.tile[1],
+        whole=whole,
+        cells=cells,
+        region=region[1:-1],
+        place=place,
         skip=f", skip: {place.skip}" if place.skip else "",
         history=history,
         horizon=horizon,
         first=f"{days[0]:%Y-%m-%d}",
         last=f"{days[-1]:%Y-%m-%d}",
         recipe=RECIPE,
-        training=yaml.safe_dump(_recipe(place.tiles * (days_to_train - history - horizon)), sort_keys=False),
-        **splits,
+        training=yaml.safe_dump(_recipe(place.tiles * windows), sort_keys=False),
+        **splits.given,
     )
     with atomic(out) as partial:
         partial.write_text(text, encoding="utf-8")
         config = load_config(partial)
         crop(sst, config.data.box, path)  # raises if the region does not fit; then nothing is written
-    lines = _found(config, path, sst, ocean, place, longest, out)
+    missing = len(pd.date_range(days[0], days[-1])) - days.size
+    lines = [
+        f"{path}: {days.size} days, {days[0]:%Y-%m-%d}..{days[-1]:%Y-%m-%d}, "
+        f"{missing} missing{f' (up to {longest} in a row)' if longest else ''}",
+        f"  grid: {cells} cells, {whole}, {ocean.mean():.0%} ocean",
+    ]
     if holes:
-        lines.insert(2, f"  ocean cells lack values on {holes} of {len(some)} days examined")
+        lines.append(f"  ocean cells lack values on {holes} of {len(some)} days examined")
+    lines += [
+        f"  region: {region}, {place.tiles} tile(s) of {place.tile[0]} x {place.tile[1]}, "
+        f"{ocean[place.rows, place.cols].mean():.0%} ocean",
+        f"  splits: train to {splits.train[1]}, test from {splits.test[0]}; {history} days of history, "
+        f"{horizon} days ahead",
+    ]
     if gap:
-        lines.insert(-2, f"  gaps: {gap} days in a row, and cells, are filled linearly in time")
+        lines.append(f"  gaps: {gap} days in a row, and cells, are filled linearly in time")
     if longest > gap:
-        lines.insert(-2, f"  {longest} days in a row are more than that: fetch them, or prepare refuses the data")
-    return lines
+        lines.append(f"  {longest} days in a row are more than that: fetch them, or prepare refuses the data")
+    run = config.folder.parent / _name(out.stem)
+    return [*lines, f"{out}: written; next: sstcast train {out}", f"then: sstcast forecast {run}"]
 
 
 def _recipe(windows: int) -> dict[str, Any]:
@@ -158,42 +166,6 @@ def choose_place(ocean: NDArray[np.bool_]) -> Place:
     return Place(slice(row, row + high), slice(col, col + wide), tile, skip)
 
 
-def choose_splits(days: pd.DatetimeIndex, path: Path) -> tuple[int, int, dict[str, tuple[dt.date, dt.date]]]:
-    """Return history, horizon and splits: validation and test are the last years of a long record, else shares.
-
-    Raises SSTCastError if the record is too short to train on.
-    """
-    first, last = days[0].date(), days[-1].date()
-    count = (last - first).days + 1
-    for history, horizon in SPANS:
-        least = history + horizon + 30
-        if count >= YEAR + 2 * least:
-            break
-    else:
-        raise SSTCastError(
-            f"{path}: {count} days; training needs {YEAR + 2 * least}: a year for the climatology, and days for "
-            "validation and test; give a longer record"
-        )
-    years = last.year - first.year + 1
-    if years > 5:
-        whole = last.year + (last.month > 9)  # the year after the last nearly complete one
-        test = dt.date(whole - (2 if years > 10 else 1), 1, 1)
-        validation = dt.date(test.year - 1, 1, 1)
-    else:
-        share = max(least, int(0.15 * count))
-        test = last - dt.timedelta(share - 1)
-        validation = test - dt.timedelta(share)
-        if (validation - first).days < YEAR:
-            validation = first + dt.timedelta(YEAR)
-            test = validation + dt.timedelta((count - YEAR) // 2)
-    day = dt.timedelta(1)
-    return (
-        history,
-        horizon,
-        {"train": (first, validation - day), "validation": (validation, test - day), "test": (test, last)},
-    )
-
-
 def _near(cells: int) -> int:
     """Return the side of a tile: near 30, and leaving over few of the `cells` along an axis."""
     sides = range(min(TILE - 6, cells), min(TILE + 6, cells) + 1)
@@ -203,23 +175,3 @@ def _near(cells: int) -> int:
 def _name(stem: str) -> str:
     """Turn a file name into a valid name for a run's folder."""
     return LINE.sub("-", stem).lstrip("._-") or "my-run"
-
-
-def _found(
-    config: RunConfig, path: Path, sst: xr.DataArray, ocean: NDArray[np.bool_], place: Place, gap: int, out: Path
-) -> list[str]:
-    days, data = sst.indexes["time"], config.data
-    lat, lon = sst["lat"].values, sst["lon"].values
-    missing = len(pd.date_range(days[0], days[-1])) - len(days)
-    inside = ocean[place.rows, place.cols].mean()
-    return [
-        f"{path}: {len(days)} days, {days[0]:%Y-%m-%d}..{days[-1]:%Y-%m-%d}, "
-        f"{missing} missing{f' (up to {gap} in a row)' if gap else ''}",
-        f"  grid: {lat.size} x {lon.size} cells, {Box.of(sst).yaml}, {ocean.mean():.0%} ocean",
-        f"  region: {data.box.bounds.yaml}, {place.tiles} tile(s) of "
-        f"{place.tile[0]} x {place.tile[1]}, {inside:.0%} ocean",
-        f"  splits: train to {data.splits.train[1]}, test from {data.splits.test[0]}; {data.history} days "
-        f"of history, {data.horizon} days ahead",
-        f"{out}: written; next: sstcast train {out}",
-        f"then: sstcast forecast {config.folder.parent / _name(out.stem)}",
-    ]

@@ -18,11 +18,11 @@ from sstcast.ocean.cropping import around
 from sstcast.ocean.identity import Record
 from sstcast.ocean.reading import open_sst, source_path
 from sstcast.runs import Run
+from sstcast.splits import for_dates
 from sstcast.yaml_files import validate
 
 HISTORY = 42  # days that the baselines see, where no run says
 BEFORE = 730  # days of the truth for climatology and baselines before the first forecast scored
-VALIDATION = 730  # of these, the last, that penalties are chosen on; a fifth at most
 
 Days = NDArray[np.datetime64]
 
@@ -87,21 +87,13 @@ def _data_of_file(forecasts: Forecasts, truth: str, region: str | None, horizon:
             f"days with {path}, which holds {span(days)}: needed are also {BEFORE + HISTORY} days before a "
             "forecast; give another --truth, or fewer --leads"
         )
-    test = scored[0] - HISTORY * DAY
-    before = int((test - days[0]) / DAY)
-    validation = test - max(min(VALIDATION, before // 5), HISTORY + horizon + 1) * DAY
-    splits = {
-        "train": (days[0], validation - DAY),
-        "validation": (validation, test - DAY),
-        "test": (test, scored[-1] + horizon * DAY),
-        "base_period": (days[0], test - DAY),
-    }
+    first, initial, last = (day.astype("M8[D]").item() for day in (days[0], scored[0], scored[-1] + horizon * DAY))
     raw = {
         "source": truth,
         "region": _place(forecasts, observed, region),
         "history": HISTORY,
         "horizon": horizon,
-        "splits": {name: [str(day.astype("M8[D]")) for day in ends] for name, ends in splits.items()},
+        "splits": for_dates(first, initial, last, HISTORY, horizon),
     }
     return validate(DataConfig, raw, f"--truth {truth}")
 

@@ -36,6 +36,7 @@ from sstcast.scores.verification import Verification, Write
 from sstcast.scratch import in_scratch, release
 
 THREADS = 2  # each with a block of one system: NumPy does not hold the interpreter while it works on an array
+LAZY = "squared_error_by_week"  # the only statistic that may be larger than memory
 FOLD = "test_fold"  # the dimension of statistics that are no longer by date
 DATE, CELL = ("init_time", "lead"), ("week", "lat", "lon")
 DATES_AT_ONCE = 64  # of errors on the map
@@ -219,6 +220,7 @@ def join(folds: Sequence[xr.Dataset]) -> xr.Dataset:
     Counts are added up; those of heatwaves are also `heatwave_cases_by_fold`.
     """
     by_date = xr.concat([fold.drop_dims(FOLD) for fold in folds], DATES, data_vars="minimal", **ALIKE)
+    by_date = by_date.drop_vars(LAZY).load().assign({LAZY: by_date[LAZY]})
     names = [name for name, field in folds[0].data_vars.items() if FOLD in field.dims]
     dates = np.array([fold.sizes[DATES] for fold in folds])
     shares = xr.DataArray(dates / dates.sum(), dims=FOLD)

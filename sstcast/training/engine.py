@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-import numpy as np
 import torch
 from lightning_fabric import Fabric
 from pydantic import BaseModel
@@ -21,7 +20,9 @@ from sstcast.artefacts import atomic
 from sstcast.config import TrainingConfig
 from sstcast.errors import Interrupted, SSTCastError, reading
 from sstcast.memory import trim
+from sstcast.progress import TrainingProgress, open_board
 from sstcast.runs import Run
+from sstcast.seeds import seed_of
 from sstcast.training.checkpoint import (
     begin_stage,
     load_weights,
@@ -31,7 +32,6 @@ from sstcast.training.checkpoint import (
     step_checkpoints,
 )
 from sstcast.training.devices import compile_model
-from sstcast.training.progress import TrainingProgress, open_board
 from sstcast.training.task import Task
 from sstcast.workers import StopRequest
 
@@ -292,8 +292,7 @@ class Trainer:
         return [part for part in mine.tensor_split(self.options.accumulate) if len(part)]
 
     def _seed(self, step: int) -> None:
-        where = [self.options.seed, self.state.epoch, step, self.fabric.global_rank]
-        torch.manual_seed(int(np.random.SeedSequence(where).generate_state(1, np.uint64)[0] >> np.uint64(1)))
+        torch.manual_seed(seed_of(self.options.seed, self.state.epoch, step, self.fabric.global_rank))
 
     def _sum(self, value: Tensor) -> Tensor:
         if not self.single:

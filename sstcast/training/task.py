@@ -11,6 +11,7 @@ from sstcast.models.linear import LinearSystem, Samples
 from sstcast.ocean.whole import WholeRegion
 from sstcast.ocean.windows import AnyWindows, Batch, SeveralWindows, Windows
 from sstcast.scratch import release
+from sstcast.seeds import order_seed
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -66,7 +67,7 @@ class ForecastTask:
 
     def order(self, seed: int, epoch: int) -> list[Tensor]:
         """Draw windows without replacement; all steps are full, unless there are too few windows for one."""
-        generator = torch.Generator().manual_seed(hash((seed, epoch)) % 2**63)
+        generator = torch.Generator().manual_seed(order_seed(seed, epoch))
         drawn = torch.randperm(len(self.train), generator=generator)[: self.drawn]
         full = len(drawn) // self.batch_size * self.batch_size
         return list(drawn[: full or None].split(self.batch_size))

@@ -1,55 +1,44 @@
 """GridGraph against the SparseGraph of the same grid, and both against plain loops."""
 
+from collections.abc import Callable
+
+import networkx as nx
 import numpy as np
 import pytest
 import torch
+from small_graphs import NO_EDGES, as_sparse, land_grid, ocean_of
 from torch import Tensor
-from torch_geometric.data import Batch, Data
-from torch_geometric.utils import subgraph
+from torch.autograd import gradcheck, gradgradcheck
 
+from sstcast.graphs.graph import DenseEdges
 from sstcast.graphs.grid import GridGraph
-from sstcast.graphs.sparse import SparseGraph
+from sstcast.graphs.sparse import Groups, SparseGraph
 
 H, W, D = 4, 5, 3
 
 
-def both(wrap: bool = False) -> tuple[GridGraph, SparseGraph, Tensor]:
-    """A grid of two samples with different land, and the ocean nodes of it as a sparse graph."""
-    mask = torch.rand(2, H * W, generator=torch.Generator().manual_seed(1)) < 0.7
-    grid = GridGraph(H, W, mask, wrap)
-    edges, attributes = grid.edge_index(), offsets(grid)
-    graphs = []
-    for keep in mask:
-        index, attr = subgraph(keep, edges, attributes, relabel_nodes=True, num_nodes=H * W)
-        graphs.append(Data(edge_index=index, edge_attr=attr, num_nodes=int(keep.sum())))
-    return grid, SparseGraph.from_pyg(Batch.from_data_list(graphs)), mask
-
-
-def offsets(grid: GridGraph) -> Tensor:
-    """(dx, dy) of every edge of `edge_index`, from its end points."""
-    source, target = grid.edge_index()
-    dx = (source % W - target % W + W // 2) % W - W // 2 if grid.wrap else source % W - target % W
-    return torch.stack([dx, source // W - target // W], dim=1).float()
+def kings_graph() -> nx.Graph:
+    """Link each cell to its eight nearest."""
+    cells = [(row, col) for row in range(H) for col in range(W)]
+    near = [(a, b) for a in cells for b in cells if max(abs(a[0] - b[0]), abs(a[1] - b[1])) == 1]
+    return nx.relabel_nodes(nx.Graph(near), {cell: i for i, cell in enumerate(cells)})
 
 
 def test_edges_join_the_eight_nearest() -> None:
-    pairs = set(map(tuple, GridGraph(H, W).edge_index().T.tolist()))
-    place = [(i // W, i % W) for i in range(H * W)]
-    near = {
-        (s, t)
-        for s in range(H * W)
-        for t in range(H * W)
-        if s != t and max(abs(a - b) for a, b in zip(place[s], place[t], strict=True)) == 1
-    }
-    assert pairs == near
-    assert len(GridGraph(30, 30).edge_index().T) == 2 * 3422
+    pairs = GridGraph(H, W).edge_index().T.tolist()
+    assert sorted(map(tuple, pairs)) == sorted(kings_graph().to_directed().edges)
+    edges = GridGraph(30, 30).dense_edges(torch.arange(900.0).reshape(1, 900, 1))
+    ends = torch.cat([edges.source, edges.target], dim=-1)[edges.mask]
+    assert len({tuple(pair) for pair in ends.tolist()}) == len(ends) == 2 * 3422
+    gap = ends[:, 0] - ends[:, 1]
+    torch.testing.assert_close(gap, edges.attr[edges.mask] @ torch.tensor([1.0, 30.0]))
 
 
 @pytest.mark.parametrize("wrap", [False, True])
 @pytest.mark.parametrize("reduce", ["sum", "mean", "max"])
 def test_grid_and_sparse_give_the_same(wrap: bool, reduce: str) -> None:
-    grid, sparse, mask = both(wrap)
-    x = torch.randn(2, H * W, D)
+    grid, x = land_grid(H, W, wrap=wrap), torch.randn(2, H * W, D)
+    sparse, mask = ocean_of(grid), grid.mask
 
     def messages(graph: GridGraph | SparseGraph, x: Tensor) -> list[Tensor]:
         triples = zip(graph.source(x), graph.target(x), graph.edge_attr, strict=True)
@@ -64,36 +53,107 @@ def test_grid_and_sparse_give_the_same(wrap: bool, reduce: str) -> None:
         torch.testing.assert_close(operation(grid, x)[mask], operation(sparse, x[mask]), rtol=1e-5, atol=1e-6)
 
 
-def test_mean_of_neighbours_by_hand() -> None:
-    grid, _, mask = both()
-    x = torch.randn(2, H * W, D)
-    mean = grid.neighbors(x, "mean")
-    for b in range(2):
-        for node in range(H * W):
-            row, col = divmod(node, W)
-            near = [
-                x[b, r * W + c].numpy()
-                for r in range(max(row - 1, 0), min(row + 2, H))
-                for c in range(max(col - 1, 0), min(col + 2, W))
-                if (r, c) != (row, col) and mask[b, r * W + c]
-            ]
-            np.testing.assert_allclose(mean[b, node], np.mean(near, axis=0) if near else np.zeros(D), atol=1e-6)
+def test_mean_of_neighbours_by_a_matrix() -> None:
+    grid, x = land_grid(H, W), torch.randn(2, H * W, D)
+    linked = nx.to_numpy_array(kings_graph(), range(H * W))
+    for mean, values, real in zip(grid.neighbors(x, "mean"), x, grid.mask, strict=True):
+        near = linked * real.numpy()
+        np.testing.assert_allclose(mean, near @ values.numpy() / near.sum(1, keepdims=True).clip(1), atol=1e-6)
 
 
 def test_a_node_without_neighbours() -> None:
-    mask = torch.zeros(1, 9, dtype=torch.bool)
-    mask[0, 4] = True
-    graph = GridGraph(3, 3, mask)
-    x = torch.randn(1, 9, D)
+    mask = torch.arange(9)[None] == 4
+    graph, x = GridGraph(3, 3, mask), torch.randn(1, 9, D)
     for reduce in ("sum", "mean", "max"):
-        assert (graph.neighbors(x, reduce)[0, 4] == 0).all()
+        assert not graph.neighbors(x, reduce)[0, 4].any()
     torch.testing.assert_close(graph.pool(x), x[:, 4])
 
 
 def test_dense_pads_with_zeros() -> None:
-    _, sparse, mask = both()
-    x = torch.randn(2, H * W, D)[mask]
-    padded, real = sparse.dense(x)
-    assert real.sum(1).tolist() == mask.sum(1).tolist()
-    assert (padded[~real] == 0).all()
+    grid = land_grid(H, W)
+    x = torch.randn(2, H * W, D)[grid.mask]
+    padded, real = ocean_of(grid).dense(x)
+    assert real.sum(1).tolist() == grid.mask.sum(1).tolist()
+    assert not padded[~real].any()
     torch.testing.assert_close(padded[real], x)
+
+
+def rows(edges: DenseEdges, graph: int) -> list[tuple[float, ...]]:
+    parts = [edges.source, edges.target] + ([] if edges.attr is None else [edges.attr])
+    return sorted(map(tuple, torch.cat(parts, dim=-1)[graph][edges.mask[graph]].tolist()))
+
+
+def test_dense_edges_of_grid_and_sparse_are_the_same() -> None:
+    grid, x = land_grid(H, W), torch.arange(2.0 * H * W).reshape(2, H * W, 1)
+    sparse = ocean_of(grid)
+    ours, theirs = grid.dense_edges(x), sparse.dense_edges(x[grid.mask])
+    assert [rows(ours, graph) for graph in range(2)] == [rows(theirs, graph) for graph in range(2)]
+    assert ours.mask.sum() == theirs.mask.sum() == sparse.edge_index.shape[1]
+
+
+@pytest.mark.parametrize("features", [0, 2])
+def test_dense_edges_of_two_graphs_mixed_up(features: int) -> None:
+    """The edges of each graph are those of the list, whatever their order there."""
+    index = torch.cat([torch.randint(0, 6, (2, 9)), torch.randint(6, 10, (2, 5))], dim=1)[:, torch.randperm(14)]
+    attr = torch.randn(14, features) if features else None
+    x, batch = torch.randn(10, 3), torch.tensor([0] * 6 + [1] * 4)
+    edges = SparseGraph(index, batch, 2, attr).dense_edges(x)
+    assert edges.mask.sum(1).tolist() == [9, 5]
+    for graph in range(2):
+        own = batch[index[0]] == graph
+        parts = [x[index[0, own]], x[index[1, own]]] + ([attr[own]] if features else [])
+        assert rows(edges, graph) == sorted(map(tuple, torch.cat(parts, dim=1).tolist()))
+
+
+def test_no_edges() -> None:
+    edges = as_sparse(nx.empty_graph(2), nx.Graph(), nx.empty_graph(1)).dense_edges(torch.randn(3, 4))
+    assert edges.source.shape == (3, 0, 4)
+    assert edges.mask.shape == (3, 0)
+
+
+SOURCES = Groups(torch.tensor([4, 0, 2, 2, 0, 1, 2]), 5)
+TARGETS = Groups(torch.tensor([1, 1, 5, 0, 1, 5, 3]), 6)  # 2 and 4 are no item's
+NONE = Groups(NO_EDGES[0], 3)
+OPERATIONS: dict[str, tuple[Callable[[Tensor], Tensor], int]] = {
+    "copy": (TARGETS.copy, 6),
+    "sum": (TARGETS.sum, 7),
+    "sum_of": (lambda x: TARGETS.sum_of(SOURCES, x), 5),
+    "copy of none": (NONE.copy, 3),
+    "sum of none": (NONE.sum, 0),
+    "sum_of none": (lambda x: NONE.sum_of(NONE, x), 3),
+}
+
+
+def matrix(groups: Groups) -> np.ndarray:
+    """The matrix `[groups, items]` that is 1 where an item is a group's."""
+    return (np.arange(groups.groups)[:, None] == groups.index.numpy()).astype(float)
+
+
+def test_sums_over_groups_are_products_with_a_matrix() -> None:
+    source, target = matrix(SOURCES), matrix(TARGETS)
+    x, y, z = (torch.randn(rows, 3, dtype=torch.double) for rows in (6, 7, 5))
+    np.testing.assert_allclose(TARGETS.copy(x), target.T @ x.numpy())
+    np.testing.assert_allclose(TARGETS.sum(y), target @ y.numpy())
+    np.testing.assert_allclose(TARGETS.sum_of(SOURCES, z), target @ source.T @ z.numpy())
+    np.testing.assert_array_equal(TARGETS.counts(x), target.sum(1, keepdims=True).clip(1))
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_derivatives_of_sums_over_groups(name: str) -> None:
+    operation, rows = OPERATIONS[name]
+    x = torch.randn(rows, 2, dtype=torch.double, requires_grad=True)
+    assert gradcheck(operation, x)
+    assert gradgradcheck(operation, x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_other_precisions_and_gradients_that_are_views(dtype: torch.dtype) -> None:
+    x = torch.randn(7, 3).to(dtype).requires_grad_()
+    total = TARGETS.sum(x)
+    assert total.dtype == dtype
+    total.sum(0).sum().backward()  # an expanded gradient
+    assert torch.equal(x.grad, torch.ones(7, 3, dtype=dtype))
+    tolerance, expected = torch.finfo(dtype).eps * 4, matrix(TARGETS) @ x.detach().double().numpy()
+    np.testing.assert_allclose(total.detach().float(), expected, rtol=tolerance, atol=tolerance)
+    turned = torch.randn(3, 7).to(dtype).T
+    assert torch.equal(TARGETS.sum(turned), TARGETS.sum(turned.contiguous()))

@@ -1,27 +1,95 @@
-"""Means along shortest paths, against every path that networkx lists."""
+"""Hops, anchors and means along shortest paths, against networkx."""
 
 import networkx as nx
+import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
+from small_graphs import as_sparse, land_grid, ocean_of, one_graph
 from torch import Tensor
-from torch_geometric.data import Batch, Data
-from torch_geometric.utils import subgraph
 
+from sstcast.errors import SSTCastError
 from sstcast.graphs.grid import GridGraph
-from sstcast.graphs.paths import mean_along_paths
+from sstcast.graphs.paths import anchor_distances, dominating_set, mean_along_paths, path_distances
 from sstcast.graphs.sparse import SparseGraph
 
-H, W, MOST = 4, 5, 3
+H, W, MOST = 6, 7, 3
+# Connected, in pieces, a single node and no node at all.
+GRAPHS = [
+    nx.random_regular_graph(3, 20, seed=1),
+    nx.gnm_random_graph(15, 9, seed=2),
+    nx.Graph([(0, 0)]),
+    nx.Graph(),
+]
 
 
-def as_sparse(*graphs: nx.Graph) -> SparseGraph:
-    """Each edge in both directions, with a feature of its own in each."""
-    data = []
-    for graph in graphs:
-        index = torch.tensor(list(graph.to_directed().edges), dtype=torch.long).reshape(-1, 2).T
-        attr = torch.randn(index.shape[1], 1, dtype=torch.float64)
-        data.append(Data(edge_index=index, edge_attr=attr, num_nodes=len(graph)))
-    return SparseGraph.from_pyg(Batch.from_data_list(data))
+def hops_of(graph: nx.Graph, size: int) -> np.ndarray:
+    hops = np.full((size, size), np.inf)
+    for source, targets in nx.all_pairs_shortest_path_length(graph):
+        hops[source, list(targets)] = list(targets.values())
+    return hops
+
+
+def test_paths_of_sparse_graphs() -> None:
+    hops = path_distances(as_sparse(*GRAPHS))
+    assert hops.shape == (4, 20, 20)
+    for ours, graph in zip(hops, GRAPHS, strict=True):
+        np.testing.assert_array_equal(ours, hops_of(graph, 20))
+
+
+def test_paths_of_a_grid_go_around_land() -> None:
+    grid = land_grid(H, W)
+    for ours, real in zip(path_distances(grid), grid.mask, strict=True):
+        whole = nx.Graph(GridGraph(H, W).edge_index().T.tolist())
+        ocean = whole.subgraph(real.nonzero().flatten().tolist())
+        np.testing.assert_array_equal(ours, hops_of(ocean, H * W))
+    wall = torch.ones(1, H * W, dtype=torch.bool)
+    wall.reshape(H, W)[:-1, 3] = False
+    assert path_distances(GridGraph(H, W, wall))[0, 0, W - 1] == 2 * (H - 1)
+    assert path_distances(GridGraph(H, W))[0, 0, W - 1] == W - 1
+
+
+@pytest.mark.parametrize("radius", [0, 1, 3])
+def test_every_node_has_an_anchor_within_the_radius(radius: int) -> None:
+    graph = as_sparse(*GRAPHS)
+    hops, (_, mask) = anchor_distances(graph, radius), graph.dense(torch.zeros(len(graph.batch), 1))
+    assert (hops.amin(2)[mask] <= radius).all()
+    assert hops[~mask].isinf().all()
+    for to_anchors, to_all in zip(hops, path_distances(graph), strict=True):
+        wanted = {tuple(column.tolist()) for column in to_all.T}
+        for column in to_anchors.T[to_anchors.isfinite().any(0)]:
+            assert tuple(column.tolist()) in wanted
+            assert (column == 0).sum() == 1
+
+
+def test_the_set_is_small_and_knows_no_land() -> None:
+    assert anchor_distances(GridGraph(30, 30), 5).shape[2] <= 25  # a 11 x 11 block an anchor would be 9
+    grid = land_grid(H, W, 1)
+    hops, mask = anchor_distances(grid, 2)[0], grid.mask[0]
+    assert hops[~mask].isinf().all()
+    assert (hops[mask].amin(1) <= 2).all()
+    assert torch.equal(hops[mask], anchor_distances(ocean_of(grid), 2)[0])
+
+
+def test_numbering_does_not_choose_the_anchors() -> None:
+    """The Frucht graph is regular and has no symmetry, but all its nodes have one colour: take off an edge."""
+    graph = nx.frucht_graph()
+    graph.remove_edge(0, 1)
+    order = np.random.default_rng(0).permutation(len(graph))
+    adjacency = nx.to_numpy_array(graph)
+    shuffled = np.empty_like(adjacency)
+    shuffled[np.ix_(order, order)] = adjacency
+    for radius in (1, 2):
+        ours, other = (dominating_set(csr_array(a), np.ones(12, bool), radius) for a in (adjacency, shuffled))
+        assert set(order[ours]) == set(other)
+
+
+def test_too_large_is_refused_with_the_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = as_sparse(nx.empty_graph(4000))
+    monkeypatch.setattr("sstcast.graphs.graph.LIMIT", 50 * 2**20)
+    for distances in (path_distances, lambda graph: anchor_distances(graph, 1)):
+        with pytest.raises(SSTCastError, match=r"4000.*0\.1 GiB.*limit"):
+            distances(graph)
 
 
 def scores_of(graph: GridGraph | SparseGraph, x: Tensor) -> list[Tensor]:
@@ -30,8 +98,9 @@ def scores_of(graph: GridGraph | SparseGraph, x: Tensor) -> list[Tensor]:
     return [attr**k for k in range(1, MOST + 1)]
 
 
-def explicit(graph: nx.Graph, feature: dict[tuple[int, int], float], size: int) -> Tensor:
-    means = torch.zeros(size, size, 1, dtype=torch.float64)
+def means_of(graph: nx.Graph, feature: dict[tuple[int, int], float], size: int) -> Tensor:
+    """Return the means over every path that networkx lists."""
+    means = torch.zeros(size, size, 1)
     for i, reached in nx.all_pairs_shortest_path_length(graph):
         for j, hops in reached.items():
             if 0 < hops <= MOST:
@@ -41,54 +110,41 @@ def explicit(graph: nx.Graph, feature: dict[tuple[int, int], float], size: int) 
     return means
 
 
-def test_of_graphs_in_a_batch() -> None:
+def test_means_of_graphs_in_a_batch() -> None:
     """Many paths, few, several pieces, no edge and no node."""
     torch.manual_seed(0)
-    graphs = [
-        nx.gnm_random_graph(12, 20, seed=0),
-        nx.Graph(),
-        nx.disjoint_union(nx.path_graph(6), nx.cycle_graph(4)),
-        nx.empty_graph(2),
-    ]
-    batch = as_sparse(*graphs)
-    x, edges = torch.zeros(len(batch.batch), 1, dtype=torch.float64), batch.edge_index.T.tolist()
-    means = mean_along_paths(batch, scores_of(batch, x), 12)
-    values = dict(zip(map(tuple, edges), batch.edge_attr[0].flatten().tolist(), strict=True))
-    first = 0
+    pieces = nx.disjoint_union(nx.path_graph(6), nx.cycle_graph(4))
+    graphs = [nx.gnm_random_graph(12, 20, seed=0), nx.Graph(), pieces, nx.empty_graph(2)]
+    batch, first = as_sparse(*graphs, features=1), 0
+    means = mean_along_paths(batch, scores_of(batch, torch.zeros(len(batch.batch), 1)), 12)
+    values = dict(zip(map(tuple, batch.edge_index.T.tolist()), batch.edge_attr[0].flatten().tolist(), strict=True))
     for ours, graph in zip(means, graphs, strict=True):
         own = {(i, j): values[first + i, first + j] for i, j in graph.to_directed().edges}
-        torch.testing.assert_close(ours, explicit(graph, own, 12), rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(ours, means_of(graph, own, 12), rtol=1e-5, atol=1e-5)
         first += len(graph)
     assert means[0].abs().sum() > 0
 
 
-def test_of_a_grid_are_those_of_its_ocean() -> None:
-    mask = torch.rand(2, H * W, generator=torch.Generator().manual_seed(1)) < 0.7
-    grid = GridGraph(H, W, mask)
-    index = grid.edge_index()
-    attr = torch.stack([index[0] % W - index[1] % W, index[0] // W - index[1] // W], dim=1).float()
-    x = torch.zeros(2, H * W, 1)
-    ours = mean_along_paths(grid, scores_of(grid, x), H * W)
-    for means, keep in zip(ours, mask, strict=True):
-        edges, features = subgraph(keep, index, attr, relabel_nodes=True, num_nodes=H * W)
-        ocean = SparseGraph(edges, edges.new_zeros(int(keep.sum())), 1, features)
-        theirs = mean_along_paths(ocean, scores_of(ocean, x[0, keep]), int(keep.sum()))[0]
-        torch.testing.assert_close(means[keep][:, keep], theirs)
+def test_means_of_a_grid_are_those_of_its_ocean() -> None:
+    grid, x = land_grid(4, 5), torch.zeros(2, 20, 1)
+    ocean = ocean_of(grid)
+    ours, size = mean_along_paths(grid, scores_of(grid, x), 20), int(grid.mask.sum(1).max())
+    theirs = mean_along_paths(ocean, scores_of(ocean, x[grid.mask]), size)
+    for means, expected, keep in zip(ours, theirs, grid.mask, strict=True):
+        torch.testing.assert_close(means[keep][:, keep], expected[: keep.sum(), : keep.sum()])
         assert not means[~keep].any()
     assert not torch.allclose(ours[0], ours[1])
 
 
 def test_an_edge_stored_one_way_counts_both_ways() -> None:
-    graph = SparseGraph(
-        torch.tensor([[0, 2], [1, 1]]), torch.zeros(3, dtype=torch.long), 1, torch.tensor([[2.0], [5.0]])
-    )
-    means = mean_along_paths(graph, [torch.tensor([[[2.0], [5.0]]])] * 2, 3)[0, :, :, 0]
+    attr = torch.tensor([[2.0], [5.0]])
+    means = mean_along_paths(one_graph(torch.tensor([[0, 2], [1, 1]]), 3, attr), [attr[None]] * 2, 3)
     expected = torch.tensor([[0, 2, 3.5], [2, 0, 5], [3.5, 5, 0]])
-    torch.testing.assert_close(means, expected)
+    torch.testing.assert_close(means[0, :, :, 0], expected)
 
 
 @pytest.mark.parametrize("most", [1, 2])
-def test_gradients(most: int) -> None:
+def test_gradients_of_means(most: int) -> None:
     """By differences: the mean is linear in the scores, so they are exact."""
     graph = as_sparse(nx.cycle_graph(4))
     scores = torch.randn(most, 1, 8, 2, dtype=torch.float64, requires_grad=True)

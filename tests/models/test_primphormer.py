@@ -2,9 +2,9 @@
 
 import copy
 
-import numpy as np
 import pytest
 import torch
+from small_graphs import NO_EDGES
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -16,8 +16,9 @@ from sstcast.models.primphormer import PrimalAttention, PrimphormerAttention
 D, RANK, PROJECTIONS, NODES = 12, 4, 6, 15
 
 
-def one_graph(nodes: int = NODES) -> SparseGraph:
-    return SparseGraph(torch.empty(2, 0, dtype=torch.long), torch.zeros(nodes, dtype=torch.long), 1)
+def nodes_of(*sizes: int) -> SparseGraph:
+    """Graphs of so many nodes, without edges."""
+    return SparseGraph(NO_EDGES, torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes)), len(sizes))
 
 
 def make(heads: int) -> tuple[PrimphormerAttention, Tensor]:
@@ -40,7 +41,7 @@ def scores(attention: PrimphormerAttention, x: Tensor) -> Tensor:
     """The scores that reach the output map, e and r side by side, `[N, heads, 2 s]`."""
     caught = []
     handle = attention.compose.register_forward_pre_hook(lambda _, args: caught.append(args[0]))
-    attention(x, one_graph(len(x)), None, None)
+    attention(x, nodes_of(len(x)), None, None)
     handle.remove()
     return caught[0]
 
@@ -111,7 +112,7 @@ def test_the_objective_is_0_where_the_dual_problem_is_solved() -> None:
     assert abs(coupling) > 0.1  # 0 is not 0 - 0
     assert abs(attention.objective) < 1e-10 * abs(coupling)
     attention.w_r *= 1.1
-    attention(x, one_graph(), None, None)
+    attention(x, nodes_of(NODES), None, None)
     assert abs(attention.objective) > 1e-3 * abs(coupling)
 
 
@@ -134,24 +135,18 @@ def test_sums_by_equations_2_5_and_c19() -> None:
     attention, sizes = PrimphormerAttention(D, 1, **options).double(), (9, 4)
     attention.basis.zero_()
     xs, objectives, outputs = [torch.randn(n, D).double() for n in sizes], [], []
-    b, w_e, w_r = (part.numpy() for part in (attention.virtual.weight, attention.w_e[:, 0], attention.w_r[:, 0]))
-    squared = np.diag(attention.scale[0].numpy() ** 2)  # Lambda
+    b, w_e, w_r = attention.virtual.weight, attention.w_e[:, 0], attention.w_r[:, 0]
+    squared = torch.diag(attention.scale[0] ** 2)  # Lambda
     for x in xs:
-        phi_q, phi_k = (
-            part.numpy() / part.norm(dim=1, keepdim=True).numpy() for part in attention.qk(x).chunk(2, 1)
-        )
-        f = b @ x.numpy().T @ np.ones((len(x), PROJECTIONS))
+        phi_q, phi_k = (F.normalize(part, dim=1) for part in attention.qk(x).chunk(2, 1))
+        f = b @ x.T @ torch.ones(len(x), PROJECTIONS).double()
         e, r = phi_q @ (f @ w_e).T, phi_k @ (f @ w_r).T
-        objectives.append((np.sum(e @ squared * e) + np.sum(r @ squared * r)) / 2 - np.trace(w_e.T @ w_r))
-        outputs.append(
-            np.concatenate([e, r], 1) @ attention.compose.weight.numpy().T + attention.compose.bias.numpy()
-        )
-    batch = torch.tensor([0] * sizes[0] + [1] * sizes[1])
-    graph = SparseGraph(torch.empty(2, 0, dtype=torch.long), batch, 2)
+        objectives.append(((e @ squared * e).sum() + (r @ squared * r).sum()) / 2 - torch.trace(w_e.T @ w_r))
+        outputs.append(attention.compose(torch.cat([e, r], 1)))
     for memory in (None, torch.randn(2, RANK).double()):  # no layer adds to another's
-        ours, _ = attention(torch.cat(xs), graph, None, memory)
-        np.testing.assert_allclose(ours.numpy(), np.concatenate(outputs), rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(attention.objective.item(), np.mean(objectives), rtol=1e-9)
+        ours, _ = attention(torch.cat(xs), nodes_of(*sizes), None, memory)
+        torch.testing.assert_close(ours, torch.cat(outputs), rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(attention.objective, sum(objectives) / 2, rtol=1e-9, atol=0)
 
 
 def test_each_node_counts_once_in_the_objective() -> None:
@@ -160,10 +155,9 @@ def test_each_node_counts_once_in_the_objective() -> None:
     attention = PrimphormerAttention(D, 2, rank=RANK, projections=PROJECTIONS)
     mask = torch.rand(2, NODES) < torch.tensor([[0.9], [0.3]])
     x = torch.randn(2, NODES, D)
-    batch = torch.arange(2).unsqueeze(1).expand(2, NODES)[mask]
     attention(x, GridGraph(3, 5, mask), None, None)
     on_grid = attention.objective
-    attention(x[mask], SparseGraph(torch.empty(2, 0, dtype=torch.long), batch, 2), None, None)
+    attention(x[mask], nodes_of(*mask.sum(1).tolist()), None, None)
     torch.testing.assert_close(attention.objective, on_grid)
 
 
@@ -209,9 +203,9 @@ def test_primal_attention_on_sequences_by_its_equation(samples: int) -> None:
 
 def test_a_copy_after_training_is_the_same() -> None:
     attention, x = make(2)
-    out, _ = attention(x, one_graph(), None, None)
+    out, _ = attention(x, nodes_of(NODES), None, None)
     copied = copy.deepcopy(attention)
-    assert torch.equal(copied(x, one_graph(), None, None)[0], out)
+    assert torch.equal(copied(x, nodes_of(NODES), None, None)[0], out)
     assert attention.objective.requires_grad
 
 
@@ -220,7 +214,7 @@ def test_training_the_penalty_drives_the_objective_to_0() -> None:
     optimizer = torch.optim.Adam(attention.parameters(), lr=1e-2)
     values = []
     for _ in range(60):
-        attention(x, one_graph(), None, None)
+        attention(x, nodes_of(NODES), None, None)
         values.append(attention.penalty().item())
         optimizer.zero_grad()
         attention.penalty().backward()

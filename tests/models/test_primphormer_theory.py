@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from small_graphs import NO_EDGES, one_graph
 
-from sstcast.graphs.sparse import SparseGraph
 from sstcast.models.primphormer import PrimphormerAttention
 
 N = 5
@@ -33,8 +33,7 @@ def sums_by_attention(xi: Array) -> Array:
     layer.w_e[0, 0, 0] = layer.w_r[0, 0, 0] = 1
     layer.compose.weight[2 + size :] = torch.cat([torch.eye(size), torch.eye(size)], 1) / 2
     x = np.concatenate([np.ones((nodes, 1)), np.zeros((nodes, 1)), xi, np.zeros((nodes, size))], axis=1)
-    graph = SparseGraph(torch.empty(2, 0, dtype=torch.long), torch.zeros(nodes, dtype=torch.long), 1)
-    out, _ = layer(torch.from_numpy(x), graph, None, None)
+    out, _ = layer(torch.from_numpy(x), one_graph(NO_EDGES, nodes), None, None)
     assert not out[:, : 2 + size].any()
     return out[:, 2 + size :].numpy()
 

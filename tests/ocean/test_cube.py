@@ -12,19 +12,6 @@ from sstcast.ocean.reading import open_sst
 SHARED = Path(__file__).parents[2].parent / "shared/data/ocean"
 
 
-def test_a_region_may_span_the_date_line() -> None:
-    lon = np.arange(0.5, 360)
-    sst = xr.DataArray(
-        np.tile(lon, (2, 4, 1)), dims=("time", "lat", "lon"), coords={"lat": np.arange(4) + 0.5, "lon": lon}
-    )
-    for west, east in ((170, 190), (170, -170), (-190, -170)):
-        box = crop(sst, Region(lon=(west, east), lat=(0, 4), tile=(2, 10)), Path("x"))
-        np.testing.assert_array_equal(box[0, 0], np.arange(170.5, 190))
-        np.testing.assert_array_equal(np.diff(box["lon"]), 1)
-    box = crop(sst, Region(lon=(350, 10), lat=(0, 4), tile=(2, 10)), Path("x"))
-    np.testing.assert_array_equal(box[0, 0], [*np.arange(350.5, 360), *np.arange(0.5, 10)])
-
-
 def test_coarsening_averages_ocean_cells_only() -> None:
     random = np.random.default_rng(0)
     values = random.normal(20, 3, (5, 6, 8))

@@ -248,7 +248,7 @@ REFUSED: dict[str, tuple[Write, list[str]]] = {
     "several": (netcdf(named("warm")), ["It has warm(time, lat, lon), error(time, lat, lon); set "]),
     "an error alone": (
         netcdf(xr.Dataset({"sst": SST.assign_attrs(long_name="Estimated error of SST")})),
-        ["which variable is the sea surface temperature?"],
+        ["is something else: its long_name is 'Estimated error of SST'"],
     ),
     "no time": (netcdf(OCEAN.isel(time=0, drop=True)), ["has dimensions lat, lon, none of", "as time"]),
     "members": (netcdf(xr.concat([OCEAN, OCEAN], "member")), ["has a dimension member of 2"]),

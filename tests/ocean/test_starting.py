@@ -12,10 +12,11 @@ import perf.simulated  # noqa: F401 - adds the source `simulator`
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.starting import choose_place, choose_splits, start
+from sstcast.ocean.starting import choose_place, start
 from sstcast.ocean.windows import cut_windows
 from sstcast.sources.fetch import fetch
 from sstcast.sources.request import FetchRequest
+from sstcast.splits import for_training
 
 
 def ocean(days: int, rows: int, cols: int, cell: float) -> xr.Dataset:
@@ -27,14 +28,6 @@ def ocean(days: int, rows: int, cols: int, cell: float) -> xr.Dataset:
     places = {"lat": 30 + cell * (np.arange(rows) + 0.5), "lon": -40 + cell * (np.arange(cols) + 0.5)}
     return xr.Dataset(
         {"sst": (("time", "lat", "lon"), sst.astype("f4"), {"units": "degC"})}, {"time": time, **places}
-    )
-
-
-def kelvin(folder: Path) -> None:
-    data = ocean(800, 33, 40, 0.25).isel(lat=slice(None, None, -1)).rename(lat="LAT", lon="LON", time="TIME")
-    data = xr.Dataset({"temp": (data.sst + 273.15).assign_attrs(units="").fillna(-999)})
-    data.to_netcdf(
-        folder / "source", format="NETCDF3_CLASSIC", engine="netcdf4", encoding={"temp": {"_FillValue": None}}
     )
 
 
@@ -55,10 +48,6 @@ def files(folder: Path) -> None:
         data.isel(time=kept).to_netcdf(folder / f"source/{first}.nc4", engine="netcdf4")
 
 
-def zarr(folder: Path) -> None:
-    ocean(800, 70, 130, 0.25).chunk(time=100).to_zarr(folder / "source", zarr_format=3, consolidated=False)
-
-
 def fetched(folder: Path) -> None:
     request = FetchRequest(
         pd.Timestamp("2001-01-01").date(),
@@ -71,10 +60,8 @@ def fetched(folder: Path) -> None:
 
 
 SOURCES = {  # tiles, their shape, gaps, and days of history
-    kelvin: (1, (33, 36), 0, 42),
     twelfth: (2, (36, 24), 0, 42),
     files: (1, (20, 24), 2, 7),
-    zarr: (8, (35, 26), 0, 42),
     fetched: (1, (24, 24), 0, 14),
 }
 
@@ -108,8 +95,8 @@ def test_too_short_a_record_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", [445, 470, 506, 700, 1200, 2000, 3000, 6000, 15000])
 def test_splits_follow_one_another_and_hold_windows(count: int) -> None:
     days = pd.date_range("1991-03-05", periods=count)
-    history, horizon, splits = choose_splits(days, Path("x"))
-    spans = [day for name in ("train", "validation", "test") for day in splits[name]]
+    history, horizon, splits = for_training(days[0].date(), days[-1].date(), Path("x"))
+    spans = [day for name in ("train", "validation", "test") for day in splits.given[name]]
     assert spans[0] == days[0].date()
     assert spans[-1] == days[-1].date()
     for (_, end), (begin, _) in zip((spans[0:2], spans[2:4]), (spans[2:4], spans[4:6]), strict=True):

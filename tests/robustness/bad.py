@@ -1,8 +1,7 @@
-"""Bad inputs by the hundred: what is done to a file, how a command line is run, and what must come of it."""
+"""Bad inputs by the dozen: how a file is damaged, how a command line is run, and what must come of it."""
 
 import contextlib
 import io
-import os
 import random
 import shutil
 import sys
@@ -16,7 +15,6 @@ import pytest
 
 from sstcast import cli
 
-ALLOWED = {0, 2, 3, 130}
 Change = Callable[[bytes, random.Random], bytes]
 
 
@@ -52,36 +50,27 @@ class Family:
         code, _, err = run(*arguments)
         self.codes[code] += 1
         problems = []
-        if code not in ALLOWED:
+        if code not in {0, 2, 3}:
             problems.append(f"exit code {code}")
         if "Traceback" in err:
             problems.append("traceback")
-        lines = [
-            line for line in err.splitlines() if ": not read, " not in line
-        ]  # that line tells, it does not refuse
+        lines = [line for line in err.splitlines() if ": not read, " not in line]  # that line tells, and goes on
         if code == 2 and len(lines) != 1:
             problems.append(f"{len(lines)} lines")
         if code == 2 and not any(str(word) in err for word in words):
             problems.append("names neither file nor key")
-        if halves := [path for path in walk(self.folder) if path.name.endswith(".partial")]:
-            problems.append(f"left {halves[0].name}")
-            for path in halves:
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        for half in self.folder.rglob("*.partial"):
+            problems.append(f"left {half.name}")
+            shutil.rmtree(half) if half.is_dir() else half.unlink()
         if problems:
             self.failures.append(f"{case} [{' '.join(map(str, arguments))[:120]}]: {problems}: {err[-300:]!r}")
 
-    def close(self, at_least: int) -> None:
+    def close(self) -> None:
         """Print what there was, and fail if any case did."""
         total = sum(self.codes.values())
         print(f"{self.name}: {total} cases, {dict(sorted(self.codes.items()))}, {len(self.failures)} wrong")
-        assert total >= at_least
+        assert total
         assert not self.failures, "\n".join([f"{len(self.failures)} of {total}:", *self.failures])
-
-
-def walk(folder: Path) -> Iterator[Path]:
-    """Return all that is below a folder."""
-    for place, folders, files in os.walk(folder):
-        yield from (Path(place) / name for name in (*folders, *files))
 
 
 def flip(content: bytes, chance: random.Random) -> bytes:
@@ -93,13 +82,8 @@ def flip(content: bytes, chance: random.Random) -> bytes:
 
 
 def cut(content: bytes, chance: random.Random) -> bytes:
-    """Keep the beginning."""
+    """Keep the beginning, as a download that broke off."""
     return content[: chance.randrange(len(content) or 1)]
-
-
-def garbage(content: bytes, chance: random.Random) -> bytes:
-    """Replace everything."""
-    return chance.randbytes(max(len(content) // 2, 16))
 
 
 def overwrite(content: bytes, chance: random.Random) -> bytes:
@@ -109,33 +93,27 @@ def overwrite(content: bytes, chance: random.Random) -> bytes:
     return content[:first] + b"\0" * len(content[first : first + length]) + content[first + length :]
 
 
-def splice(content: bytes, chance: random.Random) -> bytes:
-    """Put some of it where it does not belong."""
-    a, b = sorted(chance.randrange(len(content) or 1) for _ in range(2))
-    at = chance.randrange(len(content) or 1)
-    return content[:at] + content[a:b] + content[at:]
-
-
 def empty(content: bytes, chance: random.Random) -> bytes:
     """Leave nothing."""
     return b""
 
 
-CHANGES: dict[str, Change] = {change.__name__: change for change in (flip, cut, garbage, overwrite, splice, empty)}
+def page(content: bytes, chance: random.Random) -> bytes:
+    """Replace everything by a server's answer."""
+    return b"<!DOCTYPE html><title>404</title>"
+
+
+CHANGES: dict[str, Change] = {change.__name__: change for change in (flip, cut, overwrite, empty, page)}
 
 
 @contextlib.contextmanager
-def changed(path: Path, content: bytes | None, folder: Path | None = None) -> Iterator[None]:
-    """Have `content` in a file's place, a folder if it is None; put all of `folder` back afterwards."""
+def changed(path: Path, content: bytes, folder: Path | None = None) -> Iterator[None]:
+    """Have `content` in a file's place; put all of `folder` back afterwards."""
     folder = folder or path.parent
     kept = folder.with_name(f"{folder.name}-kept")
     shutil.copytree(folder, kept, symlinks=True)
     try:
-        path.unlink()
-        if content is None:
-            path.mkdir()
-        else:
-            path.write_bytes(content)
+        path.write_bytes(content)
         yield
     finally:
         shutil.rmtree(folder)

@@ -73,7 +73,7 @@ def test_every_time_stamp_is_normalised_to_its_date(units: str, values: list[flo
     ids=lambda encoding: encoding["dtype"],
 )
 @pytest.mark.parametrize("region", ["10,40,-2,2", "-5,5,-1,1", "170,190,-1,2", "0,360,-1,1"])
-@pytest.mark.parametrize("flip", ["", "north first", "-180..180", "zlev"])
+@pytest.mark.parametrize("flip", ["north first", "-180..180", "zlev", "kelvin"])
 def test_every_layout_gives_the_same_cells(encoding, region: str, flip: str) -> None:
     sst, grid = globe(), parse_box(region)
     stored = sst
@@ -83,6 +83,9 @@ def test_every_layout_gives_the_same_cells(encoding, region: str, flip: str) -> 
         stored = sst.assign_coords(lon=(sst["lon"] + 180) % 360 - 180).sortby("lon")
     elif flip == "zlev":
         stored = sst.expand_dims(zlev=[0.0], axis=1)
+    elif flip == "kelvin":
+        stored = (sst + 273.15).assign_attrs(units="K")
+        encoding = encoding | {"dtype": "float64", "scale_factor": 1.0}
     found = read_granule(to_bytes(stored, *SINCE_1978, **encoding), DAYS, grid)
     expected = sst.sel(lat=grid.lat).sel(lon=grid.lon % 360).values
     np.testing.assert_array_equal(np.stack(list(found.fields.values())), pack(expected))

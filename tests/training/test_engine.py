@@ -18,11 +18,18 @@ from sstcast.artefacts import CACHE
 from sstcast.config import TrainingConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.runs import Run
+from sstcast.seeds import order_seed
 from sstcast.training import devices
 from sstcast.training.checkpoint import load_checkpoint
 from sstcast.training.devices import compile_model
 from sstcast.training.engine import learning_rate
 from sstcast.training.train import forecaster, train
+
+
+def test_windows_are_drawn_in_the_order_of_earlier_versions() -> None:
+    """They were seeded by Python's hash of seed and epoch."""
+    for pair in ((0, 0), (3, 17), (2**63 - 1, 2)):
+        assert order_seed(*pair) == hash(pair) % 2**63
 
 
 def rates(scheduler: object, optimizer: torch.optim.Optimizer, steps: int) -> list[float]:
