@@ -28,8 +28,8 @@ from torch_geometric.transforms import NormalizeFeatures
 
 from sstcast import __version__
 from sstcast.benchmarks.config import BenchmarkConfig
-from sstcast.benchmarks.load import load
-from sstcast.benchmarks.packed import Loaded
+from sstcast.benchmarks.load import Loaded, load
+from sstcast.benchmarks.objectives import objective_of
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.benchmarks.run import run_benchmark
 from sstcast.benchmarks.splits import choose_split
@@ -167,7 +167,7 @@ def train_plain(name: str, conv: str, recipe: Recipe, loaded: Loaded, graphs: li
     mean, scale = (
         (y[split.train].mean(), y[split.train].std(unbiased=False)) if dataset.metric == "mae" else (0, 1)
     )
-    outputs = int(y.max()) + 1 if dataset.objective.classes else 1
+    outputs = int(y.max()) + 1 if objective_of(dataset).classes else 1
     categories = dataset.node[0] if isinstance(dataset.node, tuple) else 0
     model = Plain(recipe, conv, graphs[0].x.shape[1], outputs, categories, pool=not one)
     optimizer = torch.optim.Adam(model.parameters(), lr=recipe.rate, weight_decay=recipe.decay)
@@ -183,7 +183,7 @@ def train_plain(name: str, conv: str, recipe: Recipe, loaded: Loaded, graphs: li
     def loss_of(out: Tensor, target: Tensor) -> Tensor:
         if dataset.metric == "mae":
             return F.l1_loss(out, (target - mean) / scale)
-        if dataset.objective.classes:
+        if objective_of(dataset).classes:
             return F.cross_entropy(out, target)
         return F.binary_cross_entropy_with_logits(out, target)
 

@@ -1,4 +1,4 @@
-"""What each attention costs inside GPS, against nodes and against edges, on Erdos-Renyi graphs.
+"""Time and memory of each attention inside GPS, against nodes and against edges, on Erdos-Renyi graphs.
 
 The questions are those of Primphormer's Table 4 and Polynormer's Figure 5, whose graphs have an average degree of
 about 5. One layer, forward and backward; `none` is GPS without attention, and Polynormer has one local and one
@@ -129,7 +129,7 @@ def draw_sweep(axes: Axes, rows: pd.DataFrame, against: str, column: str, label:
 
 
 def sweeps(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the rows of the smallest degree, and those of the size that has several degrees."""
+    """Return the rows of the smallest degree, and the rows of the size that has several degrees."""
     most = rows["degree"].idxmax()
     return rows[rows["degree"] == rows["degree"].min()], rows[rows["nodes"] == rows["nodes"][most]]
 

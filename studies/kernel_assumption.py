@@ -1,8 +1,8 @@
 """How often the assumption of KDLGT's Lemma 1 holds in a trained LSAT: Figure 3 of KDLGT.
 
 The lemma bounds the error of the kernel's weights by c = sqrt((exp(|q + k|^2) - 1) / r) of r random features, if
-it is below 1 for every pair of nodes. As in the paper, three layers are trained on NCI1, and the largest c of a
-molecule is that over its pairs of atoms and the heads.
+it is below 1 for every pair of nodes. As in the paper, three layers are trained on NCI1, and each molecule gives
+its largest c over pairs of atoms and heads.
 """
 
 import math

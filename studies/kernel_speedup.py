@@ -85,7 +85,7 @@ def run(phase: str, model: nn.ModuleList, x: Tensor, labels: Tensor, graph: Spar
 
 
 def tabulate(rows: pd.DataFrame) -> pd.DataFrame:
-    """Give the times and how many times that of LSAT they are."""
+    """Give the times, and their ratios to the time of LSAT."""
     table = []
     for (phase, width, nodes), times in times_of(rows).iterrows():
         line = {"phase": phase, "d": width, "N": nodes, "LSAT, ms": f"{times['LSAT']:.0f}"}

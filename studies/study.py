@@ -31,7 +31,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Study:
-    """`measure(**case)` returns rows of results; those of all cases make up the study.
+    """`measure(**case)` returns rows of results. The rows of all cases make up the study.
 
     `tabulate` makes of them the table for the reader, its cells ready to print, and `draw` the figure.
     """

@@ -1,7 +1,6 @@
 """Data sets that the classes of PyG and of OGB download, process and cache."""
 
 import contextlib
-import hashlib
 import io
 import sys
 import warnings
@@ -18,10 +17,9 @@ from torch_geometric.utils import remove_self_loops, to_undirected
 
 from sstcast.artefacts import locked
 from sstcast.benchmarks.dataset import Dataset
-from sstcast.benchmarks.given import graphs_in, own_splits
+from sstcast.benchmarks.given import check_raw, graphs_in, own_splits
 from sstcast.benchmarks.objectives import number_words
 from sstcast.benchmarks.packed import Split
-from sstcast.benchmarks.raw import check_raw, is_plain
 from sstcast.benchmarks.splits import ranges, splits_of
 from sstcast.errors import SSTCastError, in_short, reading
 
@@ -30,29 +28,34 @@ SPLITS = "https://github.com/cornell-zhang/Polynormer/raw/main/data/"
 DEEPEST = 20  # deeper nodes of a syntax tree count as this deep
 
 
-def read_class(dataset: Dataset, root: Path, cache: Path, trust: bool) -> tuple[list[Data], list[Split]]:
+def read_class(dataset: Dataset, root: Path, trust: bool) -> tuple[list[Data], list[Split]]:
     """Return the graphs of a set of a class of PyG or OGB, and its official splits.
 
-    The class downloads below `root`; what it processes from raw files that are there already goes to `cache`.
-    Raises SSTCastError if the class, or a raw file that was already there, may run code and is not trusted; if the
-    download fails, or the class cannot read the files.
+    The class downloads, processes and caches in the set's folder below `root`; it processes again what is older
+    than its raw files. Raises SSTCastError if the class, or a file that was already there, may run code and is not
+    trusted; if the download fails, or the class cannot read the files.
     """
     if not (dataset.reviewed or trust):
         raise SSTCastError(
             f"{dataset.name}: PyG's {dataset.of} is not reviewed, and a class may run code that it downloads; "
             "if you trust it, use --trust (trust=True in Python)"
         )
-    with reading(root / dataset.folder, "name another --root"):
-        folder = dataset.below(root)
-        there = raw_files(folder)
-    if not trust:
-        check_raw(there, dataset.sha256)
-    place = _linked(folder, root, cache, there) if there and not _processed(folder, there) else root
-    if not there:
-        print(f"{dataset.name}: downloading to {folder}: {dataset.size}; licence: {dataset.licence}", flush=True)
     quiet = io.StringIO()
     with contextlib.ExitStack() as stack:
-        stack.enter_context(locked(cache / "classes" / dataset.name))
+        with reading(root / dataset.folder, "name another --root"):
+            stack.enter_context(locked(root / dataset.name))
+            folder = dataset.below(root)
+            raw, processed = _files(folder, "raw"), _files(folder, "processed")
+        if not raw:
+            print(
+                f"{dataset.name}: downloading to {folder}: {dataset.size}; licence: {dataset.licence}", flush=True
+            )
+        elif any(path.stat().st_mtime < max(p.stat().st_mtime for p in raw) for path in processed):
+            for path in processed:
+                path.unlink()
+            processed = []
+        if not trust:
+            check_raw(raw + processed, dataset.sha256)
         stack.enter_context(contextlib.redirect_stdout(sys.stderr if sys.stderr.isatty() else quiet))
         if not sys.stderr.isatty():
             stack.enter_context(contextlib.redirect_stderr(quiet))
@@ -60,16 +63,17 @@ def read_class(dataset: Dataset, root: Path, cache: Path, trust: bool) -> tuple[
         warnings.simplefilter("ignore")  # about old names in NumPy and SciPy
         try:
             if dataset.reader == "ogb":
-                graphs, splits = _of_ogb(dataset, place)
+                graphs, splits = _of_ogb(dataset, root)
             else:
-                graphs, splits = _of_pyg(dataset, place / dataset.folder)
+                graphs, splits = _of_pyg(dataset, root / dataset.folder)
             for data in graphs:
                 _prepare(data, dataset)
         except SSTCastError:
             raise
         except Exception as error:  # whatever a class raises
-            problem = f"cannot read {folder}" if raw_files(folder) else f"cannot download it to {folder}"
-            remedy = "delete this folder to download it again" if raw_files(folder) else "put its files there"
+            there = _files(folder, "raw")
+            problem = f"cannot read {folder}" if there else f"cannot download it to {folder}"
+            remedy = "delete this folder to download it again" if there else "put its files there"
             raise SSTCastError(
                 f"{dataset.name}: its class {problem} ({in_short(error)}); {remedy}, or name another root"
             ) from error
@@ -80,29 +84,10 @@ def read_class(dataset: Dataset, root: Path, cache: Path, trust: bool) -> tuple[
     return graphs, splits or own_splits(graphs)
 
 
-def raw_files(folder: Path) -> list[Path]:
-    """Return the raw files in the folder of a set."""
+def _files(folder: Path, kind: str) -> list[Path]:
+    """Return the files in the folders of a set whose names begin with `kind`: raw or processed."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return [path for path in files if "raw" in path.relative_to(folder).parts[:-1]]
-
-
-def _processed(folder: Path, raw: list[Path]) -> bool:
-    """Return whether processed files in `folder` are newer than the raw ones, and hold data alone."""
-    found = list(folder.rglob("processed*/*.pt"))
-    changed = max(path.stat().st_ctime for path in raw)
-    return bool(found) and all(changed <= path.stat().st_mtime and is_plain(path) for path in found)
-
-
-def _linked(folder: Path, root: Path, cache: Path, raw: list[Path]) -> Path:
-    """Return a root of these raw files alone, with links to all in `folder` but the processed files."""
-    states = [(str(path.resolve()), path.stat().st_ctime_ns, path.stat().st_size) for path in raw]
-    instead = cache / "classes" / hashlib.sha256(repr(states).encode()).hexdigest()[:16]
-    ours = instead / folder.relative_to(root)
-    ours.mkdir(parents=True, exist_ok=True)
-    for path in folder.iterdir():
-        if not path.name.startswith("processed") and not (ours / path.name).is_symlink():
-            (ours / path.name).symlink_to(path.resolve())
-    return instead
+    return [path for path in files if any(part.startswith(kind) for part in path.relative_to(folder).parts[:-1])]
 
 
 def _of_pyg(dataset: Dataset, place: Path) -> tuple[list[Data], list[Split]]:

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from sstcast.benchmarks.dataset import Dataset, Kind
-from sstcast.benchmarks.objectives import check_task
+from sstcast.benchmarks.objectives import check_task, objective_of
 from sstcast.benchmarks.packed import Graphs
 from sstcast.errors import SSTCastError
 
@@ -28,18 +28,16 @@ def complete(dataset: Dataset, data: Sequence[Data], official: bool) -> Dataset:
     Raises SSTCastError if a graph is not usable, or the metric is not one of the task's.
     """
     task, usual = (dataset.task, "") if dataset.task else _task(dataset.name, data)
-    try:
-        check_task(task, dataset.metric)
-    except ValueError as error:
-        raise SSTCastError(f"{dataset.name}: {error}") from None
     dataset = replace(dataset, task=task, metric=dataset.metric or usual)
-    single = dataset.single or (len(data) == 1 and dataset.objective.level == "node")
+    check_task(dataset)
+    objective = objective_of(dataset)
+    single = dataset.single or (len(data) == 1 and objective.level == "node")
     words, few = dataset.words, dataset.few
     if dataset.reader == "memory" and single:
         words, few = _words(data[0])
     return replace(
         dataset,
-        metric=dataset.metric or next(iter(dataset.objective.metrics)),
+        metric=dataset.metric or next(iter(objective.metrics)),
         split=dataset.split or ("official" if official else "random:0.8/0.1/0.1"),
         node=dataset.node or _kind([d.x for d in data]),
         edge=dataset.edge or _kind([d.edge_attr for d in data]),
@@ -51,7 +49,6 @@ def complete(dataset: Dataset, data: Sequence[Data], official: bool) -> Dataset:
 
 def check_graphs(graphs: Graphs, dataset: Dataset, where: str) -> None:
     """Raise SSTCastError, saying `where` the graphs are from, if their parts do not fit or a value is unusable."""
-    _check_edges(graphs, where)
     rows = {"graph": len(graphs), "node": int(graphs.nodes.sum()), "pair": len(graphs.y)}[graphs.level]
     if len(graphs.y) != rows:
         raise SSTCastError(f"{where}: {len(graphs.y)} labels for {rows} {graphs.level}s")
@@ -60,7 +57,7 @@ def check_graphs(graphs: Graphs, dataset: Dataset, where: str) -> None:
         labels = graphs.y.numel() // max(rows, 1)
         return f"{where}: {_place(graphs, graphs.level, row)}" + (f", column {column}" if labels > 1 else "")
 
-    dataset.objective.check(graphs.y, dataset, place)
+    objective_of(dataset).check(graphs.y, dataset, place)
     _check_features(graphs, "node", dataset.node, graphs.x, where)
     _check_features(graphs, "edge", dataset.edge, graphs.edge_attr, where)
 
@@ -109,24 +106,6 @@ def _kind(features: Sequence[Tensor | None]) -> Kind:
         return "linear"
     sizes = torch.stack([f.amax(0) for f in columns]).amax(0) + 1
     return tuple(sizes.tolist()) if int(sizes.max()) <= MOST_KINDS else "linear"
-
-
-def _check_edges(graphs: Graphs, where: str) -> None:
-    """Raise SSTCastError, naming graph and edge, if an edge points outside its graph, or it has no nodes."""
-    if graphs.edge_index.is_floating_point():
-        raise SSTCastError(f"{where}: edges must be whole numbers, the numbers of nodes")
-    empty = (graphs.nodes == 0).nonzero()
-    if len(empty):
-        raise SSTCastError(f"{where}: graph {int(empty[0])} has no nodes; give it some or leave it out")
-    nodes = graphs.nodes.repeat_interleave(graphs.edges)
-    outside = ((graphs.edge_index < 0) | (graphs.edge_index >= nodes)).any(0).nonzero()
-    if len(outside):
-        row = int(outside[0])
-        source, target = graphs.edge_index[:, row].tolist()
-        raise SSTCastError(
-            f"{where}: {_place(graphs, 'edge', row)}: {source} - {target} points outside; "
-            f"its nodes are 0..{int(nodes[row]) - 1}"
-        )
 
 
 def _check_features(graphs: Graphs, what: str, declared: Kind | str, found: Tensor | None, where: str) -> None:

@@ -5,11 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from pydantic import AfterValidator, Field
 
 from sstcast.artefacts import packaged
-from sstcast.benchmarks.dataset import Dataset, SplitName
-from sstcast.benchmarks.own import KINDS, OwnData
+from sstcast.benchmarks.dataset import KINDS, Dataset, OwnData, SplitName
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.config import FOLDER_NAME, WHERE, Count, Folder, ModelConfig, TrainingConfig
 from sstcast.errors import SSTCastError, shorten
@@ -19,8 +18,11 @@ from sstcast.models.norms import ActivationName
 from sstcast.models.positional_encodings import Positional
 from sstcast.yaml_files import Strict, apply_overrides, read_config, suggest, validate
 
-EPOCHS = TypeAdapter(Annotated[int, Field(ge=0, le=10**9)])
 ReadoutName = Literal["mean", "sum", "max", "virtual-node", "token"]
+Epochs = Annotated[int, Field(ge=0, le=10**9)]
+Stages = Annotated[
+    dict[str, Epochs], AfterValidator(lambda stages: {name: epochs for name, epochs in stages.items() if epochs})
+]
 LONGEST_NAME = 100  # of a folder
 DATASET_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*(:[A-Za-z0-9][A-Za-z0-9._-]*)?$"
 PRESETS = "configs/benchmarks"
@@ -56,7 +58,7 @@ class BenchmarkConfig(Strict):
     """One model on one data set, for one or more seeds.
 
     `stages` gives the number of epochs for which a part of the model is trained before the whole, by the name of
-    the stage in the model; `local_epochs` is short for the stage `local`.
+    the stage in the model; none with 0.
     For a graph that does not fit in memory as a whole, `part` is the number of nodes in a random part of it.
     `split` replaces the data set's usual split. Raw files are below `root`; what takes long to compute is kept in
     `cache`.
@@ -69,23 +71,11 @@ class BenchmarkConfig(Strict):
     model: ModelConfig
     predictor: PredictorConfig = PredictorConfig()
     training: TrainingConfig = TrainingConfig()
-    stages: dict[str, Count] = Field(default_factory=dict)
+    stages: Stages = Field(default_factory=dict)
     part: Count | None = None
     root: Folder = Path("data/graphs")
     cache: Folder = Path("data/prepared/graphs")
     runs: Folder = Path("runs/benchmarks")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _local_epochs(cls, raw: Any) -> Any:
-        if not isinstance(raw, dict) or "local_epochs" not in raw:
-            return raw
-        try:
-            epochs = EPOCHS.validate_python(raw["local_epochs"])
-        except ValidationError as error:
-            raise ValueError(f"local_epochs: {error.errors()[0]['msg']}") from None
-        rest = {key: value for key, value in raw.items() if key != "local_epochs"}
-        return rest | {"stages": {"local": epochs}} if epochs else rest
 
     @property
     def folder(self) -> Path:

@@ -1,15 +1,19 @@
-"""Declarations of data sets: where they come from, and what to predict. Nothing here imports PyTorch."""
+"""Declarations of data sets: where they come from and what to predict; and the keys of one's own data in YAML.
+
+Nothing here imports PyTorch.
+"""
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
-if TYPE_CHECKING:
-    from sstcast.benchmarks.objectives import Objective
+from sstcast.config import Folder
+from sstcast.errors import SSTCastError
+from sstcast.yaml_files import Strict
 
 Categories = tuple[int, ...]  # number of categories in each column
 Kind = Categories | Literal["linear", "none"]  # of features
@@ -67,13 +71,6 @@ class Dataset:
         """Which of the defaults of `configs/benchmarks/defaults.yaml` suit the data set."""
         return ("few-labels" if self.few else "one-graph") if self.single else self.task
 
-    @property
-    def objective(self) -> "type[Objective]":
-        """The class of the task, for the metric."""
-        from sstcast.benchmarks.objectives import TASKS
-
-        return TASKS[self.task].judged_by(self.metric)
-
 
 def parse_split(text: str) -> str:
     """Return the split that `text` names, as a declaration has it; raise ValueError if it names none.
@@ -99,3 +96,87 @@ def parse_split(text: str) -> str:
 
 
 SplitName = Annotated[str, AfterValidator(parse_split)]
+
+
+Kinds = Annotated[int, Field(ge=1, le=10**7)]  # number of categories in a column
+Features = tuple[Kinds, ...] | Literal["linear", "none", ""]
+
+
+class _Own(Strict):
+    """The keys that all kinds of one's own data share; `complete.complete` decides those that are left out.
+
+    `classes` is the number of classes, by default one more than the largest.
+    """
+
+    kind: Any
+    task: str = ""
+    metric: str = ""
+    split: SplitName | None = None
+    classes: int | None = Field(default=None, ge=2, le=10**6)
+
+    def declare(self, name: str) -> Dataset:
+        """Return the declaration; its options are the keys that only this kind has, and `classes`."""
+        shared = self.model_dump(include={"task", "metric", "node", "edge"})
+        options = self.model_dump(exclude={"kind", "split", *shared})
+        return Dataset(name, self.kind, split=self.split or "", options=options, **shared)
+
+
+class Memory(_Own):
+    """Graphs that a Python program passed; `node` and `edge` describe the features."""
+
+    kind: Literal["memory"]
+    node: Features = ""
+    edge: Features = ""
+
+
+class PyG(Memory):
+    """A file, relative to the YAML, of `torch_geometric.data.Data`, as `load.graphs_in` describes it."""
+
+    kind: Literal["pyg"]  # type: ignore[assignment]
+    path: Folder
+
+
+class SmilesCSV(_Own):
+    """Molecules, one per row: columns `smiles` and `targets`, optionally `id` and `split_column`."""
+
+    kind: Literal["smiles_csv"]
+    path: Folder
+    task: Literal["graph-regression", "graph-classification", "multi-label"]
+    smiles: str = "smiles"
+    targets: list[str] = Field(min_length=1)
+    id: str | None = None
+    split_column: str | None = None
+
+    def declare(self, name: str) -> Dataset:
+        if self.task == "graph-classification" and len(self.targets) > 1:
+            raise SSTCastError(f"{name}: targets: {self.task} has one column of classes; several are multi-label")
+        return replace(super().declare(name), node=ATOMS, edge=BONDS)
+
+
+class GraphCSV(_Own):
+    """One graph whose nodes are labelled: a CSV of nodes, and a CSV `edges` beside it.
+
+    `target` is the column of the labels and `id` that of the nodes' names, by default their row number from 0 on.
+    `features` are columns of the nodes, by default all other numbers. `source` and `to` are columns of the edges,
+    as are `edge_features`. Edges go both ways unless the graph is `directed`. `split_column` is a column of the
+    nodes.
+    """
+
+    kind: Literal["graph_csv"]
+    path: Folder
+    edges: Path
+    target: str
+    id: str | None = None
+    features: list[str] | None = None
+    source: str = "source"
+    to: str = "target"
+    edge_features: list[str] = Field(default=[])
+    directed: bool = False
+    split_column: str | None = None
+
+    def declare(self, name: str) -> Dataset:
+        return replace(super().declare(name), single=True)
+
+
+OwnData = Annotated[SmilesCSV | GraphCSV | PyG | Memory, Field(discriminator="kind")]
+KINDS = ("smiles_csv", "graph_csv", "pyg")  # that a YAML may name

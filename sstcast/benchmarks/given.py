@@ -1,21 +1,31 @@
-"""Graphs that a user gives: PyG's `Data` in memory or in a file, with or without a split of their own."""
+"""Graphs that a user gives as PyG's `Data`, in memory or in a file, with or without a split of their own."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import hashlib
+import pickle
+import warnings
+import zipfile
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch_geometric.data import Data
+from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.separate import separate
+from torch_geometric.data.storage import EdgeStorage, GlobalStorage, NodeStorage
 
 from sstcast.benchmarks.packed import Split
-from sstcast.benchmarks.raw import check_raw, load_plain
 from sstcast.benchmarks.splits import ranges, splits_of
-from sstcast.errors import SSTCastError, reading
+from sstcast.errors import SSTCastError, in_short, reading
 
 MASKS = ("train_mask", "val_mask", "test_mask")
 PARTS = {"train": "train", "valid": "validation", "val": "validation", "validation": "validation", "test": "test"}
 FORMS = "give a list of torch_geometric.data.Data, a single one, or a dictionary with train, validation and test"
+TEXT = (".txt", ".csv", ".tsv", ".json", ".index", ".edgelist", ".edges", ".gml", ".gz", ".zip", ".md", ".content")
+
+# Besides the types that PyG itself adds: what `torch.save` of a list of `Data` contains.
+torch.serialization.add_safe_globals([DataEdgeAttr, DataTensorAttr, EdgeStorage, GlobalStorage, NodeStorage])
 
 
 def graphs_in(source: Any, where: str) -> tuple[list[Data], list[Split]]:
@@ -30,9 +40,9 @@ def graphs_in(source: Any, where: str) -> tuple[list[Data], list[Split]]:
     try:
         if isinstance(source, Mapping):
             return _from_mapping(source)
-        data = [source] if isinstance(source, Data) else _separated(source)
+        data = separated(source)
         index = source.get_idx_split() if hasattr(source, "get_idx_split") else None  # of OGB's classes
-        return data, splits_of_parts(index, len(data)) if index else own_splits(data)
+        return data, _split_of_parts(index, len(data)) if index else own_splits(data)
     except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
         raise SSTCastError(f"{where}: {str(error) or type(error).__name__}; {FORMS}") from error
 
@@ -47,16 +57,18 @@ def read_file(path: Path, trust: bool) -> tuple[list[Data], list[Split]]:
     if not trust:
         check_raw([path], ())
     with reading(path, "save it with torch.save"):
-        raw = torch.load(path, map_location="cpu", weights_only=False) if trust else load_plain(path)
+        raw = torch.load(path, map_location="cpu", weights_only=False) if trust else _load_plain(path)
     return graphs_in(raw, str(path))
 
 
-def own_splits(data: list[Data]) -> list[Split]:
+def own_splits(data: Sequence[Data]) -> list[Split]:
     """Return the splits that the masks of the graphs say; raise ValueError if one mask is missing."""
     if not data or any(not isinstance(one, Data) or one.get("train_mask") is None for one in data):
         return []
-    if (lacks := [name for name in MASKS if any(one.get(name) is None for one in data)]) != []:
-        return [] if len(lacks) == 2 else _incomplete(lacks[0])
+    if missing := [name for name in MASKS if any(one.get(name) is None for one in data)]:
+        if len(missing) == 2:  # a training mask alone, as some of PyG's graphs have, is no split
+            return []
+        raise ValueError(f"train_mask, but no {missing[0]}; add it, or leave out all masks and set split=70/15/15")
     if len(data) > 1:
         if any(torch.as_tensor(one[name]).numel() != 1 for one in data for name in MASKS):
             return []  # of the nodes of many graphs
@@ -67,45 +79,86 @@ def own_splits(data: list[Data]) -> list[Split]:
     return splits_of(masks, int(data[0].num_nodes or 0))
 
 
-def splits_of_parts(parts: Mapping[str, Any], samples: int) -> list[Split]:
+def check_raw(paths: Iterable[Path], known: Collection[str]) -> None:
+    """Raise SSTCastError, executing nothing, if reading one of the files may run code; `known` are SHA-256."""
+    for path in paths:
+        with reading(path, "get it again"):
+            harmless = path.suffix in TEXT or _is_plain(path)
+            digest = "" if harmless else hashlib.sha256(path.read_bytes()).hexdigest()
+        if not harmless and digest not in known:
+            raise SSTCastError(
+                f"{path}: may run any code when it is read, as a pickle does, and is not a known one (SHA-256 "
+                f"{digest}); if you trust its origin, use --trust (trust=True in Python)"
+            )
+
+
+def _is_plain(path: Path) -> bool:
+    """Return whether a file of NumPy or torch holds arrays, tensors and PyG's `Data` alone."""
+    try:
+        if path.suffix in (".npz", ".npy"):
+            found = np.load(path, allow_pickle=False)
+            for name in found if path.suffix == ".npz" else ():
+                found[name]
+        else:
+            _load_plain(path)
+    except (pickle.UnpicklingError, ValueError, RuntimeError, EOFError):
+        return False
+    return True
+
+
+def _load_plain(path: Path) -> Any:
+    """Read a file of `torch.save` with `weights_only`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about tensor types that torch will change
+        # Mapped memory is never larger than the file, whatever sizes the file claims.
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+
+
+def check_data(data: Sequence[Data], where: str) -> None:
+    """Raise SSTCastError, saying `where` the graphs are from, unless they are PyG's and have edges."""
+    if not data:
+        raise SSTCastError(f"{where}: no graphs")
+    for number, one in enumerate(data):
+        graph = f"{where}: graph {number}"
+        if not isinstance(one, Data):
+            raise SSTCastError(f"{graph} is {type(one).__name__}, not torch_geometric.data.Data")
+        if one.edge_index is None:
+            raise SSTCastError(f"{graph} has no edge_index")
+        edges = one.edge_index
+        if not isinstance(edges, torch.Tensor) or edges.layout != torch.strided or edges.is_floating_point():
+            raise SSTCastError(f"{graph}: edge_index must be a dense tensor [2, edges] of whole numbers")
+        try:
+            one.validate()
+        except ValueError as error:
+            raise SSTCastError(f"{graph}: {in_short(error)}") from error
+        if not one.num_nodes:
+            raise SSTCastError(f"{graph} has no nodes; give it some or leave it out")
+
+
+def _split_of_parts(parts: Mapping[str, Any], samples: int) -> list[Split]:
     """Return the split given by indices or masks for `train`, `validation` (or `val`, `valid`) and `test`."""
     named = {PARTS[key]: torch.as_tensor(rows).numpy() for key, rows in parts.items() if key in PARTS}
-    if lacks := [name for name in Split._fields if name not in named]:
-        raise ValueError(f"no part {lacks[0]!r} in the split")
+    if missing := [name for name in Split._fields if name not in named]:
+        raise ValueError(f"no part {missing[0]!r} in the split")
     return splits_of([named[name] for name in Split._fields], samples)
-
-
-def _incomplete(missing: str) -> list[Split]:
-    raise ValueError(f"train_mask, but no {missing}; add it, or leave all masks out and set split=70/15/15")
 
 
 def _from_mapping(source: Mapping[str, Any]) -> tuple[list[Data], list[Split]]:
     if "graphs" in source:
-        data = _separated(source["graphs"])
-        return data, splits_of_parts(source, len(data))
-    named = {PARTS[key]: _separated(value) for key, value in source.items() if key in PARTS}
+        data = separated(source["graphs"])
+        return data, _split_of_parts(source, len(data))
+    named = {PARTS[key]: separated(value) for key, value in source.items() if key in PARTS}
     parts = [named[name] for name in Split._fields]
     return [one for part in parts for one in part], [ranges([len(part) for part in parts])]
 
 
-def _separated(raw: Iterable[Any]) -> list[Data]:
+def separated(raw: Iterable[Any]) -> list[Data]:
     if isinstance(raw, Data):
         return [raw]
-    if isinstance(raw, tuple) and len(raw) > 1 and isinstance(raw[0], dict):  # what PyG processed
+    if isinstance(raw, tuple) and len(raw) > 1 and isinstance(raw[0], dict):  # as InMemoryDataset saves it
         whole, slices = Data.from_dict(raw[0]), raw[1]
         if not slices:
             return [whole]
         count = len(next(iter(slices.values()))) - 1
         return [separate(Data, whole, i, slices, decrement=False) for i in range(count)]
     return [Data.from_dict(one) if isinstance(one, dict) else one for one in raw]
-
-
-def check_data(data: Sequence[Data], where: str) -> None:
-    """Raise SSTCastError, saying `where` the graphs are from, unless they are PyG's and have edges."""
-    for number, one in enumerate(data):
-        if not isinstance(one, Data):
-            raise SSTCastError(f"{where}: graph {number} is {type(one).__name__}, not torch_geometric.data.Data")
-        if one.edge_index is None:
-            raise SSTCastError(f"{where}: graph {number} has no edge_index")
-    if not data:
-        raise SSTCastError(f"{where}: no graphs")

@@ -361,9 +361,15 @@ TASKS: dict[str, type[Objective]] = {
 }
 
 
-def check_task(task: str, metric: str) -> None:
-    """Raise ValueError if there is no such task, or it is not judged by the metric; empty ones are unknown yet."""
+def objective_of(dataset: Dataset) -> type[Objective]:
+    """Return the class of a declared task, for its metric."""
+    return TASKS[dataset.task].judged_by(dataset.metric)
+
+
+def check_task(dataset: Dataset) -> None:
+    """Raise SSTCastError if there is no such task, or it has no such metric; either may be undecided yet."""
+    task, metric = dataset.task, dataset.metric
     if task and task not in TASKS:
-        raise ValueError(f"task: no {task!r}; known: {', '.join(TASKS)}")
+        raise SSTCastError(f"{dataset.name}: task: no {task!r}; known: {', '.join(TASKS)}")
     if task and metric and metric not in TASKS[task].metrics:
-        raise ValueError(f"metric: {task} is judged by {' or '.join(TASKS[task].metrics)}")
+        raise SSTCastError(f"{dataset.name}: metric: {task} is judged by {' or '.join(TASKS[task].metrics)}")

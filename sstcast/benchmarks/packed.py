@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from sstcast.benchmarks.dataset import Dataset
 from sstcast.graphs.sparse import SparseGraph
 
 
@@ -19,15 +18,6 @@ class Split(NamedTuple):
     train: Tensor
     validation: Tensor
     test: Tensor
-
-
-class Loaded(NamedTuple):
-    """A data set in memory: its graphs, the splits of its own, its complete declaration, and a digest of these."""
-
-    graphs: "Graphs"
-    splits: list[Split]
-    dataset: Dataset
-    digest: str
 
 
 class GraphBatch(NamedTuple):

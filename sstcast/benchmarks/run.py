@@ -11,10 +11,10 @@ from lightning_fabric import Fabric
 from pydantic import Field, FiniteFloat, model_validator
 
 from sstcast.artefacts import atomic, locked
+from sstcast.benchmarks.cache import with_positions
 from sstcast.benchmarks.config import BenchmarkConfig, published
-from sstcast.benchmarks.load import load
-from sstcast.benchmarks.packed import Loaded
-from sstcast.benchmarks.positions import with_positions
+from sstcast.benchmarks.load import Loaded, load
+from sstcast.benchmarks.objectives import objective_of
 from sstcast.benchmarks.predictor import GraphPredictor, build_predictor, normalise_rows, positions_of
 from sstcast.benchmarks.splits import choose_split
 from sstcast.benchmarks.tasks import BenchmarkTask, ManyGraphs, OneGraph, PartsOfOneGraph
@@ -158,7 +158,7 @@ def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple
     if graphs.level == "node" and not graphs.transductive:
         rows = torch.isin(torch.arange(len(graphs)).repeat_interleave(graphs.nodes), rows)
     training = graphs.y if graphs.level == "pair" else graphs.y[rows]
-    objective = dataset.objective(graphs.y, training, dataset)
+    objective = objective_of(dataset)(graphs.y, training, dataset)
     if config.predictor.normalise == "row":
         graphs = normalise_rows(graphs, dataset)
     model = build_predictor(config, dataset, graphs, objective.outputs)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sstcast.benchmarks.dataset import Dataset
+from sstcast.benchmarks.objectives import objective_of
 from sstcast.benchmarks.packed import Graphs, Split
 from sstcast.errors import SSTCastError
 
@@ -31,7 +32,7 @@ def choose_split(dataset: Dataset, graphs: Graphs, official: Sequence[Split], se
             )
         return check_split(official[seed % len(official)], samples, dataset.name)
     kind, _, detail = dataset.split.partition(":")
-    of_samples = dataset.objective.classes and len(graphs.y) == samples
+    of_samples = objective_of(dataset).classes and len(graphs.y) == samples
     labels = graphs.y.flatten().long() if of_samples else torch.zeros(samples, dtype=torch.long)
     if kind == "folds":
         return _fold(dataset.name, int(detail), labels, seed)

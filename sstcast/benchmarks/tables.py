@@ -1,5 +1,6 @@
 """CSV files: molecules as SMILES with targets, or the nodes and the edges of one graph."""
 
+import hashlib
 import json
 import pickle
 import warnings
@@ -12,17 +13,21 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Data, InMemoryDataset, download_url, extract_zip
 from torch_geometric.utils import coalesce, remove_self_loops, to_undirected
 
-from sstcast.benchmarks.dataset import Dataset
+from sstcast.artefacts import atomic
+from sstcast.benchmarks.cache import cached
+from sstcast.benchmarks.dataset import ATOMS, BONDS, Dataset
+from sstcast.benchmarks.given import check_raw, separated
+from sstcast.benchmarks.objectives import objective_of
 from sstcast.benchmarks.packed import Split
-from sstcast.benchmarks.raw import check_raw
-from sstcast.errors import SSTCastError, reading, shorten
+from sstcast.errors import SSTCastError, in_short, reading, shorten
 
 HEADER = 2  # the first row's line in the file
 HELD_OUT = 150_000  # training molecules of PCQM4Mv2 used for validation, as its test labels are secret
 QUICK = 2000  # molecules for which no bar is shown
+LISTED = 5  # molecules that cannot be parsed, as printed
 
 
 def read_table(path: Path, columns: Sequence[str | None]) -> pd.DataFrame:
@@ -50,43 +55,53 @@ def read_table(path: Path, columns: Sequence[str | None]) -> pd.DataFrame:
     return table
 
 
-def read_smiles(dataset: Dataset, paths: Sequence[Path], trust: bool) -> tuple[list[Data], list[Split], list[str]]:
-    """Read molecules with the features of the Open Graph Benchmark, the splits, and what cannot be parsed.
+def read_smiles(dataset: Dataset, root: Path, cache: Path, trust: bool) -> tuple[list[Data], list[Split]]:
+    """Read molecules with the features of the Open Graph Benchmark, kept in `cache`, and the splits.
 
     `options` of the declaration: `smiles` and `targets` name columns; a single target may hold a list,
     `[0, 1, 0]`, and an empty target is unknown. `id` names a column of unique values, `split_column` one of train,
-    validation and test. A second path is the official split: a dictionary of rows.
+    validation and test. The second of the declared `files` is the official split: a dictionary of rows. Molecules
+    that cannot be parsed are left out; the first are printed, and a file in `cache` lists all.
     """
-    path, options = paths[0], dataset.options
+    options = dataset.options
     own, part = options.get("id"), options.get("split_column")
+    fetch(dataset, root)
+    path, *rest = (
+        [options["path"]] if "path" in options else [root / dataset.folder / name for name in dataset.files]
+    )
     table = read_table(path, [options["smiles"], *options["targets"], own, part])
     _number(table, own, path)
-    labels = _labels(table, options["targets"], path, dataset)
+    labels = _labels(table, options["targets"], path)
 
     def where(row: int, column: int) -> str:
         name = options["targets"][column if len(options["targets"]) > 1 else 0]
         return f"{path}: line {table.index[row]}, column {name!r}"
 
-    dataset.objective.check(labels, dataset, where)
-    graphs, skipped = featurise(table[options["smiles"]])
-    kept = torch.tensor([graph is not None for graph in graphs])
-    if not kept.any():
+    objective_of(dataset).check(labels, dataset, where)
+    splits = _file_splits(rest[0], dataset, trust) if rest else column_split(table, part, path)
+    smiles = table[options["smiles"]]
+    name = f"{dataset.name}-{hashlib.sha256(smiles.to_csv().encode()).hexdigest()[:12]}.pt"
+    graphs = separated(cached(cache / name, lambda: featurise(smiles)))
+    known = torch.tensor([bool(graph.num_nodes) for graph in graphs])
+    if not known.any():
         raise SSTCastError(f"{path}: no molecule can be parsed; check the column {options['smiles']!r}")
-    splits = _file_splits(paths[1], dataset, trust) if len(paths) > 1 else column_split(table, part, path)
-    place = kept.cumsum(0) - 1
-    splits = [Split(*(place[rows[kept[rows]]] for rows in split)) for split in splits]
-    data = []
+    if not known.all():
+        skipped = [f"line {line}: {text!r} cannot be parsed" for line, text in smiles[~known.numpy()].items()]
+        with atomic((cache / name).with_suffix(".skipped.txt")) as report:
+            report.write_text("".join(f"{path}: {line}\n" for line in skipped))
+        counted = f"{len(skipped):,} of {len(graphs):,} molecules cannot be parsed and are left out; all in"
+        print(f"{counted} {cache / name}".removesuffix(".pt") + ".skipped.txt", *skipped[:LISTED], sep="\n  ")
     for graph, y in zip(graphs, labels, strict=True):
-        if graph is not None:
-            graph.y = y
-            data.append(graph)
-    return data, splits, skipped
+        graph.y = y
+    place = known.cumsum(0) - 1
+    splits = [Split(*(place[rows[known[rows]]] for rows in split)) for split in splits]
+    return [graphs[i] for i in known.nonzero().flatten().tolist()], splits
 
 
-def featurise(smiles: "pd.Series[str]") -> tuple[list[Data | None], list[str]]:
-    """Return a graph for each molecule, None if it cannot be parsed, and a line of text for each of those.
+def featurise(smiles: "pd.Series[str]") -> Any:
+    """Return the graphs of molecules, joined as in an `InMemoryDataset`; one that cannot be parsed has no nodes.
 
-    The index of `smiles` holds line numbers in the file. Raises SSTCastError if ogb or rdkit is not installed.
+    Raises SSTCastError if ogb or rdkit is not installed.
     """
     try:
         from ogb.utils import smiles2graph
@@ -98,22 +113,21 @@ def featurise(smiles: "pd.Series[str]") -> tuple[list[Data | None], list[str]]:
 
     from sstcast.progress import hides_progress
 
-    graphs: list[Data | None] = []
-    skipped = []
+    empty = {"num_nodes": 0, "node_feat": np.zeros((0, len(ATOMS)), int)}
+    empty |= {"edge_feat": np.zeros((0, len(BONDS)), int), "edge_index": np.zeros((2, 0), int)}
+    graphs = []
     hidden = len(smiles) < QUICK or hides_progress(get_console())
-    for line, text in track(smiles.items(), "reading molecules", len(smiles), disable=hidden, transient=True):
+    for text in track(smiles, "reading molecules", len(smiles), disable=hidden, transient=True):
         try:
             with rdBase.BlockLogs():
                 raw = smiles2graph(text)
-            if not raw["num_nodes"]:
-                raise ValueError("no atoms")
         except (AttributeError, TypeError, ValueError):  # raised where rdkit returns None
-            graphs.append(None)
-            skipped.append(f"line {line}: {text!r} cannot be parsed")
-            continue
+            raw = empty
         arrays = {"x": raw["node_feat"], "edge_attr": raw["edge_feat"], "edge_index": raw["edge_index"]}
-        graphs.append(Data(**{name: torch.from_numpy(array) for name, array in arrays.items()}, smiles=text))
-    return graphs, skipped
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        graphs.append(Data(**tensors, num_nodes=len(tensors["x"]), smiles=str(text)))
+    joined, slices = InMemoryDataset.collate(graphs)
+    return joined.to_dict(), slices
 
 
 def read_nodes(dataset: Dataset) -> tuple[list[Data], list[Split]]:
@@ -134,13 +148,37 @@ def read_nodes(dataset: Dataset) -> tuple[list[Data], list[Split]]:
     index, attributes = remove_self_loops(index, _numbers(links[options["edge_features"]], edges).float())
     join = coalesce if options["directed"] else to_undirected
     index, attributes = join(index, attributes, num_nodes=len(table), reduce="mean")
-    y = _labels(table, [options["target"]], path, dataset)
-    if bool(((y == y.floor()) | y.isnan()).all()):  # whole numbers are classes, unless declared
-        y = y if dataset.task else y.nan_to_num(-1).long()
+    y = _labels(table, [options["target"]], path)
+    if not dataset.task and bool(((y == y.floor()) | y.isnan()).all()):  # so that whole numbers are classes
+        y = y.nan_to_num(-1).long()
     data = Data(edge_index=index, y=y.squeeze(-1), num_nodes=len(table))
     data.x = features if features.shape[1] else None
     data.edge_attr = attributes if attributes.shape[1] else None
     return [data], column_split(table, options["split_column"], path)
+
+
+def fetch(dataset: Dataset, root: Path) -> None:
+    """Download the missing ones of the data set's `files` below `root`, after printing their size and licence.
+
+    An archive holds the data set's folder. Raises SSTCastError, naming the file, if one cannot be had.
+    """
+    folder = root / dataset.folder
+    missing = {name: address for name, address in dataset.files.items() if not (folder / name).exists()}
+    if not missing:
+        return
+    print(f"{dataset.name}: downloading to {folder}: {dataset.size}; licence: {dataset.licence}", flush=True)
+    try:
+        for name, address in missing.items():
+            if not address.endswith(".zip"):
+                download_url(address.replace("*", name), str(folder), filename=name)
+            elif not (folder / name).exists():
+                extract_zip(download_url(address, str(root)), str(root))
+    except Exception as error:  # networks and servers fail in many ways
+        raise SSTCastError(
+            f"{dataset.name}: {folder / next(iter(missing))} is missing, and the download from "
+            f"{', '.join(sorted(set(missing.values())))} failed ({in_short(error)}); put the files there, or name "
+            "their --root"
+        ) from error
 
 
 def column_split(table: pd.DataFrame, name: str | None, path: Path) -> list[Split]:
@@ -176,12 +214,11 @@ def _numbers(columns: pd.DataFrame, path: Path) -> Tensor:
     return torch.from_numpy(numbers.to_numpy(np.float64))
 
 
-def _labels(table: pd.DataFrame, names: Sequence[str], path: Path, dataset: Dataset) -> Tensor:
+def _labels(table: pd.DataFrame, names: Sequence[str], path: Path) -> Tensor:
     """Return the labels `[rows, columns]`; those of one column may be written as lists."""
     columns = table[list(names)]
     if len(names) > 1 or not str(columns.iloc[0, 0]).startswith("["):
-        numbers = _numbers(columns, path)
-        return numbers.nan_to_num(-1) if dataset.task and dataset.objective.classes else numbers
+        return _numbers(columns, path)
     rows = [_listed(text, path, line) for line, text in columns.iloc[:, 0].items()]
     other = next((i for i, row in enumerate(rows) if len(row) != len(rows[0])), None)
     if other is not None:

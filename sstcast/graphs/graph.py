@@ -24,8 +24,8 @@ A plane of one direction fits into a CPU's cache where all eight together do not
 over planes but not a stack of them: `perf/planes.py` compares the two.
 
 Masked nodes of a grid (land) send no messages, and pooling and attention leave them out, so their values never
-affect the ocean. They only have to be finite. The positional encodings `laplacian` and `random_walk` are those of
-the whole grid, so that all tiles of one shape share them.
+affect the ocean. They only have to be finite. The positional encodings `laplacian` and `random_walk` belong to the
+whole grid, so that all tiles of one shape share them.
 """
 
 from collections.abc import Sequence

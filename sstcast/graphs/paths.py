@@ -95,7 +95,7 @@ def dominating_set(adjacency: csr_array, real: NDArray[np.bool_], radius: int) -
 
 
 def colours(adjacency: csr_array, rounds: int = 16) -> NDArray[np.uint64]:
-    """Return Weisfeiler-Leman colours: each round hashes a node's colour with those of its neighbours.
+    """Return Weisfeiler-Leman colours: each round hashes a node's colour with its neighbours' colours.
 
     All values are integers, whose sums do not depend on the order of nodes.
     """
@@ -133,7 +133,7 @@ def _one(real: NDArray[np.bool_], edges: NDArray[np.int64], places: NDArray[np.i
 
 
 def _padded(blocks: list[Tensor]) -> Tensor:
-    """Stack blocks `[n, m]` of different sizes, padded with infinity; there is room for one node at least."""
+    """Stack blocks `[n, m]` of different sizes, padded with infinity to at least one row and column."""
     rows, columns = (max([1, *(b.shape[side] for b in blocks)]) for side in (0, 1))
     check_memory(f"hops of {len(blocks)} x {rows} x {columns}", len(blocks) * rows * columns)
     out = torch.full((len(blocks), rows, columns), torch.inf)
@@ -149,7 +149,7 @@ class Step(NamedTuple):
     second: Numbers  # j of each pair
     child: Numbers  # of each last edge: which of these pairs it leads to
     parent: Numbers  # which pair of the step before, k - 1 hops apart, is (i, p); in the first step, i
-    edge: Numbers  # its place in `dense_edges`; where only (j, p) is stored, that of (j, p)
+    edge: Numbers  # its place in `dense_edges`, or the place of (j, p) if only that is stored
     share: NDArray[np.float32]  # of the shortest paths from i to j that end with it
 
 

@@ -141,8 +141,8 @@ class SparseGraph:
 class Groups:
     """Items in groups: item i is in group `index[i]`, one of `groups`.
 
-    Sums are those of a product with a matrix of zeros and ones, kept as lists of each group's items: a CPU takes a
-    fraction of the time that it needs to scatter the items, for they are added up before they are written.
+    A sum over groups is a product with a matrix of zeros and ones, stored as a list of each group's items. A CPU
+    adds these up before it writes, in a fraction of the time that a scatter takes.
     """
 
     def __init__(self, index: Tensor, groups: int) -> None:

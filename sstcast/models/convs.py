@@ -29,7 +29,7 @@ from sstcast.models.norms import NORMS, NormName
 
 
 class Conv(nn.Module):
-    """A local layer; its arguments are `width` and, where it uses them, those of `layers.build_conv`.
+    """A local layer. Its arguments are `width` and any of the arguments of `layers.build_conv` that it uses.
 
     A layer that is `residual` adds its own input; otherwise the caller adds residual, norm and dropout.
     """
@@ -150,17 +150,12 @@ class GAT(Conv):
             own_score = own_score + mean
             scores = [s + e for s, e in zip(scores, by_edge, strict=True)]
         own_score = F.leaky_relu(own_score, 0.2)
-        weights, scale = relative_exponentials(graph, [F.leaky_relu(s, 0.2) for s in scores], own_score)
-        own = (-scale).exp()
-        messages = [self._weigh(w, m) for w, m in zip(weights, graph.source(x), strict=True)]
-        x = self._weigh(1 / (graph.aggregate(weights) + own), self._weigh(own, x) + graph.aggregate(messages))
+        scores = [F.leaky_relu(s, 0.2) for s in scores]
+        x = edge_softmax(graph, scores, graph.source(x), [own_score], [x], own_score)
         return x if self.bias is None else x + self.bias, edges
 
     def _score(self, x: Tensor, attend: Tensor) -> Tensor:
         return x @ torch.block_diag(*attend.unsqueeze(-1))  # a matrix product is faster than a sum per head
-
-    def _weigh(self, weight: Tensor, x: Tensor) -> Tensor:
-        return (weight.unsqueeze(-1) * x.unflatten(-1, (self.heads, -1))).flatten(-2)
 
 
 class GatedGCN(Conv):
@@ -241,13 +236,31 @@ def add_edges(messages: Planes, linear: nn.Linear | None, edges: Planes | None) 
     return [m + linear(e) for m, e in zip(messages, edges, strict=True)]
 
 
-def relative_exponentials(graph: Graph, scores: Planes, own: Tensor) -> tuple[Planes, Tensor]:
-    """Return the unnormalised softmax weights of each node's incoming edges, and the logarithm of their scale.
+def edge_softmax(
+    graph: Graph, edge_scores: Planes, edge_values: Planes, scores: Planes, values: Planes, base: Tensor
+) -> Tensor:
+    """Average values with one softmax over each node's incoming edges and over further keys of its own.
 
-    Scores are taken relative to `own`, one score per node and head, which every node has. The scale is the
-    largest relative score of a node's edges, or 0: a weight of `own` is `exp(-scale)`.
+    Args:
+        graph: the graph that has the edges.
+        edge_scores: planes of scores, `[..., heads]`.
+        edge_values: planes of values, `[..., width]`, the heads side by side.
+        scores: the scores of the further keys, one tensor a key, in the form of node features.
+        values: the values of the further keys.
+        base: a score of each node and head, subtracted from all scores before the exponential.
     """
-    relative = [s - o for s, o in zip(scores, graph.target(own), strict=True)]
+    relative = [s - o for s, o in zip(edge_scores, graph.target(base), strict=True)]
     scale = graph.aggregate(relative, "max").clamp(min=0).detach()
     # The clamp is for masked edges: their scores may exceed the largest, and inf has no gradient.
-    return [(r - s).clamp(max=0).exp() for r, s in zip(relative, graph.target(scale), strict=True)], scale
+    weights = [(r - s).clamp(max=0).exp() for r, s in zip(relative, graph.target(scale), strict=True)]
+    own = [(s - base - scale).exp() for s in scores]
+    total = graph.aggregate(weights) + torch.stack(own).sum(0)
+    y = graph.aggregate([weigh(w, v) for w, v in zip(weights, edge_values, strict=True)])
+    for weight, value in zip(own, values, strict=True):
+        y = y + weigh(weight, value)
+    return weigh(1 / total, y)
+
+
+def weigh(weight: Tensor, value: Tensor) -> Tensor:
+    """Return `value [..., width]` times the weight of its head, `[..., heads]`."""
+    return (value.unflatten(-1, (weight.shape[-1], -1)) * weight.unsqueeze(-1)).flatten(-2)

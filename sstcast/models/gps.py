@@ -62,8 +62,8 @@ class GPSLayer(nn.Module):
 class GPS(Backbone):
     """`layers` of `conv` beside `attention` (see `sstcast.models.layers`); one of the two may be `none`.
 
-    `norm` is that of the layers; `gatedgcn` and the attentions keep their own. `activation` is that of the
-    feed-forward networks. `attention_options` are further arguments of the attention's class, such as `features`
+    `norm` is the norm of the layers; `gatedgcn` and the attentions keep their own. The feed-forward networks use
+    `activation`. `attention_options` are further arguments of the attention's class, such as `features`
     of `performer`. Edge features, `edge_dim` of them, are encoded to the nodes' width if the local layer updates
     them or the attention reads them. `stable_pairs` is the number of Laplacian eigenvectors whose distances
     `gatedgcn` sees (ESLapPE).

@@ -48,7 +48,7 @@ class Block(nn.Module):
         self.mlp = feed_forward(width, dropout)
 
     def forward(self, x: Tensor, *context: Any) -> Tensor:
-        """Map node features to node features of the same shape; the attention gets the `context` too."""
+        """Map node features to node features of the same shape; the attention also gets the `context`."""
         x = x + self.dropout(self.attention(self.norms[0](x), *context))
         return x + self.mlp(self.norms[1](x))
 
@@ -196,7 +196,7 @@ class StructureAwareAttention(nn.Module):
         s = self.extract(x, graph)
         projected, mask = graph.dense(torch.cat([self.content(x), self.structure(s)], dim=-1))
         q, k, v, s_q, s_k = (split_heads(part, self.heads) for part in projected.chunk(5, dim=-1))
-        # The kernels divide by the square root of the whole width, 2 d; the equation divides by that of d.
+        # The kernels divide by the square root of the whole width, 2 d; the equation divides by the root of d.
         return torch.cat([q, s_q], dim=-1) * 2**0.25, torch.cat([k, s_k], dim=-1) * 2**0.25, v, mask
 
     def extract(self, x: Tensor, graph: Graph) -> Tensor:
@@ -260,8 +260,8 @@ class PathBias(nn.Module):
     """`spdgt`: the bias of Graphormer (Ying et al. 2021, arXiv:2106.05234, equations 6 and 7).
 
     It is a learned number for each number of hops, and the mean over the edges of the shortest path of a dot
-    product of each edge's features with a weight for its place on the path; where there are several shortest
-    paths, it is a mean over them too. Beyond `max_hops` all distances share a number and edges do not count; pairs
+    product of each edge's features with a weight for its place on the path; with several shortest paths, it
+    is also a mean over them. Beyond `max_hops` all distances share a number and edges do not count; pairs
     of nodes without a path have a number of their own. With a `graph_node`, which comes first, N grows by one; all
     pairs with it share a number.
     """

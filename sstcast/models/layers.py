@@ -77,7 +77,7 @@ def build_conv(name: str, width: int, edge_dim: int, in_width: int | None = None
 
 
 def build_attention(name: str, options: dict[str, Any] | None = None, **sizes: Any) -> Any:
-    """Build the attention called `name` with those of the `sizes` that it takes; `options` are further arguments.
+    """Build the attention called `name`; it gets the `sizes` that it takes. `options` are further arguments.
 
     Raises SSTCastError, naming the option, if it does not exist or its value is of the wrong type.
     """

@@ -29,8 +29,8 @@ class Polynormer(Backbone):
     - `base`: `local_layers` layers of equation 4 and nothing else, for graphs of `nodes` nodes each; its weights
       depend on the numbering of nodes.
 
-    `gate` is the function of H in local layers: that of the layer, which is none without `relu`, as in the
-    authors' code (`activation`), or a sigmoid.
+    `gate` is the function of H in local layers: a sigmoid, or the layer's `activation`, which is none without
+    `relu`, as in the authors' code.
 
     If `beta` is None, it is learned as a sigmoid; otherwise it is a free parameter that starts at this value. With
     `eigenvector`, this is Polynormer-v2 (equation 19): beta is multiplied by the first non-trivial eigenvector of

@@ -18,7 +18,7 @@ from sstcast.models.attention import (
     softmax_attention,
     split_heads,
 )
-from sstcast.models.convs import relative_exponentials
+from sstcast.models.convs import edge_softmax
 
 
 class BigBirdAttention(HeadedAttention):
@@ -136,7 +136,8 @@ class ExphormerAttention(GraphAttention):
             values.append(graph.spread(value))
         scores = [self._score(q, key) for key in keys]
         pairs = zip(graph.target(q), self._neighbors(k, graph, edges), strict=True)
-        y = self._average(graph, [self._score(*pair) for pair in pairs], graph.source(v), scores, values)
+        base = torch.stack(scores).amax(0).detach()
+        y = edge_softmax(graph, [self._score(*pair) for pair in pairs], graph.source(v), scores, values, base)
 
         key, value = (split_heads(part, self.heads) for part in padded.chunk(2, dim=-1))
         seen = softmax_attention(split_heads(virtual_q, self.heads), key, value, mask)
@@ -153,28 +154,6 @@ class ExphormerAttention(GraphAttention):
         """Return one score per head, `[..., heads]`."""
         product = (q * k).unflatten(-1, (self.heads, -1))
         return product.sum(-1, dtype=torch.promote_types(product.dtype, torch.float32)) * product.shape[-1] ** -0.5
-
-    def _average(
-        self,
-        graph: Graph,
-        edge_scores: Planes,
-        edge_values: Planes,
-        scores: list[Tensor],
-        values: list[Tensor],
-    ) -> Tensor:
-        """Average values with one softmax over both edges and node-aligned keys."""
-        base = torch.stack(scores).amax(0).detach()
-        edge_weights, scale = relative_exponentials(graph, edge_scores, base)
-        weights = [(s - base - scale).exp() for s in scores]
-        total = graph.aggregate(edge_weights) + torch.stack(weights).sum(0)
-        y = graph.aggregate([self._weigh(w, v) for w, v in zip(edge_weights, edge_values, strict=True)])
-        for weight, value in zip(weights, values, strict=True):
-            y = y + self._weigh(weight, value)
-        return self._weigh(1 / total, y)
-
-    def _weigh(self, weight: Tensor, value: Tensor) -> Tensor:
-        """Return `value` times its head's weight."""
-        return (value.unflatten(-1, (self.heads, -1)) * weight.unsqueeze(-1)).flatten(-2)
 
 
 def pack(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -66,9 +66,9 @@ class TokenGT(Backbone):
 
     Source: Kim et al. 2022, TokenGT, arXiv:2207.02505.
 
-    With the node identifiers P, a node's token is `x_v + W (P_v, P_v) + type` and that of an edge from u to v
-    `E e_uv + W (P_u, P_v) + type`: their products show which edge is incident to which node, and how. Identifiers
-    of `identifier_size` numbers are
+    With the node identifiers P, a node's token is `x_v + W (P_v, P_v) + type`. The token of an edge from u to v
+    is `E e_uv + W (P_u, P_v) + type`. Their products show which edge is incident to which node, and how.
+    Identifiers of `identifier_size` numbers are
 
     - `laplacian`: eigenvectors of the smallest eigenvalues, the trivial one first; in training the sign of each is
       flipped at random, separately for each graph;

@@ -94,7 +94,7 @@ def test_an_interrupted_run_ends_with_the_same_weights(
 
 def test_stages_train_one_after_the_other(configure: Callable[..., BenchmarkConfig], fabric: Fabric) -> None:
     """The second continues from the best of the first: its weights, its Adam and its score, but for the head."""
-    config = configure("minesweeper", "polynormer", "local_epochs=3")
+    config = configure("minesweeper", "polynormer", "stages.local=3")
     assert config.stages == {"local": 3}
     (result,) = run_benchmark(config, [0])
     folder = config.folder / "seed-0"
@@ -123,13 +123,13 @@ def test_stages_train_one_after_the_other(configure: Callable[..., BenchmarkConf
     assert [trainer.state.best, trainer.state.best_loss] == best["score"]
     assert load_checkpoint(second.best)["stage"] == "local"  # until the second stage does better
     with pytest.raises(SSTCastError, match="gps has no local stage"):
-        run_benchmark(configure("minesweeper", "gps", "local_epochs=1"), [0])
+        run_benchmark(configure("minesweeper", "gps", "stages.local=1"), [0])
 
 
 def test_the_best_of_all_stages_is_scored(
     configure: Callable[..., BenchmarkConfig], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = configure("minesweeper", "polynormer", "local_epochs=3")
+    config = configure("minesweeper", "polynormer", "stages.local=3")
     validate = OneGraph.validate
 
     def worse_as_a_whole(task: OneGraph, model: torch.nn.Module) -> dict[str, float]:

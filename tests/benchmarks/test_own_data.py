@@ -14,8 +14,7 @@ from torch_geometric.data import Data, InMemoryDataset
 
 from sstcast import cli
 from sstcast.benchmarks.config import load_benchmark, published
-from sstcast.benchmarks.load import load
-from sstcast.benchmarks.packed import Loaded
+from sstcast.benchmarks.load import Loaded, load
 from sstcast.benchmarks.run import run_benchmark
 from sstcast.benchmarks.splits import choose_split
 from sstcast.errors import SSTCastError

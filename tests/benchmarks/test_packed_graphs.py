@@ -9,10 +9,10 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import subgraph
 
+from sstcast.benchmarks.cache import cached, with_positions
 from sstcast.benchmarks.complete import check_graphs
 from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.packed import Graphs, compact, pack
-from sstcast.benchmarks.positions import with_positions
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.benchmarks.splits import choose_split
 from sstcast.errors import SSTCastError
@@ -67,16 +67,6 @@ def test_whole_numbers_are_packed_small_and_come_back() -> None:
         assert torch.equal(compact(values).long(), values)
     assert compact(torch.tensor([-1, 3])).tolist() == [-1, 3]
     assert compact(torch.tensor([0.5], dtype=torch.float64)).dtype == torch.float32
-
-
-@pytest.mark.parametrize(
-    ("edges", "words"), [([[0, 1], [1, 4]], "graph 1, edge 1: 1 - 4"), ([[-1], [0]], "edge 0: -1 - 0")]
-)
-def test_edges_that_point_outside_are_named(edges: list[list[int]], words: str) -> None:
-    good = {"num_nodes": 2, "edge_index": torch.tensor([[0], [1]]), "y": torch.tensor([0])}
-    bad = {"num_nodes": 4, "edge_index": torch.tensor(edges), "y": torch.tensor([0])}
-    with pytest.raises(SSTCastError, match=rf"file: .*{words} points outside"):
-        check_graphs(pack([good, bad], "graph"), declare(node="none"), "file")
 
 
 def declare(split: str = "random:0.7/0.15/0.15", **changes: object) -> Dataset:
@@ -162,3 +152,17 @@ def test_positions_are_each_graph_s_own_and_are_kept(tmp_path: Path) -> None:
     assert len(kept) == 2
     with_positions(make()[0], "mine", 4, 5, tmp_path)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.pt")} == kept
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "changed"])
+def test_a_damaged_file_of_a_cache_is_made_again(
+    damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, whole = tmp_path / "walk.pt", torch.arange(30.0)
+    cached(path, whole.clone)
+    content = bytearray(path.read_bytes())
+    content[content.find(whole.numpy().tobytes()) + 3] ^= 255
+    path.write_bytes({"cut": content[:100], "empty": b"", "changed": content}[damage])
+    assert torch.equal(cached(path, whole.clone), whole)
+    assert capsys.readouterr().err == f"{path}: damaged; making it again\n"
+    assert torch.equal(cached(path, lambda: None), whole)

@@ -13,8 +13,7 @@ from torch_geometric.data import Data
 from torch_geometric.transforms import NormalizeFeatures
 
 from sstcast.benchmarks.config import BenchmarkConfig, load_benchmark
-from sstcast.benchmarks.load import load
-from sstcast.benchmarks.packed import Loaded
+from sstcast.benchmarks.load import Loaded, load
 from sstcast.benchmarks.predictor import DegreeEncoder
 from sstcast.benchmarks.registry import find_dataset, named
 from sstcast.benchmarks.run import build_task, run_benchmark

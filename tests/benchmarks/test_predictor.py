@@ -10,8 +10,8 @@ from torch_geometric.nn import global_add_pool, global_max_pool, global_mean_poo
 
 from sstcast.benchmarks.config import load_benchmark
 from sstcast.benchmarks.dataset import ATOMS, BONDS
-from sstcast.benchmarks.load import load
-from sstcast.benchmarks.packed import GraphBatch, Loaded
+from sstcast.benchmarks.load import Loaded, load
+from sstcast.benchmarks.packed import GraphBatch
 from sstcast.benchmarks.predictor import (
     HIGHEST_DEGREE,
     CategoricalEncoder,

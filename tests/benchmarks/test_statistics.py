@@ -8,8 +8,8 @@ import pytest
 import torch
 from small_raw import raw_files
 
+from sstcast.benchmarks.given import check_raw, separated
 from sstcast.benchmarks.load import load
-from sstcast.benchmarks.raw import check_raw
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.benchmarks.splits import choose_split
 from sstcast.benchmarks.tables import featurise, read_table
@@ -74,13 +74,13 @@ def test_peptides_by_their_table_and_every_fiftieth_molecule() -> None:
     check_raw([folder / split_file], dataset.sha256)  # a pickle, and a known one
     split = pickle.loads((folder / split_file).read_bytes())
     assert [len(split[part]) for part in ("train", "val", "test")] == [10_873, 2331, 2331]
-    graphs, skipped = featurise(table["smiles"][::50])
-    assert not skipped
-    nodes = torch.tensor([len(g["x"]) for g in graphs if g]).double()
-    edges = torch.tensor([g["edge_index"].shape[1] for g in graphs if g]).double()
+    graphs = separated(featurise(table["smiles"][::50]))
+    nodes = torch.tensor([g.num_nodes for g in graphs]).double()
+    edges = torch.tensor([g.num_edges for g in graphs]).double()
+    assert (nodes > 0).all()
     assert float(nodes.mean()) == pytest.approx(150.94, rel=0.1)
     assert float((edges / nodes).mean()) == pytest.approx(307.30 / 150.94, rel=0.01)
-    assert {(g["x"].shape[1], g["edge_attr"].shape[1]) for g in graphs if g} == {(9, 3)}
+    assert {(g["x"].shape[1], g["edge_attr"].shape[1]) for g in graphs} == {(9, 3)}
 
 
 @pytest.mark.skipif(not os.environ.get("SSTCAST_SLOW_TESTS"), reason="takes a minute; set SSTCAST_SLOW_TESTS=1")

@@ -46,13 +46,14 @@ def test_files_of_a_run(world: Path) -> None:
 
 
 def test_forecasts_of_a_run(world: Path) -> None:
-    """Chunks that were cut must not be drawn as numbers."""
+    """Chunks that were cut must not be scored as numbers."""
     family, store = Family("forecasts of a run", world), world / "runs/small/forecasts.zarr"
     chunks = [path for path in (store / "sst").rglob("*") if path.is_file() and path.name[0].isdigit()]
     with changed(chunks[0], b"", store):
         for path in chunks:
             path.write_bytes(path.read_bytes()[:-9])
-        family.try_out("cut chunks", ("forecasts.zarr",), "map", world / "runs/small")
+        arguments = ("--against", world / "runs/small", "--out", world / "scored")
+        family.try_out("cut chunks", ("forecasts.zarr",), "score", store, *arguments)
     assert set(family.codes) == {2}
     family.close()
 

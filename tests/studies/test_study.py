@@ -58,20 +58,13 @@ def test_more_cases_measure_only_what_is_missing(tmp_path: Path) -> None:
     assert "| 2 |" not in page
 
 
-def test_a_figure_that_is_gone_is_drawn_again(tmp_path: Path) -> None:
-    squares = Squares((2,))
-    run_study(squares.study(), tmp_path)
-    (tmp_path / "figure.png").unlink()
-    assert run_study(squares.study(), tmp_path)[1]
-    assert (tmp_path / "figure.png").exists()
-    assert squares.measured == [2]
-
-
-def test_a_table_older_than_the_rows_is_made_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["figure.png", "table.md"])
+def test_what_is_gone_is_made_again_from_the_rows(tmp_path: Path, name: str) -> None:
     page, _ = run_study(Squares((2,)).study(), tmp_path)
-    (tmp_path / "table.md").unlink()
+    (tmp_path / name).unlink()
     again = Squares((2,))
     assert run_study(again.study(), tmp_path) == (page, True)
+    assert (tmp_path / name).exists()
     assert not again.measured
 
 

@@ -24,7 +24,7 @@ def test_the_graphs_are_the_same_to_1wl_and_differ_by_class_alone() -> None:
 
 @pytest.fixture(scope="module")
 def rows() -> pd.DataFrame:
-    return study(models=("MPNN", "MPNN + VN", "MPNN + RWSE"), folds=(0, 1), epochs=25).rows()
+    return study(models=("MPNN", "MPNN + VN", "MPNN + RWSE"), folds=(0,), epochs=25).rows()
 
 
 def test_message_passing_guesses_and_encodings_help(rows: pd.DataFrame) -> None:
@@ -33,15 +33,9 @@ def test_message_passing_guesses_and_encodings_help(rows: pd.DataFrame) -> None:
     assert accuracy["MPNN + RWSE"] > 80
 
 
-@pytest.mark.parametrize(("model", "epochs"), [("MPNN + LapPE", 60), ("TokenGT (Lap)", 40)])
-def test_laplacian_eigenvectors_help(model: str, epochs: int) -> None:
-    accuracy = study(models=(model,), folds=(0,), epochs=epochs).rows()["accuracy"]
-    assert accuracy.item() > 25
-
-
 def test_table_and_figure(rows: pd.DataFrame) -> None:
     table = wl.tabulate(rows)
     assert list(table["model"]) == ["MPNN", "MPNN + VN", "MPNN + RWSE"]
     assert list(table["no more than 1-WL"]) == ["yes", "yes", "no"]
-    assert table["accuracy, %"][0] == "10.0 ± 0.0"
+    assert table["accuracy, %"][0] == "10.0"
     assert len(wl.draw(rows).axes[0].patches) == 3

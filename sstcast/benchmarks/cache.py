@@ -1,30 +1,63 @@
-"""Positional encodings of the nodes of whole data sets, computed once and cached."""
+"""A cache of what takes long to compute from graphs: molecules' features and positional encodings."""
 
-from collections.abc import Iterator
+import hashlib
+import json
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from rich import get_console
 from rich.progress import track
 from torch import Tensor
 
-from sstcast.benchmarks.load import cached, digest_tensors
+from sstcast.artefacts import atomic, locked
 from sstcast.benchmarks.packed import Graphs
+from sstcast.errors import warn
 from sstcast.graphs.positions import landing_probabilities, laplacian_basis
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.progress import hides_progress
 
-FORMAT = 5
+FORMAT = 5  # of positional encodings
 AT_ONCE = 256  # graphs
 QUICK = 2000  # graphs for which no bar is shown
+
+
+def cached(path: Path, compute: Callable[[], Any]) -> Any:
+    """Return the tensors and plain data in the file `path`, whose name identifies what they are computed from.
+
+    If it is absent or damaged, compute and write it.
+    """
+    with locked(path):
+        if path.exists():
+            try:
+                if zipfile.ZipFile(path).testzip() is None:  # checksums, which torch.load does not compare
+                    return torch.load(path, weights_only=True)
+            except Exception:  # a damaged file can raise anything
+                pass
+            warn(f"{path}: damaged; making it again")
+        content = compute()
+        with atomic(path) as temporary:
+            torch.save(content, temporary)
+    return content
+
+
+def digest_tensors(tensors: Mapping[str, Tensor], rest: Any) -> str:
+    """Return the SHA-256 of tensors, with their names, types and shapes, and of the plain data `rest`."""
+    described = {name: [str(tensor.dtype), list(tensor.shape)] for name, tensor in tensors.items()}
+    content = hashlib.sha256(json.dumps([described, rest], sort_keys=True).encode())
+    for name in sorted(tensors):
+        content.update(np.ascontiguousarray(tensors[name].numpy()).reshape(-1).view(np.uint8).data)
+    return content.hexdigest()
 
 
 def with_positions(graphs: Graphs, name: str, pairs: int, steps: int, cache: Path) -> Graphs:
     """Return the graphs with `pairs` Laplacian eigenpairs and landing probabilities of up to `steps` steps.
 
-    Either may be 0. Results are kept in `cache`, under the digest of the edges.
+    Either may be 0. The data set's `name` and the digest of its edges name the files in `cache`.
     """
     found: dict[str, Any] = {}
     if pairs or steps:
