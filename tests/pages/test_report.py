@@ -15,7 +15,7 @@ import pytest
 import torch
 from PIL import Image
 
-from sstcast.artefacts import PACKAGE, made_of
+from sstcast.artefacts import made_of
 from sstcast.pages import report
 from sstcast.pages.report import write_report
 from sstcast.pages.results import Results
@@ -131,17 +131,6 @@ def test_a_page_of_the_same_checkpoints_is_kept(
     assert write_report(Results(run.folder)) == (run.report, False)
 
 
-def test_a_page_is_whole_or_the_last_one(evaluated: Run, html: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Results, "recipe", {"scores": "others"})
-    monkeypatch.setattr(report, "_sections", fail)
-    with pytest.raises(KeyboardInterrupt):
-        write_report(Results(evaluated.folder))
-    assert evaluated.report.read_text(encoding="utf-8") == html
-
-
 def test_names_of_sources_are_text_not_markup(
     evaluated: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,7 +141,3 @@ def test_names_of_sources_are_text_not_markup(
     page = Page(write_report(Results(run.folder))[0].read_text(encoding="utf-8"))
     assert "<b>bold</b>" in page.text
     assert not page.all("b")
-
-
-def test_the_page_travels_with_the_package() -> None:
-    assert all((PACKAGE / "pages" / f"{name}.html").exists() for name in ("report", "leaderboard", "shared"))

@@ -1,4 +1,4 @@
-"""What the verb `map` takes from an evaluated run, and what it leaves on disk."""
+"""The fields that reports and maps show, and the files that the command `map` leaves."""
 
 import shutil
 from pathlib import Path
