@@ -1,5 +1,7 @@
 """The verb `evaluate`: score a run on its test days beside the baselines; a hindcast of one fold."""
 
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +12,11 @@ from sstcast.artefacts import locked
 from sstcast.errors import SSTCastError
 from sstcast.manifest import check_manifest
 from sstcast.names import BASELINES, MODEL, STRONGEST
+from sstcast.ocean.identity import Record
 from sstcast.ocean.prepared import Prepared, check_data, warn_of_source
 from sstcast.runs import Run
 from sstcast.scores.saved import Scored, recipe_of_scores
 from sstcast.scores.significance import block_length
-from sstcast.scores.truth import check_comparable
 from sstcast.stores import open_zarr
 from sstcast.yaml_files import suggest
 
@@ -141,3 +143,33 @@ def compare(run: Run, other: Run) -> dict[str, Any]:
         evaluate(one)
     with Scored(run.folder).open() as tables, Scored(other.folder).open() as others:
         return compare_models(tables, others, (run.folder.name, other.folder.name))
+
+
+def check_comparable(run: Run, other: Run) -> None:
+    """Raise SSTCastError unless two runs forecast the same days of the same ocean."""
+    keys, digests = ("source", "region", "horizon", "splits.test"), {"test": "test days hold other values"}
+    check_same(run, other, keys, digests, "compare runs that forecast the same days of the same ocean")
+
+
+def check_same(run: Run, other: Run, keys: Sequence[str], digests: Mapping[str, str], remedy: str) -> None:
+    """Raise SSTCastError, with the remedy, where two runs differ.
+
+    They may in no key of `data` in `keys`, and in no digest of `digests`, of which each is called by its words.
+    """
+    ours, theirs = run.config.data, other.config.data
+    for key in keys:
+        here, there = (_text(attrgetter(key)(data)) for data in (ours, theirs))
+        if here != there:
+            raise SSTCastError(f"{other.folder}: its data.{key} is {there}, but {run.folder} has {here}; {remedy}")
+    mine, its = (Record.read(one.recorded[0].folder) for one in (run, other))
+    for name, words in digests.items() if mine is not None and its is not None else ():
+        here, there = getattr(mine, name), getattr(its, name)
+        if here != there:
+            raise SSTCastError(
+                f"{other.folder}: its {words} (digest {there[:12]}) than those of {run.folder} ({here[:12]}); "
+                f"{remedy}"
+            )
+
+
+def _text(value: Any) -> str:
+    return "..".join(map(str, value)) if isinstance(value, tuple) else str(value)

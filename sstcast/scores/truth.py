@@ -1,9 +1,7 @@
-"""The data that a file's forecasts are scored on, and whether runs may be compared at all."""
+"""The data that a file's forecasts are scored on: a run's, or those that follow from the dates in the file."""
 
-from collections.abc import Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -15,9 +13,9 @@ from sstcast.forecasting.files import DAY, Forecasts
 from sstcast.forecasting.transfer import transferred_data
 from sstcast.geo import Box
 from sstcast.ocean.cropping import around
-from sstcast.ocean.identity import Record
 from sstcast.ocean.reading import open_sst, source_path
 from sstcast.runs import Run
+from sstcast.scores.evaluate import check_same
 from sstcast.splits import for_dates
 from sstcast.yaml_files import validate
 
@@ -120,33 +118,3 @@ def _place(forecasts: Forecasts, observed: xr.DataArray, region: str | None) -> 
         tile=(len(lat), len(lon)),
         land_tiles="keep",
     )
-
-
-def check_comparable(run: Run, other: Run) -> None:
-    """Raise SSTCastError unless two runs forecast the same days of the same ocean."""
-    keys, digests = ("source", "region", "horizon", "splits.test"), {"test": "test days hold other values"}
-    check_same(run, other, keys, digests, "compare runs that forecast the same days of the same ocean")
-
-
-def check_same(run: Run, other: Run, keys: Sequence[str], digests: Mapping[str, str], remedy: str) -> None:
-    """Raise SSTCastError, with the remedy, where two runs differ.
-
-    They may in no key of `data` in `keys`, and in no digest of `digests`, of which each is called by its words.
-    """
-    ours, theirs = run.config.data, other.config.data
-    for key in keys:
-        here, there = (_text(attrgetter(key)(data)) for data in (ours, theirs))
-        if here != there:
-            raise SSTCastError(f"{other.folder}: its data.{key} is {there}, but {run.folder} has {here}; {remedy}")
-    mine, its = (Record.read(one.recorded[0].folder) for one in (run, other))
-    for name, words in digests.items() if mine is not None and its is not None else ():
-        here, there = getattr(mine, name), getattr(its, name)
-        if here != there:
-            raise SSTCastError(
-                f"{other.folder}: its {words} (digest {there[:12]}) than those of {run.folder} ({here[:12]}); "
-                f"{remedy}"
-            )
-
-
-def _text(value: Any) -> str:
-    return "..".join(map(str, value)) if isinstance(value, tuple) else str(value)
