@@ -129,7 +129,7 @@ def draw_curves(
 
 def date_axis(ax: Any) -> None:
     """Label an axis of days."""
-    locator = AutoDateLocator(maxticks=7)
+    locator = AutoDateLocator(minticks=3, maxticks=7)  # more would need months of many years
     ax.xaxis.set_major_locator(locator)
     ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
 
