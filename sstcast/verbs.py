@@ -120,8 +120,8 @@ def _explained(function: Callable[..., Any]) -> dict[str, str]:
     for documented in (api, function):
         listed = re.split(r"\n\n", (inspect.getdoc(documented) or "").partition("Args:\n")[2])[0]
         for name, text in re.findall(r"^    (\w+): (.+(?:\n     .+)*)", listed, re.MULTILINE):
-            words = " ".join(text.replace("`", "").split())
-            texts[name] = words[0].upper() + words[1:]
+            words = re.sub(r"; in Python also [^.;]*", "", " ".join(text.split()))
+            texts[name] = (words[0].upper() + words[1:]).replace("`", "")
     if function in (sstcast.fetch, sstcast.table5):
         texts["source"] = f"{KNOWN}."
     return texts
@@ -240,9 +240,10 @@ def update(done: Update) -> None:
 @verb("Score", "run", several=True)
 def evaluate(result: Result[dict[str, Any]], against: str) -> None:
     """Score runs and the baselines on the test days; on another ocean or region, in RUN/elsewhere-NAME."""
+    from sstcast.pages.former import of_run
     from sstcast.pages.text import print_metrics
 
-    print_metrics(result.value, result.path.parent.name, _name(against))
+    print_metrics(of_run(result.value), result.path.parent.name, _name(against))
     _file(result)
 
 
@@ -250,9 +251,10 @@ def evaluate(result: Result[dict[str, Any]], against: str) -> None:
 def score(result: Result[dict[str, Any]], against: list[str] | None) -> None:
     """Score anyone's forecasts, in a file, beside the baselines and your runs."""
     from sstcast.names import DEGREES
+    from sstcast.pages.former import of_run
     from sstcast.pages.text import open_console, print_metrics, print_sheet, versus
 
-    metrics = result.value
+    metrics = of_run(result.value)
     first, *others = [metrics["references"].get(each) or _name(each) for each in against or ["multiscale"]]
     print_metrics(metrics, Path(metrics["file"]).name, first)
     for name in others:

@@ -82,7 +82,7 @@ def quiet(line: str) -> None:
 
 def metrics() -> dict[str, Any]:
     """Return the scores of the hindcast in the working folder."""
-    return json.loads(Path("hindcast/hindcast.json").read_text())
+    return json.loads(Path("hindcast/metrics.json").read_text())
 
 
 def train_until_stopped(file: Path) -> str:

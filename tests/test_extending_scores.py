@@ -10,13 +10,15 @@ from scored_runs import configure, make_run
 
 from sstcast.pages import figures
 from sstcast.pages.curves import draw_curves
+from sstcast.pages.former import of_run
 from sstcast.pages.leaderboard import print_leaderboard, write_leaderboard
 from sstcast.pages.report import write_report
 from sstcast.pages.text import print_metrics
 from sstcast.runs import Run
-from sstcast.scores.evaluate import evaluate, scores_file
+from sstcast.scores.evaluate import evaluate
 from sstcast.scores.leaderboard import leaderboard
 from sstcast.scores.metrics import METRICS, Metric, Statistic
+from sstcast.scores.saved import Scored
 
 
 class Misses(Metric):
@@ -54,11 +56,11 @@ def test_a_metric_is_one_class(
     assert json.loads(run.metrics.read_text()) == metrics
     assert len(metrics["scores"]["ridge"]["degC"]["by_lead"]["misses"]) == 8
     assert set(metrics["scores"]["ridge"]["degC"]["by_season"]["misses"]) == {"DJF", "MAM", "JJA", "SON"}
-    with xr.open_dataset(scores_file(run), engine="netcdf4") as tables:
+    with Scored(run.folder).open() as tables:
         assert {"missed_by_date", "missed_by_tile", "misses_by_cell"} <= set(tables)
-        by_date = tables["missed_by_date"].sel(units="degC", forecast="ridge")
+        by_date = tables["missed_by_date"].sel(units="degC", system="ridge")
         assert float(by_date.mean()) == pytest.approx(share, abs=1e-5)
-    print_metrics(metrics, "small")
+    print_metrics(of_run(metrics), "small")
     shown = capsys.readouterr().out
     assert "misses" in shown
     assert f"{share:.3f}" in shown

@@ -146,7 +146,7 @@ def evaluate(
     """Forecast the run's test days and score them beside the baselines.
 
     Args:
-        against: the reference: another run, with which a comparison is added to `skill`, or a baseline; its first
+        against: the reference: another run, with which a comparison is added to `ratios`, or a baseline; its first
             word is enough.
 
     Returns:
@@ -161,7 +161,7 @@ def evaluate(
         True
     """
     from sstcast.forecasting.transfer import transferred_run
-    from sstcast.names import DEGREES
+    from sstcast.names import MODEL
     from sstcast.runs import Run
     from sstcast.scores.evaluate import compare, evaluate
 
@@ -170,8 +170,9 @@ def evaluate(
         run = transferred_run(run, None if source is None else str(at_home(source)), region, say)
     metrics, new = evaluate(run)
     if isinstance(other, Run):
-        skill = metrics["skill"][DEGREES] | {other.folder.name: compare(run, other)}
-        metrics = metrics | {"skill": metrics["skill"] | {DEGREES: skill}}
+        ratios, name = metrics["ratios"], other.folder.name
+        mse = ratios["mse"] | {MODEL: ratios["mse"][MODEL] | {name: compare(run, other)}}
+        metrics = metrics | {"ratios": ratios | {"mse": mse}}
     return Result(metrics, run.metrics, new)
 
 
@@ -204,7 +205,7 @@ def hindcast(
         jobs: number of runs to train in parallel.
 
     Returns:
-        The content of `hindcast.json` (`docs/hindcast.md`): for every system the squared error in degC2, and its
+        The content of `metrics.json` (`docs/hindcast.md`): for every system the squared error in degC2, and its
         ratio to that of the best linear system.
 
     Raises:
@@ -381,7 +382,7 @@ def map(
     from sstcast.scores.saved import Scored
 
     folder = _folder(run)
-    if Hindcast(folder).metrics.exists():
+    if Hindcast(folder).csv.exists():
         if region is not None:
             raise SSTCastError(f"--region {region}: {folder} is a hindcast, mapped as a whole; leave it out")
         return draw_hindcast(Hindcast(folder), projection, say)
@@ -402,7 +403,7 @@ def report(run: Run | Path | str) -> Result[None]:
     from sstcast.scores.saved import Scored
 
     folder = _folder(run)
-    if Hindcast(folder).metrics.exists():
+    if Hindcast(folder).csv.exists():
         from sstcast.pages.hindcast import write_hindcast_report  # not above: a run's report does without
 
         return Result(None, *write_hindcast_report(Hindcast(folder)))

@@ -1,43 +1,30 @@
-"""What is done for each fold, in any order and in any process: train, forecast, score.
+"""The work of a fold, in any order and in any process: train, forecast, verify.
 
-Each function does what is not done yet and says what it did. Errors are kept in a small file, `hindcast.nc`, in
-the run's folder, and forecasts in a store beside it until those of all folds are joined.
+Each function does what is not done yet and says what it did. Statistics lie in a small file, `hindcast.nc`, in the
+run's folder, and forecasts in a store beside it until those of all folds are joined.
 """
 
-import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
 from sstcast import __version__
-from sstcast.artefacts import locked, remove
+from sstcast.artefacts import RECIPE, as_text, is_made_of, locked, remove
 from sstcast.cf import describe, references, write
 from sstcast.config import DataConfig, RunConfig
-from sstcast.errors import SSTCastError
 from sstcast.forecasting.combination import predictor_of
-from sstcast.forecasting.predictor import Predictor, axes, in_degrees
 from sstcast.forecasting.probabilities import calibrated, fitted_baselines
-from sstcast.forecasting.spread import Spread, ValidationDays
-from sstcast.hindcasts.files import LAYOUT, RECIPE
+from sstcast.forecasting.spread import ValidationDays
 from sstcast.hindcasts.plan import checkpoints
-from sstcast.hindcasts.scores import STATISTICS, WARNINGS
 from sstcast.manifest import damage
-from sstcast.ocean.heatwaves import FREQUENCIES
-from sstcast.ocean.limits import limits_of
 from sstcast.ocean.prepared import Prepared, check_data
 from sstcast.runs import Run
-from sstcast.scores import probabilities
 from sstcast.scores.combine import combine
-from sstcast.scores.heatwaves import HeatwaveTables
-from sstcast.scores.means import Means, of_members, week_starts
-from sstcast.scores.metrics import SQUARED_ERROR
-from sstcast.scores.verification import Verification, Write, forecast_file
-from sstcast.scratch import release
-from sstcast.stores import open_netcdf, open_zarr
+from sstcast.scores.saved import recipe_of_scores
+from sstcast.scores.verification import Verification, forecast_file
+from sstcast.scores.verify import System, verify
 from sstcast.training.train import train, training_windows
 
 AGAIN = "delete it and run the same `sstcast hindcast` again"
@@ -64,48 +51,47 @@ def combine_runs(parts: list[Path], config: RunConfig, equal: bool) -> str:
 
 
 def score_run(config: RunConfig, every: int, joined: bool, thresholds: DataConfig) -> str:
-    """Forecast a fold with a trained run or ensemble; leave its errors, and what is not `joined` yet.
+    """Forecast a fold with a trained run or ensemble; write its statistics, and its forecasts unless `joined`.
 
-    Heatwaves are measured by the base period of `thresholds`.
+    The base period of `thresholds` gives those of heatwaves.
     """
-    run = Run.open(config.folder)
-    with locked(tables_file(run)):
+    run, name = Run.open(config.folder), config.runs.name
+    with locked(statistics_file(run)):
         recipe = recipe_of(run, every)
         whole = recipe | _base(thresholds)
-        if read_recipe(tables_file(run)) == whole and (joined or read_recipe(part_file(run)) == recipe):
+        if is_made_of(statistics_file(run), whole) and (joined or is_whole(part_file(run), recipe)):
             return f"{run.folder}: is forecast"
         check_data(run)
-        data = Verification.open(config.data, every=every)
-        parts = data.blocks(len(run.members))
+        truth, members = Verification.open(config.data, every=every), len(run.members)
         attributes = {
-            "title": f"SST forecasts of run {run.folder.parent.name}/{run.folder.name}",
+            "title": f"SST forecasts of run {name}/{run.folder.name}",
             "history": f"sstcast {__version__} hindcast",
-            "data": str(data.cube.attrs["source"]),
-            RECIPE: json.dumps(recipe),
+            "data": str(truth.cube.attrs["source"]),
+            RECIPE: as_text(recipe),
         }
-        name = run.folder.parent.name
-        with forecast_file(part_file(run), run, data, parts[0].stop, **attributes) as add:
-            tables = _errors(data, thresholds, {name: predictor_of(run)}, {name: calibrated(run)}, parts, add)
-        _write(tables, data, tables_file(run), whole)
-    return f"{run.folder}: {data.windows.starts} forecasts"
+        system = System(predictor_of(run), calibrated(run), members)
+        with forecast_file(part_file(run), run, truth, truth.blocks(members)[0].stop, **attributes) as add:
+            tables = verify({name: system}, truth, thresholds=thresholds, write=add, label=name)
+        _write(tables, truth, statistics_file(run), whole)
+    return f"{run.folder}: {truth.windows.starts} forecasts"
 
 
 def score_baselines(data: DataConfig, every: int, path: Path, thresholds: DataConfig) -> str:
-    """Forecast a fold with the baselines, and leave their errors; see `score_run`."""
+    """Forecast a fold with the baselines, and write their statistics; see `score_run`."""
     with locked(path):
-        recipe = {"layout": LAYOUT, "every": every, "data": Prepared.of(data).record().model_dump()}
+        recipe = recipe_of_scores() | {"every": every, "data": Prepared.of(data).record().model_dump()}
         recipe |= _base(thresholds)
-        if read_recipe(path) == recipe:
+        if is_made_of(path, recipe):
             return f"{path}: is there"
-        opened = Verification.open(data, every=every)
-        predictors, spreads = fitted_baselines(ValidationDays(data))
-        tables = _errors(opened, thresholds, predictors, spreads, opened.blocks())
-        _write(tables, opened, path, recipe)
-    return f"{path}: {opened.windows.starts} forecasts by each baseline"
+        truth = Verification.open(data, every=every)
+        fitted, spreads = fitted_baselines(ValidationDays(data))
+        baselines = {name: System(fitted[name], spreads[name]) for name in fitted}
+        _write(verify({}, truth, baselines, thresholds, label="baselines"), truth, path, recipe)
+    return f"{path}: {truth.windows.starts} forecasts by each baseline"
 
 
-def tables_file(run: Run) -> Path:
-    """Return where the errors of a fold are."""
+def statistics_file(run: Run) -> Path:
+    """Return where the statistics of a fold are."""
     return run.folder / "hindcast.nc"
 
 
@@ -117,84 +103,28 @@ def part_file(run: Run) -> Path:
 def recipe_of(run: Run, every: int) -> Recipe:
     """Return what determines a run's forecasts of its fold."""
     data = Prepared.of(run.config.data).record().model_dump()
-    return {"layout": LAYOUT, "every": every, "data": data, "checkpoints": checkpoints(run)}
+    return recipe_of_scores() | {"every": every, "data": data, "checkpoints": checkpoints(run)}
+
+
+def is_whole(store: Path, recipe: Any) -> bool:
+    """Return whether a Zarr store was made from `recipe` and is not damaged."""
+    return store.exists() and not damage(store) and is_made_of(store, recipe)
 
 
 def _base(thresholds: DataConfig) -> Recipe:
     return {"base_period": [str(day) for day in thresholds.splits.base]}
 
 
-def read_recipe(path: Path) -> Any:
-    """Return what a file was made of, as it says; None if it is absent or damaged."""
-    if not path.exists() or (path.suffix == ".zarr" and damage(path)):
-        return None
-    try:
-        with (open_zarr if path.suffix == ".zarr" else open_netcdf)(path, AGAIN) as opened:
-            return json.loads(opened.attrs[RECIPE])
-    except (SSTCastError, LookupError, ValueError, TypeError):
-        return None
-
-
-def _errors(
-    data: Verification,
-    thresholds: DataConfig,
-    predictors: Mapping[str, Predictor],
-    spreads: Mapping[str, Spread],
-    parts: list[slice],
-    add: Write | None = None,
-) -> xr.Dataset:
-    """Return scores in degC of the area by date and lead: the `mse` and those of the predictive distributions.
-
-    Squared errors are also by date, lead week and cell; scores of heatwave probabilities are as `evaluate` has
-    them. What the one predictor forecasts goes to `add`, if given.
-    """
-    limits = limits_of(thresholds, "heatwave_threshold", *FREQUENCIES)
-    threshold = data.of_year(limits["heatwave_threshold"])
-    heatwaves = HeatwaveTables(data, limits, list(predictors), {n: of.correlation for n, of in spreads.items()})
-    shape = (data.windows.starts, data.windows.horizon)
-    errors = {name: Means(*shape, data.area, keep=SQUARED_ERROR.name) for name in predictors}
-    for dates in parts:
-        past, scale = data.histories(dates), data.ahead(data.scale, dates)
-        climatology = data.ahead(data.climatology, dates)
-        limit, truth = (data.ahead(daily, dates) - climatology for daily in (threshold, data.sst))
-        if add is None:  # once a fold, with the baselines
-            heatwaves.add_references(dates)
-        for name, predictor in predictors.items():
-            forecast = predictor.predict(*past)
-            degrees = of_members(data.on_tiles(forecast) * scale)
-            errors[name].add(dates, [(SQUARED_ERROR.name, SQUARED_ERROR.of(degrees, truth))])
-            width = spreads[name].spread(forecast["valid_time"])
-            spread = np.where(data.ocean, data.on_tiles(width), np.float32(1))
-            errors[name].add(dates, probabilities.Gaussians(degrees - truth, spread).statistics())
-            heatwaves.add(name, dates, (degrees - limit)[None], spread)
-            if add is not None:
-                add(dates, in_degrees(forecast, data.statistics).assign(sst_spread=width))
-        release()
-    tables = axes(data.windows.init_times, data.windows.horizon, data.anomalies).assign_coords(
-        system=list(predictors), week=1 + week_starts(data.windows.horizon) // 7
-    )
-    by_date = {
-        name: (("system", "init_time", "lead"), np.stack([of.by_date[name] for of in errors.values()]))
-        for name in STATISTICS
-    }
-    weekly = [
-        xr.DataArray(data.weeks_on_map(of.by_week), dims=("init_time", "week", "lat", "lon"))
-        for of in errors.values()
-    ]
-    tables = tables.assign(by_date).assign(squared_error_by_week=xr.concat(weekly, "system"))
-    return tables.merge(heatwaves.dataset()[list(WARNINGS)])
-
-
-def _write(tables: xr.Dataset, data: Verification, path: Path, recipe: Recipe) -> None:
-    source = data.cube.attrs["source"]
+def _write(tables: xr.Dataset, truth: Verification, path: Path, recipe: Recipe) -> None:
+    source = truth.cube.attrs["source"]
     tables = describe(
         tables,
-        title="Errors of a hindcast's fold",
-        summary="Area means by date and lead of squared errors (degC2) and scores of distributions (degC); "
+        title="Statistics of a hindcast's fold",
+        summary="Area means by date and lead of errors and of scores of distributions; means over dates by cell; "
         "squared errors of cells by date and lead week; Brier scores and cases of heatwave probabilities",
         source=source,
         history=f"sstcast {__version__} hindcast",
-        **references(source, data.data.protocol),
-        **{RECIPE: json.dumps(recipe)},
+        **references(source, truth.data.protocol),
+        **{RECIPE: as_text(recipe)},
     )
     write(tables, path)

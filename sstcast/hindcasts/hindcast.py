@@ -1,22 +1,24 @@
 """The verb `hindcast`: train every system anew for every fold, forecast the years, and score all folds as one."""
 
 import csv
+from typing import Any
 
-from sstcast import __version__
 from sstcast.artefacts import atomic, locked
-from sstcast.cf import describe, references, write
-from sstcast.hindcasts.files import RECIPE
-from sstcast.hindcasts.fold import combine_runs, read_recipe, score_baselines, score_run, train_run
-from sstcast.hindcasts.joining import join_forecasts, open_errors, recipes
+from sstcast.hindcasts.fold import combine_runs, is_whole, score_baselines, score_run, train_run
+from sstcast.hindcasts.joining import join_forecasts, open_statistics, recipes
 from sstcast.hindcasts.plan import Plan
 from sstcast.hindcasts.running import Say, Task, run_tasks
-from sstcast.hindcasts.scores import Scores, best_linear, lengths, rows, score_heatwaves, summarise, tabulate
 from sstcast.manifest import damage
 from sstcast.models import LINEAR
+from sstcast.names import BASE_RATE, COVERED, DEGREES
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import warn_of_source
-from sstcast.scores.saved import read_sealed, write_metrics
+from sstcast.scores.significance import SHORTEST_BLOCK
+from sstcast.scores.summary import best_linear, finish, head, summarise
+from sstcast.scores.verify import join
 from sstcast.workers import cluster
+
+Scores = dict[str, Any]
 
 CHANGED = "the scores are of the days before; for the new ones choose another --out"
 
@@ -43,8 +45,8 @@ def hindcast(plan: Plan, jobs: int = 1, scheduler: str | None = None, say: Say =
 
 
 def _known(plan: Plan) -> Scores | None:
-    metrics = read_sealed(plan.hindcast.metrics, plan.hindcast.tables)
-    if metrics is None or metrics.get(RECIPE) != plan.recipe or not plan.hindcast.csv.exists():
+    metrics = plan.hindcast.known(plan.recipe)
+    if metrics is None or not plan.hindcast.csv.exists():
         return None
     stores = [plan.hindcast.forecasts(system.name) for system in plan.scored]
     return None if any(not store.exists() or damage(store) for store in stores) else metrics
@@ -72,7 +74,7 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None, say: Say) -> Scores:
         for combination in plan.combinations:
             tasks.append(Task(combine_runs, (parts, plan.run(combination, fold), combination.name == plan.equal)))
     run_tasks(tasks, jobs, scheduler, say)
-    joined = {s.name: read_recipe(plan.hindcast.forecasts(s.name)) == recipes(plan, s) for s in plan.scored}
+    joined = {s.name: is_whole(plan.hindcast.forecasts(s.name), recipes(plan, s)) for s in plan.scored}
     tasks = [Task(score_run, (run, every, joined[s.name], plan.thresholds(fold))) for s, fold, run in runs]
     run_tasks(tasks, jobs, scheduler, say)
     for system in plan.scored:
@@ -81,42 +83,79 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None, say: Say) -> Scores:
 
 
 def _score(plan: Plan) -> Scores:
-    every, data = plan.protocol.every, plan.systems[0].data
-    errors = open_errors(plan)
+    tables = join([open_statistics(plan, fold) for fold in plan.protocol.folds])
     models = {system.name: system.model.name for system in plan.scored}
     members = {name: len(folds[plan.protocol.folds[0].name]) for name, folds in plan.recipe["runs"].items()}
-    names = [str(name) for name in errors["system"].values]
-    linear = [name for name in names if name not in models or models[name] in LINEAR]
-    reference = best_linear(errors["mse"], linear)
-    source = str(errors.attrs["source"])
-    tables = describe(
-        tabulate(errors, reference, every),
-        title=f"Scores of the hindcast {plan.hindcast.folder.name}",
-        summary="Squared errors in degC2 of all systems by date, lead week and cell, and their significance; "
-        "Brier scores and cases of heatwave probabilities",
-        source=source,
-        history=f"sstcast {__version__} hindcast",
-        **references(source, ""),
-    )
-    write(tables, plan.hindcast.tables)
-    systems = {
-        name: {"model": models.get(name), "members": members.get(name, 1), "linear": name in linear, **scores}
-        for name, scores in summarise(tables, reference, every).items()
-    }
+    names = [str(name) for name in tables["system"].values]
+    linear = [name for name in names if models.get(name) is None or models[name] in LINEAR]
+    reference = best_linear(tables, linear)
+    tables = finish(tables, names, [reference], SHORTEST_BLOCK)
+    found = summarise(tables, reference, SHORTEST_BLOCK)
+    best_first = sorted(names, key=lambda name: found["scores"][name][DEGREES]["mse"])
+    first, last = (plan.protocol.folds[end] for end in (0, -1))
     metrics = {
-        RECIPE: plan.recipe,
-        **plan.protocol.plain(),
-        "source": source,
-        "region": data.region if isinstance(data.region, str) else data.box.bounds.yaml,
-        "history": data.history,
-        "horizon": data.horizon,
-        "forecasts": tables.sizes["init_time"],
-        "block_days": lengths(data.horizon, every).block * every,
-        "ocean_cells": int(tables["mse_by_cell"][0, 0].notnull().sum()),
-        "reference": reference,
-        "systems": systems,
-        "heatwaves": score_heatwaves(tables, [*systems], reference),
+        "kind": "hindcast",
+        "systems": {
+            name: {"model": models.get(name), "members": members.get(name, 1), "linear": name in linear}
+            for name in best_first
+        },
+        "protocol_of_hindcast": plan.protocol.plain(),
+        "source": str(tables.attrs["source"]),
+        **head(plan.systems[0].data, tables, SHORTEST_BLOCK),
+        "test": [f"{first.first}-01-01", f"{last.last}-12-31"],
+        **found,
     }
     with atomic(plan.hindcast.csv) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows(rows(metrics))
-    return write_metrics(plan.hindcast.metrics, metrics, plan.hindcast.tables)
+    title = f"Scores of the hindcast {plan.hindcast.folder.name}"
+    return plan.hindcast.write(tables, metrics, plan.recipe, title=title)
+
+
+def rows(metrics: Scores) -> list[list[Any]]:
+    """Return the scores as a table: a header, and a row for each system and part."""
+    reference, climate, kinds = metrics["reference"], metrics["climate"], list(metrics["heatwaves"])
+    table: list[list[Any]] = [["system", "model", "members", "part", "mse_degC2", "ratio", "low", "high"]]
+    table[0] += ["crps_degC", "crps_ratio", "crps_low", "crps_high", "crps_skill", *COVERED]
+    table[0] += [f"{kind}_{key}" for kind in kinds for key in ("brier", "ratio", "skill")]
+    for name, own in metrics["systems"].items():
+        mse, crps = metrics["scores"][name][DEGREES], metrics["probabilities"][name]
+        ratios = {loss: of[name] for loss, of in metrics["ratios"].items()}
+        for label, *part in _parts_of(mse):
+            row = [name, own["model"], own["members"], label, _at(mse, "mse", *part)]
+            row += [_at(ratios["mse"][reference], "ratio", *part), *_interval(ratios["mse"][reference], *part)]
+            row += [_at(crps, "crps", *part), _at(ratios["crps"][reference], "ratio", *part)]
+            row += [*_interval(ratios["crps"][reference], *part), _skill(ratios["crps"][climate], *part)]
+            row += [_at(crps, key, *part) for key in COVERED]
+            for kind in kinds:
+                compared = ratios[kind]
+                row += [_at(metrics["heatwaves"][kind][name], "brier", *part)]
+                row += [_at(compared[reference], "ratio", *part), _skill(compared[BASE_RATE], *part)]
+            table.append(row)
+    return table
+
+
+def _parts_of(scores: Scores) -> list[tuple[str, str, Any]]:
+    """Return the label of each part of some scores, the key that it is under, and its position or name there."""
+    found: list[tuple[str, str, Any]] = [("all", "", None)]
+    for by in ("lead", "week"):
+        found += [(f"{by} {i + 1}", f"by_{by}", i) for i in range(len(scores[f"by_{by}"]["mse"]))]
+    for by in ("season", "fold"):
+        found += [(f"{by} {part}", f"by_{by}", part) for part in scores[f"by_{by}"]["mse"]]
+    return found
+
+
+def _at(scores: Scores, key: str, by: str, which: Any) -> Any:
+    """Return a score of a part, None where there is none."""
+    if not by:
+        return scores[key]
+    values = scores.get(by, {}).get(key)
+    return None if values is None else values[which]
+
+
+def _interval(compared: Scores, by: str, which: Any) -> list[float | None]:
+    return _at(compared, "interval", by, which) or [None, None]
+
+
+def _skill(compared: Scores, by: str, which: Any) -> float | None:
+    ratio = _at(compared, "ratio", by, which)
+    return None if ratio is None else round(1 - ratio, 6)

@@ -11,17 +11,18 @@ from typing import Any
 
 from sstcast.config import COMBINATION, FOLDER_NAME, LONGEST_NAME, DataConfig, ModelConfig, RunConfig
 from sstcast.errors import SSTCastError
-from sstcast.hindcasts.files import LAYOUT, Hindcast
+from sstcast.hindcasts.files import Hindcast
 from sstcast.hindcasts.folds import Fold, Protocol
-from sstcast.hindcasts.scores import lengths
 from sstcast.models import LINEAR
 from sstcast.names import BASELINES
 from sstcast.ocean.prepare import days_of_source
 from sstcast.ocean.reading import source_path
 from sstcast.runs import Run
+from sstcast.scores.saved import recipe_of_scores
+from sstcast.scores.significance import SHORTEST_BLOCK, Lengths
 from sstcast.training.train import ensemble
 
-RESERVED = ("baselines", "maps", "hindcast.json", "hindcast.nc", "hindcast.csv", "report.html")
+RESERVED = ("baselines", "maps", "metrics.json", "scores.nc", "hindcast.csv", "report.html")
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class Plan:
             }
             for system in self.scored
         }
-        return {"layout": LAYOUT, "protocol": self.protocol.plain(), "runs": runs}
+        return recipe_of_scores() | {"protocol": self.protocol.plain(), "runs": runs}
 
     def check(self) -> None:
         """Raise SSTCastError if the systems do not fit each other, the folder, or the days there are."""
@@ -141,7 +142,8 @@ class Plan:
         data, every = config.data, self.protocol.every
         first, last = data.splits.test
         starts = max(0, -(-((last - first).days + 1 - data.history - data.horizon) // every))
-        needed = lengths(data.horizon, every).block * (2 if len(self.protocol.folds) == 1 else 1)
+        block = Lengths.of(data.horizon, every, SHORTEST_BLOCK).block
+        needed = block * (2 if len(self.protocol.folds) == 1 else 1)
         if starts < needed:
             raise SSTCastError(
                 f"--fold {self.protocol.fold}: {config.name} has {starts} initial dates, and intervals need "

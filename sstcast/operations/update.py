@@ -1,28 +1,34 @@
 """The command `update`: every day new days, a forecast, its page, and how earlier forecasts have come true."""
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 
 from sstcast.artefacts import atomic, locked
 from sstcast.errors import reading_later
 from sstcast.forecasting.forecast import LATEST, forecast, read_date
 from sstcast.forecasting.history import Normals
 from sstcast.forecasting.source import bring_up_to_date
+from sstcast.geo import area_weights
 from sstcast.ocean.reading import REMEDY, open_region, source_path
-from sstcast.operations.verification import verify
-from sstcast.pages.page import LARGEST, write_forecast_page
+from sstcast.pages.page import LARGEST, open_forecast, write_forecast_page
+from sstcast.pages.page import REMEDY as REMAKE
 from sstcast.runs import Run
+from sstcast.scores.distributions import covered
+from sstcast.scores.metrics import bias, mae, rmse, statistics
 
 MADE, NOTHING_NEW, SOURCE_DOWN = 0, 3, 4
 LOOKED_BACK = 60  # days: forecasts issued since are verified
 ABSENT = ("not there", " holds ")  # how a source that works says that it has no such day
 DAY = dt.timedelta(days=1)
+SYSTEMS = ("", "_persistence", "_climatology")  # of which the first is the forecast
+MEASURED = {metric.name: metric for metric in (rmse, mae, bias)}
 
 
 @dataclass(frozen=True)
@@ -90,7 +96,7 @@ def _verify(run: Run, place: Path, last: dt.date) -> tuple[bool, pd.DataFrame]:
     data = run.config.data
     with reading_later(source_path(data.source), REMEDY), open_region(data) as sst:
         days = sst.sel(time=slice(np.datetime64(begin), np.datetime64(last))).load()
-        scores = verify(files, Normals(data).on_grid(days).compute())
+        scores = verify_issued(files, Normals(data).on_grid(days).compute())
     if scores.empty:
         return False, scores
     file, text = place / "verification.csv", scores.to_csv(float_format="%.4f")
@@ -99,6 +105,59 @@ def _verify(run: Run, place: Path, last: dt.date) -> tuple[bool, pd.DataFrame]:
     with atomic(file) as temporary:
         temporary.write_text(text)
     return True, scores
+
+
+def verify_issued(files: Sequence[Path], truth: xr.DataArray) -> pd.DataFrame:
+    """Score forecasts that were issued day by day, by lead, against `truth(time, lat, lon)` in degC on their grid.
+
+    Returns, for every lead of which a day has come true, how many `forecasts` there were; `rmse`, `mae` and `bias`
+    in degC over cells weighted by area and dates; the same of `persistence` (the last day of history stays) and of
+    the `climatology`; and `coverage_80`, the share of cells and days within the 80 % interval. What the files do
+    not say is NaN.
+
+    Raises SSTCastError if a file is damaged, or no forecast.
+    """
+    found = [_sums(file, truth) for file in files]
+    if not sum(map(len, found)):
+        return pd.DataFrame()
+    by_lead = pd.concat(found).groupby("lead")
+    total = by_lead.sum(min_count=1)
+    means, table = total["sum"] / total["weight"], pd.DataFrame({"forecasts": by_lead.size()})
+    for system in SYSTEMS:
+        of = {name: means[f"{name}{system}"] for name in statistics(MEASURED)}
+        table = table.assign(**{f"{name}{system}": metric.of(of) for name, metric in MEASURED.items()})
+    return table.assign(coverage_80=means["covered"])
+
+
+def _sums(file: Path, truth: xr.DataArray) -> pd.DataFrame:
+    """Return for each statistic the `sum` over cells by area, and the `weight`; a row for every lead come true."""
+    with open_forecast(file) as forecast, reading_later(file, REMAKE):
+        forecast = forecast.isel(init_time=-1).load()
+    init, lead = forecast["init_time"].values, forecast["lead"].values.astype(int)
+    forecast = forecast.isel(lead=[init + n * np.timedelta64(1, "D") in truth.indexes["time"] for n in lead])
+    lead, sst = forecast["lead"].values.astype(int), forecast["sst"]
+    days = xr.DataArray(init + lead.astype("timedelta64[D]"), {"lead": forecast["lead"]}, ("lead",))
+    came, last = truth.sel(time=days), truth.reindex(time=[init]).isel(time=0, drop=True)
+    nothing = xr.full_like(sst, np.nan)
+    climatology = sst - forecast["sst_anomaly"] if "sst_anomaly" in forecast else nothing
+    fields = {
+        f"{name}{system}": statistic.of(field, came)
+        for system, field in zip(SYSTEMS, (sst, last, climatology), strict=True)
+        for name, statistic in statistics(MEASURED).items()
+    }
+    quantiles = "sst_quantile" in forecast  # an older file's spread is that of the members
+    fields["covered"] = covered(sst, forecast["sst_spread"], came, 80) if quantiles else nothing
+    known = came.notnull() & sst.notnull()
+    table = xr.Dataset(fields).where(known).reset_coords(drop=True)
+    area = area_weights(forecast["lat"])
+    parts = {"sum": table * area, "weight": area.where(table.notnull())}
+    frames = {
+        name: part.sum(("lat", "lon"), min_count=1)
+        .assign_coords(lead=lead.astype(float))
+        .to_dataframe()[[*fields]]
+        for name, part in parts.items()
+    }
+    return pd.concat(frames, axis=1)
 
 
 def _in_words(scores: pd.DataFrame) -> str:

@@ -8,9 +8,10 @@ from typing import Any
 from sstcast import __version__
 from sstcast.artefacts import below, digest, is_made_of, locked
 from sstcast.errors import SSTCastError, printable, warn
-from sstcast.hindcasts.files import Hindcast, open_hindcast
+from sstcast.hindcasts.files import Hindcast
 from sstcast.names import CLIMATE, COVERED, LEVELS, SEASONS, STATE
 from sstcast.pages.curves import draw_curves
+from sstcast.pages.former import of_hindcast, read_hindcast
 from sstcast.pages.hindcast_figures import HIGHEST, Skill, draw_ratios, skills
 from sstcast.pages.images import Image, png_uri, svg_uri, write_page
 from sstcast.pages.maps import PHONE, SLIDE
@@ -24,6 +25,7 @@ NOTE = "* the 95 % interval of the ratio excludes 1"
 
 def print_hindcast(metrics: Scores, name: str) -> None:
     """Print the tables of a hindcast."""
+    metrics = of_hindcast(metrics)
     print_sheets(f"{printable(name)}: {_summary(metrics)}", sheets(metrics), metrics["reference"], NOTE)
 
 
@@ -110,9 +112,9 @@ def overall(metrics: Scores) -> Sheet:
 def hindcast_sheets(folder: Path) -> list[Sheet]:
     """Return a table for each finished hindcast in or below a folder; report damaged ones on stderr."""
     found = []
-    for file in below(folder, "hindcast.json"):
+    for file in below(folder, "hindcast.csv"):
         try:
-            metrics = open_hindcast(Hindcast(file.parent))
+            metrics = read_hindcast(Hindcast(file.parent))
         except SSTCastError as error:
             warn(f"left out: {error}")
             continue
@@ -126,7 +128,7 @@ def write_hindcast_report(hindcast: Hindcast) -> tuple[Path, bool]:
 
     Returns its path, and whether there was anything to do. Raises SSTCastError if there are no scores.
     """
-    metrics = open_hindcast(hindcast)
+    metrics = read_hindcast(hindcast)
     recipe = {"sstcast": __version__, "scores": digest(hindcast.metrics)}
     with locked(hindcast.metrics):
         if is_made_of(hindcast.report, recipe):

@@ -12,14 +12,15 @@ from matplotlib.figure import Figure
 
 from sstcast import __version__
 from sstcast.artefacts import digest, is_made_of, locked
-from sstcast.hindcasts.files import Hindcast, open_hindcast
+from sstcast.hindcasts.files import Hindcast
+from sstcast.names import DEGREES
+from sstcast.pages.former import read_hindcast
 from sstcast.pages.images import write_png
 from sstcast.pages.maps import SLIDE, Room, draw_weeks
 from sstcast.pages.projection import DEFAULT_PROJECTION
 from sstcast.pages.text import week_ends
 from sstcast.scores.metrics import skill
 from sstcast.scores.significance import FDR
-from sstcast.stores import open_netcdf
 
 Scores = dict[str, Any]
 
@@ -45,7 +46,7 @@ def draw_hindcast(
     Files that were drawn of the same scores in the same way are kept. Raises SSTCastError if there are no scores,
     or cartopy knows no such projection.
     """
-    metrics, folder = open_hindcast(hindcast), hindcast.folder / "maps"
+    metrics, folder = read_hindcast(hindcast), hindcast.folder / "maps"
     recipe = {"sstcast": __version__, "scores": digest(hindcast.metrics), "projection": projection}
     with locked(hindcast.metrics):
         figures = {folder / "ratio-by-lead.png": lambda: draw_ratios(metrics)[0]}
@@ -104,14 +105,14 @@ def draw_ratios(metrics: Scores) -> tuple[Figure, str]:
 def skills(hindcast: Hindcast, metrics: Scores, projection: str = DEFAULT_PROJECTION) -> Iterator[Skill]:
     """Yield the skill of each system that is no baseline, against the best linear one."""
     base = metrics["reference"]
-    with open_netcdf(hindcast.tables, "run the same `sstcast hindcast` again") as opened:
-        tables = opened[["mse_by_cell", "p_fdr"]].load()
+    with hindcast.open() as opened:
+        tables = opened[["mse_by_cell", "p_fdr"]].sel(units=DEGREES).isel(reference=0).load()
     label = f"1 − MSE / MSE of {base} (above 0: better)"
     told = f"not significant (false discoveries ≤ {FDR:.0%})"
     for name, of in metrics["systems"].items():
         if of["model"] is None or name == base:
             continue
-        cells = tables.sel(system=name, drop=True)
+        cells = tables.sel(system=name, compared=name, drop=True)
         saved = skill(cells["mse_by_cell"], tables["mse_by_cell"].sel(system=base, drop=True))
 
         def draw(room: Room, saved: xr.DataArray = saved, cells: xr.Dataset = cells, name: str = name) -> Figure:

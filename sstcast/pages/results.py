@@ -14,9 +14,11 @@ from sstcast.geo import in_tiles
 from sstcast.names import DEGREES, MODEL, STRONGEST
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.prepared import Prepared
+from sstcast.pages.former import of_run, tables_of_run
 from sstcast.runs import Run
-from sstcast.scores.evaluate import evaluate, open_forecasts, open_scores
+from sstcast.scores.evaluate import evaluate, open_forecasts
 from sstcast.scores.metrics import skill
+from sstcast.scores.saved import Scored
 from sstcast.scores.significance import FDR
 
 REFERENCE = STRONGEST
@@ -33,9 +35,9 @@ class Results:
     def __init__(self, run: Run, region: str | None = None) -> None:
         """Evaluate the run if necessary; raise SSTCastError if that is not possible."""
         self.run, self.file, self.region = run, run.metrics, region
-        self.metrics: dict[str, Any] = evaluate(run)[0]
-        with open_scores(run) as tables:
-            self.tables = tables.drop_vars("squared_error_by_week").load()
+        self.metrics: dict[str, Any] = of_run(evaluate(run)[0])
+        with Scored(run.folder).open() as tables:
+            self.tables = tables_of_run(tables)
 
     @property
     def recipe(self) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from sstcast.forecasting.files import DAY, read_forecasts
 from sstcast.ocean.cropping import on_cells
 from sstcast.ocean.identity import fingerprint
 from sstcast.ocean.prepared import Prepared
+from sstcast.pages.former import of_run, tables_of_run
 from sstcast.pages.results import Results
 from sstcast.scores.saved import Scored
-from sstcast.stores import open_netcdf
 
 
 class FileResults(Results):
@@ -21,10 +21,10 @@ class FileResults(Results):
 
     def __init__(self, scored: Scored, region: str | None = None) -> None:
         """Read the scores; raise SSTCastError if they are damaged."""
-        self.metrics, self.file, self.region = scored.read(), scored.metrics, region
+        self.metrics, self.file, self.region = of_run(scored.read()), scored.metrics, region
         self.path = Path(self.metrics["file"])
-        with open_netcdf(scored.tables, "run `sstcast score` again") as tables:
-            self.tables = tables.drop_vars("squared_error_by_week").load()
+        with scored.open() as tables:
+            self.tables = tables_of_run(tables)
 
     def fields(self, date: int) -> tuple[xr.Dataset, xr.Dataset]:
         """Return the forecast from the initial date at position `date`, and the observation, as `Results` does."""

@@ -21,7 +21,7 @@ from sstcast.ocean.identity import Record
 from sstcast.ocean.prepared import Prepared
 from sstcast.progress import hides_progress
 from sstcast.runs import Parts, Run, provenance, write_json
-from sstcast.scores.comparison import check_same
+from sstcast.scores.evaluate import check_same
 from sstcast.scores.verification import Verification
 from sstcast.training.checkpoint import save_checkpoint
 from sstcast.yaml_files import save_config, validate

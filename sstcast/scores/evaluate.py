@@ -1,36 +1,29 @@
-"""The verb `evaluate`: score a run on its test days beside the baselines."""
+"""The verb `evaluate`: score a run on its test days beside the baselines; a hindcast of one fold."""
 
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import xarray as xr
 
 from sstcast import __version__
 from sstcast.artefacts import locked
-from sstcast.cf import describe, references, write
 from sstcast.errors import SSTCastError
 from sstcast.manifest import check_manifest
-from sstcast.names import BASELINES
+from sstcast.names import BASELINES, MODEL, STRONGEST
+from sstcast.ocean.identity import Record
 from sstcast.ocean.prepared import Prepared, check_data, warn_of_source
 from sstcast.runs import Run
-from sstcast.scores.comparison import check_comparable, compare_tables
-from sstcast.scores.saved import LAYOUT, read_metrics, write_metrics
+from sstcast.scores.saved import Scored, recipe_of_scores
 from sstcast.scores.significance import block_length
-from sstcast.stores import open_netcdf, open_zarr
+from sstcast.stores import open_zarr
 from sstcast.yaml_files import suggest
 
+if TYPE_CHECKING:
+    from sstcast.scores.verification import Verification
+
 CHANGED = "the scores are of the days before; for the new ones run `sstcast prepare`, then train another run"
-
-
-def scores_file(run: Run) -> Path:
-    """Return the path of the tables that scores and figures follow from."""
-    return run.folder / "scores.nc"
-
-
-def open_scores(run: Run) -> xr.Dataset:
-    """Open the tables of an evaluated run; raise SSTCastError if they are damaged."""
-    path = scores_file(run)
-    return open_netcdf(path, f"delete it and run `sstcast evaluate {run.folder}`")
 
 
 def open_forecasts(run: Run) -> xr.Dataset:
@@ -53,61 +46,71 @@ def evaluate(run: Run) -> tuple[dict[str, Any], bool]:
         check_data(run)
         warn_of_source(run.config.data, CHANGED)
     run.trained.open_parts()
-    digest = run.digest
-    if (known := _known(run, digest)) is not None:
+    recipe = recipe_of_scores() | {"weights": run.digest}
+    if (known := _known(run, recipe)) is not None:
         return known, False
     with locked(run.forecasts):
-        if (known := _known(run, digest)) is not None:
+        if (known := _known(run, recipe)) is not None:
             return known, False
-        return _evaluate(run, digest), True
+        return _evaluate(run, recipe), True
 
 
-def _known(run: Run, digest: str) -> dict[str, Any] | None:
-    metrics = read_metrics(run.metrics, scores_file(run))
-    if metrics is None or (metrics.get("checkpoint"), metrics.get("layout")) != (digest, LAYOUT):
+def _known(run: Run, recipe: dict[str, Any]) -> dict[str, Any] | None:
+    if (known := Scored(run.folder).known(recipe)) is None:
         return None
     try:
         open_forecasts(run).close()
     except SSTCastError:
         return None
-    return metrics
+    return known
 
 
-def _evaluate(run: Run, digest: str) -> dict[str, Any]:
+def _evaluate(run: Run, recipe: dict[str, Any]) -> dict[str, Any]:
     # Not above: what has been evaluated is read, and drawn, without PyTorch, which takes a second to load.
     from sstcast.forecasting.predictor import trained_elsewhere
-    from sstcast.scores.measure import measure
-    from sstcast.scores.summary import summarise
+    from sstcast.scores.summary import head, summarise
     from sstcast.scores.verification import Verification
 
-    config, data = run.config.data, Verification.of(run)
-    block = block_length(config.horizon, data.windows.starts)
-    tables = measure(run, data)
-    tables = describe(
-        tables,
-        title=f"Scores of run {run.folder.name}",
-        summary="Errors, heatwaves, box means and significance of a run and of baselines over its test days",
-        source=data.cube.attrs["source"],
-        history=f"sstcast {__version__} evaluate",
-        **references(data.cube.attrs["source"], config.protocol),
-    )
-    write(tables, scores_file(run))
-    found = {
-        "layout": LAYOUT,
-        "checkpoint": digest,
+    config, truth = run.config.data, Verification.of(run)
+    block_length(config.horizon, truth.windows.starts)
+    tables = statistics_of(run, truth)
+    own = {
         "model": run.config.model.name,
-        "trained_on": trained_elsewhere(run.config),
         "members": len(run.members),
-        "source": data.cube.attrs["source"],
-        "data": Prepared.of(config).record().model_dump(),
-        "protocol": config.protocol,
-        "test": [str(day) for day in config.splits.test],
-        "forecasts": data.windows.starts,
-        "block": block,
-        "ocean_cells": int(data.ocean.sum()),
-        **summarise(tables, len(run.members)),
+        "trained_on": trained_elsewhere(run.config),
     }
-    return write_metrics(run.metrics, found, scores_file(run))
+    metrics = {
+        "kind": "run",
+        "source": str(truth.cube.attrs["source"]),
+        "data": Prepared.of(config).record().model_dump(),
+        **head(config, tables),
+        "systems": {MODEL: own, **dict.fromkeys(tables["reference"].values.tolist(), BASELINE)},
+        **summarise(tables, STRONGEST),
+    }
+    title = f"Scores of run {run.folder.name}"
+    return Scored(run.folder).write(tables, metrics, recipe, config.protocol, title=title)
+
+
+def statistics_of(run: Run, truth: "Verification") -> xr.Dataset:
+    """Forecast every test day, write `forecasts.zarr`, and return the statistics of the run and the baselines."""
+    from sstcast.forecasting.combination import predictor_of
+    from sstcast.forecasting.probabilities import calibrated, fitted_baselines
+    from sstcast.forecasting.spread import ValidationDays
+    from sstcast.scores.summary import finish
+    from sstcast.scores.verification import forecast_file
+    from sstcast.scores.verify import System, join, verify
+
+    members, label, days = len(run.members), run.folder.name, ValidationDays(truth.data)
+    fitted, spreads = fitted_baselines(days)
+    baselines = {name: System(fitted[name], spreads[name]) for name in fitted}
+    model = System(predictor_of(run), calibrated(run, days=days), members)
+    attributes = {"title": f"SST forecasts of run {label}", "history": f"sstcast {__version__} evaluate"}
+    with forecast_file(run.forecasts, run, truth, truth.blocks(members)[0].stop, **attributes) as write:
+        tables = verify({MODEL: model}, truth, baselines, write=write, label=label)
+    return finish(join([tables]), [MODEL], list(baselines))
+
+
+BASELINE = {"model": None, "members": 1, "trained_on": None}
 
 
 def reference(name: str) -> str | Run:
@@ -129,15 +132,44 @@ def reference(name: str) -> str | Run:
 def compare(run: Run, other: Run) -> dict[str, Any]:
     """Compare the forecasts of two runs in degC, date by date, both evaluated first if need be.
 
-    Returns what `metrics["skill"]["degC"]` holds of a baseline, for `other` in its place.
+    Returns what `metrics["ratios"]["mse"]["model"]` holds of a baseline, for `other` in its place.
 
     Raises SSTCastError if they forecast other days, or another ocean.
     """
+    from sstcast.scores.summary import compare_models
+
     check_comparable(run, other)
     for one in (run, other):
         evaluate(one)
-    with (
-        open_scores(run) as tables,
-        open_scores(other) as reference,
-    ):
-        return compare_tables(tables, reference)
+    with Scored(run.folder).open() as tables, Scored(other.folder).open() as others:
+        return compare_models(tables, others, (run.folder.name, other.folder.name))
+
+
+def check_comparable(run: Run, other: Run) -> None:
+    """Raise SSTCastError unless two runs forecast the same days of the same ocean."""
+    keys, digests = ("source", "region", "horizon", "splits.test"), {"test": "test days hold other values"}
+    check_same(run, other, keys, digests, "compare runs that forecast the same days of the same ocean")
+
+
+def check_same(run: Run, other: Run, keys: Sequence[str], digests: Mapping[str, str], remedy: str) -> None:
+    """Raise SSTCastError, with the remedy, where two runs differ.
+
+    They may in no key of `data` in `keys`, and in no digest of `digests`, of which each is called by its words.
+    """
+    ours, theirs = run.config.data, other.config.data
+    for key in keys:
+        here, there = (_text(attrgetter(key)(data)) for data in (ours, theirs))
+        if here != there:
+            raise SSTCastError(f"{other.folder}: its data.{key} is {there}, but {run.folder} has {here}; {remedy}")
+    mine, its = (Record.read(one.recorded[0].folder) for one in (run, other))
+    for name, words in digests.items() if mine is not None and its is not None else ():
+        here, there = getattr(mine, name), getattr(its, name)
+        if here != there:
+            raise SSTCastError(
+                f"{other.folder}: its {words} (digest {there[:12]}) than those of {run.folder} ({here[:12]}); "
+                f"{remedy}"
+            )
+
+
+def _text(value: Any) -> str:
+    return "..".join(map(str, value)) if isinstance(value, tuple) else str(value)

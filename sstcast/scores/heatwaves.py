@@ -14,7 +14,9 @@ from sstcast.forecasting.heatwaves import WORD, Trajectories, probability
 from sstcast.names import BASE_RATE, EVENT, EXCEEDANCE, KINDS, REFERENCES, SEASONS, STATE
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import AROUND, SHORTEST, events
+from sstcast.scores.distributions import Mean
 from sstcast.scores.means import of_members
+from sstcast.scores.metrics import Statistic
 from sstcast.scores.significance import spacing
 from sstcast.scores.verification import Verification
 from sstcast.scratch import release, scratch_array
@@ -26,22 +28,29 @@ BINS = 10  # of the reliability diagram
 LEAST = 1e-9  # of a rate, in logarithms
 DAY = np.timedelta64(1, "D")
 
+BRIER = Mean(Statistic("brier", lambda probability, came: (probability - came) ** 2))
+
 Array = NDArray[np.floating]
 Yes = NDArray[np.bool_]
 
 
 class HeatwaveTables:
-    """Brier scores and counts of the probabilities of each method, and of two references, every third day or so.
+    """Brier scores and counts of the probabilities of each system, every third day or so, and of two references.
 
     The base rate of a cell is its frequency in the base period. Persistence of state says that every day ahead is
     as the last one: above the threshold or not, and in an event if it is at least the fifth day in a row.
     """
 
     def __init__(
-        self, data: Verification, limits: xr.Dataset, methods: Sequence[str], correlations: Mapping[str, Array]
+        self,
+        data: Verification,
+        limits: xr.Dataset,
+        methods: Sequence[str],
+        correlations: Mapping[str, Array],
+        references: bool = True,
     ) -> None:
-        """Take the days to score, what `limits_of` gives, and the correlation of errors between leads of those
-        methods that have a distribution.
+        """Take the days to score, what `limits_of` gives, the correlation of errors between leads of those systems
+        that have a distribution, and whether the `references` are scored.
         """
         windows = data.windows
         self.data, self.horizon, self.init_times = data, windows.horizon, windows.init_times
@@ -55,7 +64,8 @@ class HeatwaveTables:
         self.truth = {EXCEEDANCE: self.hot, EVENT: self._inside()}
         ahead = self.init_times[:, None] + np.arange(1, self.horizon + 1) * DAY
         self.season = (ahead.astype("datetime64[M]").astype(int) + 1) % 12 // 3
-        self.methods = [*methods, *REFERENCES]
+        self.references = references
+        self.methods = [*methods, *(REFERENCES if references else ())]
         shape = (len(KINDS), len(self.methods))
         self.brier = np.full((*shape, *ahead.shape), np.nan, np.float32)
         self.brier_by_tile = np.zeros((*shape, len(data.index)))
@@ -118,9 +128,9 @@ class HeatwaveTables:
         self._count(method, EVENT, chosen, event)
 
     def add_references(self, dates: slice) -> None:
-        """Take in the references."""
+        """Take in the references, if they are scored."""
         chosen = self._chosen(dates)
-        if not len(chosen):
+        if not self.references or not len(chosen):
             return
         shape = (len(chosen), self.horizon, *self.hot.shape[1:])
         row = np.stack([self.hot[day - SHORTEST + 1 : day + 1].all(0) for day in self.last[chosen]])

@@ -21,9 +21,8 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, warn
 from sstcast.names import DATES, DEGREES, MODEL, STANDARDISED
 from sstcast.runs import Run
-from sstcast.scores.evaluate import open_scores, scores_file
 from sstcast.scores.metrics import columns
-from sstcast.scores.saved import LAYOUT, read_metrics
+from sstcast.scores.saved import Scored
 from sstcast.scores.significance import adjust, diebold_mariano, memory
 
 SIGNIFICANT = 0.05
@@ -72,12 +71,7 @@ class Evaluated:
     @cached_property
     def metrics(self) -> dict[str, Any]:
         """What `evaluate` wrote; raises SSTCastError if an older version did, or it is damaged."""
-        metrics = read_metrics(self.run.metrics, scores_file(self.run))
-        if metrics is None or metrics.get("layout") != LAYOUT:
-            raise SSTCastError(
-                f"{self.run.metrics}: damaged or of another version; run `sstcast evaluate {self.run.folder}`"
-            )
-        return metrics
+        return Scored(self.run.folder).read()
 
     @cached_property
     def contest(self) -> tuple[str, str]:
@@ -94,7 +88,13 @@ class Evaluated:
         config = self.run.config.model_dump(
             mode="json", exclude={"name": True, "runs": True, "training": {"seed"}}
         )
-        return json.dumps([config, self.metrics["members"]], sort_keys=True)
+        return json.dumps([config, self.members], sort_keys=True)
+
+    @property
+    def members(self) -> int:
+        """How many the run has."""
+        members: int = self.metrics["systems"][MODEL]["members"]
+        return members
 
     @cached_property
     def problem(self) -> str | None:
@@ -107,8 +107,8 @@ class Evaluated:
     def losses(self, method: str) -> xr.DataArray:
         """Return the mean squared error by date in the units that this contest is decided in."""
         units = STANDARDISED if self.run.config.data.protocol == "paper" else DEGREES
-        with open_scores(self.run) as tables:
-            return tables["mse_by_date"].sel(units=units, forecast=method).mean("lead").load()
+        with Scored(self.run.folder).open() as tables:
+            return tables["mse_by_date"].sel(units=units, system=method).mean("lead").load()
 
 
 def _region(data: DataConfig) -> str:
@@ -176,7 +176,7 @@ def _entry(name: str, runs: list[Evaluated], method: str) -> Entry:
     scores = {(units, metric): score(units, metric) for _, units, metric in shown()}
     losses = xr.concat([run.losses(method) for run in runs], "run", join="inner").mean("run")
     own = method == MODEL
-    return Entry(name, len(runs) if own else 0, runs[0].metrics["members"] if own else 1, scores, losses)
+    return Entry(name, len(runs) if own else 0, runs[0].members if own else 1, scores, losses)
 
 
 def _tested(best: Entry, others: list[Entry], lags: int) -> list[Entry]:

@@ -3,6 +3,9 @@
 A metric listed in `METRICS` appears in `metrics.json`, `scores.nc`, the printed tables, the report and the
 leaderboard. Called on labelled arrays, it scores any forecast: `rmse(forecast, truth, ["time"], weights)`. Each
 element counts once, with its weight: nothing is a mean of means.
+
+Metrics of distributions and of ensembles are in `distributions`, the Brier score in `heatwaves`. Histograms (PIT,
+ranks) and the scores of warnings (ROC area, SEDI, reliability) are no means over elements: cases are counted.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -18,7 +21,11 @@ Weights = xr.DataArray | None
 
 
 class Statistic(NamedTuple):
-    """What is averaged: a function of forecast and truth, element by element, of NumPy or labelled arrays."""
+    """A function of forecast and truth, element by element, whose mean is taken.
+
+    Of values, both are NumPy or labelled arrays. Of distributions the forecast is a `Gaussian`, of ensembles it is
+    the members `[M, ...]`; their truth is NumPy.
+    """
 
     name: str  # of its tables in scores.nc
     of: Callable[[Any, Any], Any]
@@ -139,9 +146,10 @@ mse, rmse, mae, bias, acc = MSE(), RMSE(), MAE(), Bias(), ACC()
 METRICS: dict[str, Metric] = {metric.name: metric for metric in (mse, rmse, mae, bias, acc)}
 
 
-def statistics() -> dict[str, Statistic]:
-    """Return the statistics of all metrics by name, each once."""
-    return {statistic.name: statistic for metric in METRICS.values() for statistic in metric.statistics}
+def statistics(metrics: Mapping[str, Metric] | None = None) -> dict[str, Statistic]:
+    """Return the statistics of metrics, by default of `METRICS`, by name, each once."""
+    chosen = METRICS if metrics is None else metrics
+    return {statistic.name: statistic for metric in chosen.values() for statistic in metric.statistics}
 
 
 def columns() -> list[tuple[str, str, str]]:

@@ -1,60 +1,29 @@
-"""`metrics.json` and its like, sealed: what was written is read again whole, or made anew."""
+"""The files of scores: `metrics.json` and `scores.nc`, alike for runs, hindcasts and forecasts of a file."""
 
-import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sstcast.artefacts import atomic
+import xarray as xr
+
+from sstcast import __version__
+from sstcast.artefacts import RECIPE, as_text, is_made_of
+from sstcast.cf import describe, references, write
 from sstcast.errors import SSTCastError
-from sstcast.names import DEGREES, MODEL
-from sstcast.runs import Run
+from sstcast.names import BASELINES
+from sstcast.runs import Run, write_json
 from sstcast.scores.metrics import METRICS
+from sstcast.stores import open_netcdf
 
-LAYOUT = 6  # of metrics.json and scores.nc
-SEAL = "seal"  # SHA-256 of all else in the JSON and of the tables it follows from
-
-
-def write_metrics(path: Path, metrics: dict[str, Any], scores: Path) -> dict[str, Any]:
-    """Write `metrics` with a seal on them and on the file `scores`; return them with it."""
-    sealed = metrics | {SEAL: _seal(metrics, scores)}
-    with atomic(path) as temporary:
-        temporary.write_text(json.dumps(sealed, indent=2) + "\n")
-    return sealed
-
-
-def read_sealed(path: Path, scores: Path) -> dict[str, Any] | None:
-    """Return what `write_metrics` wrote; None if it, or the file `scores`, is not what it was then."""
-    try:
-        metrics: dict[str, Any] = json.loads(path.read_bytes())
-        return metrics if metrics[SEAL] == _seal(metrics, scores) else None
-    except (OSError, ValueError, TypeError, LookupError, RecursionError):
-        return None
-
-
-def read_metrics(path: Path, scores: Path) -> dict[str, Any] | None:
-    """Return a run's sealed metrics, as `read_sealed` does; None, too, if a metric has been added since."""
-    metrics = read_sealed(path, scores)
-    try:
-        complete = metrics is not None and METRICS.keys() <= metrics["scores"][MODEL][DEGREES].keys()
-        return metrics if complete else None
-    except (TypeError, LookupError, AttributeError):
-        return None
-
-
-def _seal(metrics: dict[str, Any], scores: Path) -> str:
-    rest = {key: value for key, value in metrics.items() if key != SEAL}
-    digest = hashlib.sha256(json.dumps(rest, sort_keys=True).encode())
-    with scores.open("rb") as file:  # of a large region it may not fit in memory
-        while part := file.read(2**20):
-            digest.update(part)
-    return digest.hexdigest()
+LAYOUT = 7  # of metrics.json and scores.nc
+SUMMARY = "Errors, distributions, heatwaves, box means and significance of forecasts and of baselines"
+KINDS = {"run": "evaluate", "file": "score", "hindcast": "hindcast"}  # and the verbs that make them
 
 
 @dataclass(frozen=True)
 class Scored:
-    """The folder of the scores of a file."""
+    """A folder that holds scores: a run's, a hindcast's, or one of the forecasts of a file."""
 
     folder: Path
 
@@ -65,7 +34,7 @@ class Scored:
 
     @property
     def tables(self) -> Path:
-        """The tables that they follow from."""
+        """The statistics that they follow from."""
         return self.folder / "scores.nc"
 
     @property
@@ -75,12 +44,60 @@ class Scored:
 
     @property
     def exists(self) -> bool:
-        """Whether the folder looks like one; a run's has a configuration."""
+        """Whether the folder holds scores, and is not a run's."""
         return self.metrics.exists() and self.tables.exists() and not Run(self.folder).config_file.exists()
 
+    def known(self, recipe: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the scores if they were made from `recipe`, else None."""
+        if is_made_of(self.metrics, recipe) and is_made_of(self.tables, recipe):
+            found: dict[str, Any] = json.loads(self.metrics.read_bytes())
+            return found
+        return None
+
     def read(self) -> dict[str, Any]:
-        """Return the metrics; raise SSTCastError if they are damaged, or of another version."""
-        metrics = read_metrics(self.metrics, self.tables)
-        if metrics is None or metrics.get("layout") != LAYOUT or "recipe" not in metrics:
-            raise SSTCastError(f"{self.metrics}: damaged or of another version; run `sstcast score` again")
-        return metrics
+        """Return the scores; raise SSTCastError if they are absent, damaged, or of another version."""
+        try:
+            found: dict[str, Any] = json.loads(self.metrics.read_bytes())
+            current = recipe_of_scores(baselines=False).items() <= found[RECIPE].items()
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
+            current = False
+        if not current:
+            raise SSTCastError(f"{self.metrics}: absent, damaged or of another version; {self._remedy}")
+        return found
+
+    def open(self) -> xr.Dataset:
+        """Open the statistics, lazily; raise SSTCastError if they are damaged."""
+        return open_netcdf(self.tables, f"delete it; {self._remedy}", chunks={})
+
+    def write(
+        self, tables: xr.Dataset, metrics: dict[str, Any], recipe: dict[str, Any], protocol: str = "", **more: str
+    ) -> dict[str, Any]:
+        """Write statistics and scores with their recipe, and attributes of the statistics; return the scores.
+
+        `metrics` holds `kind` and `source` among others.
+        """
+        described = describe(
+            tables,
+            summary=SUMMARY,
+            source=metrics["source"],
+            history=f"sstcast {__version__} {KINDS[metrics['kind']]}",
+            **references(metrics["source"], protocol),
+            **more,
+            **{RECIPE: as_text(recipe)},
+        )
+        write(described, self.tables)
+        written = {RECIPE: recipe, **metrics}
+        write_json(self.metrics, written)
+        return written
+
+    @property
+    def _remedy(self) -> str:
+        if Run(self.folder).config_file.exists():
+            return f"run `sstcast evaluate {self.folder}`"
+        return "run the same `sstcast score` or `sstcast hindcast` again"
+
+
+def recipe_of_scores(baselines: bool = True) -> dict[str, Any]:
+    """Return the part of a recipe that all scores share: what this version computes, and of which `baselines`."""
+    found = {"layout": LAYOUT, "metrics": sorted(METRICS)}
+    return found | ({"baselines": sorted(BASELINES)} if baselines else {})

@@ -9,12 +9,10 @@ import numpy as np
 
 from sstcast import __version__
 from sstcast.artefacts import locked
-from sstcast.cf import describe, references, write
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.files import DAY, Forecasts, read_forecasts
-from sstcast.forecasting.predictor import Predictor
 from sstcast.forecasting.probabilities import calibrated, fitted_baselines
 from sstcast.forecasting.spread import ValidationDays
 from sstcast.names import MODEL, STRONGEST
@@ -23,13 +21,14 @@ from sstcast.ocean.identity import fingerprint
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_data
 from sstcast.runs import Run
+from sstcast.scores.evaluate import BASELINE
 from sstcast.scores.issued import Issued, IssuedSpread, Shortened, complete
-from sstcast.scores.measure import Width, tabulate
-from sstcast.scores.saved import LAYOUT, Scored, read_metrics, write_metrics
+from sstcast.scores.saved import Scored, recipe_of_scores
 from sstcast.scores.significance import Lengths, spacing
-from sstcast.scores.summary import summarise
+from sstcast.scores.summary import finish, head, summarise
 from sstcast.scores.truth import data_of, span, within
 from sstcast.scores.verification import Verification
+from sstcast.scores.verify import System, join, verify
 
 Say = Callable[[str], object]
 
@@ -81,8 +80,7 @@ def score(
     for run in against:
         if _is_home(run, data):
             check_data(run)
-    recipe = {
-        "layout": LAYOUT,
+    recipe = recipe_of_scores() | {
         "sstcast": __version__,
         "file": fingerprint(path),
         "read_as": [variable, units],
@@ -91,8 +89,7 @@ def score(
         "against": {str(run.folder): run.digest for run in against},
     }
     with locked(scored.folder):
-        known = read_metrics(scored.metrics, scored.tables)
-        if known is not None and known.get("recipe") == recipe:
+        if (known := scored.known(recipe)) is not None:
             return known, scored, False
         scored.folder.mkdir(exist_ok=True)
         return _score(forecasts, data, against, scored, recipe, say), scored, True
@@ -134,52 +131,37 @@ def _score(
     ]
     for note in notes:
         say(f"{path}: {note}")
-    predictors: dict[str, Predictor] = {MODEL: Issued(path, sst, truth.statistics, data)}
-    fitted, dressed = fitted_baselines(ValidationDays(data))
-    predictors |= fitted
-    spreads: dict[str, Width] = {**dressed}
+    fitted, spreads = fitted_baselines(ValidationDays(data))
+    issued = System(Issued(path, sst, truth.statistics, data), members=sst.sizes["member"])
     if spread is not None:
-        correlation = dressed[STRONGEST].correlation
-        spreads[MODEL] = IssuedSpread(path, spread.sel(lead=slice(data.horizon)), correlation)
+        correlation = spreads[STRONGEST].correlation
+        issued = issued._replace(spread=IssuedSpread(path, spread.sel(lead=slice(data.horizon)), correlation))
+    references = {name: System(fitted[name], spreads[name]) for name in fitted}
     names = {}
     for run in against:
-        name = run.folder.name if run.folder.name not in predictors else str(run.folder)
+        name = run.folder.name if run.folder.name not in references else str(run.folder)
         names[str(run.folder)] = name
         whole = data.model_copy(update={"horizon": run.config.data.horizon})
-        predictors[name] = Shortened(predictor_of(run, whole), data.horizon)
         own = calibrated(run, whole)
-        spreads[name] = replace(own, correlation=own.correlation[: data.horizon, : data.horizon])
-    members, source = sst.sizes["member"], str(cube.attrs["source"])
-    tables = describe(
-        tabulate(truth, predictors, spreads, members, path.name),
-        title=f"Scores of {path.name}",
-        summary="Errors, heatwaves, box means and significance of forecasts read from a file, and of baselines",
-        source=source,
-        history=f"sstcast {__version__} score",
-        comment="; ".join(notes),
-        **references(source, data.protocol),
-    )
-    write(tables, scored.tables)
-    found = {
-        "layout": LAYOUT,
+        own = replace(own, correlation=own.correlation[: data.horizon, : data.horizon])
+        references[name] = System(Shortened(predictor_of(run, whole), data.horizon), own, len(run.members))
+    folds = [verify({MODEL: issued}, truth, references, label=path.name)]
+    tables = finish(join(folds), [MODEL], list(references))
+    system = {"model": "forecasts of a file", "members": sst.sizes["member"], "trained_on": None}
+    metrics = {
+        "kind": "file",
         "file": str(path.absolute()),
-        "recipe": recipe,
-        "model": "forecasts of a file",
-        "trained_on": None,
-        "members": members,
-        "source": source,
+        "source": str(cube.attrs["source"]),
         "data": recipe["record"],
-        "protocol": data.protocol,
+        **head(data, tables),
         "test": [str(day) for day in (dates[[0, -1]] + [DAY, data.horizon * DAY]).astype("datetime64[D]")],
-        "forecasts": len(dates),
-        "every": every,
-        "block": block if enough else None,
-        "ocean_cells": ocean,
         "notes": notes,
         "references": names,
-        **summarise(tables, members),
+        "systems": {MODEL: system, **dict.fromkeys(references, BASELINE)},
+        **summarise(tables, STRONGEST),
     }
-    return write_metrics(scored.metrics, found, scored.tables)
+    more = {"title": f"Scores of {path.name}", "comment": "; ".join(notes)}
+    return scored.write(tables, metrics, recipe, data.protocol, **more)
 
 
 def _is_home(run: Run, data: DataConfig) -> bool:

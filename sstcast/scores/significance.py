@@ -1,4 +1,4 @@
-"""What of a difference between two forecasts is more than chance.
+"""Significance of differences in forecast error.
 
 Forecasts from neighbouring days share most of the days they are verified on, so their errors are anything but
 independent. All functions take errors by initial date, `[dates, ...]`, in order and equally far apart. Lengths (of
@@ -19,6 +19,7 @@ from sstcast.scratch import release
 CONFIDENCE = 0.95
 FDR = 0.10  # keeps the global level near 0.05 where neighbours are correlated (Wilks 2016, BAMS 97)
 REPLICATES = 1000
+SHORTEST_BLOCK = 60  # days of a block of a hindcast, at least
 
 Array = NDArray[np.floating]
 
@@ -158,15 +159,6 @@ def p_values(
         cells = ocean[row]
         difference = (ours[:, row] - theirs[:, row])[:, cells].astype(float)
         found[row, cells] = diebold_mariano(difference, lags, parts)
-        release()
-    return found
-
-
-def means(errors: Array) -> Array:
-    """Return the mean over dates of errors `[dates, row, cell]`, a row in memory at a time."""
-    found = np.empty(errors.shape[1:])
-    for row, mean in enumerate(found):
-        mean[:] = errors[:, row].mean(0, dtype=float)
         release()
     return found
 

@@ -1,156 +1,413 @@
-"""From the tables of a run to `metrics.json`: plain numbers, None where undefined."""
+"""From statistics to the scores of `metrics.json`: plain numbers, None where undefined.
 
-from collections.abc import Callable, Mapping
+Scores of parts stand under `by_lead`, `by_week`, `by_season`, `by_fold` and `by_tile` (docs/evaluation.md).
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import xarray as xr
+from numpy.typing import NDArray
+from scipy.special import stdtr, stdtrit  # of Student's t; scipy.stats takes a second to import
 
-from sstcast.names import CLIMATE, DATES, DEGREES, MODEL, SEASONS, TRUTH, UNITS
-from sstcast.scores import ensembles, heatwaves, probabilities
-from sstcast.scores.comparison import compare_errors, plain, shares
-from sstcast.scores.metrics import METRICS, statistics
+from sstcast.config import DataConfig
+from sstcast.names import (
+    BASE_RATE,
+    CLIMATE,
+    DATES,
+    DEGREES,
+    KINDS,
+    MODEL,
+    REFERENCES,
+    SEASONS,
+    STANDARDISED,
+    UNITS,
+)
+from sstcast.scores import heatwaves
+from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN
+from sstcast.scores.means import week_starts, weekly
+from sstcast.scores.metrics import METRICS, Metric, statistics
+from sstcast.scores.significance import CONFIDENCE, FDR, Lengths, diebold_mariano, ratio, spacing
+from sstcast.scores.verify import FOLD, compare_cells
 
-Metrics = dict[str, Any]
+Scores = dict[str, Any]
 Arrays = Mapping[str, xr.DataArray]
+Array = NDArray[np.floating]
+LOSSES = {"mse": "mean squared error", "mse_standardised": "standardised mean squared error", "crps": "CRPS"}
+LOSSES |= {kind: f"Brier score ({kind})" for kind in KINDS}
 
 
-def summarise(tables: xr.Dataset, members: int) -> Metrics:
-    """Return `scores`, `skill`, `probabilities`, `heatwaves`, `indices`, and `ensemble` if there are members."""
-    baselines = [name for name in tables["forecast"].values if name != MODEL]
+def plain(values: Any) -> Any:
+    """Return numbers JSON knows: floats of six decimals in nested lists, None where undefined."""
+    if np.ndim(values):
+        return [plain(value) for value in values]
+    return round(float(values), 6) if np.isfinite(values) else None
+
+
+def head(data: DataConfig, tables: xr.Dataset, shortest: int = 0) -> Scores:
+    """Return what forecasts were verified on, for the head of `metrics.json`; see `finish`."""
+    every = spacing(tables[DATES].values)
+    block = _lengths(tables, shortest).block
     return {
-        "scores": _scores(tables),
-        "skill": {units: {name: _skill(tables, name, units) for name in baselines} for units in UNITS},
-        "probabilities": _probabilities(tables),
-        "heatwaves": _heatwaves(tables),
-        "indices": _indices(tables["index"].astype(float)),
-        "ensemble": _ensemble(tables.sel(units=DEGREES, forecast=MODEL), members) if members > 1 else None,
+        "region": data.region if isinstance(data.region, str) else data.box.bounds.yaml,
+        "protocol": data.protocol,
+        "history": data.history,
+        "horizon": tables.sizes["lead"],
+        "test": [str(day) for day in data.splits.test],
+        "forecasts": tables.sizes[DATES],
+        "every": every,
+        "block_days": block * every if tables.sizes[DATES] >= 2 * block else None,
+        "ocean_cells": int(tables["mse_by_cell"].isel(units=0, system=0, week=0).notnull().sum()),
+        "notes": [],
     }
 
 
-def _scores(tables: xr.Dataset) -> Metrics:
-    dates, tiles = ({n: tables[f"{n}_by_{by}"].astype(float) for n in statistics()} for by in ("date", "tile"))
-
-    def metrics(means: Arrays) -> Arrays:
-        return {name: metric.of(means) for name, metric in METRICS.items()}
-
-    overall = metrics(_mean(dates, DATES, "lead"))
-    parts = {"by_lead": metrics(_mean(dates, DATES)), "by_tile": metrics(_mean(tiles, "lead"))}
-    seasons = {}
-    for season in SEASONS:
-        within = {name: values.where(values["season"] == season) for name, values in dates.items()}
-        seasons[season] = metrics(_mean(within, DATES, "lead"))
-
-    def of(**at: str) -> Metrics:
-        by_season = {season: _numbers(scores, **at) for season, scores in seasons.items()}
-        return {
-            **_numbers(overall, **at),
-            **{part: _numbers(scores, **at) for part, scores in parts.items()},
-            "by_season": {name: {season: of[name] for season, of in by_season.items()} for name in METRICS},
-        }
-
-    names = tables["forecast"].values
-    return {name: {units: of(forecast=name, units=units) for units in UNITS} for name in names}
+def best_linear(tables: xr.Dataset, linear: Sequence[str]) -> str:
+    """Return which of some systems has the lowest mean squared error."""
+    mean = _degrees(tables, "mse").sel(system=list(linear)).mean((DATES, "lead"))
+    return linear[int(np.argmin(mean.values))]
 
 
-def _skill(tables: xr.Dataset, reference: str, units: str) -> Metrics:
-    tables = tables.sel(units=units)
-    model, other = tables.sel(forecast=MODEL), tables.sel(forecast=reference)
-    compared = compare_errors(model["mse_by_date"], other["mse_by_date"])
-    if units != DEGREES:
-        return compared
-    difference = model["mse_by_cell"] - other["mse_by_cell"]
-    return compared | shares(tables["p_fdr"].sel(reference=reference), difference)
-
-
-def _probabilities(tables: xr.Dataset) -> Metrics:
-    means = {name: tables[f"gaussian_{name}_by_date"].astype(float) for name in probabilities.NAMES}
-    means["mse"] = tables["mse_by_date"].sel(units=DEGREES).astype(float)
-    reference = means["crps"].sel(forecast=CLIMATE)
-
-    def of(name: str) -> Metrics:
-        found = _by_lead(probabilities.scores, means, forecast=name)
-        skill = compare_errors(means["crps"].sel(forecast=name), reference)
-        return found | {"pit": plain(tables["pit"].sel(forecast=name).values), "skill": skill}
-
-    known = means["crps"].notnull().any((DATES, "lead"))
-    return {name: of(name) for name in tables["forecast"].values[known.values]}
-
-
-def _heatwaves(tables: xr.Dataset) -> Metrics:
-    return {kind: _of_heatwaves(tables.sel(kind=kind)) for kind in tables["kind"].values}
-
-
-def _of_heatwaves(tables: xr.Dataset) -> Metrics:
-    brier = brier_scores(tables)
-    names, model = tables["warning"].values, brier.sel(warning=MODEL)
-    skill = {name: compare_errors(model, brier.sel(warning=name)) for name in names if name != MODEL}
-    return {"scores": score_warnings(tables, tile=tables["heatwave_brier_by_tile"]), "skill": skill}
-
-
-def brier_scores(tables: xr.Dataset) -> xr.DataArray:
-    """Return Brier scores on the initial dates that are scored."""
-    return tables["heatwave_brier_by_date"].dropna(DATES, how="all").astype(float)
-
-
-def score_warnings(tables: xr.Dataset, **more: xr.DataArray) -> Metrics:
-    """Return the scores of each method's probabilities of one kind: overall, by part, and `reliability`.
+def finish(
+    tables: xr.Dataset, compared: Sequence[str], references: Sequence[str], shortest: int = 0
+) -> xr.Dataset:
+    """Return statistics as `scores.nc` holds them: metrics by cell, and the significance of differences.
 
     Args:
-        tables: Brier scores by date and lead, and cases by lead, by season and by the parts in `more`.
-        more: the Brier score by a further part.
+        tables: what `join` returns.
+        compared: systems whose squared errors are tested against those of each of `references`, cell by cell.
+        references: see above.
+        shortest: days that a block of the bootstrap lasts at least.
     """
-    brier = brier_scores(tables)
-    seasons = [brier.where(brier["season"] == season).mean((DATES, "lead")) for season in SEASONS]
-    errors = {
-        "all": brier.mean((DATES, "lead")),
-        "lead": brier.mean(DATES),
-        "season": xr.concat(seasons, "season_of_day"),
-        **more,
-    }
-    cases = {part: tables[f"heatwave_cases_by_{part}"] for part in errors if part != "all"}
-    cases["all"] = cases["lead"].sum("lead")
-    found = {part: {"brier": errors[part], **heatwaves.scores(cases[part])} for part in errors}
-    diagram = heatwaves.reliability(cases["all"])
-
-    def of(name: str) -> Metrics:
-        part = {part: _numbers(scores, warning=name) for part, scores in found.items()}
-        part["season"] = {key: dict(zip(SEASONS, values, strict=True)) for key, values in part["season"].items()}
-        parts = {f"by_{by}": scores for by, scores in part.items() if by != "all"}
-        return {**part["all"], **parts, "reliability": _numbers(diagram, warning=name)}
-
-    return {str(name): of(name) for name in tables["warning"].values}
-
-
-def _indices(index: xr.DataArray) -> Metrics:
-    truth = index.sel(series=TRUTH)
-    mse = ((index - truth) ** 2).mean(DATES)
-    overall = {"rmse": mse.mean("lead") ** 0.5, "correlation": xr.corr(index, truth, [DATES, "lead"])}
-    by_lead = {"rmse": mse**0.5, "correlation": xr.corr(index, truth, DATES)}
-
-    def of(**at: str) -> Metrics:
-        return {**_numbers(overall, **at), "by_lead": _numbers(by_lead, **at)}
-
-    methods = [name for name in index["series"].values if name != TRUTH]
-    return {box: {name: of(box=box, series=name) for name in methods} for box in index["box"].values}
+    cells = {name: tables[f"{name}_by_cell"] for name in statistics()}
+    tables = tables.drop_vars([f"{name}_by_cell" for name in cells])
+    own = {f"{metric.name}_by_cell": metric.of(cells) for metric in METRICS.values() if metric.by_cell}
+    tables = tables.assign({name: field.astype(np.float32) for name, field in own.items()})
+    for histogram in {"pit", "rank_histogram"} & set(tables.data_vars):
+        (dim,) = set(tables[histogram].dims) - {"system"}
+        total = tables[histogram].sum(str(dim))
+        tables[histogram] = tables[histogram] / total.where(total > 0)
+    by_week = tables["squared_error_by_week"]
+    block, lags = _lengths(tables, shortest)
+    shape = (len(compared), len(references), *by_week.shape[-3:])
+    p_value, p_fdr = (np.full(shape, np.nan, np.float32) for _ in range(2))
+    for ours, name in enumerate(compared):
+        for theirs, other in enumerate(references):
+            if name != other and tables.sizes[DATES] >= 2 * block:
+                pair = (by_week.sel(system=one, drop=True) for one in (name, other))
+                p_value[ours, theirs], p_fdr[ours, theirs] = compare_cells((*pair,), lags, dates_by_fold(tables))
+    tables = tables.drop_vars("squared_error_by_week").assign_coords(compared=compared, reference=references)
+    dims = ("compared", "reference", "week", "lat", "lon")
+    tables = tables.assign(p_value=(dims, p_value), p_fdr=(dims, p_fdr))
+    if MODEL in by_week["system"]:
+        tables["squared_error_by_week"] = by_week.sel(system=MODEL, drop=True)
+    return tables
 
 
-def _ensemble(tables: xr.Dataset, members: int) -> Metrics:
-    means = {name: tables[f"{name}_by_date"].astype(float) for name in ("crps", "crps_fair", "variance", "mse")}
+def summarise(tables: xr.Dataset, reference: str, shortest: int = 0) -> Scores:
+    """Return `reference`, `climate`, `scores`, `probabilities`, `heatwaves`, `indices`, `ensemble` and `ratios`.
+
+    Args:
+        tables: what `finish` returns.
+        reference: the system that all others are compared with.
+        shortest: as in `finish`.
+    """
+    names = [str(name) for name in tables["system"].values]
+    climate = next((name for name in names if name.startswith(CLIMATE)), reference)
+    gaussian, ensemble = (_by_date(tables, f"{kind}_") for kind in ("gaussian", "ensemble"))
+    dressed = _known(gaussian.get("crps"))
+    probabilities = _section(gaussian, GAUSSIAN, tables, dressed)
+    for name in dressed:
+        probabilities[name]["pit"] = plain(tables["pit"].sel(system=name).values)
+    members = _section(ensemble, ENSEMBLE, tables, _known(ensemble.get("crps")))
+    for name, of in members.items():
+        ranks = tables["rank_histogram"].sel(system=name)
+        of["rank_histogram"] = plain(ranks.dropna("rank").values)
     return {
-        **_by_lead(lambda means: ensembles.scores(means, members), means),
-        "rank_histogram": plain(tables["rank_histogram"].values),
+        "reference": reference,
+        "climate": climate,
+        "scores": _scores(tables, names),
+        "probabilities": probabilities,
+        "heatwaves": {str(kind): _warnings(tables.sel(kind=kind)) for kind in tables["kind"].values},
+        "indices": _indices(tables, names),
+        "ensemble": members,
+        "ratios": _ratios(tables, reference, climate, shortest),
     }
 
 
-def _by_lead(scores: Callable[[Arrays], Arrays], by_date: Arrays, **at: str) -> Metrics:
-    """Return the scores that follow from means over dates: over all leads and `by_lead`."""
-    overall, by_lead = scores(_mean(by_date, DATES, "lead")), scores(_mean(by_date, DATES))
-    return {**_numbers(overall, **at), "by_lead": _numbers(by_lead, **at)}
+def compare(
+    ours: xr.DataArray, theirs: xr.DataArray, shortest: int = 0, names: tuple[str, str, str] | None = None
+) -> Scores:
+    """Compare two losses `(init_time, lead)`, not negative, with the coordinates `season` and `fold`.
+
+    Returns:
+        `ratio`, its `interval` of 95 % and `p_value` of the Diebold-Mariano test, also `by_lead`, `by_week`,
+        `by_season` and `by_fold` (no p-values of the last two); `over_folds`: interval and p-value by Student's t
+        over the ratios of folds; and a `sentence`, given the `names` of both systems and of the loss. Intervals
+        and p-values are None where the dates are not two blocks of the bootstrap.
+    """
+    ours, theirs = (of.dropna(DATES, how="all").transpose(DATES, "lead") for of in (ours, theirs))
+    block, lags = _lengths(ours, shortest)
+    folds, parts = ours["fold"].values, dates_by_fold(ours)
+    values, base = ours.values.astype(float), theirs.values.astype(float)
+    enough = len(values) >= 2 * block
+
+    def scores(ours: Array, theirs: Array, parts: tuple[int, ...] = parts) -> Scores:
+        found, ends = ratio(ours, theirs, block, parts)
+        return {"ratio": plain(found), "interval": plain(ends)}
+
+    def tested(ours: Array, theirs: Array) -> Scores:
+        p_value = diebold_mariano(ours - theirs, lags, parts)
+        return scores(ours, theirs) | {"p_value": plain(p_value if enough else np.full_like(p_value, np.nan))}
+
+    seasons = ((ours["season"] == season).values for season in SEASONS)
+    by_season = [scores(*(np.where(inside, of, 0).sum(1) for of in (values, base))) for inside in seasons]
+    within = {str(fold): folds == fold for fold in np.unique(folds)}
+    by_fold = [scores(values[of].mean(1), base[of].mean(1), (int(of.sum()),)) for of in within.values()]
+    found = {
+        **tested(values.mean(1), base.mean(1)),
+        "by_lead": tested(values, base),
+        "by_week": tested(weekly(values, 1), weekly(base, 1)),
+        "by_season": _by_name(SEASONS, by_season),
+        "by_fold": _by_name(within, by_fold),
+        "over_folds": over_folds([part["ratio"] for part in by_fold]),
+    }
+    return found | ({"sentence": sentence(found, *names)} if names is not None else {})
 
 
-def _mean(fields: Arrays, *dims: str) -> Arrays:
-    return {name: field.mean(dims) for name, field in fields.items()}
+def over_folds(ratios: Sequence[float | None]) -> Scores | None:
+    """Return the 95 % `interval` of the mean ratio of folds and the `p_value` that it is 1, by Student's t.
+
+    Each fold has a training of its own, so this interval contains the chance of training, which the bootstrap over
+    dates leaves out. None if there is one fold, or a ratio is not defined.
+    """
+    count = len(ratios)
+    if count < 2 or None in ratios:
+        return None
+    values = np.array(ratios, float)
+    mean, error = values.mean(), values.std(ddof=1) / np.sqrt(count)
+    width = stdtrit(count - 1, (1 + CONFIDENCE) / 2) * error
+    p_value = 2 * stdtr(count - 1, -abs(mean - 1) / error) if error > 0 else np.nan
+    return {"interval": plain([mean - width, mean + width]), "p_value": plain(p_value)}
 
 
-def _numbers(scores: Arrays, **at: str) -> Metrics:
-    return {name: plain(score.sel(at).values) for name, score in scores.items()}
+def sentence(compared: Scores, name: str, reference: str, loss: str) -> str:
+    """Return a comparison in words.
+
+    A system is called better or worse only if the bootstrap's interval, and of several folds also that over folds,
+    leaves 1 out.
+    """
+    if compared["ratio"] is None:
+        return f"The {loss} of {name} cannot be compared with that of {reference}."
+    told = f"{compared['ratio']:.3f} times the {loss}"
+    low, high = compared["interval"]
+    if low is None:
+        return f"{name} has {told} of {reference}; there are too few dates for an interval."
+    ends, folds = [(low, high)], compared["over_folds"]
+    told += f" (95 % interval {low:.3f} to {high:.3f} over dates"
+    if folds is not None:
+        low, high = folds["interval"]
+        ends.append((low, high))
+        told += f", {low:.3f} to {high:.3f} over folds, p = {_p_value(folds['p_value'])}"
+    better, worse = all(end[1] < 1 for end in ends), all(end[0] > 1 for end in ends)
+    verdict = "is better than" if better else "is worse than" if worse else "is not distinguishable from"
+    return f"{name} {verdict} {reference}: {told})."
+
+
+def shares(p_fdr: xr.DataArray, difference: xr.DataArray) -> Scores:
+    """Return the shares of ocean cells, by week, where a system is significantly `better` and `worse`.
+
+    They are None where no cell has a p-value, as there are too few dates. `difference` is the system's mean
+    squared error less the reference's, `p_fdr` its adjusted p-value, both `(week, lat, lon)`.
+    """
+    cells = ["lat", "lon"]
+    ocean = difference.notnull().sum(cells).where(p_fdr.notnull().any(cells))
+    told = p_fdr <= FDR
+    return {
+        "better": plain(((told & (difference < 0)).sum(cells) / ocean).values),
+        "worse": plain(((told & (difference > 0)).sum(cells) / ocean).values),
+    }
+
+
+def compare_models(tables: xr.Dataset, other: xr.Dataset, names: tuple[str, str]) -> Scores:
+    """Compare the squared errors of the models of two runs' tables over the dates that both have."""
+    errors = (_degrees(of, "mse").sel(system=MODEL, drop=True) for of in (tables, other))
+    error, reference = xr.align(*errors, join="inner", exclude={"lead"})
+    cells = xr.align(*(of["squared_error_by_week"] for of in (tables, other)), join="inner")  # the same dates
+    _, p_fdr = compare_cells(cells, _lengths(error, 0).lags, dates_by_fold(error))
+    difference = cells[0].mean(DATES).compute() - cells[1].mean(DATES).compute()
+    found = compare(error, reference, names=(*names, LOSSES["mse"]))
+    return found | shares(difference.copy(data=p_fdr), difference)
+
+
+def dates_by_fold(tables: xr.Dataset | xr.DataArray) -> tuple[int, ...]:
+    """Return how many dates each fold has."""
+    return tuple(np.unique(tables["fold"], return_counts=True)[1].tolist())
+
+
+def _lengths(tables: xr.Dataset | xr.DataArray, shortest: int) -> Lengths:
+    return Lengths.of(tables.sizes["lead"], spacing(tables[DATES].values), shortest)
+
+
+def _p_value(value: float | None) -> str:
+    return "-" if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _degrees(tables: xr.Dataset, name: str) -> xr.DataArray:
+    return tables[f"{name}_by_date"].sel(units=DEGREES, drop=True).astype(float)
+
+
+def _known(field: xr.DataArray | None) -> list[str]:
+    """Return the systems that have values."""
+    if field is None:
+        return []
+    return [str(name) for name in field["system"].values[field.notnull().any((DATES, "lead")).values]]
+
+
+def _by_date(tables: xr.Dataset, prefix: str) -> dict[str, xr.DataArray]:
+    found = {str(name): tables[name].astype(float) for name in tables.data_vars}
+    return {
+        name.removeprefix(prefix).removesuffix("_by_date"): field
+        for name, field in found.items()
+        if name.startswith(prefix) and name.endswith("_by_date")
+    }
+
+
+def _scores(tables: xr.Dataset, names: list[str]) -> Scores:
+    by_date = {name: tables[f"{name}_by_date"].astype(float) for name in statistics()}
+    parts = _parts(by_date, METRICS)
+    if "tile" in tables.dims:
+        tiles = {name: tables[f"{name}_by_tile"].astype(float).mean("lead") for name in statistics()}
+        parts["by_tile"] = _of(METRICS, tiles)
+    return {name: {units: _numbers(parts, system=name, units=units) for units in UNITS} for name in names}
+
+
+def _section(by_date: Arrays, metrics: Mapping[str, Metric], tables: xr.Dataset, names: list[str]) -> Scores:
+    parts = _parts(by_date, metrics) if names else {}
+    return {name: _numbers(parts, system=name) for name in names}
+
+
+def _parts(by_date: Arrays, metrics: Mapping[str, Metric]) -> dict[str, Arrays]:
+    """Return metrics of statistics `(..., init_time, lead)` by part, `all` among the parts."""
+    first = next(iter(by_date.values()))
+    starts = week_starts(first.sizes["lead"])
+    week = (np.searchsorted(starts, np.arange(first.sizes["lead"]), side="right") - 1).astype(int)
+    by_lead = {name: field.mean(DATES) for name, field in by_date.items()}
+    by_week = {
+        name: field.assign_coords(week=("lead", week)).groupby("week").mean() for name, field in by_lead.items()
+    }
+
+    def grouped(by: xr.DataArray, labels: Sequence[Any]) -> Arrays:
+        parts = [
+            _of(metrics, {name: field.where(by == label).mean((DATES, "lead")) for name, field in by_date.items()})
+            for label in labels
+        ]
+        index = pd.Index([str(label) for label in labels], name="part")
+        return {name: xr.concat([part[name] for part in parts], index) for name in metrics}
+
+    return {
+        "all": _of(metrics, {name: field.mean((DATES, "lead")) for name, field in by_date.items()}),
+        "by_lead": _of(metrics, by_lead),
+        "by_week": _of(metrics, by_week),
+        "by_season": grouped(first["season"], SEASONS),
+        "by_fold": grouped(first["fold"], np.unique(first["fold"]).tolist()),
+    }
+
+
+def _of(metrics: Mapping[str, Metric], means: Arrays) -> Arrays:
+    return {name: metric.of(means) for name, metric in metrics.items()}
+
+
+def _numbers(parts: Mapping[str, Arrays], **at: str) -> Scores:
+    """Return the numbers of one system: of a part with labels by these, else in a list."""
+    found: Scores = {}
+    for part, scores in parts.items():
+        chosen = {name: score.sel(at) for name, score in scores.items()}
+        numbers = {
+            name: dict(zip(score["part"].values.tolist(), plain(score.values), strict=True))
+            if "part" in score.dims
+            else plain(score.values)
+            for name, score in chosen.items()
+        }
+        found |= numbers if part == "all" else {part: numbers}
+    return found
+
+
+def _warnings(tables: xr.Dataset) -> Scores:
+    """Return the scores of the probabilities of one kind of heatwave, by system and reference."""
+    brier = tables["heatwave_brier_by_date"].dropna(DATES, how="all").astype(float)
+    parts = _parts({"brier": brier}, {"brier": heatwaves.BRIER})
+    cases = {part: tables[f"heatwave_cases_by_{part}"] for part in ("lead", "season")}
+    cases |= {"fold": tables["heatwave_cases_by_fold"], "all": cases["lead"].sum("lead")}
+    cases["season"] = cases["season"].rename(season_of_day="part")
+    cases["fold"] = cases["fold"].assign_coords({FOLD: cases["fold"][FOLD].astype(str)}).rename({FOLD: "part"})
+    names = {"lead": "by_lead", "season": "by_season", "fold": "by_fold", "all": "all"}
+    if "tile" in tables.dims:
+        parts["by_tile"] = {"brier": tables["heatwave_brier_by_tile"]}
+        cases["tile"], names["tile"] = tables["heatwave_cases_by_tile"], "by_tile"
+    found = {names[part]: {**parts[names[part]], **heatwaves.scores(of)} for part, of in cases.items()}
+    diagram = heatwaves.reliability(cases["all"])
+    return {
+        str(name): _numbers(found, warning=name) | {"reliability": _numbers({"all": diagram}, warning=name)}
+        for name in tables["warning"].values
+    }
+
+
+def _indices(tables: xr.Dataset, names: list[str]) -> Scores:
+    index, truth = tables["index"].astype(float), tables["observed_index"].astype(float)
+    mse = ((index - truth) ** 2).mean(DATES)
+    parts: dict[str, Arrays] = {
+        "all": {"rmse": mse.mean("lead") ** 0.5, "correlation": xr.corr(index, truth, [DATES, "lead"])},
+        "by_lead": {"rmse": mse**0.5, "correlation": xr.corr(index, truth, DATES)},
+    }
+    boxes = [str(box) for box in tables["box"].values]
+    return {box: {name: _numbers(parts, box=box, system=name) for name in names} for box in boxes}
+
+
+def _ratios(tables: xr.Dataset, reference: str, climate: str, shortest: int) -> Scores:
+    """Compare all systems with the reference and with the climatology, and the model with every system."""
+    losses = {
+        "mse": _degrees(tables, "mse"),
+        "mse_standardised": tables["mse_by_date"].sel(units=STANDARDISED, drop=True).astype(float),
+        "crps": _by_date(tables, "gaussian_").get("crps"),
+    }
+    brier = tables["heatwave_brier_by_date"].astype(float).rename(warning="system")
+    losses |= {kind: brier.sel(kind=kind, drop=True) for kind in KINDS}
+    cells = tables["mse_by_cell"].sel(units=DEGREES, drop=True)
+    found: Scores = {}
+    for loss, field in losses.items():
+        names = _known(field)
+        base = BASE_RATE if loss in KINDS else climate
+        for name in names:
+            others = [other for other in names if name == MODEL or other in (reference, base)]
+            if loss in KINDS and name in REFERENCES:
+                others = [other for other in others if other in (reference, base)]
+            of = found.setdefault(loss, {}).setdefault(name, {})
+            for other in others:
+                if (name, other) == (MODEL, MODEL):
+                    continue
+                assert field is not None
+                of[other] = compare(
+                    field.sel(system=name), field.sel(system=other), shortest, (name, other, LOSSES[loss])
+                )
+                if loss == "mse" and name in tables["compared"] and other in tables["reference"]:
+                    p_fdr = tables["p_fdr"].sel(compared=name, reference=other)
+                    of[other] |= shares(p_fdr, cells.sel(system=name) - cells.sel(system=other))
+                    of[other]["over_seeds"] = _over_seeds(tables, name, field.sel(system=other))
+    return found
+
+
+def _over_seeds(tables: xr.Dataset, name: str, theirs: xr.DataArray) -> list[float] | None:
+    """Return the ratio of each member's mean squared error to a reference's; None of a single run."""
+    if "member_mse_by_date" not in tables:
+        return None
+    own = tables["member_mse_by_date"].sel(system=name).astype(float).dropna("member", how="all")
+    found: list[float] = plain((own.mean((DATES, "lead")) / theirs.mean()).values)
+    return found or None
+
+
+def _by_name(names: Any, parts: Sequence[Scores]) -> Scores:
+    """Turn scores of parts into `{score: {name of part: value}}`."""
+    return {key: dict(zip(names, [part[key] for part in parts], strict=True)) for key in parts[0]}

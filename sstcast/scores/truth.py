@@ -1,4 +1,4 @@
-"""What a file's forecasts are scored on: the data of a run, or those that follow from the dates in the file."""
+"""The data that a file's forecasts are scored on: a run's, or those that follow from the dates in the file."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from sstcast.geo import Box
 from sstcast.ocean.cropping import around
 from sstcast.ocean.reading import open_sst, source_path
 from sstcast.runs import Run
-from sstcast.scores.comparison import check_same
+from sstcast.scores.evaluate import check_same
 from sstcast.splits import for_dates
 from sstcast.yaml_files import validate
 

@@ -53,10 +53,11 @@ def train(config: RunConfig, windows: Mapping[str, Fitted]) -> tuple[Run, bool]:
             records = [Prepared.of(data).record() for data in config.oceans]
             for number in range(len(records), 0, -1):  # the first one last: it says that all are there
                 records[number - 1].save(run.data_of(number))
-        check_data(run)
-        for number, data in enumerate(config.also, 2):
-            then = Record.load(run.data_of(number), "restore it, or train again under another name")
-            then.check(run.folder, (prepared := Prepared.of(data)).record(), prepared.cube)
+        else:
+            check_data(run)
+            for number, data in enumerate(config.also, 2):
+                then = Record.load(run.data_of(number), "restore it, or train again under another name")
+                then.check(run.folder, (prepared := Prepared.of(data)).record(), prepared.cube)
         if isinstance(model, LinearSystem):
             if run.best.exists():
                 return run, False
@@ -155,7 +156,7 @@ def training_windows(config: RunConfig) -> dict[str, Fitted]:
     found: dict[str, list[Any]] = {"train": [], "validation": []}
     for data in config.oceans:
         check_source(data)
-        _, anomalies = Prepared.of(data).open()
+        anomalies = Prepared.of(data).open_anomalies()
         for split, windows in found.items():
             learnt = config.training.include_validation and split == "train" and not as_one
             days = "before_test" if learnt else split

@@ -17,7 +17,8 @@ from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.reading import open_region
 from sstcast.runs import Run
-from sstcast.scores.evaluate import evaluate, scores_file
+from sstcast.scores.evaluate import evaluate
+from sstcast.scores.saved import Scored
 
 BOX = "data.region={lon: [170, 171], lat: [-12, -11.333333], coarsen: %d, tile: %s}"
 
@@ -75,7 +76,7 @@ def test_all_files_are_cf_and_line_up(
     run = scored(run_yaml, source, f"data.protocol={protocol}", BOX % (coarsen, tile))
     path, _ = forecast(run.folder, say=quiet)
     ahead, hindcast = xr.open_dataset(path, engine="netcdf4"), xr.open_zarr(run.forecasts)
-    cube, scores = xr.open_zarr(Prepared.of(run.config.data).cube), xr.open_dataset(scores_file(run))
+    cube, scores = xr.open_zarr(Prepared.of(run.config.data).cube), xr.open_dataset(Scored(run.folder).tables)
 
     both = xr.concat([hindcast, ahead], "init_time")
     assert both.sizes["init_time"] == hindcast.sizes["init_time"] + 1
@@ -106,7 +107,7 @@ def test_all_files_are_cf_and_line_up(
     for file in (path, *(tmp_path / name for name in files)):
         assert complaints(file, monkeypatch) == []
     # Scores are ordered by what they are of, not by place and time.
-    assert all(found.startswith("§2.4 Dimensions") for found in complaints(scores_file(run), monkeypatch))
+    assert all(found.startswith("§2.4 Dimensions") for found in complaints(Scored(run.folder).tables, monkeypatch))
 
 
 def test_a_run_trained_before_cells_were_rounded_knows_its_data(run_yaml: Path, source: Path) -> None:

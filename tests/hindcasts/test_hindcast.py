@@ -2,28 +2,25 @@
 
 import csv
 import json
-import shutil
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
-from scipy.stats import norm
+from scipy.stats import norm, ttest_1samp
 from small_hindcast import metrics, plan, quiet, system, write_ocean
 
 from sstcast import cli
 from sstcast.errors import SSTCastError
 from sstcast.hindcasts.files import Hindcast
-from sstcast.hindcasts.fold import tables_file
+from sstcast.hindcasts.fold import statistics_file
 from sstcast.hindcasts.hindcast import hindcast
-from sstcast.hindcasts.scores import lengths
 from sstcast.manifest import damage
 from sstcast.names import BASELINES
 from sstcast.pages.hindcast import write_hindcast_report
-from sstcast.runs import Run
-from sstcast.scores.saved import write_metrics
-from sstcast.scores.significance import adjust, diebold_mariano, skill_interval
+from sstcast.runs import Run, write_json
+from sstcast.scores.significance import SHORTEST_BLOCK, Lengths, adjust, diebold_mariano, skill_interval
 
 
 def truth() -> xr.DataArray:
@@ -58,32 +55,32 @@ def test_dates_and_scores_against_numpy_from_the_forecasts(inside: Path) -> None
     assert (one["valid_time"] == one["init_time"] + one["lead"] * np.timedelta64(1, "D")).all()
     assert found["forecasts"] == one.sizes["init_time"]
     assert not damage(Path("hindcast/one/hindcast.zarr"))
-    with xr.open_dataset("hindcast/hindcast.nc") as tables:
-        mse = tables["mse"].load()
+    with xr.open_dataset("hindcast/scores.nc") as tables:
+        mse = tables["mse_by_date"].sel(units="degC").load()
     for name, made in forecasts.items():
         errors = squares(made["sst"].values, made["valid_time"].values)
-        of = found["systems"][name]
+        of = found["scores"][name]["degC"]
         assert of["mse"] == pytest.approx(errors.mean(), rel=1e-4)
         np.testing.assert_allclose(of["by_lead"]["mse"], errors.mean(0), rtol=1e-4)
         np.testing.assert_allclose(of["by_week"]["mse"], [errors[:, :7].mean(), errors[:, 7:].mean()], rtol=1e-4)
         for fold, some in (("2005", errors[: len(dates[0])]), ("2007", errors[len(dates[0]) :])):
-            assert of["by_fold"][fold]["mse"] == pytest.approx(some.mean(), rel=1e-4)
+            assert of["by_fold"]["mse"][fold] == pytest.approx(some.mean(), rel=1e-4)
         summer = np.isin(made["valid_time"].dt.month.values, (12, 1, 2))
-        assert of["by_season"]["DJF"]["mse"] == pytest.approx(errors[summer].mean(), rel=1e-4)
+        assert of["by_season"]["mse"]["DJF"] == pytest.approx(errors[summer].mean(), rel=1e-4)
         np.testing.assert_allclose(mse.sel(system=name), errors, rtol=2e-3, atol=1e-5)
         error = made["sst"].values - sst.sel(time=made["valid_time"]).values
         z, width = error / made["sst_spread"].values, made["sst_spread"].values
         crps = width * (z * (2 * norm.cdf(z) - 1) + 2 * norm.pdf(z) - 1 / np.sqrt(np.pi))
         inside = (abs(z) < norm.ppf(0.9)) * 1.0
-        scored, second = of["probabilities"], slice(len(dates[0]), None)
+        scored, second = found["probabilities"][name], slice(len(dates[0]), None)
         for key, field in (("crps", crps), ("covered_80", inside)):
             mean = np.einsum("dlyx,yx->dl", np.nan_to_num(field), shares(sst[0]))
             assert scored[key] == pytest.approx(mean.mean(), rel=1e-3)
-            assert scored["by_fold"]["2007"][key] == pytest.approx(mean[second].mean(), rel=1e-3)
+            assert scored["by_fold"][key]["2007"] == pytest.approx(mean[second].mean(), rel=1e-3)
             np.testing.assert_allclose(scored["by_lead"][key], mean.mean(0), rtol=2e-3)
-    of = {name: system["probabilities"] for name, system in found["systems"].items()}
-    assert of["one"]["ratio"] == pytest.approx(of["one"]["crps"] / of[found["reference"]]["crps"], rel=1e-4)
-    assert of["one"]["skill"] == pytest.approx(1 - of["one"]["crps"] / of["climatology"]["crps"], abs=1e-4)
+    crps = {name: of["crps"] for name, of in found["probabilities"].items()}
+    for other in (found["reference"], "climatology"):
+        assert found["ratios"]["crps"]["one"][other]["ratio"] == pytest.approx(crps["one"] / crps[other], rel=1e-4)
 
 
 def test_baselines_know_all_days_before_their_fold_and_none_of_it(inside: Path) -> None:
@@ -103,22 +100,24 @@ def test_baselines_know_all_days_before_their_fold_and_none_of_it(inside: Path) 
         errors["climatology"].append(squares(normal, days))
         errors["persistence"].append(squares(normal + last, days))
     for name, parts in errors.items():
-        assert metrics()["systems"][name]["mse"] == pytest.approx(np.concatenate(parts).mean(), rel=1e-4)
+        assert metrics()["scores"][name]["degC"]["mse"] == pytest.approx(np.concatenate(parts).mean(), rel=1e-4)
 
 
 def test_ratios_are_to_the_best_linear_system_with_its_interval(inside: Path) -> None:
     found = metrics()
-    linear = {name: of["mse"] for name, of in found["systems"].items() if of["linear"]}
+    mse = {name: found["scores"][name]["degC"]["mse"] for name in found["systems"]}
+    linear = {name: mse[name] for name, of in found["systems"].items() if of["linear"]}
     assert set(linear) == set(BASELINES)
     assert found["reference"] == min(linear, key=linear.__getitem__)
-    assert [of["mse"] for of in found["systems"].values()] == sorted(of["mse"] for of in found["systems"].values())
-    with xr.open_dataset("hindcast/hindcast.nc") as opened:
+    assert [*mse.values()] == sorted(mse.values())
+    with Hindcast(Path("hindcast")).open() as opened:
         tables = opened.load()
-    block, lags = lengths(8, 3)
+    block, lags = Lengths.of(8, 3, SHORTEST_BLOCK)
     assert (block, lags) == (20, 5)  # 60 days, and a fortnight
     parts = tuple(np.unique(tables["fold"], return_counts=True)[1].tolist())
-    ours, theirs = (tables["mse"].sel(system=name).values.astype(float) for name in ("one", found["reference"]))
-    of = found["systems"]["one"]
+    losses = tables["mse_by_date"].sel(units="degC").astype(float)
+    ours, theirs = (losses.sel(system=name).values for name in ("one", found["reference"]))
+    of = found["ratios"]["mse"]["one"][found["reference"]]
     low, high = skill_interval(ours.mean(1), theirs.mean(1), block, parts)
     assert of["ratio"] == pytest.approx(ours.mean() / theirs.mean(), abs=2e-6)
     assert of["interval"] == pytest.approx([1 - high, 1 - low], abs=2e-6)
@@ -126,27 +125,30 @@ def test_ratios_are_to_the_best_linear_system_with_its_interval(inside: Path) ->
     low, high = skill_interval(ours, theirs, block, parts)
     np.testing.assert_allclose(of["by_lead"]["interval"], np.stack([1 - high, 1 - low], axis=-1), atol=2e-6)
     assert of["p_value"] == pytest.approx(diebold_mariano((ours - theirs).mean(1), lags, parts), abs=2e-6)
-    itself = found["systems"][found["reference"]]
+    folds = [ours[dates].mean() / theirs[dates].mean() for dates in (slice(parts[0]), slice(parts[0], None))]
+    test = ttest_1samp(folds, 1)
+    assert of["over_folds"]["p_value"] == pytest.approx(test.pvalue, abs=1e-4)
+    assert of["over_folds"]["interval"] == pytest.approx(list(test.confidence_interval()), abs=1e-4)
+    itself = found["ratios"]["mse"][found["reference"]][found["reference"]]
     assert (itself["ratio"], itself["interval"], itself["p_value"]) == (1, [1, 1], None)
 
 
 def test_maps_are_of_cells_and_their_significance(inside: Path) -> None:
     found = metrics()
-    with xr.open_dataset("hindcast/hindcast.nc") as opened:
+    with xr.open_dataset("hindcast/scores.nc") as opened:
         tables = opened.load()
     made = xr.open_zarr("hindcast/two/hindcast.zarr")
     error = (made["sst"] - truth().sel(time=made["valid_time"]).drop_vars("time")) ** 2
     expected = error.isel(lead=slice(7)).mean(("init_time", "lead"))
-    np.testing.assert_allclose(tables["mse_by_cell"].sel(system="two", week=1), expected, rtol=1e-3)
-    p_value = tables["p_value"].sel(system="two", week=1).values.astype(float)
-    np.testing.assert_allclose(tables["p_fdr"].sel(system="two", week=1), adjust(p_value), rtol=1e-5, atol=1e-30)
-    told = tables["p_fdr"].sel(system="two", week=1) <= 0.1
-    less = tables["mse_by_cell"].sel(week=1, system="two") < tables["mse_by_cell"].sel(
-        week=1, system=found["reference"]
-    )
+    mse = tables["mse_by_cell"].sel(units="degC", week=1)
+    np.testing.assert_allclose(mse.sel(system="two"), expected, rtol=1e-3)
+    p_value, p_fdr = (tables[name].sel(compared="two", week=1)[0].values for name in ("p_value", "p_fdr"))
+    np.testing.assert_allclose(p_fdr, adjust(p_value.astype(float)), rtol=1e-5, atol=1e-30)
+    told, less = p_fdr <= 0.1, (mse.sel(system="two") < mse.sel(system=found["reference"])).values
     ocean = int(expected.notnull().sum())
     assert found["ocean_cells"] == ocean
-    assert found["systems"]["two"]["worse"][0] == pytest.approx(float((told & ~less).sum()) / ocean, abs=1e-6)
+    worse = found["ratios"]["mse"]["two"][found["reference"]]["worse"]
+    assert worse[0] == pytest.approx((told & ~less).sum() / ocean, abs=1e-6)
 
 
 def test_maps_are_files_drawn_once(
@@ -179,7 +181,7 @@ def test_an_ensemble_is_scored_as_its_mean(tmp_path: Path, monkeypatch: pytest.M
     made = xr.open_zarr("hindcast/one/hindcast.zarr")
     assert float(made["sst_spread"].isel(lead=0).max()) > 0
     errors = squares(made["sst"].values, made["valid_time"].values)
-    assert found["systems"]["one"]["mse"] == pytest.approx(errors.mean(), rel=1e-4)
+    assert found["scores"]["one"]["degC"]["mse"] == pytest.approx(errors.mean(), rel=1e-4)
     with pytest.raises(SSTCastError, match="holds seed-0, seed-1; give the --seeds it was begun with"):
         hindcast(plan(system("one", training={"epochs": 1})), say=quiet)
 
@@ -194,36 +196,38 @@ def test_the_table_the_report_and_the_leaderboard(
     assert {"all", "lead 1", "lead 8", "week 2", "season JJA", "fold 2007"} <= parts
     assert len(table) == len(parts) * len(found["systems"])
     one = next(row for row in table if row["system"] == "one" and row["part"] == "all")
-    assert float(one["ratio"]) == found["systems"]["one"]["ratio"]
+    ratio = found["ratios"]["mse"]["one"][found["reference"]]["ratio"]
+    assert float(one["ratio"]) == ratio
     last = next(row for row in table if row["system"] == "two" and row["part"] == "fold 2007")
-    assert float(last["event_skill"]) == found["heatwaves"]["event"]["scores"]["two"]["by_fold"]["skill"]["2007"]
+    by_fold = found["ratios"]["event"]["two"]["base rate"]["by_fold"]["ratio"]
+    assert float(last["event_skill"]) == pytest.approx(1 - by_fold["2007"])
     page, new = write_hindcast_report(Hindcast(Path("hindcast")))
     assert new
     assert not write_hindcast_report(Hindcast(Path("hindcast")))[1]
     html = page.read_text(encoding="utf-8")
-    assert f"{found['systems']['one']['ratio']:.3f}" in html
+    assert f"{ratio:.3f}" in html
     assert html.count("<img") == 7  # ratios, CRPS skill, coverage, Brier skill by lead; a map of each system
     assert "http" not in html.replace("http://www.w3.org", "")
     monkeypatch.setattr(sys, "argv", ["sstcast", "leaderboard", "."])
     with pytest.raises(SystemExit) as end:
         cli.main()
     assert not end.value.code
-    assert f"{found['systems']['one']['mse']:.4f}" in capsys.readouterr().out
-    assert f"{found['systems']['one']['mse']:.4f}" in Path("leaderboard.html").read_text(encoding="utf-8")
+    mse = f"{found['scores']['one']['degC']['mse']:.4f}"
+    assert mse in capsys.readouterr().out
+    assert mse in Path("leaderboard.html").read_text(encoding="utf-8")
 
 
 def test_scores_of_an_earlier_version_are_not_misread(inside: Path, tmp_path: Path) -> None:
     old, found = Hindcast(tmp_path), metrics()
-    shutil.copy("hindcast/hindcast.nc", old.tables)
-    write_metrics(old.metrics, found | {"recipe": found["recipe"] | {"layout": 1}}, old.tables)
-    with pytest.raises(SSTCastError, match="of an earlier version; run the same `sstcast hindcast` again"):
+    write_json(old.metrics, found | {"recipe": found["recipe"] | {"layout": 1}})
+    with pytest.raises(SSTCastError, match=r"of another version; run the same .*`sstcast hindcast` again"):
         write_hindcast_report(old)
 
 
 def test_tables_of_a_fold_say_what_they_are_of(inside: Path) -> None:
-    with xr.open_dataset(tables_file(Run(Path("hindcast/one/fold-2005")))) as opened:
+    with xr.open_dataset(statistics_file(Run(Path("hindcast/one/fold-2005")))) as opened:
         recipe = json.loads(opened.attrs["recipe"])
-    assert set(recipe) == {"layout", "every", "data", "checkpoints", "base_period"}
+    assert set(recipe) == {"layout", "metrics", "baselines", "every", "data", "checkpoints", "base_period"}
     assert recipe["base_period"] == ["2001-01-01", "2004-12-31"]
     config = Run(Path("hindcast/one/fold-2007")).config
     spans = {name: tuple(map(str, span)) for name, span in config.data.splits.given.items()}

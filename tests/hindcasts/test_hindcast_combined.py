@@ -104,7 +104,7 @@ def test_weights_are_those_of_forecasts_that_have_not_seen_validation(combined: 
         ("../x", {}, r"--combine \.\./x: give a short name"),
         ("x" * 101, {}, "--combine x+: give a short name"),
         ("one", {}, "--combine one: is the name of another system; choose another"),
-        ("hindcast.json", {}, r"--combine hindcast\.json: is the name of a file or folder of every hindcast"),
+        ("metrics.json", {}, r"--combine metrics\.json: is the name of a file or folder of every hindcast"),
         ("report.html", {}, r"--combine report\.html: is the name of a file"),
         ("multiscale-ridge", {}, "--combine multiscale-ridge: is the name of a baseline, which"),
         ("both", {"protocol": "paper"}, "two: its data.protocol is paper, but one has physical; a combination"),
@@ -122,7 +122,7 @@ def test_what_cannot_be_combined(
 
 def test_names_of_systems_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    for name, words in (("hindcast.nc", "is the name of a file"), ("ridge", "is the name of a baseline")):
+    for name, words in (("scores.nc", "is the name of a file"), ("ridge", "is the name of a baseline")):
         with pytest.raises(SSTCastError, match=f"{name}: {words}"):
             hindcast(plan(system("one"), system(name), out="refused"), say=quiet)
     with pytest.raises(SSTCastError, match="--combine same: is the name of another system"):

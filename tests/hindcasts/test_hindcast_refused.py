@@ -91,7 +91,7 @@ def test_a_source_that_changed_between_two_hindcasts(here: Path, capsys: pytest.
     write_ocean(here, jump=1)
     assert not hindcast(planned)[1]
     assert "small.nc: has changed since" in capsys.readouterr().err
-    Path("hindcast/hindcast.json").unlink()
+    Path("hindcast/metrics.json").unlink()
     with pytest.raises(SSTCastError, match=r"fold-2007: was trained on other data than"):
         hindcast(planned, say=lambda line: None)
 
@@ -104,8 +104,8 @@ def test_what_a_task_raises_is_raised_from_its_process(here: Path, monkeypatch: 
 
 def test_no_scores_no_report(here: Path) -> None:
     Path("absent").mkdir()
-    (here / "absent/hindcast.json").write_text("{}")
-    with pytest.raises(SSTCastError, match=r"absent/hindcast.json: absent, damaged or of an earlier version; run"):
+    (here / "absent/metrics.json").write_text("{}")
+    with pytest.raises(SSTCastError, match=r"absent/metrics.json: absent, damaged or of another version; run"):
         write_hindcast_report(Hindcast(Path("absent")))
 
 

@@ -26,8 +26,8 @@ def contents(folder: Path) -> dict[str, bytes]:
     """Forecasts and scores; not checkpoints and their digests, as PyTorch may write the same in other bytes."""
     files = [file for file in folder.glob("*/hindcast.zarr/sst/*") if file.name[0].isdigit()]
     found = {str(file.relative_to(folder)): file.read_bytes() for file in [*files, folder / "hindcast.csv"]}
-    scores = json.loads((folder / "hindcast.json").read_text())
-    return found | {name: json.dumps(scores[name]).encode() for name in ("systems", "heatwaves")}
+    scores = json.loads((folder / "metrics.json").read_text())
+    return found | {name: json.dumps(scores[name]).encode() for name in ("scores", "ratios", "heatwaves")}
 
 
 def test_no_fold_sees_a_later_day(inside: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +40,7 @@ def test_no_fold_sees_a_later_day(inside: Path, tmp_path: Path, monkeypatch: pyt
     np.testing.assert_array_equal(ours[early], theirs[early])  # 2007 too: its fold has not seen 2008
     assert float(abs(ours[~early] - theirs[~early]).max()) > 0  # land, which is NaN, is left out
     ours, theirs = (
-        xr.open_dataset(f / "hindcast/hindcast.nc", engine="netcdf4")["heatwave_brier_by_date"].sel(warning="one")
+        xr.open_dataset(f / "hindcast/scores.nc", engine="netcdf4")["heatwave_brier_by_date"].sel(warning="one")
         for f in (inside, tmp_path)
     )
     early = ours["init_time"].values < np.datetime64("2008-01-01") - np.timedelta64(8 + 6, "D")  # horizon, AROUND
@@ -80,8 +80,8 @@ def test_a_source_replaced_since_is_named(
 
 def test_what_is_lost_is_made_again_and_no_more(inside: Path) -> None:
     before = contents(inside / "hindcast")
-    for lost in ("hindcast.json", "one/hindcast.zarr", "two/fold-2007/hindcast.nc", "hindcast.csv"):
-        for path in (lost, "hindcast.json"):
+    for lost in ("metrics.json", "one/hindcast.zarr", "two/fold-2007/hindcast.nc", "hindcast.csv"):
+        for path in (lost, "metrics.json"):
             remove(Path("hindcast") / path)
         lines: list[str] = []
         assert hindcast(systems(), say=lines.append)[1]
@@ -101,7 +101,7 @@ def test_a_kill_of_all_processes_ends_in_the_same_bytes(
             assert process.poll() is None
         process.kill()
     monkeypatch.chdir(tmp_path)
-    assert not Path("hindcast/hindcast.json").exists()
+    assert not Path("hindcast/metrics.json").exists()
     lines: list[str] = []
     hindcast(systems(), say=lines.append)  # waits for no lock: the children have gone with their parent
     assert any(line.endswith("is trained") for line in lines)

@@ -19,7 +19,7 @@ from served_days import DAY, LAST, publish, put, serving
 from small_ocean import make_sst
 from untrained import make_run
 
-from sstcast import cli, files
+from sstcast import artefacts, cli
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting import source
@@ -116,7 +116,7 @@ def test_one_at_a_time(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
-        with files.locked(run.folder / "forecasts"):
+        with artefacts.locked(run.folder / "forecasts"):
             os.write(writer, b"held")
             time.sleep(0.5)
         os._exit(0)

@@ -12,7 +12,7 @@ from sstcast.errors import SSTCastError
 from sstcast.pages.atlas import draw_run
 from sstcast.pages.results import Results, crop
 from sstcast.runs import Run
-from sstcast.scores.evaluate import scores_file
+from sstcast.scores.saved import Scored
 from sstcast.scores.verification import Verification
 
 NAMES = ("rmse", "bias", "skill", "forecast", "best", "worst")
@@ -43,8 +43,8 @@ def test_weekly_fields_against_the_forecasts_themselves(evaluated: Run) -> None:
         rmse = np.sqrt((error[:, days] ** 2).mean((0, 1)))
         np.testing.assert_allclose(weekly["rmse"][week], rmse, rtol=1e-4)
         np.testing.assert_allclose(weekly["bias"][week], error[:, days].mean((0, 1)), atol=1e-4)
-    with xr.open_dataset(scores_file(evaluated), engine="netcdf4") as scores:
-        p_value = scores["p_fdr"].sel(reference="multiscale ridge").values
+    with Scored(evaluated.folder).open() as scores:
+        p_value = scores["p_fdr"].sel(reference="multiscale ridge", compared="model").values
     with np.errstate(invalid="ignore"):
         np.testing.assert_array_equal(weekly["hatched"], p_value > 0.1)
     assert not weekly["hatched"].values[:, :2, :3].any()  # land is not hatched
@@ -52,8 +52,8 @@ def test_weekly_fields_against_the_forecasts_themselves(evaluated: Run) -> None:
 
 def test_cases_are_the_extremes_of_the_error(evaluated: Run) -> None:
     results = Results(evaluated)
-    with xr.open_dataset(scores_file(evaluated), engine="netcdf4") as scores:
-        rmse = scores["mse_by_date"].sel(units="degC", forecast="model").mean("lead").values ** 0.5
+    with Scored(evaluated.folder).open() as scores:
+        rmse = scores["mse_by_date"].sel(units="degC", system="model").mean("lead").values ** 0.5
     assert rmse[results.case("best")] == rmse.min()
     assert rmse[results.case("worst")] == rmse.max()
     assert np.median(rmse) == pytest.approx(rmse[results.case("median")], rel=0.01)

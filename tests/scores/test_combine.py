@@ -89,7 +89,7 @@ def test_it_forecasts_the_weighted_mean_and_every_verb_takes_it(
 ) -> None:
     metrics, new = evaluate(both)
     assert new
-    assert (metrics["model"], metrics["members"], metrics["ensemble"]) == ("combination", 1, None)
+    assert (metrics["systems"]["model"]["model"], metrics["ensemble"]) == ("combination", {})
     data = Verification.of(both)
     expected = sum(
         forecast_of(TrainedRun(run), data)["sst"] * weight[np.arange(8) // 7][:, None, None]

@@ -72,7 +72,7 @@ def test_on_a_copy_of_its_own_ocean_scores_are_its_own(run: Run, sst_file: Path,
     own, again = json.loads(run.metrics.read_text()), transferred_run(run, str(tmp_path / "copy.nc"), None, quiet)
     found, new = evaluate(again)
     assert new
-    for part in ("scores", "skill", "heatwaves", "indices", "model", "members", "test", "block", "ocean_cells"):
+    for part in ("scores", "ratios", "heatwaves", "indices", "test", "block_days", "ocean_cells"):
         assert found[part] == own[part], part
     assert {path: path.read_bytes() for path in before} == before
     assert again.folder.parent == run.folder
@@ -124,8 +124,8 @@ def test_what_is_written_says_what_was_trained_where(
     assert str(config.data.splits.train[0]) == "2001-01-02"
     metrics = json.loads(there.metrics.read_text())
     origin = f"{own.data.source} of 2001-01-01..2002-12-31, region 170,173,-12,-10"
-    assert metrics["trained_on"] == origin
-    assert json.loads(run.metrics.read_text())["trained_on"] is None
+    assert metrics["systems"]["model"]["trained_on"] == origin
+    assert json.loads(run.metrics.read_text())["systems"]["model"]["trained_on"] is None
     assert f"mpnn-vn, 1 member, trained on {origin}" in xr.open_zarr(there.forecasts).attrs["source"]
     print_metrics(metrics, "there")
     assert f"trained on {origin}" in capsys.readouterr().out.replace("\n", "")
@@ -210,7 +210,7 @@ def test_ensembles_and_combinations_go_elsewhere(tmp_path: Path, sst_file: Path,
     both = combine([ensemble, single], tmp_path / "runs/both", say=quiet)
     there = [transferred_run(each, str(other_ocean), None, quiet) for each in (ensemble, both)]
     metrics = [evaluate(each)[0] for each in there]
-    assert [found["members"] for found in metrics] == [2, 1]
+    assert [found["systems"]["model"]["members"] for found in metrics] == [2, 1]
     assert [Run.open(each.folder) for each in there] == there
     assert ensemble.members == [Run(ensemble.folder / f"seed-{seed}") for seed in (0, 1)]
     assert metrics[1]["scores"]["ridge"] == metrics[0]["scores"]["ridge"]

@@ -26,14 +26,16 @@ from sstcast.names import BASELINES
 from sstcast.ocean.heatwaves import limits
 from sstcast.ocean.prepared import Prepared
 from sstcast.pages import figures
+from sstcast.pages.former import of_run
 from sstcast.pages.report import write_report
 from sstcast.pages.text import print_metrics
 from sstcast.runs import Run
 from sstcast.scores import verification as forecasts_module
-from sstcast.scores.evaluate import evaluate, reference, scores_file
+from sstcast.scores.evaluate import evaluate, reference
 from sstcast.scores.indices import box_mean
 from sstcast.scores.leaderboard import leaderboard
 from sstcast.scores.metrics import METRICS
+from sstcast.scores.saved import Scored
 from sstcast.scores.significance import adjust, diebold_mariano, memory
 from sstcast.scores.verification import Verification
 
@@ -46,7 +48,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 
 def tables_of(run: Run) -> xr.Dataset:
-    return xr.open_dataset(scores_file(run), engine="netcdf4")
+    return Scored(run.folder).open()
 
 
 def persistence(data: Verification) -> Predictor:
@@ -109,25 +111,25 @@ def test_streamed_scores_are_those_of_whole_fields(run: Run, units: str, method:
         assert scores["by_season"][name]["DJF"] == pytest.approx(float(summer), **close)
         if name == "rmse":
             continue
-        table = tables_of(run)[f"{name}_by_cell"].sel(units=units, forecast=method)
+        table = tables_of(run)[f"{name}_by_cell"].sel(units=units, system=method)
         for week, leads in ((1, slice(1, 7)), (2, slice(8, 8))):
             part = (field.sel(lead=leads) for field in (forecast, truth))
             expected = metric(*part, ["init_time", "lead"])
             np.testing.assert_allclose(table.sel(week=week), expected, rtol=1e-3, atol=2e-5)
 
 
-def test_skill_is_of_the_scores_and_none_where_undefined(run: Run) -> None:
+def test_ratios_are_of_the_scores_and_none_where_undefined(run: Run) -> None:
     metrics = metrics_of(run)
     for name in ("persistence", "damped persistence", "climatology", "ridge"):
-        for units in ("standardised", "degC"):
-            compared = metrics["skill"][units][name]
+        for units, loss in (("standardised", "mse_standardised"), ("degC", "mse")):
+            compared = metrics["ratios"][loss]["model"][name]
             ratio = metrics["scores"]["model"][units]["mse"] / metrics["scores"][name][units]["mse"]
-            assert compared["overall"] == pytest.approx(1 - ratio, abs=1e-4)
+            assert compared["ratio"] == pytest.approx(ratio, rel=1e-4)
             low, high = compared["interval"]
-            assert low < compared["overall"] < high
-            assert len(compared["by_lead_interval"]) == len(compared["by_lead_p_value"]) == 8
+            assert low < compared["ratio"] < high
+            assert len(compared["by_lead"]["interval"]) == len(compared["by_lead"]["p_value"]) == 8
     assert metrics["scores"]["climatology"]["degC"]["acc"] is None
-    assert metrics["ensemble"] is None
+    assert metrics["ensemble"] == {}
 
 
 def test_neither_blocks_nor_arrays_in_files_change_anything(
@@ -162,10 +164,10 @@ def test_nothing_to_do_until_the_run_goes_on(run: Run, tmp_path: Path, monkeypat
         value.mul_(0.5)
     torch.save(state, copy.best)
 
-    def stop(run: Run, data: Verification) -> None:
-        raise InterruptedError(run.folder)
+    def stop(*_: object, label: str, **__: object) -> None:
+        raise InterruptedError(label)
 
-    monkeypatch.setattr("sstcast.scores.measure.measure", stop)
+    monkeypatch.setattr("sstcast.scores.verify.verify", stop)
     with pytest.raises(InterruptedError, match="copy"):
         evaluate(copy)
 
@@ -190,7 +192,7 @@ def test_a_source_replaced_since_is_named(
 
 
 def test_p_values_are_of_the_cell_and_adjusted_within_the_week(run: Run) -> None:
-    tables = tables_of(run).sel(reference="persistence")
+    tables = tables_of(run).sel(reference="persistence", compared="model")
     forecast, truth = fields_of(run, "degC")
     other, _ = fields_of(run, "degC", "persistence")
     difference = (forecast - truth) ** 2 - (other - truth) ** 2
@@ -199,7 +201,7 @@ def test_p_values_are_of_the_cell_and_adjusted_within_the_week(run: Run) -> None
     np.testing.assert_allclose(tables["p_fdr"][1], adjust(tables["p_value"][1].values), rtol=1e-5)
     squares = ((forecast - truth) ** 2).sel(lead=8)
     np.testing.assert_allclose(tables["squared_error_by_week"].sel(week=2), squares, rtol=1e-3, atol=1e-5)
-    shares = metrics_of(run)["skill"]["degC"]["persistence"]
+    shares = metrics_of(run)["ratios"]["mse"]["model"]["persistence"]
     told = (tables["p_fdr"] <= 0.1).sum(["lat", "lon"]) / 90
     np.testing.assert_allclose(np.add(shares["better"], shares["worse"]), told, atol=1e-5)
 
@@ -207,6 +209,7 @@ def test_p_values_are_of_the_cell_and_adjusted_within_the_week(run: Run) -> None
 def test_probabilities_are_those_of_whole_fields(run: Run) -> None:
     """The reference is a Gaussian about the climatology, as wide as the training days of cell and season."""
     data, found = Verification.of(run), metrics_of(run)["probabilities"]
+    ratios = metrics_of(run)["ratios"]["crps"]
     truth = truth_of(data)["sst_anomaly"].astype(float)
     sst = data.cube["sst"].sel(time=slice("2001", "2002")).load()
     climatology = data.statistics["climatology"].sel(dayofyear=sst["time"].dt.dayofyear)
@@ -216,12 +219,13 @@ def test_probabilities_are_those_of_whole_fields(run: Run) -> None:
     scores = crps_gaussian(truth.values, 0, spread.transpose(*truth.dims).values)
     expected = truth.copy(data=scores).weighted(weights).mean(["init_time", "lat", "lon"])
     assert found["climatology"]["by_lead"]["crps"] == pytest.approx(expected.values.tolist(), rel=1e-4)
-    assert found["climatology"]["skill"]["overall"] == 0
+    assert ratios["climatology"]["climatology"]["ratio"] == 1
     forecast, truth = fields_of(run, "degC")
     width = calibrated(run).spread(truth["valid_time"])
     model, scores = found["model"], crps_gaussian(truth.values, forecast.values, width.values)
     assert model["crps"] == pytest.approx(float(truth.copy(data=scores).weighted(weights).mean()), rel=1e-4)
-    assert model["skill"]["overall"] == pytest.approx(1 - model["crps"] / found["climatology"]["crps"], abs=1e-4)
+    expected = model["crps"] / found["climatology"]["crps"]
+    assert ratios["model"]["climatology"]["ratio"] == pytest.approx(expected, rel=1e-4)
     below = scipy.stats.norm.cdf((truth - forecast) / width)
     ocean = np.isfinite(below)
     cells = np.broadcast_to(weights.values[:, None], below.shape)[ocean]
@@ -242,7 +246,7 @@ def test_heatwaves_are_those_of_the_training_years_percentile(run: Run) -> None:
     weights, ocean = area_weights(truth["lat"]), truth.notnull()
     came = truth > limit.sel(dayofyear=truth["valid_time"].dt.dayofyear)
     found = metrics_of(run)["heatwaves"]["exceedance"]
-    of = found["scores"]["persistence of state"]
+    of = found["persistence of state"]
     assert of["observed"] == pytest.approx(float(came.where(ocean).weighted(weights).mean()), abs=1e-5)
     last = truth["init_time"]
     today = data.cube["sst"].sel(time=last) > limit.sel(dayofyear=last.dt.dayofyear)
@@ -253,8 +257,9 @@ def test_heatwaves_are_those_of_the_training_years_percentile(run: Run) -> None:
     summer = (came != today.drop_vars("time")).where(ocean & (truth["valid_time"].dt.season == "DJF"))
     assert of["by_season"]["brier"]["DJF"] == pytest.approx(float(summer.weighted(weights).mean()), abs=1e-5)
     for other in ("persistence of state", "base rate", "multiscale ridge"):
-        ratio = found["scores"]["model"]["brier"] / found["scores"][other]["brier"]
-        assert found["skill"][other]["overall"] == pytest.approx(1 - ratio, abs=1e-4)
+        ratio = found["model"]["brier"] / found[other]["brier"]
+        compared = metrics_of(run)["ratios"]["exceedance"]["model"][other]
+        assert compared["ratio"] == pytest.approx(ratio, rel=1e-4)
 
 
 def test_box_means_are_of_the_fields(run: Run) -> None:
@@ -262,8 +267,9 @@ def test_box_means_are_of_the_fields(run: Run) -> None:
     tables = tables_of(run)
     assert list(tables["box"].values) == ["region"]
     everywhere = (170, 173, -12, -10)
-    for series, field in (("model", forecast), ("truth", truth)):
-        found = tables["index"].sel(series=series, box="region")
+    for name, field in (("index", forecast), ("observed_index", truth)):
+        found = tables[name].sel(box="region")
+        found = found.sel(system="model") if name == "index" else found
         np.testing.assert_allclose(found, box_mean(field, everywhere), atol=1e-5)
     index, came = (box_mean(field, everywhere) for field in (forecast, truth))
     scores = metrics_of(run)["indices"]["region"]["model"]
@@ -290,11 +296,11 @@ def test_a_new_baseline_is_one_model_and_one_line(
     run = make_run(configure(tmp_path, sst_file))
     metrics, _ = evaluate(run)
     assert metrics["scores"]["day before"]["degC"]["rmse"] > metrics["scores"]["persistence"]["degC"]["rmse"]
-    compared = metrics["skill"]["degC"]["day before"]
+    compared = metrics["ratios"]["mse"]["model"]["day before"]
     low, high = compared["interval"]
-    assert low < compared["overall"] < high
+    assert low < compared["ratio"] < high
     assert reference("day") == reference("day before") == "day before"
-    print_metrics(metrics, "small", "day before")
+    print_metrics(of_run(metrics), "small", "day before")
     assert "day before" in capsys.readouterr().out
     epoch = {
         "epoch": 0,
@@ -316,3 +322,23 @@ def test_a_region_without_ocean(run: Run, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(forecasts_module, "cut_windows", lambda *arguments: land)
     with pytest.raises(SSTCastError, match=r"data.region: no ocean in .*choose another"):
         Verification.of(run)
+
+
+def test_an_empty_season_is_a_dash(tmp_path: Path, sst_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    splits = {"train": [2001, 2002], "validation": [2003, 2003], "test": ["2004-01-01", "2004-05-31"]}
+    run = make_run(configure(tmp_path, sst_file, splits=splits))
+    metrics, _ = evaluate(run)
+    seasons = metrics["scores"]["model"]["degC"]["by_season"]["rmse"]
+    assert [season for season, value in seasons.items() if value is None] == ["JJA", "SON"]
+    assert metrics["ratios"]["mse"]["model"]["ridge"]["by_season"]["ratio"]["JJA"] is None
+    print_metrics(of_run(metrics), "small")
+    table = capsys.readouterr().out.split("RMSE °C by season")[1]
+    assert table.split("small")[1].split()[2:4] == ["-", "-"]
+
+
+def test_too_few_dates(tmp_path: Path, sst_file: Path) -> None:
+    splits = {"train": [2001, 2002], "validation": [2003, 2003], "test": ["2004-01-01", "2004-03-31"]}
+    run = make_run(configure(tmp_path, sst_file, splits=splits))
+    with pytest.raises(SSTCastError, match=r"data.splits.test: 73 initial dates.*lengthen it"):
+        evaluate(run)
+    assert not run.forecasts.exists()

@@ -36,8 +36,8 @@ def test_an_ensemble_is_scored_by_its_mean_and_as_one(ensemble: Run) -> None:
     truth = truth_of(data)["sst"].astype(float)
     weights = area_weights(truth["lat"])
     metrics = metrics_of(ensemble)
-    assert metrics["members"] == 3
-    scores = metrics["ensemble"]
+    assert metrics["systems"]["model"]["members"] == 3
+    scores = metrics["ensemble"]["model"]
     for name, method in (("crps", "ecdf"), ("crps_fair", "fair")):
         whole = crps_for_ensemble(stacked, truth, "member", method=method, preserve_dims="all")
         whole = whole.where(truth.notnull()).weighted(weights)
@@ -57,6 +57,16 @@ def test_an_ensemble_is_scored_by_its_mean_and_as_one(ensemble: Run) -> None:
     assert scores["rank_histogram"] == pytest.approx(ranks.values.tolist(), abs=0.002)  # by area, theirs by cell
 
 
+def test_each_seed_has_a_ratio_of_its_own(ensemble: Run) -> None:
+    data = Verification.of(ensemble)
+    truth = truth_of(data)["sst"].astype(float)
+    seeds = metrics_of(ensemble)["ratios"]["mse"]["model"]["ridge"]["over_seeds"]
+    ridge = metrics_of(ensemble)["scores"]["ridge"]["degC"]["mse"]
+    for member, ratio in zip(ensemble.members, seeds, strict=True):
+        error = (forecast_of(TrainedRun(member), data)["sst"] - truth) ** 2
+        assert ratio == pytest.approx(float(error.weighted(area_weights(truth["lat"])).mean()) / ridge, rel=1e-3)
+
+
 def test_comparing_two_runs(ensemble: Run) -> None:
     member = ensemble.members[1]
     compared = compare(ensemble, member)
@@ -64,12 +74,12 @@ def test_comparing_two_runs(ensemble: Run) -> None:
         metrics_of(ensemble)["scores"]["model"]["degC"]["mse"]
         / metrics_of(member)["scores"]["model"]["degC"]["mse"]
     )
-    assert compared["overall"] == pytest.approx(1 - ratio, abs=1e-4)
-    assert compared["overall"] > 0  # the mean of three errs less
+    assert compared["ratio"] == pytest.approx(ratio, rel=1e-4)
+    assert compared["ratio"] < 1  # the mean of three errs less
     assert len(compared["better"]) == 2
     same = compare(member, member)
-    assert same["overall"] == 0
-    assert same["interval"] == [0, 0]
+    assert same["ratio"] == 1
+    assert same["interval"] == [1, 1]
     assert same["p_value"] is None
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import xarray as xr
 import yaml
 from scored_runs import configure, make_run
 
@@ -18,10 +17,10 @@ from sstcast import cli
 from sstcast.errors import SSTCastError
 from sstcast.names import BASELINES
 from sstcast.pages.leaderboard import print_leaderboard, write_leaderboard
-from sstcast.runs import Run
-from sstcast.scores.evaluate import evaluate, scores_file
+from sstcast.runs import Run, write_json
+from sstcast.scores.evaluate import evaluate
 from sstcast.scores.leaderboard import leaderboard
-from sstcast.scores.saved import write_metrics
+from sstcast.scores.saved import Scored
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +40,11 @@ def copy(run: Run, folder: Path, error: float = 1, **changes: Any) -> Run:
     copied.config_file.write_text(yaml.safe_dump(config | {"name": folder.name}))
     metrics = json.loads(copied.metrics.read_text())
     metrics["scores"]["model"]["degC"]["rmse"] *= error
-    with xr.open_dataset(scores_file(run), engine="netcdf4") as tables:
+    with Scored(run.folder).open() as tables:
         altered = tables.load()
-    altered["mse_by_date"].loc[{"forecast": "model"}] *= error**2
-    altered.to_netcdf(scores_file(copied), engine="netcdf4")
-    write_metrics(copied.metrics, metrics, scores_file(copied))
+    altered["mse_by_date"].loc[{"system": "model"}] *= error**2
+    altered.to_netcdf(Scored(copied.folder).tables, engine="netcdf4")
+    write_json(copied.metrics, metrics)
     return copied
 
 
@@ -90,7 +89,7 @@ def test_another_ocean_of_the_same_name_is_another_table(evaluated: Run, tmp_pat
     there = copy(evaluated, tmp_path / "there")
     metrics = json.loads(there.metrics.read_text())
     metrics["data"]["test"] = "0123456789"
-    write_metrics(there.metrics, metrics, scores_file(there))
+    write_json(there.metrics, metrics)
     contests = leaderboard(tmp_path)
     assert [len(contest.entries) for contest in contests] == [6, 6]
     assert len({contest.title for contest in contests}) == 2
@@ -172,8 +171,8 @@ def test_the_verb(
 
 def test_nothing_to_show(tmp_path: Path, evaluated: Run) -> None:
     old = copy(evaluated, tmp_path / "old")
-    old.metrics.write_text(json.dumps(json.loads(old.metrics.read_text()) | {"layout": 1}))
+    old.metrics.write_text(json.dumps(json.loads(old.metrics.read_text()) | {"recipe": {"layout": 1}}))
     with pytest.raises(
-        SSTCastError, match=r"old/metrics.json: damaged or of another version; run `sstcast evaluate"
+        SSTCastError, match=r"old/metrics.json: absent, damaged or of another version; run `sstcast evaluate"
     ):
         leaderboard(tmp_path)

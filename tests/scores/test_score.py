@@ -88,16 +88,16 @@ def test_own_forecasts_have_the_scores_of_evaluate(
         assert found["scores"][method] == expected
         assert found["indices"]["region"][method] == own["indices"]["region"][method]
     for kind, expected in own["heatwaves"].items():  # a file has no spread: the run beside it has
-        scores = found["heatwaves"][kind]["scores"]
-        assert {m: scores["small" if m == "model" else m] for m in expected["scores"]} == expected["scores"]
-    for name, expected in own["skill"]["degC"].items():
-        for key in ("overall", "interval", "by_lead", "by_season_interval", "better"):
-            _close(found["skill"]["degC"][name][key], expected[key])
-    exceedance = (of["heatwaves"]["exceedance"]["scores"]["model"]["by_lead"] for of in (found, own))
+        scores = found["heatwaves"][kind]
+        assert {m: scores["small" if m == "model" else m] for m in expected} == expected
+    for name, expected in own["ratios"]["mse"]["model"].items():
+        for key in ("ratio", "interval", "by_lead", "by_season", "better"):
+            _close(found["ratios"]["mse"]["model"][name][key], expected[key])
+    exceedance = (of["heatwaves"]["exceedance"]["model"]["by_lead"] for of in (found, own))
     _close(*exceedance)
-    for key in ("crps", "covered_80", "by_lead", "skill"):
+    for key in ("crps", "covered_80", "by_lead"):
         _close(found["probabilities"]["model"][key], own["probabilities"]["model"][key])
-    assert found["skill"]["degC"]["small"]["overall"] == pytest.approx(0, abs=1e-6)
+    assert found["ratios"]["mse"]["model"]["small"]["ratio"] == pytest.approx(1, abs=1e-6)
     for ours, theirs in zip(FileResults(scored).fields(5), Results(run).fields(5), strict=True):
         xr.testing.assert_allclose(ours.drop_vars("valid_time"), theirs.drop_vars("valid_time"), atol=1e-4)
     line = ["score", run.forecasts, "--against", run.folder, "--against", "ridge"]
@@ -117,7 +117,7 @@ def test_own_forecasts_have_the_scores_of_evaluate(
     page = scored.report.read_text(encoding="utf-8")
     for words in (
         "sst(init_time, lead, lat, lon)",
-        f"saves {own['skill']['degC']['multiscale ridge']['overall']:.1%}",
+        f"saves {1 - own['ratios']['mse']['model']['multiscale ridge']['ratio']:.1%}",
     ):
         assert words in page
     assert page.count("<section") == 8  # those of a run, less training, ensemble, configuration and provenance
@@ -142,11 +142,12 @@ def test_sparse_dates_by_hand(sparse: xr.Dataset, sst_file: Path, tmp_path: Path
         squares = ((field - came) ** 2).weighted(area_weights(forecast["lat"]))
         mse = squares.mean(("init_time", "lat", "lon"))
         assert found["scores"][method]["degC"]["by_lead"]["mse"] == pytest.approx(mse.values.tolist(), rel=1e-4)
-    assert (found["forecasts"], found["every"], found["block"], found["ocean_cells"]) == (38, EVERY, 5, 90)
-    low, high = found["skill"]["degC"]["persistence"]["interval"]
-    assert low < found["skill"]["degC"]["persistence"]["overall"] < high
-    assert found["members"] == 2
-    assert found["ensemble"]["spread"] == pytest.approx(0.25 * 2**0.5, rel=1e-4)
+    assert (found["forecasts"], found["every"], found["block_days"], found["ocean_cells"]) == (38, EVERY, 45, 90)
+    compared = found["ratios"]["mse"]["model"]["persistence"]
+    low, high = compared["interval"]
+    assert low < compared["ratio"] < high
+    assert found["systems"]["model"]["members"] == 2
+    assert found["ensemble"]["model"]["spread"] == pytest.approx(0.25 * 2**0.5, rel=1e-4)
     assert found["recipe"]["data"]["splits"]["base_period"] == ["2001-01-01", "2003-11-28"]
 
 
@@ -155,11 +156,11 @@ def test_one_forecast_has_scores_without_intervals(
 ) -> None:
     path = write(sparse.isel(init_time=[4]), tmp_path / "f.nc")
     found, scored, _ = score(path, against=[run], leads=3, say=quiet)
-    compared = found["skill"]["degC"]["persistence"]
+    compared = found["ratios"]["mse"]["model"]["persistence"]
     assert found["forecasts"] == 1
-    assert len(compared["by_lead"]) == 3
+    assert len(compared["by_lead"]["ratio"]) == 3
     assert (compared["interval"], compared["p_value"], compared["better"]) == ([None, None], None, [None])
-    assert compared["overall"] is not None
+    assert compared["ratio"] is not None
     assert FileResults(scored).weekly["hatched"].sum() == 90
     draw_quickly(monkeypatch)
     assert "too few dates for intervals" in write_scored_report(scored)[0].read_text(encoding="utf-8")

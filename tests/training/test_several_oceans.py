@@ -173,7 +173,7 @@ def test_a_combination_says_what_all_its_parts_were_trained_on(run_yaml: Path, l
     alone = sstcast.train(load_config(path, ["name=alone"]).model_copy(update={"also": ()}))
     made = sstcast.combine([both, alone], "made", equal=True)
     assert str(louder) in sstcast.forecast(made, "2004-06-30").value.attrs["source"]
-    assert str(louder) in sstcast.evaluate(both, source=louder).value["trained_on"]
+    assert str(louder) in sstcast.evaluate(both, source=louder).value["systems"]["model"]["trained_on"]
 
 
 def test_no_fold_of_a_hindcast_sees_later_days_of_a_further_ocean(run_yaml: Path) -> None:

@@ -1,4 +1,4 @@
-"""Scores of Gaussian forecasts, and how often the intervals of runs hold what comes true."""
+"""Gaussian distributions and ensembles against integrals, `scores`, and oceans whose spread is known."""
 
 from pathlib import Path
 
@@ -9,11 +9,13 @@ import xarray as xr
 from scipy.integrate import quad
 from scipy.stats import norm
 from scored_runs import configure
+from scores.probability import crps_for_ensemble
 
 from sstcast.config import ModelConfig
 from sstcast.ocean.prepare import prepare
+from sstcast.scores.distributions import ENSEMBLE, Gaussian, crps
 from sstcast.scores.evaluate import evaluate
-from sstcast.scores.probabilities import Gaussians
+from sstcast.scores.metrics import statistics
 from sstcast.training.train import train, training_windows
 
 
@@ -21,15 +23,39 @@ from sstcast.training.train import train, training_windows
 def test_crps_is_the_integral_of_the_squared_difference_of_distributions(error: float, spread: float) -> None:
     below, _ = quad(lambda x: norm.cdf(x, error, spread) ** 2, -30, 0)
     above, _ = quad(lambda x: norm.sf(x, error, spread) ** 2, 0, 30)
-    found = Gaussians(np.array([error]), np.array([spread])).crps()
+    found = Gaussian(np.array([error]), np.array([spread])).crps(np.zeros(1))
     assert found == pytest.approx(below + above, rel=1e-6)
 
 
 def test_where_the_truth_lies() -> None:
     error = -norm.ppf([0.01, 0.51, 0.99, 0.985])
-    filled = Gaussians(error, np.ones(4)).pit(np.array([1, 2, 3, 4]))
+    filled = Gaussian(error, np.ones(4)).pit(np.zeros(4), np.array([1, 2, 3, 4]))
     assert filled[[0, 10, 19]].tolist() == [1, 2, 7]
     assert filled.sum() == 10
+
+
+def drawn(members: int = 5, size: int = 400, spread: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """Members and truth drawn about the same unknown value, members with another `spread`."""
+    random = np.random.default_rng(0)
+    centre = random.normal(size=size)
+    return centre + spread * random.normal(size=(members, size)), centre + random.normal(size=size)
+
+
+@pytest.mark.parametrize("method", ["fair", "ecdf"])
+@pytest.mark.parametrize("members", [2, 5])
+def test_crps_of_ensembles_against_scores(members: int, method: str) -> None:
+    ensemble, truth = drawn(members)
+    labelled = xr.DataArray(ensemble, dims=("member", "case")), xr.DataArray(truth, dims="case")
+    theirs = crps_for_ensemble(*labelled, "member", method=method, preserve_dims="all")
+    np.testing.assert_allclose(crps(ensemble, truth, fair=method == "fair"), theirs, rtol=1e-9)
+
+
+@pytest.mark.parametrize("spread", [1.0, 0.5, 2.0])
+def test_spread_matches_the_error_of_a_reliable_ensemble_only(spread: float) -> None:
+    ensemble, truth = drawn(members=4, size=100_000, spread=spread)
+    means = {name: one.of(ensemble, truth).mean() for name, one in statistics(ENSEMBLE).items()}
+    closed = np.sqrt(5 / 4 * spread**2 / (1 + spread**2 / 4))
+    assert ENSEMBLE["spread_skill"].of(means) == pytest.approx(closed, rel=0.02)
 
 
 def test_intervals_of_a_gaussian_ocean_hold_what_they_promise(tmp_path: Path) -> None:

@@ -1,0 +1,150 @@
+"""Gaussian distributions and ensembles, and the metrics that score them (`metrics`)."""
+
+from typing import Any
+
+import numpy as np
+import torch
+import xarray as xr
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from sstcast.names import LEVELS
+from sstcast.scores.metrics import Metric, Statistic
+
+BINS = 20  # of the PIT histogram
+
+Array = NDArray[np.floating]
+
+
+class Gaussian:
+    """Gaussian distributions.
+
+    Attributes:
+        mean, spread: arrays of the same shape.
+    """
+
+    def __init__(self, mean: Array, spread: Array) -> None:
+        self.mean, self.spread = mean, np.ascontiguousarray(spread)
+        self._truth: Array | None = None
+
+    def _standard(self, truth: Array) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return `z`, the standardised error, and `2 Phi(z) - 1`; those of the last truth are kept."""
+        if truth is not self._truth:
+            error = torch.from_numpy(np.ascontiguousarray(self.mean - truth))
+            z = error / torch.from_numpy(self.spread)
+            self._truth, self._last = truth, (z, torch.erf(z * np.sqrt(0.5)))
+        return self._last
+
+    def crps(self, truth: Array) -> Array:
+        """Return the continuous ranked probability score, in the units of the truth.
+
+        `s (z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi))` with `z = error / s` (Gneiting et al. 2005, Mon. Wea. Rev.
+        133, eq. 5).
+        """
+        z, within = self._standard(truth)
+        density = (z.square() * -0.5).exp_()
+        score = (z * within).add_(density, alpha=np.sqrt(2 / np.pi)).sub_(np.sqrt(1 / np.pi))
+        return score.numpy() * self.spread
+
+    def covers(self, truth: Array, level: int) -> NDArray[np.bool_]:
+        """Return whether the truth lies in the central interval of `level` per cent."""
+        inside: NDArray[np.bool_] = (self._standard(truth)[1].abs() <= level / 100).numpy()
+        return inside
+
+    def pit(self, truth: Array, weights: Array) -> Array:
+        """Return the sums of `weights` of the cases in each bin of the probability integral transform, `[BINS]`.
+
+        The transform is the probability below the truth; bins are of equal width, so a calibrated forecast fills
+        them alike (Gneiting, Balabdaoui and Raftery 2007, J. R. Stat. Soc. B 69).
+        """
+        within = self._standard(truth)[1]
+        position = (within - 1).mul_(-BINS / 2).clamp_(max=BINS - 1).nan_to_num_(BINS - 1).long()
+        weights = np.broadcast_to(weights, position.shape)
+        return np.bincount(position.numpy().ravel(), weights.ravel(), minlength=BINS).astype(float)
+
+
+def covered(mean: xr.DataArray, spread: xr.DataArray, truth: xr.DataArray, level: int) -> xr.DataArray:
+    """Return whether the truth lies in the central interval of `level` per cent of labelled Gaussians."""
+    return abs(truth - mean) <= ndtri((1 + level / 100) / 2) * spread
+
+
+def crps(members: Array, truth: Array, *, fair: bool = False) -> Array:
+    """Return the continuous ranked probability score `[...]` of `members [M, ...]`, in the units of `truth`.
+
+    `mean |x - truth| - mean |x - x'| / 2` over members x and pairs of members (Gneiting and Raftery 2007,
+    JASA 102, eq. 21). The `fair` score leaves the pairs of a member with itself out of the second mean, and so
+    rewards no ensemble for its size (Ferro 2014, QJRMS 140); it needs two members. Pairs are counted from the
+    sorted members: memory holds M values an element, not M * M.
+    """
+    count = len(members)
+    distance = np.abs(members - truth).mean(0)
+    signs = 2 * np.arange(count, dtype=members.dtype) - (count - 1)  # in how many pairs a sorted member is added
+    pairs = np.tensordot(signs, np.sort(members, axis=0), 1)
+    score: Array = distance - pairs / (count * (count - 1 if fair else count))
+    return score
+
+
+class Mean(Metric):
+    """The mean of a statistic, or its root."""
+
+    def __init__(self, statistic: Statistic, name: str = "", root: bool = False) -> None:
+        self.name, self.statistics, self.root = name or statistic.name, (statistic,), root
+
+    def value(self, *means: Any) -> Any:
+        """Return the mean or the root."""
+        return means[0] ** 0.5 if self.root else means[0]
+
+
+class SpreadSkill(Metric):
+    """Ratio of spread to error, each the root of a mean square: 1 is reliable, below it overconfident."""
+
+    name = "spread_skill"
+
+    def __init__(self, variance: Statistic, error: Statistic) -> None:
+        self.statistics = (variance, error)
+
+    def value(self, *means: Any) -> Any:
+        """Return the ratio."""
+        return means[0] ** 0.5 / means[1] ** 0.5
+
+
+def _covered(level: int) -> Statistic:
+    return Statistic(f"covered_{level}", lambda forecast, truth: forecast.covers(truth, level))
+
+
+def _members_variance(members: Array, truth: Array, factor: float = 1) -> Array:
+    found: Array = members.var(0, ddof=1) * factor
+    return found
+
+
+def _error_variance(members: Array, truth: Array) -> Array:
+    """Return the squared error to expect of the mean of M members of a reliable ensemble: `(M + 1) / M` variances.
+
+    Fortin et al. 2014, J. Hydrometeorol. 15.
+    """
+    return _members_variance(members, truth, 1 + 1 / len(members))
+
+
+_VARIANCE = Statistic("variance", lambda forecast, truth: np.square(forecast.spread))
+_ERROR = Statistic("mse", lambda forecast, truth: np.square(forecast.mean - truth))
+_MEMBERS_ERROR = Statistic("mse", lambda members, truth: np.square(members.mean(0) - truth))
+
+GAUSSIAN: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Mean(Statistic("crps", lambda forecast, truth: forecast.crps(truth))),
+        Mean(_VARIANCE, "spread", root=True),
+        SpreadSkill(_VARIANCE, _ERROR),
+        *(Mean(_covered(level)) for level in LEVELS),
+    )
+}
+ENSEMBLE: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Mean(Statistic("crps", crps)),
+        Mean(Statistic("crps_fair", lambda members, truth: crps(members, truth, fair=True))),
+        Mean(Statistic("variance", _members_variance), "spread", root=True),
+        Mean(_MEMBERS_ERROR, "rmse", root=True),
+        SpreadSkill(Statistic("error_variance", _error_variance), _MEMBERS_ERROR),
+    )
+}

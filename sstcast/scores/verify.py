@@ -1,0 +1,255 @@
+"""The one verification: forecasts are reduced to the statistics that every score follows from.
+
+`evaluate` verifies a run on the test days of one fold, `hindcast` systems on those of several, and `score` the
+forecasts of a file. `summary` turns the statistics into scores.
+
+Standardised errors count every ocean cell alike, as the published table does; errors in degC count cells by their
+area, the cosine of latitude.
+"""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import track
+
+from sstcast.config import DataConfig
+from sstcast.forecasting.predictor import Array, Predictor, axes, in_degrees
+from sstcast.geo import area_weights
+from sstcast.names import DATES, DEGREES, REGION, STANDARDISED, TRUTH, UNITS
+from sstcast.ocean.heatwaves import FREQUENCIES
+from sstcast.ocean.limits import limits_of
+from sstcast.progress import hides_progress
+from sstcast.scores.distributions import BINS, ENSEMBLE, GAUSSIAN, Gaussian
+from sstcast.scores.heatwaves import HeatwaveTables
+from sstcast.scores.indices import NINO, covers
+from sstcast.scores.means import Means, of_members, sum_to_one, week_starts
+from sstcast.scores.metrics import SQUARED_ERROR, statistics
+from sstcast.scores.significance import adjust, p_values
+from sstcast.scores.verification import Verification, Write
+from sstcast.scratch import in_scratch, release
+
+THREADS = 2  # each with a block of one system: NumPy does not hold the interpreter while it works on an array
+LAZY = "squared_error_by_week"  # the only statistic that may be larger than memory
+FOLD = "test_fold"  # the dimension of statistics that are no longer by date
+DATE, CELL = ("init_time", "lead"), ("week", "lat", "lon")
+DATES_AT_ONCE = 64  # of errors on the map
+ALIKE: Any = {"join": "exact", "compat": "override", "coords": "minimal", "combine_attrs": "override"}
+
+
+class SpreadModel(Protocol):
+    """Gives forecasts their standard deviation."""
+
+    @property
+    def correlation(self) -> NDArray[np.float64]:
+        """Of the errors of one forecast at two leads, `[lead, lead]`."""
+
+    def spread(self, valid_time: xr.DataArray) -> xr.DataArray:
+        """Return it on days `valid_time(init_time, lead)`, with `lat` and `lon`, in degC."""
+
+
+class System(NamedTuple):
+    """A forecasting system; without a spread it is not scored as a distribution."""
+
+    predictor: Predictor
+    spread: SpreadModel | None = None
+    members: int = 1
+
+
+class Observed(NamedTuple):
+    """The days forecast from some initial dates, each `[starts, horizon, tile, N]`."""
+
+    anomaly: dict[str, Array]  # that came true, by units
+    scale: Array  # degC of a standardised unit
+    limit: Array  # degC of the heatwave threshold above the climatology
+
+
+def verify(
+    forecasts: Mapping[str, System],
+    truth: Verification,
+    references: Mapping[str, System] | None = None,
+    thresholds: DataConfig | None = None,
+    write: Write | None = None,
+    label: str = "",
+) -> xr.Dataset:
+    """Reduce forecasts to statistics, a block of initial dates in memory at a time.
+
+    Args:
+        forecasts: systems by name.
+        truth: the initial dates, and what came true.
+        references: baselines, which are verified in the same way. With them, the base rate and the persistence of
+            the state are verified as forecasts of heatwaves.
+        thresholds: data whose base period gives the thresholds of heatwaves; by default those of the truth.
+        write: gets the dates and `sst` and, with a spread, `sst_spread(init_time, lead, lat, lon)` in degC of each
+            of `forecasts`.
+        label: shown with the progress.
+
+    Returns:
+        Statistics by `system`: `_by_date(init_time, lead)`, with the coordinates `fold(init_time)`, `valid_time`
+        and `season`; the rest is over all dates, with the dimension `test_fold`. `squared_error_by_week` is lazy.
+        docs/evaluation.md lists the variables.
+    """
+    systems = {**forecasts, **(references or {})}
+    limits = limits_of(thresholds or truth.data, "heatwave_threshold", *FREQUENCIES)
+    threshold = truth.of_year(limits["heatwave_threshold"])
+    correlations = {name: of.spread.correlation for name, of in systems.items() if of.spread is not None}
+    heatwaves = HeatwaveTables(truth, limits, list(systems), correlations, bool(references))
+    sums, observations = {name: _Sums(truth, of.members) for name, of in systems.items()}, _indices(truth)
+
+    def add(name: str, dates: slice, past: tuple[xr.Dataset, int], observed: Observed) -> None:
+        predictor, spread_model, _ = systems[name]
+        forecast = predictor.predict(*past)
+        width = None if spread_model is None else spread_model.spread(forecast["valid_time"])
+        members = truth.on_tiles(forecast)
+        degrees, spread = members * observed.scale, None if width is None else truth.on_tiles(width)
+        sums[name].add(dates, members, degrees, spread, observed)
+        heatwaves.add(name, dates, degrees - observed.limit, spread)
+        if write is not None and name in forecasts:
+            fields = in_degrees(forecast, truth.statistics)
+            write(dates, fields if width is None else fields.assign(sst_spread=width))
+
+    blocks, console = truth.blocks(max(of.members for of in systems.values())), Console(stderr=True)
+    with ThreadPoolExecutor(THREADS) as pool:
+        for dates in track(blocks, label, console=console, disable=hides_progress(console), transient=True):
+            climatology = truth.ahead(truth.climatology, dates)
+            limit, degrees = (truth.ahead(daily, dates) - climatology for daily in (threshold, truth.sst))
+            anomaly = {STANDARDISED: truth.ahead(truth.anomaly, dates), DEGREES: degrees}
+            observed = Observed(anomaly, truth.ahead(truth.scale, dates), limit)
+            for means in observations.values():
+                means.add(dates, [(TRUTH, degrees)])
+            heatwaves.add_references(dates)
+            for _ in pool.map(add, systems, *map(repeat, (dates, truth.histories(dates), observed))):
+                pass
+            release()
+    found = xr.concat([of.dataset() for of in sums.values()], pd.Index(list(sums), name="system"), join="outer")
+    index = np.stack([means.by_date[TRUTH] for means in observations.values()])
+    found = found.assign(observed_index=(("box", *DATE), index)).merge(heatwaves.dataset())
+    fold = truth.windows.init_times[0].astype("datetime64[Y]").astype(int) + 1970
+    over_dates = [name for name, field in found.data_vars.items() if DATES not in field.dims]
+    found = found.assign({name: found[name].expand_dims({FOLD: [fold]}) for name in over_dates})
+    grid = axes(truth.windows.init_times, truth.windows.horizon, truth.anomalies)
+    return found.assign_coords(
+        {
+            **grid.coords,
+            "fold": (DATES, np.full(truth.windows.starts, fold)),
+            "season": grid["valid_time"].dt.season,
+        }
+    )
+
+
+class _Sums:
+    """The statistics of one system."""
+
+    def __init__(self, truth: Verification, members: int) -> None:
+        shape = (truth.windows.starts, truth.windows.horizon)
+        self.truth, self.members, self.indices = truth, members, _indices(truth)
+        self.errors = {
+            STANDARDISED: Means(*shape, sum_to_one(truth.ocean), mapped=True),
+            DEGREES: Means(*shape, truth.area, mapped=True, keep=SQUARED_ERROR.name),
+        }
+        self.gaussian, self.ensemble, self.by_member = (Means(*shape, truth.area) for _ in range(3))
+        self.pit, self.ranks = np.zeros(BINS), np.zeros(members + 1)
+
+    def add(self, dates: slice, members: Array, degrees: Array, spread: Array | None, observed: Observed) -> None:
+        """Take in the forecasts `members [M, ...]`, standardised and in degC, and their `spread [...]` in degC."""
+        mean, truth = of_members(degrees), observed.anomaly[DEGREES]
+        for units, forecast in ((STANDARDISED, of_members(members)), (DEGREES, mean)):
+            came = observed.anomaly[units]
+            self.errors[units].add(dates, ((s.name, s.of(forecast, came)) for s in statistics().values()))
+        for index in self.indices.values():
+            index.add(dates, [("index", mean)])
+        if spread is not None:
+            gaussian = Gaussian(mean, np.where(self.truth.ocean, spread, np.float32(1)))
+            self.gaussian.add(dates, ((s.name, s.of(gaussian, truth)) for s in statistics(GAUSSIAN).values()))
+            self.pit += gaussian.pit(truth, self.truth.area)
+        if len(degrees) > 1:
+            self.ensemble.add(dates, ((s.name, s.of(degrees, truth)) for s in statistics(ENSEMBLE).values()))
+            self.by_member.add(dates, ((f"{i}", np.square(one - truth)) for i, one in enumerate(degrees)))
+            weights, rank = np.broadcast_to(self.truth.area, truth.shape), (degrees < truth).sum(0)
+            self.ranks += np.bincount(rank.ravel(), weights.ravel(), len(self.ranks))
+
+    def dataset(self) -> xr.Dataset:
+        """Return the statistics, labelled."""
+        found: dict[str, Any] = {
+            "index": (("box", *DATE), np.stack([m.by_date["index"] for m in self.indices.values()]))
+        }
+        units = [self.errors[name] for name in UNITS]
+        for name in statistics():
+            found[f"{name}_by_date"] = (("units", *DATE), np.stack([of.by_date[name] for of in units]))
+            found[f"{name}_by_tile"] = (("units", "tile", "lead"), np.stack([of.by_tile[name] for of in units]))
+            cells = np.stack([of.by_cell[name] for of in units]).astype(np.float32)
+            found[f"{name}_by_cell"] = (("units", *CELL), self.truth.on_map(cells))
+        for kind, means in (("gaussian", self.gaussian), ("ensemble", self.ensemble)):
+            found |= {f"{kind}_{name}_by_date": (DATE, values) for name, values in means.by_date.items()}
+        if self.gaussian.by_date:
+            found["pit"] = ("pit_bin", self.pit)
+        if self.members > 1:
+            found["rank_histogram"] = ("rank", self.ranks)
+            found["member_mse_by_date"] = (("member", *DATE), np.stack([*self.by_member.by_date.values()]))
+        found["squared_error_by_week"] = (
+            ("init_time", *CELL),
+            self.truth.weeks_on_map(self.errors[DEGREES].by_week),
+        )
+        horizon, index = self.truth.windows.horizon, self.truth.index
+        weeks = 1 + np.arange(len(week_starts(horizon)))
+        labels = {"units": list(UNITS), "week": weeks, "tile": np.arange(len(index)), "box": list(self.indices)}
+        if self.members > 1:
+            labels |= {"member": np.arange(self.members), "rank": np.arange(self.members + 1)}
+        return xr.Dataset(found, labels)
+
+
+def _indices(truth: Verification) -> dict[str, Means]:
+    """Return means over the whole region and over those Niño boxes that the tiles cover."""
+    area = area_weights(truth.anomalies["lat"]) * xr.ones_like(truth.anomalies["lon"])
+    covered = {name: box for name, box in NINO.items() if covers(truth.tiled, box)}
+    boxes = {name: area * box.contains(area["lat"], area["lon"]) for name, box in covered.items()}
+    weights = {REGION: truth.area} | {name: sum_to_one(truth.on_tiles(box)) for name, box in boxes.items()}
+    shape = truth.windows.starts, truth.windows.horizon
+    return {name: Means(*shape, cells) for name, cells in weights.items()}
+
+
+def join(folds: Sequence[xr.Dataset]) -> xr.Dataset:
+    """Join the statistics of folds: those by date one after the other, those over dates as the mean of all dates.
+
+    Counts are added up; those of heatwaves are also `heatwave_cases_by_fold`.
+    """
+    by_date = xr.concat([fold.drop_dims(FOLD) for fold in folds], DATES, data_vars="minimal", **ALIKE)
+    by_date = by_date.drop_vars(LAZY).load().assign({LAZY: by_date[LAZY]})
+    names = [name for name, field in folds[0].data_vars.items() if FOLD in field.dims]
+    dates = np.array([fold.sizes[DATES] for fold in folds])
+    shares = xr.DataArray(dates / dates.sum(), dims=FOLD)
+    over_dates = xr.concat([fold[names] for fold in folds], FOLD, data_vars="minimal", **ALIKE).load()
+    found = {}
+    for name, field in over_dates.data_vars.items():
+        is_mean = str(name).endswith(("_by_cell", "_by_tile")) and "cases" not in str(name)
+        found[name] = (field * shares).sum(FOLD, skipna=False) if is_mean else field.sum(FOLD, min_count=1)
+        found[name] = found[name].astype(field.dtype)
+    by_fold = over_dates["heatwave_cases_by_lead"].sum("lead")
+    return by_date.assign(found).assign(heatwave_cases_by_fold=by_fold)
+
+
+def compare_cells(
+    errors: tuple[xr.DataArray, ...], lags: int, parts: tuple[int, ...]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Test, cell by cell and lead week by lead week, whether the squared errors of two systems differ.
+
+    Args:
+        errors: squared errors `(init_time, week, lat, lon)` of both, perhaps lazy: a lead week is read at a time.
+        lags: dates for which errors are correlated.
+        parts: dates of each fold.
+
+    Returns:
+        p-values `[week, lat, lon]`, and the same adjusted for the number of cells of the week.
+    """
+    found, adjusted = (np.full(errors[0].shape[1:], np.nan, np.float32) for _ in range(2))
+    for week in range(len(found)):
+        ours, theirs = (in_scratch(of[:, week].chunk({DATES: DATES_AT_ONCE})).values for of in errors)
+        found[week] = p_values(ours, theirs, np.isfinite(ours[0]), lags, parts)
+        adjusted[week] = adjust(found[week])
+    return found, adjusted
