@@ -53,7 +53,7 @@ def test_message_passing_by_its_equation() -> None:
 
 @torch.no_grad()
 def test_the_virtual_node_by_its_equation() -> None:
-    """vn <- vn + MLP(mean of nodes + vn) after each layer but the last; every layer's nodes start with it."""
+    """After each layer but the last, vn <- vn + MLP(mean of nodes + vn); each layer first adds it to its nodes."""
     torch.manual_seed(0)
     model, graph, x = MPNN(8, 4, virtual_node=True), GridGraph(4, 5), torch.randn(1, 20, 8)
     y, vn = x, torch.zeros(1, 1, 8)
