@@ -3,10 +3,10 @@
 import hashlib
 import json
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from sstcast.graphs.positions import landing_probabilities, laplacian_basis
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.progress import hides_progress
 
+T = TypeVar("T")
 FORMAT = 5  # of positional encodings
 AT_ONCE = 256  # graphs
 QUICK = 2000  # graphs for which no bar is shown
@@ -81,5 +82,9 @@ def with_positions(graphs: Graphs, name: str, pairs: int, steps: int, cache: Pat
 
 def _some(graphs: Graphs, what: str) -> Iterator[SparseGraph]:
     parts = torch.arange(len(graphs)).split(AT_ONCE)
-    for index in track(parts, what, transient=True, disable=len(graphs) < QUICK or hides_progress(get_console())):
-        yield graphs.batch(index).graph
+    return (graphs.batch(index).graph for index in counted(parts, what, len(graphs)))
+
+
+def counted(parts: Iterable[T], what: str, graphs: int) -> Iterable[T]:
+    """Show a bar on a terminal while many `graphs` are worked on in `parts`."""
+    return track(parts, what, transient=True, disable=graphs < QUICK or hides_progress(get_console()))

@@ -1,10 +1,10 @@
 """Data sets that the classes of PyG and of OGB download, process and cache."""
 
-import contextlib
 import io
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch_geometric.datasets
-from torch_geometric.data import Data, InMemoryDataset, download_url
+from torch_geometric.data import Data
 from torch_geometric.utils import remove_self_loops, to_undirected
 
 from sstcast.artefacts import locked
@@ -21,7 +21,8 @@ from sstcast.benchmarks.given import check_raw, graphs_in, own_splits
 from sstcast.benchmarks.objectives import number_words
 from sstcast.benchmarks.packed import Split
 from sstcast.benchmarks.splits import ranges, splits_of
-from sstcast.errors import SSTCastError, in_short, reading
+from sstcast.benchmarks.tables import download
+from sstcast.errors import SSTCastError, reading
 
 PARTS = ("train", "val", "test")
 SPLITS = "https://github.com/cornell-zhang/Polynormer/raw/main/data/"
@@ -40,12 +41,11 @@ def read_class(dataset: Dataset, root: Path, trust: bool) -> tuple[list[Data], l
             f"{dataset.name}: PyG's {dataset.of} is not reviewed, and a class may run code that it downloads; "
             "if you trust it, use --trust (trust=True in Python)"
         )
-    quiet = io.StringIO()
-    with contextlib.ExitStack() as stack:
-        with reading(root / dataset.folder, "name another --root"):
-            stack.enter_context(locked(root / dataset.name))
-            folder = dataset.below(root)
-            raw, processed = _files(folder, "raw"), _files(folder, "processed")
+    folder = dataset.below(root)
+    remedy = f"delete this folder to download {dataset.name} again, put its files there, or name another --root"
+    shown = sys.stderr if sys.stderr.isatty() else io.StringIO()  # what a class prints
+    with reading(folder, remedy), locked(root / dataset.name):
+        raw, processed = _files(folder, "raw"), _files(folder, "processed")
         if not raw:
             print(
                 f"{dataset.name}: downloading to {folder}: {dataset.size}; licence: {dataset.licence}", flush=True
@@ -56,29 +56,17 @@ def read_class(dataset: Dataset, root: Path, trust: bool) -> tuple[list[Data], l
             processed = []
         if not trust:
             check_raw(raw + processed, dataset.sha256)
-        stack.enter_context(contextlib.redirect_stdout(sys.stderr if sys.stderr.isatty() else quiet))
-        if not sys.stderr.isatty():
-            stack.enter_context(contextlib.redirect_stderr(quiet))
-        stack.enter_context(warnings.catch_warnings())
-        warnings.simplefilter("ignore")  # about old names in NumPy and SciPy
-        try:
-            if dataset.reader == "ogb":
-                graphs, splits = _of_ogb(dataset, root)
-            else:
-                graphs, splits = _of_pyg(dataset, root / dataset.folder)
+        with redirect_stdout(shown), redirect_stderr(shown), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about old names in NumPy and SciPy
+            of_class = _of_ogb if dataset.reader == "ogb" else _of_pyg
+            graphs, splits = of_class(dataset, root)
             for data in graphs:
                 _prepare(data, dataset)
-        except SSTCastError:
-            raise
-        except Exception as error:  # whatever a class raises
-            there = _files(folder, "raw")
-            problem = f"cannot read {folder}" if there else f"cannot download it to {folder}"
-            remedy = "delete this folder to download it again" if there else "put its files there"
-            raise SSTCastError(
-                f"{dataset.name}: its class {problem} ({in_short(error)}); {remedy}, or name another root"
-            ) from error
     if (also := dataset.options.get("splits")) is not None:
-        splits = _published_splits(root / "splits" / also, int(graphs[0].num_nodes or 0))
+        path = root / "splits" / also
+        download(SPLITS + also, path)
+        with reading(path, "get it again"), np.load(path, allow_pickle=False) as file:
+            splits = splits_of([file[name] for name in ("train", "valid", "test")], int(graphs[0].num_nodes or 0))
     if dataset.options.get("standardise"):
         standardise(graphs)
     return graphs, splits or own_splits(graphs)
@@ -90,33 +78,18 @@ def _files(folder: Path, kind: str) -> list[Path]:
     return [path for path in files if any(part.startswith(kind) for part in path.relative_to(folder).parts[:-1])]
 
 
-def _of_pyg(dataset: Dataset, place: Path) -> tuple[list[Data], list[Split]]:
+def _of_pyg(dataset: Dataset, root: Path) -> tuple[list[Data], list[Split]]:
     """Return the graphs, and one split if the class has an argument for its parts."""
     cls = getattr(torch_geometric.datasets, dataset.of)
     known = signature(cls).parameters
-    arguments: dict[str, Any] = {"root": str(place)} if "root" in known else {}
+    arguments: dict[str, Any] = {"root": str(root / dataset.folder)} if "root" in known else {}
     arguments |= {"name": dataset.part} if dataset.part is not None else {}
     arguments |= dataset.options.get("arguments", {})
-    empty = [
-        k for k, p in known.items() if p.default is p.empty and p.kind != p.VAR_KEYWORD and k not in arguments
-    ]
-    if empty:
-        raise SSTCastError(
-            f"{dataset.name}: {dataset.of} also needs {', '.join(empty)}; build it in Python and give it to "
-            "sstcast.benchmark"
-        )
-
-    def open_(**more: Any) -> InMemoryDataset:
-        try:
-            return cls(**(arguments | more))
-        except ImportError as error:
-            raise SSTCastError(f"{dataset.name}: {in_short(error)}; install it with pip") from error
-
-    first = open_()
+    first = cls(**arguments)
     split = known.get("split")
     if split is None or split.default not in ("train", None) or len(first.processed_paths) < 2:
         return [first[0].coalesce()] if len(first) == 1 else list(first), []  # the order of edges is the nodes'
-    parts = [list(open_(split=part)) for part in PARTS]
+    parts = [list(cls(**arguments, split=part)) for part in PARTS]
     return [data for part in parts for data in part], [ranges([len(part) for part in parts])]
 
 
@@ -162,18 +135,6 @@ def _prepare(data: Data, dataset: Dataset) -> None:
     for name, kind in (("x", dataset.node), ("edge_attr", dataset.edge)):
         if kind == "none":
             setattr(data, name, None)
-
-
-def _published_splits(path: Path, nodes: int) -> list[Split]:
-    if not path.exists():
-        try:
-            download_url(SPLITS + path.name, str(path.parent))
-        except Exception as error:  # networks and servers fail in many ways
-            raise SSTCastError(
-                f"{path} is missing, and its download failed ({in_short(error)}); put it there"
-            ) from error
-    with reading(path, "get it again"), np.load(path, allow_pickle=False) as file:
-        return splits_of([file[name] for name in ("train", "valid", "test")], nodes)
 
 
 def standardise(graphs: Sequence[Data], names: Sequence[str] = ("x", "edge_attr")) -> None:

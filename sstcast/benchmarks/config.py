@@ -159,8 +159,6 @@ def load_benchmark(
 def _own_data(path: Path) -> dict[str, Any]:
     """Return the keys of a configuration for the data that a YAML describes."""
     data = read_config(path)
-    if data.get("path") == "":
-        raise SSTCastError(f"{path}: path: is missing")
     if data.get("kind") not in KINDS:
         raise SSTCastError(f"{path}: kind: give {', '.join(KINDS[:-1])} or {KINDS[-1]}")
     if isinstance(data.get("path"), str):

@@ -31,7 +31,7 @@ class Dataset:
     root. `files` are the raw files of SMILES, each with its address. `sha256` are digests of raw files that may
     run code and are known. `node` and `edge` describe the features: `linear` (real numbers), the number of
     categories in each column, or `none`. `split` is `official`, `scaffold`, `folds:N`, `random:0.8/0.1/0.1` or
-    `random:N-per-class`. `complete.complete` decides what is empty here. `single` is one graph whose nodes are
+    `random:N-per-class`. `load.complete` decides what is empty here. `single` is one graph whose nodes are
     the samples; `words` are features that count words, and the usual split of a set with `few` trains on some
     nodes of each class only. A class that is not `reviewed` may run what it downloads.
     """
@@ -103,7 +103,7 @@ Features = tuple[Kinds, ...] | Literal["linear", "none", ""]
 
 
 class _Own(Strict):
-    """The keys that all kinds of one's own data share; `complete.complete` decides those that are left out.
+    """The keys that all kinds of one's own data share; `load.complete` decides those that are left out.
 
     `classes` is the number of classes, by default one more than the largest.
     """

@@ -61,6 +61,8 @@ class Objective:
     def check(cls, y: Tensor, dataset: Dataset, where: Callable[[int, int], str]) -> None:
         """Raise SSTCastError if a label cannot be used; `where` says in words where row and column are."""
         values = y.double().reshape(len(y), -1)
+        if not len(values) or (values.isnan() | (values == -1 if cls.classes else False)).all():
+            raise SSTCastError(f"{dataset.name}: no label is known")
         wrong, known = cls.wrong(values, dataset)
         if wrong.any():
             row, column = wrong.nonzero()[0].tolist()
@@ -183,26 +185,13 @@ class Classes(Objective):
     @classmethod
     def wrong(cls, values: Tensor, dataset: Dataset) -> tuple[Tensor, str]:
         values = values.nan_to_num(-1, posinf=torch.inf, neginf=-torch.inf)
-        classes = dataset.options.get("classes") or torch.inf
-        known = f"a class: 0..{classes - 1}, or -1" if classes < torch.inf else "a class: 0, 1, ..., or -1"
-        hint = f"{known}; for numbers, set task={cls.level}-regression"
-        return (values != values.floor()) | (values < -1) | (values >= classes), hint
+        classes = dataset.options.get("classes") or len(values)  # of so many samples, no class has a higher number
+        known = f"a class: 0..{classes - 1}, or -1; for numbers, set task={cls.level}-regression"
+        return (values != values.floor()) | (values < -1) | (values >= classes), known
 
     @classmethod
     def shaped(cls, y: Tensor) -> Tensor:
         return compact(y.flatten().nan_to_num(-1).long())
-
-    @classmethod
-    def check(cls, y: Tensor, dataset: Dataset, where: Callable[[int, int], str]) -> None:
-        super().check(y, dataset, where)
-        declared, rows = dataset.options.get("classes"), len(y)
-        classes = declared or int(y.double().nan_to_num(-1).max()) + 1
-        if not 1 <= classes <= max(rows, declared or 0):
-            problem = "no label is known" if classes < 1 else f"{classes} classes among {rows} {cls.level}s"
-            raise SSTCastError(
-                f"{dataset.name}: {problem}; give the classes the numbers 0, 1, ..., or, for numbers, set "
-                f"task={cls.level}-regression"
-            )
 
     def weight(self, batch: GraphBatch) -> Tensor:
         return self.weights.to(batch.y.device)[batch.y[batch.y >= 0]].sum()
@@ -259,18 +248,12 @@ class Links(Objective):
         own = batch.graph.batch
         scores = (nodes[own[source]] @ out[source].unsqueeze(-1)).squeeze(-1)
         true = (out[source] * out[target]).sum(1, keepdim=True)
-        others = mask[own[source]].scatter(1, _place(batch)[target].unsqueeze(1), False)
+        place = mask.nonzero()[:, 1]  # of each node in its graph
+        others = mask[own[source]].scatter(1, place[target].unsqueeze(1), False)
         ahead = ((scores > true) & others).sum(1)
         level = ((scores == true) & others).sum(1)
         ranks = scatter(1 / (1 + ahead + 0.5 * level), own[source], dim_size=batch.graph.graphs, reduce="mean")
         return ranks, ranks
-
-
-def _place(batch: GraphBatch) -> Tensor:
-    """Return each node's number within its graph."""
-    own = batch.graph.batch
-    sizes = torch.bincount(own, minlength=batch.graph.graphs)
-    return torch.arange(len(own), device=own.device) - (sizes.cumsum(0) - sizes)[own]
 
 
 # How many words a model knows, and how many it predicts, as in the authors' baselines.

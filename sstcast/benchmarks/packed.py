@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch_geometric.utils import subgraph
 
 from sstcast.graphs.sparse import SparseGraph
 
@@ -90,36 +91,32 @@ class Graphs:
             target = _rows(self.pair_counts, index).to(device)
             pairs = shifted(self.pairs, self.pair_counts[index], target)
         assert target is not None
-        basis = None
-        if self.vectors is not None and self.values is not None:
-            basis = self.vectors[node_rows], self.values[index.to(device)]
-        walk = None if self.walk is None else self.walk[node_rows]
-        graph = SparseGraph(shifted(self.edge_index, edges, edge_rows), batch, len(index), basis=basis, walk=walk)
-        return GraphBatch(
-            graph,
-            _take_some(self.x, node_rows),
-            _take_some(self.edge_attr, edge_rows),
-            _take(self.y, target),
-            pairs=pairs,
-        )
+        ends, walk = shifted(self.edge_index, edges, edge_rows), _take_some(self.walk, node_rows)
+        basis = self._basis(node_rows, index.to(device))
+        graph = SparseGraph(ends, batch, len(index), basis=basis, walk=walk)
+        edge_attr = _take_some(self.edge_attr, edge_rows)
+        return GraphBatch(graph, _take_some(self.x, node_rows), edge_attr, _take(self.y, target), pairs=pairs)
 
     def part(self, kept: Tensor, rows: Tensor) -> GraphBatch:
         """Return a single graph's nodes `kept` with the edges among them.
 
         `rows` is a mask, over all nodes, of those to predict. Both are on the device.
         """
-        place = torch.full((int(self.nodes[0]),), -1, dtype=torch.long, device=kept.device)
-        place[kept] = torch.arange(len(kept), device=kept.device)
-        ends = place[self.edge_index.long()]
-        inside = (ends >= 0).all(0).nonzero().squeeze(1)
-        walk = None if self.walk is None else self.walk[kept]
-        basis = None
-        if self.vectors is not None and self.values is not None:
-            basis = self.vectors[kept], self.values
-        graph = SparseGraph(ends[:, inside], torch.zeros_like(kept), 1, basis=basis, walk=walk)
+        ends, _, inside = subgraph(
+            kept, self.edge_index.long(), relabel_nodes=True, num_nodes=int(self.nodes[0]), return_edge_mask=True
+        )
+        graph = SparseGraph(
+            ends, torch.zeros_like(kept), 1, basis=self._basis(kept), walk=_take_some(self.walk, kept)
+        )
         chosen = rows[kept].nonzero().squeeze(1)
         edge_attr = _take_some(self.edge_attr, inside)
         return GraphBatch(graph, _take_some(self.x, kept), edge_attr, _take(self.y, kept[chosen]), rows=chosen)
+
+    def _basis(self, rows: Tensor, index: Tensor | None = None) -> tuple[Tensor, Tensor] | None:
+        """Return the eigenpairs of nodes `rows` and of graphs `index`, by default all."""
+        if self.vectors is None or self.values is None:
+            return None
+        return self.vectors[rows], self.values if index is None else self.values[index]
 
 
 def pack(graphs: list[dict[str, Any]], level: str, y: Tensor | None = None) -> Graphs:
@@ -148,15 +145,11 @@ def pack(graphs: list[dict[str, Any]], level: str, y: Tensor | None = None) -> G
 
 def _check_one(number: int, graph: dict[str, Any], first: dict[str, Any]) -> None:
     for name, rows in (("x", graph.get("num_nodes")), ("edge_attr", graph["edge_index"].shape[1])):
-        ours, theirs = graph.get(name), first.get(name)
-        if (ours is None) != (theirs is None):
-            raise ValueError(f"graph {number} has {'no' if ours is None else 'an'} {name}, unlike graph 0")
-        if ours is None or theirs is None:
-            continue
-        if len(ours.shape) != 2 or ours.shape[1:] != theirs.shape[1:]:
-            raise ValueError(f"graph {number}: {name} of shape {list(ours.shape)}, graph 0: {list(theirs.shape)}")
-        if rows is not None and len(ours) != rows:
-            raise ValueError(f"graph {number}: {len(ours)} rows of {name} where {rows} belong")
+        found = graph.get(name)
+        if (found is None) != (first.get(name) is None):
+            raise ValueError(f"graph {number} has {'no' if found is None else 'an'} {name}, unlike graph 0")
+        if found is not None and rows is not None and len(found) != rows:
+            raise ValueError(f"graph {number}: {len(found)} rows of {name} where {rows} belong")
 
 
 def compact(values: Tensor) -> Tensor:

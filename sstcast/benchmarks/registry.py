@@ -4,7 +4,6 @@ A name is one of the papers' (`Cora`), a class of PyG with the name of a set (`P
 `WikiCS`), or OGB's (`ogbg-molbace`, `ogbn-arxiv`). Nothing here imports PyTorch.
 """
 
-import csv
 import re
 from collections.abc import Iterator
 from dataclasses import fields, replace
@@ -12,6 +11,8 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from sstcast.artefacts import packaged
 from sstcast.benchmarks.dataset import ATOMS, BONDS, Dataset
@@ -88,13 +89,10 @@ def _of_class(of: str, part: str | None) -> Dataset:
         return replace(known[0], name=f"TU:{part}", part=part, size="size not stated")
     if not known:
         return Dataset(f"{of}:{part}" if part else of, "class", of, of, part, reviewed=False)
-    short = of.removesuffix("Dataset")
-    if None in (part, known[0].part):
-        example = f"{short}:NAME" if part is None else of
-        raise SSTCastError(f"no data set {short}{'' if part is None else ':' + shorten(part)}: write {example}")
-    sets = [str(dataset.part) for dataset in known]
+    name = of if part is None else f"{of}:{part}"
+    near = suggest(str(part), [str(dataset.part) for dataset in known])
     raise SSTCastError(
-        f"no data set {shorten(f'{short}:{part}')!r}{suggest(str(part), sets)}; {short} has {', '.join(sets)}"
+        f"no data set {shorten(name)!r}{near}; of {of}, there are {', '.join(dataset.name for dataset in known)}"
     )
 
 
@@ -103,17 +101,13 @@ def _plain_name(part: str | None) -> str:
 
 
 def _declare(name: str, keys: dict[str, Any]) -> Dataset:
-    of = keys["of"]
     values = {key: _plain(value) for key, value in keys.items() if key in FIELDS}
-    if of == "ogb":
-        return Dataset(name, "ogb", **({"split": "official"} | values | {"of": "", "part": None}))
-    if of == "smiles_csv":
-        files = {path: address for address, paths in keys["files"].items() for path in paths}
-        return Dataset(
-            name, "smiles_csv", **(values | {"split": "official", "of": "", "part": None, "files": files})
-        )
-    split = "official" if "task" in keys else ""
-    return Dataset(name, **({"reader": "class", "folder": of, "split": split} | values))
+    if keys["of"] not in ("ogb", "smiles_csv"):
+        split = "official" if "task" in keys else ""
+        return Dataset(name, **({"reader": "class", "folder": keys["of"], "split": split} | values))
+    values |= {"reader": keys["of"], "of": "", "part": None, "split": "official"}
+    values["files"] = {path: address for address, paths in keys.get("files", {}).items() for path in paths}
+    return Dataset(name, **values)
 
 
 def _plain(value: Any) -> Any:
@@ -170,6 +164,5 @@ def _table(level: str) -> dict[str, dict[str, str]]:
     spec = find_spec("ogb")  # without importing it, which takes seconds
     if spec is None or spec.origin is None:
         raise SSTCastError("OGB's data sets need ogb; python -m pip install 'sstcast[benchmarks]'")
-    with (Path(spec.origin).parent / f"{level}proppred/master.csv").open(newline="") as file:
-        header, *rows = csv.reader(file)
-    return {name: {row[0]: row[i] for row in rows} for i, name in enumerate(header) if i}
+    path = Path(spec.origin).parent / f"{level}proppred/master.csv"
+    return pd.read_csv(path, index_col=0, dtype=str, keep_default_na=False).to_dict()

@@ -99,7 +99,8 @@ def run_benchmark(
         before = read_config(run.config_file) if run.config_file.exists() else None
         grown = before is not None and before["training"]["epochs"] < ours.training.epochs
         if run.metrics.exists() and not (evaluate or grown):
-            results.append(_scored(ours, run, dataset.metric, data))
+            remedy = "delete the file and re-run the command, which scores the run again"
+            results.append(Score.load(run.metrics, remedy).model_dump(mode="json"))
             print(f"{run.folder}: nothing to do")
             continue
         if evaluate and not run.best.exists():
@@ -157,22 +158,14 @@ def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple
         graphs = normalise_rows(graphs, dataset)
     model = build_predictor(config, dataset, graphs, objective.outputs)
     graphs = with_positions(graphs, dataset.name.replace(":", "-"), *positions_of(model), config.cache)
-    _check_options(config, model, graphs.transductive)
+    if foreign := set(config.stages) - set(model.backbone.stages):
+        raise SSTCastError(f"stages: {config.model.name} has no {min(foreign)} stage; leave it out")
+    if config.part and not graphs.transductive:
+        raise SSTCastError(f"part: {config.dataset} has many graphs; set training.batch_size")
     common = (dataset, graphs, split, objective, config.part or config.training.batch_size, fabric)
     if not graphs.transductive:
         return ManyGraphs(*common), model
     return (OneGraph if config.part is None else PartsOfOneGraph)(*common), model
-
-
-def _check_options(config: BenchmarkConfig, model: GraphPredictor, transductive: bool) -> None:
-    """Raise SSTCastError if the data or the model cannot do what an option asks."""
-    if "edge_dim" in config.model.options:
-        raise SSTCastError("model.edge_dim: it follows from the data's edge features; leave it out")
-    for stage in config.stages:
-        if stage not in model.backbone.stages:
-            raise SSTCastError(f"{stage}_epochs: {config.model.name} has no {stage} stage; leave it out")
-    if config.part and not transductive:
-        raise SSTCastError(f"part: {config.dataset} has many graphs; set training.batch_size")
 
 
 def _fit_and_score(
@@ -185,15 +178,10 @@ def _fit_and_score(
 ) -> Result:
     stages = _fit(config, run, task, model, fabric, train)
     best = load_checkpoint(run.best)
-    stage, epoch = best.get("stage"), best.get("epoch")
-    if stage not in stages or not isinstance(epoch, int) or not 0 <= epoch < stages[stage].epoch:
-        raise SSTCastError(
-            f"{run.best}: not from the training in {run.checkpoints}; delete {run.folder} to train again"
-        )
-    model.enter(stage)
+    model.enter(best["stage"])
     load_weights(model, best, run.best)
     model.eval()
-    before = list(stages)[: list(stages).index(stage)]
+    before = list(stages)[: list(stages).index(best["stage"])]
     scores = {part: task.predict(model, getattr(task.split, part)) for part in ("test", "validation")}
     if fabric.is_global_zero:
         kept: dict[str, Any] = {
@@ -208,7 +196,7 @@ def _fit_and_score(
         "metric": task.dataset.metric,
         "test": scores["test"][0],
         "validation": scores["validation"][0],
-        "best_epoch": sum(stages[name].epoch for name in before) + epoch,
+        "best_epoch": sum(stages[name].epoch for name in before) + best["epoch"],
         "epochs": sum(state.epoch for state in stages.values()),
         "parameters": sum(p.numel() for p in model.parameters()),
         "seconds": round(sum(state.seconds for state in stages.values()), 1),
@@ -235,19 +223,6 @@ def _fit(
             trainer.fit()
         states[stage], before = trainer.state, place
     return states
-
-
-def _scored(config: BenchmarkConfig, run: Run, metric: str, data: Data) -> Result:
-    """Read `metrics.json`; raise SSTCastError if it is damaged, or belongs to another run or other data."""
-    remedy = "delete the file and re-run the command, which scores the run again"
-    score = Score.load(run.metrics, remedy)
-    expected = {"dataset": config.dataset, "model": config.label, "seed": config.training.seed}
-    for key, value in (expected | {"metric": metric, "data": data}).items():
-        if getattr(score, key) != value:
-            raise SSTCastError(
-                f"{run.metrics}: {key} is {getattr(score, key)!r}, but the run's is {value!r}; {remedy}"
-            )
-    return score.model_dump(mode="json")
 
 
 def _find(config: BenchmarkConfig) -> Run:

@@ -30,7 +30,23 @@ def choose_split(dataset: Dataset, graphs: Graphs, official: Sequence[Split], se
             raise SSTCastError(
                 f"{dataset.name}: it has no split of its own; choose split=70/15/15 or split=folds:N"
             )
-        return check_split(official[seed % len(official)], samples, dataset.name)
+        split = official[seed % len(official)]
+    else:
+        split = _drawn(dataset, graphs, samples, seed)
+    every = torch.cat(list(split))
+    if empty := [part for part, rows in split._asdict().items() if not len(rows)]:
+        raise SSTCastError(
+            f"{dataset.name}: of its {samples} samples none is for {empty[0]}; choose another split"
+        )
+    if len(outside := every[(every < 0) | (every >= samples)]):
+        problem = f"has the sample {int(outside[0])}; there are 0..{samples - 1}"
+        raise SSTCastError(f"{dataset.name}: its split {problem}")
+    if (times := torch.bincount(every)).max() > 1:
+        raise SSTCastError(f"{dataset.name}: its split has the sample {int(times.argmax())} more than once")
+    return split
+
+
+def _drawn(dataset: Dataset, graphs: Graphs, samples: int, seed: int) -> Split:
     kind, _, detail = dataset.split.partition(":")
     of_samples = objective_of(dataset).classes and len(graphs.y) == samples
     labels = graphs.y.flatten().long() if of_samples else torch.zeros(samples, dtype=torch.long)
@@ -40,26 +56,10 @@ def choose_split(dataset: Dataset, graphs: Graphs, official: Sequence[Split], se
     if detail.endswith("-per-class"):
         if not of_samples:
             raise SSTCastError(f"{dataset.name}: split: {dataset.split} needs samples of known classes")
-        split = _per_class(int(detail.removesuffix("-per-class")), labels, order)
-        return check_split(split, samples, dataset.name)
+        return _per_class(int(detail.removesuffix("-per-class")), labels, order)
     shares = [float(share) for share in detail.split("/")]
     first, second = round(shares[0] * samples), round((shares[0] + shares[1]) * samples)
-    return check_split(Split(order[:first], order[first:second], order[second:]), samples, dataset.name)
-
-
-def check_split(split: Split, samples: int, name: str) -> Split:
-    """Return the split; raise SSTCastError if a part is empty, or a sample is in it twice or does not exist."""
-    every = torch.cat(list(split))
-    empty = next((part for part, rows in zip(Split._fields, split, strict=True) if not len(rows)), None)
-    if empty is not None:
-        raise SSTCastError(f"{name}: of its {samples} samples none is for {empty}; choose another split")
-    outside = every[(every < 0) | (every >= samples)]
-    if len(outside):
-        raise SSTCastError(f"{name}: its split has the sample {int(outside[0])}; there are 0..{samples - 1}")
-    times = torch.bincount(every, minlength=samples)
-    if times.max() > 1:
-        raise SSTCastError(f"{name}: its split has the sample {int(times.argmax())} more than once")
-    return split
+    return Split(order[:first], order[first:second], order[second:])
 
 
 def splits_of(parts: Iterable[Any], samples: int) -> list[Split]:
@@ -79,8 +79,6 @@ def splits_of(parts: Iterable[Any], samples: int) -> list[Split]:
 def _rows(part: NDArray[Any], samples: int) -> NDArray[np.int64]:
     # More than two numbers that are all 0 or 1 cannot be a list of different samples, so they are a mask.
     if part.dtype != bool and (len(part) < 3 or not np.isin(part, (0, 1)).all()):
-        if (part != np.floor(part)).any():
-            raise ValueError(f"a split has the sample {part[part != np.floor(part)][0]}, which is no whole number")
         return part.astype(np.int64)
     if len(part) != samples:
         raise ValueError(f"a mask of {len(part)} samples, where there are {samples}")

@@ -3,10 +3,10 @@
 import hashlib
 import json
 import pickle
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 import pandas as pd
@@ -17,16 +17,15 @@ from torch_geometric.data import Data, InMemoryDataset, download_url, extract_zi
 from torch_geometric.utils import coalesce, remove_self_loops, to_undirected
 
 from sstcast.artefacts import atomic
-from sstcast.benchmarks.cache import cached
+from sstcast.benchmarks.cache import cached, counted
 from sstcast.benchmarks.dataset import ATOMS, BONDS, Dataset
 from sstcast.benchmarks.given import check_raw, separated
 from sstcast.benchmarks.objectives import objective_of
 from sstcast.benchmarks.packed import Split
-from sstcast.errors import SSTCastError, in_short, reading, shorten
+from sstcast.errors import SSTCastError, in_short, reading
 
 HEADER = 2  # the first row's line in the file
 HELD_OUT = 150_000  # training molecules of PCQM4Mv2 used for validation, as its test labels are secret
-QUICK = 2000  # molecules for which no bar is shown
 LISTED = 5  # molecules that cannot be parsed, as printed
 
 
@@ -35,16 +34,9 @@ def read_table(path: Path, columns: Sequence[str | None]) -> pd.DataFrame:
 
     Raises SSTCastError if it is missing or empty, or lacks one of `columns`, of which None are left out.
     """
-    if not path.exists():
-        raise SSTCastError(f"{path} is missing")
-    with reading(path, "save it as comma-separated text"), warnings.catch_warnings():
-        warnings.simplefilter("error", pd.errors.ParserWarning)  # about lines longer than the first
-        try:
-            table = pd.read_csv(path, index_col=False, skip_blank_lines=False)
-        except pd.errors.EmptyDataError as error:
-            raise SSTCastError(f"{path}: empty; its first line must name the columns") from error
-        except pd.errors.ParserWarning as error:
-            raise SSTCastError(f"{path}: its lines have more columns than the first line names") from error
+    with reading(path, "save it as comma-separated text whose first line names the columns"), catch_warnings():
+        simplefilter("error", pd.errors.ParserWarning)  # about lines longer than the first
+        table = pd.read_csv(path, index_col=False, skip_blank_lines=False)
     for name in columns:
         if name is not None and name not in table:
             raise SSTCastError(f"{path}: no column {name!r}; it has {', '.join(map(str, table.columns))}")
@@ -65,10 +57,7 @@ def read_smiles(dataset: Dataset, root: Path, cache: Path, trust: bool) -> tuple
     """
     options = dataset.options
     own, part = options.get("id"), options.get("split_column")
-    fetch(dataset, root)
-    path, *rest = (
-        [options["path"]] if "path" in options else [root / dataset.folder / name for name in dataset.files]
-    )
+    path, *rest = [options["path"]] if "path" in options else fetch(dataset, root)
     table = read_table(path, [options["smiles"], *options["targets"], own, part])
     _number(table, own, path)
     labels = _labels(table, options["targets"], path)
@@ -108,16 +97,10 @@ def featurise(smiles: "pd.Series[str]") -> Any:
         from rdkit import rdBase
     except ImportError as error:
         raise SSTCastError("SMILES need ogb and rdkit; python -m pip install 'sstcast[benchmarks]'") from error
-    from rich import get_console
-    from rich.progress import track
-
-    from sstcast.progress import hides_progress
-
     empty = {"num_nodes": 0, "node_feat": np.zeros((0, len(ATOMS)), int)}
     empty |= {"edge_feat": np.zeros((0, len(BONDS)), int), "edge_index": np.zeros((2, 0), int)}
     graphs = []
-    hidden = len(smiles) < QUICK or hides_progress(get_console())
-    for text in track(smiles, "reading molecules", len(smiles), disable=hidden, transient=True):
+    for text in counted(smiles, "reading molecules", len(smiles)):
         try:
             with rdBase.BlockLogs():
                 raw = smiles2graph(text)
@@ -157,27 +140,28 @@ def read_nodes(dataset: Dataset) -> tuple[list[Data], list[Split]]:
     return [data], column_split(table, options["split_column"], path)
 
 
-def fetch(dataset: Dataset, root: Path) -> None:
-    """Download the missing ones of the data set's `files` below `root`, after printing their size and licence.
+def fetch(dataset: Dataset, root: Path) -> list[Path]:
+    """Return the paths of the data set's `files` below `root`; download the missing ones and say their size."""
+    paths = {root / dataset.folder / name: address for name, address in dataset.files.items()}
+    if not all(path.exists() for path in paths):
+        print(f"{dataset.name}: downloading to {root}: {dataset.size}; licence: {dataset.licence}", flush=True)
+    for path, address in paths.items():
+        download(address.replace("*", path.name), path, root)
+    return list(paths)
 
-    An archive holds the data set's folder. Raises SSTCastError, naming the file, if one cannot be had.
-    """
-    folder = root / dataset.folder
-    missing = {name: address for name, address in dataset.files.items() if not (folder / name).exists()}
-    if not missing:
+
+def download(address: str, path: Path, root: Path | None = None) -> None:
+    """Download `path` unless it exists; an archive, which holds its folder, is unpacked below `root`."""
+    if path.exists():
         return
-    print(f"{dataset.name}: downloading to {folder}: {dataset.size}; licence: {dataset.licence}", flush=True)
     try:
-        for name, address in missing.items():
-            if not address.endswith(".zip"):
-                download_url(address.replace("*", name), str(folder), filename=name)
-            elif not (folder / name).exists():
-                extract_zip(download_url(address, str(root)), str(root))
+        if root is not None and address.endswith(".zip"):
+            extract_zip(download_url(address, str(root)), str(root))
+        else:
+            download_url(address, str(path.parent), filename=path.name)
     except Exception as error:  # networks and servers fail in many ways
         raise SSTCastError(
-            f"{dataset.name}: {folder / next(iter(missing))} is missing, and the download from "
-            f"{', '.join(sorted(set(missing.values())))} failed ({in_short(error)}); put the files there, or name "
-            "their --root"
+            f"{path}: the download from {address} failed ({in_short(error)}); put it there, or name another --root"
         ) from error
 
 
@@ -219,19 +203,8 @@ def _labels(table: pd.DataFrame, names: Sequence[str], path: Path) -> Tensor:
     columns = table[list(names)]
     if len(names) > 1 or not str(columns.iloc[0, 0]).startswith("["):
         return _numbers(columns, path)
-    rows = [_listed(text, path, line) for line, text in columns.iloc[:, 0].items()]
-    other = next((i for i, row in enumerate(rows) if len(row) != len(rows[0])), None)
-    if other is not None:
-        problem = f"{len(rows[other])} numbers, unlike the {len(rows[0])} of the first row"
-        raise SSTCastError(f"{path}: line {table.index[other]}: {problem}")
-    return torch.tensor(rows, dtype=torch.float64)
-
-
-def _listed(text: Any, path: Path, line: int) -> list[float]:
-    try:
-        return [float(value) for value in json.loads(text)]
-    except (ArithmeticError, RecursionError, TypeError, ValueError) as error:
-        raise SSTCastError(f"{path}: line {line}: {shorten(str(text))!r} is not a list of numbers") from error
+    with reading(path, f"give every row of {names[0]} the same number of labels, as in [0, 1, 0]"):
+        return torch.tensor([json.loads(text) for text in columns.iloc[:, 0]], dtype=torch.float64)
 
 
 def _file_splits(path: Path, dataset: Dataset, trust: bool) -> list[Split]:

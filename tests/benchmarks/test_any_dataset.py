@@ -54,10 +54,10 @@ def test_a_paper_s_set_has_one_declaration_under_either_name(name: str, known: s
     ("name", "words"),
     [
         ("nonsense", "no data set 'nonsense'"),
-        ("Planetoid", "write Planetoid:NAME"),
-        ("WikiCS:Cora", "write WikiCS"),
+        ("Planetoid", "of Planetoid, there are Cora, CiteSeer, PubMed"),
+        ("WikiCS:Cora", "of WikiCS, there are wikics"),
         ("Plantoid:Cora", "did you mean 'planetoid'"),
-        ("Amazon:Nonsense", "no data set 'Amazon:Nonsense'; Amazon has Computers, Photo"),
+        ("Amazon:Nonsense", "no data set 'Amazon:Nonsense'; of Amazon, there are amazon-computers"),
         ("Planetoid:Corra", "did you mean 'Cora'"),
         ("ogbg-nonsense", "no data set 'ogbg-nonsense'"),
         ("ogbn-mag", "not supported"),
@@ -230,11 +230,14 @@ def test_whole_numbers_of_many_values_are_asked_about() -> None:
     [
         ([], "graphs: no graphs"),
         ([1, 2], "graph 0 is int, not torch_geometric.data.Data"),
-        (graphs(y=lambda d, i: "one"), "graphs: y must hold numbers"),
+        (graphs(y=lambda d, i: "one"), "graphs: every graph must have labels y"),
         (graphs(y=lambda d, i: torch.tensor([torch.nan])), "graphs: no label is known"),
         ([Data(x=torch.ones(2, 1), y=torch.tensor([1]))], "graph 0 has no edge_index"),
-        ([Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]))], "has no labels"),
-        (graphs(x=lambda d, i: torch.ones(d.num_nodes, 1 + i // 7)), r"graph 7: x of shape \[5, 2\]"),
+        ([Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]))], "every graph must have labels y"),
+        (
+            graphs(x=lambda d, i: torch.ones(d.num_nodes, 1 + i // 7)),
+            "Expected size 1 but got size 2 for tensor number 7",
+        ),
         (graphs(edge_index=lambda d, i: d.edge_index + (i == 5)), "graph 5: 'edge_index' contains larger indices"),
         (graphs(edge_index=lambda d, i: d.edge_index.float()), "graph 0: edge_index must be a dense tensor"),
         (

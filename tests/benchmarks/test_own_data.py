@@ -193,7 +193,7 @@ BAD: dict[str, tuple[Make, list[str]]] = {
         bad(smiles_csv, lambda f, raw: raw.update(targets=["logS"])),
         ["mine.csv", "no column 'logS'", "name, smiles, solubility, toxic"],
     ),
-    "an empty CSV": (bad(smiles_csv, lambda f, raw: (f / "mine.csv").write_text("")), ["mine.csv", "empty"]),
+    "an empty CSV": (bad(smiles_csv, lambda f, raw: (f / "mine.csv").write_text("")), ["mine.csv", "No columns"]),
     "a duplicate id": (
         bad(smiles_csv, lambda f, raw: edit(f, "mine.csv", "m4,", "m2,")),
         ["mine.csv", "line 6", "'m2' has come before"],

@@ -9,8 +9,8 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.utils import subgraph
 
 from sstcast.benchmarks.cache import cached, with_positions
-from sstcast.benchmarks.complete import check_graphs
 from sstcast.benchmarks.dataset import Dataset
+from sstcast.benchmarks.load import check_graphs
 from sstcast.benchmarks.packed import Graphs, compact, pack
 from sstcast.benchmarks.splits import choose_split
 from sstcast.errors import SSTCastError

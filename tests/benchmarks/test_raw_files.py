@@ -151,15 +151,15 @@ def test_a_download_says_its_size_and_fetches_what_is_missing(
 ) -> None:
     dataset = find_dataset("peptides-func")
 
-    def download(address: str, folder: str, filename: str) -> None:
+    def fake(address: str, folder: str, filename: str) -> None:
         Path(folder).mkdir(exist_ok=True)
         if "j4zcnx2eipuo0xz" in address and failing:
             raise OSError("no route to host")
         (Path(folder) / filename).write_text(address)
 
-    monkeypatch.setattr(tables, "download_url", download)
+    monkeypatch.setattr(tables, "download_url", fake)
     failing = True
-    with pytest.raises(SSTCastError, match=r"is missing, and the download from .*no route to host.*put the files"):
+    with pytest.raises(SSTCastError, match=r"peptide.pickle: the download from .*no route to host.*put it there"):
         fetch(dataset, tmp_path)
     assert "15,535 graphs" in capsys.readouterr().out
     failing = False
