@@ -21,7 +21,6 @@ from sstcast.benchmarks.tables import read_nodes, read_smiles
 from sstcast.errors import SSTCastError, in_short
 from sstcast.yaml_files import apply_overrides, validate
 
-MISFITS = (ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RuntimeError, TypeError, ValueError)
 SHOWN = 8  # digits of the digest in the name of graphs in memory
 MANY_WORDS = 100  # columns
 DENSE = 0.2  # of them in a row: divided by their number, so many are too small to learn from
@@ -81,7 +80,7 @@ def pack_given(dataset: Dataset, data: Sequence[Data], splits: Sequence[Split], 
     dataset = complete(dataset, data, bool(splits))
     try:
         graphs = pack([_graph(one, i, dataset) for i, one in enumerate(data)], objective_of(dataset).level)
-    except MISFITS as error:
+    except Exception as error:  # whatever a user's graphs hold
         raise SSTCastError(f"{where}: {in_short(error)}") from error
     check_graphs(graphs, dataset, where)
     graphs = replace(graphs, y=objective_of(dataset).shaped(graphs.y))
@@ -117,9 +116,8 @@ def complete(dataset: Dataset, data: Sequence[Data], official: bool) -> Dataset:
     check_task(dataset)
     objective = objective_of(dataset)
     single = dataset.single or (len(data) == 1 and objective.level == "node")
-    words, few = dataset.words, dataset.few
     if dataset.reader == "memory" and single:
-        words, few = _words(data[0])
+        dataset = _words(dataset, data[0])
     return replace(
         dataset,
         metric=dataset.metric or next(iter(objective.metrics)),
@@ -127,8 +125,6 @@ def complete(dataset: Dataset, data: Sequence[Data], official: bool) -> Dataset:
         node=dataset.node or _kind([d.x for d in data]),
         edge=dataset.edge or _kind([d.edge_attr for d in data]),
         single=single,
-        words=words,
-        few=few,
     )
 
 
@@ -144,13 +140,13 @@ def check_graphs(graphs: Graphs, dataset: Dataset, where: str) -> None:
     _check_features(graphs, "edge", dataset.edge, graphs.edge_attr, where)
 
 
-def _words(data: Data) -> tuple[bool, bool]:
-    """Return whether rows of words are to be divided by their sum, and whether few nodes have labels to learn."""
+def _words(dataset: Dataset, data: Data) -> Dataset:
+    """Say whether rows of words are to be divided by their sum, and whether few nodes have labels to learn."""
     x, mask = data.x, data.get("train_mask")
     bag = x is not None and x.is_floating_point() and x.shape[-1] >= MANY_WORDS
     bag = bag and bool(((x == 0) | (x == 1)).all())
     few = bag and mask is not None and mask.double().mean() < FEW
-    return bag and bool(x.mean() < DENSE), bool(few)
+    return replace(dataset, words=bag and bool(x.mean() < DENSE), few=bool(few))
 
 
 def _task(name: str, data: Sequence[Data]) -> tuple[str, str]:

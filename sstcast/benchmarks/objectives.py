@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
+from torch_geometric.utils import scatter
 
 from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.packed import GraphBatch, compact
@@ -85,16 +86,25 @@ class Objective:
 RANKS = ("roc-auc", "ap")
 
 
-def of_classes(score: Score) -> Score:
-    """Return a score of the most likely classes, from one of true and predicted classes; -1 is unknown."""
-    return lambda prediction, target: float(score(target[target >= 0], prediction.argmax(1)[target >= 0]))
+def of_classes(name: str, **options: str) -> Score:
+    """Return a score of scikit-learn of the most likely classes; -1 is unknown."""
+
+    def score(prediction: Array, target: Array) -> float:
+        from sklearn import metrics  # which takes a second
+
+        known = target >= 0
+        return float(getattr(metrics, name)(target[known], prediction.argmax(1)[known], **options))
+
+    return score
 
 
 def of_questions(name: str) -> Score:
     """Return the mean of a score of scikit-learn over questions with both answers, NaN if there are none."""
 
     def mean(prediction: Array, target: Array) -> float:
-        score, found = _sklearn(name), []
+        from sklearn import metrics
+
+        score, found = getattr(metrics, name), []
         for guess, truth in zip(prediction.T, target.T, strict=True):
             known = ~np.isnan(truth)
             if len(np.unique(truth[known])) == 2:
@@ -102,13 +112,6 @@ def of_questions(name: str) -> Score:
         return float(np.mean(found)) if found else float("nan")
 
     return mean
-
-
-def _sklearn(name: str) -> Callable[..., float]:
-    from sklearn import metrics  # which takes a second
-
-    score: Callable[..., float] = getattr(metrics, name)
-    return score
 
 
 class Regression(Objective):
@@ -164,9 +167,9 @@ class Classes(Objective):
     """Cross-entropy over classes 0, 1, ...; -1 is unknown. With `balanced`, all classes weigh the same."""
 
     metrics: ClassVar = {
-        "accuracy": of_classes(lambda target, guess: (guess == target).mean()),
-        "balanced-accuracy": of_classes(lambda *both: _sklearn("balanced_accuracy_score")(*both)),
-        "macro-f1": of_classes(lambda *both: _sklearn("f1_score")(*both, average="macro")),
+        "accuracy": of_classes("accuracy_score"),
+        "balanced-accuracy": of_classes("balanced_accuracy_score"),
+        "macro-f1": of_classes("f1_score", average="macro"),
         **{name: Questions.metrics[name] for name in reversed(Questions.metrics)},
     }
     classes = True
@@ -240,8 +243,6 @@ class Links(Objective):
 
     def judged(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Return each graph's mean reciprocal rank of its true links (0 if it has none), as both values."""
-        from torch_geometric.utils import scatter
-
         assert batch.pairs is not None
         source, target = batch.pairs[:, batch.y > 0]
         nodes, mask = batch.graph.dense(out)

@@ -1,10 +1,7 @@
 """`GraphPredictor`: encodes node and edge features, applies a backbone, predicts for graphs, nodes or pairs."""
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from sstcast.benchmarks.config import BenchmarkConfig, PredictorConfig, ReadoutName
 from sstcast.benchmarks.dataset import Categories, Dataset
@@ -72,16 +69,6 @@ def build_encoder(kind: Categories | str, features: int, width: int, dropout: fl
     if isinstance(kind, tuple):
         return CategoricalEncoder(kind, width)
     return LinearEncoder(features, width, dropout) if kind == "linear" else None
-
-
-def normalise_rows(graphs: Graphs, dataset: Dataset) -> Graphs:
-    """Divide each node's features by the sum of their absolute values, as Kipf & Welling 2017 do for words.
-
-    Raises SSTCastError if the features are not real numbers.
-    """
-    if graphs.x is None or dataset.node != "linear":
-        raise SSTCastError(f"predictor.normalise: {dataset.name} has no real-valued features; set it to none")
-    return replace(graphs, x=F.normalize(graphs.x.float(), p=1, dim=1))
 
 
 class Readout(nn.Module):
@@ -177,8 +164,7 @@ class GraphPredictor(Model):
 def build_predictor(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs, outputs: int) -> GraphPredictor:
     """Build the configured predictor for these graphs.
 
-    Raises SSTCastError if the model works only on tiles of the sea, needs the encoder or head that the predictor
-    leaves out, or if its options are wrong.
+    Raises SSTCastError if the model works only on tiles of the sea, or an option does not suit it or the data.
     """
     name, options, predictor = config.model.name, config.model.options, config.predictor
     defaults = default_options(name)
@@ -186,14 +172,14 @@ def build_predictor(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs, o
         raise SSTCastError(f"model {name}: it forecasts tiles, not graphs; see `sstcast models`")
     known = defaults | options
     sighted = "edge_dim" in defaults and dataset.edge != "none"
-    if "conv" in known:
-        sighted = sighted and reads_edges(known["conv"], known.get("attention", "none"))
+    sighted = sighted and ("conv" not in known or reads_edges(known["conv"], known.get("attention", "none")))
     if "edge_dim" in defaults:
         options["edge_dim"] = known["width"] if sighted else 0
-    columns = _columns(graphs.x)
+    columns, of_edges = (0 if table is None else table.shape[1] for table in (graphs.x, graphs.edge_attr))
+    for key, needed in (("encoder", not predictor.encoder), ("normalise", predictor.normalise == "row")):
+        if needed and dataset.node != "linear":
+            raise SSTCastError(f"predictor.{key}: {dataset.name} has no real-valued features; leave it out")
     if not predictor.encoder:
-        if dataset.node != "linear":
-            raise SSTCastError(f"predictor.encoder: {dataset.name} has no real-valued features; leave it on")
         options["in_width"] = columns
     if not predictor.head:
         options["out_width"] = outputs
@@ -205,7 +191,7 @@ def build_predictor(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs, o
         build_encoder(dataset.node, columns, backbone.ends[0], predictor.input_dropout)
         if predictor.encoder
         else LinearEncoder(columns, None, predictor.input_dropout),
-        build_encoder(dataset.edge, _columns(graphs.edge_attr), backbone.width) if sighted else None,
+        build_encoder(dataset.edge, of_edges, backbone.width) if sighted else None,
         backbone,
         outputs,
         graphs.level == "graph",
@@ -226,7 +212,3 @@ def perceptron(width: int, outputs: int, hidden: int, activation: str) -> nn.Seq
     for _ in range(hidden):
         layers += [nn.Linear(width, width), ACTIVATIONS[activation]()]
     return nn.Sequential(*layers, nn.Linear(width, outputs))
-
-
-def _columns(features: Tensor | None) -> int:
-    return 0 if features is None else features.shape[1]

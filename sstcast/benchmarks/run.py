@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from statistics import mean, stdev
 from typing import Annotated, Any
 
@@ -9,13 +10,14 @@ import numpy as np
 import torch
 from lightning_fabric import Fabric
 from pydantic import Field, FiniteFloat
+from torch.nn import functional as F
 
 from sstcast.artefacts import atomic, locked
 from sstcast.benchmarks.cache import with_positions
 from sstcast.benchmarks.config import BenchmarkConfig, published
 from sstcast.benchmarks.load import Loaded, load
 from sstcast.benchmarks.objectives import objective_of
-from sstcast.benchmarks.predictor import GraphPredictor, build_predictor, normalise_rows, positions_of
+from sstcast.benchmarks.predictor import GraphPredictor, build_predictor, positions_of
 from sstcast.benchmarks.splits import choose_split
 from sstcast.benchmarks.tasks import BenchmarkTask, ManyGraphs, OneGraph, PartsOfOneGraph
 from sstcast.errors import SSTCastError
@@ -154,9 +156,10 @@ def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple
         rows = torch.isin(torch.arange(len(graphs)).repeat_interleave(graphs.nodes), rows)
     training = graphs.y if graphs.level == "pair" else graphs.y[rows]
     objective = objective_of(dataset)(graphs.y, training, dataset)
-    if config.predictor.normalise == "row":
-        graphs = normalise_rows(graphs, dataset)
     model = build_predictor(config, dataset, graphs, objective.outputs)
+    if config.predictor.normalise == "row":  # as Kipf & Welling 2017 do for words
+        assert graphs.x is not None
+        graphs = replace(graphs, x=F.normalize(graphs.x.float(), p=1, dim=1))
     graphs = with_positions(graphs, dataset.name.replace(":", "-"), *positions_of(model), config.cache)
     if foreign := set(config.stages) - set(model.backbone.stages):
         raise SSTCastError(f"stages: {config.model.name} has no {min(foreign)} stage; leave it out")

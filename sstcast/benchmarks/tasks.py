@@ -45,19 +45,16 @@ class BenchmarkTask:
         return self.objective.loss(model(batch), batch)
 
     def validate(self, model: nn.Module) -> dict[str, float]:
-        """Return the score and the mean loss of the validation samples; raise SSTCastError as `score` does."""
+        """Return the score and the mean loss of the validation samples."""
         score, loss, _ = self._judge(model, self.split.validation)
         return {self.dataset.metric: score, "loss": loss}
 
     def score(self, model: nn.Module, samples: Tensor) -> float:
-        """Return the data set's metric over all of `samples`.
-
-        Raises SSTCastError if it is undefined, such as a ROC-AUC with only one of the answers.
-        """
+        """Return the data set's metric; raise SSTCastError if it is undefined, as a ROC-AUC of one answer."""
         return self._judge(model, samples)[0]
 
     def predict(self, model: nn.Module, samples: Tensor) -> tuple[float, dict[str, NDArray[Any]]]:
-        """Return the score, as `score` does, and each row's `prediction`, `target` and sample (`index`)."""
+        """Return the score, and each row's `prediction`, `target` and sample (`index`)."""
         score, _, found = self._judge(model, samples)
         index = self.ordered(samples)
         if len(found["prediction"]) != len(index):  # the nodes of many graphs
@@ -96,12 +93,16 @@ class BenchmarkTask:
         return f"{what} {', '.join(str(int(i)) for i in index[:NAMED])}{more} of {self.dataset.name}"
 
 
+def shuffled(samples: Tensor, seed: int, epoch: int) -> Tensor:
+    order = torch.Generator().manual_seed(seed_of(seed, epoch))
+    return samples[torch.randperm(len(samples), generator=order)]
+
+
 class ManyGraphs(BenchmarkTask):
     """Mini-batches of graphs."""
 
     def order(self, seed: int, epoch: int) -> list[Tensor]:
-        train, generator = self.split.train, torch.Generator().manual_seed(seed_of(seed, epoch))
-        return list(train[torch.randperm(len(train), generator=generator)].split(self.batch_size))
+        return list(shuffled(self.split.train, seed, epoch).split(self.batch_size))
 
     def batch(self, index: Tensor) -> GraphBatch:
         return self.graphs.batch(index)
@@ -144,10 +145,7 @@ class PartsOfOneGraph(OneGraph):
         self.training[self.split.train.to(self.fabric.device)] = True
 
     def order(self, seed: int, epoch: int) -> list[Tensor]:
-        shuffled = torch.randperm(
-            len(self.training), generator=torch.Generator().manual_seed(seed_of(seed, epoch))
-        )
-        return list(shuffled.split(self.batch_size))
+        return list(shuffled(torch.arange(len(self.training)), seed, epoch).split(self.batch_size))
 
     def batch(self, index: Tensor) -> GraphBatch:
         return self.graphs.part(index.to(self.fabric.device), self.training)

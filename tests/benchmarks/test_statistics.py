@@ -25,7 +25,8 @@ def linked(tmp_path_factory: pytest.TempPathFactory) -> Path | None:
     """A folder of links to the raw files, where PyG and OGB may write what they process."""
     if ROOT is None:
         return None
-    return shutil.copytree(ROOT.resolve(), tmp_path_factory.mktemp("raw") / "graphs", copy_function=os.symlink)
+    raw, made = tmp_path_factory.mktemp("raw") / "graphs", shutil.ignore_patterns(".*", "processed")
+    return shutil.copytree(ROOT.resolve(), raw, copy_function=os.symlink, ignore=made)
 
 
 def need(name: str, root: Path | None) -> Path:
