@@ -52,8 +52,6 @@ def read_file(path: Path, trust: bool) -> tuple[list[Data], list[Split]]:
 
     Raises SSTCastError if the file is missing or damaged, or may run code and is not trusted.
     """
-    if not path.exists():
-        raise SSTCastError(f"{path} is missing")
     if not trust:
         check_raw([path], ())
     with reading(path, "save it with torch.save"):
@@ -122,8 +120,6 @@ def check_data(data: Sequence[Data], where: str) -> None:
         graph = f"{where}: graph {number}"
         if not isinstance(one, Data):
             raise SSTCastError(f"{graph} is {type(one).__name__}, not torch_geometric.data.Data")
-        if one.edge_index is None:
-            raise SSTCastError(f"{graph} has no edge_index")
         edges = one.edge_index
         if not isinstance(edges, torch.Tensor) or edges.layout != torch.strided or edges.is_floating_point():
             raise SSTCastError(f"{graph}: edge_index must be a dense tensor [2, edges] of whole numbers")

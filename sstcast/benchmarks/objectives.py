@@ -87,13 +87,14 @@ RANKS = ("roc-auc", "ap")
 
 
 def of_classes(name: str, **options: str) -> Score:
-    """Return a score of scikit-learn of the most likely classes; -1 is unknown."""
+    """Return a score of scikit-learn of the most likely classes, NaN if all are unknown (-1)."""
 
     def score(prediction: Array, target: Array) -> float:
         from sklearn import metrics  # which takes a second
 
         known = target >= 0
-        return float(getattr(metrics, name)(target[known], prediction.argmax(1)[known], **options))
+        both = target[known], prediction.argmax(1)[known]
+        return float(getattr(metrics, name)(*both, **options)) if known.any() else float("nan")
 
     return score
 

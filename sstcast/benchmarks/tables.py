@@ -208,6 +208,7 @@ def _labels(table: pd.DataFrame, names: Sequence[str], path: Path) -> Tensor:
 
 
 def _file_splits(path: Path, dataset: Dataset, trust: bool) -> list[Split]:
+    """Read a dictionary of rows; of PCQM4Mv2, which has no test labels, the validation part is for testing."""
     if not trust:
         check_raw([path], dataset.sha256)
     with reading(path, "get it again"):  # `check_raw` or the user allows what it may run

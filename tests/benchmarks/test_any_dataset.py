@@ -232,7 +232,7 @@ def test_whole_numbers_of_many_values_are_asked_about() -> None:
         ([1, 2], "graph 0 is int, not torch_geometric.data.Data"),
         (graphs(y=lambda d, i: "one"), "graphs: every graph must have labels y"),
         (graphs(y=lambda d, i: torch.tensor([torch.nan])), "graphs: no label is known"),
-        ([Data(x=torch.ones(2, 1), y=torch.tensor([1]))], "graph 0 has no edge_index"),
+        ([Data(x=torch.ones(2, 1), y=torch.tensor([1]))], "graph 0: edge_index must be a dense tensor"),
         ([Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]))], "every graph must have labels y"),
         (
             graphs(x=lambda d, i: torch.ones(d.num_nodes, 1 + i // 7)),

@@ -214,10 +214,6 @@ BAD: dict[str, tuple[Make, list[str]]] = {
         bad(smiles_csv, lambda f, raw: raw.update(task="graph-classification")),
         ["mine.csv", "line 2", "label 3.5", "task=graph-regression"],
     ),
-    "labels out of range": (
-        bad(graph_csv, lambda f, raw: raw.update(classes=2)),
-        ["mine.csv", "node 2", "label 2", "0..1"],
-    ),
     "an edge to nowhere": (
         bad(graph_csv, lambda f, raw: edit(f, "edges.csv", "n3,n4", "n3,n99")),
         ["edges.csv", "line 5: n3 - n99: no such node"],
@@ -225,10 +221,6 @@ BAD: dict[str, tuple[Make, list[str]]] = {
     "a part that is none": (
         bad(graph_csv, lambda f, raw: raw.update(split_column="name")),
         ["mine.csv", "line 2: 'n0' is no part of a split"],
-    ),
-    "a category that is none": (
-        bad(pyg, lambda f, raw: raw.update(node=[3, 3])),
-        ["mine.pt", "node 0: feature", "which is not a category"],
     ),
     "a split that repeats": (
         bad(pyg, lambda f, raw: split_file(f, [0, 1, 2], [2, 3], [4])),
@@ -246,10 +238,6 @@ BAD: dict[str, tuple[Make, list[str]]] = {
     "no list": (bad(pyg, lambda f, raw: torch.save(1, f / "mine.pt")), ["mine.pt", "give a list of"]),
     "damaged": (bad(pyg, lambda f, raw: (f / "mine.pt").write_bytes(b"PK\3\4")), ["mine.pt: may run any code"]),
     "a task of another kind": (bad(graph_csv, lambda f, raw: raw.update(task="colour")), ["task: no 'colour'"]),
-    "a metric of another task": (
-        bad(graph_csv, lambda f, raw: raw.update(metric="mae")),
-        ["accuracy or", "roc-auc"],
-    ),
     "an unknown kind": (
         bad(graph_csv, lambda f, raw: raw.update(kind="memory")),
         ["smiles_csv, graph_csv or pyg"],

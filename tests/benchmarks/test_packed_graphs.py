@@ -9,7 +9,8 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.utils import subgraph
 
 from sstcast.benchmarks.cache import cached, with_positions
-from sstcast.benchmarks.dataset import Dataset
+from sstcast.benchmarks.config import load_benchmark
+from sstcast.benchmarks.dataset import Dataset, parse_split
 from sstcast.benchmarks.load import check_graphs
 from sstcast.benchmarks.packed import Graphs, compact, pack
 from sstcast.benchmarks.splits import choose_split
@@ -97,6 +98,41 @@ def test_random_splits_follow_the_seed(level: str) -> None:
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
     assert not torch.equal(first.test, other.test)
     assert sorted(torch.cat(list(first)).tolist()) == list(range(188))
+
+
+@pytest.mark.parametrize(
+    ("text", "split"),
+    [
+        ("public", "official"),
+        ("70/15/15", "random:0.7/0.15/0.15"),
+        ("0.6/0.2/0.2", "random:0.6/0.2/0.2"),
+        ("random:0.7/0.15/0.15", "random:0.7/0.15/0.15"),
+        ("random:20-per-class", "random:20-per-class"),
+        ("folds:10", "folds:10"),
+    ],
+)
+def test_splits_have_the_names_that_people_write(text: str, split: str) -> None:
+    assert parse_split(text) == split
+
+
+@pytest.mark.parametrize("text", ["", "70/30", "70/20/20", "0.5/0.5/0", "folds:2", "random", "-1/1/1", "nan/1/0"])
+def test_other_splits_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="write official"):
+        parse_split(text)
+    with pytest.raises(SSTCastError, match="split"):
+        load_benchmark("minesweeper", "gps", None, [f"split='{text}'"])
+
+
+def test_a_split_of_so_many_per_class() -> None:
+    y = torch.arange(3000) % 3
+    y[7] = -1
+    one, dataset = graphs_with(y, "node"), declare("random:20-per-class", task="node-classification")
+    first, other = (choose_split(dataset, one, [], seed) for seed in (0, 1))
+    assert torch.bincount(y[first.train]).tolist() == [20, 20, 20]
+    assert [len(part) for part in first] == [60, 500, 1000]  # as PyG's Planetoid(split="random")
+    assert not set(first.train.tolist()) & {7, *first.validation.tolist(), *first.test.tolist()}
+    assert not set(first.validation.tolist()) & set(first.test.tolist())
+    assert first.test.tolist() != other.test.tolist()
 
 
 @pytest.mark.parametrize(

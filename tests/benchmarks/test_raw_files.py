@@ -57,11 +57,8 @@ def hostile_torch(path: Path, made: Path) -> None:
     ("name", "file", "spoil"),
     [
         ("LastFM-Asia", "lastfm_asia.npz", hostile_npz),  # PyG reads it with allow_pickle=True
-        ("LastFM-Asia", "lastfm_asia.npz", hostile_pickle),
         ("CIFAR10", "CIFAR10_v2.pt", hostile_torch),  # PyG falls back to weights_only=False
-        ("PCQM-Contact", "train.pt", hostile_torch),
         ("PascalVOC-SP", "val.pickle", hostile_pickle),
-        ("Cora", "ind.cora.graph", hostile_pickle),
         ("peptides-func", "splits_random_stratified_peptide.pickle", hostile_pickle),
     ],
 )
