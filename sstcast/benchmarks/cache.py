@@ -60,10 +60,8 @@ def with_positions(graphs: Graphs, name: str, pairs: int, steps: int, cache: Pat
 
     Either may be 0. The data set's `name` and the digest of its edges name the files in `cache`.
     """
-    found: dict[str, Any] = {}
-    if pairs or steps:
-        edges = {"nodes": graphs.nodes, "edges": graphs.edges, "index": graphs.edge_index}
-        stem = f"{name}-{digest_tensors(edges, FORMAT)[:12]}"
+    edges = {"nodes": graphs.nodes, "edges": graphs.edges, "index": graphs.edge_index}
+    stem = f"{name}-{digest_tensors(edges, FORMAT)[:12]}" if pairs or steps else ""
 
     def eigenpairs() -> dict[str, Tensor]:
         parts = [laplacian_basis(g.edge_index, g.batch, g.graphs, pairs) for g in _some(graphs, "eigenvectors")]
@@ -73,11 +71,8 @@ def with_positions(graphs: Graphs, name: str, pairs: int, steps: int, cache: Pat
         some = _some(graphs, "random walks")
         return {"walk": torch.cat([landing_probabilities(g.edge_index, len(g.batch), steps) for g in some])}
 
-    if pairs:
-        found |= cached(cache / f"{stem}-laplacian-{pairs}.pt", eigenpairs)
-    if steps:
-        found |= cached(cache / f"{stem}-walk-{steps}.pt", walks)
-    return replace(graphs, **found)
+    found = cached(cache / f"{stem}-laplacian-{pairs}.pt", eigenpairs) if pairs else {}
+    return replace(graphs, **found, **(cached(cache / f"{stem}-walk-{steps}.pt", walks) if steps else {}))
 
 
 def _some(graphs: Graphs, what: str) -> Iterator[SparseGraph]:

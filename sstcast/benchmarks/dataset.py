@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from sstcast.config import Folder
-from sstcast.errors import SSTCastError
 from sstcast.yaml_files import Strict
 
 Categories = tuple[int, ...]  # number of categories in each column
@@ -148,8 +147,6 @@ class SmilesCSV(_Own):
     split_column: str | None = None
 
     def declare(self, name: str) -> Dataset:
-        if self.task == "graph-classification" and len(self.targets) > 1:
-            raise SSTCastError(f"{name}: targets: {self.task} has one column of classes; several are multi-label")
         return replace(super().declare(name), node=ATOMS, edge=BONDS)
 
 

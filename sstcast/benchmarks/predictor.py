@@ -35,7 +35,7 @@ class CategoricalEncoder(nn.Module):
 
 
 class LinearEncoder(nn.Module):
-    """Dropout on real features, then a linear map, or nothing if `width` is None."""
+    """Dropout on real features `[rows, features]`, then a linear map, or nothing if `width` is None."""
 
     def __init__(self, features: int, width: int | None, dropout: float = 0.0) -> None:
         super().__init__()
@@ -43,7 +43,6 @@ class LinearEncoder(nn.Module):
         self.linear = nn.Linear(features, width) if width is not None else nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map `[rows, features]` to `[rows, width]`, or to the same shape without a width."""
         return self.linear(self.dropout(x.float()))
 
 

@@ -113,7 +113,6 @@ def run_benchmark(
         with locked(run.checkpoints) if fabric.is_global_zero else nullcontext():
             if fabric.is_global_zero:
                 Run.create(ours, folder=run.folder, data=data)
-                data.check(run)
                 if grown and not evaluate:
                     run.metrics.unlink(missing_ok=True)
                     with atomic(run.config_file) as temporary:

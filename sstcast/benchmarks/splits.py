@@ -87,8 +87,7 @@ def _rows(part: NDArray[Any], samples: int) -> NDArray[np.int64]:
 
 def ranges(sizes: Sequence[int]) -> Split:
     """Return the split of graphs stored as one part after the other."""
-    train, validation, test = torch.arange(sum(sizes)).split(list(sizes))
-    return Split(train, validation, test)
+    return Split(*torch.arange(sum(sizes)).split(list(sizes)))
 
 
 def scaffold_split(smiles: Sequence[str]) -> Split:

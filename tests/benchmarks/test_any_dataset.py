@@ -61,8 +61,6 @@ def test_a_paper_s_set_has_one_declaration_under_either_name(name: str, known: s
         ("Planetoid:Corra", "did you mean 'Cora'"),
         ("ogbg-nonsense", "no data set 'ogbg-nonsense'"),
         ("ogbn-mag", "not supported"),
-        ("ogbl-ddi", "link prediction is not supported"),
-        ("RelLinkPredDataset:FB15k-237", "link prediction is not supported"),
     ],
 )
 def test_names_of_nothing_are_one_line(name: str, words: str) -> None:
