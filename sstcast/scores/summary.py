@@ -81,9 +81,10 @@ def finish(
         references: see above.
         shortest: days that a block of the bootstrap lasts at least.
     """
-    cells = {name: tables[f"{name}_by_cell"] for name in statistics()}
+    mapped = {metric.name: metric for metric in METRICS.values() if metric.by_cell}
+    cells = {name: tables[f"{name}_by_cell"] for name in statistics(mapped)}
     tables = tables.drop_vars([f"{name}_by_cell" for name in cells])
-    own = {f"{metric.name}_by_cell": metric.of(cells) for metric in METRICS.values() if metric.by_cell}
+    own = {f"{name}_by_cell": metric.of(cells) for name, metric in mapped.items()}
     tables = tables.assign({name: field.astype(np.float32) for name, field in own.items()})
     for histogram in {"pit", "rank_histogram"} & set(tables.data_vars):
         (dim,) = set(tables[histogram].dims) - {"system"}
