@@ -38,7 +38,7 @@ INTERFACES = (
     "sstcast.models.attention.Attention",
     "sstcast.training.task.Task",
     "sstcast.forecasting.predictor.Predictor",
-    "sstcast.forecasting.loaded.LoadedRun",
+    "sstcast.forecasting.forecast.LoadedRun",
     "sstcast.sources.source.Source",
     "sstcast.scores.metrics.Metric",
     "sstcast.scores.metrics.Statistic",

@@ -22,7 +22,7 @@ import torch
 import sstcast
 from sstcast.cf import write
 from sstcast.config import RunConfig
-from sstcast.forecasting.loaded import LoadedRun
+from sstcast.forecasting.forecast import LoadedRun
 from sstcast.forecasting.source import last_days
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.windows import cut_windows

@@ -186,6 +186,8 @@ class TrainingConfig(Strict):
       are options of Lightning Fabric. `compile: auto` compiles on a GPU, and on a CPU from 2,000 steps on.
     - With `include_validation`, a network learns from the validation days too, as linear systems do. Then nothing
       can be chosen on them: `epochs` must be 1.
+    - With `cross_fit`, a network on a linear base adds only a share of its change to the base, which is found by
+      training it again without each of so many blocks of years (2 or more).
     - A checkpoint is written every `checkpoint_minutes`, or every `checkpoint_steps` if given; the last `keep` are
       kept.
     """
@@ -205,6 +207,7 @@ class TrainingConfig(Strict):
     clip: float | None = Field(default=None, gt=0)
     ema: float | None = Field(default=None, gt=0, lt=1)
     include_validation: bool = False
+    cross_fit: int = Field(default=0, ge=0, le=20)
     accumulate: Count = 1
     precision: Literal["auto", "32-true", "bf16-mixed"] = "auto"
     compile: bool | Literal["auto"] = "auto"
@@ -231,6 +234,8 @@ class TrainingConfig(Strict):
             raise ValueError("windows_per_epoch: must be at least devices")
         if self.include_validation and self.epochs > 1:
             raise ValueError("include_validation: nothing may be chosen on days that were learnt; set epochs to 1")
+        if self.cross_fit == 1:
+            raise ValueError("cross_fit: a single block leaves nothing to train on; give 0, or 2 or more")
         if self.schedule == "one-cycle" and self.warmup:
             raise ValueError("warmup: one-cycle has its own rise; leave it at 0")
         return self

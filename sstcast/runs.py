@@ -44,7 +44,7 @@ class Parts(Strict):
     """The options of a combination."""
 
     parts: list[Part] = Field(min_length=2)
-    weights: Literal["fitted", "equal"] = "fitted"
+    weights: Literal["fitted", "equal", "selected"] = "fitted"
 
 
 class Record(Strict):

@@ -43,6 +43,7 @@ METAVARS = {  # of the others, the name in capitals
     "resume": "RUN",
     "runs": "RUN",
     "configs": "CONFIG",
+    "select": "NAMES",
     "out": "PATH",
     "base": "none|persistence|linear",
 }
@@ -120,8 +121,8 @@ def _explained(function: Callable[..., Any]) -> dict[str, str]:
     for documented in (api, function):
         listed = re.split(r"\n\n", (inspect.getdoc(documented) or "").partition("Args:\n")[2])[0]
         for name, text in re.findall(r"^    (\w+): (.+(?:\n     .+)*)", listed, re.MULTILINE):
-            words = " ".join(text.replace("`", "").split())
-            texts[name] = words[0].upper() + words[1:]
+            words = re.sub(r"; in Python also [^.;]*", "", " ".join(text.split()))
+            texts[name] = (words[0].upper() + words[1:]).replace("`", "")
     if function in (sstcast.fetch, sstcast.table5):
         texts["source"] = f"{KNOWN}."
     return texts

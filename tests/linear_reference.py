@@ -19,8 +19,7 @@ AROUND = (1, 7, 15, 0)  # sides of the boxes that long means are taken of; 0 is 
 BOXES = (1, 3, 7, 15, 0)
 OFFSETS = [(r * n, c * n) for n in (2, 4) for r, c in ((-1, 0), (1, 0), (0, 1), (0, -1))]
 LAGS = (0, 3, 7, 14, 28)
-PENALTIES = {"multiscale": (1e3, 1e4, 1e5), "new": (1e4, 1e5, 1e6)}
-BLOCKS = 5
+PENALTIES = {"multiscale": (1e2, 3e2, 1e3, 3e3, 1e4, 3e4, 1e5), "new": (1e4, 3e4, 1e5, 3e5, 1e6)}
 FOLDS = [(year, year + 3) for year in range(1997, 2014, 4)]
 
 
@@ -60,11 +59,14 @@ class Inputs:
         self.sums = [np.concatenate([0 * f[:1], f]).cumsum(0, dtype="f8") for f in self.around]
 
     def at(self, day: int) -> np.ndarray:
-        """Return the inputs `[cells, inputs]` at the initial date number `day`, the last is 1."""
+        """Return the inputs `[cells, inputs]` at the initial date number `day`, the last is 1.
+
+        Days before the first count as days without anomaly.
+        """
         parts = [f[day + 1 - self.history : day + 1] for f in self.boxes]
         if "memory" in self.groups:
-            ends = [(day + 1 - last, day + 1 - first) for first, last in PERIODS]
-            parts += [np.stack([(s[b] - s[a]) / (b - a) for a, b in ends]) for s in self.sums]
+            ends = [(max(0, day + 1 - last), max(0, day + 1 - first), last - first) for first, last in PERIODS]
+            parts += [np.stack([(s[b] - s[a]) / count for a, b, count in ends]) for s in self.sums]
         if "stencil" in self.groups:
             lags = [lag for lag in LAGS if lag < self.history]
             parts += [f[[day - lag for lag in lags]] for f in self.stencil]
@@ -87,12 +89,10 @@ def solve(sums: Sums, first: float, second: float, multiscale: int) -> np.ndarra
     return np.linalg.solve(sums.gram + np.diag(penalty), sums.cross)
 
 
-def cross_validated(
-    blocks: Sequence[Sums], multiscale: int, penalties: Sequence[float] = PENALTIES["multiscale"]
-) -> tuple[np.ndarray, list[tuple[float, float]]]:
+def cross_validated(blocks: Sequence[Sums], multiscale: int) -> tuple[np.ndarray, list[tuple[float, float]]]:
     """Choose both penalties lead by lead, each block forecast from the others; fit to all."""
     new = len(blocks[0].gram) > multiscale + 1
-    pairs = [(p, q) for p in penalties for q in (PENALTIES["new"] if new else (p,))]
+    pairs = [(p, q) for p in PENALTIES["multiscale"] for q in (PENALTIES["new"] if new else (p,))]
     total = Sums(*(sum(parts) for parts in zip(*blocks, strict=True)))  # type: ignore[arg-type]
     errors = np.zeros((len(pairs), blocks[0].cross.shape[1]))
     for block in blocks:
@@ -106,9 +106,8 @@ def cross_validated(
 
 
 def by_years(days: Sequence[int], years: np.ndarray) -> list[list[int]]:
-    """Divide initial dates into blocks of whole years."""
-    blocks = np.array_split(np.unique(years[list(days)]), BLOCKS)
-    return [[day for day in days if years[day] in block] for block in blocks]
+    """Divide initial dates by their year."""
+    return [[day for day in days if years[day] == year] for year in np.unique(years[list(days)])]
 
 
 def main(path: str) -> None:
@@ -144,7 +143,7 @@ def main(path: str) -> None:
             parts, waves = [pc[at - lag] for lag in (0, 3, 7, 14, 28, 41)], (np.sin(angle[at]), np.cos(angle[at]))
             return np.hstack([*parts, *waves, *(parts[0] * wave for wave in waves)])
 
-        train, test = starts(1984, first - 1, 7), starts(first, last, 3)
+        train, test = starts(1982, first - 1, 7), starts(first, last, 3)
         for groups in ((), ("memory",), ("stencil",), ("memory", "stencil")):
             inputs = Inputs(field, ocean, history, groups)
             blocks = [inputs.sums_of(z, block, horizon) for block in by_years(train, years)]
@@ -152,7 +151,7 @@ def main(path: str) -> None:
             name = " + ".join(("multiscale", *groups))
             pooled = {k: np.stack([(inputs.at(d) @ weights).T for d in at]) for k, at in (("test", test),)}
             errors.setdefault(name, []).append((pooled["test"] - truth(test)) ** 2 * scale**2)
-            at = starts(1984, first - 1, 5)
+            at = starts(1982, first - 1, 5)
             x, rest = state(at), truth(at) - np.stack([(inputs.at(d) @ weights).T for d in at])
             mean, deviation = x.mean(0), x.std(0)
             x = (x - mean) / deviation

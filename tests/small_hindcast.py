@@ -64,11 +64,12 @@ def plan(
     out: str = "hindcast",
     fitted: str | None = None,
     equal: str | None = None,
+    select: tuple[str, ...] = (),
     **protocol: int,
 ) -> Plan:
     """Plan two folds of two years each."""
     chosen = {"first": 2005, "last": 2008, "fold": 2, "validation": 1, "every": 3} | protocol
-    return Plan(Hindcast(Path(out)), Protocol(**chosen), list(systems), list(seeds), fitted, equal)
+    return Plan(Hindcast(Path(out)), Protocol(**chosen), list(systems), list(seeds), fitted, equal, select)
 
 
 def systems() -> Plan:

@@ -15,8 +15,7 @@ from untrained import make_run
 from sstcast import cli
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.forecast import forecast
-from sstcast.forecasting.loaded import LoadedRun
+from sstcast.forecasting.forecast import LoadedRun, forecast
 from sstcast.ocean.identity import digests, fingerprint
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, open_prepared

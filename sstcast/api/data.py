@@ -171,10 +171,11 @@ def windows(config: RunConfig | Path | str, split: Literal["train", "validation"
         >>> train.batch(torch.arange(3)).history.shape
         torch.Size([3, 48, 10])
     """
+    from sstcast.ocean.prepared import Prepared
     from sstcast.ocean.windows import cut_windows
 
-    config = as_config(config)
-    return cut_windows(open(config)[1], config.data, split)
+    data = as_config(config).data
+    return cut_windows(Prepared.of(data).open_anomalies(), data, split)
 
 
 def datasets(root: Path | str | None = None) -> list[str]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from sstcast.config import RunConfig
-    from sstcast.forecasting.loaded import LoadedRun
+    from sstcast.forecasting.forecast import LoadedRun
     from sstcast.models.base import ForecastModel
     from sstcast.operations.update import Update
     from sstcast.pages.text import Sheet
@@ -185,6 +185,7 @@ def hindcast(
     seeds: Seeds = None,
     combine: str | None = None,
     average: str | None = None,
+    select: str | None = None,
     out: Path | str | None = None,
     overrides: Sequence[str] = (),
     jobs: int = 1,
@@ -201,6 +202,7 @@ def hindcast(
         every: days from one initial date to the next.
         combine: name of a combination of the systems, scored too; its weights are fitted fold by fold.
         average: name of a combination with equal weights.
+        select: names of systems; for each fold one is chosen on the years before it, and scored as `selected`.
         out: the hindcast's folder, `runs/hindcast-YEARS` by default.
         jobs: number of runs to train in parallel.
 
@@ -226,7 +228,8 @@ def hindcast(
     protocol = Protocol.parse(years, fold, validation, every)
     folder = Hindcast(at_home(out or f"runs/hindcast-{protocol.first}-{protocol.last}"))
     systems = [as_config(config, overrides) for config in configs]
-    plan = Plan(folder, protocol, systems, seeds_of(seeds) or [], combine, average)
+    chosen = tuple(name.strip() for name in select.split(",")) if select is not None else ()
+    plan = Plan(folder, protocol, systems, seeds_of(seeds) or [], combine, average, chosen)
     metrics, new = hindcast(plan, jobs, scheduler, say)
     return Result(metrics, folder.metrics, new)
 
@@ -246,7 +249,7 @@ def load(
         >>> loaded.forecast(cube["sst"])["sst"].sizes["lead"]
         5
     """
-    from sstcast.forecasting.loaded import LoadedRun
+    from sstcast.forecasting.forecast import LoadedRun
 
     place = None if source is None else str(at_home(source))
     return LoadedRun(_folder(run), region, place, variable, units, gaps)

@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 from sstcast.benchmarks.dataset import Dataset, Kind
 from sstcast.benchmarks.objectives import check_task, objective_of
 from sstcast.benchmarks.packed import Graphs
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, in_short
 
 MANY_WORDS = 100  # columns
 DENSE = 0.2  # of them in a row: divided by their number, so many are too small to learn from
@@ -75,14 +75,20 @@ def _task(name: str, data: Sequence[Data]) -> tuple[str, str]:
     """Return the task, and the metric if the task's usual one does not suit."""
     if (bare := next((i for i, d in enumerate(data) if d.get("y") is None), None)) is not None:
         raise SSTCastError(f"{name}: graph {bare} has no labels; give every graph y")
-    labels = [torch.as_tensor(d.y) for d in data]
+    try:
+        labels = [torch.as_tensor(d.y) for d in data]
+        y = torch.cat([y.flatten() for y in labels]).double()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise SSTCastError(f"{name}: y must hold numbers ({in_short(error)})") from error
+    y = y[~y.isnan()]
+    if not len(y):
+        raise SSTCastError(f"{name}: no label is known; give some graphs a y that is not NaN")
     of_nodes = all(y.ndim and len(y) == d.num_nodes for y, d in zip(labels, data, strict=True)) and (
         len(data) == 1 or any(d.num_nodes > 1 for d in data)
     )
     level = "node" if of_nodes else "graph"
-    y = torch.cat([y.flatten() for y in labels]).double()
     columns = labels[0][0].numel() if of_nodes else labels[0].numel()
-    binary = bool(((y == 0) | (y == 1) | y.isnan()).all())
+    binary = bool(((y == 0) | (y == 1)).all())
     if columns > 1 and binary:
         return ("node-classification", "roc-auc") if of_nodes else ("multi-label", "")
     if columns > 1 or (labels[0].is_floating_point() and not binary):

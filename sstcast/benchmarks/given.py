@@ -128,7 +128,7 @@ def check_data(data: Sequence[Data], where: str) -> None:
         if not isinstance(edges, torch.Tensor) or edges.layout != torch.strided or edges.is_floating_point():
             raise SSTCastError(f"{graph}: edge_index must be a dense tensor [2, edges] of whole numbers")
         try:
-            one.validate()
+            Data.validate(one)  # an Explanation has masks of its own, which do not matter here
         except ValueError as error:
             raise SSTCastError(f"{graph}: {in_short(error)}") from error
         if not one.num_nodes:

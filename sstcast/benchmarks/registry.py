@@ -20,6 +20,7 @@ from sstcast.yaml_files import read_config, suggest
 
 SETS = "configs/benchmarks/datasets.yaml"
 FEATURES = {"atoms": ATOMS, "bonds": BONDS}
+LINKS = ("RelLinkPredDataset", "WordNet18", "WordNet18RR", "FB15k_237")  # PyG's sets whose task is to find links
 FIELDS = {field.name for field in fields(Dataset)} - {"name"}
 OGB_METRICS = {"rocauc": "roc-auc", "ap": "ap", "rmse": "rmse", "acc": "accuracy", "F1": "f1"}
 
@@ -49,10 +50,10 @@ def find_dataset(name: str) -> Dataset:
     of, colon, part = name.partition(":")
     classes = _classes()
     of = classes.get(of.lower()) or classes.get(f"{of.lower()}dataset", "")
+    if of in LINKS or name.startswith("ogbl-"):
+        raise SSTCastError(f"no data set {shorten(name)!r}: link prediction is not supported")
     if of:
         return _of_class(of, part if colon else None)
-    if name.startswith("ogbl-"):
-        raise SSTCastError(f"no data set {shorten(name)!r}: OGB's link prediction is not supported")
     near = suggest(name.partition(":")[0].lower(), classes if colon else [*named(), *classes])
     raise SSTCastError(
         f"no data set {shorten(name)!r}{near}; see `sstcast datasets`, name a class of PyG and its set as in "

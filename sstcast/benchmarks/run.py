@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 import torch
 from lightning_fabric import Fabric
-from pydantic import Field, FiniteFloat, model_validator
+from pydantic import Field, FiniteFloat
 
 from sstcast.artefacts import atomic, locked
 from sstcast.benchmarks.cache import with_positions
@@ -63,12 +63,6 @@ class Score(Record):
     seconds: FiniteFloat = Field(ge=0)
     device: str
     data: Data
-
-    @model_validator(mode="after")
-    def _epochs(self) -> "Score":
-        if self.best_epoch >= self.epochs:
-            raise ValueError("best_epoch: must be one of the epochs")
-        return self
 
 
 def run_benchmark(

@@ -211,7 +211,7 @@ def _numbers(columns: pd.DataFrame, path: Path) -> Tensor:
         column = columns.columns[int(np.argmax(wrong.iloc[bad[0]]))]
         place = f"line {columns.index[bad[0]]}, column {column!r}"
         raise SSTCastError(f"{path}: {place}: {str(columns[column].iloc[bad[0]])!r} is not a number")
-    return torch.from_numpy(numbers.to_numpy(np.float64))
+    return torch.tensor(numbers.to_numpy(np.float64))
 
 
 def _labels(table: pd.DataFrame, names: Sequence[str], path: Path) -> Tensor:

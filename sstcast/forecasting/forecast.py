@@ -1,21 +1,34 @@
-"""The verb `forecast`: from the last days of a run's source to a CF file."""
+"""From the last days of SST to a forecast on the map: `LoadedRun` in memory, `forecast` to a CF file."""
 
 import datetime as dt
+import hashlib
+import json
 import re
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import xarray as xr
+
+from sstcast import __version__
 from sstcast.artefacts import locked
-from sstcast.cf import write
+from sstcast.cf import CONVENTIONS, write
+from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.combination import days_read
-from sstcast.forecasting.loaded import LoadedRun
+from sstcast.forecasting.heatwaves import with_heatwaves
+from sstcast.forecasting.history import Normals, checked, in_words
+from sstcast.forecasting.predictor import Predictor, days_read, described, in_degrees, predictor_of
 from sstcast.forecasting.source import last_days
-from sstcast.forecasting.transfer import transferred_data
+from sstcast.forecasting.spread import Spread, calibrated, with_distribution
+from sstcast.forecasting.transfer import newest_data, transferred_data
+from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.fields import options_for_keys
+from sstcast.ocean.limits import limits_of
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.prepared import Prepared, check_source
+from sstcast.ocean.prepared import Prepared, check_data, check_source
+from sstcast.ocean.windows import with_earlier
 from sstcast.runs import Run
 from sstcast.stores import open_netcdf, open_zarr
 from sstcast.yaml_files import FIRST_YEAR, LAST_YEAR
@@ -70,10 +83,12 @@ def _forecast(
 ) -> tuple[Path, bool]:
     data = transferred_data(run, to_forecast=True, **other) if other else run.config.data
     history = last_days(data, day, dt.date.today(), say, days_read(run))
+    if not other:
+        data = newest_data(run, history.indexes["time"][-1].date())
     if "source" in other or not Prepared.of(data).exist:
         prepare(data, lambda line: None if line.endswith("nothing to do") else say(line))
     check_source(data)
-    loaded = LoadedRun(run.folder, **other)
+    loaded = LoadedRun(run.folder, data=data)
     if out is None:
         source, region = other.get("source"), other.get("region")
         place = "".join(
@@ -116,3 +131,120 @@ def _recipe_of(path: Path) -> str | None:
             return recipe
     except SSTCastError:
         return None
+
+
+class LoadedRun:
+    """The models of a run's members, and the statistics of the days they were trained on.
+
+    With `region` (a name in `configs/regions.yaml`, or `W,E,S,N` in degrees) or `source` (a file, a folder or a
+    store of daily temperatures, read by `variable`, `units` and `gaps`) it forecasts another ocean
+    (`forecasting.transfer`), which it prepares; or it forecasts with `data`, which are prepared. Raises
+    SSTCastError if the run has no checkpoint, its model knows one shape of tile and the region has another, or
+    the prepared stores hold other data than it was trained on.
+    """
+
+    def __init__(
+        self,
+        folder: Path | str,
+        region: str | None = None,
+        source: str | None = None,
+        variable: str | None = None,
+        units: str | None = None,
+        gaps: int | None = None,
+        data: DataConfig | None = None,
+    ) -> None:
+        self.run = Run.open(Path(folder))
+        self.config = self.run.config
+        given = (region, source, variable, units, gaps)
+        if data is not None and data != self.config.data:
+            self.data = data
+        elif all(one is None for one in given):
+            self.data = self.config.data
+            check_data(self.run)
+        else:
+            with options_for_keys():
+                self.data = transferred_data(self.run, region, source, True, variable, units, gaps)
+                prepare(self.data, say=lambda line: None)
+        self._checkpoints = [hashlib.sha256(member.best.read_bytes()).hexdigest() for member in self.run.members]
+
+    @cached_property
+    def normals(self) -> Normals:
+        """The region's grid and statistics, as `prepare` left them."""
+        return Normals(self.data)
+
+    @cached_property
+    def predictor(self) -> Predictor:
+        """The models of the run's members, at home in the region."""
+        return predictor_of(self.run, self.data)
+
+    @cached_property
+    def spread(self) -> Spread:
+        """The standard deviation of its forecasts."""
+        return calibrated(self.run, self.data, lambda *_: self.predictor)
+
+    def recipe(self, history: xr.DataArray, members: bool = False) -> str:
+        """Return, as JSON, what determines the forecast from `history`: equal recipes, equal forecasts."""
+        state = hashlib.sha256(history["time"].values.tobytes() + history.values.tobytes())
+        if "preliminary" in history.coords:
+            state.update(history["preliminary"].values.tobytes())
+        parts = {
+            "sstcast": __version__,
+            "conventions": CONVENTIONS,
+            "checkpoints": self._checkpoints,
+            "statistics": json.loads(self.normals.statistics.attrs["recipe"]),
+            "spread": self.spread.digest,
+            "history": state.hexdigest(),
+            "members": members,
+        }
+        return json.dumps(parts)
+
+    def forecast(self, history: xr.DataArray, members: bool = False) -> xr.Dataset:
+        """Forecast from the last days of `history`, `sst(time, lat, lon)` in degC, NaN on land, at least the
+        run's `data.history` days, or 365 for a system with a memory.
+
+        It may be larger than the region, be held by dask, and lie on the run's grid or on the cells that were
+        averaged to make it. A coordinate `preliminary(time)` is passed on in words.
+
+        Returns `sst` and `sst_anomaly` (from the climatology of the training days), of an ensemble the mean, with
+        `sst_spread` and `sst_quantile` of the predictive distribution: `(init_time, lead, lat, lon)` in degC, one
+        `init_time`, NaN on land and outside the tiles. `sst_past` and `climatology_past` are on the days of
+        history, `past` 0 being the last; `with_heatwaves` lists what is there of
+        heatwaves. With `members`, `sst_member` holds what each member forecasts.
+
+        Raises SSTCastError if days or values are missing, the grid is another, or a run of one member is to give
+        `members`.
+        """
+        if members and len(self.run.members) == 1:
+            raise SSTCastError(f"{self.run.folder}: is no ensemble; leave out the members")
+        history = checked(history, days_read(self.run))
+        known = self.normals.standardise(history).compute()
+        standard = known.isel(time=slice(-self.data.history, None))
+        predicted = self.predictor.predict(with_earlier(standard, known))
+        fields = with_distribution(in_degrees(predicted, standard), self.spread).merge(_past(standard))
+        fields = with_heatwaves(fields, self.spread, limits_of(self.data))
+        if members:
+            each = [in_degrees(predicted.isel(member=[n]), standard)["sst"] for n in range(len(self.run.members))]
+            fields["sst_member"] = xr.concat(each, "member").assign_coords(member=np.arange(len(each)))
+        name, data, day = self.run.folder.resolve().name, in_words(history), history.indexes["time"][-1]
+        now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return described(
+            fields,
+            self.run,
+            self.normals.source,
+            None if self.data == self.config.data else self.data,
+            title=f"SST forecast by run {name} from {data.partition(';')[0]}",
+            history=f"{now} sstcast {__version__} forecast of run {name} from {day:%Y-%m-%d}",
+            date_created=now,
+            data=data,
+            region=self.data.place,
+            forecast_recipe=self.recipe(history, members),
+        )
+
+
+def _past(standard: xr.Dataset) -> xr.Dataset:
+    """Return `sst_past` and `climatology_past(init_time, past, lat, lon)` in degC of a standardised history."""
+    climatology, scale = (on_days(standard[name], standard["time"]) for name in ("climatology", "scale"))
+    past = xr.Dataset({"sst_past": climatology + scale * standard["anomaly"], "climatology_past": climatology})
+    last, days = standard["time"].values[-1:], standard.sizes["time"]
+    past = past.where(standard["ocean_mask"]).drop_vars("time").rename(time="past").astype("float32")
+    return past.assign_coords(past=np.arange(1 - days, 1, dtype=np.int32)).expand_dims(init_time=last)

@@ -1,8 +1,9 @@
-"""What forecasts: a trained run, an ensemble and every baseline answer one call, `Predictor.predict`."""
+"""Systems that forecast: a run, an ensemble, a combination and every baseline answer `Predictor.predict`."""
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,21 +13,27 @@ from numpy.typing import NDArray
 
 from sstcast import __version__
 from sstcast.cf import describe, references
-from sstcast.config import DataConfig, Region, RunConfig
+from sstcast.config import COMBINATION, DataConfig, Region, RunConfig
 from sstcast.errors import SSTCastError, reading
-from sstcast.forecasting.adaptation import adapted, fitted_base
 from sstcast.geo import from_tiles, tile_index
-from sstcast.models import LINEAR, build_forecaster
+from sstcast.models import LINEAR, STANDS_ON, base_of, build_forecaster, days_before
 from sstcast.models.base import ForecastModel
-from sstcast.models.linear import LinearSystem
+from sstcast.models.linear import LinearSystem, Samples
+from sstcast.names import BASELINES
 from sstcast.ocean.anomalies import on_days
-from sstcast.ocean.whole import whole
-from sstcast.ocean.windows import Windows, windows_of
+from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.reading import source_path
+from sstcast.ocean.whole import WholeRegion, whole
+from sstcast.ocean.windows import SeveralWindows, Windows, cut_windows, windows_of
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint, load_weights
+from sstcast.training.cross_fitting import blocks_of_years, supported_share
 from sstcast.training.devices import choose_device
+from sstcast.training.task import fit, samples
 
 Array = NDArray[np.float32]
+Weights = NDArray[np.float64]
+WEEK = 7  # days
 FIELD = ("init_time", "lead", "lat", "lon")
 AT_ONCE, VALUES_AT_ONCE = 64, 2**23  # windows a model is given, and values of their history
 
@@ -70,7 +77,7 @@ class Models(Predictor):
         """Forecast from days that end `history` days (see `Predictor.predict`)."""
         linear = isinstance(self.models[0], LinearSystem)
         region = whole(self.region, anomalies) if linear else self.region
-        before = max(model.before for model in self.models if isinstance(model, LinearSystem)) if linear else 0
+        before = max(model.before for model in self.models)
         days = _after_earlier(anomalies, before) if before else anomalies
         past = windows_of(days, region, self.history, before=before).thinned(every)
         values = np.where(past.ocean.numpy(), self.members(past), np.float32(np.nan))
@@ -89,7 +96,7 @@ class Models(Predictor):
         for member, model in zip(members, self.models, strict=True):
             base = model if isinstance(model, LinearSystem) else model.linear
             if base is not model:
-                network = model if base is None else model.change
+                network = model if base is None else model.added
                 batches = map(past.batch, torch.arange(len(past), device=self.device).split(at_once))
                 out = torch.cat([network(batch.history, batch.graph).cpu() for batch in batches])
                 member += out.unflatten(0, (past.starts, tiles)).movedim(-1, 1).numpy()
@@ -98,32 +105,107 @@ class Models(Predictor):
         return members
 
 
+class TrainingDays:
+    """The days that linear systems learn from; caches the sums for the normal equations that all of them share."""
+
+    def __init__(self, data: DataConfig, anomalies: xr.Dataset) -> None:
+        """Take data and the anomalies prepared from them."""
+        self.data, self.anomalies = data, anomalies
+        self._samples: dict[int, tuple[Samples, Samples]] = {}
+
+    @torch.no_grad()
+    def system(self, name: str, refit: bool = True, **options: Any) -> LinearSystem:
+        """Return a linear system by `model.name`, with these options of its class.
+
+        It is fitted to the validation days as well, on which it may choose a penalty, unless `refit` is false.
+        """
+        history, horizon = self.data.history, self.data.horizon
+        shape = self.anomalies.sizes["lat"], self.anomalies.sizes["lon"]
+        model = build_forecaster(name, history=history, horizon=horizon, shape=shape, **options)
+        assert isinstance(model, LinearSystem)
+        model.fit(*self._days(days_before(name, options, history)), refit)
+        return model
+
+    def fit(self, name: str, refit: bool = True, **options: Any) -> Predictor:
+        """Return a linear system as a predictor (see `system`)."""
+        model = self.system(name, refit, **options)
+        return Models(self.data.box, self.data.history, self.data.horizon, [model], torch.device("cpu"))
+
+    def _days(self, before: int) -> tuple[Samples, Samples]:
+        """Return the training and the validation windows, with so many days before them."""
+        if before not in self._samples:
+            train, validation = (
+                samples(WholeRegion.of(self.anomalies, self.data, split, before))
+                for split in ("train", "validation")
+            )
+            self._samples[before] = train, validation
+        return self._samples[before]
+
+    def baselines(self, refit: bool = True) -> dict[str, Predictor]:
+        """Return all baselines by name (see `fit`)."""
+        return {name: self.fit(model, refit) for name, model in BASELINES.items()}
+
+
 class TrainedRun(Models):
     """A run's model, or an ensemble's, at their best checkpoints.
 
-    A network on a linear base is adapted (`forecasting.adaptation`) to other `data` than those of the run, which
-    must be prepared.
+    For other `data` than those of the run, which must be prepared, linear systems and the linear bases of
+    networks are fitted anew: they differ from ocean to ocean, and take seconds. They are fitted to the validation
+    days, too, unless `refit` is false. On another ocean the share of a network's change is found anew as well,
+    from `BLOCKS` blocks of training years (`training.cross_fitting`).
     """
 
-    def __init__(self, run: Run, data: DataConfig | None = None) -> None:
+    BLOCKS = 3
+
+    def __init__(self, run: Run, data: DataConfig | None = None, refit: bool = True) -> None:
         oceans, config = run.config.oceans, run.config.model
         data = data or oceans[0]
-        region, base = data.box, None
         models: list[ForecastModel] = []
         for member in run.members:
-            state, shape = load_checkpoint(member.best), region.tile
-            if config.name in LINEAR:
+            state, shape = load_checkpoint(member.best), data.box.tile
+            if config.name in LINEAR and data in oceans:
                 with reading(member.best, "train again"):
                     shape = (int(state["tile"][0]), int(state["tile"][1]))
+            elif config.name in LINEAR:
+                days = TrainingDays(data, Prepared.of(data).open()[1])
+                models.append(days.system(config.name, refit, **config.options))
+                continue
             model = build_forecaster(
-                config.name, history=data.history, horizon=data.horizon, shape=shape, **config.options
+                config.name,
+                history=data.history,
+                horizon=data.horizon,
+                shape=shape,
+                shared=run.config.training.cross_fit > 0,
+                **config.options,
             )
             load_weights(model, state, member.best)
-            if isinstance(model.linear, LinearSystem) and data not in oceans:
-                base = base or fitted_base(model.linear, data)
-                model = adapted(model, base, data)
+            if model.linear is not None and data not in oceans:
+                before = days_before(config.name, config.options, data.history)
+                at_home = any(_same_cells(data, ocean) for ocean in oceans)
+                _adapt(model, data, before, 0 if at_home else self.BLOCKS, refit)
             models.append(model)
-        super().__init__(region, data.history, data.horizon, models, choose_device(run.config.training.device))
+        device = choose_device(run.config.training.device)
+        super().__init__(data.box, data.history, data.horizon, models, device)
+
+
+def _same_cells(one: DataConfig, other: DataConfig) -> bool:
+    return (source_path(one.source), one.box) == (source_path(other.source), other.box)
+
+
+def _adapt(model: ForecastModel, data: DataConfig, before: int, blocks: int, refit: bool) -> None:
+    """Fit a network's base to other data, and find the share of its change, unless there are no `blocks`."""
+    base, anomalies = model.linear, Prepared.of(data).open()[1]
+    assert base is not None
+    train, validation = (cut_windows(anomalies, data, split, before=before) for split in ("train", "validation"))
+
+    def without_each() -> Iterator[tuple[ForecastModel, SeveralWindows]]:
+        for others, block in blocks_of_years(train, blocks):
+            fit(base, others, None)
+            yield model, block
+
+    if blocks:
+        model.share = supported_share(without_each())
+    fit(base, train, validation, refit)
 
 
 def _after_earlier(anomalies: xr.Dataset, before: int) -> xr.Dataset:
@@ -190,8 +272,10 @@ def described(
     forecast = data or config.data
     base = "..".join(map(str, forecast.splits.base))
     home = trained_elsewhere(config) or _origins(config, config.data, source if data is None else None)
-    if (data or config.trained_on) and config.model.options.get("base") == "linear":
-        home += f"; its linear base fitted to {origin(forecast, source)}"
+    if data is not None and config.model.name in LINEAR:
+        home = origin(data, source, to_validation=True)
+    elif (data or config.trained_on) and base_of(config.model.options)[0] in STANDS_ON:
+        home += f"; its linear base fitted to {origin(forecast, source, to_validation=True)}"
     of = f", mean of {count} members" if count > 1 else ""
     names = {
         "sst": f"forecast sea surface temperature{of}",
@@ -226,3 +310,74 @@ def origin(data: DataConfig, source: str | None = None, to_validation: bool = Fa
     """Name the days learnt of a source, by its title where that is known: for training, or for validation too."""
     last = (data.splits.validation if to_validation else data.splits.train)[1]
     return f"{source or data.source} of {data.splits.train[0]}..{last}, region {data.place}"
+
+
+class Combination(Predictor):
+    """The mean of the forecasts of other predictors, with a weight for each of them in each lead week."""
+
+    def __init__(self, parts: list[Predictor], weights: Weights) -> None:
+        """Take the parts, all of one region, history and horizon, and `weights [week, part]`."""
+        first = parts[0]
+        super().__init__(first.region, first.history, first.horizon)
+        self.parts, self.weights = parts, weights[lead_weeks(first.horizon)].astype(np.float32)  # [lead, part]
+
+    def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
+        """Forecast (see `Predictor.predict`) as one member.
+
+        A part that is an ensemble enters by its mean, one without weight is not asked.
+        """
+        weighted = [
+            part.predict(anomalies, every).mean("member", skipna=False) * xr.DataArray(weights, dims="lead")
+            for part, weights in zip(self.parts, self.weights.T, strict=True)
+            if weights.any()
+        ]
+        return sum(weighted[1:], start=weighted[0]).expand_dims("member").astype(np.float32)
+
+
+def predictor_of(run: Run, data: DataConfig | None = None) -> Predictor:
+    """Load what forecasts for a run, for other `data` than its own if given (see `TrainedRun`).
+
+    Raises SSTCastError if a checkpoint is damaged, or a part of a combination is not as it was.
+    """
+    data, run = data or run.config.data, run.trained
+    if run.config.model.name != COMBINATION:
+        return TrainedRun(run, data)
+    weights = load_combination(run)
+    return Combination([predictor_of(part, data) for part in run.open_parts()], weights)
+
+
+def days_read(run: Run) -> int:
+    """Return how many days up to the initial date a run, or any part of a combination, reads."""
+    run = run.trained
+    if run.config.model.name == COMBINATION:
+        return max(days_read(part) for part in run.open_parts())
+    history = run.config.data.history
+    before = days_before(run.config.model.name, run.config.model.options, history)
+    if before:
+        weights = load_checkpoint(run.members[0].best)["model"]
+        if not weights.get("remembers", weights.get("linear.remembers", True)):  # a short record
+            return history
+    return history + before
+
+
+def load_combination(run: Run) -> Weights:
+    """Return the weights `[week, part]` of a combination.
+
+    Raises SSTCastError if they are damaged, or do not belong to the parts and leads in its configuration.
+    """
+    weeks, parts = lead_weeks(run.config.data.horizon)[-1] + 1, len(run.open_parts())
+    try:
+        weights: torch.Tensor = load_checkpoint(run.best)["model"]["weights"]
+        found: Weights = weights.double().numpy()
+        if found.shape == (weeks, parts) and np.isfinite(found).all():
+            return found
+    except (KeyError, TypeError, AttributeError):
+        pass
+    raise SSTCastError(
+        f"{run.best}: holds no weights of {parts} runs in {weeks} lead weeks; run the same `sstcast combine` again"
+    )
+
+
+def lead_weeks(horizon: int) -> NDArray[np.intp]:
+    """Return the week of each lead `[horizon]`, from 0; the last may be short."""
+    return np.arange(horizon) // WEEK

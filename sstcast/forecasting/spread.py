@@ -1,23 +1,47 @@
-"""How wide errors are: on the validation days, by cell, lead and season."""
+"""The predictive distribution: a Gaussian about the forecast, as wide as errors were on the validation days.
+
+Its standard deviation depends on cell, lead and season. No test day enters it, and no error on a day that the
+forecaster had learnt: see `held_out`.
+"""
 
 import hashlib
-from collections.abc import Iterator
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
-from sstcast.config import DataConfig
-from sstcast.forecasting.baselines import Learnt
-from sstcast.forecasting.predictor import Predictor, in_degrees
+from sstcast import __version__
+from sstcast.artefacts import locked
+from sstcast.cf import describe, write
+from sstcast.config import COMBINATION, DataConfig, Region
+from sstcast.errors import SSTCastError
+from sstcast.forecasting.predictor import (
+    Combination,
+    Predictor,
+    TrainedRun,
+    TrainingDays,
+    in_degrees,
+    load_combination,
+    predictor_of,
+)
 from sstcast.geo import area_weights
+from sstcast.models import LINEAR, STANDS_ON, base_of
 from sstcast.names import SEASONS
 from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.identity import digest_of, digest_of_days
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import days_in, with_earlier
+from sstcast.runs import Run
 from sstcast.scratch import in_scratch, release
+from sstcast.stores import open_netcdf
 
 EVERY = 3  # days from one validation forecast to the next
 VALUES_AT_ONCE = 2**21  # of a block of forecasts
@@ -63,28 +87,41 @@ class ValidationDays:
         self.cube, self.anomalies = Prepared.of(data).open()
 
     @cached_property
-    def learnt(self) -> Learnt:
+    def training(self) -> TrainingDays:
         """The days that linear systems learn from."""
-        return Learnt(self.data, self.anomalies)
+        return TrainingDays(self.data, self.anomalies)
 
     @cached_property
     def climatological(self) -> Spread:
-        """The spread of the climatological distribution: that of the days that the climatology is of."""
+        """The spread of the climatological distribution, and how its errors are correlated from day to day.
+
+        Both are of the days that the climatology is of.
+        """
         days = self.anomalies[["anomaly"]].sel(time=slice(*map(str, self.data.splits.base)))
         scale = self.anomalies["scale"].load()
         counts = np.zeros((len(SEASONS), 1))
         sums = np.zeros((len(SEASONS), 1, *days["anomaly"].shape[1:]))
+        horizon = self.data.horizon
+        before, products = np.zeros((0, days["anomaly"][0].size)), np.zeros(horizon)
         count = max(DAYS_AT_ONCE, VALUES_AT_ONCE // days["anomaly"][0].size)
         for first in range(0, days.sizes["time"], count):
             block = days["anomaly"].isel(time=slice(first, first + count)).load()
-            squares = np.square((block * on_days(scale, block["time"])).values)
+            errors = (block * on_days(scale, block["time"])).values
+            squares = np.square(errors)
+            joined = np.concatenate([before, np.nan_to_num(errors).reshape(len(errors), -1)])
+            late = joined[len(before) :]
+            for lag in range(min(horizon, len(joined))):
+                early = joined[max(0, len(before) - lag) : len(joined) - lag]
+                products[lag] += np.vdot(early, late[len(late) - len(early) :])
+            before = joined[max(0, len(joined) - horizon + 1) :]
             season = _season_numbers(block["time"])
             for number in range(len(SEASONS)):
                 counts[number] += (season == number).sum()
                 sums[number, 0] += squares[season == number].sum(0, dtype=float)
         found = np.sqrt(sums / np.maximum(counts, 1)[..., None, None]).astype(np.float32)
-        values = self._labelled(np.repeat(found, self.data.horizon, axis=1))
-        return Spread(in_scratch(values), np.ones((self.data.horizon, self.data.horizon)))
+        values = self._labelled(np.repeat(found, horizon, axis=1))
+        apart = np.abs(np.subtract.outer(np.arange(horizon), np.arange(horizon)))
+        return Spread(in_scratch(values), products[apart] / products[0])
 
     def spread(self, predictor: Predictor) -> Spread:
         """Return the spread of a predictor that has learnt no validation day.
@@ -182,3 +219,125 @@ def pooled(sums: Array, counts: Array, climate: Array, weights: Array) -> NDArra
 
 def _season_numbers(time: xr.DataArray) -> NDArray[np.intp]:
     return np.asarray(time.dt.month.values % 12 // 3, np.intp)
+
+
+QUANTILES = (0.05, 0.10, 0.25, 0.50, 0.75, 0.90, 0.95)
+LAYOUT = 1  # of spread.nc, and of how it is estimated
+
+Load = Callable[[Run, DataConfig], Predictor]
+
+
+def with_distribution(fields: xr.Dataset, spread: Spread) -> xr.Dataset:
+    """Return forecasts `sst(init_time, lead, lat, lon)` with `sst_spread`, and `sst_quantile` at `QUANTILES`."""
+    width = spread.spread(fields["valid_time"])
+    levels = xr.DataArray(ndtri(QUANTILES), {"quantile": list(QUANTILES)}, ("quantile",))
+    quantiles = (fields["sst"] + width * levels).transpose("init_time", "lead", "quantile", "lat", "lon")
+    return fields.assign(sst_spread=width.where(fields["sst"].notnull()), sst_quantile=quantiles.astype("float32"))
+
+
+def calibrated(
+    run: Run, data: DataConfig | None = None, load: Load = predictor_of, days: ValidationDays | None = None
+) -> Spread:
+    """Return the spread of a run's forecasts, for other `data` than the run's if given; make it if need be.
+
+    It is kept in the run's folder, and made again when the run, the days before its test days or the method have
+    changed, or the file is damaged; where nobody may write, each time. The run may be of any kind; `data` must be
+    prepared. `load` gives the run's own predictor, where one is in memory already, and `days` are those of `data`,
+    where others have been tried on them.
+
+    Raises SSTCastError if the prepared stores are absent or damaged, or there are too few validation days.
+    """
+    home = run.config.data
+    data = data or home
+    place = "" if data == home else f"-{Prepared.of(data).cube.parent.name}"
+    path = run.folder / f"spread{place}.nc"
+    recipe = _recipe(run, data)
+    if (known := _read(path, recipe)) is not None:
+        return known
+    if not os.access(run.folder, os.W_OK):
+        days = days or ValidationDays(data)
+        return days.spread(held_out(run, days, load))
+    with locked(path):
+        if (known := _read(path, recipe)) is not None:
+            return known
+        days = days or ValidationDays(data)
+        found = days.spread(held_out(run, days, load))
+        _write(found, path, recipe, str(days.cube.attrs["source"]))
+    return found
+
+
+def held_out(run: Run, days: ValidationDays, load: Load = predictor_of) -> Predictor:
+    """Return what a run would forecast of validation days, had it not learnt from them.
+
+    A network was only selected by them, and is taken as it is. A linear system or base, which was fitted to
+    training and validation days together, is fitted to training days alone. In place of a network with
+    `include_validation` stands its linear base fitted to training days, or a multiscale ridge if it has none. The
+    parts of a combination are treated alike, and keep their weights.
+    """
+    run = run.trained
+    config = run.config
+    if config.model.name == COMBINATION:
+        return Combination([held_out(part, days) for part in run.open_parts()], load_combination(run))
+    if config.model.name in LINEAR:
+        return days.training.fit(config.model.name, refit=False, **config.model.options)
+    base, options = base_of(config.model.options)
+    at_home = any(_overlap(ocean.box, days.data.box) for ocean in config.oceans)
+    if not (at_home and config.training.include_validation):
+        fitted_anew = base in STANDS_ON and days.data not in config.oceans
+        return TrainedRun(run, days.data, refit=False) if fitted_anew else load(run, days.data)
+    return days.training.fit(STANDS_ON.get(base or "", "multiscale-ridge"), refit=False, **options)
+
+
+def fitted_baselines(days: ValidationDays) -> tuple[dict[str, Predictor], dict[str, Spread]]:
+    """Return the baselines and their spreads by name; climatology has that of the climatological distribution."""
+    return days.training.baselines(), {
+        name: days.climatological if name == "climatology" else days.spread(predictor)
+        for name, predictor in days.training.baselines(refit=False).items()
+    }
+
+
+def _overlap(one: Region, other: Region) -> bool:
+    ours, theirs = one.bounds, other.bounds
+    apart = ours.north <= theirs.south or theirs.north <= ours.south
+    east = (theirs.west - ours.west) % 360 < ours.width or (ours.west - theirs.west) % 360 < theirs.width
+    return east and not apart
+
+
+def _recipe(run: Run, data: DataConfig) -> str:
+    """Return what determines a spread; test days have no part in it."""
+    prepared, splits = Prepared.of(data), data.splits
+    cube, statistics = prepared.open_statistics()
+    first = min(splits.train[0], splits.base[0])
+    parts = {
+        "layout": LAYOUT,
+        "checkpoints": run.digest,
+        "days": digest_of_days(cube, first, splits.validation[1]),
+        "statistics": str(statistics.attrs["digest"]),
+        "data": data.model_dump(mode="json", exclude={"directory": True, "source": True, "splits": {"test"}}),
+    }
+    return json.dumps(parts)
+
+
+def _read(path: Path, recipe: str) -> Spread | None:
+    """Return the spread in a file; None if it is absent, damaged or of something else."""
+    if not path.exists():
+        return None
+    with suppress(SSTCastError, LookupError, ValueError), open_netcdf(path, "delete it") as opened:
+        known = opened.load()
+        if known.attrs["recipe"] == recipe and known.attrs["digest"] == digest_of(known.drop_vars("season")):
+            return Spread(in_scratch(known["spread"].drop_attrs()), known["correlation"].values)
+    return None
+
+
+def _write(found: Spread, path: Path, recipe: str, source: str) -> None:
+    fields = found.values.to_dataset(name="spread").assign(correlation=(("lead", "other_lead"), found.correlation))
+    fields = describe(
+        fields.drop_encoding(),
+        {"spread": "standard deviation of the predictive distribution", "season": "season of the day forecast"},
+        title="Spread of a run's forecasts",
+        summary="Standard deviation of forecast errors by season, lead and cell, from the validation days",
+        source=source,
+        history=f"sstcast {__version__}",
+        recipe=recipe,
+    )
+    write(fields.assign_attrs(digest=digest_of(fields.drop_vars("season"))), path)

@@ -1,5 +1,6 @@
 """A run on an ocean it was not trained on: its weights, and the climatology and scale of that ocean's own days."""
 
+import datetime as dt
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,7 +9,7 @@ from sstcast.artefacts import atomic, locked
 from sstcast.config import DataConfig, Region, RunConfig, parse_box
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
-from sstcast.models import home
+from sstcast.models import LINEAR, STANDS_ON, base_of, home
 from sstcast.models.base import Home
 from sstcast.ocean.cropping import crop
 from sstcast.ocean.identity import Record
@@ -16,7 +17,7 @@ from sstcast.ocean.prepare import check_splits, prepare
 from sstcast.ocean.prepared import Prepared, source_name
 from sstcast.ocean.reading import open_region, open_sst, source_path
 from sstcast.runs import ELSEWHERE, Run, provenance, write_json
-from sstcast.splits import clipped, for_forecasts, for_training
+from sstcast.splits import clipped, for_forecasts, for_training, last_test
 from sstcast.yaml_files import save_config, validate
 
 LONGEST_NAME = 100  # of a run
@@ -69,6 +70,26 @@ def transferred_data(
                 "choose a graph model"
             )
     return other if source is None else _of_days(other, source, to_forecast)
+
+
+def newest_data(run: Run, last: dt.date) -> DataConfig:
+    """Return the data that a run forecasts its own ocean with from days up to `last`.
+
+    Linear systems, and networks on linear bases, are fitted up to the last whole year that a window follows; so is
+    the climatology. Other networks keep the days they were trained on, and so does a run that has learnt as late.
+    """
+    data = run.config.data
+    if not all(_is_fitted(part) for part in run.trained.open_parts() or [run]):
+        return data
+    if last_test(data, last) <= data.splits.test[0]:
+        return data
+    splits = for_forecasts(data, data.splits.train[0], last, str(run.folder))
+    return data.model_copy(update={"splits": splits})
+
+
+def _is_fitted(run: Run) -> bool:
+    model = run.config.model
+    return model.name in LINEAR or base_of(model.options)[0] in STANDS_ON
 
 
 def transferred_run(run: Run, source: str | None, region: str | None, say: Callable[[str], object] = print) -> Run:
@@ -179,4 +200,4 @@ def _homes(run: Run) -> Iterator[tuple[str, Home]]:
         yield from _homes(part)
     if not parts:
         model = run.config.model
-        yield model.name, home(model.name, model.options.get("base"))
+        yield model.name, home(model.name, model.options)

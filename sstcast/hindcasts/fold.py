@@ -14,9 +14,8 @@ from sstcast import __version__
 from sstcast.artefacts import RECIPE, as_text, is_made_of, locked, remove
 from sstcast.cf import describe, references, write
 from sstcast.config import DataConfig, RunConfig
-from sstcast.forecasting.combination import predictor_of
-from sstcast.forecasting.probabilities import calibrated, fitted_baselines
-from sstcast.forecasting.spread import ValidationDays
+from sstcast.forecasting.predictor import predictor_of
+from sstcast.forecasting.spread import ValidationDays, calibrated, fitted_baselines
 from sstcast.hindcasts.plan import checkpoints
 from sstcast.manifest import damage
 from sstcast.ocean.prepared import Prepared, check_data

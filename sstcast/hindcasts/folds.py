@@ -1,7 +1,7 @@
 """Which years test, and which train: an expanding window over a record."""
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sstcast.config import DataConfig
@@ -47,6 +47,10 @@ class Protocol:
         """The folds in order."""
         firsts = range(self.first, self.last + 1, self.fold)
         return [Fold(first, min(first + self.fold - 1, self.last), self.validation) for first in firsts]
+
+    def before(self, fold: "Fold") -> "Protocol":
+        """Return the protocol of the two folds before one, on which its system may be chosen."""
+        return replace(self, first=fold.first - 2 * self.fold, last=fold.first - 1)
 
     def plain(self) -> dict[str, Any]:
         """Return it as JSON takes it."""

@@ -8,6 +8,7 @@ from sstcast.hindcasts.fold import combine_runs, is_whole, score_baselines, scor
 from sstcast.hindcasts.joining import join_forecasts, open_statistics, recipes
 from sstcast.hindcasts.plan import Plan
 from sstcast.hindcasts.running import Say, Task, run_tasks
+from sstcast.hindcasts.selection import select_run
 from sstcast.manifest import damage
 from sstcast.models import LINEAR
 from sstcast.names import BASE_RATE, COVERED, DEGREES
@@ -70,9 +71,13 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None, say: Say) -> Scores:
     run_tasks(tasks, jobs, scheduler, say)
     tasks = []
     for fold in folds:
-        parts = [plan.run(system, fold).folder for system in plan.systems]
         for combination in plan.combinations:
-            tasks.append(Task(combine_runs, (parts, plan.run(combination, fold), combination.name == plan.equal)))
+            systems, run = plan.parts(combination), plan.run(combination, fold)
+            parts = [plan.run(system, fold).folder for system in systems]
+            if combination.name in (plan.fitted, plan.equal):
+                tasks.append(Task(combine_runs, (parts, run, combination.name == plan.equal)))
+            else:
+                tasks.append(Task(select_run, (systems, parts, run, plan.protocol, fold)))
     run_tasks(tasks, jobs, scheduler, say)
     joined = {s.name: is_whole(plan.hindcast.forecasts(s.name), recipes(plan, s)) for s in plan.scored}
     tasks = [Task(score_run, (run, every, joined[s.name], plan.thresholds(fold))) for s, fold, run in runs]

@@ -22,6 +22,7 @@ from sstcast.scores.saved import recipe_of_scores
 from sstcast.scores.significance import SHORTEST_BLOCK, Lengths
 from sstcast.training.train import ensemble
 
+SELECTED = "selected"
 RESERVED = ("baselines", "maps", "metrics.json", "scores.nc", "hindcast.csv", "report.html")
 
 
@@ -35,18 +36,24 @@ class Plan:
     seeds: list[int]  # none for single runs
     fitted: str | None = None  # name of one more system: their combination with fitted weights,
     equal: str | None = None  # and of another, with equal ones
+    select: tuple[str, ...] = ()  # systems among which one is chosen for each fold, on the years before it
 
     @property
     def combinations(self) -> list[RunConfig]:
-        """The combinations of all systems, which are to be scored beside them."""
+        """The combinations of systems, which are to be scored beside them; `SELECTED` has one for each fold."""
         model, first = ModelConfig(name=COMBINATION), self.systems[0]
-        names = [name for name in (self.fitted, self.equal) if name is not None]
+        names = [name for name in (self.fitted, self.equal, SELECTED if self.select else None) if name is not None]
         return [first.model_copy(update={"name": name, "model": model}) for name in names]
 
     @property
     def scored(self) -> list[RunConfig]:
         """All that forecasts: the systems and their combinations."""
         return [*self.systems, *self.combinations]
+
+    def parts(self, combination: RunConfig) -> list[RunConfig]:
+        """Return the systems of a combination."""
+        chosen = self.select if combination.name == SELECTED and self.select else None
+        return [system for system in self.systems if chosen is None or system.name in chosen]
 
     def members(self, run: RunConfig) -> list[RunConfig]:
         """Return what is trained for a run: itself, or an ensemble of it. A seed changes no linear system."""
@@ -105,6 +112,8 @@ class Plan:
                 raise SSTCastError(
                     f"{system.name}: training.devices: a hindcast trains each run on one; set it to 1"
                 )
+        if absent := [name for name in self.select if name not in names]:
+            raise SSTCastError(f"--select: no system is called {absent[0]}; the systems are {', '.join(names)}")
         self._check_one_ocean(_SHARED)
         for combination in self.combinations:
             self._check_combination(combination)
@@ -121,10 +130,13 @@ class Plan:
 
     def _check_combination(self, combination: RunConfig) -> None:
         name = combination.name
-        where = f"{'--combine' if name == self.fitted else '--average'} {name}: "
-        if len(self.systems) < 2 or len(name) > LONGEST_NAME or not re.fullmatch(FOLDER_NAME, name):
+        option = {self.equal: "--average", self.fitted: "--combine"}.get(name, "--select")
+        where = f"{option} {name}: "
+        if len(self.parts(combination)) < 2 or len(name) > LONGEST_NAME or not re.fullmatch(FOLDER_NAME, name):
             raise SSTCastError(f"{where}give a short name of letters and digits, and two or more systems")
-        if self.fitted == self.equal or name in [system.name for system in self.systems]:
+        if [made.name for made in self.combinations].count(name) > 1 or name in [
+            system.name for system in self.systems
+        ]:
             raise SSTCastError(f"{where}is the name of another system; choose another")
         if name == self.fitted:
             for system in self.systems:

@@ -6,8 +6,9 @@ that a list of names does not wait for it.
 """
 
 import inspect
+from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
 from sstcast.errors import SSTCastError, in_short
 from sstcast.yaml_files import suggest
@@ -110,31 +111,45 @@ def takes_graphs(name: str) -> bool:
     return issubclass(_class(name)[0], Backbone)
 
 
-def home(name: str, base: "Base | None" = None) -> "Home":
-    """Return where the weights of the forecaster called `name` can be used, if it stands on `base`."""
+def base_of(options: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
+    """Return the name of the base among a network's options, if given, and the options of its linear system."""
+    base = options.get("base")
+    if not isinstance(base, Mapping):
+        return base, {}
+    return str(base.get("name")), {key: value for key, value in base.items() if key != "name"}
+
+
+def home(name: str, options: Mapping[str, Any]) -> "Home":
+    """Return where the weights of the forecaster called `name` can be used; linear systems are fitted anew."""
     from sstcast.models.base import ForecastModel
 
-    cls = _class("local-ridge" if base == "local" else name)[0]
+    if base_of(options)[0] == "local":
+        return "region"
+    cls = _class(name)[0]
     return cls.HOME if issubclass(cls, ForecastModel) else ForecastModel.HOME
 
 
 def days_before(name: str, options: dict[str, Any], history: int) -> int:
-    """Return how many days before its history the system called `name` may look at."""
+    """Return how many days before its history the forecaster called `name`, or its base, may look at."""
     from sstcast.models.lagged import LONGEST
 
-    return max(0, LONGEST - history) if name in LINEAR and options.get("memory") else 0
+    system = options if name in LINEAR else base_of(options)[1]
+    return max(0, LONGEST - history) if system.get("memory") else 0
 
 
 def build_forecaster(
-    name: str, *, history: int, horizon: int, shape: tuple[int, int], **options: Any
+    name: str, *, history: int, horizon: int, shape: tuple[int, int], shared: bool = False, **options: Any
 ) -> "ForecastModel":
     """Build a forecaster `(history [B, nodes, history], graph) -> [B, nodes, horizon]` for tiles of `shape`.
 
     A backbone gets an encoder and a head (`Forecaster`), whose other arguments are options too; a model that is
     itself a forecaster gets the sizes that its class takes. The network's output is added to the forecast of
     `base`: `persistence` (the last day), `linear` or `local` (a multiscale or local ridge, to be fitted first), or
-    `none`.
+    `none`. A mapping gives the `name` of the base and the options of its linear system. If `shared`, the model has
+    a share of the change, at first 1.
     """
+    import torch
+
     from sstcast.models.base import Backbone, Base, Forecaster, ForecastModel
     from sstcast.models.linear import LinearSystem
     from sstcast.models.options import check_options, check_sizes
@@ -145,7 +160,9 @@ def build_forecaster(
     sizes = {"history": history, "horizon": horizon, "nodes": rows * cols, "rows": rows, "cols": cols}
     if issubclass(cls, LinearSystem):
         return build_model(name, **options, **_asked_for(sizes, cls))
-    base = options.pop("base", cls.BASE if issubclass(cls, ForecastModel) else ForecastModel.BASE)
+    base, of_system = base_of(options)
+    if options.pop("base", None) is None:
+        base = cls.BASE if issubclass(cls, ForecastModel) else ForecastModel.BASE
     if base not in get_args(Base):
         raise SSTCastError(
             f"model.base: {base!r} is not one of {', '.join(get_args(Base))}{suggest(str(base), get_args(Base))}"
@@ -159,10 +176,16 @@ def build_forecaster(
         )
     else:
         model = build_model(name, **options, **_asked_for(sizes, cls))
-    model.set_base(base)
+    model.set_base(cast("Base", base))
     if base in STANDS_ON:
         system = _class(STANDS_ON[base])[0]
-        model.linear = system(**_asked_for(sizes, system))
+        model.linear = build_model(STANDS_ON[base], **of_system, **_asked_for(sizes, system))
+    elif of_system:
+        raise SSTCastError(f"model.base: {base} has no options; write base: {base}")
+    if shared:
+        if model.linear is None:
+            raise SSTCastError("training.cross_fit: is for networks on model.base linear or local; leave it out")
+        model.share = torch.ones(horizon)
     return model
 
 

@@ -1,6 +1,6 @@
 """Base classes of all systems: `Backbone`, and `Forecaster`, which adds an encoder and a head."""
 
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +11,9 @@ from sstcast.graphs.graph import GEOGRAPHY, Graph
 from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models.positional_encodings import Positional, build_encoding
+
+if TYPE_CHECKING:
+    from sstcast.models.linear import LinearSystem
 
 Base = Literal["persistence", "linear", "local", "none"]
 Encoder = Literal["linear", "convolution"]
@@ -62,24 +65,38 @@ class Backbone(Model):
 class ForecastModel(Model):
     """A model that maps `history [B, N, history]` on a graph to standardised anomalies `[B, N, horizon]`.
 
-    A network predicts the `change` from its `base`: the last day of history, what `linear` forecasts, or 0.
+    A network predicts the `change` from its `base`: the last day of history, the forecast of `linear`, or 0.
+    Except in training, it adds the `share [horizon]` of the change that cross-fitting supports, if it has one. A
+    base with a memory is given the days before a window at the beginning of `history`.
     """
 
     BASE: ClassVar[Base] = "persistence"
     HOME: ClassVar[Home] = "anywhere"
     base: Base
-    linear: nn.Module | None
+    linear: "LinearSystem | None"
+    share: Tensor | None
 
     def __init__(self) -> None:
         super().__init__()
         self.base, self.linear = self.BASE, None
+        self.register_buffer("share", None)
+
+    @property
+    def before(self) -> int:
+        """The number of days before its history that a forecast needs."""
+        return 0 if self.linear is None else self.linear.before
 
     def forward(self, history: Tensor, graph: Graph) -> Tensor:
         """Forecast the coming days."""
-        change = self.change(history, graph)
+        change = self.added(history, graph)
         if self.base == "none":
             return change
         return change + (history[..., -1:] if self.linear is None else self.linear(history, graph))
+
+    def added(self, history: Tensor, graph: Graph) -> Tensor:
+        """Return the share of the change that is added to the base."""
+        change = self.change(history if self.linear is None else history[..., -self.linear.history :], graph)
+        return change if self.share is None or self.training else self.share * change
 
     def change(self, history: Tensor, graph: Graph) -> Tensor:
         """Return the change that is added to the base."""

@@ -23,8 +23,6 @@ class LinearInverseModel(LinearSystem):
     validation.
     """
 
-    HOME = "region"
-
     MODES, LAGS = (20, 10, 30, 40), (7, 5, 10, 14, 21)
     STRIDE = 3
     patterns: Tensor

@@ -36,11 +36,6 @@ class LinearSystem(ForecastModel):
         super().__init__()
         self.history, self.horizon = history, horizon
 
-    @property
-    def before(self) -> int:
-        """The number of days before its history that a forecast needs."""
-        return 0
-
     def ahead(self, windows: Any) -> Tensor:
         """Forecast all windows of a piece of `Samples`: `[starts, horizon, tile, N]`."""
         batch = windows.batch(torch.arange(len(windows), device=windows.device))
@@ -167,16 +162,19 @@ class Ridge(LinearSystem):
 class MultiscaleRidge(Ridge):
     """Ridge regression that also sees means over the 3 x 3, 7 x 7 and 15 x 15 cells around, and over the tile.
 
-    With `memory` or `stencil` it sees these groups too (`lagged.Inputs`). The history then has one penalty and the
-    further groups another, chosen lead by lead by cross-validation over `BLOCKS` of years, those of validation
-    among them if the weights are fitted to them. Training windows without the days that the memory needs are left
-    out; if too few would remain (`ocean.whole`), the memory is left out.
+    With `memory` or `stencil` it sees these groups too (`lagged.Inputs`). The history then has one penalty and
+    the further groups another, chosen lead by lead by cross-validation: each year is forecast from the others,
+    those of validation among them if the weights are fitted to them. Days before the record count as days without
+    anomaly in the memory of training windows; where they are too many (`ocean.windows.preceded`), the memory is
+    left out.
     """
 
     BOXES = (3, 7, 15, 0)
     PENALTIES = (1e3, 1e2, 1e4, 1e5)
-    BLOCKS = 5
-    BY_GROUP = ((1e3, 1e2, 1e4, 1e5), (1e5, 1e4, 1e6))  # of the history, of the others
+    BY_GROUP = (
+        (1e3, 1e2, 3e2, 3e3, 1e4, 3e4, 1e5),  # of the history
+        (1e5, 1e4, 3e4, 3e5, 1e6),  # of the others
+    )
     remembers: Tensor
 
     def __init__(self, history: int, horizon: int, memory: bool = False, stencil: bool = False) -> None:
@@ -203,13 +201,11 @@ class MultiscaleRidge(Ridge):
         for split in [train] if validation is None or not refit else [train, validation]:
             for year, sums in sums_by_year(split, self.STRIDE, self.inputs).items():
                 by_year[year] = by_year[year] + sums if year in by_year else sums
-        years = np.array_split(sorted(by_year), min(self.BLOCKS, len(by_year)))
-        blocks = [reduce(add, (by_year[year] for year in block.tolist())) for block in years]
         count, pairs = self.groups["history"], list(product(*self.BY_GROUP))
         penalties = [torch.full((len(self.weight) - 1,), further) for _, further in pairs]
         for penalty, (pooled, _) in zip(penalties, pairs, strict=True):
             penalty[:count] = pooled
-        weight, best = cross_validate(blocks, penalties)
+        weight, best = cross_validate([*by_year.values()], penalties)
         self.weight.copy_(weight)
         return {"penalty": [list(pairs[choice]) for choice in best.tolist()]} | left_out
 

@@ -24,8 +24,6 @@ class LocalRidge(MultiscaleRidge):
     applied as if all inputs had unit variance. So the dynamics may differ from place to place.
     """
 
-    HOME = "region"
-
     MODES, LAGS = 20, (0, 3, 7, 14, 28, 41)
     LOCAL_STRIDE = 5
     LOCAL_PENALTIES = (1e4, 3e3, 3e4, 1e5)

@@ -27,11 +27,15 @@ class Sums:
         self.squares += y.square().sum(0, dtype=torch.float64)
 
     def __add__(self, other: "Sums") -> "Sums":
-        total = Sums(*self.cross.shape)
-        for sums in (self, other):
-            total.gram += sums.gram
-            total.cross += sums.cross
-            total.squares += sums.squares
+        return self._combined(other, 1)
+
+    def __sub__(self, other: "Sums") -> "Sums":
+        return self._combined(other, -1)
+
+    def _combined(self, other: "Sums", sign: int) -> "Sums":
+        total = copy(self)
+        for name in ("gram", "cross", "squares"):
+            setattr(total, name, getattr(self, name) + sign * getattr(other, name))
         return total
 
     def parts(self) -> Iterator[tuple[slice, "Sums"]]:
@@ -66,13 +70,12 @@ def cross_validate(blocks: Sequence[Sums], penalties: Sequence[Tensor]) -> tuple
     Returns:
         The weights `[inputs, outputs]`, and which of the penalties each output has `[outputs]`.
     """
-    errors = torch.zeros(len(penalties), blocks[0].cross.shape[1], dtype=torch.float64)
-    for left_out, block in enumerate(blocks):
-        others = [other for number, other in enumerate(blocks) if number != left_out]
-        if others:
-            rest = reduce(add, others)
-            errors += torch.stack([block.error(rest.solve(penalty)) for penalty in penalties])
-    best, total = errors.argmin(0), reduce(add, blocks)
+    total = reduce(add, blocks)
+    errors = torch.zeros(len(penalties), total.cross.shape[1], dtype=torch.float64)
+    for block in blocks if len(blocks) > 1 else []:
+        rest = total - block
+        errors += torch.stack([block.error(rest.solve(penalty)) for penalty in penalties])
+    best = errors.argmin(0)
     weight = torch.empty_like(total.cross)
     for choice in best.unique().tolist():
         weight[:, best == choice] = total.solve(penalties[choice])[:, best == choice]

@@ -55,7 +55,11 @@ class Prepared:
 
     def open(self) -> tuple[xr.Dataset, xr.Dataset]:
         """Open cube and anomalies lazily; raise SSTCastError if they are absent or damaged."""
-        return rounded(open_prepared(self.cube)), rounded(open_prepared(self.anomalies))
+        return rounded(open_prepared(self.cube)), self.open_anomalies()
+
+    def open_anomalies(self) -> xr.Dataset:
+        """Open anomalies alone, as `open` does."""
+        return rounded(open_prepared(self.anomalies))
 
     def open_statistics(self) -> tuple[xr.Dataset, xr.Dataset]:
         """Open cube and statistics lazily; raise SSTCastError as `open` does.

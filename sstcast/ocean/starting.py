@@ -4,14 +4,12 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
-import yaml
 from numpy.typing import NDArray
 
-from sstcast.artefacts import atomic, packaged
+from sstcast.artefacts import atomic
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
@@ -22,13 +20,11 @@ from sstcast.ocean.plausible import LOOKED_AT, without_land_numbers
 from sstcast.ocean.raw import is_raw_store
 from sstcast.ocean.reading import open_sst, source_path
 from sstcast.splits import for_training
-from sstcast.yaml_files import read_config
 
 TILE = 30  # rows and columns wanted
 MOST_TILES = (2, 4)  # rows and columns of tiles: what a laptop trains on in minutes
 LEAST_OCEAN = 0.05  # ocean fraction below which a tile is skipped
 MOST_GAPS = 3  # days that may be filled: longer lines would lead a history into its future
-RECIPE = "configs/linear-base/tfnet.yaml"
 LINE = re.compile(r"[^A-Za-z0-9._-]+")
 
 TEMPLATE = """\
@@ -47,8 +43,12 @@ data:
     train: [{train[0]}, {train[1]}]
     validation: [{validation[0]}, {validation[1]}]
     test: [{test[0]}, {test[1]}]
-# The recipe of {recipe}: TF-Net learns what a linear map leaves, in minutes on two CPU cores.
-{training}"""
+# The recommended system (docs/results.md), a linear map fitted in seconds; configs/linear-base has networks on it.
+model:
+  name: local-ridge
+  memory: true
+  stencil: true
+"""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,6 @@ def start(
         raise SSTCastError(f"{path}: no cell holds a temperature; name another source")
     place = choose_place(ocean)
     history, horizon, splits = for_training(days[0].date(), days[-1].date(), path)
-    windows = (splits.train[1] - splits.train[0]).days + 1 - history - horizon
     longest = longest_gap(days)
     gap = MOST_GAPS if holes else min(longest, MOST_GAPS)
     whole, region = (box.yaml for box in (Box.of(sst), Box.of({"lat": lat[place.rows], "lon": lon[place.cols]})))
@@ -113,8 +112,6 @@ def start(
         horizon=horizon,
         first=f"{days[0]:%Y-%m-%d}",
         last=f"{days[-1]:%Y-%m-%d}",
-        recipe=RECIPE,
-        training=yaml.safe_dump(_recipe(place.tiles * windows), sort_keys=False),
         **splits.given,
     )
     with atomic(out) as partial:
@@ -141,13 +138,6 @@ def start(
         lines.append(f"  {longest} days in a row are more than that: fetch them, or prepare refuses the data")
     run = config.folder.parent / _name(out.stem)
     return [*lines, f"{out}: written; next: sstcast train {out}", f"then: sstcast forecast {run}"]
-
-
-def _recipe(windows: int) -> dict[str, Any]:
-    """Return the model and the training of the recommended recipe, with no more than `windows` an epoch."""
-    raw = read_config(packaged(RECIPE))
-    training = raw["training"] | {"windows_per_epoch": min(windows, raw["training"]["windows_per_epoch"])}
-    return {"model": raw["model"], "training": training}
 
 
 def choose_place(ocean: NDArray[np.bool_]) -> Place:

@@ -7,19 +7,18 @@ from functools import cached_property
 import xarray as xr
 
 from sstcast.config import DataConfig, Region
-from sstcast.ocean.windows import Empty, Windows, days_in, in_memory, windows_of
+from sstcast.ocean.windows import Empty, Windows, in_memory, preceded, windows_of
 from sstcast.scratch import scratch_array
 
 KEPT, AT_ONCE = 2**27, 2**25  # values: that are read once, and of a block where all would be too many
-LEAST = 2 * 365  # days that windows must be left if the first days of a record only precede windows
 
 
 @dataclass(frozen=True)
 class WholeRegion:
     """The windows of a split, with the whole region as one tile.
 
-    `anomalies` are the split's days and the `before` days that precede them, opened lazily. They are read once and
-    kept, unless they are very many.
+    `anomalies` are the split's days and the `before` days that precede them, without the first `absent` of these,
+    opened lazily. They are read once and kept, unless they are very many.
     """
 
     anomalies: xr.Dataset
@@ -27,22 +26,16 @@ class WholeRegion:
     history: int
     horizon: int
     before: int = 0
+    absent: int = 0
 
     @classmethod
     def of(cls, anomalies: xr.Dataset, data: DataConfig, split: str, before: int = 0) -> "WholeRegion":
-        """Take the windows of `split`, each after `before` days of the record.
+        """Take the windows of `split`, each after `before` days of the record (see `windows.preceded`).
 
-        Where the record lacks such days, windows begin later; where this would leave less than two years, they
-        begin at once, with no days before them. Raises SSTCastError if the split is too short for even one.
+        Raises SSTCastError if the split is too short for even one.
         """
-        days, region = days_in(anomalies, data, split), whole(data.box, anomalies)
-        if before:
-            first = int(anomalies.indexes["time"].get_loc(days.indexes["time"][0]))
-            lacking, count = max(0, before - first), days.sizes["time"]
-            if lacking and count - lacking < LEAST:
-                before = 0
-            days = anomalies.isel(time=slice(max(0, first - before), first + count))
-        return cls(days, region, data.history, data.horizon, before)
+        days, before, absent = preceded(anomalies, data, split, before)
+        return cls(days, whole(data.box, anomalies), data.history, data.horizon, before, absent)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -50,7 +43,7 @@ class WholeRegion:
 
     def blocks(self, stride: int) -> Iterator[Windows]:
         """Yield the windows of every `stride`-th day, consecutive blocks of days in memory at a time."""
-        days, nodes = self.anomalies.sizes["time"], self.shape[0] * self.shape[1]
+        days, nodes = self.absent + self.anomalies.sizes["time"], self.shape[0] * self.shape[1]
         length = self.before + self.history + self.horizon
         if days * nodes <= KEPT:
             yield self._all.thinned(stride)
@@ -58,15 +51,16 @@ class WholeRegion:
         starts, count = days - length, max(1, AT_ONCE // nodes // stride) * stride
         for first in range(0, starts, count):
             last = min(first + count, starts)
-            yield self._read(slice(first, last + length)).thinned(stride)
+            yield self._read(first, last + length).thinned(stride)
 
     @cached_property
     def _all(self) -> Windows:
-        return self._read(slice(None), scratch_array)
+        return self._read(0, self.absent + self.anomalies.sizes["time"], scratch_array)
 
-    def _read(self, days: slice, empty: Empty = in_memory) -> Windows:
-        days_read = self.anomalies.isel(time=days)
-        return windows_of(days_read, self.region, self.history, self.horizon, empty, self.before)
+    def _read(self, first: int, stop: int, empty: Empty = in_memory) -> Windows:
+        absent = max(0, self.absent - first)
+        days = self.anomalies.isel(time=slice(first + absent - self.absent, stop - self.absent))
+        return windows_of(days, self.region, self.history, self.horizon, empty, self.before, absent)
 
 
 def whole(region: Region, field: xr.Dataset) -> Region:

@@ -18,6 +18,7 @@ from sstcast.ocean.anomalies import YEAR
 from sstcast.scratch import parts, release
 
 Empty = Callable[[tuple[int, ...]], np.ndarray]  # makes an array of numbers in single precision
+LEAST = 2 * 365  # days that follow a year of the record, if a memory is to be fitted
 
 
 @dataclass(frozen=True)
@@ -228,14 +229,33 @@ def in_memory(shape: tuple[int, ...]) -> np.ndarray:
     return np.empty(shape, np.float32)
 
 
-def cut_windows(anomalies: xr.Dataset, data: DataConfig, split: str, empty: Empty = in_memory) -> Windows:
+def cut_windows(
+    anomalies: xr.Dataset, data: DataConfig, split: str, empty: Empty = in_memory, before: int = 0
+) -> Windows:
     """Cut the windows of the region's tiles in `split` out of the anomalies, into an array that `empty` makes.
 
     It is `train`, `validation` or `test`, or `before_test`: from the first training to the last validation day.
+    The windows follow `before` days of the record (see `preceded`).
 
     Raises SSTCastError if the split is too short for a single window.
     """
-    return windows_of(days_in(anomalies, data, split), data.box, data.history, data.horizon, empty)
+    days, before, absent = preceded(anomalies, data, split, before)
+    return windows_of(days, data.box, data.history, data.horizon, empty, before, absent)
+
+
+def preceded(anomalies: xr.Dataset, data: DataConfig, split: str, before: int) -> tuple[xr.Dataset, int, int]:
+    """Return the days of a split and the `before` days that precede them, `before`, and how many are absent.
+
+    Windows take days before the record as days without anomaly. But where so many are absent that fewer than two
+    years follow a whole memory, no days precede the windows, and `before` is 0. Raises SSTCastError if the split
+    is too short for a single window.
+    """
+    days = days_in(anomalies, data, split)
+    first, count = int(anomalies.indexes["time"].get_loc(days.indexes["time"][0])), days.sizes["time"]
+    absent = max(0, before - first)
+    if absent and count - absent < LEAST:
+        before = absent = 0
+    return anomalies.isel(time=slice(first + absent - before, first + count)), before, absent
 
 
 def days_in(anomalies: xr.Dataset, data: DataConfig, split: str) -> xr.Dataset:
@@ -264,24 +284,26 @@ def windows_of(
     horizon: int = 0,
     empty: Empty = in_memory,
     before: int = 0,
+    absent: int = 0,
 ) -> Windows:
     """Return the windows of all days of `anomalies`: `anomaly(time, lat, lon)` and `ocean_mask(lat, lon)`.
 
     With `horizon` 0 they hold history only. `empty` makes the array that the values are put into. The windows
-    begin after the first `before` days.
+    begin after the first `before` days, the first `absent` of which are not in `anomalies`: their values are 0.
     """
     anomaly = anomalies["anomaly"]
     index = tile_index(region, anomaly.shape)
-    values = empty((anomaly.sizes["time"], *index.shape))
+    values = empty((absent + anomaly.sizes["time"], *index.shape))
+    values[:absent] = 0
     for days in parts(anomaly):  # a copy of the whole record would not fit in memory
         read = anomaly[days].values
-        values[days] = to_tiles(np.where(np.isnan(read), np.float32(0), read), index)
+        values[absent:][days] = to_tiles(np.where(np.isnan(read), np.float32(0), read), index)
         release()
-    ocean = to_tiles(anomalies["ocean_mask"].values, index)
+    ocean, time = to_tiles(anomalies["ocean_mask"].values, index), anomaly["time"].values
     return Windows.daily(
         values=torch.from_numpy(values),
         ocean=torch.from_numpy(ocean),
-        days=anomaly["time"].values,
+        days=np.concatenate([time[0] - np.arange(absent, 0, -1) * np.timedelta64(1, "D"), time]),
         shape=region.tile,
         history=history,
         horizon=horizon,

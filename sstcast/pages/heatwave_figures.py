@@ -71,8 +71,7 @@ def heatwave_case(results: Results) -> Iterator[Picture]:
     climatology (Hobday et al. 2016).
     """
     from sstcast.forecasting.heatwaves import with_heatwaves  # not above: they need PyTorch, no other figure does
-    from sstcast.forecasting.probabilities import calibrated
-    from sstcast.forecasting.spread import Spread
+    from sstcast.forecasting.spread import Spread, calibrated
 
     if (found := _severest(results)) is None:
         return

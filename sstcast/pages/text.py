@@ -200,7 +200,7 @@ def ensemble(metrics: Scores) -> list[Sheet]:
 def weights(run: Run) -> Sheet:
     """The weights of a combination's parts by lead week."""
     # Not above: it needs PyTorch, and no other table does.
-    from sstcast.forecasting.combination import load_combination
+    from sstcast.forecasting.predictor import load_combination
 
     found = load_combination(run)
     names = ["/".join(step for step in part.run.parts if step != "..") for part in run.parts]

@@ -6,24 +6,20 @@ the experiment here differs from the published one.
 
 import json
 import math
-import os
-import resource
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.benchmark import Timer
 
 from sstcast.artefacts import digest, locked, packaged
 from sstcast.config import DataConfig, RunConfig, load_config
 from sstcast.errors import SSTCastError, reading
-from sstcast.forecasting.baselines import Learnt
-from sstcast.forecasting.predictor import Predictor, TrainedRun
+from sstcast.forecasting.predictor import Predictor, TrainedRun, TrainingDays
 from sstcast.models.base import Base
 from sstcast.ocean.days import FIRST_DAY
 from sstcast.ocean.prepare import prepare
@@ -59,8 +55,8 @@ class Table5:
 
     `presets` is a folder with a YAML for each system. `source` is where missing days are fetched from, unless
     `overrides` name another `data.source`. Raises SSTCastError for a system that the table does not have, what is
-    given twice, a horizon too long for a split, a wrong override or one of what the other arguments say, or a
-    folder that holds other runs.
+    given twice, an override that is wrong or of a key that another argument sets, or a folder that holds other
+    runs.
     """
 
     folder: Path
@@ -118,13 +114,6 @@ class Table5:
             raise SSTCastError(f"--set {taken[0]}: table5 sets it; leave it out, or use an option of the command")
         own = [f"{key}={value}" for key, value in chosen.items()]
         config = load_config(self.presets / f"{system}.yaml", [f"data.source={store}", *self.overrides, *own])
-        data = config.data
-        for split in ("train", "validation", "test"):
-            first, last = getattr(data.splits, split)
-            days, needed = (last - first).days + 1, data.history + horizon + 1
-            if days < needed:
-                short = f"data.splits.{split} has {days} days, a window needs {needed}"
-                raise SSTCastError(f"--horizons {horizon}: {short}; choose fewer days")
         run = Run(config.folder)
         if run.config_file.exists() and not run.config.same_experiment(config):
             raise SSTCastError(f"{run.config_file}: a run with other options; choose another --out")
@@ -159,7 +148,8 @@ def table5(table: Table5, say: Say = print) -> tuple[Found, bool]:
         if config not in done:
             windows = windows or training_windows(config)
             run, _ = train(config, windows)
-            kept.add(config, errors(config.data, {config.name: TrainedRun(run)})[config.name])
+            found = errors(config.data, {config.name: TrainedRun(run)})[config.name]
+            kept.write("runs", config.name, checkpoint=digest(run.best), errors=found)
             said = "trained and forecast"
         say(f"[{number}/{len(table.runs)}] {config.folder}: {said}")
     return _collect(table, kept), True
@@ -168,8 +158,7 @@ def table5(table: Table5, say: Say = print) -> tuple[Found, bool]:
 def needs(table: Table5) -> list[str]:
     """Say which runs are left and what a step of the first one takes on this device; nothing is written.
 
-    The step is that of a batch of noise: a median of `STEPS`, after one to warm up. Where other programs use the
-    processor, as the load average tells, it takes longer than it would alone.
+    The step is one of a batch of noise.
     """
     kept = Kept(table.folder)
     left = [run for run in table.runs if kept.error(run) is None]
@@ -196,33 +185,28 @@ def needs(table: Table5) -> list[str]:
     model = forecaster(first, windows).to(fabric.device)
     optimizer = torch.optim.Adam(model.parameters())
     batch = task.batch(torch.arange(first.training.batch_size))
-    seconds = []
-    for _ in range(1 + STEPS):
-        started = time.perf_counter()
+
+    def step() -> None:
         with fabric.autocast():
             loss = task.loss(model, batch)
         (loss / task.weight(batch)).backward()
         optimizer.step()
         optimizer.zero_grad()
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-        seconds.append(time.perf_counter() - started)
+
+    timer = Timer("step()", globals={"step": step}, num_threads=torch.get_num_threads())
+    seconds = timer.timeit(STEPS).mean  # after two to warm up
     (train, last), steps = first.data.splits.train, first.training.windows_per_epoch
     tiles = math.prod(n // box.coarsen // side for n, side in zip(box.bounds.shape, box.tile, strict=True))
     tiles -= len(box.skip)
     per_epoch = (steps or tiles * ((last - train).days + 1 - length)) // first.training.batch_size
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    load = " ".join(f"{n:.1f}" for n in os.getloadavg())
     return [
         *lines,
-        f"{first.name} on {fabric.device}: {median(seconds[1:]):.3f} s a step of {first.training.batch_size} "
-        f"windows, {per_epoch:,} steps an epoch, {first.training.epochs} epochs; {peak:.1f} GiB of memory; "
-        f"load average {load}",
+        f"{first.name} on {fabric.device}: {seconds:.3f} s a step of {first.training.batch_size} windows, "
+        f"{per_epoch:,} steps an epoch, {first.training.epochs} epochs",
     ]
 
 
 def _check(runs: Sequence[RunConfig]) -> None:
-    """Raise SSTCastError unless the prepared data are those of all runs."""
     for config in runs:
         check_data(Run(config.folder))
 
@@ -245,7 +229,7 @@ def errors(data: DataConfig, predictors: Mapping[str, Predictor]) -> dict[str, l
 
 
 class Kept:
-    """`table5.json` in a folder: errors of scored runs by date, beside digests of the runs' checkpoints."""
+    """`table5.json` in a folder: errors by date, of runs and baselines, each beside the recipe it was made of."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "table5.json"
@@ -261,30 +245,22 @@ class Kept:
         known = self._read()["baselines"].get(str(data.horizon), {})
         return known.get("errors") if known.get("data") == Prepared.of(data).record().model_dump() else None
 
-    def add(self, config: RunConfig, error: list[float]) -> None:
-        """Keep the errors of a run."""
-        self._write("runs", config.name, {"checkpoint": digest(Run(config.folder).best), "errors": error})
-
     def add_baselines(self, data: DataConfig) -> None:
         """Fit the baselines for a horizon and keep their errors, unless they are known."""
-        if self.baselines(data) is not None:
-            return
-        fitted = Learnt(data, Prepared.of(data).open()[1]).baselines()
-        found = errors(data, {name: fitted[name] for name in BASELINES})
-        self._write(
-            "baselines", str(data.horizon), {"data": Prepared.of(data).record().model_dump(), "errors": found}
-        )
+        if self.baselines(data) is None:
+            fitted = TrainingDays(data, Prepared.of(data).open_anomalies()).baselines()
+            found = errors(data, {name: fitted[name] for name in BASELINES})
+            self.write("baselines", str(data.horizon), data=Prepared.of(data).record().model_dump(), errors=found)
 
     def _read(self) -> dict[str, Any]:
         if not self.file.exists():
             return {"runs": {}, "baselines": {}}
         with reading(self.file, "delete it; the runs are kept"):
-            kept = json.loads(self.file.read_bytes())
-            if not all(isinstance(kept[part][key], dict) for part in ("runs", "baselines") for key in kept[part]):
-                raise ValueError("not what sstcast wrote")
-        return dict(kept)
+            kept: dict[str, Any] = json.loads(self.file.read_bytes())
+            return {part: kept[part] for part in ("runs", "baselines")}
 
-    def _write(self, part: str, key: str, value: dict[str, Any]) -> None:
+    def write(self, part: str, key: str, **value: Any) -> None:
+        """Keep a value, under the name of a run or the horizon of baselines."""
         with locked(self.file):
             kept = self._read()
             kept[part][key] = value
@@ -304,20 +280,23 @@ def gains(found: Found) -> dict[int, tuple[float | None, float | None]]:
     }
 
 
-def error_interval(seeds: list[list[float]], horizon: int) -> Interval | None:
-    """Return a 95 % interval of the mean error of all seeds from blocks of dates; None if there are not two."""
-    saved = saving_interval(seeds, np.ones_like(seeds), horizon)
-    return None if saved is None else (1 - saved[1], 1 - saved[0])
-
-
 def saving_interval(ours: Any, theirs: Any, horizon: int) -> Interval | None:
-    """Return a 95 % interval of the share of the errors `theirs [seeds, dates]` that `ours` save, as above."""
+    """Return a 95 % interval of the share of the errors `theirs [seeds, dates]` that `ours` save.
+
+    It is from blocks of dates; None if there are not two of them.
+    """
     error, reference = np.mean(ours, axis=0), np.mean(theirs, axis=0)
     block = Lengths.of(horizon, 1).block
     if len(error) < 2 * block:
         return None
     low, high = skill_interval(error, reference, block)
     return float(low), float(high)
+
+
+def error_interval(seeds: list[list[float]], horizon: int) -> Interval | None:
+    """Return a 95 % interval of the mean error of all seeds, likewise: errors are what they save of 1, from 1."""
+    saved = saving_interval(seeds, np.ones_like(seeds), horizon)
+    return None if saved is None else (1 - saved[1], 1 - saved[0])
 
 
 def gain_significance(found: Found, horizon: int) -> tuple[Interval, float] | None:

@@ -12,10 +12,8 @@ from rich.progress import track
 from sstcast.artefacts import atomic, locked
 from sstcast.config import COMBINATION, RunConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.combination import Weights, lead_weeks, load_combination
-from sstcast.forecasting.predictor import Predictor
-from sstcast.forecasting.probabilities import held_out
-from sstcast.forecasting.spread import ValidationDays
+from sstcast.forecasting.predictor import Predictor, Weights, lead_weeks, load_combination
+from sstcast.forecasting.spread import ValidationDays, held_out
 from sstcast.geo import area_weights
 from sstcast.ocean.identity import Record
 from sstcast.ocean.prepared import Prepared
@@ -30,24 +28,30 @@ KEYS = ("region", "protocol", "history", "horizon", "splits.train", "splits.vali
 DIGESTS = {"cube": "days hold other values", "statistics": "climatology and scale are others"}
 
 
-def combine(runs: list[Run], folder: Path, equal: bool = False, say: Callable[[str], object] = print) -> Run:
+def combine(
+    runs: list[Run],
+    folder: Path,
+    equal: bool = False,
+    say: Callable[[str], object] = print,
+    chosen: int | None = None,
+) -> Run:
     """Make the run in `folder` that forecasts the weighted mean of `runs`.
 
     Each lead week has its own weights, none negative, their sum 1, of least mean squared error in degC on the
-    validation days (Granger and Ramanathan 1984, J. Forecast. 3, with both constraints); or all are `equal`, which
-    few validation days often cannot better. `say` gets a line: what was made, or that there was nothing to do.
-    Where a part has been trained again, all is made anew.
+    validation days (Granger and Ramanathan 1984, J. Forecast. 3, with both constraints); or all are `equal`,
+    which few validation days often cannot better; or the run number `chosen` has all the weight. `say` gets a
+    line: what was made, or that there was nothing to do. Where a part has been trained again, all is made anew.
 
     Raises SSTCastError if the runs are not two or more that were trained on the same days of the same ocean, one
     of them has no checkpoint or forecasts NaN, or the folder holds something else.
     """
     runs = [Run.open(run.folder) for run in runs]
-    config = _configure(runs, folder, equal)
+    config = _configure(runs, folder, "selected" if chosen is not None else "equal" if equal else "fitted")
     with locked(folder):
         if folder.exists() and _is_made(Run(folder), config):
             say(f"{folder}: nothing to do")
         else:
-            _make(runs, config, folder)
+            _make(runs, config, folder, chosen)
             say(f"{folder}: written")
     return Run(folder)
 
@@ -136,10 +140,13 @@ def _check_unseen(run: Run) -> None:
         _check_unseen(part)
 
 
-def _make(runs: list[Run], config: RunConfig, folder: Path) -> None:
+def _make(runs: list[Run], config: RunConfig, folder: Path, chosen: int | None) -> None:
     weeks, count = lead_weeks(config.data.horizon)[-1] + 1, len(runs)
-    equal = config.model.options["weights"] == "equal"
-    weights = torch.from_numpy(np.full((weeks, count), 1 / count) if equal else _fit(runs))
+    if config.model.options["weights"] == "fitted":
+        weights = torch.from_numpy(_fit(runs))
+    else:
+        one = np.full(count, 1 / count) if chosen is None else np.eye(count)[chosen]
+        weights = torch.from_numpy(np.tile(one, (weeks, 1)))
     with atomic(folder) as temporary:
         made = Run(temporary)
         made.checkpoints.mkdir(parents=True)
@@ -149,7 +156,7 @@ def _make(runs: list[Run], config: RunConfig, folder: Path) -> None:
         save_config(config, made.config_file, {"training"})
 
 
-def _configure(runs: list[Run], folder: Path, equal: bool) -> RunConfig:
+def _configure(runs: list[Run], folder: Path, weights: str) -> RunConfig:
     """Return the configuration of a combination; raise SSTCastError if the runs do not go together."""
     if len(runs) < 2:
         raise SSTCastError(f"{runs[0].folder if runs else folder}: one run is no combination; name two or more")
@@ -176,7 +183,7 @@ def _configure(runs: list[Run], folder: Path, equal: bool) -> RunConfig:
             "also": [ocean for number, ocean in enumerate(also) if ocean not in also[:number]],
             "model": {
                 "name": COMBINATION,
-                "weights": "equal" if equal else "fitted",
+                "weights": weights,
                 "parts": [{"run": os.path.relpath(run.folder, folder), "checkpoints": run.digest} for run in runs],
             },
         },

@@ -93,9 +93,8 @@ def _evaluate(run: Run, recipe: dict[str, Any]) -> dict[str, Any]:
 
 def statistics_of(run: Run, truth: "Verification") -> xr.Dataset:
     """Forecast every test day, write `forecasts.zarr`, and return the statistics of the run and the baselines."""
-    from sstcast.forecasting.combination import predictor_of
-    from sstcast.forecasting.probabilities import calibrated, fitted_baselines
-    from sstcast.forecasting.spread import ValidationDays
+    from sstcast.forecasting.predictor import predictor_of
+    from sstcast.forecasting.spread import ValidationDays, calibrated, fitted_baselines
     from sstcast.scores.summary import finish
     from sstcast.scores.verification import forecast_file
     from sstcast.scores.verify import System, join, verify

@@ -11,10 +11,9 @@ from sstcast import __version__
 from sstcast.artefacts import locked
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.combination import predictor_of
 from sstcast.forecasting.files import DAY, Forecasts, read_forecasts
-from sstcast.forecasting.probabilities import calibrated, fitted_baselines
-from sstcast.forecasting.spread import ValidationDays
+from sstcast.forecasting.predictor import predictor_of
+from sstcast.forecasting.spread import ValidationDays, calibrated, fitted_baselines
 from sstcast.names import MODEL, STRONGEST
 from sstcast.ocean.cropping import at_cells, on_cells
 from sstcast.ocean.identity import fingerprint

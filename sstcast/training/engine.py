@@ -6,13 +6,14 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
 from lightning_fabric import Fabric
 from pydantic import BaseModel
+from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
@@ -42,7 +43,10 @@ REMEDY = "train under another name with a lower training.learning_rate or with t
 
 @dataclass
 class State:
-    """The progress of a training; it holds only plain values, so that a checkpoint can store it unchanged."""
+    """The progress of a training, in plain values, which a checkpoint can hold.
+
+    Raises ValueError if values of a damaged checkpoint are of other types.
+    """
 
     epoch: int = 0
     step: int = 0  # steps done in this epoch
@@ -53,17 +57,6 @@ class State:
     best_loss: float = math.inf  # decides between equal scores
     best_epoch: int = -1
     history: list[dict[str, Any]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        """Raise TypeError if values, as read from a checkpoint, have wrong types."""
-        counts, times = (
-            (self.epoch, self.step, self.best_epoch),
-            (self.loss, self.weight, self.seconds),
-        )
-        if not (all(type(n) is int for n in counts) and all(isinstance(n, (int, float)) for n in times)):
-            raise TypeError("its progress is not given in numbers")
-        if not all(isinstance(row, dict) and row for row in self.history):
-            raise TypeError("its history is not valid")
 
     @property
     def mean_loss(self) -> float:

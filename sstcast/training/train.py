@@ -1,26 +1,31 @@
 """The command `train`: trains a forecaster on the windows of a prepared ocean."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
+from torch import Tensor
 
 from sstcast.artefacts import FIRST_PROCESS, locked
 from sstcast.config import COMBINATION, RunConfig, load_config
 from sstcast.errors import SSTCastError, warn
-from sstcast.models import LINEAR, build_forecaster, days_before
+from sstcast.models import LINEAR, base_of, build_forecaster, days_before
 from sstcast.models.base import ForecastModel
 from sstcast.models.linear import LinearSystem
 from sstcast.ocean.identity import Record
 from sstcast.ocean.prepared import Prepared, check_data, check_source
 from sstcast.ocean.whole import WholeRegion
-from sstcast.ocean.windows import SeveralWindows, cut_windows
+from sstcast.ocean.windows import AnyWindows, SeveralWindows, cut_windows
 from sstcast.runs import Run
-from sstcast.training.checkpoint import save_checkpoint, step_checkpoints
+from sstcast.training.checkpoint import load_checkpoint, load_weights, save_checkpoint, step_checkpoints
+from sstcast.training.cross_fitting import blocks_of_years, supported_share
 from sstcast.training.devices import choose_device, start
 from sstcast.training.task import Fitted, ForecastTask, fit
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 
 def train(config: RunConfig, windows: Mapping[str, Fitted]) -> tuple[Run, bool]:
@@ -28,7 +33,7 @@ def train(config: RunConfig, windows: Mapping[str, Fitted]) -> tuple[Run, bool]:
 
     A linear system is solved directly: it chooses its options on the validation windows, and is then fitted to
     both splits. A linear system inside a network is fitted to the windows that the network learns from, so that
-    validation can tell when to stop.
+    validation can tell when to stop. With `training.cross_fit`, the share of the network's change comes first.
 
     Returns the run and whether there was anything to do. An interrupted run resumes where it stopped; on a CPU it
     ends with weights that are bit-identical to those of an uninterrupted run. If another process trains the run,
@@ -53,10 +58,11 @@ def train(config: RunConfig, windows: Mapping[str, Fitted]) -> tuple[Run, bool]:
             records = [Prepared.of(data).record() for data in config.oceans]
             for number in range(len(records), 0, -1):  # the first one last: it says that all are there
                 records[number - 1].save(run.data_of(number))
-        check_data(run)
-        for number, data in enumerate(config.also, 2):
-            then = Record.load(run.data_of(number), "restore it, or train again under another name")
-            then.check(run.folder, (prepared := Prepared.of(data)).record(), prepared.cube)
+        else:
+            check_data(run)
+            for number, data in enumerate(config.also, 2):
+                then = Record.load(run.data_of(number), "restore it, or train again under another name")
+                then.check(run.folder, (prepared := Prepared.of(data)).record(), prepared.cube)
         if isinstance(model, LinearSystem):
             if run.best.exists():
                 return run, False
@@ -68,18 +74,43 @@ def train(config: RunConfig, windows: Mapping[str, Fitted]) -> tuple[Run, bool]:
                 run.best, config, model=model.state_dict(), tile=list(windows["train"].shape), chosen=chosen
             )
             return run, True
-        if isinstance(model.linear, LinearSystem) and not step_checkpoints(run.checkpoints):
-            fit(model.linear, windows["train"], None)
-        from sstcast.training.engine import Trainer  # not above: linear systems do not need Lightning Fabric
-
         fabric = start(config.training)
         fabric.barrier()
-        task = ForecastTask(windows, config.training, fabric)
-        trainer = Trainer(run, config, config.training, model, task, fabric)
-        if trainer.finished:
-            return run, False
-        trainer.fit()
-    return run, True
+        if model.share is not None and not step_checkpoints(run.checkpoints):
+            model.share.copy_(_cross_fitted(config, run, windows, fabric))
+        return run, _train_network(config, run, model, windows, fabric)
+
+
+def _train_network(
+    config: RunConfig, run: Run, model: ForecastModel, windows: Mapping[str, Fitted], fabric: "Fabric"
+) -> bool:
+    """Fit the base and train the network; return whether there was anything to do."""
+    from sstcast.training.engine import Trainer  # not above: linear systems do not need Lightning Fabric
+
+    if model.linear is not None and not step_checkpoints(run.checkpoints):
+        fit(model.linear, windows["train"], None)
+    trainer = Trainer(run, config, config.training, model, ForecastTask(windows, config.training, fabric), fabric)
+    if trainer.finished:
+        return False
+    trainer.fit()
+    return True
+
+
+def _cross_fitted(config: RunConfig, run: Run, windows: Mapping[str, Fitted], fabric: "Fabric") -> Tensor:
+    """Return the share of the change, from networks trained without a block of years (see `cross_fitting`)."""
+
+    def networks() -> Iterator[tuple[ForecastModel, SeveralWindows]]:
+        blocks = blocks_of_years(cast(AnyWindows, windows["train"]), config.training.cross_fit)
+        for number, (others, block) in enumerate(blocks, 1):
+            part = Run(run.folder / "cross-fitting" / f"without-{number}")
+            part.checkpoints.mkdir(parents=True, exist_ok=True)
+            torch.manual_seed(config.training.seed)
+            model = forecaster(config, others)
+            _train_network(config, part, model, {**windows, "train": others}, fabric)
+            load_weights(model, load_checkpoint(part.best), part.best)
+            yield model, block
+
+    return supported_share(networks())
 
 
 def plan(
@@ -155,15 +186,17 @@ def training_windows(config: RunConfig) -> dict[str, Fitted]:
     found: dict[str, list[Any]] = {"train": [], "validation": []}
     for data in config.oceans:
         check_source(data)
-        _, anomalies = Prepared.of(data).open()
+        anomalies = Prepared.of(data).open_anomalies()
         for split, windows in found.items():
             learnt = config.training.include_validation and split == "train" and not as_one
             days = "before_test" if learnt else split
             before = days_before(model.name, model.options, data.history)
             windows.append(
-                WholeRegion.of(anomalies, data, days, before) if as_one else cut_windows(anomalies, data, days)
+                WholeRegion.of(anomalies, data, days, before)
+                if as_one
+                else cut_windows(anomalies, data, days, before=before)
             )
-    if config.model.options.get("base") == "local" and (config.also or found["train"][0].values.shape[1] > 1):
+    if base_of(model.options)[0] == "local" and (config.also or found["train"][0].values.shape[1] > 1):
         raise SSTCastError("model.base: local is fitted to the cells of one tile; choose linear for several")
     shapes = {" x ".join(map(str, windows.shape)) for windows in found["train"]}
     if len(shapes) > 1:
@@ -180,5 +213,6 @@ def forecaster(config: RunConfig, windows: Fitted) -> ForecastModel:
         history=windows.history,
         horizon=windows.horizon,
         shape=windows.shape,
+        shared=config.training.cross_fit > 0,
         **config.model.options,
     )

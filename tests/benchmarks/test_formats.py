@@ -142,12 +142,6 @@ def test_graphs_of_ogb_are_what_ogb_reads(name: str, tmp_path: Path, capsys: pyt
             assert torch.equal(batch.x, torch.from_numpy(theirs["node_feat"]))
 
 
-def test_missing_labels_of_ogb_stay_missing(tmp_path: Path) -> None:
-    _, loaded = open_small("ogbg-molpcba", tmp_path)
-    assert loaded.graphs.y.shape == (24, 3)
-    assert 0 < loaded.graphs.y.isnan().sum() < 72
-
-
 def test_syntax_trees_get_edges_between_tokens(tmp_path: Path) -> None:
     _, loaded = open_small("ogbg-code2", tmp_path)
     batch = loaded.graphs.batch(torch.tensor([0]))  # 5 nodes, of which 1, 2 and 4 are tokens; a ring with a chord

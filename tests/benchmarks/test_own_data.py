@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from small_own import Make, bad, edit, graph_csv, pyg, regraph, run, smiles_csv
+from small_own import Make, bad, edit, graph_csv, pyg, run, smiles_csv
 from small_raw import NODES, ring
 from torch_geometric.data import Data, InMemoryDataset
 
@@ -176,10 +176,6 @@ def test_a_processed_dataset_of_pyg_opens(tmp_path: Path) -> None:
     assert graphs.y.tolist() == [i % 2 for i in range(2, 22)]
 
 
-def test_in_half_precision(tmp_path: Path) -> None:
-    assert run(tmp_path, smiles_csv(tmp_path), "--set", "training.precision=bf16-mixed") == 0
-
-
 def test_a_test_score_that_is_not_defined_is_no_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     graph = Data(x=torch.randn(NODES, 2), edge_index=torch.from_numpy(ring(NODES)), y=torch.arange(NODES) % 2)
     number = torch.arange(NODES)
@@ -198,25 +194,13 @@ BAD: dict[str, tuple[Make, list[str]]] = {
         ["mine.csv", "no column 'logS'", "name, smiles, solubility, toxic"],
     ),
     "an empty CSV": (bad(smiles_csv, lambda f, raw: (f / "mine.csv").write_text("")), ["mine.csv", "empty"]),
-    "only a header": (
-        bad(smiles_csv, lambda f, raw: (f / "mine.csv").write_text("name,smiles,solubility,toxic\n")),
-        ["mine.csv", "no rows"],
-    ),
     "a duplicate id": (
         bad(smiles_csv, lambda f, raw: edit(f, "mine.csv", "m4,", "m2,")),
         ["mine.csv", "line 6", "'m2' has come before"],
     ),
-    "a duplicate node": (
-        bad(graph_csv, lambda f, raw: edit(f, "mine.csv", "n4,", "n2,")),
-        ["mine.csv", "line 6", "'n2' has come before"],
-    ),
     "not a number": (
         bad(smiles_csv, lambda f, raw: edit(f, "mine.csv", "3.5", "high")),
         ["mine.csv", "line 2", "column 'solubility': 'high' is not a number"],
-    ),
-    "a list that is none": (
-        bad(smiles_csv, lambda f, raw: edit(f, "mine.csv", "3.5", "[1 0]") or raw.update(task="multi-label")),
-        ["mine.csv", "line 2", "'[1 0]' is not a list of numbers"],
     ),
     "neither yes nor no": (
         bad(smiles_csv, lambda f, raw: raw.update(task="multi-label", targets=["solubility", "toxic"])),
@@ -238,14 +222,6 @@ BAD: dict[str, tuple[Make, list[str]]] = {
         bad(graph_csv, lambda f, raw: edit(f, "edges.csv", "n3,n4", "n3,n99")),
         ["edges.csv", "line 5: n3 - n99: no such node"],
     ),
-    "no file of edges": (
-        bad(graph_csv, lambda f, raw: (f / "edges.csv").unlink()),
-        ["edges.csv is missing"],
-    ),
-    "a feature that is none": (
-        bad(graph_csv, lambda f, raw: edit(f, "mine.csv", "n0,0,", "n0,0,nan,") or raw.update(features=["a"])),
-        ["mine.csv", "more columns"],
-    ),
     "a part that is none": (
         bad(graph_csv, lambda f, raw: raw.update(split_column="name")),
         ["mine.csv", "line 2: 'n0' is no part of a split"],
@@ -253,14 +229,6 @@ BAD: dict[str, tuple[Make, list[str]]] = {
     "a category that is none": (
         bad(pyg, lambda f, raw: raw.update(node=[3, 3])),
         ["mine.pt", "node 0: feature", "which is not a category"],
-    ),
-    "graphs of unlike features": (
-        bad(pyg, lambda f, raw: regraph(f, lambda g: g[3].update({"x": torch.randn(5, 4)}))),
-        ["mine", "graph 3: x of shape [5, 4]"],
-    ),
-    "features of too many edges": (
-        bad(pyg, lambda f, raw: regraph(f, lambda g: [d.update({"edge_attr": torch.ones(11, 1)}) for d in g])),
-        ["mine", "graph 0: 11 rows of edge_attr where 6 belong"],
     ),
     "a split that repeats": (
         bad(pyg, lambda f, raw: split_file(f, [0, 1, 2], [2, 3], [4])),
@@ -275,34 +243,16 @@ BAD: dict[str, tuple[Make, list[str]]] = {
         ["mine", "a mask of 11 samples, where there are 12"],
     ),
     "nothing to test": (bad(pyg, lambda f, raw: split_file(f, [0, 1, 2], [3], [])), ["none is for test"]),
-    "too many folds": (
-        bad(pyg, lambda f, raw: raw.update(split="folds:10", task="graph-classification")),
-        ["mine", "labels for 1 graphs"],
-    ),
-    "scaffolds of no molecules": (
-        bad(graph_csv, lambda f, raw: raw.update(split="scaffold")),
-        ["mine", "scaffold is for molecules"],
-    ),
-    "not PyG's": (bad(pyg, lambda f, raw: torch.save([1, 2], f / "mine.pt")), ["mine.pt", "graph 0 is int"]),
     "no list": (bad(pyg, lambda f, raw: torch.save(1, f / "mine.pt")), ["mine.pt", "give a list of"]),
-    "no file": (bad(pyg, lambda f, raw: (f / "mine.pt").unlink()), ["mine.pt is missing"]),
     "damaged": (bad(pyg, lambda f, raw: (f / "mine.pt").write_bytes(b"PK\3\4")), ["mine.pt: may run any code"]),
     "a task of another kind": (bad(graph_csv, lambda f, raw: raw.update(task="colour")), ["task: no 'colour'"]),
     "a metric of another task": (
         bad(graph_csv, lambda f, raw: raw.update(metric="mae")),
         ["accuracy or", "roc-auc"],
     ),
-    "shares beyond the whole": (
-        bad(graph_csv, lambda f, raw: raw.update(split="random:0.8/0.3/0.1")),
-        ["add up to 1"],
-    ),
     "an unknown kind": (
         bad(graph_csv, lambda f, raw: raw.update(kind="memory")),
         ["smiles_csv, graph_csv or pyg"],
-    ),
-    "a key that does not exist": (
-        bad(graph_csv, lambda f, raw: raw.update(lables="y")),
-        ["lables", "unknown key"],
     ),
 }
 

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_raw import write
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import subgraph
@@ -13,7 +12,6 @@ from sstcast.benchmarks.cache import cached, with_positions
 from sstcast.benchmarks.complete import check_graphs
 from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.packed import Graphs, compact, pack
-from sstcast.benchmarks.registry import find_dataset
 from sstcast.benchmarks.splits import choose_split
 from sstcast.errors import SSTCastError
 from sstcast.graphs.positions import landing_probabilities, laplacian_basis
@@ -99,16 +97,6 @@ def test_random_splits_follow_the_seed(level: str) -> None:
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
     assert not torch.equal(first.test, other.test)
     assert sorted(torch.cat(list(first)).tolist()) == list(range(188))
-
-
-def test_a_seed_takes_its_official_split(tmp_path: Path) -> None:
-    from sstcast.benchmarks.load import load
-
-    dataset = find_dataset("minesweeper")
-    write(dataset, tmp_path)
-    loaded = load(dataset, tmp_path, tmp_path / "cache")
-    assert len(loaded.splits) == 3
-    assert choose_split(dataset, loaded.graphs, loaded.splits, 4) == loaded.splits[1]
 
 
 @pytest.mark.parametrize(

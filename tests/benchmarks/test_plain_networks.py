@@ -14,7 +14,6 @@ from torch_geometric.transforms import NormalizeFeatures
 
 from sstcast.benchmarks.config import BenchmarkConfig, load_benchmark
 from sstcast.benchmarks.load import Loaded, load
-from sstcast.benchmarks.predictor import DegreeEncoder
 from sstcast.benchmarks.registry import find_dataset, named
 from sstcast.benchmarks.run import build_task, run_benchmark
 from sstcast.errors import SSTCastError
@@ -181,9 +180,3 @@ def test_few_labels_are_known_from_the_split(tmp_path: Path) -> None:
         (mine, ["split=random:.6/.2/.2"], "batch"),
     ):
         assert load_benchmark(dataset, "gcn", None, chosen).model.options["norm"] == norm
-
-
-def test_degrees_start_as_small_as_other_features() -> None:
-    """Glorot's bound, sqrt(6 / (256 + 64)), as for the tables of atoms."""
-    table = DegreeEncoder(64).embedding.weight.detach()
-    assert 0.13 < float(table.abs().max()) < (6 / (256 + 64)) ** 0.5

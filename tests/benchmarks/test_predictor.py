@@ -120,9 +120,3 @@ def test_positions_are_asked_for_once_for_all(tmp_path: Path) -> None:
         ("tokengt", ["model.identifiers=orf"], (0, 0)),
     ):
         assert positions_of(make(tmp_path, model, *overrides)[0]) == wanted
-
-
-def test_a_forecaster_of_tiles_is_no_backbone(tmp_path: Path) -> None:
-    for model in ("mlp", "tfnet"):
-        with pytest.raises(SSTCastError, match=f"model {model}: it forecasts tiles"):
-            make(tmp_path, model)

@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_raw import write
 
-import sstcast
 from sstcast.benchmarks.config import load_benchmark
 from sstcast.benchmarks.dataset import parse_split
 from sstcast.benchmarks.packed import Graphs, pack
@@ -52,11 +50,3 @@ def test_a_split_of_so_many_per_class(tmp_path: Path) -> None:
     assert not set(first.train.tolist()) & {7, *first.validation.tolist(), *first.test.tolist()}
     assert not set(first.validation.tolist()) & set(first.test.tolist())
     assert first.test.tolist() != other.test.tolist()
-
-
-def test_another_split_is_another_run(tmp_path: Path) -> None:
-    write(find_dataset("minesweeper"), tmp_path / "raw")
-    keys = [*SMALL, f"cache={tmp_path / 'cache'}", f"runs={tmp_path / 'runs'}"]
-    sstcast.benchmark("minesweeper", "gps", root=tmp_path / "raw", overrides=keys)
-    with pytest.raises(SSTCastError, match="another configuration"):
-        sstcast.benchmark("minesweeper", "gps", root=tmp_path / "raw", overrides=[*keys, "split=70/15/15"])

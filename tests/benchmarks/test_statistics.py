@@ -81,12 +81,3 @@ def test_peptides_by_their_table_and_every_fiftieth_molecule() -> None:
     assert float(nodes.mean()) == pytest.approx(150.94, rel=0.1)
     assert float((edges / nodes).mean()) == pytest.approx(307.30 / 150.94, rel=0.01)
     assert {(g["x"].shape[1], g["edge_attr"].shape[1]) for g in graphs} == {(9, 3)}
-
-
-@pytest.mark.skipif(not os.environ.get("SSTCAST_SLOW_TESTS"), reason="takes a minute; set SSTCAST_SLOW_TESTS=1")
-def test_peptides_in_full(tmp_path: Path) -> None:
-    loaded = load(find_dataset("peptides-func"), need("peptides-func"), tmp_path)
-    assert len(loaded.graphs) == 15_535
-    assert float(loaded.graphs.nodes.double().mean()) == pytest.approx(150.94, abs=0.005)
-    assert float(loaded.graphs.edges.double().mean()) == pytest.approx(307.30, abs=0.005)
-    assert loaded.graphs.y.shape == (15_535, 10)

@@ -12,8 +12,7 @@ from small_ocean import make_sst
 
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.predictor import TrainedRun
-from sstcast.forecasting.probabilities import calibrated, held_out
-from sstcast.forecasting.spread import ValidationDays
+from sstcast.forecasting.spread import ValidationDays, calibrated, held_out
 from sstcast.models.linear import MultiscaleRidge
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
@@ -90,7 +89,7 @@ def test_what_learnt_the_validation_days_is_not_calibrated_on_them(run: Run) -> 
     made, _ = forecast(learnt.folder, "2004-05-05", say=lambda line: None)
     assert f" of 2001-01-01..{data.splits.validation[1]}, region" in xr.load_dataset(made).attrs["source"]
     (stand_in,) = held_out(learnt, days).models
-    (refitted,) = days.learnt.fit("multiscale-ridge").models
+    (refitted,) = days.training.fit("multiscale-ridge").models
     assert isinstance(stand_in, MultiscaleRidge)
     assert not torch.equal(stand_in.weight, refitted.weight)
     west = data.box.model_copy(update={"lon": (165.0, 168.0)})  # an ocean of which it has learnt nothing

@@ -11,8 +11,7 @@ from small_hindcast import plan, system, write_ocean
 
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.combination import load_combination
-from sstcast.forecasting.predictor import Models, Predictor, TrainedRun
+from sstcast.forecasting.predictor import Models, Predictor, TrainedRun, load_combination
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Plan
 from sstcast.models import build_forecaster
@@ -84,7 +83,7 @@ def test_weights_are_those_of_forecasts_that_have_not_seen_validation(combined: 
     area = np.nan_to_num(data.area)
     errors = []
     for predictor in (unseen(run.config.data), network):
-        forecast = data.on_tiles(predictor.predict(data.histories(every)))[0] * data.ahead(data.scale, every)
+        forecast = data.on_tiles(predictor.predict(*data.histories(every)))[0] * data.ahead(data.scale, every)
         errors.append(np.nan_to_num(forecast - truth))
     found = load_combination(run)
     for week, leads in enumerate((slice(0, 7), slice(7, 8))):
@@ -146,3 +145,36 @@ def test_another_system_is_combined_too(combined: Plan) -> None:
     parts = [xr.open_zarr(combined.hindcast.forecasts(name))["sst"] for name in ("wide", "small", "third")]
     np.testing.assert_allclose(mean, sum(parts) / 3, atol=0.011)
     assert not hindcast(more, say=quiet)[1]
+
+
+def test_the_system_of_a_fold_is_chosen_on_the_years_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The choice forecasts as the system chosen; a jump in the last year changes none."""
+    choices = []
+    for jump in (0, 2):
+        folder = tmp_path / str(jump)
+        write_ocean(folder, jump)
+        monkeypatch.chdir(folder)
+        systems = [
+            system(name, model, options={}) for name, model in (("still", "climatology"), ("last", "ridge"))
+        ]
+        planned = plan(
+            *systems, system("other", "persistence", options={}), select=("still", "last"), first=2007, fold=1
+        )
+        hindcast(planned, say=quiet)
+        chosen = {}
+        for fold in planned.protocol.folds:
+            run = Run(planned.hindcast.folder / "selected" / fold.name)
+            assert len(run.parts) == 2
+            weights = load_combination(run)
+            assert weights.tolist() == [weights[0].tolist()] * 2
+            chosen[fold.first] = systems[int(weights[0].argmax())].name
+            years = {"init_time": str(fold.first)}
+            ours, theirs = (
+                xr.open_zarr(planned.hindcast.forecasts(name))["sst"].sel(years)
+                for name in ("selected", chosen[fold.first])
+            )
+            np.testing.assert_array_equal(ours, theirs)
+        choices.append(chosen)
+    assert choices == [{2007: "last", 2008: "last"}] * 2

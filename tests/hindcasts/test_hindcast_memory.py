@@ -10,12 +10,11 @@ import xarray as xr
 from small_hindcast import plan, quiet, system, write_ocean
 
 import sstcast
-from sstcast.config import RunConfig
+from sstcast.config import RunConfig, Splits
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.combination import days_read
 from sstcast.forecasting.forecast import forecast
-from sstcast.forecasting.probabilities import held_out
-from sstcast.forecasting.spread import ValidationDays
+from sstcast.forecasting.predictor import days_read
+from sstcast.forecasting.spread import ValidationDays, held_out
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint
@@ -67,7 +66,7 @@ def test_a_forecast_is_the_hindcasts_and_refuses_less_than_a_year(
 ) -> None:
     monkeypatch.chdir(folder)
     hindcasts = forecasts(folder)
-    date = hindcasts["init_time"].values[-20]
+    date = hindcasts["init_time"].sel(init_time="2007-10").values[0]
     expected = hindcasts.sel(init_time=date).values
     fold = folder / "hindcast/one/fold-2007"
     path, _ = forecast(fold, str(date)[:10], say=quiet)
@@ -82,6 +81,23 @@ def test_a_forecast_is_the_hindcasts_and_refuses_less_than_a_year(
     assert float(abs(run.forecast(days)["sst"].values[0] - expected)[..., 3:].max()) > 1e-4
     with pytest.raises(SSTCastError, match="history: 364 days; the run needs the last 365"):
         run.forecast(days[-364:])
+
+
+def test_a_forecast_uses_the_last_whole_year(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From 2008 on, the fold that was fitted up to 2006 forecasts as a run that is fitted up to 2007."""
+    monkeypatch.chdir(folder)
+    splits = {"train": [2001, 2006], "validation": [2007, 2007], "test": [2008, 2008]}
+    data = local().data.model_copy(
+        update={"splits": Splits.model_validate(splits | {"base_period": [2001, 2007]})}
+    )
+    newer = sstcast.train(local().model_copy(update={"name": "newer", "data": data}))
+    ours, theirs = (
+        sstcast.forecast(run, "2008-03-01", out=f"{name}.nc").value
+        for name, run in (("ours", folder / "hindcast/one/fold-2007"), ("theirs", newer))
+    )
+    for name in ("sst", "sst_anomaly", "sst_spread", "heatwave_probability"):
+        np.testing.assert_array_equal(ours[name], theirs[name])
+    assert "2001-01-01..2007-12-31" in ours.attrs["source"]
 
 
 def test_a_short_record_is_told_and_needs_no_year(

@@ -72,7 +72,7 @@ def test_a_local_base_is_the_local_ridge_of_a_single_tile(
         torch.testing.assert_close(
             net.eval()(batch.history, batch.graph), alone(batch.history, batch.graph), rtol=0, atol=0
         )
-    assert (home("mpnn", "local"), home("mpnn", "linear")) == ("region", "anywhere")
+    assert [home("mpnn", {"base": base}) for base in ("local", "linear")] == ["region", "anywhere"]
 
 
 def test_a_base_is_saved_with_the_run_and_not_fitted_again(config: RunConfig) -> None:

@@ -142,9 +142,7 @@ def test_a_dry_run_lists_what_is_left(made: Path, monkeypatch: pytest.MonkeyPatc
     count, *runs, measured = needs(small(systems=["mlp", "mpnn"], horizons=(3,), seeds=(0, 1)))
     assert count == "2 of 4 runs are left"
     assert runs == ["  mlp-3d-seed1: not in the paper", "  mpnn-3d-seed1: not in the paper"]
-    assert re.search(
-        r"mlp-3d-seed1 on cpu: 0\.\d+ s a step of 20 windows, 2 steps an epoch, 1 epochs; \d", measured
-    )
+    assert re.search(r"mlp-3d-seed1 on cpu: 0\.\d+ s a step of 20 windows, 2 steps an epoch, 1 epochs", measured)
     assert needs(small()) == ["0 of 15 runs are left"]
     assert not (made / "table5/mlp-3d-seed1").exists()
 
@@ -164,7 +162,6 @@ def test_a_dry_run_counts_the_papers_windows(tmp_path: Path, monkeypatch: pytest
         ({"systems": ["mpn"]}, r"--systems mpn: not in the table.*did you mean"),
         ({"systems": ["mpnn", "mlp", "mpnn"]}, "--systems: has mpnn twice; give each once"),
         ({"horizons": (3, 3)}, "--horizons: has 3 twice"),
-        ({"horizons": (11,)}, r"--horizons 11: data.splits.validation has 15 days, a window needs 16"),
         ({"overrides": ["data.horizon=2"]}, "--set data.horizon: table5 sets it"),
         ({"overrides": ["name=mine"]}, "--set name: table5 sets it"),
         ({"base": "linear"}, "a run with other options; choose another --out"),

@@ -18,9 +18,8 @@ from whole_fields import forecast_of, truth_of
 import sstcast
 from sstcast import cli
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.combination import load_combination, predictor_of
 from sstcast.forecasting.forecast import forecast
-from sstcast.forecasting.predictor import TrainedRun
+from sstcast.forecasting.predictor import TrainedRun, load_combination, predictor_of
 from sstcast.geo import area_weights
 from sstcast.ocean.prepared import Prepared
 from sstcast.pages import figures

@@ -15,9 +15,8 @@ from whole_fields import forecast_of, truth_of
 
 from sstcast import scratch
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.baselines import Learnt
-from sstcast.forecasting.predictor import Predictor, TrainedRun
-from sstcast.forecasting.probabilities import calibrated
+from sstcast.forecasting.predictor import Predictor, TrainedRun, TrainingDays
+from sstcast.forecasting.spread import calibrated
 from sstcast.geo import area_weights
 from sstcast.graphs.graph import Graph
 from sstcast.models import LINEAR, Entry, linear
@@ -52,7 +51,7 @@ def tables_of(run: Run) -> xr.Dataset:
 
 
 def persistence(data: Verification) -> Predictor:
-    return Learnt(data.data, data.anomalies).fit("persistence")
+    return TrainingDays(data.data, data.anomalies).fit("persistence")
 
 
 def crps_gaussian(truth: np.ndarray, mean: np.ndarray | float, spread: np.ndarray) -> np.ndarray:

@@ -1,0 +1,71 @@
+"""How much of a network's change from its base is supported by years that neither of them has learnt.
+
+The training years are divided into blocks. For each, network and base are trained without it, and the errors of
+the base in the block are regressed on the network's change, by lead week. The coefficient, within 0 and 1, is the
+share of the change that is added to the base. Where the network learns nothing that holds, it is 0 or close to
+it.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sstcast.errors import SSTCastError
+from sstcast.models.base import ForecastModel
+from sstcast.ocean.windows import AnyWindows, SeveralWindows
+
+EVERY = 3  # days from one window of a block to the next
+WEEK = 7  # leads that have one share
+NODES_AT_ONCE = 2**15
+
+
+def blocks_of_years(windows: AnyWindows, count: int) -> Iterator[tuple[SeveralWindows, SeveralWindows]]:
+    """Divide windows into `count` blocks of years; yield each block after the windows that have no day in it.
+
+    Raises SSTCastError if there are too few years.
+    """
+    oceans = windows.oceans if isinstance(windows, SeveralWindows) else (windows,)
+    years = [ocean.init_times.astype("datetime64[Y]") for ocean in oceans]
+    known = np.unique(np.concatenate(years))
+    if len(known) < count:
+        raise SSTCastError(
+            f"training.cross_fit: {len(known)} year(s) of training windows are no {count} blocks; choose fewer"
+        )
+    for block in np.array_split(known, count):
+        inside, outside = [], []
+        for ocean, year in zip(oceans, years, strict=True):
+            first, last = map(int, np.searchsorted(year, [block[0], block[-1] + 1]))
+            apart = ocean.history + ocean.horizon
+            parts = (0, first - apart), (last + apart, ocean.starts)
+            outside += [ocean.part(start, stop) for start, stop in parts if start < stop]
+            inside += [ocean.part(first, last)] if first < last else []
+        if not outside:
+            raise SSTCastError(
+                f"training.cross_fit: no window lies outside {block[0]}; lengthen data.splits.train"
+            )
+        yield SeveralWindows(tuple(outside)), SeveralWindows(tuple(inside))
+
+
+def supported_share(fitted: Iterable[tuple[ForecastModel, SeveralWindows]]) -> Tensor:
+    """Return the share `[horizon]` of the change, from networks and a block that each has not seen."""
+    products = squares = torch.zeros(0)
+    for model, block in fitted:
+        base, device = model.eval().linear, next(model.parameters()).device
+        assert base is not None
+        if not len(products):
+            products, squares = torch.zeros(2, base.horizon, dtype=torch.float64)
+        for ocean in block.oceans:
+            windows = ocean.thinned(EVERY)
+            for index in torch.arange(len(windows)).split(max(1, NODES_AT_ONCE // windows.values.shape[-1])):
+                batch = windows.batch(index, device)
+                with torch.no_grad():
+                    change = model.change(batch.history[..., -base.history :], batch.graph)[batch.ocean].double()
+                    left = (batch.target - base(batch.history, batch.graph))[batch.ocean].double()
+                products += (change * left).sum(0).cpu()
+                squares += change.square().sum(0).cpu()
+    week = torch.arange(len(products)) // WEEK
+    totals = torch.zeros(2, int(week[-1]) + 1, dtype=torch.float64)
+    totals.index_add_(1, week, torch.stack([products, squares]))
+    return (totals[0] / totals[1].clamp(min=1e-12)).clamp(0, 1)[week].float()

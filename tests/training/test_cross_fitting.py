@@ -1,0 +1,116 @@
+"""The share of a network's change that blocks of years support, each block unseen by network and base."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+from small_hindcast import system, write_ocean
+
+from sstcast.config import RunConfig
+from sstcast.errors import SSTCastError
+from sstcast.forecasting.predictor import Models, TrainedRun
+from sstcast.models import build_forecaster
+from sstcast.models.base import ForecastModel
+from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.windows import SeveralWindows, Windows, cut_windows, with_earlier
+from sstcast.training.checkpoint import load_checkpoint
+from sstcast.training.cross_fitting import blocks_of_years, supported_share
+from sstcast.training.task import fit
+from sstcast.training.train import train, training_windows
+
+SPLITS = {"train": [2001, 2005], "validation": [2006, 2006], "test": [2007, 2008]}
+
+
+def network(base: object = "linear", **training: int) -> RunConfig:
+    """Describe a small network on a linear base, with a share from two blocks of years."""
+    return system(
+        "net",
+        training={"epochs": 1, "windows_per_epoch": 400, "compile": False, "cross_fit": 2, **training},
+        options={"width": 8, "base": base},
+        splits=SPLITS,
+        region={"lon": [170, 173], "lat": [-12, -10], "tile": [8, 12]},
+    )
+
+
+def cut(folder: Path, monkeypatch: pytest.MonkeyPatch, jump: float = 0) -> Windows:
+    """Write and prepare the ocean in `folder`, which becomes the working folder; return its training windows."""
+    write_ocean(folder, jump)
+    monkeypatch.chdir(folder)
+    data = network().data
+    prepare(data, say=lambda line: None)
+    return cut_windows(Prepared.of(data).open()[1], data, "train")
+
+
+def test_no_day_of_a_block_is_among_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    windows = cut(tmp_path, monkeypatch)
+    blocks = list(blocks_of_years(windows, 3))
+    dates = np.concatenate([ocean.init_times for _, block in blocks for ocean in block.oceans])
+    np.testing.assert_array_equal(dates, windows.init_times)  # each date is in one block
+    for others, block in blocks:
+        days = {day for ocean in block.oceans for day in ocean.days}
+        assert days.isdisjoint(day for ocean in others.oceans for day in ocean.days)
+        assert len(others) > len(windows) / 2
+    with pytest.raises(SSTCastError, match=r"training.cross_fit: 5 year\(s\) .* choose fewer"):
+        next(blocks_of_years(windows, 6))
+
+
+def test_a_share_is_the_regression_of_what_the_base_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    windows = cut(tmp_path, monkeypatch)
+    sizes = {"history": windows.history, "horizon": windows.horizon, "shape": windows.shape}
+    model = build_forecaster("mlp-pointwise", **sizes, width=8, base="linear", shared=True).eval()
+    assert model.linear is not None
+    fit(model.linear, windows, None)
+    for parameter in model.head.parameters():
+        torch.nn.init.normal_(parameter, std=0.1)
+    share = supported_share([(model, SeveralWindows((windows,)))])
+    every = windows.thinned(3)
+    batch = every.batch(torch.arange(len(every)))
+    with torch.no_grad():
+        change = model.change(batch.history, batch.graph)[batch.ocean].double().numpy()
+        left = (batch.target - model.linear(batch.history, batch.graph))[batch.ocean].double().numpy()
+    for week in (slice(0, 7), slice(7, 8)):
+        best = np.linalg.lstsq(change[:, week].reshape(-1, 1), left[:, week].ravel(), rcond=None)[0]
+        np.testing.assert_allclose(share[week], np.clip(best, 0, 1).item(), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("base", ["linear", {"name": "local", "memory": True, "stencil": True}])
+def test_without_a_share_a_run_is_its_base_to_the_bit_and_no_later_day_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base: object
+) -> None:
+    found = []
+    for name, jump in (("one", 0.0), ("other", 2.0)):
+        cut(tmp_path / name, monkeypatch, jump)
+        config = network(base)
+        run, new = train(config, training_windows(config))
+        assert new
+        assert train(config, training_windows(config)) == (run, False)
+        found.append(load_checkpoint(run.best)["model"])
+    ours, theirs = found
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(value, theirs[name]) for name, value in ours.items())
+    assert ((ours["share"] >= 0) & (ours["share"] <= 1)).all()
+    predictor = TrainedRun(run)
+    (model,) = predictor.models
+    assert isinstance(model.linear, ForecastModel)
+    anomalies = Prepared.of(config.data).open()[1]
+    days = anomalies.sel(time=slice("2006-06-01", "2006-08-01")).load()
+    past = with_earlier(days, anomalies)
+    shared = predictor.predict(past)
+    model.share.zero_()
+    alone = Models(config.data.box, config.data.history, config.data.horizon, [model.linear], torch.device("cpu"))
+    np.testing.assert_array_equal(predictor.predict(past), alone.predict(past))
+    assert not shared.equals(predictor.predict(past)) or not ours["share"].any()
+
+
+def test_a_share_needs_a_linear_base_and_two_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cut(tmp_path, monkeypatch)
+    config = network("persistence")
+    with pytest.raises(SSTCastError, match=r"cross_fit: is for networks on model\.base linear or local"):
+        train(config, training_windows(config))
+    with pytest.raises((ValidationError, SSTCastError), match="a single block leaves nothing to train on"):
+        network(cross_fit=1)
