@@ -73,6 +73,7 @@ class Metric:
         statistics: what it follows from.
         unit: of errors in degC.
         in_degrees, standardised: whether tables show it of errors in degC and in standardised units.
+        ranked: whether leaderboards show it.
         by_cell: whether `scores.nc` holds it for every cell and lead week, as `NAME_by_cell`.
     """
 
@@ -83,6 +84,7 @@ class Metric:
     unit = "°C"
     in_degrees = True
     standardised = False
+    ranked = True
     by_cell = True
 
     def value(self, *means: Any) -> Any:
@@ -178,7 +180,7 @@ class CentredACC(Metric):
     name, heading, unit = "acc_centred", "centred ACC", ""
     about = "Correlation of anomalies, each about its mean over the test days: warming alone adds nothing to it."
     statistics = (PRODUCT, FORECAST_SQUARE, TRUTH_SQUARE, ERROR, TRUTH)
-    by_cell = False
+    ranked = by_cell = False
 
     def value(self, *means: Any) -> Any:
         """Return the covariance over the root of the two variances."""
@@ -194,7 +196,7 @@ class SmallScales(Metric):
     name, heading, unit = "small_scales", "detail", ""
     about = f"Variance below {BOX} cells as a share of the truth's; less than 1: the forecast is blurred."
     statistics = (SMALL_FORECAST, SMALL_TRUTH)
-    by_cell = False
+    ranked = by_cell = False
 
     def value(self, *means: Any) -> Any:
         """Return the ratio."""
