@@ -16,12 +16,12 @@ from sstcast.errors import SSTCastError
 from sstcast.hindcasts.files import Hindcast
 from sstcast.hindcasts.fold import statistics_file
 from sstcast.hindcasts.hindcast import hindcast
-from sstcast.manifest import damage
 from sstcast.names import BASELINES
 from sstcast.pages.report import write_report
 from sstcast.pages.results import Results
 from sstcast.runs import Run, write_json
 from sstcast.scores.significance import SHORTEST_BLOCK, Lengths, adjust, diebold_mariano, skill_interval
+from sstcast.stores import open_written
 
 
 def truth() -> xr.DataArray:
@@ -55,7 +55,7 @@ def test_dates_and_scores_against_numpy_from_the_forecasts(inside: Path) -> None
     np.testing.assert_array_equal(one["init_time"], np.concatenate(dates))
     assert (one["valid_time"] == one["init_time"] + one["lead"] * np.timedelta64(1, "D")).all()
     assert found["forecasts"] == one.sizes["init_time"]
-    assert not damage(Path("hindcast/one/hindcast.zarr"))
+    assert open_written(Path("hindcast/one/hindcast.zarr"), "make it again").sizes
     with xr.open_dataset("hindcast/scores.nc") as tables:
         mse = tables["mse_by_date"].sel(units="degC").load()
     for name, made in forecasts.items():
