@@ -4,7 +4,6 @@
     status(time)          where each day came from; 0 is missing, even numbers are preliminary (`days.STATUS`)
 
 The time axis covers every day from 1981-09-01 to the last day ever requested, so the index of a day never changes.
-This module reads the store, and reports damaged files in one line before any value is used.
 `sstcast.sources.store` writes it.
 """
 
