@@ -16,9 +16,8 @@ sys.path.insert(0, str(ROOT / "tests/pages"))  # for the browser that the tests 
 from chrome import Chrome, find_chrome  # noqa: E402
 from PIL import Image  # noqa: E402
 
-from sstcast.pages.heatwave_figures import heatwave_case  # noqa: E402
+from sstcast.pages.heatwave_case import heatwave_case  # noqa: E402
 from sstcast.pages.results import Results  # noqa: E402
-from sstcast.runs import Run  # noqa: E402
 
 MADE = {"forecast.png": "runs/demo/maps/forecast.png", "skill.png": "runs/demo/maps/skill.png"}
 LONG = {
@@ -82,7 +81,7 @@ def main() -> None:
             print(IMAGES / name)
         else:
             print(f"{IMAGES / name}: left as it is: there is no {path}", file=sys.stderr)
-    (case,) = heatwave_case(Results(Run(ROOT / "runs/demo")))
+    (case,) = heatwave_case(Results(ROOT / "runs/demo"))
     case.figure.savefig(IMAGES / "heatwave.png")
     print(case.alt)
     forecast = ROOT / "runs/demo/forecast-2015-12-20.nc"

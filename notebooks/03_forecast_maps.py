@@ -25,7 +25,7 @@ import xarray as xr
 from IPython.display import display
 
 import sstcast
-from sstcast.pages.figures import rmse_map, skill_map
+from sstcast.pages.figures import skill_maps, weekly_maps
 from sstcast.pages.maps import draw_forecast
 from sstcast.pages.results import Results
 from sstcast.scores.indices import box_mean
@@ -43,9 +43,9 @@ metrics = sstcast.evaluate(run).value
 # Root mean squared error by week of lead, over all forecasts of 2015 and 2016.
 
 # %%
-results = Results(run)
-(picture,) = rmse_map(results, title="RMSE, 2015-2016")
-display(picture.figure)
+results = Results(run.folder)
+rmse, _ = weekly_maps(results)
+display(rmse.draw(title="RMSE, 2015-2016"))
 
 # %% [markdown]
 # The skill is the share of the squared error of a multiscale ridge that the system saves: 0 is no gain, and below 0
@@ -54,8 +54,8 @@ display(picture.figure)
 # 2.7 % (`docs/results.md`).
 
 # %%
-(picture,) = skill_map(results, title="Skill over the multiscale ridge, 2015-2016")
-display(picture.figure)
+(skill,) = skill_maps(results)
+display(skill.draw(title="Skill over the multiscale ridge, 2015-2016"))
 
 # %% [markdown]
 # ## One forecast

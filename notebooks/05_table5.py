@@ -29,10 +29,8 @@ from sstcast.pages.maps import SLIDE, draw_panels
 from sstcast.pages.projection import DEFAULT_PROJECTION, View
 from sstcast.pages.results import Results
 from sstcast.pages.table5 import table5_sheets
-from sstcast.pages.text import open_console, print_sheet
+from sstcast.pages.tables import open_console, print_sheet
 from sstcast.papers.table5 import Table5, table5
-from sstcast.runs import Run
-from sstcast.scores.evaluate import evaluate
 
 experiment = Table5(
     folder=Path("../runs/notebook-table5"),
@@ -61,9 +59,8 @@ for sheet in table5_sheets(found, experiment.horizons):
 # %%
 errors = {}
 for name in ("mpnn", "mpnn-vn"):
-    run = Run(experiment.folder / f"{name}-28d-seed0")
-    evaluate(run)
-    errors[name] = Results(run).weekly["rmse"]
+    results = Results(experiment.folder / f"{name}-28d-seed0")
+    errors[name] = results.weekly(results.system)["rmse"]
 panels = {f"{name}, week {week}": errors[name].sel(week=week) for week in (1, 4) for name in errors}
 view = View(Box.of(errors["mpnn"]), DEFAULT_PROJECTION)
 figure, _ = draw_panels(panels, view, label="RMSE (°C)", kind="error", room=SLIDE)

@@ -237,7 +237,7 @@ def _carried(path: Path) -> str:
 
         with Image.open(path) as image:
             return str(image.info[RECIPE])
-    from sstcast.stores import open_netcdf, open_zarr  # not above: they import xarray
+    from sstcast.stores import open_netcdf, open_written  # not above: it imports this module
 
-    with (open_zarr if path.suffix == ".zarr" else open_netcdf)(path, "delete it") as dataset:
+    with (open_written if path.suffix == ".zarr" else open_netcdf)(path, "delete it") as dataset:
         return str(dataset.attrs[RECIPE])

@@ -10,9 +10,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 import xarray as xr
+from numcodecs import Shuffle, Zstd
 
 from sstcast import __version__
 from sstcast.artefacts import atomic
+from sstcast.stores import consolidate
 
 CONVENTIONS = "CF-1.11, ACDD-1.3"
 OISST = "Huang et al. (2021), doi:10.1175/JCLI-D-20-0166.1"
@@ -91,7 +93,7 @@ VARIABLES: dict[str, dict[str, Any]] = {
     "state": {"long_name": "hash of size and time of the source's file of the day", "units": "1"},
 }
 _TIMES = ("time", "init_time", "valid_time")
-_PACKED = {"zlib": True, "complevel": 1, "shuffle": True}
+_PACKED = {"zlib": True, "complevel": 1, "shuffle": True, "fletcher32": True}
 _MAKER = {
     "Conventions": CONVENTIONS,
     "institution": "not stated",
@@ -166,7 +168,7 @@ def encoded(dataset: xr.Dataset) -> xr.Dataset:
 def write(dataset: xr.Dataset, path: Path, grows_along: str | None = None) -> None:
     """Write a described dataset atomically: as Zarr if the path ends in .zarr, else as compressed NetCDF.
 
-    In a NetCDF file the dimension `grows_along` is unlimited, so that tools such as ncrcat can join files.
+    Both have checksums. The dimension `grows_along` of a NetCDF file is unlimited, so that ncrcat can join files.
     """
     with atomic(path) as temporary:
         if path.suffix == ".zarr":
@@ -178,13 +180,16 @@ def write(dataset: xr.Dataset, path: Path, grows_along: str | None = None) -> No
         for name, field in dataset.data_vars.items():
             if field.chunks:  # which come one at a time: the file's own would be written many times
                 packed[name]["chunksizes"] = [sizes[0] for sizes in field.chunks]
+        for name, axis in dataset.coords.items():
+            if axis.ndim and axis.dtype.kind in "iufM":
+                packed[name] = axis.encoding | {"fletcher32": True}
         dataset.to_netcdf(temporary, engine="netcdf4", encoding=packed, unlimited_dims=unlimited)
 
 
 def write_zarr(
     dataset: xr.Dataset, path: Path, chunks: dict[str, int], keep: tuple[Path, int] | None = None
 ) -> None:
-    """Write `dataset` as a Zarr store that plain `xr.open_zarr` opens; dimensions not in `chunks` are one chunk.
+    """Write `dataset` as a Zarr store for `stores.open_written`; dimensions not in `chunks` are one chunk.
 
     With `keep = (store, n)`, the first n chunks along time are hard links to a store of the same layout instead
     of being computed. The format is 2, because consolidated metadata, which lets a store open in one read, is not
@@ -193,15 +198,26 @@ def write_zarr(
     sizes = {str(d): chunks.get(str(d), n) for d, n in dataset.sizes.items()}
     dataset = encoded(dataset).chunk(sizes)
     if keep is None or not keep[1]:
-        dataset.to_zarr(path, zarr_format=2, consolidated=True)
-        return
-    dataset.to_zarr(path, zarr_format=2, consolidated=True, compute=False)
-    store, whole = keep
-    fields = [str(name) for name in dataset.data_vars if "time" in dataset[name].dims]
-    for name in fields:
-        for file in (store / name).glob("[0-9]*"):
-            if int(file.name.split(".")[0]) < whole:
-                os.link(file, path / name / file.name)
-    rest = dataset[fields].isel(time=slice(whole * chunks["time"], None))
-    rest.drop_vars([c for c in rest.coords if c != "time"]).to_zarr(path, region="auto")
-    dataset.drop_dims("time").to_zarr(path, mode="a")
+        dataset.to_zarr(path, **zarr_options(dataset))
+    else:
+        dataset.to_zarr(path, **zarr_options(dataset), compute=False)
+        store, whole = keep
+        fields = [str(name) for name in dataset.data_vars if "time" in dataset[name].dims]
+        for name in fields:
+            for file in (store / name).glob("[0-9]*"):
+                if int(file.name.split(".")[0]) < whole:
+                    os.link(file, path / name / file.name)
+        rest = dataset[fields].isel(time=slice(whole * chunks["time"], None))
+        rest = rest.drop_vars([c for c in rest.coords if c != "time"])
+        rest.to_zarr(path, region="auto", write_empty_chunks=True)
+        dataset.drop_dims("time").to_zarr(path, mode="a", write_empty_chunks=True)
+    consolidate(path)
+
+
+def zarr_options(dataset: xr.Dataset) -> dict[str, Any]:
+    """Return the options of `to_zarr` with which `stores.open_written` detects lost and damaged chunks."""
+    encoding: dict[str, Any] = {str(name): {"compressors": Zstd(1, checksum=True)} for name in dataset.variables}
+    for name, field in dataset.data_vars.items():
+        if field.dtype == np.float32:
+            encoding[str(name)]["filters"] = [Shuffle(4)]
+    return {"zarr_format": 2, "consolidated": True, "write_empty_chunks": True, "encoding": encoding}

@@ -86,6 +86,7 @@ class Run:
     config_file = _Inside("config.yaml")
     data = _Inside("data.json")
     history = _Inside("history.csv")
+    curve = _Inside("curve.csv")
     checkpoints = _Inside("checkpoints")
     best = _Inside("checkpoints/best.pt")
     forecasts = _Inside("forecasts.zarr")

@@ -3,14 +3,23 @@
 A Zarr store names the codecs that decode its chunks, and some codecs (such as pickle) run what they decode. An
 HDF5 file may keep its values in other files on this computer. Both are detected in the metadata, before any value
 is read.
+
+Stores that sstcast wrote are read with `open_written`: every chunk is there and has a checksum, and `consolidate`
+adds one of the metadata. So a lost or damaged file is an error, and never read as land.
 """
 
+import hashlib
+import json
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never
 
-from sstcast.errors import SSTCastError, in_short
+import numpy as np
+from numpy.typing import NDArray
+
+from sstcast.artefacts import atomic
+from sstcast.errors import SSTCastError, in_short, reading
 
 if TYPE_CHECKING:
     import h5py
@@ -24,6 +33,8 @@ CODECS = frozenset(
         *("shuffle", "transpose", "vlen-utf8", "zlib", "zstd"),
     ]
 )
+
+CHECKSUM = "sha256"  # of the metadata, in `.zmetadata`
 
 
 class Refused(Exception):
@@ -66,6 +77,64 @@ def check_zarr(path: Path, remedy: str) -> int:
     except Exception as error:  # as above
         _fail(path, "Zarr", error, remedy)
     return version
+
+
+def consolidate(path: Path) -> None:
+    """Gather the metadata of a Zarr store (format 2) in one file, with a checksum."""
+    import zarr
+
+    file = path / ".zmetadata"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        zarr.consolidate_metadata(path, zarr_format=2)
+    content = json.loads(file.read_bytes())
+    content[CHECKSUM] = _digest(content["metadata"])
+    with atomic(file) as temporary:
+        temporary.write_text(json.dumps(content, indent=1))
+
+
+def open_written(path: Path, remedy: str, sparse: str = "") -> "xr.Dataset":
+    """Open a Zarr store that sstcast wrote, lazily; all its chunks are there, but for those of the array `sparse`.
+
+    Raises SSTCastError, which ends in `remedy`, if the store is absent or damaged, here or when it is computed.
+    """
+    import dask.array as da
+    import xarray as xr
+    import zarr
+
+    dataset = open_zarr(path, remedy, chunks=None, decode_cf=False)
+    with reading(path, remedy):
+        content = json.loads((path / ".zmetadata").read_bytes())
+        group = zarr.open_consolidated(path, mode="r", zarr_format=2)
+        whole = content.get(CHECKSUM) == _digest(content["metadata"])
+        # The attributes of the group are read from its own file.
+        if not whole or dict(group.attrs) != content["metadata"].get(".zattrs"):
+            raise ValueError("its metadata are damaged, or of an earlier version of sstcast")
+        for name, array in group.arrays():
+            if name != sparse and array.nchunks_initialized != array.nchunks:
+                raise ValueError(
+                    f"{name} lacks {array.nchunks - array.nchunks_initialized} of {array.nchunks} chunks"
+                )
+            if name in dataset.data_vars:
+                lazy = da.from_array(_Stored(array, path, remedy), array.chunks)
+                dataset[name] = dataset[name].copy(data=lazy)
+        return xr.decode_cf(dataset)
+
+
+class _Stored:
+    """An array of a store for dask: a chunk that cannot be read raises an SSTCastError that names the store."""
+
+    def __init__(self, array: Any, path: Path, remedy: str) -> None:
+        self.array, self.path, self.remedy = array, path, remedy
+        self.shape, self.dtype, self.ndim = array.shape, array.dtype, array.ndim
+
+    def __getitem__(self, key: Any) -> NDArray[Any]:
+        with reading(self.path, self.remedy):
+            return np.asarray(self.array[key])
+
+
+def _digest(metadata: Any) -> str:
+    return hashlib.sha256(json.dumps(metadata, sort_keys=True).encode()).hexdigest()
 
 
 def check_codecs(arrays: Iterable[tuple[str, Any]]) -> None:

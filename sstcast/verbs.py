@@ -197,16 +197,16 @@ def train(_: object) -> None:
 @verb("Train", "configs")
 def hindcast(result: Result[dict[str, Any]]) -> None:
     """Train systems on earlier years only, forecast many years, score them together; resume if interrupted."""
-    from sstcast.pages.hindcast import print_hindcast
+    from sstcast.pages.tables import print_scores
 
-    print_hindcast(result.value, result.path.parent.name)
+    print_scores(result.value, result.path.parent.name)
     _file(result)
 
 
 @verb("Train", "runs")
 def combine(run: Any) -> None:
     """Average runs of one ocean, with weights fitted to their validation days, or equal ones."""
-    from sstcast.pages.text import open_console, print_sheet, weights
+    from sstcast.pages.tables import open_console, print_sheet, weights
 
     print_sheet(open_console(), weights(run))
 
@@ -241,25 +241,20 @@ def update(done: Update) -> None:
 @verb("Score", "run", several=True)
 def evaluate(result: Result[dict[str, Any]], against: str) -> None:
     """Score runs and the baselines on the test days; on another ocean or region, in RUN/elsewhere-NAME."""
-    from sstcast.pages.former import of_run
-    from sstcast.pages.text import print_metrics
+    from sstcast.pages.tables import print_scores
 
-    print_metrics(of_run(result.value), result.path.parent.name, _name(against))
+    print_scores(result.value, result.path.parent.name, [_name(against)])
     _file(result)
 
 
 @verb("Score", "file")
 def score(result: Result[dict[str, Any]], against: list[str] | None) -> None:
     """Score anyone's forecasts, in a file, beside the baselines and your runs."""
-    from sstcast.names import DEGREES
-    from sstcast.pages.former import of_run
-    from sstcast.pages.text import open_console, print_metrics, print_sheet, versus
+    from sstcast.pages.tables import print_scores
 
-    metrics = of_run(result.value)
-    first, *others = [metrics["references"].get(each) or _name(each) for each in against or ["multiscale"]]
-    print_metrics(metrics, Path(metrics["file"]).name, first)
-    for name in others:
-        print_sheet(open_console(), versus(metrics["skill"][DEGREES][name], name))
+    metrics = result.value
+    names = [metrics["references"].get(each) or _name(each) for each in against or ["multiscale"]]
+    print_scores(metrics, Path(metrics["file"]).name, names)
     _file(result)
 
 
@@ -300,7 +295,7 @@ def table5(result: Result[Any], horizons: str, dry_run: bool) -> None:
     if dry_run:
         return
     from sstcast.pages.table5 import table5_sheets
-    from sstcast.pages.text import open_console, print_sheet
+    from sstcast.pages.tables import open_console, print_sheet
 
     for sheet in table5_sheets(result.value, [int(day) for day in horizons.split(",")]):
         print_sheet(open_console(), sheet)

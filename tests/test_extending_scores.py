@@ -9,11 +9,11 @@ import xarray as xr
 from scored_runs import configure, make_run
 
 from sstcast.pages import figures
-from sstcast.pages.curves import draw_curves
-from sstcast.pages.former import of_run
+from sstcast.pages.curves import Picture, draw_curves
 from sstcast.pages.leaderboard import print_leaderboard, write_leaderboard
 from sstcast.pages.report import write_report
-from sstcast.pages.text import print_metrics
+from sstcast.pages.results import Results
+from sstcast.pages.tables import print_scores
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate
 from sstcast.scores.leaderboard import leaderboard
@@ -29,9 +29,9 @@ class Misses(Metric):
     statistics = (Statistic("missed", lambda forecast, truth: abs(forecast - truth) > 0.3),)
 
 
-def missed_days(results: figures.Results) -> list[figures.Picture]:
+def missed_days(results: Results) -> list[Picture]:
     """Draw a curve that nothing else draws."""
-    return [figures.Picture(*draw_curves({"model": [1, 2, 3]}, "days missed"), "Which days were missed.")]
+    return [Picture(*draw_curves({"model": [1, 2, 3]}, "days missed"), "Which days were missed.")]
 
 
 @pytest.fixture(scope="module")
@@ -60,11 +60,10 @@ def test_a_metric_is_one_class(
         assert {"missed_by_date", "missed_by_tile", "misses_by_cell"} <= set(tables)
         by_date = tables["missed_by_date"].sel(units="degC", system="ridge")
         assert float(by_date.mean()) == pytest.approx(share, abs=1e-5)
-    print_metrics(of_run(metrics), "small")
+    print_scores(metrics, "small")
     shown = capsys.readouterr().out
     assert "misses" in shown
     assert f"{share:.3f}" in shown
-    assert "MSE in °C²" in shown  # the units of skill, beside MSE in standardised units
     contests = leaderboard(folder / "runs")
     assert [e.scores["degC", "misses"].mean for e in contests[0].entries if e.name == "ridge"] == [share]
     print_leaderboard(contests)
@@ -72,17 +71,17 @@ def test_a_metric_is_one_class(
     table, page = write_leaderboard(contests, folder)
     assert "degC_misses" in table.read_text()
     assert f"{share:.3f}" in page.read_text()
-    monkeypatch.setattr(figures, "FIGURES", [entry for entry in figures.FIGURES if not entry.is_map])
-    html = write_report(run)[0].read_text()
+    monkeypatch.setattr(figures, "MAPS", {})
+    html = write_report(Results(run.folder))[0].read_text()
     assert f"{share:.3f}" in html
     assert "Share of errors larger than 0.3." in html
 
 
 def test_a_figure_is_one_function(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     run.report.unlink(missing_ok=True)
-    entry = figures.Entry("missed", "Missed days", "cases", missed_days)
-    monkeypatch.setattr(figures, "FIGURES", [entry])
-    html = write_report(run)[0].read_text()
+    monkeypatch.setattr(figures, "FIGURES", [figures.Entry("cases", missed_days)])
+    monkeypatch.setattr(figures, "MAPS", {})
+    html = write_report(Results(run.folder))[0].read_text()
     assert "Which days were missed." in html
     assert "days missed over Lead (days): model 1.00 at 1, 3.00 at 3." in html
 

@@ -1,8 +1,10 @@
 """Files from strangers: ordinary ones open, those that reach out of themselves or run code do not."""
 
+import contextlib
 import json
 import os
 import pickle
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,9 @@ import pytest
 import xarray as xr
 from numcodecs import FixedScaleOffset, Shuffle, Zstd
 
+from sstcast.cf import describe, write, write_zarr
 from sstcast.errors import SSTCastError
-from sstcast.stores import open_netcdf, open_zarr
+from sstcast.stores import open_netcdf, open_written, open_zarr
 
 REMEDY = "get it again"
 
@@ -201,3 +204,42 @@ def test_what_is_no_netcdf_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "cut").write_bytes(whole.read_bytes()[:2000])
     for name in ("absent", "pipe", "empty", "page", "hdf5", "classic", "cut", "."):
         refusal(open_netcdf, tmp_path / name)
+
+
+def test_a_store_of_ours_is_whole_or_refused(tmp_path: Path) -> None:
+    """Every file of a store lost, cut in half and with a bit flipped: it holds the same values or is an error."""
+    path, random, refused = tmp_path / "ours.zarr", np.random.default_rng(0), set()
+    write_zarr(describe(ocean(), title="an ocean"), path, {"time": 2})
+    whole = open_written(path, REMEDY).load()
+    xr.testing.assert_equal(whole["sst"], ocean()["sst"])
+    files = [file for file in path.rglob("*") if file.is_file()]
+    for file in files:
+        content = file.read_bytes()
+        flipped = bytearray(content)
+        flipped[random.integers(len(content))] ^= 1 << int(random.integers(8))
+        for damaged in (None, content[: len(content) // 2], bytes(flipped)):
+            file.unlink() if damaged is None else file.write_bytes(damaged)
+            said, found = f"{path}: ; {REMEDY}", whole
+            try:
+                found = open_written(path, REMEDY).load()
+            except SSTCastError as error:
+                said = str(error)
+                refused.add(file.relative_to(path))
+            assert found.identical(whole), file
+            assert re.fullmatch(rf"{path}: [^\n]*; {REMEDY}", said)
+        file.write_bytes(content)
+    assert refused >= {Path(name) for name in (".zmetadata", ".zattrs", "sst/0.0.0", "sst/1.0.0", "time/0")}
+
+
+def test_a_flipped_bit_in_a_chunk_of_netcdf_is_never_another_value(tmp_path: Path) -> None:
+    path = tmp_path / "ours.nc"
+    write(describe(ocean(), title="an ocean"), path)
+    with h5py.File(path) as file:
+        chunk = file["sst"].id.get_chunk_info(0)
+    content = path.read_bytes()
+    for place in range(chunk.byte_offset, chunk.byte_offset + chunk.size):
+        flipped = bytearray(content)
+        flipped[place] ^= 1 << place % 8
+        path.write_bytes(flipped)
+        with open_netcdf(path, REMEDY) as found, contextlib.suppress(RuntimeError):
+            np.testing.assert_array_equal(found["sst"], ocean()["sst"])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sstcast.forecasting.forecast import LoadedRun
     from sstcast.models.base import ForecastModel
     from sstcast.operations.update import Update
-    from sstcast.pages.text import Sheet
+    from sstcast.pages.tables import Sheet
     from sstcast.papers.table5 import Found
     from sstcast.runs import Run
     from sstcast.scores.leaderboard import Contest
@@ -207,7 +207,7 @@ def hindcast(
         jobs: number of runs to train in parallel.
 
     Returns:
-        The content of `metrics.json` (`docs/hindcast.md`): for every system the squared error in degC2, and its
+        The content of `metrics.json` (`docs/evaluation.md`): for every system the squared error in degC2, and its
         ratio to that of the best linear system.
 
     Raises:
@@ -368,30 +368,20 @@ def update(run: Run | Path | str, date: str = "latest", max_size: float = 20) ->
 def map(
     run: Run | Path | str, projection: str = "PlateCarree", region: str | None = None, say: Say = quiet
 ) -> list[Path]:
-    """Draw maps of a run's errors and of example forecasts; of a hindcast, maps of skill.
+    """Draw maps of the errors and of example forecasts of a run or a file; of a hindcast, maps of its scores.
 
     Args:
-        run: a run, a hindcast or the folder of a file's scores.
+        run: a run, which is evaluated first if necessary, a hindcast, or the folder of a file's scores.
         projection: a projection of cartopy, for instance `Robinson`.
-        region: draw a part: a name in `configs/regions.yaml` or `W,E,S,N`; not for hindcasts.
+        region: draw a part: a name in `configs/regions.yaml` or `W,E,S,N`.
 
     Returns:
         The PNG files.
     """
-    from sstcast.hindcasts.files import Hindcast
-    from sstcast.pages.atlas import draw_run, draw_scored
-    from sstcast.pages.hindcast_figures import draw_hindcast
-    from sstcast.runs import Run
-    from sstcast.scores.saved import Scored
+    from sstcast.pages.report import draw_maps
+    from sstcast.pages.results import Results
 
-    folder = _folder(run)
-    if Hindcast(folder).csv.exists():
-        if region is not None:
-            raise SSTCastError(f"--region {region}: {folder} is a hindcast, mapped as a whole; leave it out")
-        return draw_hindcast(Hindcast(folder), projection, say)
-    if Scored(folder).exists:
-        return draw_scored(Scored(folder), projection, region, say)
-    return draw_run(Run.open(folder), projection, region, say)
+    return draw_maps(Results(_folder(run), region), projection, say)
 
 
 def report(run: Run | Path | str) -> Result[None]:
@@ -400,19 +390,10 @@ def report(run: Run | Path | str) -> Result[None]:
     Args:
         run: a run, which is evaluated first if necessary, a hindcast, or the folder of a file's scores.
     """
-    from sstcast.hindcasts.files import Hindcast
-    from sstcast.pages.report import write_report, write_scored_report
-    from sstcast.runs import Run
-    from sstcast.scores.saved import Scored
+    from sstcast.pages.report import write_report
+    from sstcast.pages.results import Results
 
-    folder = _folder(run)
-    if Hindcast(folder).csv.exists():
-        from sstcast.pages.hindcast import write_hindcast_report  # not above: a run's report does without
-
-        return Result(None, *write_hindcast_report(Hindcast(folder)))
-    if Scored(folder).exists:
-        return Result(None, *write_scored_report(Scored(folder)))
-    return Result(None, *write_report(Run.open(folder)))
+    return Result(None, *write_report(Results(_folder(run))))
 
 
 def leaderboard(folder: Path | str = "runs") -> Result[tuple[list[Contest], list[Sheet]]]:
@@ -424,8 +405,7 @@ def leaderboard(folder: Path | str = "runs") -> Result[tuple[list[Contest], list
     Returns:
         The runs that can be compared, best first, for each contest; and a table per hindcast.
     """
-    from sstcast.pages.hindcast import hindcast_sheets
-    from sstcast.pages.leaderboard import write_leaderboard
+    from sstcast.pages.leaderboard import hindcast_sheets, write_leaderboard
     from sstcast.scores.leaderboard import leaderboard
 
     runs = at_home(folder)

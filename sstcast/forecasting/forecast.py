@@ -86,7 +86,7 @@ def _forecast(
     if not other:
         data = newest_data(run, history.indexes["time"][-1].date())
     if "source" in other or not Prepared.of(data).exist:
-        prepare(data, lambda line: None if line.endswith("nothing to do") else say(line))
+        prepare(data, say)
     check_source(data)
     loaded = LoadedRun(run.folder, data=data)
     if out is None:

@@ -100,7 +100,7 @@ def transferred_run(run: Run, source: str | None, region: str | None, say: Calla
     """
     run = run.trained
     data = transferred_data(run, region, source)
-    prepare(data, lambda line: None if line.endswith("nothing to do") else say(line))
+    prepare(data, say)
     record = Prepared.of(data).record()
     place = re.sub(r"[^A-Za-z0-9._-]", "_", f"{source_name(data)}-{data.place}")
     there = Run(run.folder / f"{ELSEWHERE}{place}"[:LONGEST_NAME])

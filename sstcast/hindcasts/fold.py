@@ -17,7 +17,6 @@ from sstcast.config import DataConfig, RunConfig
 from sstcast.forecasting.predictor import predictor_of
 from sstcast.forecasting.spread import ValidationDays, calibrated, fitted_baselines
 from sstcast.hindcasts.plan import checkpoints
-from sstcast.manifest import damage
 from sstcast.ocean.prepared import Prepared, check_data
 from sstcast.runs import Run
 from sstcast.scores.combine import combine
@@ -58,7 +57,7 @@ def score_run(config: RunConfig, every: int, joined: bool, thresholds: DataConfi
     with locked(statistics_file(run)):
         recipe = recipe_of(run, every)
         whole = recipe | _base(thresholds)
-        if is_made_of(statistics_file(run), whole) and (joined or is_whole(part_file(run), recipe)):
+        if is_made_of(statistics_file(run), whole) and (joined or is_made_of(part_file(run), recipe)):
             return f"{run.folder}: is forecast"
         check_data(run)
         truth, members = Verification.open(config.data, every=every), len(run.members)
@@ -103,11 +102,6 @@ def recipe_of(run: Run, every: int) -> Recipe:
     """Return what determines a run's forecasts of its fold."""
     data = Prepared.of(run.config.data).record().model_dump()
     return recipe_of_scores() | {"every": every, "data": data, "checkpoints": checkpoints(run)}
-
-
-def is_whole(store: Path, recipe: Any) -> bool:
-    """Return whether a Zarr store was made from `recipe` and is not damaged."""
-    return store.exists() and not damage(store) and is_made_of(store, recipe)
 
 
 def _base(thresholds: DataConfig) -> Recipe:

@@ -3,13 +3,12 @@
 import csv
 from typing import Any
 
-from sstcast.artefacts import atomic, locked
-from sstcast.hindcasts.fold import combine_runs, is_whole, score_baselines, score_run, train_run
+from sstcast.artefacts import atomic, is_made_of, locked, made_of
+from sstcast.hindcasts.fold import combine_runs, score_baselines, score_run, train_run
 from sstcast.hindcasts.joining import join_forecasts, open_statistics, recipes
 from sstcast.hindcasts.plan import Plan
 from sstcast.hindcasts.running import Say, Task, run_tasks
 from sstcast.hindcasts.selection import select_run
-from sstcast.manifest import damage
 from sstcast.models import LINEAR
 from sstcast.names import BASE_RATE, COVERED, DEGREES
 from sstcast.ocean.prepare import prepare
@@ -50,7 +49,7 @@ def _known(plan: Plan) -> Scores | None:
     if metrics is None or not plan.hindcast.csv.exists():
         return None
     stores = [plan.hindcast.forecasts(system.name) for system in plan.scored]
-    return None if any(not store.exists() or damage(store) for store in stores) else metrics
+    return None if any(made_of(store) is None for store in stores) else metrics
 
 
 def _hindcast(plan: Plan, jobs: int, scheduler: str | None, say: Say) -> Scores:
@@ -60,7 +59,7 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None, say: Say) -> Scores:
         needed = [one for data in plan.oceans.values() for one in data]
         needed += [other for _, _, run in runs for other in run.also]
         for one in needed:
-            prepare(one, lambda line: None if line.endswith("nothing to do") else say(line))
+            prepare(one, say)
     trained = [plan.run(system, fold) for system in plan.systems for fold in folds]
     tasks = [Task(train_run, (member,)) for run in trained for member in plan.members(run)]
     tasks += [
@@ -79,7 +78,7 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None, say: Say) -> Scores:
             else:
                 tasks.append(Task(select_run, (systems, parts, run, plan.protocol, fold)))
     run_tasks(tasks, jobs, scheduler, say)
-    joined = {s.name: is_whole(plan.hindcast.forecasts(s.name), recipes(plan, s)) for s in plan.scored}
+    joined = {s.name: is_made_of(plan.hindcast.forecasts(s.name), recipes(plan, s)) for s in plan.scored}
     tasks = [Task(score_run, (run, every, joined[s.name], plan.thresholds(fold))) for s, fold, run in runs]
     run_tasks(tasks, jobs, scheduler, say)
     for system in plan.scored:

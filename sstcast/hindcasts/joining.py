@@ -5,19 +5,18 @@ from typing import Any
 import xarray as xr
 
 from sstcast import __version__
-from sstcast.artefacts import RECIPE, as_text, atomic, made_of, remove
+from sstcast.artefacts import RECIPE, as_text, atomic, is_made_of, made_of, remove
 from sstcast.cf import write_zarr
 from sstcast.config import RunConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import described
-from sstcast.hindcasts.fold import AGAIN, is_whole, part_file, recipe_of, statistics_file
+from sstcast.hindcasts.fold import AGAIN, part_file, recipe_of, statistics_file
 from sstcast.hindcasts.folds import Fold
 from sstcast.hindcasts.plan import Plan
-from sstcast.manifest import write_manifest
 from sstcast.names import BASELINES, REFERENCES
 from sstcast.runs import Run
 from sstcast.scores.verify import ALIKE
-from sstcast.stores import open_netcdf, open_zarr
+from sstcast.stores import open_netcdf, open_written
 
 
 def recipes(plan: Plan, system: RunConfig) -> list[Any]:
@@ -29,8 +28,8 @@ def join_forecasts(plan: Plan, system: RunConfig) -> None:
     """Put a system's forecasts of all folds into one store, unless it holds them; those of each fold then go."""
     path, recipe = plan.hindcast.forecasts(system.name), recipes(plan, system)
     runs = [Run(plan.run(system, fold).folder) for fold in plan.protocol.folds]
-    if not is_whole(path, recipe):
-        folds = [open_zarr(part_file(run), AGAIN) for run in runs]
+    if not is_made_of(path, recipe):
+        folds = [open_written(part_file(run), AGAIN) for run in runs]
         fields = [str(name) for name in folds[0].data_vars]
         whole = xr.concat([fold[fields] for fold in folds], "init_time", data_vars="minimal", **ALIKE)
         first, last = (run.config.data.splits.train[1] for run in (runs[0], runs[-1]))
@@ -49,7 +48,6 @@ def join_forecasts(plan: Plan, system: RunConfig) -> None:
         )
         with atomic(path) as temporary:
             write_zarr(dataset, temporary, {"init_time": folds[0][fields[0]].encoding["chunks"][0]})
-            write_manifest(temporary)
     for run in runs:
         remove(part_file(run))
 

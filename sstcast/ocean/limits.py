@@ -1,5 +1,6 @@
 """What heatwaves are measured by, computed once from a prepared ocean and kept beside it."""
 
+import json
 import os
 from collections.abc import Sequence
 
@@ -7,10 +8,10 @@ import numpy as np
 import xarray as xr
 
 from sstcast import __version__
-from sstcast.artefacts import locked
+from sstcast.artefacts import is_made_of, locked
 from sstcast.cf import describe, write
 from sstcast.config import DataConfig
-from sstcast.errors import SSTCastError
+from sstcast.errors import reading
 from sstcast.ocean.anomalies import DAYS_OF_YEAR
 from sstcast.ocean.heatwaves import FREQUENCIES, LIMITS, frequencies, limits
 from sstcast.ocean.prepared import Prepared
@@ -32,12 +33,13 @@ def limits_of(data: DataConfig, *names: str) -> xr.Dataset:
     prepared = Prepared.of(data)
     cube, statistics = prepared.open_statistics()
     sst, recipe = cube["sst"].sel(time=slice(*map(str, data.splits.base))), statistics.attrs["recipe"]
+    wanted = list(names or ALL)
     if not os.access(prepared.limits.parent, os.W_OK):
-        known = _read(prepared, recipe, names or ALL)
-        return _by_bands(sst)[list(names or ALL)] if known is None else known
+        known = is_made_of(prepared.limits, json.loads(recipe))
+        return _read(prepared, wanted) if known else _by_bands(sst)[wanted]
     with locked(prepared.limits):
-        if (known := _read(prepared, recipe, names or ALL)) is not None:
-            return known
+        if is_made_of(prepared.limits, json.loads(recipe)):
+            return _read(prepared, wanted)
         found = _by_bands(sst)
         first, last = data.splits.base
         described = describe(
@@ -50,19 +52,12 @@ def limits_of(data: DataConfig, *names: str) -> xr.Dataset:
             recipe=recipe,
         )
         write(described, prepared.limits)
-        return found[list(names or ALL)]
+        return found[wanted]
 
 
-def _read(prepared: Prepared, recipe: str, names: Sequence[str]) -> xr.Dataset | None:
-    if not prepared.limits.exists():
-        return None
-    try:
-        with open_netcdf(prepared.limits, "delete it") as found:
-            if found.attrs.get("recipe") != recipe or not found.keys() >= {*ALL}:
-                return None
-            return found[[]].assign({name: in_scratch(found[name]) for name in names})
-    except (SSTCastError, KeyError):  # damaged, or without a variable
-        return None
+def _read(prepared: Prepared, names: Sequence[str]) -> xr.Dataset:
+    with reading(prepared.limits, "delete it"), open_netcdf(prepared.limits, "delete it") as found:
+        return found[[]].assign({name: in_scratch(found[name]) for name in names})
 
 
 def _by_bands(sst: xr.DataArray) -> xr.Dataset:

@@ -6,16 +6,16 @@
 
 SOURCE is the source's name and a hash of its full path, so that files of the same name do not share stores. The
 last two stores are named after the protocol and the base period (by default the training period). Each store holds
-its recipe (its inputs and settings), the state of the source's days (`sstcast.ocean.identity`) and a manifest of
-its files. If the recipe is unchanged, only days from the first new or changed one onward are computed again.
-If it has changed, or a file is damaged, the whole store is made again. Statistics are made again only when their
-own recipe changes; days after the base period are not part of that recipe.
+its recipe (its inputs and settings) and the state of the source's days (`sstcast.ocean.identity`). If the recipe
+is unchanged, only days from the first new or changed one onward are computed again. If it has changed, or the
+store cannot be opened, it is made again. Statistics are made again only when their own recipe changes; days after
+the base period are not part of that recipe.
 """
 
 import datetime as dt
-import json
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,11 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast import __version__
-from sstcast.artefacts import atomic, clear_leftovers, locked
+from sstcast.artefacts import as_text, atomic, clear_leftovers, is_made_of, locked
 from sstcast.cf import describe, references, write_zarr
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading_later
 from sstcast.geo import tile_index, to_tiles
-from sstcast.manifest import damage, write_manifest
 from sstcast.memory import trim
 from sstcast.ocean.anomalies import fit, standardise
 from sstcast.ocean.cube import coarsen, ocean_cells, ocean_fraction
@@ -42,14 +41,14 @@ from sstcast.ocean.reading import REMEDY, open_region, source_path
 from sstcast.progress import dask_progress
 
 DAYS_PER_CHUNK = 128
-LAYOUT = 5  # of the stores; part of every recipe
+LAYOUT = 6  # of the stores; part of every recipe
 
 Say = Callable[[str], object]
 Recipe = dict[str, Any]
 
 
 def prepare(data: DataConfig, say: Say = print) -> Prepared:
-    """Bring the stores that `data` asks for up to date; `say` gets one line per store.
+    """Bring the stores that `data` asks for up to date; `say` gets a line per store that is written.
 
     A source whose files have not changed is not opened. Computation runs on dask's current scheduler: threads, or
     a cluster whose workers see the same files. If two processes prepare the same stores, one waits for the other.
@@ -61,15 +60,15 @@ def prepare(data: DataConfig, say: Say = print) -> Prepared:
         for store in (prepared.cube, prepared.statistics, prepared.anomalies):
             clear_leftovers(store)
         with closing(_Preparation(data, prepared, say)) as work:
-            work.run()
-    return prepared
+            return replace(prepared, written=work.run())
 
 
 def prepare_all(oceans: Sequence[DataConfig], say: Say = print) -> None:
     """Prepare the oceans of a run; of several, an error names the source of the one that it is about."""
     for data in oceans:
         try:
-            prepare(data, say)
+            if not (prepared := prepare(data, say)).written:
+                say(f"{prepared.cube.parent}: nothing to do")
         except SSTCastError as error:
             if len(oceans) == 1 or data.source in str(error):
                 raise
@@ -116,16 +115,13 @@ class _Preparation:
     @cached_property
     def days(self) -> Days:
         """The days of the source; read from the cube if nothing has changed since."""
-        if _recipe(self.prepared.cube) == self.recipe:
-            cube = open_prepared(self.prepared.cube)
-            if cube.attrs.get("fingerprint") == self.fingerprint:
-                return days_of(cube)
+        cube = _made_of(self.prepared.cube, self.recipe)
+        if cube is not None and cube.attrs["fingerprint"] == self.fingerprint:
+            return days_of(cube)
         return Days(self.native["time"].values.astype("datetime64[ns]"), states_of_days(self.path, self._opened))
 
-    def run(self) -> None:
-        for path in (self.prepared.cube, self.prepared.statistics, self.prepared.anomalies):
-            if path.exists() and (found := damage(path)):
-                self.say(f"{path}: {found}; making it again")
+    def run(self) -> bool:
+        """Bring all stores up to date; return whether one had to be written."""
         check_splits(self.data, self.days.time)
         first, last = self.data.splits.base
         fitted = self.recipe | {
@@ -133,10 +129,11 @@ class _Preparation:
             "train": f"{first}..{last}",
             "training_days": self.days.digest(self.days.between(first, last)),
         }
-        self._update(self.prepared.cube, self.recipe, self._cube)
-        if _recipe(self.prepared.statistics) != fitted:
+        new = self._update(self.prepared.cube, self.recipe, self._cube)
+        if _made_of(self.prepared.statistics, fitted) is None:
             self._write_statistics(fitted)
-        self._update(self.prepared.anomalies, fitted, self._anomalies)
+            new = True
+        return self._update(self.prepared.anomalies, fitted, self._anomalies) or new
 
     def _cube(self) -> xr.Dataset:
         values, ocean = checked(self.native, self.path, self.data.gaps)
@@ -161,7 +158,6 @@ class _Preparation:
         fitted.attrs["title"] = "Climatology and scale of daily sea surface temperature"
         with atomic(path) as temporary, dask_progress(path.name):
             write_zarr(self._described(fitted, recipe, digest=digest), temporary, {})
-            write_manifest(temporary)
         trim(0)
         self.say(f"{path}: statistics of {recipe['train']}")
 
@@ -170,21 +166,20 @@ class _Preparation:
         anomalies = standardise(self.native, cube["sst"], ocean_cells(self.native), fitted, self.data)
         return anomalies.assign_attrs(title="Standardised anomalies of daily sea surface temperature")
 
-    def _update(self, path: Path, recipe: Recipe, make: Callable[[], xr.Dataset]) -> None:
+    def _update(self, path: Path, recipe: Recipe, make: Callable[[], xr.Dataset]) -> bool:
         """Bring a store with a time axis up to date: keep full chunks that are still valid, write the rest."""
-        old = open_prepared(path) if _recipe(path) == recipe else None
+        old = _made_of(path, recipe)
         done, count = self.days.shared(days_of(old)) if old is not None else 0, len(self.days.time)
         if old is not None and done == count == old.sizes["time"]:
-            self.say(f"{path}: nothing to do")
-            return
+            return False
         kept = done // DAYS_PER_CHUNK
         dataset = make().assign(state=("time", self.days.state))
         dataset = self._described(dataset, recipe, fingerprint=self.fingerprint)
         with atomic(path) as temporary, dask_progress(path.name):
             write_zarr(dataset, temporary, {"time": DAYS_PER_CHUNK}, keep=(path, kept))
-            write_manifest(temporary, like=path if kept else None)
         trim(0)
         self.say(f"{path}: {count - done} days {'appended' if done else 'written'}")
+        return True
 
     def _described(self, dataset: xr.Dataset, recipe: Recipe, **marks: str) -> xr.Dataset:
         source = str(self.native.attrs["title"])
@@ -193,7 +188,7 @@ class _Preparation:
             summary=f"{dataset.attrs['title']}, made from {source}; NaN on land",
             source=source,
             history=f"sstcast {__version__} prepare",
-            recipe=json.dumps(recipe),
+            recipe=as_text(recipe),
             **marks,
             **references(source, recipe.get("protocol", "")),
         )
@@ -224,9 +219,6 @@ def _check_tiles(fraction: xr.DataArray, data: DataConfig) -> None:
         )
 
 
-def _recipe(path: Path) -> Recipe | None:
-    """Return the recipe of an undamaged store; None if there is no such store."""
-    if not path.exists() or damage(path):
-        return None
-    recipe: Recipe = json.loads(open_prepared(path).attrs["recipe"])
-    return recipe
+def _made_of(path: Path, recipe: Recipe) -> xr.Dataset | None:
+    """Open a store if it is there, whole, and made of `recipe`."""
+    return open_prepared(path) if is_made_of(path, recipe) else None

@@ -14,24 +14,24 @@ from sstcast.artefacts import FIRST_PROCESS
 from sstcast.cf import rounded
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading_later, warn
-from sstcast.manifest import check_manifest
 from sstcast.ocean.cube import coarsen, ocean_cells
 from sstcast.ocean.identity import Record, changed, digests, fingerprint
 from sstcast.ocean.reading import REMEDY, open_region, source_path
 from sstcast.runs import Run
-from sstcast.stores import open_zarr
+from sstcast.stores import open_written
 
 AGAIN = "run `sstcast prepare` with the run's configuration"
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """The stores of a data configuration."""
+    """The stores of a data configuration; `written` says whether `prepare` had to write any of them."""
 
     data: DataConfig
     cube: Path
     statistics: Path
     anomalies: Path
+    written: bool = False
 
     @classmethod
     def of(cls, data: DataConfig) -> "Prepared":
@@ -150,9 +150,8 @@ def check_data(run: Run) -> None:
 
 
 def open_prepared(path: Path) -> xr.Dataset:
-    """Open one of the stores lazily; raise SSTCastError if it, or a file in it, is absent or damaged."""
-    check_manifest(path, AGAIN)
-    return open_zarr(path, AGAIN)
+    """Open one of the stores lazily; raise SSTCastError if it is absent or damaged, here or when it is read."""
+    return open_written(path, AGAIN)
 
 
 def days_of(store: xr.Dataset) -> Days:

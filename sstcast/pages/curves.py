@@ -1,6 +1,6 @@
 """Line charts, and descriptions of them as text for readers who cannot see them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,24 +9,30 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from sstcast.names import MODEL, TRUTH
-from sstcast.pages.text import week_ends
+from sstcast.names import BASE_RATE, MODEL, STATE, TRUTH
+from sstcast.pages.tables import week_ends
 
 SIZE = (5.0, 3.6)  # inches: as wide as a phone, so that text stays legible there
+PANEL, ACROSS = (2.5, 1.9), 2  # inches of a small panel, and panels in a row
+BAND = 0.2  # opacity of an interval
+LINE, THRESHOLD = "#0072B2", "#D55E00"  # of the model, and of limits to be exceeded
+Style = dict[str, Any]
 # Colours of Okabe and Ito (2008), which colour-blind readers can distinguish; dashes distinguish curves in grey.
-STYLES: dict[str, dict[str, Any]] = {
-    MODEL: {"color": "#0072B2", "linewidth": 2.4, "zorder": 3},
+STYLES: dict[str, Style] = {
+    MODEL: {"color": LINE, "linewidth": 2.4, "zorder": 3},
     "persistence": {"color": "#D55E00", "linestyle": "--"},
     "damped persistence": {"color": "#CC79A7", "linestyle": "-."},
     "climatology": {"color": "0.4", "linestyle": ":"},
     "ridge": {"color": "#009E73", "linestyle": (0, (6, 2))},
     "multiscale ridge": {"color": "#56B4E9", "linestyle": (0, (4, 1, 1, 1))},
     TRUTH: {"color": "black", "linewidth": 1.4},
+    BASE_RATE: {"color": "0.4", "linestyle": ":"},
+    STATE: {"color": "#D55E00", "linestyle": "--"},
+    "promised": {"color": "0.4", "linestyle": ":", "linewidth": 1},  # what a reliable forecast would have
 }
-OTHERS = ("#E69F00", "#F0E442", "#0072B2")  # for names without a style
-BAND = 0.2  # opacity of an interval
+OTHERS = (LINE, "#E69F00", "#882255", "#332288", "#999933", "#44AA99", "#117733", "#AA4499")
 
-Values = Sequence[float | None]
+Values = Sequence[float | None] | NDArray[Any]
 
 
 class Picture(NamedTuple):
@@ -37,17 +43,30 @@ class Picture(NamedTuple):
     caption: str
 
 
+def styles_of(names: Iterable[str]) -> dict[str, Style]:
+    """Return a style for each system of a report, the same in all its figures."""
+    found = {name: STYLES.get(name) for name in names}
+    colours = [colour for colour in OTHERS if colour != LINE or MODEL not in found]
+    others = [name for name, style in found.items() if style is None]
+    extra = {name: {"color": colours[i % len(colours)]} for i, name in enumerate(others)}
+    return STYLES | {name: style or extra[name] for name, style in found.items()}
+
+
 def empty_chart(across: str, up: str) -> tuple[Figure, Any]:
     """Return a figure and its axes, with the labels `across` and `up`."""
     figure = Figure(figsize=SIZE, dpi=150, layout="constrained")
     ax = figure.add_subplot()
     ax.set_xlabel(across)
     ax.set_ylabel(up)
-    ax.set_prop_cycle(color=OTHERS)
+    plain(ax)
+    return figure, ax
+
+
+def plain(ax: Any) -> None:
+    """Draw a grid below the curves, and no frame above and to the right."""
     ax.grid(color="0.88", linewidth=0.8)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
-    return figure, ax
 
 
 def legend(figure: Figure) -> None:
@@ -56,26 +75,28 @@ def legend(figure: Figure) -> None:
 
 
 def draw_curves(
-    curves: Mapping[str, Values | NDArray[Any]],
+    curves: Mapping[str, Values],
     up: str,
     *,
     across: str = "Lead (days)",
-    x: NDArray[Any] | None = None,
-    bands: Mapping[str, Sequence[Sequence[float | None]]] | None = None,
+    x: NDArray[Any] | Sequence[str] | None = None,
+    bands: Mapping[str, Any] | None = None,
+    styles: Mapping[str, Style] | None = None,
 ) -> tuple[Figure, str]:
     """Draw curves, with a line at 0 if one falls below it; also return as text where each begins and ends.
 
     Args:
-        curves: values by name, drawn in the name's style in `STYLES`; None is a gap, and a curve of gaps is left
-            out.
+        curves: values by name; None is a gap, and a curve of gaps is left out.
         up: the label of the values, with their unit.
         across: the label of `x`; days ahead by default.
-        x: positions of the values: numbers, or days as `datetime64`.
-        bands: both ends of an interval around each value, by the name of the curve.
+        x: positions of the values: numbers, days as `datetime64`, or names of classes.
+        bands: both ends of an interval around each value, `[len(x)][2]`, by the name of the curve.
+        styles: of the curves by name, as `styles_of` chooses them; by default by their names alone.
     """
     figure, ax = empty_chart(across, up)
-    longest = max(map(len, curves.values()))
-    places = np.arange(1, longest + 1) if x is None else x
+    styles, longest = styles or styles_of(curves), max(map(len, curves.values()))
+    classes = [str(name) for name in x] if isinstance(x, (list, tuple)) else None
+    places = np.arange(1, longest + 1) if x is None or classes else np.asarray(x)
     parts, lowest = [], 0.0
     for name, values in curves.items():
         y = np.array(values, float)
@@ -83,19 +104,19 @@ def draw_curves(
         shown = np.flatnonzero(np.isfinite(y))
         if not shown.size:
             continue
-        (line,) = ax.plot(at, y, label=name, marker="." if len(y) < 4 else None, **STYLES.get(name, {}))
+        (line,) = ax.plot(at, y, label=name, marker="." if len(y) < 5 else None, **styles.get(name, {}))
         if bands and name in bands:
             low, high = np.array(bands[name], float).T
             ax.fill_between(at, low, high, color=line.get_color(), alpha=BAND, linewidth=0)
         lowest = min(lowest, np.nanmin(y))
-        first, last = shown[[0, -1]]
-        parts.append(f"{name} {y[first]:.2f} at {_text(at[first])}, {y[last]:.2f} at {_text(at[last])}")
+        first, last = (f"{y[i]:.2f} at {classes[i] if classes else _text(at[i])}" for i in shown[[0, -1]])
+        parts.append(f"{name} {first}, {last}")
     if lowest < 0:
         ax.axhline(0, color="0.2", linewidth=0.8)
-    if np.issubdtype(places.dtype, np.datetime64):
-        locator = AutoDateLocator(maxticks=7)
-        ax.xaxis.set_major_locator(locator)
-        ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    if classes:
+        ax.set_xticks(places, classes)
+    elif np.issubdtype(places.dtype, np.datetime64):
+        date_axis(ax)
     elif x is None:
         ax.set_xlim(1, max(2, longest))
         ax.set_xticks(week_ends(longest) if longest >= 14 else range(1, longest + 1))
@@ -104,6 +125,56 @@ def draw_curves(
     if parts:
         legend(figure)
     return figure, f"{up} over {across}: {'; '.join(parts)}."
+
+
+def date_axis(ax: Any) -> None:
+    """Label an axis of days."""
+    locator = AutoDateLocator(minticks=3, maxticks=7)  # more would need months of many years
+    ax.xaxis.set_major_locator(locator)
+    ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+
+
+def draw_panels_of_ratios(
+    ratios: Mapping[str, Mapping[str, Any]], highest: float, up: str, styles: Mapping[str, Style]
+) -> tuple[Figure, str]:
+    """Draw ratios by lead with their intervals, a small panel each; also return their ends as text.
+
+    Args:
+        ratios: by name `ratio [lead]` and `interval [lead][2]`; panels that lie above `highest` are left out, if
+            others do not.
+        highest: the largest ratio that panels show.
+        up: the label of the ratios.
+        styles: as in `draw_curves`.
+    """
+    near = {name: of for name, of in ratios.items() if any(r is not None and r <= highest for r in of["ratio"])}
+    ratios = near or ratios
+    columns, rows = min(ACROSS, len(ratios)), -(-len(ratios) // ACROSS)
+    figure = Figure((PANEL[0] * columns + 0.5, PANEL[1] * rows + 0.5), dpi=150, layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    parts, known = [], [np.ones(1)]
+    for ax, (name, of) in zip(axes.flat, ratios.items(), strict=False):
+        ratio, ends = np.array(of["ratio"], float), np.array(of["interval"], float)
+        leads, colour = np.arange(1, len(ratio) + 1), styles.get(name, {}).get("color", LINE)
+        ax.plot(leads, ratio, color=colour, marker="." if len(ratio) < 5 else None)
+        ax.fill_between(leads, *ends.T, color=colour, alpha=BAND, linewidth=0)
+        ax.axhline(1, color="0.2", linewidth=0.8)
+        ax.set_title(name, fontsize="medium")
+        plain(ax)
+        known += [ratio, ends.ravel()]
+        parts.append(f"{name} {ratio[0]:.3f} on day 1, {ratio[-1]:.3f} on day {len(ratio)}")
+    for position, ax in enumerate(axes.flat):
+        if position >= len(ratios):
+            ax.remove()
+        elif position + columns >= len(ratios):  # the last of its column
+            ax.tick_params(labelbottom=True)
+    values = np.concatenate(known)
+    low, high = float(np.nanmin(values)), min(float(np.nanmax(values)), highest)
+    margin = 0.05 * (high - low) + 1e-3
+    axes.flat[0].set_ylim(low - margin, high + margin)
+    axes.flat[0].set_xticks(week_ends(len(leads)))
+    figure.supxlabel("Lead (days)", fontsize="medium")
+    figure.supylabel(up, fontsize="medium")
+    return figure, f"{up} by lead: {'; '.join(parts)}."
 
 
 def _text(place: Any) -> str:

@@ -1,23 +1,31 @@
-"""The figures of a report, and the maps of the command `map`: one function each, listed in `FIGURES`."""
+"""The figures of reports, and the maps of the command `map`: one function each, listed in `FIGURES` and `MAPS`."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
+from matplotlib.figure import Figure
 
-from sstcast.names import CLIMATE, COVERED, DEGREES, LEVELS, MODEL, TRUTH
-from sstcast.pages.curves import Picture, draw_curves
-from sstcast.pages.heatwave_figures import heatwave_case, heatwaves, reliability
+from sstcast.names import BASE_RATE, COVERED, DEGREES, EVENT, LEVELS, SEASONS, STATE, TRUTH
+from sstcast.pages.curves import THRESHOLD, Picture, draw_curves, draw_panels_of_ratios, legend
+from sstcast.pages.heatwave_case import heatwave_case
 from sstcast.pages.maps import draw_forecast, draw_weeks
-from sstcast.pages.results import REFERENCE, Results
-from sstcast.pages.text import BOXES
+from sstcast.pages.results import Results
+from sstcast.pages.tables import BOXES, HEATWAVES, comparisons
 from sstcast.scores.metrics import METRICS
-from sstcast.scores.significance import FDR, skill_interval
-from sstcast.training.listing import read_history
+from sstcast.scores.significance import FDR, ratio
+from sstcast.training.listing import read_history, read_losses
 
 ANOMALY = "SST anomaly (°C)"
+HIGHEST = 1.2  # ratio that panels show: those worth telling apart are near 1
+WEEKLY: tuple[tuple[str, str, str, str, Literal["error", "difference"]], ...] = (
+    ("rmse", "RMSE", "RMSE (°C)", "Root mean squared error", "error"),
+    ("bias", "Bias", "Forecast − observed (°C)", "Mean of forecast minus observation", "difference"),
+)
+CASES = {"forecast": "median", "best": "best", "worst": "worst"}  # names of maps, and of forecasts by their error
 
 
 @dataclass(frozen=True)
@@ -25,205 +33,285 @@ class Entry:
     """A figure of the report, or several figures of one kind.
 
     Attributes:
-        name: name of its file, if it is a map.
-        title: a short title.
         section: section of the report, one of `report.SECTIONS`.
-        draw: function that makes the pictures of some `Results`, or none if they do not apply. A function for a
-            map makes one picture, and takes the options `title`, `credit`, `projection` and `room` of
+        draw: function that makes the pictures of some `Results`, or none if they do not apply.
+    """
+
+    section: str
+    draw: Callable[[Results], Iterable[Picture]]
+
+
+@dataclass(frozen=True)
+class Map:
+    """A map of the report and of the command `map`.
+
+    Attributes:
+        name: name of its file.
+        title: a short title.
+        alt, caption: a description as text, and the caption.
+        draw: function that draws it; it takes the options `title`, `credit`, `projection` and `room` of
             `maps.draw_weeks`.
-        is_map: whether the command `map` draws it, and the report draws it again for narrow screens.
-        of_run: whether it takes a run; it is not drawn of a file's forecasts.
     """
 
     name: str
     title: str
-    section: str
-    draw: Callable[..., Iterable[Picture]]
-    is_map: bool = False
-    of_run: bool = False
+    alt: str
+    caption: str
+    draw: Callable[..., Figure]
 
 
 def training(results: Results) -> Iterator[Picture]:
-    """Training loss and validation score of each member, by epoch."""
-    for member in results.run.members:
+    """Training loss by step and validation score by epoch, of each member of a run."""
+    for member in results.run.members if results.run else ():
         if not member.history.exists():
             continue
-        history = read_history(member.history)
+        history, losses = read_history(member.history), read_losses(member)
         score = next(column for column in history if column.startswith("validation_"))
-        label = score.replace("_", " ").replace("mse", "MSE")
-        curves = {"training loss": history["train_loss"], label: history[score]}
-        epochs, best = (
-            np.arange(1, 1 + len(history[score])),
-            int(np.nan_to_num(history[score], nan=np.inf).argmin()),
-        )
-        figure, alt = draw_curves(curves, "Standardised units", across="Epoch", x=epochs)
-        figure.axes[0].plot(
-            epochs[best], history[score][best], "o", markersize=11, fillstyle="none", color="black"
-        )
-        caption = f"{member.folder.name}: training loss and validation score; the ring marks the weights used."
-        yield Picture(figure, f"{member.folder.name}: {alt} Best: epoch {epochs[best]}.", caption)
+        epochs, best = 1 + history["epoch"], int(np.nan_to_num(history[score], nan=np.inf).argmin())
+        curve = (epochs, history["train_loss"]) if losses is None else losses
+        figure, alt = draw_curves({"training loss": curve[1]}, "Standardised units", across="Epoch", x=curve[0])
+        ax, label = figure.axes[0], score.replace("_", " ").replace("mse", "MSE")
+        ax.set_xlim(0, epochs[-1] * 1.02)
+        (line,) = ax.plot(epochs, history[score], "o-", color=THRESHOLD, markersize=4, label=label)
+        ax.plot(epochs[best], history[score][best], "o", markersize=11, fillstyle="none", color=line.get_color())
+        figure.legends.clear()
+        legend(figure)
+        name = member.folder.name
+        alt = f"{name}: {alt} {label}: lowest {history[score][best]:.3f} at epoch {epochs[best]:g}."
+        caption = f"{name}: training loss, and {label} after each epoch; the ring marks the weights used."
+        yield Picture(figure, alt, caption)
 
 
 def error_by_lead(results: Results) -> Iterator[Picture]:
-    """Every metric shown in the tables in degC, by lead; the RMSE with intervals."""
-    block, error = results.metrics["block"], results.tables["mse_by_date"].sel(units=DEGREES)
-    told = (MODEL, REFERENCE) if block else ()  # none where there are too few dates
-    intervals = {name: _rmse_interval(error.sel(forecast=name), block) for name in told}
-    scores = {name: of[DEGREES]["by_lead"] for name, of in results.metrics["scores"].items()}
+    """Each metric of errors in degC by lead; the RMSE of the first system with its interval."""
+    interval = {results.system: _rmse_interval(results)}
     for metric in METRICS.values():
         if metric.in_degrees:
             up = f"{metric.heading} ({metric.unit})" if metric.unit else metric.heading
-            bands = intervals if metric.name == "rmse" else {}
-            figure, alt = draw_curves({name: of[metric.name] for name, of in scores.items()}, up, bands=bands)
+            scores = results.metrics["scores"]
+            curves = {name: scores[name][DEGREES]["by_lead"][metric.name] for name in results.shown}
+            bands = interval if metric.name == "rmse" else {}
+            figure, alt = draw_curves(curves, up, bands=bands, styles=results.styles)
             yield Picture(figure, alt, f"{metric.about} {_about_bands(results)}" if bands else metric.about)
 
 
-def skill_by_lead(results: Results) -> Iterator[Picture]:
-    """The fraction of each baseline's squared error that the model removes."""
-    compared = {name: of for name, of in results.metrics["skill"][DEGREES].items() if name != "climatology"}
-    bands = {name: of["by_lead_interval"] for name, of in compared.items()}
-    curves = {name: of["by_lead"] for name, of in compared.items()}
-    caption = "Share of a baseline's mean squared error that the model saves; above 0 it is better."
-    yield Picture(*draw_curves(curves, "Skill", bands=bands), f"{caption} {_about_bands(results)}")
-
-
-def rmse_map(results: Results, **options: Any) -> list[Picture]:
-    """RMSE by lead week."""
-    caption = "Root mean squared error by lead week."
-    return [_weeks(results, "rmse", "RMSE (°C)", caption, kind="error", **options)]
-
-
-def bias_map(results: Results, **options: Any) -> list[Picture]:
-    """Bias by lead week."""
-    caption = "Mean of forecast minus observation by lead week."
-    return [_weeks(results, "bias", "Forecast − observed (°C)", caption, kind="difference", **options)]
-
-
-def skill_map(results: Results, **options: Any) -> list[Picture]:
-    """Skill over persistence by lead week, hatched where it is not significant."""
-    compared = results.metrics["skill"][DEGREES][REFERENCE]
-    shares = enumerate(zip(compared["better"], compared["worse"], strict=True), 1)
-    told = [f"{b:.0%} and {w:.0%} in week {week}" for week, (b, w) in shares if b is not None]
-    caption = (
-        f"Skill over {REFERENCE} by lead week; above 0 the model is better. Hatched: not significant by "
-        f"a Diebold-Mariano test with false discoveries held at {FDR:.0%}. Cells where it is significantly better "
-        f"and worse: {', '.join(told)}."
-    )
-    label = f"1 − MSE / MSE of {REFERENCE} (above 0: better)"
-    hatched = {
-        "hatched": results.weekly["hatched"],
-        "hatch_label": f"not significant (false discoveries ≤ {FDR:.0%})",
-    }
-    return [_weeks(results, "skill", label, caption, kind="skill", **hatched, **options)]
-
-
-def median_forecast(results: Results, **options: Any) -> list[Picture]:
-    """The forecast with the median error beside the observation, in degC."""
-    return [_case(results, "median", "sst", **options)]
-
-
-def best_forecast(results: Results, **options: Any) -> list[Picture]:
-    """The forecast with the lowest error beside the observation, as anomalies."""
-    return [_case(results, "best", "anomaly", label=ANOMALY, kind="difference", **options)]
-
-
-def worst_forecast(results: Results, **options: Any) -> list[Picture]:
-    """The forecast with the highest error beside the observation, as anomalies."""
-    return [_case(results, "worst", "anomaly", label=ANOMALY, kind="difference", **options)]
+def ratio_by_lead(results: Results) -> Iterator[Picture]:
+    """The comparisons of mean squared errors by lead, a panel each."""
+    climate = results.metrics["climate"]  # far worse than all others: its panel would stretch theirs
+    found = {name: of["by_lead"] for name, of in comparisons(results.metrics).items() if name != climate}
+    if not found:
+        return
+    if results.metrics["kind"] == "hindcast":
+        up, about = f"MSE / MSE of {results.reference}", f"Mean squared error over that of {results.reference}"
+        better = "below 1 a system is better"
+    else:
+        up, about = "MSE / MSE of each", "Mean squared error of the model over that of each system"
+        better = "below 1 the model is better"
+    figure, alt = draw_panels_of_ratios(found, HIGHEST, up, results.styles)
+    yield Picture(figure, alt, f"{about}; {better}. Panels end at {HIGHEST}. {_about_bands(results)}")
 
 
 def indices(results: Results) -> Iterator[Picture]:
     """The mean of each box over the test days, and its correlation with the observed one by lead."""
     for box, scores in results.metrics["indices"].items():
-        index = results.tables["index"].sel(box=box, series=[TRUTH, MODEL, REFERENCE]).isel(lead=-1)
-        days, up = index["valid_time"].values, f"{BOXES[box]} (°C)"
-        curves = {name: index.sel(series=name).values for name in index["series"].values}
+        names = list(dict.fromkeys([results.system, results.reference]))
+        tables = results.tables.sel(box=box).isel(lead=-1)
+        series = {TRUTH: tables["observed_index"], **{name: tables["index"].sel(system=name) for name in names}}
+        days, up = tables["valid_time"].values, f"{BOXES[box]} (°C)"
+        curves = {name: index.values for name, index in series.items()}
         caption = f"{BOXES[box]}: anomaly of the last day forecast, as observed (truth) and as forecast."
-        yield Picture(*draw_curves(curves, up, across="day", x=days), caption)
-        correlation = {name: of["by_lead"]["correlation"] for name, of in scores.items()}
+        yield Picture(*draw_curves(curves, up, across="Day", x=days, styles=results.styles), caption)
+        correlation = {name: scores[name]["by_lead"]["correlation"] for name in results.shown if name in scores}
         label = f"{BOXES[box]}: correlation"
-        yield Picture(*draw_curves(correlation, label), f"{label} with the observed one.")
+        yield Picture(*draw_curves(correlation, label, styles=results.styles), f"{label} with the observed one.")
 
 
 def crps_skill(results: Results) -> Iterator[Picture]:
-    """The fraction of the climatological distribution's CRPS that each method saves, by lead."""
-    found = {name: of["skill"] for name, of in results.metrics["probabilities"].items() if name != CLIMATE}
-    bands = {name: of["by_lead_interval"] for name, of in found.items() if name == MODEL}
-    caption = (
-        "Share of the continuous ranked probability score of the climatological distribution that each method "
-        f"saves, all of them Gaussians as wide as their errors on the validation days. {_about_bands(results)}"
-    )
-    curves = {name: of["by_lead"] for name, of in found.items()}
-    yield Picture(*draw_curves(curves, "CRPS skill", bands=bands), caption)
+    """The share of the climatological distribution's CRPS that each system saves, by lead."""
+    climate, found = results.metrics["climate"], results.metrics["ratios"].get("crps", {})
+    against = {name: found[name][climate] for name in results.shown if climate in found.get(name, {})}
+    against.pop(climate, None)
+    if against:
+        caption = (
+            f"Share of the continuous ranked probability score (CRPS) of the distribution of {climate} that "
+            f"each system saves; all are Gaussians as wide as the errors on the validation days. "
+            f"{_about_bands(results)}"
+        )
+        yield Picture(*_skill_curves(results, against, "CRPS skill", banded=[results.system]), caption)
 
 
 def coverage(results: Results) -> Iterator[Picture]:
-    """How much of the truth lies in the model's intervals, by lead."""
-    if MODEL not in results.metrics["probabilities"]:
+    """The share of the truth in the first system's intervals, by lead and by season of the day forecast."""
+    if results.system not in results.metrics["probabilities"]:
         return
-    of = results.metrics["probabilities"][MODEL]["by_lead"]
-    curves = {f"{level} % interval": of[name] for level, name in zip(LEVELS, COVERED, strict=True)}
-    figure, alt = draw_curves(curves, "Share of the truth inside")
-    for level in LEVELS:
-        figure.axes[0].axhline(level / 100, color="0.4", linestyle=":", linewidth=1)
-    yield Picture(figure, alt, "Share of the truth in the model's intervals by lead; dotted: what they promise.")
+    of = results.metrics["probabilities"][results.system]
+    styles = {f"{level} % interval": _interval_style(at) for at, level in enumerate(LEVELS)}
+    for by, across, parts in (
+        ("by_lead", "Lead (days)", None),
+        ("by_season", "Season of the day forecast", SEASONS),
+    ):
+        curves = {}
+        for level, key in zip(LEVELS, COVERED, strict=True):
+            shares = of[by][key]
+            curves[f"{level} % interval"] = shares if parts is None else [shares[season] for season in parts]
+        x = None if parts is None else list(parts)
+        figure, alt = draw_curves(curves, "Share of the truth inside", across=across, x=x, styles=styles)
+        for level in LEVELS:
+            figure.axes[0].axhline(level / 100, color="0.4", linestyle=":", linewidth=1)
+        where = "by lead" if parts is None else "by season of the day forecast"
+        yield Picture(
+            figure, alt, f"Share of the truth in the intervals of {_the(results)} {where}; dotted: promised."
+        )
 
 
 def pit(results: Results) -> Iterator[Picture]:
     """Where in the distributions the truth lies."""
-    found = {name: of["pit"] for name, of in results.metrics["probabilities"].items()}
-    bins = len(found[REFERENCE])
-    curves = {name: np.array(found[name]) * bins for name in (MODEL, REFERENCE) if name in found}
-    curves["reliable"] = np.ones(bins)
+    found = results.metrics["probabilities"]
+    names = [name for name in dict.fromkeys([results.system, results.reference]) if name in found]
+    if not names:
+        return
+    bins = len(found[names[0]]["pit"])
+    curves = {name: np.array(found[name]["pit"], float) * bins for name in names} | {"promised": np.ones(bins)}
     caption = (
         "Probability integral transform: how often the truth lies at each quantile of the distribution, over the "
         "share that a reliable forecast has. High ends mean too little spread, a slope a bias."
     )
     middle = (np.arange(bins) + 0.5) / bins
-    yield Picture(*draw_curves(curves, "Relative frequency", across="Probability below", x=middle), caption)
+    up, across = "Relative frequency", "Probability below"
+    yield Picture(*draw_curves(curves, up, across=across, x=middle, styles=results.styles), caption)
+
+
+def heatwaves(results: Results) -> Iterator[Picture]:
+    """Brier skill over the base rate by lead, and ROC area and SEDI of the probabilities of events."""
+    names = [*results.shown, STATE]
+    for kind, found in results.metrics["heatwaves"].items():
+        ratios = results.metrics["ratios"][kind]
+        against = {name: ratios[name][BASE_RATE] for name in names if BASE_RATE in ratios.get(name, {})}
+        observed = next(iter(found.values()))["observed"]
+        caption = (
+            f"{HEATWAVES[kind]}: share of the Brier score of the base rate, the frequency in the years before, "
+            f"that each probability saves. In the test period {observed:.1%} of days were."
+        )
+        yield Picture(*_skill_curves(results, against, f"Brier skill, {kind}"), caption)
+    captions = {
+        "roc_area": ("ROC area", "how often a day in a heatwave had the higher probability; 0.5 is no skill."),
+        "sedi": (
+            "SEDI",
+            "symmetric extremal dependence index, as many days warned of as observed; 0 is no skill.",
+        ),
+    }
+    found = results.metrics["heatwaves"].get(EVENT, {})
+    for key, (label, text) in captions.items() if found else ():
+        curves = {name: found[name]["by_lead"][key] for name in (*names, BASE_RATE) if name in found}
+        yield Picture(*draw_curves(curves, label, styles=results.styles), f"{HEATWAVES[EVENT]}: {text}")
+
+
+def reliability(results: Results) -> Iterator[Picture]:
+    """How often days came true by the first system's probability of them."""
+    for kind, found in results.metrics["heatwaves"].items():
+        if results.system not in found:
+            continue
+        diagram = found[results.system]["reliability"]
+        rows = zip(*(diagram[part] for part in ("probability", "observed", "share")), strict=True)
+        probability, observed, share = np.array([row for row in rows if None not in row], float).T
+        curves, across = {results.system: observed, "promised": probability}, f"Forecast probability, {kind}"
+        figure, alt = draw_curves(
+            curves, "Observed frequency", across=across, x=probability, styles=results.styles
+        )
+        colour = results.styles[results.system]["color"]
+        figure.axes[0].scatter(probability, observed, s=20 + 300 * share, alpha=0.7, clip_on=False, color=colour)
+        caption = f"{HEATWAVES[kind]}: how often they came true, by probability; larger points are more cases."
+        yield Picture(figure, alt, caption)
 
 
 def spread(results: Results) -> Iterator[Picture]:
-    """Spread of an ensemble and error of its mean, by lead."""
-    if found := results.metrics["ensemble"]:
+    """Spread of each ensemble and error of its mean, by lead."""
+    for name, found in results.metrics["ensemble"].items():
         curves = {"RMSE of the mean": found["by_lead"]["rmse"], "spread": found["by_lead"]["spread"]}
-        caption = "Standard deviation of the members and error of their mean; alike if the ensemble is reliable."
+        caption = f"{name}: standard deviation of the members and error of their mean; alike if it is reliable."
         yield Picture(*draw_curves(curves, "°C"), caption)
 
 
 def rank_histogram(results: Results) -> Iterator[Picture]:
     """How often each number of members is below the truth."""
-    if found := results.metrics["ensemble"]:
+    for name, found in results.metrics["ensemble"].items():
         shares = found["rank_histogram"]
-        curves = {"share": shares, "reliable": [1 / len(shares)] * len(shares)}
-        across = "Members below the truth"
-        caption = "A reliable ensemble has all ranks equally often; high ends mean too little spread."
-        yield Picture(
-            *draw_curves(curves, "Share of cases", across=across, x=np.arange(len(shares))),
-            caption,
+        curves = {"share": shares, "promised": [1 / len(shares)] * len(shares)}
+        caption = f"{name}: a reliable ensemble has all ranks equally often; high ends mean too little spread."
+        across, x = "Members below the truth", np.arange(len(shares))
+        yield Picture(*draw_curves(curves, "Share of cases", across=across, x=x), caption)
+
+
+def weekly_maps(results: Results) -> Iterator[Map]:
+    """RMSE and bias of the first system by lead week."""
+    weekly = results.weekly(results.system)
+    for name, title, label, about, kind in WEEKLY:
+        caption = f"{about} of {_the(results)} by lead week."
+        draw = partial(draw_weeks, weekly[name], label=label, kind=kind)
+        yield Map(name, title, _about_weeks(weekly[name], label), caption, draw)
+
+
+def skill_maps(results: Results) -> Iterator[Map]:
+    """Skill of each model over the reference by lead week, hatched where it is not significant."""
+    base = results.reference
+    label = f"1 − MSE / MSE of {base} (above 0: better)"
+    for system in results.models:
+        compared, weekly = results.metrics["ratios"]["mse"][system][base], results.weekly(system)
+        shares = enumerate(zip(compared["better"] or (), compared["worse"] or (), strict=True), 1)
+        told = [f"{b:.0%} and {w:.0%} in week {week}" for week, (b, w) in shares if b is not None]
+        caption = (
+            f"Skill of {_the(results, system)} over {base} by lead week; above 0 it is better. Hatched: not "
+            f"significant by a Diebold-Mariano test with false discoveries held at {FDR:.0%}."
+        )
+        if told:
+            caption += f" Cells where it is significantly better and worse: {', '.join(told)}."
+        hatching: dict[str, Any] = {
+            "hatched": weekly["hatched"],
+            "hatch_label": f"not significant (false discoveries ≤ {FDR:.0%})",
+        }
+        draw = partial(draw_weeks, weekly["skill"], label=label, kind="skill", **hatching)
+        many = results.metrics["kind"] == "hindcast"
+        name, title = (
+            (f"skill-{system}", f"Skill of {system} over {base}") if many else ("skill", f"Skill over {base}")
+        )
+        yield Map(name, title, _about_weeks(weekly["skill"], label), caption, draw)
+
+
+def case_maps(results: Results) -> Iterator[Map]:
+    """The forecasts of the median, the lowest and the highest error beside the observation."""
+    for name, which in CASES.items() if results.metrics["kind"] != "hindcast" else ():
+        field = "sst" if which == "median" else "anomaly"
+        forecast, truth = (fields[field] for fields in results.fields(results.case(which)))
+        last = (forecast - truth).isel(lead=-1)
+        text = describe_case(results, which)
+        alt = (
+            f"{text} Forecast, observation and their difference by lead; the last day's difference is "
+            f"{float(last.min()):.1f} to {float(last.max()):.1f} °C."
+        )
+        how: dict[str, Any] = {} if field == "sst" else {"label": ANOMALY, "kind": "difference"}
+        yield Map(
+            name, f"{which.capitalize()} forecast", alt, text, partial(draw_forecast, forecast, truth, **how)
         )
 
 
 FIGURES = [
-    Entry("training", "Training", "training", training, of_run=True),
-    Entry("error_by_lead", "Errors", "errors", error_by_lead),
-    Entry("skill_by_lead", "Skill", "errors", skill_by_lead),
-    Entry("rmse", "RMSE", "maps", rmse_map, is_map=True),
-    Entry("bias", "Bias", "maps", bias_map, is_map=True),
-    Entry("skill", f"Skill over {REFERENCE}", "maps", skill_map, is_map=True),
-    Entry("indices", "Box means", "indices", indices),
-    Entry("crps_skill", "CRPS skill", "probabilities", crps_skill),
-    Entry("coverage", "Coverage", "probabilities", coverage),
-    Entry("pit", "PIT", "probabilities", pit),
-    Entry("heatwaves", "Heatwaves", "heatwaves", heatwaves),
-    Entry("heatwave_reliability", "Reliability", "heatwaves", reliability),
-    Entry("heatwave_case", "A heatwave", "heatwaves", heatwave_case, of_run=True),
-    Entry("spread", "Spread and error", "ensemble", spread),
-    Entry("rank_histogram", "Rank histogram", "ensemble", rank_histogram),
-    Entry("forecast", "Median forecast", "cases", median_forecast, is_map=True),
-    Entry("best", "Best forecast", "cases", best_forecast, is_map=True),
-    Entry("worst", "Worst forecast", "cases", worst_forecast, is_map=True),
+    Entry("errors", error_by_lead),
+    Entry("errors", ratio_by_lead),
+    Entry("indices", indices),
+    Entry("probabilities", crps_skill),
+    Entry("probabilities", coverage),
+    Entry("probabilities", pit),
+    Entry("heatwaves", heatwaves),
+    Entry("heatwaves", reliability),
+    Entry("heatwaves", heatwave_case),
+    Entry("ensemble", spread),
+    Entry("ensemble", rank_histogram),
+    Entry("training", training),
 ]
+MAPS: dict[str, list[Callable[[Results], Iterator[Map]]]] = {
+    "maps": [weekly_maps, skill_maps],
+    "cases": [case_maps],
+}
 
 
 def describe_case(results: Results, name: str) -> str:
@@ -234,36 +322,44 @@ def describe_case(results: Results, name: str) -> str:
     return f"The forecast of the {kind} error, from {day}: RMSE {float(error):.2f} °C over all its days."
 
 
-def _case(results: Results, name: str, field: str, **options: Any) -> Picture:
-    forecast, truth = (fields[field] for fields in results.fields(results.case(name)))
-    last = (forecast - truth).isel(lead=-1)
-    text = describe_case(results, name)
-    alt = (
-        f"{text} Forecast, observation and their difference by lead; the last day's difference is "
-        f"{float(last.min()):.1f} to {float(last.max()):.1f} °C."
-    )
-    return Picture(draw_forecast(forecast, truth, **options), alt, text)
+def _the(results: Results, system: str | None = None) -> str:
+    """Return a system's name in a sentence."""
+    return (system or results.system) if results.metrics["kind"] == "hindcast" else "the model"
 
 
-def _weeks(results: Results, name: str, label: str, caption: str, **options: Any) -> Picture:
-    field = results.weekly[name]
+def _skill_curves(
+    results: Results, against: dict[str, Any], up: str, banded: Iterable[str] = ()
+) -> tuple[Figure, str]:
+    """Draw 1 less the ratio of some comparisons by lead, with intervals of those `banded`."""
+    curves = {name: 1 - np.array(of["by_lead"]["ratio"], float) for name, of in against.items()}
+    bands = {n: 1 - np.array(against[n]["by_lead"]["interval"], float)[:, ::-1] for n in banded if n in against}
+    return draw_curves(curves, up, bands=bands, styles=results.styles)
+
+
+def _interval_style(rank: int) -> dict[str, Any]:
+    """Return a blue that is darker for narrower intervals."""
+    return {"color": ("#08306B", "#2171B5", "#6BAED6")[rank], "linewidth": 2}
+
+
+def _about_weeks(field: xr.DataArray, label: str) -> str:
     parts = []
     for week in field["week"].values:
         low, middle, high = np.nanpercentile(field.sel(week=week).values, [5, 50, 95])
         parts.append(f"week {week} median {middle:.2f}, nine tenths of the cells {low:.2f} to {high:.2f}")
-    return Picture(draw_weeks(field, label=label, **options), f"Maps of {label}: {'; '.join(parts)}.", caption)
+    return f"Maps of {label}: {'; '.join(parts)}."
 
 
-def _rmse_interval(error: xr.DataArray, block: int) -> list[list[float]]:
-    """Return the ends of a 95 % interval of the RMSE at each lead: the skill over a reference of error 1."""
-    values = error.transpose("init_time", "lead").values.astype(float)
-    low, high = skill_interval(values, np.ones_like(values), block)
-    ends: list[list[float]] = np.sqrt(np.stack([1 - high, 1 - low], axis=-1)).tolist()
-    return ends
+def _rmse_interval(results: Results) -> Any:
+    """Return the ends of a 95 % interval of the RMSE at each lead: the root of a ratio to an error of 1."""
+    error = results.tables["mse_by_date"].sel(units=DEGREES, system=results.system).transpose("init_time", "lead")
+    values, days = error.values.astype(float), results.metrics["block_days"]
+    if days is None:
+        return np.full((values.shape[1], 2), np.nan)
+    parts = tuple(np.unique(error["fold"].values, return_counts=True)[1].tolist())
+    return np.sqrt(ratio(values, np.ones_like(values), days // results.metrics["every"], parts)[1])
 
 
 def _about_bands(results: Results) -> str:
-    if (block := results.metrics["block"]) is None:
+    if (days := results.metrics["block_days"]) is None:
         return ""
-    days = block * results.metrics.get("every", 1)
     return f"Bands hold 95 % of a moving-block bootstrap over initial dates, blocks of {days} days."

@@ -99,7 +99,7 @@ def svg_uri(figure: Figure) -> str:
     """Return `figure` as a `data:` address of an SVG; the same figure gives the same text."""
     buffer = io.BytesIO()
     with rc_context({"svg.hashsalt": "sstcast"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     return _data_uri(buffer, "image/svg+xml")
 
 

@@ -56,7 +56,6 @@ STORED = {
     "heatwave_start": 1,
     "heatwave_end": 1,
 }
-SOURCES = ("sst_anomaly", "sst_spread")  # the file's variables that others of `STORED` follow from
 DATES = ("heatwave_start", "heatwave_end")
 RANGES = {
     "sst": PLAUSIBLE,

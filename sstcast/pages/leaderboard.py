@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sstcast import __version__
-from sstcast.artefacts import atomic
+from sstcast.artefacts import atomic, below
+from sstcast.errors import SSTCastError, warn
 from sstcast.names import STANDARDISED
 from sstcast.pages.images import write_page
-from sstcast.pages.text import Sheet, p_value, print_sheets
+from sstcast.pages.tables import Sheet, errors, p_value, print_sheets, summary
 from sstcast.scores.leaderboard import SIGNIFICANT, Contest, Entry, Score, shown
+from sstcast.scores.saved import Scored
 
 NOTE = (
     "Mean ± standard deviation over seeds. * in standardised units, cells counted alike; the others °C by area. "
@@ -40,6 +42,20 @@ def write_leaderboard(contests: list[Contest], folder: Path, hindcasts: Sequence
         page, "leaderboard.html", {"sstcast": __version__}, sheets=[*map(_sheet, contests), *hindcasts], note=NOTE
     )
     return table, page
+
+
+def hindcast_sheets(folder: Path) -> list[Sheet]:
+    """Return a table for each finished hindcast in or below a folder; report damaged ones on stderr."""
+    found = []
+    for file in below(folder, "hindcast.csv"):
+        try:
+            metrics = Scored(file.parent).read()
+        except SSTCastError as error:
+            warn(f"left out: {error}")
+            continue
+        sheet = errors(metrics, file.parent.name)[0]
+        found.append(Sheet(f"{file.parent.name}: {summary(metrics)}. {sheet.title}", sheet.header, sheet.rows))
+    return found
 
 
 def _sheet(contest: Contest) -> Sheet:

@@ -20,7 +20,7 @@ from sstcast.errors import SSTCastError, reading_later
 from sstcast.geo import Box
 from sstcast.ocean.identity import fingerprint
 from sstcast.pages.images import png_uri, write_page
-from sstcast.pages.layers import DATES, RANGES, SOURCES, STORED, described, field_of, fields_of, layers_of
+from sstcast.pages.layers import RANGES, STORED, described, field_of, fields_of, layers_of
 from sstcast.pages.maps import SLIDE, draw_panels
 from sstcast.pages.plots import FAN, map_plot, series_plot
 from sstcast.pages.projection import View
@@ -35,8 +35,7 @@ MISSING, HIGHEST = np.iinfo(np.int16).min, np.iinfo(np.int16).max  # in a page's
 REMEDY = "make it again with `sstcast forecast`"
 DAY_OF_PICTURE = (1, 7, 14, 28)
 SCRIPTS = ("parts.js", "page.js")
-AXES = {"init_time": "M", "lead": "iuf", "lat": "iuf", "lon": "iuf"}  # and the kinds of their values
-AXES_HOLD = {"init_time": "dates", "lead": "numbers of days", "lat": "degrees", "lon": "degrees"}
+AXES = {"init_time": 1, "lead": 1, "lat": 2, "lon": 2}  # and how many values each has at least
 
 
 def write_forecast_page(
@@ -90,24 +89,17 @@ def newest_forecast(run: Run) -> Path:
 def open_forecast(file: Path) -> xr.Dataset:
     """Open a forecast file; raise SSTCastError if it is none."""
     dataset = (open_zarr if file.suffix == ".zarr" else open_netcdf)(file, REMEDY)
-    if "sst" not in dataset or not {"init_time", "lead", "lat", "lon"} <= set(dataset["sst"].dims):
+    if "sst" not in dataset or not set(AXES) <= set(dataset["sst"].dims):
         raise SSTCastError(f"{file}: is no forecast, has no sst(init_time, lead, lat, lon); name another file")
-    sizes = {axis: dataset.sizes[axis] for axis in AXES}
-    if not all(sizes.values()) or min(sizes["lat"], sizes["lon"]) < 2:
-        raise SSTCastError(f"{file}: is empty or a single row of cells; name another file")
-    for axis, kinds in AXES.items():
-        if axis not in dataset.coords or dataset[axis].dtype.kind not in kinds:
-            raise SSTCastError(f"{file}: {axis} has no values, or not {AXES_HOLD[axis]}; {REMEDY}")
-        index = dataset.indexes[axis]
-        if not index.is_unique or not (index.is_monotonic_increasing or index.is_monotonic_decreasing):
-            raise SSTCastError(f"{file}: {axis} is in no order; {REMEDY}")
-    for name in {*STORED, *SOURCES} & set(dataset.data_vars):
-        field, days = dataset[name], "past" if name.endswith("_past") else "lead"
-        dims = {"init_time", "lat", "lon"} if name in DATES else {"init_time", days, "lat", "lon"}
-        if field.dtype.kind not in ("M" if name in DATES else "iuf") or set(field.dims) != dims:
-            given = ", ".join(map(str, field.dims))
-            raise SSTCastError(f"{file}: {name}({given}) of {field.dtype} is not what a page shows; {REMEDY}")
+    for axis, least in AXES.items():
+        index = dataset.indexes.get(axis)
+        if index is None or len(index) < least or not (index.is_unique and _in_order(index)):
+            raise SSTCastError(f"{file}: {axis} has fewer than {least} values, or they are in no order; {REMEDY}")
     return dataset
+
+
+def _in_order(index: Any) -> bool:
+    return bool(index.is_monotonic_increasing or index.is_monotonic_decreasing)
 
 
 def _cropped(forecast: xr.Dataset, region: str, file: Path) -> xr.Dataset:

@@ -1,8 +1,8 @@
-"""The command `report`: writes all results of a run to one self-contained page."""
+"""The commands `report` and `map`: all results of a run, of a file's forecasts or of a hindcast."""
 
 import datetime as dt
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,29 +13,29 @@ from rich.progress import track
 from sstcast import __version__
 from sstcast.artefacts import is_made_of, locked
 from sstcast.errors import reading
-from sstcast.names import DEGREES, MODEL
-from sstcast.pages import figures, text
-from sstcast.pages.images import Image, animate, png_uri, svg_uri, write_page
+from sstcast.names import BASE_RATE, DEGREES, MODEL
+from sstcast.pages import figures, tables
+from sstcast.pages.curves import Picture
+from sstcast.pages.images import Image, animate, png_uri, svg_uri, write_page, write_png
 from sstcast.pages.maps import PHONE
-from sstcast.pages.results import REFERENCE, Results
-from sstcast.pages.scored import FileResults
-from sstcast.pages.text import Sheet
+from sstcast.pages.projection import DEFAULT_PROJECTION
+from sstcast.pages.results import Results
+from sstcast.pages.tables import Sheet
 from sstcast.progress import hides_progress
 from sstcast.runs import Run
-from sstcast.scores.saved import Scored
 from sstcast.training.listing import describe
 
 SECTIONS = {
-    "data": "Data",
-    "training": "Training",
     "scores": "Scores",
     "errors": "Error by lead",
     "maps": "Maps by lead week",
-    "indices": "Box means",
     "probabilities": "Probabilities",
     "heatwaves": "Marine heatwaves",
+    "indices": "Box means",
     "ensemble": "Ensemble",
     "cases": "Cases",
+    "data": "Data",
+    "training": "Training",
     "configuration": "Configuration",
     "provenance": "Provenance",
 }
@@ -54,157 +54,92 @@ class Section:
     source: str = ""
 
 
-def write_report(run: Run) -> tuple[Path, bool]:
-    """Write `report.html` with its images; evaluate the run first if necessary.
+def write_report(results: Results) -> tuple[Path, bool]:
+    """Write `report.html` with its images; return its path, and False if there is one of the same scores already.
 
-    Returns its path and whether there was anything to do; an existing page of the same checkpoints is kept.
+    Raises SSTCastError if forecasts that figures show are damaged, or the file with them has gone or changed.
     """
-    with locked(run.forecasts):
-        results = Results(run)
-        if is_made_of(run.report, results.recipe):
-            return run.report, False
-        sections = _sections(results, _of_run(run, results.metrics), figures.FIGURES)
-        sections["configuration"].source = run.config_file.read_text(encoding="utf-8")
-        _write(results, run.report, run.folder.name, sections)
-        return run.report, True
+    page = results.scored.report
+    with locked(page):
+        if is_made_of(page, results.recipe):
+            return page, False
+        sections = _sections(results)
+        write_page(
+            page,
+            "report.html",
+            results.recipe,
+            run=results.name,
+            version=__version__,
+            written=dt.datetime.now(dt.UTC).isoformat(timespec="minutes"),
+            credit=results.credit,
+            summary=f"{tables.summary(results.metrics)}. Data: {results.metrics['source']}.",
+            findings=_findings(results),
+            key=_key_figures(results),
+            sections=[s for s in sections if s.tables or s.charts or s.maps or s.source],
+        )
+        return page, True
 
 
-def write_scored_report(scored: Scored) -> tuple[Path, bool]:
-    """Write `report.html` of forecasts that `sstcast score` has scored, as `write_report` does that of a run.
+def draw_maps(
+    results: Results, projection: str = DEFAULT_PROJECTION, say: Callable[[str], object] = print
+) -> list[Path]:
+    """Draw the maps of a report to `maps/NAME.png`, and ratios by lead; `say` gets a line for each file.
 
-    Raises SSTCastError if the scores are damaged, or the file with the forecasts has gone or changed.
+    Files that were drawn of the same scores in the same way are kept. Raises SSTCastError if cartopy has no such
+    projection, or as `write_report` does.
     """
-    with locked(scored.folder):
-        results = FileResults(scored)
-        if is_made_of(scored.report, results.recipe):
-            return scored.report, False
-        name, drawn = results.path.name, [entry for entry in figures.FIGURES if not entry.of_run]
-        tables = {"data": [_of_file(results.metrics)], **_scores(results.metrics, name)}
-        _write(results, scored.report, name, _sections(results, tables, drawn))
-        return scored.report, True
+    folder, metrics = results.scored.folder / "maps", results.metrics
+    recipe = results.recipe | {"projection": projection, "region": results.region}
+    with locked(folder):
+        maps = (one for functions in figures.MAPS.values() for draw in functions for one in draw(results))
+        drawn = {folder / f"{one.name}.png": one for one in maps}
+        ratios = folder / "ratio-by-lead.png"
+        if all(is_made_of(file, recipe) for file in (*drawn, ratios)):
+            say(f"{folder}: nothing to do")
+            return [*drawn, ratios]
+        period = "-".join(sorted({day[:4] for day in metrics["test"]}))
+        for file, one in drawn.items():
+            title = f"{one.title} of {results.name}, {period}" if metrics["kind"] != "hindcast" else one.title
+            write_png(one.draw(title=title, credit=results.credit, projection=projection), file, recipe)
+            say(str(file))
+        for picture in figures.ratio_by_lead(results):
+            write_png(picture.figure, ratios, recipe)
+            say(str(ratios))
+    return [*drawn, ratios]
 
 
-def _write(results: Results, page: Path, name: str, sections: dict[str, Section]) -> None:
-    write_page(
-        page,
-        "report.html",
-        results.recipe,
-        run=name,
-        version=__version__,
-        written=dt.datetime.now(dt.UTC).isoformat(timespec="minutes"),
-        credit=results.credit,
-        summary=_summary(results.metrics),
-        verdict=_verdict(results.metrics),
-        key=_key_figures(results.metrics),
-        sections=[s for s in sections.values() if s.tables or s.charts or s.maps or s.source],
-    )
-
-
-def _sections(
-    results: Results, tables: dict[str, list[Sheet]], drawn: Sequence[figures.Entry]
-) -> dict[str, Section]:
-    """Return the sections of the page by name, in order."""
+def _sections(results: Results) -> list[Section]:
+    """Return the sections of the page in order."""
     sections = {name: Section(name, title) for name, title in SECTIONS.items()}
-    for name, sheets in tables.items():
-        sections[name].tables = sheets
+    sheets = _scores(results) | (_of_run(results.run) if results.run else {})
+    for name, found in {**sheets, "data": [_data(results)]}.items():
+        sections[name].tables = found
+    if results.run:
+        sections["configuration"].source = results.run.config_file.read_text(encoding="utf-8")
     console = Console(stderr=True)
-    for entry in track(drawn, "report", console=console, disable=hides_progress(console), transient=True):
-        section = sections[entry.section]
-        (section.maps if entry.is_map else section.charts).extend(_images(entry, results))
-    sections["cases"].motion = _animation(results)
-    return sections
+    steps: list[tuple[str, Callable[[Results], Any], Callable[[Section, Any], None]]]
+    steps = [(entry.section, entry.draw, _charts) for entry in figures.FIGURES]
+    steps += [(name, draw, _maps) for name, some in figures.MAPS.items() for draw in some]
+    for name, draw, images in track(
+        steps, "report", console=console, disable=hides_progress(console), transient=True
+    ):
+        images(sections[name], draw(results))
+    if sections["cases"].maps:
+        sections["cases"].motion = _animation(results)
+    return list(sections.values())
 
 
-def _images(entry: figures.Entry, results: Results) -> list[Image]:
-    """Draw a figure; a map for wide and for narrow screens."""
-    if entry.is_map:
-        (wide,), (narrow,) = entry.draw(results), entry.draw(results, room=PHONE)
-        return [Image(png_uri(wide.figure), wide.alt, wide.caption, png_uri(narrow.figure))]
+def _charts(section: Section, pictures: Iterable[Picture]) -> None:
     # A score may be undefined for all, as of one date.
-    drawn = (picture for picture in entry.draw(results) if any(axes.has_data() for axes in picture.figure.axes))
-    return [Image(svg_uri(figure), alt, caption) for figure, alt, caption in drawn]
+    drawn = (picture for picture in pictures if any(axes.has_data() for axes in picture.figure.axes))
+    section.charts += [Image(svg_uri(figure), alt, caption) for figure, alt, caption in drawn]
 
 
-def _of_run(run: Run, metrics: dict[str, Any]) -> dict[str, list[Sheet]]:
-    trained = {member.folder.name: describe(member) for member in run.members}
-    header = [name for name in next(iter(trained.values())) if name != "run"]
-    return {
-        "data": [_data(run, metrics)],
-        "training": [
-            Sheet("Trained", header, [(name, [row[key] for key in header]) for name, row in trained.items()]),
-            *([text.weights(run.trained)] if run.trained.parts else []),
-        ],
-        **_scores(metrics, run.folder.name),
-        "provenance": [_provenance(run)],
-    }
-
-
-def _scores(metrics: dict[str, Any], label: str) -> dict[str, list[Sheet]]:
-    compared = metrics["skill"][DEGREES]
-    return {
-        "scores": [
-            text.overall(metrics, label),
-            text.by_lead(metrics, label),
-            *(text.versus(compared[name], name) for name in compared),
-            text.by_season(metrics, label),
-        ],
-        "indices": list(text.indices(metrics, label).values()),
-        "probabilities": text.probabilities(metrics, label),
-        "heatwaves": text.heatwaves(metrics, label),
-        "ensemble": text.ensemble(metrics),
-    }
-
-
-def _data(run: Run, metrics: dict[str, Any]) -> Sheet:
-    config, box = run.config.data, run.config.data.box
-    named = f"{config.region}: " if isinstance(config.region, str) else ""
-    (west, east), (south, north) = box.lon, box.lat
-    origin = metrics.get("trained_on")
-    return facts(
-        "What was forecast, and from what",
-        {
-            "Source": metrics["source"],
-            "Region": f"{named}longitude {west:g} to {east:g}, latitude {south:g} to {north:g}",
-            "Tiles": f"{box.tile[0]} x {box.tile[1]} nodes of {box.coarsen} x {box.coarsen} cells of the source",
-            "Ocean": f"{metrics['ocean_cells']} nodes",
-            "Protocol": config.protocol,
-            "History and horizon": f"{config.history} days seen, {config.horizon} days forecast",
-            **({"Trained on": f"{origin}; the days below gave climatology and baselines"} if origin else {}),
-            **{
-                name.capitalize().replace("_", " "): " to ".join(map(str, span))
-                for name, span in config.splits.given.items()
-            },
-            "Forecasts": f"{metrics['forecasts']}, one a day; intervals from blocks of {metrics['block']} days",
-        },
-    )
-
-
-def _of_file(metrics: dict[str, Any]) -> Sheet:
-    read, cells, dates, climatology = metrics["notes"]
-    known = {"Read as": read, "Cells": cells, "Forecasts": dates, "Reference": climatology}
-    return facts("What was scored, and on what", {**known, "Observed": metrics["source"]})
-
-
-def _provenance(run: Run) -> Sheet:
-    file = run.folder / "provenance.json"
-    if not file.exists():
-        return facts("Not known: provenance.json is not there", {})
-    with reading(file, "restore it, or delete it to make a report without it"):
-        made = json.loads(file.read_text())
-        known = {
-            "Command": " ".join(made["command"]),
-            "Time": made["time"],
-            "sstcast": made["sstcast"],
-            "Python": made["python"],
-            "Platform": made["platform"],
-            **made["packages"],
-        }
-    return facts("What made this run", known)
-
-
-def facts(title: str, known: dict[str, Any]) -> Sheet:
-    """Make a table of names and values."""
-    return Sheet(title, [], [(name, [str(value)]) for name, value in known.items()])
+def _maps(section: Section, maps: Iterable[figures.Map]) -> None:
+    """Draw maps for wide and for narrow screens."""
+    section.maps += [
+        Image(png_uri(one.draw()), one.alt, one.caption, png_uri(one.draw(room=PHONE))) for one in maps
+    ]
 
 
 def _animation(results: Results) -> Image:
@@ -216,42 +151,112 @@ def _animation(results: Results) -> Image:
     return Image(moving, alt, caption, still=still)
 
 
-def _summary(metrics: dict[str, Any]) -> str:
-    first, last = metrics["test"]
-    return (
-        f"{text.system(metrics)}, {metrics['protocol']} protocol: {metrics['forecasts']} forecasts of "
-        f"{metrics['ocean_cells']} ocean cells, {first} to {last}. Data: {metrics['source']}."
-    )
+def _scores(results: Results) -> dict[str, list[Sheet]]:
+    metrics, label = results.metrics, results.name
+    found = tables.comparisons(metrics) if results.metrics["kind"] != "hindcast" else {}
+    return {
+        "scores": [
+            *tables.errors(metrics, label),
+            *tables.ratios(metrics, label),
+            *(tables.versus(compared, label, name) for name, compared in found.items()),
+        ],
+        "indices": list(tables.indices(metrics, label).values()),
+        "probabilities": tables.probabilities(metrics, label),
+        "heatwaves": tables.heatwaves(metrics, label),
+        "ensemble": tables.ensembles(metrics, label),
+    }
 
 
-def _verdict(metrics: dict[str, Any]) -> str:
-    """Return a sentence that compares the model with persistence."""
-    compared = metrics["skill"][DEGREES][REFERENCE]
-    saved, (low, high) = compared["overall"], compared["interval"]
-    if None in (saved, low, high):
-        return f"Its error cannot be compared with that of {REFERENCE}."
-    told = "is better than" if low > 0 else "is worse than" if high < 0 else "cannot be told from"
-    return (
-        f"Over all leads the model {told} {REFERENCE}: it saves {saved:.1%} of the mean squared error "
-        f"(95 % interval {low:.1%} to {high:.1%})."
-    )
+def _of_run(run: Run) -> dict[str, list[Sheet]]:
+    trained = {member.folder.name: describe(member) for member in run.members}
+    header = [name for name in next(iter(trained.values())) if name != "run"]
+    rows = [(name, [row[key] for key in header]) for name, row in trained.items()]
+    weights = [tables.weights(run.trained)] if run.trained.parts else []
+    return {"training": [Sheet("Trained", header, rows), *weights], "provenance": [_provenance(run)]}
 
 
-def _key_figures(metrics: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Return name, value and note of the key figures at the top."""
-    model, reference = (metrics["scores"][name][DEGREES] for name in (MODEL, REFERENCE))
-    last = len(model["by_lead"]["rmse"])
+def _data(results: Results) -> Sheet:
+    """Return what was forecast, from what, and how it was scored."""
+    metrics, block = results.metrics, results.metrics["block_days"]
+    known = {
+        "Source": metrics["source"],
+        "Region": metrics["region"],
+        "Ocean": f"{metrics['ocean_cells']} cells",
+        "Protocol": metrics["protocol"],
+        "History and horizon": f"{metrics['history']} days seen, {metrics['horizon']} days forecast",
+        "Test": " to ".join(metrics["test"]),
+        "Forecasts": f"{metrics['forecasts']}, {metrics['every']} day(s) apart",
+        "Intervals": f"moving-block bootstrap, blocks of {block} days" if block else "too few dates for intervals",
+    }
+    if results.run:
+        box = results.data.box
+        (west, east), (south, north) = box.lon, box.lat
+        known["Region"] += f": longitude {west:g} to {east:g}, latitude {south:g} to {north:g}"
+        known["Tiles"] = (
+            f"{box.tile[0]} x {box.tile[1]} nodes of {box.coarsen} x {box.coarsen} cells of the source"
+        )
+        for name, span in results.data.splits.given.items():
+            known[name.capitalize().replace("_", " ")] = " to ".join(map(str, span))
+        if origin := metrics["systems"][MODEL].get("trained_on"):
+            known["Trained on"] = f"{origin}; the days above gave climatology and baselines"
+    if protocol := metrics.get("protocol_of_hindcast"):
+        known["Years forecast"] = (
+            f"{protocol['first']} to {protocol['last']}, retrained every {protocol['fold']} years"
+        )
+        known["Training"] = f"all earlier years, of which the last {protocol['validation']} select the weights"
+    notes = {f"Note {number}": note for number, note in enumerate(metrics["notes"], 1)}
+    return _facts("What was forecast, from what, and how it was scored", known | notes)
 
-    def number(value: float | None, unit: str = " °C") -> str:
-        return "-" if value is None else f"{value:.3f}{unit}"
 
+def _provenance(run: Run) -> Sheet:
+    file = run.folder / "provenance.json"
+    if not file.exists():
+        return _facts("Not known: provenance.json is not there", {})
+    with reading(file, "restore it, or delete it to make a report without it"):
+        made = json.loads(file.read_text())
+        known = {"Command": " ".join(made["command"])}
+        known |= {name: made[name.lower()] for name in ("Time", "sstcast", "Python", "Platform")} | made[
+            "packages"
+        ]
+    return _facts("What made this run", known)
+
+
+def _facts(title: str, known: dict[str, Any]) -> Sheet:
+    """Make a table of names and values."""
+    return Sheet(title, [], [(name, [str(value)]) for name, value in known.items()])
+
+
+def _findings(results: Results) -> list[str]:
+    """Return comparisons in words: of models with the reference, of the first system with climatology."""
+    metrics, found = results.metrics, []
+    for loss, of in metrics["ratios"].items():
+        climate = BASE_RATE if loss in metrics["heatwaves"] else metrics["climate"]
+        pairs = [*((name, results.reference) for name in results.models), (results.system, climate)]
+        if loss != "mse_standardised":
+            known = (of.get(one, {}).get(other, {}) for one, other in pairs if one != other)
+            found += [compared["sentence"] for compared in known if compared]
+    return found
+
+
+def _key_figures(results: Results) -> list[tuple[str, str, str]]:
+    """Return name, value and note of the key figures at the top, which describe the first system."""
+    best, base = (results.metrics["scores"][name][DEGREES] for name in (results.system, results.reference))
+    last, name = results.metrics["horizon"], results.reference
+
+    def number(value: float | None, unit: str = " °C", digits: int = 3) -> str:
+        return "-" if value is None else f"{value:.{digits}f}{unit}"
+
+    def at(score: dict[str, Any], lead: int) -> str:
+        return number(score["by_lead"]["rmse"][lead - 1])
+
+    first = []
+    if results.metrics["kind"] == "hindcast":
+        first = [("Best system", results.system, f"the best linear one is {name}")]
     return [
-        ("RMSE, all leads", number(model["rmse"]), f"{REFERENCE} {number(reference['rmse'])}"),
-        (
-            f"RMSE, day {last}",
-            number(model["by_lead"]["rmse"][-1]),
-            f"{REFERENCE} {number(reference['by_lead']['rmse'][-1])}",
-        ),
-        ("Bias", number(model["bias"]), "forecast − observed"),
-        ("Anomaly correlation", number(model["acc"], ""), f"{REFERENCE} {number(reference['acc'], '')}"),
+        *first,
+        ("RMSE, all leads", number(best["rmse"]), f"{name} {number(base['rmse'])}"),
+        ("RMSE, day 1", at(best, 1), f"{name} {at(base, 1)}"),
+        (f"RMSE, day {last}", at(best, last), f"{name} {at(base, last)}"),
+        ("Bias", number(best["bias"]), "forecast − observed"),
+        ("Anomaly correlation", number(best["acc"], ""), f"{name} {number(base['acc'], '')}"),
     ]

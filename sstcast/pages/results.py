@@ -1,6 +1,7 @@
-"""The data for figures: an evaluated run, its scores, and the fields of its forecasts."""
+"""All that pages show: the scores of a run, of a file's forecasts or of a hindcast, and fields of forecasts."""
 
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,60 +11,96 @@ from sstcast import __version__
 from sstcast.artefacts import digest
 from sstcast.config import DataConfig, parse_box
 from sstcast.errors import SSTCastError, reading
+from sstcast.forecasting.files import DAY, read_forecasts
 from sstcast.geo import in_tiles
-from sstcast.names import DEGREES, MODEL, STRONGEST
+from sstcast.names import DEGREES
 from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.cropping import on_cells
+from sstcast.ocean.identity import fingerprint
 from sstcast.ocean.prepared import Prepared
-from sstcast.pages.former import of_run, tables_of_run
+from sstcast.pages.curves import styles_of
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate, open_forecasts
 from sstcast.scores.metrics import skill
 from sstcast.scores.saved import Scored
 from sstcast.scores.significance import FDR
 
-REFERENCE = STRONGEST
+Scores = dict[str, Any]
 
 
 class Results:
-    """An evaluated run; its fields are in degC, over its whole box or over a `region` of it.
+    """Scores, and fields in degC over the whole box or over a `region` of it.
 
     Attributes:
+        scored: the folder and its files.
+        run: the run, None for a file or a hindcast.
+        name: the name of the run, the file or the hindcast.
         metrics: the content of `metrics.json`.
         tables: the content of `scores.nc`, except the squared errors of every date.
+        system: the system described first: the model, or the best one of a hindcast.
+        reference: the system that it is compared with first.
+        styles: of the systems' curves.
     """
 
-    def __init__(self, run: Run, region: str | None = None) -> None:
-        """Evaluate the run if necessary; raise SSTCastError if that is not possible."""
-        self.run, self.file, self.region = run, run.metrics, region
-        self.metrics: dict[str, Any] = of_run(evaluate(run)[0])
-        with Scored(run.folder).open() as tables:
-            self.tables = tables_of_run(tables)
+    def __init__(self, folder: Path, region: str | None = None) -> None:
+        """Read the scores; evaluate a run first if necessary.
+
+        Raises SSTCastError if the folder holds no run and no scores, or these are damaged.
+        """
+        is_run = Run(folder).config_file.exists() or not Scored(folder).metrics.exists()
+        self.run = Run.open(folder) if is_run else None
+        if self.run is not None:
+            evaluate(self.run)
+        self.scored, self.region = Scored(self.run.folder if self.run else folder), region
+        self.metrics: Scores = self.scored.read()
+        with self.scored.open() as tables:
+            self.tables = tables.drop_vars("squared_error_by_week", errors="ignore").load()
+        self.system, self.reference = next(iter(self.metrics["systems"])), str(self.metrics["reference"])
+        self.styles = styles_of(self.metrics["systems"])
+
+    @property
+    def name(self) -> str:
+        """The name of the run, the file or the hindcast."""
+        return Path(self.metrics["file"]).name if "file" in self.metrics else self.scored.folder.name
 
     @property
     def recipe(self) -> dict[str, Any]:
         """The recipe of all that is drawn from these scores."""
-        return {"sstcast": __version__, "scores": digest(self.file)}
+        return {"sstcast": __version__, "scores": digest(self.scored.metrics)}
 
     @property
     def credit(self) -> str:
         """The credit line of maps: the source of the data."""
         return f"Data: {self.metrics['source']}. Land: Natural Earth."
 
-    @cached_property
-    def weekly(self) -> xr.Dataset:
-        """`rmse`, `bias`, `skill` and the mask `hatched` where it is not significant, `(week, lat, lon)`.
+    @property
+    def shown(self) -> list[str]:
+        """The systems in figures of several: of a hindcast, the best, the reference and the baselines."""
+        systems = self.metrics["systems"]
+        if self.metrics["kind"] != "hindcast":
+            return list(systems)
+        baselines = [name for name, of in systems.items() if of["model"] is None]
+        return list(dict.fromkeys([self.system, self.reference, *baselines]))
 
-        Raises SSTCastError if the run does not cover the region.
+    @property
+    def models(self) -> list[str]:
+        """The systems that are neither a baseline nor the reference."""
+        return [name for name, of in self.metrics["systems"].items() if of["model"] and name != self.reference]
+
+    def weekly(self, system: str) -> xr.Dataset:
+        """Return `rmse`, `bias`, `skill` and the mask `hatched` where it is not significant, `(week, lat, lon)`.
+
+        Raises SSTCastError if the forecasts do not cover the region.
         """
         tables = self.tables.sel(units=DEGREES, drop=True)[["mse_by_cell", "bias_by_cell", "p_fdr"]]
         cells = crop(tables, self.region)
-        error, reference = (cells["mse_by_cell"].sel(forecast=name, drop=True) for name in (MODEL, REFERENCE))
-        p_value = cells["p_fdr"].sel(reference=REFERENCE, drop=True)
+        error, base = (cells["mse_by_cell"].sel(system=name, drop=True) for name in (system, self.reference))
+        p_value = cells["p_fdr"].sel(compared=system, reference=self.reference, drop=True)
         return xr.Dataset(
             {
                 "rmse": error**0.5,
-                "bias": cells["bias_by_cell"].sel(forecast=MODEL, drop=True),
-                "skill": skill(error, reference),
+                "bias": cells["bias_by_cell"].sel(system=system, drop=True),
+                "skill": skill(error, base),
                 "hatched": error.notnull() & ~(p_value <= FDR),
             }
         )
@@ -71,33 +108,48 @@ class Results:
     @cached_property
     def error(self) -> xr.DataArray:
         """RMSE of each forecast over its days, `init_time`."""
-        return self.tables["mse_by_date"].sel(units=DEGREES, forecast=MODEL, drop=True).mean("lead") ** 0.5
+        return self.tables["mse_by_date"].sel(units=DEGREES, system=self.system, drop=True).mean("lead") ** 0.5
 
     def case(self, name: str) -> int:
         """Return the position of the `best`, `median` or `worst` forecast."""
         order = np.argsort(self.error.values)
         return int(order[{"best": 0, "median": len(order) // 2, "worst": -1}[name]])
 
+    @cached_property
+    def data(self) -> DataConfig:
+        """The data of a run or a file."""
+        return self.run.config.data if self.run else DataConfig.model_validate(self.metrics["recipe"]["data"])
+
     def fields(self, date: int) -> tuple[xr.Dataset, xr.Dataset]:
-        """Return the forecast from the initial date at position `date`, and the observation.
+        """Return the forecast of a run or a file from the initial date at position `date`, and the observation.
 
         Both have `sst` and `anomaly`, the difference from the climatology of the day, over `(lead, lat, lon)`.
         """
-        with reading(self.run.forecasts, f"delete it and run `sstcast evaluate {self.run.folder}`"):
-            sst = open_forecasts(self.run)["sst"].isel(init_time=date).load()
-        return self.beside(self.run.config.data, sst)
-
-    def beside(self, data: DataConfig, sst: xr.DataArray) -> tuple[xr.Dataset, xr.Dataset]:
-        """Return a forecast `sst(lead, lat, lon)` in degC, and the observation, as `fields` does."""
-        cube, anomalies = Prepared.of(data).open()
+        if self.run:
+            with reading(self.run.forecasts, f"delete it and run `sstcast evaluate {self.run.folder}`"):
+                sst = open_forecasts(self.run)["sst"].isel(init_time=date).load()
+        else:
+            sst = self._of_file.sel(init_time=self.tables["init_time"].values[date]).mean("member").load()
+            sst = sst.assign_coords(valid_time=sst["init_time"] + sst["lead"] * DAY)
+            sst = sst.where(sst.notnull().all("lead"))  # as in scores: a cell counts, or not
+        cube, anomalies = Prepared.of(self.data).open()
         days = sst["valid_time"]
         truth, climatology = cube["sst"].sel(time=days).drop_vars("time"), on_days(anomalies["climatology"], days)
         sst, truth, climatology = xr.align(sst, truth.load(), climatology.load(), join="exact")
-        known = sst.notnull() & truth.notnull() & climatology.notnull() & in_tiles(data.box, truth.shape)
+        known = sst.notnull() & truth.notnull() & climatology.notnull() & in_tiles(self.data.box, truth.shape)
         forecast, observed = (
             xr.Dataset({"sst": of, "anomaly": of - climatology}).where(known) for of in (sst, truth)
         )
         return crop(forecast, self.region), crop(observed, self.region)
+
+    @cached_property
+    def _of_file(self) -> xr.DataArray:
+        path, recipe = Path(self.metrics["file"]), self.metrics["recipe"]
+        if not path.exists() or fingerprint(path) != recipe["file"]:
+            raise SSTCastError(f"{path}: has gone or changed since it was scored; run `sstcast score` again")
+        forecasts = read_forecasts(path, *recipe["read_as"])
+        found = on_cells(forecasts.sst, Prepared.of(self.data).open()[1], self.data.box, path)[0]
+        return found.sel(lead=slice(self.data.horizon))
 
 
 def crop(fields: xr.Dataset, region: str | None) -> xr.Dataset:

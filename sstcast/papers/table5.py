@@ -137,7 +137,7 @@ def table5(table: Table5, say: Say = print) -> tuple[Found, bool]:
     if table.request is not None and not (report := fetch(table.request, say)).complete:
         raise SSTCastError(f"{report.path}: lacks {len(report.missing)} days; re-run the command later")
     for data in table.data:  # the same stores for all horizons
-        prepare(data, lambda line: None if line.endswith("nothing to do") else say(line))
+        prepare(data, say)
     _check(done)
     horizon, windows = 0, dict[str, Fitted]()
     for number, config in enumerate(table.runs, 1):

@@ -10,14 +10,13 @@ import xarray as xr
 from sstcast import __version__
 from sstcast.artefacts import locked
 from sstcast.errors import SSTCastError
-from sstcast.manifest import check_manifest
 from sstcast.names import BASELINES, MODEL, STRONGEST
 from sstcast.ocean.identity import Record
 from sstcast.ocean.prepared import Prepared, check_data, warn_of_source
 from sstcast.runs import Run
 from sstcast.scores.saved import Scored, recipe_of_scores
 from sstcast.scores.significance import block_length
-from sstcast.stores import open_zarr
+from sstcast.stores import open_written
 from sstcast.yaml_files import suggest
 
 if TYPE_CHECKING:
@@ -28,9 +27,7 @@ CHANGED = "the scores are of the days before; for the new ones run `sstcast prep
 
 def open_forecasts(run: Run) -> xr.Dataset:
     """Open the forecasts of an evaluated run; raise SSTCastError if they are damaged."""
-    remedy = f"delete it and run `sstcast evaluate {run.folder}`"
-    check_manifest(run.forecasts, remedy)
-    return open_zarr(run.forecasts, remedy)
+    return open_written(run.forecasts, f"delete it and run `sstcast evaluate {run.folder}`")
 
 
 def evaluate(run: Run) -> tuple[dict[str, Any], bool]:

@@ -75,7 +75,7 @@ def score(
         [forecasts.sst.sizes["lead"], *(run.config.data.horizon for run in against), *([leads] if leads else [])]
     )
     data = data_of(forecasts, truth, against, region, horizon)
-    prepare(data, lambda line: None if line.endswith("nothing to do") else say(line))
+    prepare(data, say)
     for run in against:
         if _is_home(run, data):
             check_data(run)

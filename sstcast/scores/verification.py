@@ -14,18 +14,18 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.artefacts import atomic
-from sstcast.cf import encoded
+from sstcast.cf import encoded, zarr_options
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import FIELD, Array, axes, described
 from sstcast.geo import area_weights, from_tiles, in_tiles, tile_index, to_tiles
-from sstcast.manifest import write_manifest
 from sstcast.ocean.anomalies import DAYS_OF_YEAR
 from sstcast.ocean.prepared import Prepared, check_data
 from sstcast.ocean.windows import Windows, cut_windows, with_earlier
 from sstcast.runs import Run
 from sstcast.scores.means import sum_to_one
 from sstcast.scratch import in_scratch, parts, release, scratch_array
+from sstcast.stores import consolidate
 
 BLOCK_ELEMENTS = 2**21  # of one field in memory: 8 MiB
 ALL = slice(None)
@@ -232,11 +232,12 @@ def forecast_file(
         **attributes,
     )
     with atomic(path) as temporary:
-        encoded(dataset).to_zarr(temporary, zarr_format=2, consolidated=True, compute=False)
+        encoded(dataset).to_zarr(temporary, compute=False, **zarr_options(dataset))
 
         def write(dates: slice, fields: xr.Dataset) -> None:
             part = fields[names].drop_vars(list(fields.coords))
-            part.to_zarr(temporary, region={"init_time": dates, **dict.fromkeys(FIELD[1:], ALL)})
+            region = {"init_time": dates, **dict.fromkeys(FIELD[1:], ALL)}
+            part.to_zarr(temporary, region=region, write_empty_chunks=True)
 
         yield write
-        write_manifest(temporary)
+        consolidate(temporary)

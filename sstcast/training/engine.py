@@ -38,6 +38,7 @@ from sstcast.workers import StopRequest
 
 STEPS_BETWEEN_READS = {"cuda": 32}  # because reading a loss waits for the device
 RISE, START, END = 0.3, 1 / 25, 1 / 25e4  # one-cycle: share of rising steps, first and last rate, as in torch
+POINTS = 200  # of the training curve, about
 REMEDY = "train under another name with a lower training.learning_rate or with training.clip"
 
 
@@ -57,11 +58,21 @@ class State:
     best_loss: float = math.inf  # decides between equal scores
     best_epoch: int = -1
     history: list[dict[str, Any]] = field(default_factory=list)
+    curve: list[list[float]] = field(default_factory=list)  # of some steps each: the last, summed loss, weight
 
     @property
     def mean_loss(self) -> float:
         """The loss per element over the steps done in this epoch."""
         return self.loss / max(self.weight, 1.0)
+
+    def add(self, loss: float, weight: float, done: int, every: int) -> None:
+        """Add the summed loss of a step, the `done`-th of the training; `every` steps are a point of the curve."""
+        self.loss += loss
+        self.weight += weight
+        if not self.curve or self.curve[-1][0] % every == 0:
+            self.curve.append([0, 0.0, 0.0])
+        _, before, weights = self.curve[-1]
+        self.curve[-1] = [done, before + loss, weights + weight]
 
     def close_epoch(self, learning_rate: float, scores: dict[str, float], better: bool) -> None:
         """Add an epoch to the history and begin the next."""
@@ -79,9 +90,15 @@ class State:
             writer.writeheader()
             writer.writerows(self.history)
 
+    def write_curve(self, path: Path, steps: int) -> None:
+        """Write the mean loss of every point of the curve, given the `steps` of an epoch."""
+        rows = [(step, step / steps, loss / max(weight, 1.0)) for step, loss, weight in self.curve]
+        with atomic(path) as temporary, temporary.open("w", newline="") as file:
+            csv.writer(file).writerows([("step", "epoch", "train_loss"), *rows])
+
 
 class Trainer:
-    """Trains `model` on `task` and writes `history.csv` and `checkpoints/` to the run's folder.
+    """Trains `model` on `task` and writes `history.csv`, `curve.csv` and `checkpoints/` to the run's folder.
 
     Order, dropout and all other random numbers are functions of seed, epoch, step and device, so no generator
     state is saved. On a CPU, a resumed run ends with weights that are bit-identical to those of an uninterrupted
@@ -216,8 +233,8 @@ class Trainer:
         ):
             if not math.isfinite(loss):
                 raise SSTCastError(self._not_finite(step, index))
-            self.state.loss += loss
-            self.state.weight += weight
+            done = self.state.epoch * self.steps + step + 1
+            self.state.add(loss, weight, done, max(1, self.steps * self.options.epochs // POINTS))
         pending.clear()
 
     def _signal(self, stop: StopRequest) -> int | None:
@@ -314,6 +331,7 @@ class Trainer:
         save_checkpoint(path, self.config, **state)
         prune_checkpoints(path, self.options.keep)
         self.state.write_history(self.run.history)
+        self.state.write_curve(self.run.curve, self.steps)
 
     def _save_best(self) -> None:
         if self.fabric.is_global_zero:

@@ -89,3 +89,15 @@ def read_history(file: Path) -> dict[str, NDArray[Any]]:
             raise ValueError("its columns hold invalid values")
         history["best"] = np.array(columns["best"]) == "True"
     return history
+
+
+def read_losses(run: Run) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """Read a run's `curve.csv`: epochs, with fractions, and the training loss up to there; None if there is none.
+
+    Raises SSTCastError if it is damaged.
+    """
+    if not run.curve.exists():
+        return None
+    with reading(run.curve, "delete it to make a report without it"):
+        _, epoch, loss = np.loadtxt(run.curve, delimiter=",", skiprows=1, ndmin=2, unpack=True)
+        return epoch, loss

@@ -16,11 +16,12 @@ from sstcast.errors import SSTCastError
 from sstcast.hindcasts.files import Hindcast
 from sstcast.hindcasts.fold import statistics_file
 from sstcast.hindcasts.hindcast import hindcast
-from sstcast.manifest import damage
 from sstcast.names import BASELINES
-from sstcast.pages.hindcast import write_hindcast_report
+from sstcast.pages.report import write_report
+from sstcast.pages.results import Results
 from sstcast.runs import Run, write_json
 from sstcast.scores.significance import SHORTEST_BLOCK, Lengths, adjust, diebold_mariano, skill_interval
+from sstcast.stores import open_written
 
 
 def truth() -> xr.DataArray:
@@ -54,7 +55,7 @@ def test_dates_and_scores_against_numpy_from_the_forecasts(inside: Path) -> None
     np.testing.assert_array_equal(one["init_time"], np.concatenate(dates))
     assert (one["valid_time"] == one["init_time"] + one["lead"] * np.timedelta64(1, "D")).all()
     assert found["forecasts"] == one.sizes["init_time"]
-    assert not damage(Path("hindcast/one/hindcast.zarr"))
+    assert open_written(Path("hindcast/one/hindcast.zarr"), "make it again").sizes
     with xr.open_dataset("hindcast/scores.nc") as tables:
         mse = tables["mse_by_date"].sel(units="degC").load()
     for name, made in forecasts.items():
@@ -162,12 +163,8 @@ def test_maps_are_files_drawn_once(
         assert said in capsys.readouterr().out
     drawn = {file.name for file in Path("hindcast/maps").iterdir()}
     reference = metrics()["reference"]
-    assert drawn == {"ratio-by-lead.png"} | {f"skill-{name}.png" for name in ("one", "two") if name != reference}
-    monkeypatch.setattr(sys, "argv", ["sstcast", "map", "hindcast", "--region", "170,171,-12,-10"])
-    with pytest.raises(SystemExit) as end:
-        cli.main()
-    assert end.value.code == 2
-    assert "--region 170,171,-12,-10: hindcast is a hindcast" in capsys.readouterr().err
+    skills = {f"skill-{name}.png" for name in ("one", "two") if name != reference}
+    assert drawn == {"ratio-by-lead.png", "rmse.png", "bias.png"} | skills
 
 
 def test_an_ensemble_is_scored_as_its_mean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,12 +198,12 @@ def test_the_table_the_report_and_the_leaderboard(
     last = next(row for row in table if row["system"] == "two" and row["part"] == "fold 2007")
     by_fold = found["ratios"]["event"]["two"]["base rate"]["by_fold"]["ratio"]
     assert float(last["event_skill"]) == pytest.approx(1 - by_fold["2007"])
-    page, new = write_hindcast_report(Hindcast(Path("hindcast")))
+    page, new = write_report(Results(Path("hindcast")))
     assert new
-    assert not write_hindcast_report(Hindcast(Path("hindcast")))[1]
+    assert not write_report(Results(Path("hindcast")))[1]
     html = page.read_text(encoding="utf-8")
     assert f"{ratio:.3f}" in html
-    assert html.count("<img") == 7  # ratios, CRPS skill, coverage, Brier skill by lead; a map of each system
+    assert html.count("<img") > 15  # errors, ratios, maps, probabilities, heatwaves, box means
     assert "http" not in html.replace("http://www.w3.org", "")
     monkeypatch.setattr(sys, "argv", ["sstcast", "leaderboard", "."])
     with pytest.raises(SystemExit) as end:
@@ -221,7 +218,7 @@ def test_scores_of_an_earlier_version_are_not_misread(inside: Path, tmp_path: Pa
     old, found = Hindcast(tmp_path), metrics()
     write_json(old.metrics, found | {"recipe": found["recipe"] | {"layout": 1}})
     with pytest.raises(SSTCastError, match=r"of another version; run the same .*`sstcast hindcast` again"):
-        write_hindcast_report(old)
+        Results(old.folder)
 
 
 def test_tables_of_a_fold_say_what_they_are_of(inside: Path) -> None:

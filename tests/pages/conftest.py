@@ -24,5 +24,11 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
             "seconds": [10.0, 20.0, 30.0],
         }
         pd.DataFrame(epochs).to_csv(member.history, index=False)
+        steps = {
+            "step": range(1, 7),
+            "epoch": [0.5, 1, 1.5, 2, 2.5, 3],
+            "train_loss": [1.1, 0.9, 0.9, 0.8, 0.8, 0.7],
+        }
+        pd.DataFrame(steps).to_csv(member.curve, index=False)
     evaluate(run)
     return run

@@ -52,37 +52,37 @@ def test_days_and_values_below_zero():
 
 
 def test_training_marks_the_best_epoch_of_each_member(evaluated: Run):
-    pictures = list(figures.training(Results(evaluated)))
+    pictures = list(figures.training(Results(evaluated.folder)))
     assert [picture.caption[:6] for picture in pictures] == ["seed-0", "seed-1"]
     for seed, picture in enumerate(pictures):
         (ring,) = [line for line in picture.figure.axes[0].lines if line.get_fillstyle() == "none"]
         assert (ring.get_xdata()[0], ring.get_ydata()[0]) == (2, 0.625 + seed)
-        assert "training loss 0.90 at 1, 0.70 at 3" in picture.alt
+        assert "training loss 1.10 at 0.5, 0.70 at 3" in picture.alt
 
 
 def test_a_run_without_a_history_has_no_training_curves(evaluated: Run, tmp_path: Path):
-    results = Results(evaluated)
+    results = Results(evaluated.folder)
     results.run = Run(tmp_path)
     assert not list(figures.training(results))
 
 
 def test_charts_of_an_ensemble(evaluated: Run):
-    results = Results(evaluated)
-    found = results.metrics["ensemble"]
+    results = Results(evaluated.folder)
+    found = results.metrics["ensemble"]["model"]
     (histogram,) = figures.rank_histogram(results)
     np.testing.assert_allclose(lines(histogram.figure)["share"].get_ydata(), found["rank_histogram"])
-    assert lines(histogram.figure)["reliable"].get_ydata()[0] == pytest.approx(1 / 3)
+    assert lines(histogram.figure)["promised"].get_ydata()[0] == pytest.approx(1 / 3)
     (spread,) = figures.spread(results)
     np.testing.assert_allclose(lines(spread.figure)["spread"].get_ydata(), found["by_lead"]["spread"])
-    results.metrics["ensemble"] = None
+    results.metrics["ensemble"] = {}
     assert not [*figures.rank_histogram(results), *figures.spread(results)]
 
 
 def test_a_reliability_diagram_of_days_and_one_of_events(evaluated: Run):
-    results = Results(evaluated)
+    results = Results(evaluated.folder)
     kinds = results.metrics["heatwaves"].values()
     for diagram, found in zip(figures.reliability(results), kinds, strict=True):
-        told = found["scores"]["model"]["reliability"]
+        told = found["model"]["reliability"]
         known = [at for at, share in enumerate(told["observed"]) if share is not None]
         curve = lines(diagram.figure)["model"]
         np.testing.assert_allclose(curve.get_xdata(), [told["probability"][at] for at in known])

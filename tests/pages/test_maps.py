@@ -13,13 +13,10 @@ from cartopy.mpl.feature_artist import FeatureArtist
 from cartopy.mpl.geoaxes import GeoAxes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import QuadMesh
-from matplotlib.figure import Figure
-from PIL import Image
 
 from sstcast.artefacts import made_of
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
-from sstcast.pages import images
 from sstcast.pages.images import write_png
 from sstcast.pages.maps import PHONE, draw_forecast, draw_weeks
 from sstcast.pages.projection import View, projections
@@ -236,10 +233,10 @@ FEW = {"OSGB", "OSNI", "EuroPP", "LambertZoneII"}  # show a country or a contine
 NEW = {"Spilhaus"}  # PROJ may be too old for it
 
 
-@pytest.mark.parametrize("name", sorted({*projections()} - FEW - NEW))
 @pytest.mark.parametrize("region", REGIONS)
-def test_every_projection_shows_every_region(region, name):
-    assert 0 < View(Box.of(field(region, "week", [1])), name).shape < np.inf
+def test_every_projection_shows_every_region(region):
+    for name in {*projections()} - FEW - NEW:
+        assert 0 < View(Box.of(field(region, "week", [1])), name).shape < np.inf, name
 
 
 @pytest.mark.parametrize("name", sorted(FEW))
@@ -272,29 +269,7 @@ def test_png_is_written_offline(projection, monkeypatch, tmp_path):
     assert height > 500
 
 
-def test_nothing_is_half_written(monkeypatch, tmp_path):
-    path = tmp_path / "map.png"
-    path.write_bytes(b"the last one")
-
-    def fail(_self, target, *_arguments, **_kwargs):
-        target.write_bytes(b"half")
-        raise OSError("disk full")
-
-    monkeypatch.setattr(images, "render", lambda figure: Image.new("RGB", (2, 2)))
-    monkeypatch.setattr(Image.Image, "save", fail)
-    with pytest.raises(OSError, match="disk full"):
-        write_png(Figure(), path, {})
-    assert path.read_bytes() == b"the last one"
-    assert list(tmp_path.iterdir()) == [path]
-    assert made_of(path) is None
-
-
 def test_fields_without_values_are_refused():
     empty = field("tasman", "week", [1]) * np.nan
     with pytest.raises(SSTCastError, match="nothing to draw"):
         draw_weeks(empty, title="T", label="°C", kind="error")
-
-
-def test_grids_that_differ_are_refused():
-    with pytest.raises(ValueError, match="align"):
-        draw_forecast(forecast("tasman", 7), forecast("Greenwich", 7), title="T")

@@ -7,6 +7,7 @@ import pytest
 from chrome import Chrome, find_chrome
 
 from sstcast.pages.report import write_report
+from sstcast.pages.results import Results
 from sstcast.runs import Run
 
 executable = find_chrome()
@@ -19,7 +20,7 @@ DESK, PHONE = (1280, 900), (390, 844)
 
 @pytest.fixture(scope="module")
 def page(evaluated: Run) -> Path:
-    return write_report(evaluated)[0]
+    return write_report(Results(evaluated.folder))[0]
 
 
 @pytest.fixture(scope="module")

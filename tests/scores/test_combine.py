@@ -23,7 +23,7 @@ from sstcast.forecasting.predictor import TrainedRun, load_combination, predicto
 from sstcast.geo import area_weights
 from sstcast.ocean.prepared import Prepared
 from sstcast.pages import figures
-from sstcast.pages.text import weights
+from sstcast.pages.tables import weights
 from sstcast.runs import Run
 from sstcast.scores import verification
 from sstcast.scores.combine import combine
@@ -108,7 +108,7 @@ def test_it_forecasts_the_weighted_mean_and_every_verb_takes_it(
     names = [entry.name for contest in leaderboard(both.folder.parent) for entry in contest.entries]
     assert {"b", "both"} < set(names)
     assert describe(both)["state"] == "of 3 runs"
-    monkeypatch.setattr(figures, "FIGURES", [entry for entry in figures.FIGURES if not entry.is_map])
+    monkeypatch.setattr(figures, "MAPS", {})
     for verb in ("runs", "report"):
         target = both.folder.parent if verb == "runs" else both.folder
         monkeypatch.setattr(sys, "argv", ["sstcast", verb, str(target)])

@@ -24,7 +24,8 @@ from sstcast.geo import area_weights
 from sstcast.ocean.prepared import Prepared
 from sstcast.pages import figures
 from sstcast.pages.report import write_report
-from sstcast.pages.text import print_metrics
+from sstcast.pages.results import Results
+from sstcast.pages.tables import print_scores
 from sstcast.runs import Run
 from sstcast.scores.combine import combine
 from sstcast.scores.evaluate import evaluate
@@ -127,11 +128,12 @@ def test_what_is_written_says_what_was_trained_where(
     assert metrics["systems"]["model"]["trained_on"] == origin
     assert json.loads(run.metrics.read_text())["systems"]["model"]["trained_on"] is None
     assert f"mpnn-vn, 1 member, trained on {origin}" in xr.open_zarr(there.forecasts).attrs["source"]
-    print_metrics(metrics, "there")
+    print_scores(metrics, "there")
     assert f"trained on {origin}" in capsys.readouterr().out.replace("\n", "")
     monkeypatch.setattr(figures, "FIGURES", [])
-    page = write_report(there)[0].read_text()
-    assert f"{origin}; the days below gave climatology and baselines" in page
+    monkeypatch.setattr(figures, "MAPS", {})
+    page = write_report(Results(there.folder))[0].read_text()
+    assert f"{origin}; the days above gave climatology and baselines" in page
     assert "trained_on:" in page
     contests = leaderboard(run.folder.parent)
     names = [{entry.name for entry in contest.entries if entry.runs} for contest in contests]

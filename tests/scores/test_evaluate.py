@@ -25,9 +25,9 @@ from sstcast.names import BASELINES
 from sstcast.ocean.heatwaves import limits
 from sstcast.ocean.prepared import Prepared
 from sstcast.pages import figures
-from sstcast.pages.former import of_run
 from sstcast.pages.report import write_report
-from sstcast.pages.text import print_metrics
+from sstcast.pages.results import Results
+from sstcast.pages.tables import print_scores
 from sstcast.runs import Run
 from sstcast.scores import verification as forecasts_module
 from sstcast.scores.evaluate import evaluate, reference
@@ -299,7 +299,7 @@ def test_a_new_baseline_is_one_model_and_one_line(
     low, high = compared["interval"]
     assert low < compared["ratio"] < high
     assert reference("day") == reference("day before") == "day before"
-    print_metrics(of_run(metrics), "small", "day before")
+    print_scores(metrics, "small", ["day before"])
     assert "day before" in capsys.readouterr().out
     epoch = {
         "epoch": 0,
@@ -310,8 +310,8 @@ def test_a_new_baseline_is_one_model_and_one_line(
         "seconds": 1.0,
     }
     pd.DataFrame([epoch]).to_csv(run.history, index=False)
-    monkeypatch.setattr(figures, "FIGURES", [entry for entry in figures.FIGURES if not entry.is_map])
-    assert "day before" in write_report(run)[0].read_text()
+    monkeypatch.setattr(figures, "MAPS", {})
+    assert "day before" in write_report(Results(run.folder))[0].read_text()
     assert "day before" in [entry.name for contest in leaderboard(run.folder.parent) for entry in contest.entries]
 
 
@@ -330,7 +330,7 @@ def test_an_empty_season_is_a_dash(tmp_path: Path, sst_file: Path, capsys: pytes
     seasons = metrics["scores"]["model"]["degC"]["by_season"]["rmse"]
     assert [season for season, value in seasons.items() if value is None] == ["JJA", "SON"]
     assert metrics["ratios"]["mse"]["model"]["ridge"]["by_season"]["ratio"]["JJA"] is None
-    print_metrics(of_run(metrics), "small")
+    print_scores(metrics, "small")
     table = capsys.readouterr().out.split("RMSE °C by season")[1]
     assert table.split("small")[1].split()[2:4] == ["-", "-"]
 

@@ -91,6 +91,9 @@ def test_training_is_plain_adam_on_the_mean_over_elements(run_yaml: Path) -> Non
         torch.testing.assert_close(value, mean[name], rtol=1e-3, atol=1e-5)
     total = sum(loss * count for loss, count in losses) / sum(count for _, count in losses)
     assert pd.read_csv(run.history)["train_loss"][0] == pytest.approx(total, rel=1e-4)
+    curve = pd.read_csv(run.curve)
+    assert curve["epoch"].tolist() == pytest.approx([(step + 1) / len(losses) for step in range(len(losses))])
+    assert curve["train_loss"].tolist() == pytest.approx([loss for loss, _ in losses], rel=1e-3)
 
 
 def test_two_processes_train_like_one(run_yaml: Path) -> None:

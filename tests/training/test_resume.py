@@ -37,6 +37,7 @@ def test_five_kills_change_no_bit(run_yaml: Path) -> None:
     assert best[0]["epoch"] == best[1]["epoch"]
     histories = [pd.read_csv(run.history).drop(columns="seconds") for run in (calm, disturbed)]
     pd.testing.assert_frame_equal(*histories)
+    pd.testing.assert_frame_equal(*(pd.read_csv(run.curve) for run in (calm, disturbed)))
 
 
 def test_a_damaged_checkpoint_falls_back_to_the_one_before(

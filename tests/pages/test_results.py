@@ -1,4 +1,4 @@
-"""What the verb `map` takes from an evaluated run, and what it leaves on disk."""
+"""The fields that reports and maps show, and the files that the command `map` leaves."""
 
 import shutil
 from pathlib import Path
@@ -9,13 +9,13 @@ import xarray as xr
 from whole_fields import truth_of
 
 from sstcast.errors import SSTCastError
-from sstcast.pages.atlas import draw_run
+from sstcast.pages.report import draw_maps
 from sstcast.pages.results import Results, crop
 from sstcast.runs import Run
 from sstcast.scores.saved import Scored
 from sstcast.scores.verification import Verification
 
-NAMES = ("rmse", "bias", "skill", "forecast", "best", "worst")
+NAMES = ("rmse", "bias", "skill", "forecast", "best", "worst", "ratio-by-lead")
 
 
 def quiet(_line: str) -> None:
@@ -38,7 +38,7 @@ def test_weekly_fields_against_the_forecasts_themselves(evaluated: Run) -> None:
     forecast = xr.open_zarr(evaluated.forecasts)["sst"].values.astype(float)
     truth = truth_of(Verification.of(evaluated))["sst"].values.astype(float)
     error = forecast - truth
-    weekly = Results(evaluated).weekly
+    weekly = Results(evaluated.folder).weekly("model")
     for week, days in enumerate((slice(0, 7), slice(7, 8))):
         rmse = np.sqrt((error[:, days] ** 2).mean((0, 1)))
         np.testing.assert_allclose(weekly["rmse"][week], rmse, rtol=1e-4)
@@ -51,7 +51,7 @@ def test_weekly_fields_against_the_forecasts_themselves(evaluated: Run) -> None:
 
 
 def test_cases_are_the_extremes_of_the_error(evaluated: Run) -> None:
-    results = Results(evaluated)
+    results = Results(evaluated.folder)
     with Scored(evaluated.folder).open() as scores:
         rmse = scores["mse_by_date"].sel(units="degC", system="model").mean("lead").values ** 0.5
     assert rmse[results.case("best")] == rmse.min()
@@ -60,7 +60,7 @@ def test_cases_are_the_extremes_of_the_error(evaluated: Run) -> None:
 
 
 def test_a_case_is_the_forecast_of_its_day(evaluated: Run) -> None:
-    forecast, truth = Results(evaluated).fields(17)
+    forecast, truth = Results(evaluated.folder).fields(17)
     stored = xr.open_zarr(evaluated.forecasts).isel(init_time=17)
     np.testing.assert_array_equal(forecast["sst"], stored["sst"])
     assert forecast["init_time"] == truth["init_time"] == stored["init_time"]
@@ -103,23 +103,17 @@ def test_a_region_is_known_by_name() -> None:
 )
 def test_regions_that_are_none(evaluated: Run, region: str, message: str) -> None:
     with pytest.raises(SSTCastError, match=message):
-        draw_run(evaluated, region=region, say=quiet)
+        draw_maps(Results(evaluated.folder, region), say=quiet)
 
 
 def test_maps_are_drawn_once_a_way(run: Run) -> None:
     lines: list[str] = []
-    files = draw_run(run, say=lines.append)
+    files = draw_maps(Results(run.folder), say=lines.append)
     assert {file.name for file in files} == {f"{name}.png" for name in NAMES}
     assert lines == [str(file) for file in files]
     before = {file: file.read_bytes() for file in files}
-    draw_run(run, say=lines.append)
+    draw_maps(Results(run.folder), say=lines.append)
     assert lines[-1] == f"{run.maps}: nothing to do"
-    draw_run(run, "Mollweide", "170,172,-12,-10", say=lines.append)
-    assert lines[-1] == str(run.maps / "worst.png")
+    draw_maps(Results(run.folder, "170,172,-12,-10"), "Mollweide", say=lines.append)
+    assert lines[-1] == str(run.maps / "ratio-by-lead.png")
     assert all(file.read_bytes() != before[file] for file in files)
-
-
-def test_a_run_without_forecasts(run: Run) -> None:
-    shutil.rmtree(run.forecasts)
-    with pytest.raises(SSTCastError, match=r"forecasts.zarr: no forecasts yet; run `sstcast evaluate"):
-        draw_run(run, say=quiet)
