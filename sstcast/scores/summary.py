@@ -20,7 +20,6 @@ from sstcast.names import (
     DEGREES,
     KINDS,
     MODEL,
-    REFERENCES,
     SEASONS,
     STANDARDISED,
     UNITS,
@@ -81,9 +80,10 @@ def finish(
         references: see above.
         shortest: days that a block of the bootstrap lasts at least.
     """
-    cells = {name: tables[f"{name}_by_cell"] for name in statistics()}
+    mapped = {metric.name: metric for metric in METRICS.values() if metric.by_cell}
+    cells = {name: tables[f"{name}_by_cell"] for name in statistics(mapped)}
     tables = tables.drop_vars([f"{name}_by_cell" for name in cells])
-    own = {f"{metric.name}_by_cell": metric.of(cells) for metric in METRICS.values() if metric.by_cell}
+    own = {f"{name}_by_cell": metric.of(cells) for name, metric in mapped.items()}
     tables = tables.assign({name: field.astype(np.float32) for name, field in own.items()})
     for histogram in {"pit", "rank_histogram"} & set(tables.data_vars):
         (dim,) = set(tables[histogram].dims) - {"system"}
@@ -115,7 +115,9 @@ def summarise(tables: xr.Dataset, reference: str, shortest: int = 0) -> Scores:
         shortest: as in `finish`.
     """
     names = [str(name) for name in tables["system"].values]
-    climate = next((name for name in names if name.startswith(CLIMATE)), reference)
+    climates = [name for name in names if CLIMATE in name] or [reference]
+    crps = _by_date(tables, "gaussian_")["crps"].sel(system=climates).mean((DATES, "lead"))
+    climate = climates[int(np.argmin(np.nan_to_num(crps.values, nan=np.inf)))]
     gaussian, ensemble = (_by_date(tables, f"{kind}_") for kind in ("gaussian", "ensemble"))
     dressed = _known(gaussian.get("crps"))
     probabilities = _section(gaussian, GAUSSIAN, tables, dressed)
@@ -367,7 +369,7 @@ def _indices(tables: xr.Dataset, names: list[str]) -> Scores:
 
 
 def _ratios(tables: xr.Dataset, reference: str, climate: str, shortest: int) -> Scores:
-    """Compare all systems with the reference and with the climatology, and the model with every system."""
+    """Compare all systems with the reference, with the climatologies and the base rate, and the model with all."""
     losses = {
         "mse": _degrees(tables, "mse"),
         "mse_standardised": tables["mse_by_date"].sel(units=STANDARDISED, drop=True).astype(float),
@@ -379,11 +381,9 @@ def _ratios(tables: xr.Dataset, reference: str, climate: str, shortest: int) -> 
     found: Scores = {}
     for loss, field in losses.items():
         names = _known(field)
-        base = BASE_RATE if loss in KINDS else climate
+        bases = {reference, climate, BASE_RATE, *(other for other in names if other.startswith(CLIMATE))}
         for name in names:
-            others = [other for other in names if name == MODEL or other in (reference, base)]
-            if loss in KINDS and name in REFERENCES:
-                others = [other for other in others if other in (reference, base)]
+            others = [other for other in names if name == MODEL or other in bases]
             of = found.setdefault(loss, {}).setdefault(name, {})
             for other in others:
                 if (name, other) == (MODEL, MODEL):

@@ -24,6 +24,7 @@ from sstcast.ocean.prepared import Prepared, check_data
 from sstcast.ocean.windows import Windows, cut_windows, with_earlier
 from sstcast.runs import Run
 from sstcast.scores.means import sum_to_one
+from sstcast.scores.metrics import small_scales
 from sstcast.scratch import in_scratch, parts, release, scratch_array
 from sstcast.stores import consolidate
 
@@ -186,6 +187,10 @@ class Verification:
         shape = (self.anomalies.sizes["lat"], self.anomalies.sizes["lon"])
         inside = self.ocean if cells is None else cells
         return from_tiles(np.where(inside, tiles, np.float32(np.nan)), self.index, shape)
+
+    def small_scales(self, tiles: Array) -> Array:
+        """Return the small scales of `[..., tile, N]`, 0 on land; boxes reach from tile to tile."""
+        return np.nan_to_num(to_tiles(small_scales(self.on_map(tiles)), self.index))
 
     def weeks_on_map(self, by_week: Array) -> Array | da.Array:
         """Put `[starts, week, tile, N]` on the map as `on_map` does; lazily if it is large and lies in a file."""

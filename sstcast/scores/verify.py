@@ -30,7 +30,7 @@ from sstcast.scores.distributions import BINS, ENSEMBLE, GAUSSIAN, Gaussian
 from sstcast.scores.heatwaves import HeatwaveTables
 from sstcast.scores.indices import NINO, covers
 from sstcast.scores.means import Means, of_members, sum_to_one, week_starts
-from sstcast.scores.metrics import SQUARED_ERROR, statistics
+from sstcast.scores.metrics import METRICS, SQUARED_ERROR, Statistic, statistics
 from sstcast.scores.significance import adjust, p_values
 from sstcast.scores.verification import Verification, Write
 from sstcast.scratch import in_scratch, release
@@ -66,8 +66,10 @@ class Observed(NamedTuple):
     """The days forecast from some initial dates, each `[starts, horizon, tile, N]`."""
 
     anomaly: dict[str, Array]  # that came true, by units
+    small: Array  # of it in degC
     scale: Array  # degC of a standardised unit
     limit: Array  # degC of the heatwave threshold above the climatology
+    state: NDArray[np.bool_]  # whether a cell is in a heatwave on the initial date, `[starts, 1, tile, N]`
 
 
 def verify(
@@ -120,7 +122,13 @@ def verify(
             climatology = truth.ahead(truth.climatology, dates)
             limit, degrees = (truth.ahead(daily, dates) - climatology for daily in (threshold, truth.sst))
             anomaly = {STANDARDISED: truth.ahead(truth.anomaly, dates), DEGREES: degrees}
-            observed = Observed(anomaly, truth.ahead(truth.scale, dates), limit)
+            observed = Observed(
+                anomaly,
+                truth.small_scales(degrees),
+                truth.ahead(truth.scale, dates),
+                limit,
+                heatwaves.state(dates),
+            )
             for means in observations.values():
                 means.add(dates, [(TRUTH, degrees)])
             heatwaves.add_references(dates)
@@ -161,11 +169,13 @@ class _Sums:
         mean, truth = of_members(degrees), observed.anomaly[DEGREES]
         for units, forecast in ((STANDARDISED, of_members(members)), (DEGREES, mean)):
             came = observed.anomaly[units]
-            self.errors[units].add(dates, ((s.name, s.of(forecast, came)) for s in statistics().values()))
+            self.errors[units].add(dates, ((s.name, s.of(forecast, came)) for s in _of_scale(small=False)))
+        small = self.truth.small_scales(mean)
+        self.errors[DEGREES].add(dates, ((s.name, s.of(small, observed.small)) for s in _of_scale(small=True)))
         for index in self.indices.values():
             index.add(dates, [("index", mean)])
         if spread is not None:
-            gaussian = Gaussian(mean, np.where(self.truth.ocean, spread, np.float32(1)))
+            gaussian = Gaussian(mean, np.where(self.truth.ocean, spread, np.float32(1)), observed.state)
             self.gaussian.add(dates, ((s.name, s.of(gaussian, truth)) for s in statistics(GAUSSIAN).values()))
             self.pit += gaussian.pit(truth, self.truth.area)
         if len(degrees) > 1:
@@ -181,8 +191,9 @@ class _Sums:
         }
         units = [self.errors[name] for name in UNITS]
         for name in statistics():
-            found[f"{name}_by_date"] = (("units", *DATE), np.stack([of.by_date[name] for of in units]))
-            found[f"{name}_by_tile"] = (("units", "tile", "lead"), np.stack([of.by_tile[name] for of in units]))
+            found[f"{name}_by_date"] = (("units", *DATE), _stack([of.by_date for of in units], name))
+            found[f"{name}_by_tile"] = (("units", "tile", "lead"), _stack([of.by_tile for of in units], name))
+        for name in statistics({metric.name: metric for metric in METRICS.values() if metric.by_cell}):
             cells = np.stack([of.by_cell[name] for of in units]).astype(np.float32)
             found[f"{name}_by_cell"] = (("units", *CELL), self.truth.on_map(cells))
         for kind, means in (("gaussian", self.gaussian), ("ensemble", self.ensemble)):
@@ -202,6 +213,16 @@ class _Sums:
         if self.members > 1:
             labels |= {"member": np.arange(self.members), "rank": np.arange(self.members + 1)}
         return xr.Dataset(found, labels)
+
+
+def _stack(of_units: Sequence[Mapping[str, Array]], name: str) -> Array:
+    """Stack the values of a statistic in all units; NaN in those that it is not taken in."""
+    like = next(means[name] for means in of_units if name in means)
+    return np.stack([means.get(name, np.full_like(like, np.nan)) for means in of_units])
+
+
+def _of_scale(small: bool) -> list[Statistic]:
+    return [statistic for statistic in statistics().values() if statistic.small is small]
 
 
 def _indices(truth: Verification) -> dict[str, Means]:

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import shutil
 from pathlib import Path
 
 import pytest
@@ -19,11 +20,19 @@ PLACES = [os.environ.get("SSTCAST_GRAPHS", ""), PROJECT / "data/graphs", PROJECT
 ROOT = next((Path(place) for place in PLACES if place and Path(place).is_dir()), None)
 
 
-def need(name: str) -> Path:
+@pytest.fixture(scope="module")
+def linked(tmp_path_factory: pytest.TempPathFactory) -> Path | None:
+    """A folder of links to the raw files, where PyG and OGB may write what they process."""
+    if ROOT is None:
+        return None
+    return shutil.copytree(ROOT.resolve(), tmp_path_factory.mktemp("raw") / "graphs", copy_function=os.symlink)
+
+
+def need(name: str, root: Path | None) -> Path:
     """Return the folder of raw files, or skip."""
-    if ROOT is None or not all(path.exists() for path in raw_files(find_dataset(name), ROOT)):
+    if root is None or not all(path.exists() for path in raw_files(find_dataset(name), root)):
         pytest.skip(f"the raw files of {name} are not in data/graphs, nor where SSTCAST_GRAPHS says")
-    return ROOT
+    return root
 
 
 # graphs, nodes and directed edges a graph, columns of nodes and edges, classes, samples in train, validation, test
@@ -42,8 +51,8 @@ STATISTICS = {
 
 
 @pytest.mark.parametrize("name", STATISTICS)
-def test_published_statistics(name: str, tmp_path: Path) -> None:
-    root = need(name)
+def test_published_statistics(name: str, tmp_path: Path, linked: Path | None) -> None:
+    root = need(name, linked)
     loaded = load(find_dataset(name), root, tmp_path)
     dataset = loaded.dataset
     graphs, (count, nodes, edges, x, edge_attr, classes, parts) = loaded.graphs, STATISTICS[name]
@@ -57,16 +66,16 @@ def test_published_statistics(name: str, tmp_path: Path) -> None:
     assert name != "ogbg-molhiv" or int(graphs.y.sum()) == 1443  # active molecules
 
 
-def test_minesweeper_has_ten_splits_and_few_mines(tmp_path: Path) -> None:
-    loaded = load(find_dataset("minesweeper"), need("minesweeper"), tmp_path)
+def test_minesweeper_has_ten_splits_and_few_mines(tmp_path: Path, linked: Path | None) -> None:
+    loaded = load(find_dataset("minesweeper"), need("minesweeper", linked), tmp_path)
     assert len(loaded.splits) == 10
     assert float(loaded.graphs.y.mean()) == pytest.approx(0.2, abs=0.001)
 
 
-def test_peptides_by_their_table_and_every_fiftieth_molecule() -> None:
+def test_peptides_by_their_table_and_every_fiftieth_molecule(linked: Path | None) -> None:
     """All 15,535 take a minute: here their number, labels and split, and the features of some."""
     dataset = find_dataset("peptides-func")
-    folder = need("peptides-func") / dataset.folder
+    folder = need("peptides-func", linked) / dataset.folder
     table_file, split_file = dataset.files
     table = read_table(folder / table_file, ["smiles"])
     assert len(table) == 15_535

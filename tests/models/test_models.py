@@ -51,6 +51,22 @@ def test_message_passing_by_its_equation() -> None:
         torch.testing.assert_close(out[0, i], layer.root(x[0, i]) + torch.stack(messages).mean(0))
 
 
+@torch.no_grad()
+def test_the_virtual_node_by_its_equation() -> None:
+    """After each layer but the last, vn <- vn + MLP(mean of nodes + vn); each layer first adds it to its nodes."""
+    torch.manual_seed(0)
+    model, graph, x = MPNN(8, 4, virtual_node=True), GridGraph(4, 5), torch.randn(1, 20, 8)
+    y, vn = x, torch.zeros(1, 1, 8)
+    for layer, (conv, norm) in enumerate(zip(model.convs, model.norms, strict=True)):
+        y = y + vn
+        y = y + norm(conv(y, graph, graph.edge_attr)[0], graph.mask).relu()
+        if layer < 3:
+            vn = vn + model.virtual_nodes[layer].mlp(y.mean(1, keepdim=True) + vn)
+    nodes, row = model.encode(x, graph)
+    torch.testing.assert_close(nodes, y)
+    torch.testing.assert_close(row, vn[:, 0])
+
+
 def test_the_virtual_node_is_the_only_difference() -> None:
     torch.manual_seed(0)
     plain, virtual = MPNN(8, 3), MPNN(8, 3, virtual_node=True)
