@@ -239,7 +239,7 @@ def _findings(results: Results) -> list[str]:
     detail = metrics["scores"][system][DEGREES]["by_lead"].get("small_scales", [None])
     if None not in detail:
         found.append(
-            f"At scales of a few cells, {system} has {detail[0]:.0%} of the observed variance on day 1 and "
+            f"At scales of a few cells, {'the model' if system == MODEL else system} has {detail[0]:.0%} of the observed variance on day 1 and "
             f"{detail[-1]:.0%} on day {metrics['horizon']}."
         )
     covered = metrics["probabilities"].get(system, {}).get("by_season", {}).get("covered_80", {})
