@@ -69,7 +69,7 @@ class Observed(NamedTuple):
     small: Array  # of it in degC
     scale: Array  # degC of a standardised unit
     limit: Array  # degC of the heatwave threshold above the climatology
-    state: NDArray[np.bool_]  # whether a cell is in a heatwave on the initial date, `[starts, 1, tile, N]`
+    state: NDArray[np.bool_] | bool  # whether a cell is in a heatwave on the initial date, `[starts, 1, tile, N]`
 
 
 def verify(
@@ -132,7 +132,7 @@ def verify(
                 truth.small_scales(degrees),
                 truth.ahead(truth.scale, dates),
                 limit,
-                heatwaves.state(dates),
+                False if heatwaves is None else heatwaves.state(dates),
             )
             for means in observations.values():
                 means.add(dates, [(TRUTH, degrees)])
