@@ -238,8 +238,9 @@ def _findings(results: Results) -> list[str]:
     found = [f"The {text}" if text.startswith(f"{MODEL} ") else text for text in found]
     detail = metrics["scores"][system][DEGREES]["by_lead"].get("small_scales", [None])
     if None not in detail:
+        name = "the model" if system == MODEL else system
         found.append(
-            f"At scales of a few cells, {system} has {detail[0]:.0%} of the observed variance on day 1 and "
+            f"At scales of a few cells, {name} has {detail[0]:.0%} of the observed variance on day 1 and "
             f"{detail[-1]:.0%} on day {metrics['horizon']}."
         )
     covered = metrics["probabilities"].get(system, {}).get("by_season", {}).get("covered_80", {})
