@@ -116,9 +116,10 @@ def summarise(tables: xr.Dataset, reference: str, shortest: int = 0) -> Scores:
     """
     names = [str(name) for name in tables["system"].values]
     climates = [name for name in names if CLIMATE in name] or [reference]
-    crps = _by_date(tables, "gaussian_")["crps"].sel(system=climates).mean((DATES, "lead"))
-    climate = climates[int(np.argmin(np.nan_to_num(crps.values, nan=np.inf)))]
     gaussian, ensemble = (_by_date(tables, f"{kind}_") for kind in ("gaussian", "ensemble"))
+    loss = gaussian["crps"] if "crps" in gaussian else _degrees(tables, "mse")
+    mean = loss.sel(system=climates).mean((DATES, "lead"))
+    climate = climates[int(np.argmin(np.nan_to_num(mean.values, nan=np.inf)))]
     dressed = _known(gaussian.get("crps"))
     probabilities = _section(gaussian, GAUSSIAN, tables, dressed)
     for name in dressed:
