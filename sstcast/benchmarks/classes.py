@@ -44,7 +44,7 @@ def read_class(dataset: Dataset, root: Path, trust: bool) -> tuple[list[Data], l
     with contextlib.ExitStack() as stack:
         with reading(root / dataset.folder, "name another --root"):
             stack.enter_context(locked(root / dataset.name))
-            folder = dataset.below(root)
+            folder = dataset.folder_in(root)
             raw, processed = _files(folder, "raw"), _files(folder, "processed")
         if not raw:
             print(

@@ -63,13 +63,13 @@ class System(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """The days forecast from some initial dates, each `[starts, horizon, tile, N]`."""
+    """The days forecast from some initial dates, each `[starts, lead, tile, N]`."""
 
     anomaly: dict[str, Array]  # that came true, by units
     small: Array  # of it in degC
     scale: Array  # degC of a standardised unit
     limit: Array  # degC of the heatwave threshold above the climatology
-    state: NDArray[np.bool_]  # whether a cell is in a heatwave on the initial date, `[starts, 1, tile, N]`
+    state: NDArray[np.bool_] | bool  # whether a cell is in a heatwave on the initial date, `[starts, 1, tile, N]`
 
 
 def verify(
@@ -101,17 +101,22 @@ def verify(
     limits = limits_of(thresholds or truth.data, "heatwave_threshold", *FREQUENCIES)
     threshold = truth.of_year(limits["heatwave_threshold"])
     correlations = {name: of.spread.correlation for name, of in systems.items() if of.spread is not None}
-    heatwaves = HeatwaveTables(truth, limits, list(systems), correlations, bool(references))
+    heatwaves = (
+        HeatwaveTables(truth, limits, list(systems), correlations, bool(references)) if truth.daily else None
+    )
     sums, observations = {name: _Sums(truth, of.members) for name, of in systems.items()}, _indices(truth)
 
     def add(name: str, dates: slice, past: tuple[xr.Dataset, int], observed: Observed) -> None:
         predictor, spread_model, _ = systems[name]
         forecast = predictor.predict(*past)
+        if not truth.daily:
+            forecast = forecast.sel(lead=truth.leads)
         width = None if spread_model is None else spread_model.spread(forecast["valid_time"])
         members = truth.on_tiles(forecast)
         degrees, spread = members * observed.scale, None if width is None else truth.on_tiles(width)
         sums[name].add(dates, members, degrees, spread, observed)
-        heatwaves.add(name, dates, degrees - observed.limit, spread)
+        if heatwaves is not None:
+            heatwaves.add(name, dates, degrees - observed.limit, spread)
         if write is not None and name in forecasts:
             fields = in_degrees(forecast, truth.statistics)
             write(dates, fields if width is None else fields.assign(sst_spread=width))
@@ -127,21 +132,28 @@ def verify(
                 truth.small_scales(degrees),
                 truth.ahead(truth.scale, dates),
                 limit,
-                heatwaves.state(dates),
+                False if heatwaves is None else heatwaves.state(dates),
             )
             for means in observations.values():
                 means.add(dates, [(TRUTH, degrees)])
-            heatwaves.add_references(dates)
+            if heatwaves is not None:
+                heatwaves.add_references(dates)
             for _ in pool.map(add, systems, *map(repeat, (dates, truth.histories(dates), observed))):
                 pass
             release()
     found = xr.concat([of.dataset() for of in sums.values()], pd.Index(list(sums), name="system"), join="outer")
     index = np.stack([means.by_date[TRUTH] for means in observations.values()])
-    found = found.assign(observed_index=(("box", *DATE), index)).merge(heatwaves.dataset())
+    found = found.assign(observed_index=(("box", *DATE), index))
+    if heatwaves is not None:
+        found = found.merge(heatwaves.dataset())
     fold = truth.windows.init_times[0].astype("datetime64[Y]").astype(int) + 1970
     over_dates = [name for name, field in found.data_vars.items() if DATES not in field.dims]
     found = found.assign({name: found[name].expand_dims({FOLD: [fold]}) for name in over_dates})
     grid = axes(truth.windows.init_times, truth.windows.horizon, truth.anomalies)
+    if not truth.daily:
+        found = found.assign_coords(lead=truth.leads).reindex(
+            lead=grid["lead"], week=np.arange(1, (truth.windows.horizon - 1) // 7 + 2)
+        )
     return found.assign_coords(
         {
             **grid.coords,
@@ -155,7 +167,7 @@ class _Sums:
     """The statistics of one system."""
 
     def __init__(self, truth: Verification, members: int) -> None:
-        shape = (truth.windows.starts, truth.windows.horizon)
+        shape = (truth.windows.starts, truth.leads)
         self.truth, self.members, self.indices = truth, members, _indices(truth)
         self.errors = {
             STANDARDISED: Means(*shape, sum_to_one(truth.ocean), mapped=True),
@@ -207,8 +219,8 @@ class _Sums:
             ("init_time", *CELL),
             self.truth.weeks_on_map(self.errors[DEGREES].by_week),
         )
-        horizon, index = self.truth.windows.horizon, self.truth.index
-        weeks = 1 + np.arange(len(week_starts(horizon)))
+        leads, index = self.truth.leads, self.truth.index
+        weeks = 1 + (leads[week_starts(leads)] - 1) // 7
         labels = {"units": list(UNITS), "week": weeks, "tile": np.arange(len(index)), "box": list(self.indices)}
         if self.members > 1:
             labels |= {"member": np.arange(self.members), "rank": np.arange(self.members + 1)}
@@ -231,7 +243,7 @@ def _indices(truth: Verification) -> dict[str, Means]:
     covered = {name: box for name, box in NINO.items() if covers(truth.tiled, box)}
     boxes = {name: area * box.contains(area["lat"], area["lon"]) for name, box in covered.items()}
     weights = {REGION: truth.area} | {name: sum_to_one(truth.on_tiles(box)) for name, box in boxes.items()}
-    shape = truth.windows.starts, truth.windows.horizon
+    shape = truth.windows.starts, truth.leads
     return {name: Means(*shape, cells) for name, cells in weights.items()}
 
 
@@ -251,8 +263,9 @@ def join(folds: Sequence[xr.Dataset]) -> xr.Dataset:
         is_mean = str(name).endswith(("_by_cell", "_by_tile")) and "cases" not in str(name)
         found[name] = (field * shares).sum(FOLD, skipna=False) if is_mean else field.sum(FOLD, min_count=1)
         found[name] = found[name].astype(field.dtype)
-    by_fold = over_dates["heatwave_cases_by_lead"].sum("lead")
-    return by_date.assign(found).assign(heatwave_cases_by_fold=by_fold)
+    if "heatwave_cases_by_lead" in over_dates:
+        found["heatwave_cases_by_fold"] = over_dates["heatwave_cases_by_lead"].sum("lead")
+    return by_date.assign(found)
 
 
 def compare_cells(
