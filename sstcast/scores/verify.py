@@ -95,7 +95,7 @@ def verify(
     Returns:
         Statistics by `system`: `_by_date(init_time, lead)`, with the coordinates `fold(init_time)`, `valid_time`
         and `season`; the rest is over all dates, with the dimension `test_fold`. `squared_error_by_week` is lazy.
-        docs/evaluation.md lists the variables.
+        docs/runs.md lists the variables.
     """
     systems = {**forecasts, **(references or {})}
     limits = limits_of(thresholds or truth.data, "heatwave_threshold", *FREQUENCIES)
