@@ -108,8 +108,6 @@ plt.show()
 
 # %%
 for name, m in metrics.items():
-    skill = m["skill"]["degC"]["persistence"]
-    low, high = skill["interval"]
-    print(
-        f"{name}: {skill['overall']:.1%} less squared error than persistence (95 % interval {low:.1%} to {high:.1%})"
-    )
+    compared = m["ratios"]["mse"]["model"]["persistence"]
+    saved, (high, low) = 1 - compared["ratio"], (1 - end for end in compared["interval"])
+    print(f"{name}: {saved:.1%} less squared error than persistence (95 % interval {low:.1%} to {high:.1%})")

@@ -51,7 +51,7 @@ display(rmse.draw(title="RMSE, 2015-2016"))
 # The skill is the share of the squared error of a multiscale ridge that the system saves: 0 is no gain, and below 0
 # the multiscale ridge is better. In hatched cells the difference may be chance. A Diebold-Mariano test says so in each
 # cell, with the false discovery rate over the map controlled. Two years are few. Over twenty years the system saves
-# 2.7 % (`docs/results.md`).
+# 2.9 % (`docs/results.md`).
 
 # %%
 (skill,) = skill_maps(results)

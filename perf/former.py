@@ -83,7 +83,7 @@ def of_hindcast(metrics: Scores) -> Scores:
     for name, own in metrics["systems"].items():
         scores, mse = metrics["scores"][name]["degC"], ratios["mse"][name][reference]
         of, crps, saved = metrics["probabilities"][name], ratios["crps"][name][reference], ratios["crps"][name]
-        saved = saved[metrics["climate"]]
+        saved = next(of for other, of in saved.items() if other.startswith(CLIMATE))
         by_fold = named(of["by_fold"], crps["by_fold"], gaussian)
         for fold in by_fold:
             by_fold[fold]["skill"] = less(saved["by_fold"]["ratio"][fold])

@@ -126,7 +126,7 @@ def main() -> None:
         before = {
             name: value
             for name, value in json.loads(options.before.read_text()).items()
-            if name.split("/")[0] in options.parts
+            if name.split("/")[0] in options.parts and name.split("/")[-1] not in NOT_SCORES
         }
         changed = list(differences(before, after))
         print("\n".join(changed) or f"all {len(before)} scores are as before")

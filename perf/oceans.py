@@ -24,6 +24,7 @@ from sstcast.geo import area_weights
 from sstcast.hindcasts.folds import Protocol
 from sstcast.models import days_before
 from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.whole import WholeRegion
 from sstcast.training.task import samples
 
@@ -40,7 +41,8 @@ LEADS = (1, 2, 3, 7, 14, 28)
 @torch.no_grad()
 def errors(data: DataConfig, systems: list[RunConfig], every: int) -> dict[str, np.ndarray]:
     """Return the mean squared error in degC2 by lead of each system on the test days, cells weighted by area."""
-    anomalies = prepare(data, lambda line: None).open()[1]
+    prepare(data, lambda line: None)
+    anomalies = Prepared.of(data).open_anomalies()
     days, found = TrainingDays(data, anomalies), {}
     weights = (area_weights(anomalies["lat"]) * anomalies["scale"].mean("dayofyear") ** 2).transpose("lat", "lon")
     area = area_weights(anomalies["lat"]) * anomalies["ocean_mask"]

@@ -7,6 +7,8 @@ CLIMATE = "climatology"  # the baseline whose distribution is the climatological
 STRONGEST = "multiscale ridge"  # the baseline that skill is told against
 BASELINES = {  # and their `model.name`
     CLIMATE: "climatology",
+    "trend climatology": "trend-climatology",
+    "recent climatology": "recent-climatology",
     "persistence": "persistence",
     "damped persistence": "damped-persistence",
     "ridge": "ridge",

@@ -34,7 +34,8 @@ CODECS = frozenset(
     ]
 )
 
-CHECKSUM = "sha256"  # of the metadata, in `.zmetadata`
+ALL_METADATA = ".zmetadata"
+CHECKSUM = "sha256"  # key of the digest of the metadata in that file
 
 
 class Refused(Exception):
@@ -80,16 +81,12 @@ def check_zarr(path: Path, remedy: str) -> int:
 
 
 def consolidate(path: Path) -> None:
-    """Gather the metadata of a Zarr store (format 2) in one file, with a checksum."""
-    import zarr
-
-    file = path / ".zmetadata"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        zarr.consolidate_metadata(path, zarr_format=2)
-    content = json.loads(file.read_bytes())
-    content[CHECKSUM] = _digest(content["metadata"])
-    with atomic(file) as temporary:
+    """Gather the metadata of a Zarr group (format 2) in one file, with a checksum."""
+    files = [file for where in (".z*", "*/.z*") for file in sorted(path.glob(where))]
+    metadata = {str(file.relative_to(path)): json.loads(file.read_bytes()) for file in files}
+    metadata.pop(ALL_METADATA, None)
+    content = {"metadata": metadata, "zarr_consolidated_format": 1, CHECKSUM: _digest(metadata)}
+    with atomic(path / ALL_METADATA) as temporary:
         temporary.write_text(json.dumps(content, indent=1))
 
 
@@ -104,9 +101,10 @@ def open_written(path: Path, remedy: str, sparse: str = "") -> "xr.Dataset":
 
     dataset = open_zarr(path, remedy, chunks=None, decode_cf=False)
     with reading(path, remedy):
-        content = json.loads((path / ".zmetadata").read_bytes())
+        content = json.loads((path / ALL_METADATA).read_bytes())
         group = zarr.open_consolidated(path, mode="r", zarr_format=2)
-        whole = content.get(CHECKSUM) == _digest(content["metadata"])
+        digest = _digest(content["metadata"])
+        whole = content.get(CHECKSUM, digest if sparse else None) == digest  # fetched days of 0.2 have none
         # The attributes of the group are read from its own file.
         if not whole or dict(group.attrs) != content["metadata"].get(".zattrs"):
             raise ValueError("its metadata are damaged, or of an earlier version of sstcast")

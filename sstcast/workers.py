@@ -112,21 +112,15 @@ def choose_threads() -> None:
 
 
 @contextmanager
-def cluster(address: str | None) -> Iterator[None]:
+def cluster(address: str | None) -> Iterator[Any]:
     """Run dask computations inside the `with` block on the scheduler at `address`; on local threads if None.
 
-    Raises SSTCastError if dask.distributed is not installed or nothing answers at `address`.
+    Yields the scheduler's `Client`. Raises SSTCastError if dask.distributed is not installed or nothing answers at
+    `address`.
     """
     if address is None:
-        yield
+        yield None
         return
-    with connect(address):
-        yield
-
-
-@contextmanager
-def connect(address: str) -> Iterator[Any]:
-    """Yield a dask.distributed `Client` for the scheduler at `address`; raises SSTCastError as `cluster` does."""
     try:
         from distributed import Client
     except ImportError:

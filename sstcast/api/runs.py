@@ -150,7 +150,7 @@ def evaluate(
             word is enough.
 
     Returns:
-        The content of `metrics.json` (`docs/evaluation.md`), with errors in degC and in standardised units.
+        The content of `metrics.json` (`docs/runs.md`), with errors in degC and in standardised units.
 
     Source:
         `docs/evaluation.md` cites a source for each score.
@@ -207,7 +207,7 @@ def hindcast(
         jobs: number of runs to train in parallel.
 
     Returns:
-        The content of `metrics.json` (`docs/evaluation.md`): for every system the squared error in degC2, and its
+        The content of `metrics.json` (`docs/runs.md`): for every system the squared error in degC2, and its
         ratio to that of the best linear system.
 
     Raises:
@@ -314,7 +314,7 @@ def score(
         leads: score the first so many days only.
 
     Returns:
-        The content of `metrics.json` (`docs/evaluation.md`), with errors in degC and in standardised units.
+        The content of `metrics.json` (`docs/runs.md`), with errors in degC and in standardised units.
 
     Examples:
         >>> metrics = sstcast.score(run.forecasts, against=[run]).value

@@ -41,7 +41,7 @@ def read_class(dataset: Dataset, root: Path, trust: bool) -> tuple[list[Data], l
             f"{dataset.name}: PyG's {dataset.of} is not reviewed, and a class may run code that it downloads; "
             "if you trust it, use --trust (trust=True in Python)"
         )
-    folder = dataset.below(root)
+    folder = dataset.folder_in(root)
     remedy = f"delete this folder to download {dataset.name} again, put its files there, or name another --root"
     shown = sys.stderr if sys.stderr.isatty() else io.StringIO()  # what a class prints
     with reading(folder, remedy), locked(root / dataset.name):

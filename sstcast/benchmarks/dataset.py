@@ -56,7 +56,7 @@ class Dataset:
     options: Mapping[str, Any] = field(default_factory=dict)
     reviewed: bool = True
 
-    def below(self, root: Path) -> Path:
+    def folder_in(self, root: Path) -> Path:
         """Return the set's folder below `root`, which for a class holds its folders `raw` and `processed`."""
         place = root / self.folder
         if self.part is None:

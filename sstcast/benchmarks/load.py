@@ -45,7 +45,7 @@ def load(dataset: Dataset, root: Path, cache: Path, trust: bool = False) -> Load
     """
     check_task(dataset)
     if dataset.reader in ("class", "ogb"):
-        return pack_given(dataset, *read_class(dataset, root, trust), str(dataset.below(root)))
+        return pack_given(dataset, *read_class(dataset, root, trust), str(dataset.folder_in(root)))
     if dataset.reader == "smiles_csv":
         return pack_given(dataset, *read_smiles(dataset, root, cache, trust), dataset.name)
     path: Path = dataset.options["path"]

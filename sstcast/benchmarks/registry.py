@@ -69,7 +69,7 @@ def dataset_lines(root: Path) -> Iterator[str]:
         except SSTCastError as error:  # ogb is not installed
             rows.append((name, "", "", "", "", "", str(error)))
             continue
-        there = "yes" if d.below(root).is_dir() else "no"
+        there = "yes" if d.folder_in(root).is_dir() else "no"
         rows.append((d.name, d.task, d.metric, d.split, d.size, d.licence, there))
     widths = [max(len(row[i]) for row in rows) for i in range(len(columns))]
     for row in rows:

@@ -167,7 +167,7 @@ class TrainedRun(Models):
                 with reading(member.best, "train again"):
                     shape = (int(state["tile"][0]), int(state["tile"][1]))
             elif config.name in LINEAR:
-                days = TrainingDays(data, Prepared.of(data).open()[1])
+                days = TrainingDays(data, Prepared.of(data).open_anomalies())
                 models.append(days.system(config.name, refit, **config.options))
                 continue
             model = build_forecaster(
@@ -194,7 +194,7 @@ def _same_cells(one: DataConfig, other: DataConfig) -> bool:
 
 def _adapt(model: ForecastModel, data: DataConfig, before: int, blocks: int, refit: bool) -> None:
     """Fit a network's base to other data, and find the share of its change, unless there are no `blocks`."""
-    base, anomalies = model.linear, Prepared.of(data).open()[1]
+    base, anomalies = model.linear, Prepared.of(data).open_anomalies()
     assert base is not None
     train, validation = (cut_windows(anomalies, data, split, before=before) for split in ("train", "validation"))
 

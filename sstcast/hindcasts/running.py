@@ -13,7 +13,7 @@ import dask.threaded
 import torch
 
 from sstcast.errors import Interrupted, SSTCastError
-from sstcast.workers import StopRequest, connect, cores, processes
+from sstcast.workers import StopRequest, cluster, cores, processes
 
 LISTEN = 0.2  # seconds between looks whether to stop
 _one_at_a_time = threading.Lock()  # in a process, whatever threads a cluster's worker has
@@ -52,7 +52,7 @@ def run_tasks(tasks: list[Task], jobs: int, scheduler: str | None, say: Say) -> 
 def _executor(jobs: int, scheduler: str | None) -> Iterator[Executor]:
     """Yield what runs tasks; on an error what has not begun is left, and what has is asked to save and end."""
     if scheduler is not None:
-        with connect(scheduler) as client:
+        with cluster(scheduler) as client:
             pool = client.get_executor(pure=False, retries=0)
             try:
                 yield pool

@@ -52,6 +52,8 @@ MODELS = {
 # Fitted in closed form to the whole region as one tile.
 LINEAR = {
     "climatology": Entry("linear.Climatology", {}, "no anomaly"),
+    "trend-climatology": Entry("climatologies.TrendClimatology", {}, "a line through the anomalies of a cell"),
+    "recent-climatology": Entry("climatologies.RecentClimatology", {}, "the mean anomaly of the last ten years"),
     "persistence": Entry("linear.Persistence", {}, "the last day, repeated"),
     "damped-persistence": Entry("linear.DampedPersistence", {}, "the last day times a coefficient a lead"),
     "ridge": Entry("linear.Ridge", {}, "ridge regression on a cell's own history"),

@@ -90,11 +90,12 @@ def open_sst(path: Path, variable: str | None = None, units: str | None = None) 
     for note in dict.fromkeys(note for part in parts for note in part.field.attrs["notes"]):
         warn(f"{path}: {note}")
     title = "NOAA Daily OISST" if path == packaged(SAMPLE) else parts[0].title
+    sst = sst.drop_attrs().assign_attrs(title=title)
     open_files = ExitStack()
     for part in parts:
         open_files.callback(part.close)
     sst.set_close(open_files.close)
-    return sst.drop_attrs().assign_attrs(title=title)
+    return sst
 
 
 def read_parts(path: Path, read: Callable[[Path, xr.Dataset], Read]) -> list[Read]:

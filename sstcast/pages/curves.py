@@ -23,6 +23,8 @@ STYLES: dict[str, Style] = {
     "persistence": {"color": "#D55E00", "linestyle": "--"},
     "damped persistence": {"color": "#CC79A7", "linestyle": "-."},
     "climatology": {"color": "0.4", "linestyle": ":"},
+    "trend climatology": {"color": "0.4", "linestyle": (0, (5, 1, 1, 1, 1, 1))},
+    "recent climatology": {"color": "0.4", "linestyle": (0, (1, 3))},
     "ridge": {"color": "#009E73", "linestyle": (0, (6, 2))},
     "multiscale ridge": {"color": "#56B4E9", "linestyle": (0, (4, 1, 1, 1))},
     TRUTH: {"color": "black", "linewidth": 1.4},

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from sstcast.names import BASE_RATE, COVERED, DEGREES, EVENT, LEVELS, SEASONS, STATE, TRUTH
+from sstcast.names import BASE_RATE, CLIMATE, COVERED, DEGREES, EVENT, LEVELS, SEASONS, STATE, TRUTH
 from sstcast.pages.curves import THRESHOLD, Picture, draw_curves, draw_panels_of_ratios, legend
 from sstcast.pages.heatwave_case import heatwave_case
 from sstcast.pages.maps import draw_forecast, draw_weeks
@@ -97,8 +97,8 @@ def error_by_lead(results: Results) -> Iterator[Picture]:
 
 def ratio_by_lead(results: Results) -> Iterator[Picture]:
     """The comparisons of mean squared errors by lead, a panel each."""
-    climate = results.metrics["climate"]  # far worse than all others: its panel would stretch theirs
-    found = {name: of["by_lead"] for name, of in comparisons(results.metrics).items() if name != climate}
+    # Climatologies are far worse than all others: their panels would stretch those of the others.
+    found = {name: of["by_lead"] for name, of in comparisons(results.metrics).items() if CLIMATE not in name}
     if not found:
         return
     if results.metrics["kind"] == "hindcast":

@@ -227,14 +227,30 @@ def _facts(title: str, known: dict[str, Any]) -> Sheet:
 
 
 def _findings(results: Results) -> list[str]:
-    """Return comparisons in words: of models with the reference, of the first system with climatology."""
-    metrics, found = results.metrics, []
+    """Return in words how models compare with reference and climatology, and where the first is weak."""
+    metrics, system, found = results.metrics, results.system, []
     for loss, of in metrics["ratios"].items():
         climate = BASE_RATE if loss in metrics["heatwaves"] else metrics["climate"]
-        pairs = [*((name, results.reference) for name in results.models), (results.system, climate)]
+        pairs = [*((name, results.reference) for name in results.models), (system, climate)]
         if loss != "mse_standardised":
             known = (of.get(one, {}).get(other, {}) for one, other in pairs if one != other)
             found += [compared["sentence"] for compared in known if compared]
+    found = [f"The {text}" if text.startswith(f"{MODEL} ") else text for text in found]
+    detail = metrics["scores"][system][DEGREES]["by_lead"].get("small_scales", [None])
+    if None not in detail:
+        name = "the model" if system == MODEL else system
+        found.append(
+            f"At scales of a few cells, {name} has {detail[0]:.0%} of the observed variance on day 1 and "
+            f"{detail[-1]:.0%} on day {metrics['horizon']}."
+        )
+    covered = metrics["probabilities"].get(system, {}).get("by_season", {}).get("covered_80", {})
+    known_shares = {season: share for season, share in covered.items() if share is not None}
+    if known_shares:
+        least, most = (choose(known_shares, key=known_shares.__getitem__) for choose in (min, max))
+        found.append(
+            f"Intervals of 80 % contain {known_shares[least]:.0%} of the truth in {least} and "
+            f"{known_shares[most]:.0%} in {most}."
+        )
     return found
 
 

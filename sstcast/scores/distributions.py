@@ -21,10 +21,11 @@ class Gaussian:
 
     Attributes:
         mean, spread: arrays of the same shape.
+        state: whether the cell is in a heatwave when the forecast begins; of a shape that fits theirs.
     """
 
-    def __init__(self, mean: Array, spread: Array) -> None:
-        self.mean, self.spread = mean, np.ascontiguousarray(spread)
+    def __init__(self, mean: Array, spread: Array, state: NDArray[np.bool_] | bool = False) -> None:
+        self.mean, self.spread, self.state = mean, np.ascontiguousarray(spread), state
         self._truth: Array | None = None
 
     def _standard(self, truth: Array) -> tuple[torch.Tensor, torch.Tensor]:
@@ -108,6 +109,19 @@ class SpreadSkill(Metric):
         return means[0] ** 0.5 / means[1] ** 0.5
 
 
+class OfState(Metric):
+    """The mean of a statistic in cells that are in a heatwave when the forecast begins, or in all others."""
+
+    def __init__(self, name: str, inside: bool, *statistics: Statistic) -> None:
+        self.name, self.inside, self.statistics = name, inside, statistics
+
+    def value(self, *means: Any) -> Any:
+        """Return the mean, given that of all cells, that of the statistic times the state, and the state."""
+        mean, in_state, share = means
+        part, share = (in_state, share) if self.inside else (mean - in_state, 1 - share)
+        return part / (share * xr.where(share > 0, 1.0, np.nan))
+
+
 def _covered(level: int) -> Statistic:
     return Statistic(f"covered_{level}", lambda forecast, truth: forecast.covers(truth, level))
 
@@ -125,6 +139,9 @@ def _error_variance(members: Array, truth: Array) -> Array:
     return _members_variance(members, truth, 1 + 1 / len(members))
 
 
+_CRPS = Statistic("crps", lambda forecast, truth: forecast.crps(truth))
+_CRPS_IN = Statistic("crps_in_heatwave", lambda forecast, truth: forecast.crps(truth) * forecast.state)
+_IN = Statistic("in_heatwave", lambda forecast, truth: np.broadcast_to(forecast.state, truth.shape))
 _VARIANCE = Statistic("variance", lambda forecast, truth: np.square(forecast.spread))
 _ERROR = Statistic("mse", lambda forecast, truth: np.square(forecast.mean - truth))
 _MEMBERS_ERROR = Statistic("mse", lambda members, truth: np.square(members.mean(0) - truth))
@@ -132,7 +149,9 @@ _MEMBERS_ERROR = Statistic("mse", lambda members, truth: np.square(members.mean(
 GAUSSIAN: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Mean(Statistic("crps", lambda forecast, truth: forecast.crps(truth))),
+        Mean(_CRPS),
+        OfState("crps_in_heatwave", True, _CRPS, _CRPS_IN, _IN),
+        OfState("crps_elsewhere", False, _CRPS, _CRPS_IN, _IN),
         Mean(_VARIANCE, "spread", root=True),
         SpreadSkill(_VARIANCE, _ERROR),
         *(Mean(_covered(level)) for level in LEVELS),

@@ -34,7 +34,7 @@ def evaluate(run: Run) -> tuple[dict[str, Any], bool]:
     """Forecast the test split, write `forecasts.zarr`, `scores.nc` and `metrics.json`, and return the metrics.
 
     The second value is False if they were there already for the best checkpoints of the run's members.
-    `docs/evaluation.md` says what the files hold.
+    `docs/runs.md` says what the files hold.
 
     A line on stderr says so if the source has changed since. Raises SSTCastError if the test split holds too few
     dates or no ocean.

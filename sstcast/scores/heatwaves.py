@@ -133,10 +133,15 @@ class HeatwaveTables:
         if not self.references or not len(chosen):
             return
         shape = (len(chosen), self.horizon, *self.hot.shape[1:])
-        row = np.stack([self.hot[day - SHORTEST + 1 : day + 1].all(0) for day in self.last[chosen]])
-        for kind, state in ((EXCEEDANCE, self.hot[self.last[chosen]]), (EVENT, row)):
-            self._count(STATE, kind, chosen, np.broadcast_to(state[:, None].astype(np.float32), shape))
+        row = self.state(dates)[chosen - dates.start]
+        for kind, state in ((EXCEEDANCE, self.hot[self.last[chosen], None]), (EVENT, row)):
+            self._count(STATE, kind, chosen, np.broadcast_to(state.astype(np.float32), shape))
             self._count(BASE_RATE, kind, chosen, np.broadcast_to(self.rates[kind], shape))
+
+    def state(self, dates: slice) -> Yes:
+        """Return which cells are in a heatwave as known on the initial dates, `[starts, 1, tile, N]`."""
+        row = [self.hot[day - SHORTEST + 1 : day + 1].all(0) for day in self.last[dates]]
+        return np.stack(row)[:, None]
 
     def _chosen(self, dates: slice) -> NDArray[np.intp]:
         """Return the positions of those of the dates that are scored."""

@@ -21,7 +21,7 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, warn
 from sstcast.names import DATES, DEGREES, MODEL, STANDARDISED
 from sstcast.runs import Run
-from sstcast.scores.metrics import columns
+from sstcast.scores.metrics import METRICS, columns
 from sstcast.scores.saved import Scored
 from sstcast.scores.significance import adjust, diebold_mariano, memory
 
@@ -122,7 +122,8 @@ def _region(data: DataConfig) -> str:
 
 def shown() -> list[tuple[str, str, str]]:
     """Return the columns of a leaderboard: heading, units and name of metrics; of standardised ones the MSE."""
-    return [(head, units, name) for head, units, name in columns() if units == DEGREES or name == "mse"]
+    ranked = [column for column in columns() if METRICS[column[2]].ranked]
+    return [(head, units, name) for head, units, name in ranked if units == DEGREES or name == "mse"]
 
 
 def leaderboard(folder: Path, empty: bool = False) -> list[Contest]:

@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from sstcast.names import DEGREES, STANDARDISED
 
+Array = NDArray[np.floating]
 Dims = Sequence[Hashable] | None
 Weights = xr.DataArray | None
 
@@ -29,6 +31,7 @@ class Statistic(NamedTuple):
 
     name: str  # of its tables in scores.nc
     of: Callable[[Any, Any], Any]
+    small: bool = False  # whether it is of the `small_scales` of forecast and truth, in degC
 
 
 SQUARED_ERROR = Statistic("mse", lambda forecast, truth: (forecast - truth) ** 2)
@@ -37,6 +40,27 @@ ERROR = Statistic("bias", lambda forecast, truth: forecast - truth)
 PRODUCT = Statistic("product", lambda forecast, truth: forecast * truth)
 FORECAST_SQUARE = Statistic("forecast_square", lambda forecast, truth: forecast * forecast)
 TRUTH_SQUARE = Statistic("truth_square", lambda forecast, truth: truth * truth)
+TRUTH = Statistic("truth", lambda forecast, truth: truth + 0 * forecast)
+SMALL_FORECAST = Statistic("small_forecast_square", lambda forecast, truth: forecast * forecast, small=True)
+SMALL_TRUTH = Statistic("small_truth_square", lambda forecast, truth: truth * truth, small=True)
+
+BOX = 5  # cells; smaller scales are small
+
+
+def small_scales(field: Array) -> Array:
+    """Return `field [..., lat, lon]` less its means over boxes of 5 x 5 cells; NaN (land) is left out."""
+    from scipy.ndimage import uniform_filter1d  # not above: it takes half a second
+
+    def box_sums(values: Array) -> Array:
+        for axis in (-2, -1):
+            values = uniform_filter1d(values, BOX, axis=axis, mode="constant")
+        return values
+
+    known = np.isfinite(field)
+    share = box_sums(known.astype(np.float32))
+    means = box_sums(np.where(known, field, np.float32(0))) / np.where(known, share, 1)
+    small: Array = np.where(known, field - means, np.float32(np.nan))
+    return small
 
 
 class Metric:
@@ -49,6 +73,7 @@ class Metric:
         statistics: what it follows from.
         unit: of errors in degC.
         in_degrees, standardised: whether tables show it of errors in degC and in standardised units.
+        ranked: whether leaderboards show it.
         by_cell: whether `scores.nc` holds it for every cell and lead week, as `NAME_by_cell`.
     """
 
@@ -59,6 +84,7 @@ class Metric:
     unit = "°C"
     in_degrees = True
     standardised = False
+    ranked = True
     by_cell = True
 
     def value(self, *means: Any) -> Any:
@@ -82,6 +108,8 @@ class Metric:
             weights: of the elements; equal if None.
         """
         known = forecast.notnull() & truth.notnull()
+        if any(statistic.small for statistic in self.statistics):
+            forecast, truth = (_small_scales(field.where(known)) for field in (forecast, truth))
         fields = (statistic.of(forecast, truth).where(known) for statistic in self.statistics)
         return self.value(*(f.mean(dims) if weights is None else f.weighted(weights).mean(dims) for f in fields))
 
@@ -142,8 +170,57 @@ class ACC(Metric):
         return product / (norms * xr.where(norms > 0, 1.0, np.nan)) ** 0.5
 
 
+class CentredACC(Metric):
+    """Anomaly correlation about the means of forecast and truth over the days and cells that are scored.
+
+    Where all days are warmer than the climatology, as in a warming ocean, the uncentred one is high for any
+    forecast that is warm.
+    """
+
+    name, heading, unit = "acc_centred", "centred ACC", ""
+    about = "Correlation of anomalies, each about its mean over the test days: warming alone adds nothing to it."
+    statistics = (PRODUCT, FORECAST_SQUARE, TRUTH_SQUARE, ERROR, TRUTH)
+    ranked = by_cell = False
+
+    def value(self, *means: Any) -> Any:
+        """Return the covariance over the root of the two variances."""
+        product, forecast_square, truth_square, error, truth = means
+        forecast = truth + error
+        norms = (forecast_square - forecast**2) * (truth_square - truth**2)
+        return (product - forecast * truth) / (norms * xr.where(norms > TINY, 1.0, np.nan)) ** 0.5
+
+
+class SmallScales(Metric):
+    """Variance of the forecast at small scales over the truth's: how much detail it has, right or wrong."""
+
+    name, heading, unit = "small_scales", "detail", ""
+    about = f"Variance below {BOX} cells as a share of the truth's; less than 1: the forecast is blurred."
+    statistics = (SMALL_FORECAST, SMALL_TRUTH)
+    ranked = by_cell = False
+
+    def value(self, *means: Any) -> Any:
+        """Return the ratio."""
+        forecast, truth = means
+        return forecast / (truth * xr.where(truth > 0, 1.0, np.nan))
+
+
+def _small_scales(field: xr.DataArray) -> xr.DataArray:
+    found: xr.DataArray = xr.apply_ufunc(
+        small_scales,
+        field.chunk(lat=-1, lon=-1) if field.chunks else field,
+        input_core_dims=[["lat", "lon"]],
+        output_core_dims=[["lat", "lon"]],
+        dask="parallelized",
+        output_dtypes=[field.dtype],
+    )
+    return found
+
+
+TINY = 1e-12  # variance of a constant forecast, but for rounding
 mse, rmse, mae, bias, acc = MSE(), RMSE(), MAE(), Bias(), ACC()
-METRICS: dict[str, Metric] = {metric.name: metric for metric in (mse, rmse, mae, bias, acc)}
+METRICS: dict[str, Metric] = {
+    metric.name: metric for metric in (mse, rmse, mae, bias, acc, CentredACC(), SmallScales())
+}
 
 
 def statistics(metrics: Mapping[str, Metric] | None = None) -> dict[str, Statistic]:

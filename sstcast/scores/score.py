@@ -68,12 +68,15 @@ def score(
     if scored.folder.resolve().is_relative_to(path.resolve()):
         raise SSTCastError(f"--out {scored.folder}: is in {path}, which is to be read; name another")
     forecasts = read_forecasts(path, variable, units)
-    if not forecasts.daily:
-        given = ", ".join(map(str, forecasts.sst["lead"].values[:4]))
-        raise SSTCastError(f"{path}: forecasts days {given}, ...; needed is every day from the first on")
+    ahead = forecasts.sst["lead"].values
     horizon = min(
-        [forecasts.sst.sizes["lead"], *(run.config.data.horizon for run in against), *([leads] if leads else [])]
+        [int(ahead[-1]), *(run.config.data.horizon for run in against), *([leads] if leads is not None else [])]
     )
+    if horizon < ahead[0]:
+        raise SSTCastError(
+            f"{path}: the first day forecast is {ahead[0]} days ahead, beyond the {horizon} days that are scored; "
+            "choose others"
+        )
     data = data_of(forecasts, truth, against, region, horizon)
     prepare(data, say)
     for run in against:
@@ -116,17 +119,22 @@ def _score(
             f"verified for {data.horizon} days with {data.source}, {span(np.array([first, last]))}; give another "
             "--truth, or fewer --leads"
         )
-    truth = Verification.open(data).at(dates, known)
+    truth = Verification.open(data).at(dates, known, sst["lead"].values)
     every = spacing(dates)
     block = Lengths.of(data.horizon, every).block
     enough = len(dates) >= 2 * block
     ocean, base = int(truth.ocean.sum()), "..".join(map(str, data.splits.base))
+    some = (
+        "" if truth.daily else f"; leads {', '.join(map(str, truth.leads))}, without heatwaves and distributions"
+    )
     notes = [
         forecasts.note,
         how,
         f"{len(dates)} of {sst.sizes['init_time']} forecasts, {every} day(s) apart, for {data.horizon} days, can "
         f"be verified; all have {ocean} of {int(anomalies['ocean_mask'].sum())} ocean cells",
-        f"climatology of {base}" + ("" if enough else f"; too few dates for intervals, which need {2 * block}"),
+        f"climatology of {base}"
+        + ("" if enough else f"; too few dates for intervals, which need {2 * block}")
+        + some,
     ]
     for note in notes:
         say(f"{path}: {note}")
@@ -144,6 +152,9 @@ def _score(
         own = calibrated(run, whole)
         own = replace(own, correlation=own.correlation[: data.horizon, : data.horizon])
         references[name] = System(Shortened(predictor_of(run, whole), data.horizon), own, len(run.members))
+    if not truth.daily:
+        issued = issued._replace(spread=None)
+        references = {name: system._replace(spread=None) for name, system in references.items()}
     folds = [verify({MODEL: issued}, truth, references, label=path.name)]
     tables = finish(join(folds), [MODEL], list(references))
     system = {"model": "forecasts of a file", "members": sst.sizes["member"], "trained_on": None}

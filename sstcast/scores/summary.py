@@ -1,6 +1,6 @@
 """From statistics to the scores of `metrics.json`: plain numbers, None where undefined.
 
-Scores of parts stand under `by_lead`, `by_week`, `by_season`, `by_fold` and `by_tile` (docs/evaluation.md).
+Scores of parts stand under `by_lead`, `by_week`, `by_season`, `by_fold` and `by_tile` (docs/runs.md).
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,14 +20,13 @@ from sstcast.names import (
     DEGREES,
     KINDS,
     MODEL,
-    REFERENCES,
     SEASONS,
     STANDARDISED,
     UNITS,
 )
 from sstcast.scores import heatwaves
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN
-from sstcast.scores.means import week_starts, weekly
+from sstcast.scores.means import week_starts
 from sstcast.scores.metrics import METRICS, Metric, statistics
 from sstcast.scores.significance import CONFIDENCE, FDR, Lengths, diebold_mariano, ratio, spacing
 from sstcast.scores.verify import FOLD, compare_cells
@@ -81,9 +80,10 @@ def finish(
         references: see above.
         shortest: days that a block of the bootstrap lasts at least.
     """
-    cells = {name: tables[f"{name}_by_cell"] for name in statistics()}
+    mapped = {metric.name: metric for metric in METRICS.values() if metric.by_cell}
+    cells = {name: tables[f"{name}_by_cell"] for name in statistics(mapped)}
     tables = tables.drop_vars([f"{name}_by_cell" for name in cells])
-    own = {f"{metric.name}_by_cell": metric.of(cells) for metric in METRICS.values() if metric.by_cell}
+    own = {f"{name}_by_cell": metric.of(cells) for name, metric in mapped.items()}
     tables = tables.assign({name: field.astype(np.float32) for name, field in own.items()})
     for histogram in {"pit", "rank_histogram"} & set(tables.data_vars):
         (dim,) = set(tables[histogram].dims) - {"system"}
@@ -115,8 +115,11 @@ def summarise(tables: xr.Dataset, reference: str, shortest: int = 0) -> Scores:
         shortest: as in `finish`.
     """
     names = [str(name) for name in tables["system"].values]
-    climate = next((name for name in names if name.startswith(CLIMATE)), reference)
+    climates = [name for name in names if CLIMATE in name] or [reference]
     gaussian, ensemble = (_by_date(tables, f"{kind}_") for kind in ("gaussian", "ensemble"))
+    loss = gaussian["crps"] if "crps" in gaussian else _degrees(tables, "mse")
+    mean = loss.sel(system=climates).mean((DATES, "lead"))
+    climate = climates[int(np.argmin(np.nan_to_num(mean.values, nan=np.inf)))]
     dressed = _known(gaussian.get("crps"))
     probabilities = _section(gaussian, GAUSSIAN, tables, dressed)
     for name in dressed:
@@ -130,7 +133,7 @@ def summarise(tables: xr.Dataset, reference: str, shortest: int = 0) -> Scores:
         "climate": climate,
         "scores": _scores(tables, names),
         "probabilities": probabilities,
-        "heatwaves": {str(kind): _warnings(tables.sel(kind=kind)) for kind in tables["kind"].values},
+        "heatwaves": {kind: _warnings(tables.sel(kind=kind)) for kind in KINDS if "kind" in tables.dims},
         "indices": _indices(tables, names),
         "ensemble": members,
         "ratios": _ratios(tables, reference, climate, shortest),
@@ -152,6 +155,9 @@ def compare(
     block, lags = _lengths(ours, shortest)
     folds, parts = ours["fold"].values, dates_by_fold(ours)
     values, base = ours.values.astype(float), theirs.values.astype(float)
+    scored = np.isfinite(values).any(0)  # leads; a file may leave some out
+    week = ((ours["lead"] - 1) // 7).rename("week")
+    by_week = [of.groupby(week).mean().transpose(DATES, "week").values for of in (ours, theirs)]
     enough = len(values) >= 2 * block
 
     def scores(ours: Array, theirs: Array, parts: tuple[int, ...] = parts) -> Scores:
@@ -163,13 +169,16 @@ def compare(
         return scores(ours, theirs) | {"p_value": plain(p_value if enough else np.full_like(p_value, np.nan))}
 
     seasons = ((ours["season"] == season).values for season in SEASONS)
-    by_season = [scores(*(np.where(inside, of, 0).sum(1) for of in (values, base))) for inside in seasons]
+    by_season = [scores(*(np.where(inside & scored, of, 0).sum(1) for of in (values, base))) for inside in seasons]
     within = {str(fold): folds == fold for fold in np.unique(folds)}
-    by_fold = [scores(values[of].mean(1), base[of].mean(1), (int(of.sum()),)) for of in within.values()]
+    by_fold = [
+        scores(values[of][:, scored].mean(1), base[of][:, scored].mean(1), (int(of.sum()),))
+        for of in within.values()
+    ]
     found = {
-        **tested(values.mean(1), base.mean(1)),
+        **tested(values[:, scored].mean(1), base[:, scored].mean(1)),
         "by_lead": tested(values, base),
-        "by_week": tested(weekly(values, 1), weekly(base, 1)),
+        "by_week": tested(*by_week),
         "by_season": _by_name(SEASONS, by_season),
         "by_fold": _by_name(within, by_fold),
         "over_folds": over_folds([part["ratio"] for part in by_fold]),
@@ -292,7 +301,7 @@ def _section(by_date: Arrays, metrics: Mapping[str, Metric], tables: xr.Dataset,
 def _parts(by_date: Arrays, metrics: Mapping[str, Metric]) -> dict[str, Arrays]:
     """Return metrics of statistics `(..., init_time, lead)` by part, `all` among the parts."""
     first = next(iter(by_date.values()))
-    starts = week_starts(first.sizes["lead"])
+    starts = week_starts(first["lead"].values)
     week = (np.searchsorted(starts, np.arange(first.sizes["lead"]), side="right") - 1).astype(int)
     by_lead = {name: field.mean(DATES) for name, field in by_date.items()}
     by_week = {
@@ -367,23 +376,22 @@ def _indices(tables: xr.Dataset, names: list[str]) -> Scores:
 
 
 def _ratios(tables: xr.Dataset, reference: str, climate: str, shortest: int) -> Scores:
-    """Compare all systems with the reference and with the climatology, and the model with every system."""
+    """Compare all systems with the reference, with the climatologies and the base rate, and the model with all."""
     losses = {
         "mse": _degrees(tables, "mse"),
         "mse_standardised": tables["mse_by_date"].sel(units=STANDARDISED, drop=True).astype(float),
         "crps": _by_date(tables, "gaussian_").get("crps"),
     }
-    brier = tables["heatwave_brier_by_date"].astype(float).rename(warning="system")
-    losses |= {kind: brier.sel(kind=kind, drop=True) for kind in KINDS}
+    if "kind" in tables.dims:
+        brier = tables["heatwave_brier_by_date"].astype(float).rename(warning="system")
+        losses |= {kind: brier.sel(kind=kind, drop=True) for kind in KINDS}
     cells = tables["mse_by_cell"].sel(units=DEGREES, drop=True)
     found: Scores = {}
     for loss, field in losses.items():
         names = _known(field)
-        base = BASE_RATE if loss in KINDS else climate
+        bases = {reference, climate, BASE_RATE, *(other for other in names if other.startswith(CLIMATE))}
         for name in names:
-            others = [other for other in names if name == MODEL or other in (reference, base)]
-            if loss in KINDS and name in REFERENCES:
-                others = [other for other in others if other in (reference, base)]
+            others = [other for other in names if name == MODEL or other in bases]
             of = found.setdefault(loss, {}).setdefault(name, {})
             for other in others:
                 if (name, other) == (MODEL, MODEL):

@@ -24,6 +24,7 @@ from sstcast.ocean.prepared import Prepared, check_data
 from sstcast.ocean.windows import Windows, cut_windows, with_earlier
 from sstcast.runs import Run
 from sstcast.scores.means import sum_to_one
+from sstcast.scores.metrics import small_scales
 from sstcast.scratch import in_scratch, parts, release, scratch_array
 from sstcast.stores import consolidate
 
@@ -51,6 +52,7 @@ class Verification:
         data: whose prepared stores hold the truth.
         windows: the initial dates, and the standardised anomalies around them.
         ocean: the cells that are scored, `[tile, N]`.
+        leads: days ahead that are verified.
     """
 
     data: DataConfig
@@ -59,6 +61,7 @@ class Verification:
     anomalies: xr.Dataset
     cube: xr.Dataset
     index: NDArray[np.int64]
+    leads: NDArray[np.integer]
 
     @classmethod
     def of(cls, run: Run, split: str = "test") -> "Verification":
@@ -82,9 +85,10 @@ class Verification:
                 f"data.region: no ocean in {data.region}; there is nothing to score, choose another"
             )
         shape = (anomalies.sizes["lat"], anomalies.sizes["lon"])
-        return cls(data, windows, windows.ocean.cpu().numpy(), anomalies, cube, tile_index(data.box, shape))
+        index, leads = tile_index(data.box, shape), np.arange(1, windows.horizon + 1)
+        return cls(data, windows, windows.ocean.cpu().numpy(), anomalies, cube, index, leads)
 
-    def at(self, dates: NDArray[np.datetime64], known: xr.DataArray) -> "Verification":
+    def at(self, dates: NDArray[np.datetime64], known: xr.DataArray, leads: NDArray[np.integer]) -> "Verification":
         """Return the verification of forecasts from some days of the split, in the cells `known(lat, lon)`.
 
         Raises SSTCastError if there is no ocean in these cells.
@@ -93,7 +97,12 @@ class Verification:
         if not ocean.any():
             raise SSTCastError("--region: the forecasts have no values where the truth has ocean; choose another")
         first = np.searchsorted(self.windows.days, dates) - self.windows.history + 1
-        return replace(self, windows=replace(self.windows, at=first), ocean=ocean)
+        return replace(self, windows=replace(self.windows, at=first), ocean=ocean, leads=leads)
+
+    @property
+    def daily(self) -> bool:
+        """Whether every day ahead is verified, which heatwaves need."""
+        return len(self.leads) == self.windows.horizon
 
     @property
     def days(self) -> xr.DataArray:
@@ -143,14 +152,14 @@ class Verification:
         return values
 
     def ahead(self, daily: Array | OfYear, dates: slice = ALL) -> Array:
-        """Return `daily [T, ...]` on the days forecast, `[starts, horizon, ...]`; of an array without a copy."""
+        """Return `daily [T, ...]` on the days forecast, `[starts, lead, ...]`; of an array without a copy."""
         if isinstance(daily, OfYear):
             return self.on_tiles(xr.DataArray(daily.values[self._ahead(daily.day, dates)], dims=FIELD))
         return self._ahead(daily, dates)
 
     def _ahead(self, daily: NDArray[Any], dates: slice) -> NDArray[Any]:
         first = self.windows.at[dates, None] + self.windows.history
-        return daily[first + np.arange(self.windows.horizon)]
+        return daily[first + self.leads - 1]
 
     def histories(self, dates: slice = ALL) -> tuple[xr.Dataset, int]:
         """Return what `Predictor.predict` needs to forecast from the initial dates `dates`, evenly spaced."""
@@ -186,6 +195,10 @@ class Verification:
         shape = (self.anomalies.sizes["lat"], self.anomalies.sizes["lon"])
         inside = self.ocean if cells is None else cells
         return from_tiles(np.where(inside, tiles, np.float32(np.nan)), self.index, shape)
+
+    def small_scales(self, tiles: Array) -> Array:
+        """Return the small scales of `[..., tile, N]`, 0 on land; boxes reach from tile to tile."""
+        return np.nan_to_num(to_tiles(small_scales(self.on_map(tiles)), self.index))
 
     def weeks_on_map(self, by_week: Array) -> Array | da.Array:
         """Put `[starts, week, tile, N]` on the map as `on_map` does; lazily if it is large and lies in a file."""

@@ -30,7 +30,7 @@ from sstcast.scores.distributions import BINS, ENSEMBLE, GAUSSIAN, Gaussian
 from sstcast.scores.heatwaves import HeatwaveTables
 from sstcast.scores.indices import NINO, covers
 from sstcast.scores.means import Means, of_members, sum_to_one, week_starts
-from sstcast.scores.metrics import SQUARED_ERROR, statistics
+from sstcast.scores.metrics import METRICS, SQUARED_ERROR, Statistic, statistics
 from sstcast.scores.significance import adjust, p_values
 from sstcast.scores.verification import Verification, Write
 from sstcast.scratch import in_scratch, release
@@ -63,11 +63,13 @@ class System(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """The days forecast from some initial dates, each `[starts, horizon, tile, N]`."""
+    """The days forecast from some initial dates, each `[starts, lead, tile, N]`."""
 
     anomaly: dict[str, Array]  # that came true, by units
+    small: Array  # of it in degC
     scale: Array  # degC of a standardised unit
     limit: Array  # degC of the heatwave threshold above the climatology
+    state: NDArray[np.bool_] | bool  # whether a cell is in a heatwave on the initial date, `[starts, 1, tile, N]`
 
 
 def verify(
@@ -93,23 +95,28 @@ def verify(
     Returns:
         Statistics by `system`: `_by_date(init_time, lead)`, with the coordinates `fold(init_time)`, `valid_time`
         and `season`; the rest is over all dates, with the dimension `test_fold`. `squared_error_by_week` is lazy.
-        docs/evaluation.md lists the variables.
+        docs/runs.md lists the variables.
     """
     systems = {**forecasts, **(references or {})}
     limits = limits_of(thresholds or truth.data, "heatwave_threshold", *FREQUENCIES)
     threshold = truth.of_year(limits["heatwave_threshold"])
     correlations = {name: of.spread.correlation for name, of in systems.items() if of.spread is not None}
-    heatwaves = HeatwaveTables(truth, limits, list(systems), correlations, bool(references))
+    heatwaves = (
+        HeatwaveTables(truth, limits, list(systems), correlations, bool(references)) if truth.daily else None
+    )
     sums, observations = {name: _Sums(truth, of.members) for name, of in systems.items()}, _indices(truth)
 
     def add(name: str, dates: slice, past: tuple[xr.Dataset, int], observed: Observed) -> None:
         predictor, spread_model, _ = systems[name]
         forecast = predictor.predict(*past)
+        if not truth.daily:
+            forecast = forecast.sel(lead=truth.leads)
         width = None if spread_model is None else spread_model.spread(forecast["valid_time"])
         members = truth.on_tiles(forecast)
         degrees, spread = members * observed.scale, None if width is None else truth.on_tiles(width)
         sums[name].add(dates, members, degrees, spread, observed)
-        heatwaves.add(name, dates, degrees - observed.limit, spread)
+        if heatwaves is not None:
+            heatwaves.add(name, dates, degrees - observed.limit, spread)
         if write is not None and name in forecasts:
             fields = in_degrees(forecast, truth.statistics)
             write(dates, fields if width is None else fields.assign(sst_spread=width))
@@ -120,20 +127,33 @@ def verify(
             climatology = truth.ahead(truth.climatology, dates)
             limit, degrees = (truth.ahead(daily, dates) - climatology for daily in (threshold, truth.sst))
             anomaly = {STANDARDISED: truth.ahead(truth.anomaly, dates), DEGREES: degrees}
-            observed = Observed(anomaly, truth.ahead(truth.scale, dates), limit)
+            observed = Observed(
+                anomaly,
+                truth.small_scales(degrees),
+                truth.ahead(truth.scale, dates),
+                limit,
+                False if heatwaves is None else heatwaves.state(dates),
+            )
             for means in observations.values():
                 means.add(dates, [(TRUTH, degrees)])
-            heatwaves.add_references(dates)
+            if heatwaves is not None:
+                heatwaves.add_references(dates)
             for _ in pool.map(add, systems, *map(repeat, (dates, truth.histories(dates), observed))):
                 pass
             release()
     found = xr.concat([of.dataset() for of in sums.values()], pd.Index(list(sums), name="system"), join="outer")
     index = np.stack([means.by_date[TRUTH] for means in observations.values()])
-    found = found.assign(observed_index=(("box", *DATE), index)).merge(heatwaves.dataset())
+    found = found.assign(observed_index=(("box", *DATE), index))
+    if heatwaves is not None:
+        found = found.merge(heatwaves.dataset())
     fold = truth.windows.init_times[0].astype("datetime64[Y]").astype(int) + 1970
     over_dates = [name for name, field in found.data_vars.items() if DATES not in field.dims]
     found = found.assign({name: found[name].expand_dims({FOLD: [fold]}) for name in over_dates})
     grid = axes(truth.windows.init_times, truth.windows.horizon, truth.anomalies)
+    if not truth.daily:
+        found = found.assign_coords(lead=truth.leads).reindex(
+            lead=grid["lead"], week=np.arange(1, (truth.windows.horizon - 1) // 7 + 2)
+        )
     return found.assign_coords(
         {
             **grid.coords,
@@ -147,7 +167,7 @@ class _Sums:
     """The statistics of one system."""
 
     def __init__(self, truth: Verification, members: int) -> None:
-        shape = (truth.windows.starts, truth.windows.horizon)
+        shape = (truth.windows.starts, truth.leads)
         self.truth, self.members, self.indices = truth, members, _indices(truth)
         self.errors = {
             STANDARDISED: Means(*shape, sum_to_one(truth.ocean), mapped=True),
@@ -161,11 +181,13 @@ class _Sums:
         mean, truth = of_members(degrees), observed.anomaly[DEGREES]
         for units, forecast in ((STANDARDISED, of_members(members)), (DEGREES, mean)):
             came = observed.anomaly[units]
-            self.errors[units].add(dates, ((s.name, s.of(forecast, came)) for s in statistics().values()))
+            self.errors[units].add(dates, ((s.name, s.of(forecast, came)) for s in _of_scale(small=False)))
+        small = self.truth.small_scales(mean)
+        self.errors[DEGREES].add(dates, ((s.name, s.of(small, observed.small)) for s in _of_scale(small=True)))
         for index in self.indices.values():
             index.add(dates, [("index", mean)])
         if spread is not None:
-            gaussian = Gaussian(mean, np.where(self.truth.ocean, spread, np.float32(1)))
+            gaussian = Gaussian(mean, np.where(self.truth.ocean, spread, np.float32(1)), observed.state)
             self.gaussian.add(dates, ((s.name, s.of(gaussian, truth)) for s in statistics(GAUSSIAN).values()))
             self.pit += gaussian.pit(truth, self.truth.area)
         if len(degrees) > 1:
@@ -181,8 +203,9 @@ class _Sums:
         }
         units = [self.errors[name] for name in UNITS]
         for name in statistics():
-            found[f"{name}_by_date"] = (("units", *DATE), np.stack([of.by_date[name] for of in units]))
-            found[f"{name}_by_tile"] = (("units", "tile", "lead"), np.stack([of.by_tile[name] for of in units]))
+            found[f"{name}_by_date"] = (("units", *DATE), _stack([of.by_date for of in units], name))
+            found[f"{name}_by_tile"] = (("units", "tile", "lead"), _stack([of.by_tile for of in units], name))
+        for name in statistics({metric.name: metric for metric in METRICS.values() if metric.by_cell}):
             cells = np.stack([of.by_cell[name] for of in units]).astype(np.float32)
             found[f"{name}_by_cell"] = (("units", *CELL), self.truth.on_map(cells))
         for kind, means in (("gaussian", self.gaussian), ("ensemble", self.ensemble)):
@@ -196,12 +219,22 @@ class _Sums:
             ("init_time", *CELL),
             self.truth.weeks_on_map(self.errors[DEGREES].by_week),
         )
-        horizon, index = self.truth.windows.horizon, self.truth.index
-        weeks = 1 + np.arange(len(week_starts(horizon)))
+        leads, index = self.truth.leads, self.truth.index
+        weeks = 1 + (leads[week_starts(leads)] - 1) // 7
         labels = {"units": list(UNITS), "week": weeks, "tile": np.arange(len(index)), "box": list(self.indices)}
         if self.members > 1:
             labels |= {"member": np.arange(self.members), "rank": np.arange(self.members + 1)}
         return xr.Dataset(found, labels)
+
+
+def _stack(of_units: Sequence[Mapping[str, Array]], name: str) -> Array:
+    """Stack the values of a statistic in all units; NaN in those that it is not taken in."""
+    like = next(means[name] for means in of_units if name in means)
+    return np.stack([means.get(name, np.full_like(like, np.nan)) for means in of_units])
+
+
+def _of_scale(small: bool) -> list[Statistic]:
+    return [statistic for statistic in statistics().values() if statistic.small is small]
 
 
 def _indices(truth: Verification) -> dict[str, Means]:
@@ -210,7 +243,7 @@ def _indices(truth: Verification) -> dict[str, Means]:
     covered = {name: box for name, box in NINO.items() if covers(truth.tiled, box)}
     boxes = {name: area * box.contains(area["lat"], area["lon"]) for name, box in covered.items()}
     weights = {REGION: truth.area} | {name: sum_to_one(truth.on_tiles(box)) for name, box in boxes.items()}
-    shape = truth.windows.starts, truth.windows.horizon
+    shape = truth.windows.starts, truth.leads
     return {name: Means(*shape, cells) for name, cells in weights.items()}
 
 
@@ -230,8 +263,9 @@ def join(folds: Sequence[xr.Dataset]) -> xr.Dataset:
         is_mean = str(name).endswith(("_by_cell", "_by_tile")) and "cases" not in str(name)
         found[name] = (field * shares).sum(FOLD, skipna=False) if is_mean else field.sum(FOLD, min_count=1)
         found[name] = found[name].astype(field.dtype)
-    by_fold = over_dates["heatwave_cases_by_lead"].sum("lead")
-    return by_date.assign(found).assign(heatwave_cases_by_fold=by_fold)
+    if "heatwave_cases_by_lead" in over_dates:
+        found["heatwave_cases_by_fold"] = over_dates["heatwave_cases_by_lead"].sum("lead")
+    return by_date.assign(found)
 
 
 def compare_cells(

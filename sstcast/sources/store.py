@@ -22,10 +22,11 @@ from sstcast.errors import SSTCastError, in_short, reading
 from sstcast.geo import Box
 from sstcast.ocean.days import BLOCK, FILL, FIRST_DAY, STATUS, Day, Packed, block_of
 from sstcast.ocean.plausible import Field, jump
-from sstcast.ocean.raw import REMEDY, is_raw_store, layout, look_into
+from sstcast.ocean.raw import REMEDY, is_raw_store, look_into
 from sstcast.sources.source import Source
-from sstcast.stores import check_codecs
+from sstcast.stores import check_codecs, consolidate
 
+CALENDAR = 1 << 15  # days per chunk of time and status
 AROUND = 3  # a day is compared with this many days before and after it
 
 
@@ -115,7 +116,7 @@ class RawStore:
         if day.origin not in self._words:
             self._words += (day.origin, f"{day.origin}_preliminary")
             self._group["status"].attrs.update(_flags(self._words))
-            zarr.consolidate_metadata(self._group.store, zarr_format=2)
+            consolidate(self.path)
         return self._words.index(day.origin) + day.preliminary
 
     def _read(self, span: slice) -> Packed:
@@ -134,14 +135,14 @@ class RawStore:
             for name in ("sst", "status", "time"):
                 group[name].resize((size, *group[name].shape[1:]))
             group["time"][:] = np.arange(size)
-            zarr.consolidate_metadata(group.store, zarr_format=2)
+            consolidate(self.path)
             self._open()
 
     def _open(self) -> None:
         if not is_raw_store(self.path):
             raise SSTCastError(f"{self.path}: exists and is not a store made by fetch; choose another --out")
         held = look_into(self.path)
-        if not (np.array_equal(held.lat, self.box.lat) and np.array_equal(held.lon, self.box.lon)):
+        if not (all(np.array_equal(held.dataset[axis], getattr(self.box, axis)) for axis in ("lat", "lon"))):
             raise SSTCastError(
                 f"{self.path}: holds region {held.box}, not {self.box}; choose another --out or --region"
             )
@@ -173,36 +174,35 @@ def _create(path: Path, size: int, box: Box, notice: str, title: str) -> None:
             **references(notice or title, ""),
         }
     )
-    values: dict[str, Any] = {
-        "status": np.zeros(size, np.uint8),
-        "time": np.arange(size),
-        "lat": box.lat,
-        "lon": box.lon,
+    # An axis is one chunk until 2071. An absent chunk of an axis is a lost one; one of sst holds no days.
+    axes: dict[str, tuple[NDArray[Any], int, str, dict[str, Any]]] = {
+        "status": (np.zeros(size, np.uint8), CALENDAR, "time", _flags(STATUS)),
+        "time": (np.arange(size, dtype=np.int32), CALENDAR, "time", _TIME),
+        "lat": (box.lat, box.lat.size, "lat", VARIABLES["lat"]),
+        "lon": (box.lon, box.lon.size, "lon", VARIABLES["lon"]),
     }
-    attributes = {
-        "sst": _SST,
-        "status": _flags(STATUS),
-        "time": _TIME,
-        "lat": VARIABLES["lat"],
-        "lon": VARIABLES["lon"],
-    }
-    for name, (dtype, shape, chunks, dimensions) in layout(size, box.shape).items():
-        packed = name == "sst"
-        array = group.create_array(
+    for name, (values, chunk, dimension, attributes) in axes.items():
+        group.create_array(
             name,
-            shape=shape,
-            chunks=chunks,
-            dtype=dtype,
-            fill_value=FILL if packed else None,
-            filters=[Shuffle(2)] if packed else None,
-            # Zstd after byte shuffling compresses as well as Blosc, whose threads may give other bytes each time.
-            compressors=Zstd(1, checksum=True),
-            config={"write_empty_chunks": not packed},  # so that an absent chunk of an axis means a lost chunk
-            attributes=attributes[name] | {"_ARRAY_DIMENSIONS": dimensions},
-        )
-        if not packed:
-            array[:] = values[name]
-    zarr.consolidate_metadata(group.store, zarr_format=2)
+            shape=values.shape,
+            dtype=values.dtype,
+            chunks=(chunk,),
+            fill_value=None,
+            compressors=_ZSTD,
+            config={"write_empty_chunks": True},
+            attributes=attributes | {"_ARRAY_DIMENSIONS": [dimension]},
+        )[:] = values
+    group.create_array(
+        "sst",
+        shape=(size, *box.shape),
+        dtype=np.int16,
+        chunks=(BLOCK, *box.shape),
+        fill_value=FILL,
+        filters=[Shuffle(2)],
+        compressors=_ZSTD,
+        attributes=_SST | {"_ARRAY_DIMENSIONS": ["time", "lat", "lon"]},
+    )
+    consolidate(path)
 
 
 def _flags(words: tuple[str, ...]) -> dict[str, Any]:
@@ -216,3 +216,5 @@ def _flags(words: tuple[str, ...]) -> dict[str, Any]:
 
 _SST: dict[str, Any] = VARIABLES["sst"] | {"scale_factor": 0.01, "ancillary_variables": "status"}
 _TIME = VARIABLES["time"] | {"units": f"days since {FIRST_DAY}", "calendar": "proleptic_gregorian"}
+# Zstd after byte shuffling compresses as well as Blosc, whose threads may give other bytes each time.
+_ZSTD = Zstd(1, checksum=True)

@@ -38,7 +38,7 @@ from sstcast.workers import StopRequest
 
 STEPS_BETWEEN_READS = {"cuda": 32}  # because reading a loss waits for the device
 RISE, START, END = 0.3, 1 / 25, 1 / 25e4  # one-cycle: share of rising steps, first and last rate, as in torch
-POINTS = 200  # of the training curve, about
+POINTS = 50  # of the training curve, about: means over several steps, which scatter less
 REMEDY = "train under another name with a lower training.learning_rate or with training.clip"
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.linalg
 import torch
 import xarray as xr
 from scored_runs import configure, make_run
@@ -14,6 +15,7 @@ from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.predictor import TrainedRun
 from sstcast.forecasting.spread import ValidationDays, calibrated, held_out
 from sstcast.models.linear import MultiscaleRidge
+from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
@@ -78,6 +80,11 @@ def test_the_climatological_spread_by_hand(run: Run) -> None:
     for lead, season in ((5, "JJA"), (6, "SON")):  # 31 August, 1 September
         expected = found.values.sel(season=season, lead=lead)
         np.testing.assert_array_equal(spread.isel(init_time=0, lead=lead - 1), expected)
+    anomalies = Prepared.of(data).open()[1]
+    days = anomalies["anomaly"].sel(time=slice("2001", "2002")).load()
+    errors = np.nan_to_num((days * on_days(anomalies["scale"].load(), days["time"])).values.astype(float))
+    lagged = [(errors[lag:] * errors[: len(errors) - lag]).sum() for lag in range(data.horizon)]
+    np.testing.assert_allclose(found.correlation, scipy.linalg.toeplitz(lagged) / lagged[0], rtol=1e-4, atol=1e-6)
 
 
 def test_what_learnt_the_validation_days_is_not_calibrated_on_them(run: Run) -> None:

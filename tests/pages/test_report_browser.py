@@ -86,9 +86,11 @@ def test_keys_reach_everything_in_order(chrome: Chrome, page: Path) -> None:
     assert chrome.run("document.querySelector('details').open")
 
 
-def test_text_stands_out_from_its_ground(chrome: Chrome, page: Path) -> None:
-    """Contrast of at least 4.5 (WCAG 2.2, 1.4.3) wherever there is text, all on white or near it."""
+@pytest.mark.parametrize(("scheme", "box"), [("light", [244, 244, 244]), ("dark", [34, 37, 42])])
+def test_text_stands_out_from_its_ground(chrome: Chrome, page: Path, scheme: str, box: list[float]) -> None:
+    """Contrast of at least 4.5 (WCAG 2.2, 1.4.3) wherever there is text, all on the ground or on a box."""
     chrome.screen(*DESK)
+    chrome.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
     chrome.open(page)
     colours = chrome.run(
         "[...new Set([...document.querySelectorAll('body *')].filter(e => e.textContent.trim())"
@@ -102,7 +104,9 @@ def test_text_stands_out_from_its_ground(chrome: Chrome, page: Path) -> None:
     assert len(colours) >= 3
     for colour in colours:
         rgb = [float(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(",")]
-        assert (luminance([244, 244, 244]) + 0.05) / (luminance(rgb) + 0.05) >= 4.5, colour
+        darker, lighter = sorted([luminance(box), luminance(rgb)])
+        assert (lighter + 0.05) / (darker + 0.05) >= 4.5, colour
+    chrome.call("Emulation.setEmulatedMedia", features=[])
 
 
 def test_it_prints(chrome: Chrome, page: Path) -> None:

@@ -27,8 +27,7 @@ def test_against_scikit_learn(lazy: bool) -> None:
     assert float(mae(forecast, truth)) == pytest.approx(sk.mean_absolute_error(t, f))
     assert float(bias(forecast, truth)) == pytest.approx((f - t).mean())
     assert float(acc(forecast, truth)) == pytest.approx(sk.pairwise.cosine_similarity([f], [t])[0, 0])
-    if lazy:
-        assert all(metric(forecast, truth).chunks is not None for metric in METRICS.values())
+    assert float(METRICS["acc_centred"](forecast, truth)) == pytest.approx(np.corrcoef(f, t)[0, 1])
 
 
 def test_weights_against_scikit_learn_and_scores() -> None:
@@ -50,7 +49,31 @@ def test_weights_against_scikit_learn_and_scores() -> None:
     assert float(acc(forecast, truth, None, weights)) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("name", METRICS)
+def on_a_grid() -> tuple[xr.DataArray, xr.DataArray]:
+    """Two fields with land, in a corner and within."""
+    random, dims = np.random.default_rng(3), ("init_time", "lat", "lon")
+    forecast, truth = (xr.DataArray(random.normal(size=(3, 9, 12)), dims=dims) for _ in range(2))
+    truth[:, :3, :4], truth[:, 6, 7] = np.nan, np.nan
+    return forecast, truth
+
+
+def test_small_scales_against_rolling_means() -> None:
+    forecast, truth = on_a_grid()
+    squares = []
+    for field in (forecast.where(truth.notnull()), truth):
+        means = field.rolling(lat=5, lon=5, center=True, min_periods=1).mean()
+        squares.append(float(((field - means) ** 2).mean()))
+    metric = METRICS["small_scales"]
+    assert float(metric(forecast, truth)) == pytest.approx(squares[0] / squares[1])
+    assert float(metric(forecast.chunk(init_time=1), truth.chunk(init_time=1))) == pytest.approx(
+        squares[0] / squares[1]
+    )
+    assert float(metric(0.5 * truth + 3, truth)) == pytest.approx(0.25)  # whatever the mean
+    smooth = truth.rolling(lat=5, lon=5, center=True, min_periods=1).mean()
+    assert float(metric(smooth, truth)) < 0.1
+
+
+@pytest.mark.parametrize("name", [name for name in METRICS if name != "small_scales"])
 def test_each_metric_leaves_nan_out_and_is_lazy_on_dask(name: str) -> None:
     forecast, truth = pair()
     forecast[0, 0, 0], truth[1, 1, 1] = np.nan, np.nan
@@ -87,12 +110,14 @@ def test_over_some_dimensions() -> None:
 
 def test_perfect_opposite_and_constant_forecasts() -> None:
     _, truth = pair()
-    for metric, value in {"mse": 0, "rmse": 0, "mae": 0, "bias": 0, "acc": 1}.items():
+    for metric, value in {"mse": 0, "rmse": 0, "mae": 0, "bias": 0, "acc": 1, "acc_centred": 1}.items():
         assert float(METRICS[metric](truth, truth)) == pytest.approx(value)
     assert float(acc(-truth, truth)) == pytest.approx(-1)
     assert float(bias(truth + 0.3, truth)) == pytest.approx(0.3)
     assert float(mse(truth + 0.3, truth)) == pytest.approx(0.09)
     assert np.isnan(acc(0 * truth, truth))
+    assert np.isnan(METRICS["acc_centred"](0 * truth + 1, truth))
+    assert float(METRICS["acc_centred"](truth + 5, truth + 5)) == pytest.approx(1)
 
 
 def test_skill() -> None:

@@ -20,6 +20,7 @@ from sstcast.ocean.prepared import Prepared
 from sstcast.pages import report
 from sstcast.pages.report import write_report
 from sstcast.pages.results import Results
+from sstcast.pages.tables import print_scores
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate
 from sstcast.scores.issued import complete
@@ -148,6 +149,33 @@ def test_sparse_dates_by_hand(sparse: xr.Dataset, sst_file: Path, tmp_path: Path
     assert found["systems"]["model"]["members"] == 2
     assert found["ensemble"]["model"]["spread"] == pytest.approx(0.25 * 2**0.5, rel=1e-4)
     assert found["recipe"]["data"]["splits"]["base_period"] == ["2001-01-01", "2003-11-28"]
+
+
+def test_leads_that_leave_days_out_are_scored_as_they_are(
+    run: Run, sparse: xr.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As weekly ones do: the scores are those of the same leads of a file with every day."""
+    few = sparse.isel(init_time=slice(0, 12))
+    daily = score(write(few, tmp_path / "daily.nc"), against=[run], say=quiet)[0]
+    some, scored, _ = score(write(few.sel(lead=[2, 4, 8]), tmp_path / "some.nc"), against=[run], say=quiet)
+    for name in ("model", "persistence", "multiscale ridge", "small"):
+        ours, theirs = (found["scores"][name]["degC"]["by_lead"]["mse"] for found in (some, daily))
+        assert ours == [mse if lead in (2, 4, 8) else None for lead, mse in enumerate(theirs, 1)]
+    mse = some["scores"]["model"]["degC"]
+    two, four, eight = (mse["by_lead"]["mse"][lead - 1] for lead in (2, 4, 8))
+    assert mse["mse"] == pytest.approx((two + four + eight) / 3, rel=1e-5)
+    assert mse["by_week"]["mse"] == pytest.approx([(two + four) / 2, eight], rel=1e-5)
+    compared = some["ratios"]["mse"]["model"]["persistence"]
+    persistence = some["scores"]["persistence"]["degC"]["mse"]
+    assert compared["ratio"] == pytest.approx(mse["mse"] / persistence, rel=1e-5)
+    assert [ratio is None for ratio in compared["by_lead"]["ratio"]] == [
+        lead not in (2, 4, 8) for lead in range(1, 9)
+    ]
+    assert (some["heatwaves"], some["probabilities"]) == ({}, {})
+    assert "leads 2, 4, 8, without heatwaves" in some["notes"][-1]
+    draw_quickly(monkeypatch)
+    assert "leads 2, 4, 8" in write_report(Results(scored.folder))[0].read_text(encoding="utf-8")
+    print_scores(some, "some.nc")
 
 
 def test_one_forecast_has_scores_without_intervals(

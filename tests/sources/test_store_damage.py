@@ -5,18 +5,15 @@ import datetime as dt
 import errno
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import xarray as xr
-import zarr
 from oisst_server import calendar, hundredths
 from storing import DAYS, GRID, assert_holds, day, put, tree
 from zarr.core.sync import sync
 
 from sstcast.errors import SSTCastError
-from sstcast.ocean.days import STATUS
 from sstcast.ocean.raw import open_days
 from sstcast.sources.status import status
 from sstcast.sources.store import RawStore
@@ -169,16 +166,6 @@ def test_whatever_is_damaged_is_one_line_and_never_another_value(tmp_path: Path,
             file.rmdir()
         file.write_bytes(content)
     assert refused >= len(files)
-
-
-@pytest.mark.parametrize("code", [len(STATUS), 255])
-def test_a_status_that_stands_for_nothing_is_refused(tmp_path: Path, code: int) -> None:
-    put(tmp_path / "a.zarr", DAYS)
-    group: Any = zarr.open_group(tmp_path / "a.zarr", mode="r+", zarr_format=2)
-    group["status"][60] = code
-    for use in (open_days, status):
-        with pytest.raises(SSTCastError, match=f"status holds {code}"):
-            use(tmp_path / "a.zarr")
 
 
 def test_a_damaged_store_does_not_hide_the_others(tmp_path: Path) -> None:
