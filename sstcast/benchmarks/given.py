@@ -39,10 +39,14 @@ def graphs_in(source: Any, where: str) -> tuple[list[Data], list[Split]]:
     """
     try:
         if isinstance(source, Mapping):
-            return _from_mapping(source)
-        data = separated(source)
-        index = source.get_idx_split() if hasattr(source, "get_idx_split") else None  # of OGB's classes
-        return data, _split_of_parts(index, len(data)) if index else own_splits(data)
+            if "graphs" not in source:
+                lists = [separated(part) for part in _by_part(source)]
+                return [one for part in lists for one in part], [ranges([len(part) for part in lists])]
+            data, rows = separated(source["graphs"]), source
+        else:
+            data = separated(source)
+            rows = source.get_idx_split() if hasattr(source, "get_idx_split") else {}  # of OGB's classes
+        return data, splits_of(_by_part(rows), len(data)) if rows else own_splits(data)
     except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
         raise SSTCastError(f"{where}: {str(error) or type(error).__name__}; {FORMS}") from error
 
@@ -131,21 +135,12 @@ def check_data(data: Sequence[Data], where: str) -> None:
             raise SSTCastError(f"{graph} has no nodes; give it some or leave it out")
 
 
-def _split_of_parts(parts: Mapping[str, Any], samples: int) -> list[Split]:
-    """Return the split given by indices or masks for `train`, `validation` (or `val`, `valid`) and `test`."""
-    named = {PARTS[key]: torch.as_tensor(rows).numpy() for key, rows in parts.items() if key in PARTS}
+def _by_part(source: Mapping[str, Any]) -> list[Any]:
+    """Return what a mapping has for training, validation (or `val`, `valid`) and testing."""
+    named = {PARTS[key]: value for key, value in source.items() if key in PARTS}
     if missing := [name for name in Split._fields if name not in named]:
         raise ValueError(f"no part {missing[0]!r} in the split")
-    return splits_of([named[name] for name in Split._fields], samples)
-
-
-def _from_mapping(source: Mapping[str, Any]) -> tuple[list[Data], list[Split]]:
-    if "graphs" in source:
-        data = separated(source["graphs"])
-        return data, _split_of_parts(source, len(data))
-    named = {PARTS[key]: separated(value) for key, value in source.items() if key in PARTS}
-    parts = [named[name] for name in Split._fields]
-    return [one for part in parts for one in part], [ranges([len(part) for part in parts])]
+    return [named[name] for name in Split._fields]
 
 
 def separated(raw: Iterable[Any]) -> list[Data]:
