@@ -89,7 +89,7 @@ def _of_class(of: str, part: str | None) -> Dataset:
     name = of if part is None else f"{of}:{part}"
     near = suggest(str(part), [str(dataset.part) for dataset in known])
     raise SSTCastError(
-        f"no data set {shorten(name)!r}{near}; of {of}, there are {', '.join(dataset.name for dataset in known)}"
+        f"no data set {shorten(name)!r}{near}; known: {', '.join(dataset.name for dataset in known)}"
     )
 
 

@@ -54,10 +54,10 @@ def test_a_paper_s_set_has_one_declaration_under_either_name(name: str, known: s
     ("name", "words"),
     [
         ("nonsense", "no data set 'nonsense'"),
-        ("Planetoid", "of Planetoid, there are Cora, CiteSeer, PubMed"),
-        ("WikiCS:Cora", "of WikiCS, there are wikics"),
+        ("Planetoid", "known: Cora, CiteSeer, PubMed"),
+        ("WikiCS:Cora", "known: wikics"),
         ("Plantoid:Cora", "did you mean 'planetoid'"),
-        ("Amazon:Nonsense", "no data set 'Amazon:Nonsense'; of Amazon, there are amazon-computers"),
+        ("Amazon:Nonsense", "no data set 'Amazon:Nonsense'; known: amazon-computers"),
         ("Planetoid:Corra", "did you mean 'Cora'"),
         ("ogbg-nonsense", "no data set 'ogbg-nonsense'"),
         ("ogbn-mag", "not supported"),
