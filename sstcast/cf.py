@@ -215,9 +215,13 @@ def write_zarr(
 
 
 def zarr_options(dataset: xr.Dataset) -> dict[str, Any]:
-    """Return the options of `to_zarr` with which `stores.open_written` detects lost and damaged chunks."""
-    encoding: dict[str, Any] = {str(name): {"compressors": Zstd(1, checksum=True)} for name in dataset.variables}
-    for name, field in dataset.data_vars.items():
-        if field.dtype == np.float32:
+    """Return the options of `to_zarr` with which `stores.open_written` detects lost and damaged chunks.
+
+    They hold the encoding that `encoded` gives, because what `to_zarr` is told replaces that of the variables.
+    """
+    encoding: dict[str, Any] = {}
+    for name, variable in encoded(dataset).variables.items():
+        encoding[str(name)] = variable.encoding | {"compressors": Zstd(1, checksum=True)}
+        if name in dataset.data_vars and variable.encoding.get("dtype", variable.dtype) == np.float32:
             encoding[str(name)]["filters"] = [Shuffle(4)]
     return {"zarr_format": 2, "consolidated": True, "write_empty_chunks": True, "encoding": encoding}

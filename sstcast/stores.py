@@ -99,6 +99,8 @@ def open_written(path: Path, remedy: str, sparse: str = "") -> "xr.Dataset":
     import xarray as xr
     import zarr
 
+    if not path.exists():
+        raise SSTCastError(f"{path}: is not there; {remedy}")
     dataset = open_zarr(path, remedy, chunks=None, decode_cf=False)
     with reading(path, remedy):
         content = json.loads((path / ALL_METADATA).read_bytes())

@@ -47,7 +47,7 @@ def files(folder: Path) -> set[Path]:
         ("--help", ("prepare", "train", "evaluate", "map", "report"), set()),
         ("models", ("mpnn-vn", "lim"), set()),
         ("runs", ("small",), {"numpy"}),
-        ("status", ("some.zarr",), {"numpy", "zarr"}),
+        ("status", ("some.zarr",), {"numpy", "zarr", "xarray", "pandas"}),
     ],
 )
 def test_lists_do_not_wait_for_libraries(

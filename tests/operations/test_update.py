@@ -167,8 +167,8 @@ def test_killed_and_run_again(growing: Run, tmp_path: Path, monkeypatch: pytest.
 
 
 def contents(folder: Path) -> dict[str, str]:
-    """Every file of a folder, but locks, by its path: what it holds, less its time and the numbers of Bokeh."""
-    made = re.compile(rb'20\d\d-\d\d-\d\dT\d\d:\d\d(:\d\d)?|sstcast page of \w+|"p\d+"')
+    """Every file of a folder, but locks, by its path: what it holds, less times (also of files), and Bokeh ids."""
+    made = re.compile(rb'20\d\d-\d\d-\d\dT\d\d:\d\d(:\d\d)?|"forecast": "\w{64}"|"p\d+"')
     found = {}
     for file in (file for file in folder.rglob("*") if file.is_file() and not file.name.endswith(".lock")):
         found[str(file.relative_to(folder))] = str(made.sub(b"", file.read_bytes()))

@@ -96,7 +96,7 @@ def test_it_forecasts_the_weighted_mean_and_every_verb_takes_it(
     )
     np.testing.assert_allclose(xr.open_zarr(both.forecasts)["sst"], expected, atol=1e-4)
     assert not evaluate(both)[1]
-    assert compare(both, runs[1])["overall"] is not None
+    assert compare(both, runs[1])["ratio"] is not None
     one = [xr.load_dataset(forecast(run.folder, "2004-07-01", say=quiet)[0]) for run in (both, *runs)]
     mean = sum(
         part["sst"] * weight[np.arange(8) // 7][:, None, None]

@@ -12,7 +12,6 @@ from sstcast.scores.significance import (
     block_counts,
     block_length,
     diebold_mariano,
-    means,
     memory,
     p_values,
     skill_interval,
@@ -160,4 +159,3 @@ def test_rows_of_cells_are_tested_as_all_at_once() -> None:
     together = diebold_mariano((ours - theirs)[:, ocean].astype(float), 6, parts)
     np.testing.assert_allclose(found[ocean], together, rtol=1e-6)
     assert np.isnan(found[~ocean]).all()
-    np.testing.assert_allclose(means(theirs), theirs.mean(0, dtype=float), rtol=1e-12)
