@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch_geometric.utils import scatter
 
-from sstcast.benchmarks.dataset import Dataset
-from sstcast.benchmarks.packed import GraphBatch, compact
+from sstcast.benchmarks.packed import GraphBatch, Joined, compact
+from sstcast.benchmarks.registry import Dataset
 from sstcast.errors import SSTCastError
 
 Array = NDArray[np.float64]
@@ -51,12 +51,16 @@ class Objective:
         return y.float().reshape(len(y), -1)
 
     @classmethod
-    def labels_of(cls, data: Any, nodes: int) -> dict[str, Tensor]:
-        """Return the labels `y` of one graph of PyG; raise ValueError if there are not as many as it has rows."""
-        y, rows = torch.as_tensor(data.y), nodes if cls.level == "node" else 1
-        if y.numel() % max(rows, 1) or (cls.classes and y.numel() != rows):
-            raise ValueError(f"{y.numel()} labels for {rows} {cls.level}s")
-        return {"y": y.reshape(-1) if cls.classes else y.reshape(rows, -1).float()}
+    def labels_of(cls, graphs: Joined) -> dict[str, Tensor]:
+        """Return the labels `y`; raise ValueError, naming the graph, if they are not as many as its rows."""
+        y = torch.as_tensor(graphs.data.y)
+        rows = graphs.nodes if cls.level == "node" else torch.ones_like(graphs.nodes)
+        found, total = graphs.counts["y"] * (y.numel() // max(len(y), 1)), int(rows.sum())
+        columns = 1 if cls.classes else y.numel() // total
+        if len(wrong := (found != rows * columns).nonzero()):
+            graph = int(wrong[0])
+            raise ValueError(f"graph {graph}: {int(found[graph])} labels for {int(rows[graph])} {cls.level}s")
+        return {"y": y.flatten() if cls.classes else y.reshape(total, -1).float()}
 
     @classmethod
     def check(cls, y: Tensor, dataset: Dataset, where: Callable[[int, int], str]) -> None:
@@ -228,11 +232,11 @@ class Links(Objective):
         return y
 
     @classmethod
-    def labels_of(cls, data: object, nodes: int) -> dict[str, Tensor]:
-        pairs, y = getattr(data, "edge_label_index", None), getattr(data, "edge_label", None)
+    def labels_of(cls, graphs: Joined) -> dict[str, Tensor]:
+        pairs, y = graphs.data.get("edge_label_index"), graphs.data.get("edge_label")
         if pairs is None or y is None:
             raise ValueError("no edge_label_index or no edge_label")
-        return {"pairs": pairs, "y": y.float()}
+        return {"pairs": pairs, "pair_counts": graphs.counts["edge_label_index"], "y": y.float()}
 
     def weight(self, batch: GraphBatch) -> Tensor:
         return torch.tensor(len(batch.y))
@@ -291,8 +295,8 @@ class Words(Objective):
         return y
 
     @classmethod
-    def labels_of(cls, data: Any, nodes: int) -> dict[str, Tensor]:
-        return {"y": data.y.reshape(1, -1)}
+    def labels_of(cls, graphs: Joined) -> dict[str, Tensor]:
+        return {"y": graphs.data.y}
 
     def weight(self, batch: GraphBatch) -> Tensor:
         return torch.tensor(LENGTH * len(batch.y))

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from sstcast.benchmarks.config import BenchmarkConfig, PredictorConfig, ReadoutName
-from sstcast.benchmarks.dataset import Categories, Dataset
 from sstcast.benchmarks.packed import GraphBatch, Graphs
+from sstcast.benchmarks.registry import Categories, Dataset
 from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import Graph
 from sstcast.graphs.sparse import SparseGraph

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 import torch
 from lightning_fabric import Fabric
+from small_raw import packed
 
 from sstcast.benchmarks.config import BenchmarkConfig
 from sstcast.benchmarks.load import load
 from sstcast.benchmarks.objectives import Classes, Questions, Regression
-from sstcast.benchmarks.packed import pack
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.benchmarks.run import build_task, run_benchmark
 from sstcast.benchmarks.tasks import PartsOfOneGraph
@@ -69,7 +69,7 @@ def test_scores_do_not_depend_on_batches(configure: Callable[..., BenchmarkConfi
 
 def one_graph(y: torch.Tensor) -> object:
     graph = {"num_nodes": len(y), "edge_index": torch.zeros(2, 0).long(), "y": y}
-    return pack([graph], "node").batch(torch.tensor([0]))
+    return packed([graph], "node").batch(torch.tensor([0]))
 
 
 def test_losses_are_sums_over_what_is_known() -> None:

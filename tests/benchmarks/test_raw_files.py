@@ -14,12 +14,10 @@ from torch_geometric.data import Data
 
 import sstcast
 from sstcast import cli
-from sstcast.benchmarks import tables
-from sstcast.benchmarks.dataset import Dataset
-from sstcast.benchmarks.given import check_raw, read_file
+from sstcast.benchmarks import reading
 from sstcast.benchmarks.load import load
-from sstcast.benchmarks.registry import find_dataset
-from sstcast.benchmarks.tables import fetch
+from sstcast.benchmarks.reading import check_raw, fetch, read_file
+from sstcast.benchmarks.registry import Dataset, find_dataset
 from sstcast.errors import SSTCastError
 
 REFUSED = "may run any code when it is read"
@@ -108,7 +106,7 @@ def raw_sets() -> list[Dataset]:
 def test_files_of_torch_may_hold_data_alone(tmp_path: Path) -> None:
     data = Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]), y=torch.tensor([1]))
     torch.save([data], tmp_path / "good.pt")
-    assert read_file(tmp_path / "good.pt", trust=False)[0][0].num_nodes == 2
+    assert read_file(tmp_path / "good.pt", trust=False)[0].nodes.tolist() == [2]
     for old in (False, True):  # its older format has no archive
         torch.save([hostile(tmp_path / "made")], tmp_path / "bad.pt", _use_new_zipfile_serialization=not old)
         with pytest.raises(SSTCastError, match=REFUSED):
@@ -154,7 +152,7 @@ def test_a_download_says_its_size_and_fetches_what_is_missing(
             raise OSError("no route to host")
         (Path(folder) / filename).write_text(address)
 
-    monkeypatch.setattr(tables, "download_url", fake)
+    monkeypatch.setattr(reading, "download_url", fake)
     failing = True
     with pytest.raises(SSTCastError, match=r"peptide.pickle: the download from .*no route to host.*put it there"):
         fetch(dataset, tmp_path)

@@ -6,11 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-import torch
 from small_raw import raw_files
 
-from sstcast.benchmarks.given import check_raw, separated
 from sstcast.benchmarks.load import load
+from sstcast.benchmarks.reading import check_raw, join
 from sstcast.benchmarks.registry import find_dataset
 from sstcast.benchmarks.splits import choose_split
 from sstcast.benchmarks.tables import featurise, read_table
@@ -84,10 +83,9 @@ def test_peptides_by_their_table_and_every_fiftieth_molecule(linked: Path | None
     check_raw([folder / split_file], dataset.sha256)  # a pickle, and a known one
     split = pickle.loads((folder / split_file).read_bytes())
     assert [len(split[part]) for part in ("train", "val", "test")] == [10_873, 2331, 2331]
-    graphs = separated(featurise(table["smiles"][::50]))
-    nodes = torch.tensor([g.num_nodes for g in graphs]).double()
-    edges = torch.tensor([g.num_edges for g in graphs]).double()
+    graphs = join(featurise(table["smiles"][::50]))
+    nodes, edges = graphs.nodes.double(), graphs.counts["edge_index"].double()
     assert (nodes > 0).all()
     assert float(nodes.mean()) == pytest.approx(150.94, rel=0.1)
     assert float((edges / nodes).mean()) == pytest.approx(307.30 / 150.94, rel=0.01)
-    assert {(g["x"].shape[1], g["edge_attr"].shape[1]) for g in graphs} == {(9, 3)}
+    assert (graphs.data.x.shape[1], graphs.data.edge_attr.shape[1]) == (9, 3)
