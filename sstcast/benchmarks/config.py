@@ -12,9 +12,9 @@ from sstcast.benchmarks.registry import KINDS, Dataset, OwnData, SplitName, find
 from sstcast.config import FOLDER_NAME, WHERE, Count, Folder, ModelConfig, TrainingConfig
 from sstcast.errors import SSTCastError, shorten
 from sstcast.models import MODELS, default_options
+from sstcast.models.base import Positional
 from sstcast.models.layers import CONVS
 from sstcast.models.norms import ActivationName
-from sstcast.models.positional_encodings import Positional
 from sstcast.yaml_files import Strict, apply_overrides, read_config, suggest, validate
 
 ReadoutName = Literal["mean", "sum", "max", "virtual-node", "token"]

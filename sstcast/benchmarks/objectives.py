@@ -33,7 +33,7 @@ class Objective:
     outputs: int
 
     def __init__(self, y: Tensor, training: Tensor, dataset: Dataset) -> None:
-        raise NotImplementedError
+        """Set `outputs`, unless the class has it, and what else depends on the labels."""
 
     @classmethod
     def judged_by(cls, metric: str) -> "type[Objective]":
@@ -220,9 +220,6 @@ class Links(Objective):
     metrics: ClassVar = {"mrr": lambda prediction, target: float(prediction.mean())}  # of the graphs' means
     outputs = 64
 
-    def __init__(self, y: Tensor, training: Tensor, dataset: Dataset) -> None:
-        pass
-
     @classmethod
     def wrong(cls, values: Tensor, dataset: Dataset) -> tuple[Tensor, str]:
         return ~((values == 0) | (values == 1)), "0 or 1"
@@ -237,9 +234,6 @@ class Links(Objective):
         if pairs is None or y is None:
             raise ValueError("no edge_label_index or no edge_label")
         return {"pairs": pairs, "pair_counts": graphs.counts["edge_label_index"], "y": y.float()}
-
-    def weight(self, batch: GraphBatch) -> Tensor:
-        return torch.tensor(len(batch.y))
 
     def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
         assert batch.pairs is not None
@@ -282,9 +276,7 @@ class Words(Objective):
     """Cross-entropies of the first `LENGTH` words; rare words are unknown, and an end follows the last word."""
 
     metrics: ClassVar = {"f1": words_f1}
-
-    def __init__(self, y: Tensor, training: Tensor, dataset: Dataset) -> None:
-        self.outputs = LENGTH * (WORDS + 2)
+    outputs = LENGTH * (WORDS + 2)
 
     @classmethod
     def wrong(cls, values: Tensor, dataset: Dataset) -> tuple[Tensor, str]:

@@ -6,7 +6,7 @@ There are no worker processes and no lists of objects: a batch is gathered from 
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -124,8 +124,8 @@ class Graphs:
     def to(self, device: torch.device) -> "Graphs":
         """Move all tensors except the counts, which stay on the CPU so that sizes are known without waiting."""
         stay = {"nodes", "edges", "pair_counts"}
-        tensors = {k: v if k in stay else v.to(device) for k, v in self.tensors().items()}
-        return Graphs(level=self.level, **tensors)
+        moved: Any = {name: value.to(device) for name, value in self.tensors().items() if name not in stay}
+        return replace(self, **moved)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors that are not None, by name."""
@@ -150,11 +150,11 @@ class Graphs:
             target = _rows(self.pair_counts, index).to(device)
             pairs = shifted(self.pairs, self.pair_counts[index], target)
         assert target is not None
-        ends, walk = shifted(self.edge_index, edges, edge_rows), _take_some(self.walk, node_rows)
+        ends, walk = shifted(self.edge_index, edges, edge_rows), _some(self.walk, node_rows)
         basis = self._basis(node_rows, index.to(device))
         graph = SparseGraph(ends, batch, len(index), basis=basis, walk=walk)
-        edge_attr = _take_some(self.edge_attr, edge_rows)
-        return GraphBatch(graph, _take_some(self.x, node_rows), edge_attr, _take(self.y, target), pairs=pairs)
+        edge_attr = _some(self.edge_attr, edge_rows)
+        return GraphBatch(graph, _some(self.x, node_rows), edge_attr, _take(self.y, target), pairs=pairs)
 
     def part(self, kept: Tensor, rows: Tensor) -> GraphBatch:
         """Return a single graph's nodes `kept` with the edges among them.
@@ -164,12 +164,10 @@ class Graphs:
         ends, _, inside = subgraph(
             kept, self.edge_index.long(), relabel_nodes=True, num_nodes=int(self.nodes[0]), return_edge_mask=True
         )
-        graph = SparseGraph(
-            ends, torch.zeros_like(kept), 1, basis=self._basis(kept), walk=_take_some(self.walk, kept)
-        )
+        graph = SparseGraph(ends, torch.zeros_like(kept), 1, basis=self._basis(kept), walk=_some(self.walk, kept))
         chosen = rows[kept].nonzero().squeeze(1)
-        edge_attr = _take_some(self.edge_attr, inside)
-        return GraphBatch(graph, _take_some(self.x, kept), edge_attr, _take(self.y, kept[chosen]), rows=chosen)
+        edge_attr = _some(self.edge_attr, inside)
+        return GraphBatch(graph, _some(self.x, kept), edge_attr, _take(self.y, kept[chosen]), rows=chosen)
 
     def _basis(self, rows: Tensor, index: Tensor | None = None) -> tuple[Tensor, Tensor] | None:
         """Return the eigenpairs of nodes `rows` and of graphs `index`, by default all."""
@@ -211,9 +209,9 @@ def graph_of(counts: Tensor, row: int) -> int:
 
 def compact(values: Tensor) -> Tensor:
     """Return the values as float32, or as the smallest integer type that holds them."""
-    if values.is_floating_point() or not len(values):
+    if values.is_floating_point() or not values.numel():
         return values.float() if values.is_floating_point() else values
-    low, high = (int(v) for v in values.aminmax()) if values.numel() else (0, 0)
+    low, high = (int(v) for v in values.aminmax())
     for dtype in (torch.uint8, torch.int16, torch.int32):
         if torch.iinfo(dtype).min <= low and high <= torch.iinfo(dtype).max:
             return values.to(dtype)
@@ -241,5 +239,5 @@ def _take(values: Tensor, rows: Tensor) -> Tensor:
     return taken if taken.is_floating_point() else taken.long()
 
 
-def _take_some(values: Tensor | None, rows: Tensor) -> Tensor | None:
+def _some(values: Tensor | None, rows: Tensor) -> Tensor | None:
     return None if values is None else _take(values, rows)

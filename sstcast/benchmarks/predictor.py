@@ -10,11 +10,10 @@ from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import Graph
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models import build_model, default_options, takes_graphs
-from sstcast.models.base import Backbone, Model
+from sstcast.models.base import Backbone, LaplacianEncoding, Model, RandomWalkEncoding
 from sstcast.models.layers import reads_edges
 from sstcast.models.mpnn import VirtualNode
 from sstcast.models.norms import ACTIVATIONS
-from sstcast.models.positional_encodings import LaplacianEncoding, RandomWalkEncoding
 
 HIGHEST_DEGREE = 255  # higher degrees count as this one
 
