@@ -151,11 +151,13 @@ class RandomWalkEncoding(nn.Module):
         return self.linear(rows.reshape(walk.shape))
 
 
-def build_encoding(name: Positional, width: int) -> LaplacianEncoding | RandomWalkEncoding | None:
-    """Build the encoding called `name`, None for `none`."""
+def build_encoding(
+    name: Positional, width: int, pairs: int = 16, steps: int = 16
+) -> LaplacianEncoding | RandomWalkEncoding | None:
+    """Build the encoding called `name`, of so many eigenpairs or steps; None for `none`."""
     if name == "none":
         return None
-    return LaplacianEncoding(width) if name == "lap" else RandomWalkEncoding(width)
+    return LaplacianEncoding(width, pairs) if name == "lap" else RandomWalkEncoding(width, steps)
 
 
 class ConvolutionEncoder(nn.Module):
