@@ -65,10 +65,11 @@ def read_class(dataset: Dataset, root: Path, trust: bool) -> tuple[Joined, list[
                 path.unlink()
             processed = []
         if not trust:
-            check_raw(raw + processed, dataset.sha256)
+            check_raw(processed, dataset.sha256)
         with redirect_stdout(shown), redirect_stderr(shown), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about old names in NumPy and SciPy
-            graphs, splits = (_of_ogb if dataset.reader == "ogb" else _of_pyg)(dataset, root)
+            read = _of_ogb if dataset.reader == "ogb" else _of_pyg
+            graphs, splits = read(dataset, root, [] if trust else raw)
             if dataset.options.get("positions"):  # of superpixels
                 graphs.data.x = torch.cat([graphs.data.x, graphs.data.pos], dim=1)
     if (also := dataset.options.get("splits")) is not None:
@@ -89,10 +90,21 @@ def _files(folder: Path, kind: str) -> list[Path]:
     return [path for path in files if any(part.startswith(kind) for part in path.relative_to(folder).parts[:-1])]
 
 
-def _of_pyg(dataset: Dataset, root: Path) -> tuple[Joined, list[Split]]:
+def _checking(cls: Any, raw: list[Path], known: Collection[str]) -> Any:
+    """Return the class with a check of the raw files before it reads them, which it does only to process them."""
+
+    def process(self: Any) -> None:
+        check_raw(raw, known)
+        cls.process(self)
+
+    return type(cls.__name__, (cls,), {"process": process})
+
+
+def _of_pyg(dataset: Dataset, root: Path, raw: list[Path]) -> tuple[Joined, list[Split]]:
     """Return the graphs, and one split if the class has an argument for its parts."""
     cls = getattr(torch_geometric.datasets, dataset.of)
     known = signature(cls).parameters
+    cls = _checking(cls, raw, dataset.sha256) if "root" in known else cls  # others have no files
     arguments: dict[str, Any] = {"root": str(root / dataset.folder)} if "root" in known else {}
     arguments |= {"name": dataset.part} if dataset.part is not None else {}
     arguments |= dataset.options.get("arguments", {})
@@ -105,7 +117,7 @@ def _of_pyg(dataset: Dataset, root: Path) -> tuple[Joined, list[Split]]:
     return Joined.of_parts(parts), [ranges([len(part.nodes) for part in parts])]
 
 
-def _of_ogb(dataset: Dataset, root: Path) -> tuple[Joined, list[Split]]:
+def _of_ogb(dataset: Dataset, root: Path, raw: list[Path]) -> tuple[Joined, list[Split]]:
     """Return the graphs and the official split of a set of the Open Graph Benchmark (arXiv:2005.00687)."""
     from ogb.graphproppred import PygGraphPropPredDataset
     from ogb.nodeproppred import PygNodePropPredDataset
@@ -113,7 +125,8 @@ def _of_ogb(dataset: Dataset, root: Path) -> tuple[Joined, list[Split]]:
     release = root / dataset.folder / f"RELEASE_v{dataset.options['version']}.txt"
     if release.parent.is_dir() and not release.exists():
         release.touch()  # without it, the class asks on the terminal whether to delete the files
-    source = (PygNodePropPredDataset if dataset.single else PygGraphPropPredDataset)(dataset.name, root=str(root))
+    cls = PygNodePropPredDataset if dataset.single else PygGraphPropPredDataset
+    source = _checking(cls, raw, dataset.sha256)(dataset.name, root=str(root))
     rows = by_part(source.get_idx_split())
     splits = splits_of(rows, int(source[0].num_nodes) if dataset.single else len(source))
     if dataset.single:
