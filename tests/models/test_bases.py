@@ -1,4 +1,4 @@
-"""Linear systems as runs, and as what networks stand on."""
+"""Linear systems as runs, as bases of networks, and on regions too large for memory."""
 
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,9 @@ from scored_runs import configure
 from sstcast.config import RunConfig, TrainingConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import TrainedRun
-from sstcast.models import build_forecaster, home
+from sstcast.models import LINEAR, build_forecaster, home, modes
 from sstcast.models.linear import LinearSystem, Ridge, sums_of
+from sstcast.ocean import whole
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.whole import WholeRegion
@@ -149,3 +150,56 @@ def test_a_rollout_stands_on_nothing() -> None:
     for base in ("linear", "persistence"):
         with pytest.raises(SSTCastError, match=rf"model\.base: tfnet's rollout, .* has no {base}"):
             build_forecaster("tfnet", **size, decoding="rollout", base=base)
+
+
+# A region too large for memory: linear systems read it block by block and come out the same.
+
+
+def region_windows(config: RunConfig, split: str) -> WholeRegion:
+    return WholeRegion.of(Prepared.of(config.data).open()[1], config.data, split)
+
+
+@pytest.mark.parametrize("stride", [1, 3, 7])
+def test_blocks_hold_every_window_once(config: RunConfig, monkeypatch: pytest.MonkeyPatch, stride: int) -> None:
+    (kept,) = region_windows(config, "validation").blocks(stride)
+    together = kept.batch(torch.arange(len(kept)))
+    monkeypatch.setattr(whole, "KEPT", 0)
+    monkeypatch.setattr(whole, "AT_ONCE", 96 * 50)
+    blocks = list(region_windows(config, "validation").blocks(stride))
+    assert len(blocks) > 5
+    assert max(len(block.values) for block in blocks) <= 50 + 18
+    parts = [block.batch(torch.arange(len(block))) for block in blocks]
+    for field in ("history", "target", "ocean"):
+        assert torch.equal(torch.cat([getattr(part, field) for part in parts]), getattr(together, field))
+    geography = [part.graph.geography for part in parts]
+    assert all(one is not None for one in geography)
+    assert together.graph.geography is not None
+    assert torch.equal(torch.cat([one for one in geography if one is not None]), together.graph.geography)
+    assert len(kept) == -(-(365 - 18) // stride)
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_a_system_fitted_in_blocks_is_the_same(
+    config: RunConfig, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    forecasts = []
+    for kept in (whole.KEPT, 0):
+        monkeypatch.setattr(whole, "KEPT", kept)
+        monkeypatch.setattr(whole, "AT_ONCE", 96 * 50)
+        train, validation = region_windows(config, "train"), region_windows(config, "validation")
+        model = build_forecaster(name, history=10, horizon=8, shape=train.shape)
+        assert isinstance(model, LinearSystem)
+        fit(model, train, validation)
+        with torch.no_grad():
+            forecasts.append(torch.cat([model.ahead(part) for part in samples(validation)(5)]).numpy())
+    np.testing.assert_allclose(forecasts[0], forecasts[1], atol=1e-4)
+
+
+def test_eofs_of_many_days_are_those_of_some(config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    of_all = modes.eofs(samples(region_windows(config, "train")), 2).numpy()
+    monkeypatch.setattr(modes, "LARGEST_FIELD", 96 * 100)
+    of_some = modes.eofs(samples(region_windows(config, "train")), 2).numpy()
+    assert not np.array_equal(of_all, of_some)
+    np.testing.assert_allclose(of_some @ of_some.T, np.eye(2), atol=1e-5)
+    shared = np.linalg.svd(of_all @ of_some.T)[1]  # the wave of the small ocean is in both
+    assert shared.min() > 0.99
