@@ -220,10 +220,8 @@ def hindcast(
         >>> sorted(scores["systems"])[:3]
         ['climatology', 'damped persistence', 'multiscale ridge']
     """
-    from sstcast.hindcasts.files import Hindcast
-    from sstcast.hindcasts.folds import Protocol
     from sstcast.hindcasts.hindcast import hindcast
-    from sstcast.hindcasts.plan import Plan
+    from sstcast.hindcasts.plan import Hindcast, Plan, Protocol
 
     protocol = Protocol.parse(years, fold, validation, every)
     folder = Hindcast(at_home(out or f"runs/hindcast-{protocol.first}-{protocol.last}"))

@@ -7,7 +7,7 @@ import numpy as np
 from sstcast.config import RunConfig
 from sstcast.forecasting.predictor import predictor_of
 from sstcast.hindcasts.fold import train_run
-from sstcast.hindcasts.folds import Fold, Protocol
+from sstcast.hindcasts.plan import Fold, Protocol
 from sstcast.ocean.prepare import prepare
 from sstcast.runs import Run
 from sstcast.scores.combine import combine, error_products

@@ -15,7 +15,6 @@ from sstcast.names import BASE_RATE, EVENT, EXCEEDANCE, KINDS, REFERENCES, SEASO
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import AROUND, SHORTEST, events
 from sstcast.scores.distributions import Mean
-from sstcast.scores.means import of_members
 from sstcast.scores.metrics import Statistic
 from sstcast.scores.significance import spacing
 from sstcast.scores.verification import Verification
@@ -119,7 +118,7 @@ class HeatwaveTables:
             inside = events(np.concatenate([before, beyond]))[AROUND:-AROUND]
             exceedance, event = (np.moveaxis(days.mean(1), 0, 1) for days in (beyond[:-AROUND], inside))
         else:
-            exceedance = probability(of_members(margin), spread[chosen - dates.start])
+            exceedance = probability(margin.mean(0), spread[chosen - dates.start])
             cells = exceedance.reshape(*exceedance.shape[:2], -1)
             drawn = self.trajectories[method]
             found = [drawn.probability(of, hot.reshape(AROUND, -1)) for of, hot in zip(cells, past, strict=True)]

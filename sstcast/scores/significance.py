@@ -84,39 +84,23 @@ def block_counts(
     return counts
 
 
-def skill_interval(error: Array, reference: Array, block: int, parts: tuple[int, ...] = ()) -> tuple[Array, Array]:
-    """Return the ends, each `[...]`, of a 95 % interval of the skill `1 - sum(error) / sum(reference)`.
+def ratio(error: Array, reference: Array, block: int, parts: tuple[int, ...] = ()) -> tuple[Array, Array]:
+    """Return the ratio `[...]` of the sums of two losses `[dates, ...]`, and its 95 % interval `[..., 2]`.
 
     The bootstrap gives the standard error of the logarithm of the ratio, to first order, whose distribution is
     closer to normal than the ratio's. As `k = dates / block` is small, the variance is multiplied by
     `k / (k - 1)`, as a sample's is, and the quantile is Student's with `k - 1` degrees of freedom: percentiles
-    of replicates would be too narrow. NaN where a sum is 0.
+    of replicates would be too narrow. NaN where a sum is 0, and the interval where the dates are not two blocks.
     """
-    dates = len(error)
-    k = dates / block
-    totals = error.sum(0), reference.sum(0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        replicates = np.tensordot(
-            block_counts(dates, block, parts=parts), error / totals[0] - reference / totals[1], 1
-        )
-        width = stdtrit(k - 1, (1 + CONFIDENCE) / 2) * replicates.std(0) * np.sqrt(k / (k - 1))
-        ratio = totals[0] / totals[1]
-    return 1 - ratio * np.exp(width), 1 - ratio * np.exp(-width)
-
-
-def ratio(error: Array, reference: Array, block: int, parts: tuple[int, ...] = ()) -> tuple[Array, Array]:
-    """Return the ratio `[...]` of the sums of two losses `[dates, ...]`, and its 95 % interval `[..., 2]`.
-
-    The skill is 1 less the ratio. NaN where the reference's sum is 0; the interval as well where the dates are not
-    two blocks.
-    """
-    total, base = error.sum(0), reference.sum(0)
+    dates, total, base = len(error), error.sum(0), reference.sum(0)
     found: Array = total / np.where(base > 0, base, np.nan)
-    ends = np.full((*np.shape(found), 2), np.nan)
-    if len(error) >= 2 * block:
-        low, high = skill_interval(error, reference, block, parts)
-        ends = np.stack([1 - high, 1 - low], axis=-1)
-    return found, ends
+    if dates < 2 * block:
+        return found, np.full((*np.shape(found), 2), np.nan)
+    k = dates / block
+    with np.errstate(divide="ignore", invalid="ignore"):
+        replicates = np.tensordot(block_counts(dates, block, parts=parts), error / total - reference / base, 1)
+    width = stdtrit(k - 1, (1 + CONFIDENCE) / 2) * replicates.std(0) * np.sqrt(k / (k - 1))
+    return found, np.stack([found * np.exp(-width), found * np.exp(width)], axis=-1)
 
 
 def diebold_mariano(difference: Array, lags: int, parts: tuple[int, ...] = ()) -> Array:

@@ -7,7 +7,7 @@ Standardised errors count every ocean cell alike, as the published table does; e
 area, the cosine of latitude.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from typing import Any, NamedTuple, Protocol
@@ -21,6 +21,7 @@ from rich.progress import track
 
 from sstcast.config import DataConfig
 from sstcast.forecasting.predictor import Array, Predictor, axes, in_degrees
+from sstcast.forecasting.spread import ValidationDays, fitted_baselines
 from sstcast.geo import area_weights
 from sstcast.names import DATES, DEGREES, REGION, STANDARDISED, TRUTH, UNITS
 from sstcast.ocean.heatwaves import FREQUENCIES
@@ -29,11 +30,10 @@ from sstcast.progress import hides_progress
 from sstcast.scores.distributions import BINS, ENSEMBLE, GAUSSIAN, Gaussian
 from sstcast.scores.heatwaves import HeatwaveTables
 from sstcast.scores.indices import NINO, covers
-from sstcast.scores.means import Means, of_members, sum_to_one, week_starts
 from sstcast.scores.metrics import METRICS, SQUARED_ERROR, Statistic, statistics
 from sstcast.scores.significance import adjust, p_values
-from sstcast.scores.verification import Verification, Write
-from sstcast.scratch import in_scratch, release
+from sstcast.scores.verification import Verification, Write, sum_to_one
+from sstcast.scratch import in_scratch, release, scratch_array
 
 THREADS = 2  # each with a block of one system: NumPy does not hold the interpreter while it works on an array
 LAZY = "squared_error_by_week"  # the only statistic that may be larger than memory
@@ -60,6 +60,12 @@ class System(NamedTuple):
     predictor: Predictor
     spread: SpreadModel | None = None
     members: int = 1
+
+
+def baselines(days: ValidationDays) -> dict[str, System]:
+    """Return the baselines by name, fitted to all days before the test, with the spread of their errors."""
+    fitted, spreads = fitted_baselines(days)
+    return {name: System(fitted[name], spreads[name]) for name in fitted}
 
 
 class Observed(NamedTuple):
@@ -100,7 +106,10 @@ def verify(
     systems = {**forecasts, **(references or {})}
     limits = limits_of(thresholds or truth.data, "heatwave_threshold", *FREQUENCIES)
     threshold = truth.of_year(limits["heatwave_threshold"])
-    correlations = {name: of.spread.correlation for name, of in systems.items() if of.spread is not None}
+    horizon = truth.windows.horizon
+    correlations = {
+        name: of.spread.correlation[:horizon, :horizon] for name, of in systems.items() if of.spread is not None
+    }
     heatwaves = (
         HeatwaveTables(truth, limits, list(systems), correlations, bool(references)) if truth.daily else None
     )
@@ -109,7 +118,7 @@ def verify(
     def add(name: str, dates: slice, past: tuple[xr.Dataset, int], observed: Observed) -> None:
         predictor, spread_model, _ = systems[name]
         forecast = predictor.predict(*past)
-        if not truth.daily:
+        if forecast.sizes["lead"] > len(truth.leads):
             forecast = forecast.sel(lead=truth.leads)
         width = None if spread_model is None else spread_model.spread(forecast["valid_time"])
         members = truth.on_tiles(forecast)
@@ -149,11 +158,10 @@ def verify(
     fold = truth.windows.init_times[0].astype("datetime64[Y]").astype(int) + 1970
     over_dates = [name for name, field in found.data_vars.items() if DATES not in field.dims]
     found = found.assign({name: found[name].expand_dims({FOLD: [fold]}) for name in over_dates})
-    grid = axes(truth.windows.init_times, truth.windows.horizon, truth.anomalies)
+    grid = axes(truth.windows.init_times, horizon, truth.anomalies)
     if not truth.daily:
-        found = found.assign_coords(lead=truth.leads).reindex(
-            lead=grid["lead"], week=np.arange(1, (truth.windows.horizon - 1) // 7 + 2)
-        )
+        weeks = np.arange(1, (horizon - 1) // 7 + 2)
+        found = found.assign_coords(lead=truth.leads).reindex(lead=grid["lead"], week=weeks)
     return found.assign_coords(
         {
             **grid.coords,
@@ -161,6 +169,62 @@ def verify(
             "season": grid["valid_time"].dt.season,
         }
     )
+
+
+class Means:
+    """Mean statistics of one method's forecasts, by name, from forecasts that come a block of dates at a time.
+
+    Land nodes may hold anything: their weight is 0.
+
+    Attributes:
+        by_date: area means `[starts, lead]`.
+        by_tile: means `[tile, lead]` over dates and the tile's area, NaN for a tile without ocean.
+        by_cell: means `[week, tile, N]` over dates and the days of a lead week.
+        by_week: of the statistic `keep` the means `[starts, week, tile, N]` over the days of a lead week.
+
+    All but `by_date` only if `mapped`.
+    """
+
+    def __init__(
+        self, starts: int, leads: NDArray[np.integer], weights: Array, *, mapped: bool = False, keep: str = ""
+    ) -> None:
+        """Take the number of initial dates, leads in days, and `weights [tile, N]`, which sum to 1."""
+        self.shape, self.weights, self.mapped, self.keep = (starts, len(leads)), weights, mapped, keep
+        self.weeks = week_starts(leads)
+        self.by_date: dict[str, NDArray[np.floating]] = {}
+        self.by_tile: dict[str, NDArray[np.floating]] = {}
+        self.by_cell: dict[str, NDArray[np.floating]] = {}
+        # In the order in which it is read again: all dates of a week and a tile.
+        by_week = scratch_array((len(self.weeks), len(weights), starts if keep else 0, weights.shape[1]))
+        self.by_week = by_week.transpose(2, 0, 1, 3)
+
+    def add(self, dates: slice, fields: Iterable[tuple[str, Array]]) -> None:
+        """Take in the statistics of `dates`, each a name and `[dates, lead, tile, N]`, one after the other."""
+        for name, values in fields:
+            values = values.astype(np.float32, copy=False)  # a statistic may be true or false
+            in_tiles = np.einsum("sltn,tn->slt", values, self.weights)
+            means = self.by_date.setdefault(name, np.full(self.shape, np.nan, np.float32))
+            means[dates] = in_tiles.sum(-1)
+            if self.mapped:
+                area = self.weights.sum(-1, keepdims=True)
+                part = in_tiles.sum(0, dtype=float).T / np.where(area > 0, area, np.nan)
+                self.by_tile[name] = self.by_tile.get(name, 0) + part / self.shape[0]
+                self.by_cell[name] = (
+                    self.by_cell.get(name, 0) + weekly(values.sum(0), 0, self.weeks) / self.shape[0]
+                )
+            if name == self.keep:
+                self.by_week[dates] = weekly(values, 1, self.weeks)
+
+
+def week_starts(leads: NDArray[np.integer]) -> NDArray[np.intp]:
+    """Return the positions at which the lead weeks of ascending `leads` begin; a week may lack days."""
+    return np.unique((leads - 1) // 7, return_index=True)[1]
+
+
+def weekly(by_lead: Array, axis: int, starts: NDArray[np.intp]) -> Array:
+    """Average over the days of each lead week along `axis`."""
+    weeks = np.split(by_lead, starts[1:], axis)
+    return np.stack([days.mean(axis) for days in weeks], axis)
 
 
 class _Sums:
@@ -178,8 +242,8 @@ class _Sums:
 
     def add(self, dates: slice, members: Array, degrees: Array, spread: Array | None, observed: Observed) -> None:
         """Take in the forecasts `members [M, ...]`, standardised and in degC, and their `spread [...]` in degC."""
-        mean, truth = of_members(degrees), observed.anomaly[DEGREES]
-        for units, forecast in ((STANDARDISED, of_members(members)), (DEGREES, mean)):
+        mean, truth = degrees.mean(0), observed.anomaly[DEGREES]
+        for units, forecast in ((STANDARDISED, members.mean(0)), (DEGREES, mean)):
             came = observed.anomaly[units]
             self.errors[units].add(dates, ((s.name, s.of(forecast, came)) for s in _of_scale(small=False)))
         small = self.truth.small_scales(mean)
