@@ -22,14 +22,18 @@ from sstcast.names import (
     MODEL,
     SEASONS,
     STANDARDISED,
+    THIRDS,
     UNITS,
 )
 from sstcast.scores import heatwaves
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN
+from sstcast.scores.indices import thirds
 from sstcast.scores.metrics import METRICS, Metric, statistics
+from sstcast.scores.saved import Scored
 from sstcast.scores.significance import (
     CONFIDENCE,
     FDR,
+    SHORTEST_BLOCK,
     Lengths,
     diebold_mariano,
     ratio,
@@ -146,6 +150,15 @@ def summarise(tables: xr.Dataset, reference: str, shortest: int = 0) -> Scores:
     }
 
 
+def split_by_index(scored: Scored, metrics: Scores, index: str) -> Scores:
+    """Return scores with those of initial dates in each third of an `index` (`indices.thirds`), as `by_index`."""
+    shortest = SHORTEST_BLOCK if metrics["kind"] == "hindcast" else 0
+    with scored.open() as opened:
+        tables = opened.drop_vars("squared_error_by_week", errors="ignore").load()
+    tables = tables.assign_coords(third=thirds(tables, index))
+    return metrics | {"index": index} | summarise(tables, metrics["reference"], shortest)
+
+
 def compare(ours: xr.DataArray, theirs: xr.DataArray, names: tuple[str, str, str], shortest: int = 0) -> Scores:
     """Compare two losses `(init_time, lead)`, not negative, with the coordinates `season` and `fold`.
 
@@ -198,6 +211,8 @@ def groups(tables: xr.Dataset | xr.DataArray) -> dict[str, dict[str, xr.DataArra
         "by_season": {season: tables["season"] == season for season in SEASONS},
         "by_fold": {str(fold): tables["fold"] == fold for fold in np.unique(tables["fold"])},
     }
+    if "third" in tables.coords:
+        found["by_index"] = {third: tables["third"] == third for third in THIRDS}
     return found
 
 
@@ -369,6 +384,8 @@ def _warnings(tables: xr.Dataset) -> Scores:
         parts["by_tile"] = {"brier": tables["heatwave_brier_by_tile"]}
         cases["tile"], names["tile"] = tables["heatwave_cases_by_tile"], "by_tile"
     found = {names[part]: {**parts[names[part]], **heatwaves.scores(of)} for part, of in cases.items()}
+    if "by_index" in parts:
+        found["by_index"] = dict(parts["by_index"])
     diagram = heatwaves.reliability(cases["all"])
     return {
         str(name): _numbers(found, warning=name) | {"reliability": _numbers({"all": diagram}, warning=name)}

@@ -1,7 +1,6 @@
 """The verb on the small ocean: what it writes is what whole labelled fields give, whatever the blocks."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ import xarray as xr
 from scored_runs import configure, make_run, metrics_of
 from whole_fields import forecast_of, truth_of
 
+import sstcast
 from sstcast import scratch
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import Predictor, TrainedRun, TrainingDays
@@ -24,9 +24,6 @@ from sstcast.models.linear import LinearSystem
 from sstcast.names import BASELINES
 from sstcast.ocean.heatwaves import limits
 from sstcast.ocean.prepared import Prepared
-from sstcast.pages import figures
-from sstcast.pages.report import write_report
-from sstcast.pages.results import Results
 from sstcast.pages.tables import print_scores
 from sstcast.runs import Run
 from sstcast.scores import verification as forecasts_module
@@ -175,25 +172,6 @@ def test_nothing_to_do_until_the_run_goes_on(run: Run, tmp_path: Path, monkeypat
         evaluate(copy)
 
 
-def test_a_source_replaced_since_is_named(
-    tmp_path: Path, sst_file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source = shutil.copy(sst_file, tmp_path / "own.nc")
-    run = make_run(configure(tmp_path, source))
-    Prepared.of(run.config.data).record().write(run.folder)
-    first, _ = evaluate(run)
-    assert capsys.readouterr().err == ""
-    with xr.open_dataset(sst_file, engine="netcdf4") as ocean:
-        warmer = ocean.load()
-    warmer["sst"].loc[{"time": "2004-06"}] += 1
-    warmer.to_netcdf(source, engine="netcdf4")
-    assert evaluate(run) == (first, False)
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    for words in ("own.nc: has changed since", "on 30 day(s), the first 2004-06-01", "sstcast prepare"):
-        assert words in told
-
-
 def test_p_values_are_of_the_cell_and_adjusted_within_the_week(run: Run) -> None:
     tables = tables_of(run).sel(reference="persistence", compared="model")
     forecast, truth = fields_of(run, "degC")
@@ -288,6 +266,35 @@ def test_box_means_are_of_the_fields(run: Run) -> None:
     )
 
 
+def test_scores_by_third_of_an_index(run: Run, tmp_path: Path) -> None:
+    """Of a monthly series, and of the region's own anomaly, which `box_mean` gives in another test."""
+    months, path = pd.date_range("2003-12-01", "2004-12-01", freq="MS"), tmp_path / "index.csv"
+    series = pd.Series(np.random.default_rng(5).normal(size=len(months)), months, name="value")
+    series.rename_axis("date").to_csv(path)
+    forecast, truth = fields_of(run, "degC")
+    squares = [(of - truth) ** 2 for of in (forecast, fields_of(run, "degC", "persistence")[0])]
+    own = tables_of(run)["observed_index"].sel(box="region", lead=1).values
+    of_month = series.reindex(pd.DatetimeIndex(truth["init_time"]).to_period("M").to_timestamp()).values
+    for index, values in (("region", own), (path, of_month)):
+        found = sstcast.evaluate(run, index=index).value
+        low, high = np.quantile(values, [1 / 3, 2 / 3])
+        parts = {"lower": values <= low, "middle": (values > low) & (values <= high), "upper": values > high}
+        for third, inside in parts.items():
+            model, other = (float(of[inside].weighted(area_weights(truth["lat"])).mean()) for of in squares)
+            assert found["scores"]["model"]["degC"]["by_index"]["mse"][third] == pytest.approx(model, rel=1e-4)
+            compared = found["ratios"]["mse"]["model"]["persistence"]["by_index"]
+            assert compared["ratio"][third] == pytest.approx(model / other, rel=1e-4)
+            assert compared["interval"][third][0] < compared["ratio"][third] < compared["interval"][third][1]
+        assert found["heatwaves"]["event"]["model"]["by_index"]["brier"]["upper"] > 0
+        assert found["probabilities"]["model"]["crps"] == metrics_of(run)["probabilities"]["model"]["crps"]
+    series["2004-03-01"] = -99.99
+    series.to_csv(path)
+    with pytest.raises(SSTCastError, match=r"--index .*index.csv: has no value for 2004-03-01; add it"):
+        sstcast.evaluate(run, index=path)
+    with pytest.raises(SSTCastError, match=r"--index nino34: neither a box of the scores nor a CSV"):
+        sstcast.evaluate(run, index="nino34")
+
+
 class Yesterday(LinearSystem):
     """The anomaly of the day before the last one, repeated."""
 
@@ -311,26 +318,7 @@ def test_a_new_baseline_is_one_model_and_one_line(
     assert reference("day") == reference("day before") == "day before"
     print_scores(metrics, "small", ["day before"])
     assert "day before" in capsys.readouterr().out
-    epoch = {
-        "epoch": 0,
-        "train_loss": 0.9,
-        "learning_rate": 0.1,
-        "validation_mse": 0.8,
-        "best": True,
-        "seconds": 1.0,
-    }
-    pd.DataFrame([epoch]).to_csv(run.history, index=False)
-    monkeypatch.setattr(figures, "MAPS", {})
-    assert "day before" in write_report(Results(run.folder))[0].read_text()
     assert "day before" in [entry.name for contest in leaderboard(run.folder.parent) for entry in contest.entries]
-
-
-def test_a_region_without_ocean(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    windows = Verification.of(run).windows
-    land = replace(windows, ocean=torch.zeros_like(windows.ocean))
-    monkeypatch.setattr(forecasts_module, "cut_windows", lambda *arguments: land)
-    with pytest.raises(SSTCastError, match=r"data.region: no ocean in .*choose another"):
-        Verification.of(run)
 
 
 def test_an_empty_season_is_a_dash(tmp_path: Path, sst_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
