@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from sstcast import __version__
@@ -21,7 +22,7 @@ from sstcast.hindcasts.plan import Fold, Plan, checkpoints
 from sstcast.names import BASELINES, REFERENCES
 from sstcast.ocean.prepared import Prepared, check_data
 from sstcast.runs import Run
-from sstcast.scores.combine import combine
+from sstcast.scores.combine import combine, error_products
 from sstcast.scores.saved import recipe_of_scores
 from sstcast.scores.verification import Verification, forecast_file
 from sstcast.scores.verify import ALIKE, System, baselines, verify
@@ -49,6 +50,31 @@ def combine_runs(parts: list[Path], config: RunConfig, equal: bool) -> str:
             remove(config.folder)
     combine([Run(part) for part in parts], config.folder, equal, said.append)
     return said[0]
+
+
+def select_run(parts: dict[Path, list[Path]], config: RunConfig, every: int) -> str:
+    """Make the run of a fold that forecasts as the best of its `parts`.
+
+    Args:
+        parts: a system's run of the fold, and its runs of the two folds before it, which saw no year of the fold.
+        config: of the run to make.
+        every: days from one initial date to the next.
+
+    The best has the least mean squared error in degC2 on the two folds before.
+    """
+    errors = [sum(_squared_error(Run.open(run), every) for run in earlier) for earlier in parts.values()]
+    best = int(np.argmin(errors))
+    said: list[str] = []
+    combine([Run(part) for part in parts], config.folder, chosen=best, say=said.append)
+    return f"{said[0]}; chosen: {list(parts)[best].parent.name}"
+
+
+def _squared_error(run: Run, every: int) -> float:
+    """Return the mean squared error of a run over all leads of its test years, in degC2."""
+    tests = Verification.open(run.config.data, every=every)
+    weeks = error_products([predictor_of(run)], tests)[:, 0, 0]
+    days = np.bincount(np.arange(tests.windows.horizon) // 7)
+    return float(weeks @ days / days.sum())
 
 
 def score_run(config: RunConfig, every: int, joined: bool, thresholds: DataConfig) -> str:
