@@ -47,8 +47,8 @@ def cfgrib(sst: xr.Dataset) -> xr.Dataset:
     return made.sortby("latitude", ascending=False).transpose("number", "time", "step", ...)
 
 
-def access_s2(sst: xr.Dataset) -> xr.Dataset:
-    """S2S forecasts as ACCESS-S2's files have them: an `ensemble`, the lead in hours, degrees of Celsius."""
+def hourly(sst: xr.Dataset) -> xr.Dataset:
+    """S2S forecasts with an `ensemble`, `time` and a `lead_time` in hours, in degrees of Celsius."""
     made = sst.rename(
         init_time="time", lead="lead_time", lat="latitude", lon="longitude", sst="sea_surface_temperature"
     )

@@ -1,7 +1,7 @@
 """The work of a fold, in any order and in any process: train, forecast, verify. Then the folds are joined.
 
 Each task does what is not done yet and says what it did. Statistics lie in a small file, `hindcast.nc`, in the
-run's folder, and forecasts in a store beside it until those of all folds are joined.
+run's folder, and forecasts in a store beside it until all folds are joined.
 """
 
 import os
@@ -80,7 +80,7 @@ def _squared_error(run: Run, every: int) -> float:
 def score_run(config: RunConfig, every: int, joined: bool, thresholds: DataConfig) -> str:
     """Forecast a fold with a trained run or ensemble; write its statistics, and its forecasts unless `joined`.
 
-    The base period of `thresholds` gives those of heatwaves.
+    The base period of `thresholds` gives the thresholds of heatwaves.
     """
     run, name = Run.open(config.folder), config.runs.name
     with locked(statistics_file(run)):
@@ -138,7 +138,7 @@ def recipes(plan: Plan, system: RunConfig) -> list[Any]:
 
 
 def join_forecasts(plan: Plan, system: RunConfig) -> None:
-    """Put a system's forecasts of all folds into one store, unless it holds them; those of each fold then go."""
+    """Put a system's forecasts of all folds into one store, unless it holds them; delete the folds' own stores."""
     path, recipe = plan.hindcast.forecasts(system.name), recipes(plan, system)
     runs = [Run(plan.run(system, fold).folder) for fold in plan.protocol.folds]
     if not is_made_of(path, recipe):

@@ -1,4 +1,4 @@
-"""The verb `hindcast`: train every system anew for every fold, forecast the years, and score all folds as one."""
+"""The command `hindcast`: trains each system anew for every fold, forecasts the years, scores all folds as one."""
 
 from typing import Any
 
@@ -35,9 +35,9 @@ CHANGED = "the scores are of the days before; for the new ones choose another --
 def hindcast(plan: Plan, jobs: int = 1, scheduler: str | None = None, say: Say = print) -> tuple[Scores, bool]:
     """Do what is not done yet of a hindcast; return its scores, and whether there was anything to do.
 
-    What was interrupted goes on where it stopped: at the step of a training, at the fold of all else. `jobs`
-    trainings run side by side in processes, or all on the cluster at `scheduler`; `say` gets a line for each step.
-    A line on stderr says so if the source of a finished hindcast has changed since.
+    An interrupted training goes on at its last step, all else at its fold. `jobs` trainings run side by side in
+    processes, or all on the cluster at `scheduler`; `say` gets a line for each step. A line on stderr says so if
+    the source of a finished hindcast has changed since.
 
     Raises SSTCastError if the plan cannot be carried out, and Interrupted after Ctrl-C or SIGTERM.
     """

@@ -111,8 +111,8 @@ class Fold:
     def split(self, data: DataConfig) -> DataConfig:
         """Return `data` with the fold's splits.
 
-        Training begins where that of `data` does. The climatology is of all days before the fold, as that of a
-        forecaster would be. Raises SSTCastError if less than a year, or not a single window, is left to train on.
+        Training begins where it does in `data`. The climatology is of all days before the fold, as a forecaster's
+        would be. Raises SSTCastError if less than a year, or not a single window, is left to train on.
         """
         splits = for_years(data, self.first, self.last, self.validation, self.name)
         return data.model_copy(update={"splits": splits})
@@ -120,7 +120,7 @@ class Fold:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be done: systems, one configuration each, trained anew for every fold."""
+    """The work of a hindcast: systems, one configuration each, trained anew for every fold."""
 
     hindcast: Hindcast
     protocol: Protocol

@@ -1,4 +1,4 @@
-"""The verb `combine`: one forecast from several, weighted by what the validation days say of each."""
+"""The command `combine`: one forecast from several, with weights fitted on the validation days."""
 
 import os
 from collections.abc import Callable

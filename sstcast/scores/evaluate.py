@@ -1,4 +1,4 @@
-"""The verb `evaluate`: score a run on its test days beside the baselines; a hindcast of one fold."""
+"""The command `evaluate`: scores a run on its test days beside the baselines, as a hindcast of one fold."""
 
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
@@ -15,7 +15,6 @@ from sstcast.ocean.identity import Record
 from sstcast.ocean.prepared import Prepared, check_data, warn_of_source
 from sstcast.runs import Run
 from sstcast.scores.saved import Scored, recipe_of_scores
-from sstcast.scores.significance import block_length
 from sstcast.stores import open_written
 from sstcast.yaml_files import suggest
 
@@ -33,8 +32,7 @@ def evaluate(run: Run) -> tuple[dict[str, Any], bool]:
     The second value is False if they were there already for the best checkpoints of the run's members.
     `docs/runs.md` says what the files hold.
 
-    A line on stderr says so if the source has changed since. Raises SSTCastError if the test split holds too few
-    dates or no ocean.
+    A line on stderr says so if the source has changed since. Raises SSTCastError if there is no ocean.
     """
     if Prepared.of(run.config.data).exist:
         check_data(run)
@@ -68,7 +66,6 @@ def _evaluate(run: Run, recipe: dict[str, Any]) -> dict[str, Any]:
     from sstcast.scores.verify import System, baselines, join, verify
 
     config, truth = run.config.data, Verification.of(run)
-    block_length(config.horizon, truth.windows.starts)
     members, label, days = len(run.members), run.folder.name, ValidationDays(config)
     references, model = baselines(days), System(predictor_of(run), calibrated(run, days=days), members)
     attributes = {"title": f"SST forecasts of run {label}", "history": f"sstcast {__version__} evaluate"}

@@ -1,7 +1,7 @@
 """Scores of the probabilities of marine heatwaves: that a day is above the threshold, that it lies in an event.
 
-What came true is detected in the record itself, days before and after the forecast included. For ROC, SEDI and
-reliability, probabilities are counted in steps of 1/64, those of days that came true apart.
+Heatwaves are detected in the record itself, with the days before and after the forecast. For ROC, SEDI and
+reliability, probabilities are counted in steps of 1/64, separately for days that came true.
 """
 
 from collections.abc import Mapping, Sequence
@@ -143,7 +143,7 @@ class HeatwaveTables:
         return np.stack(row)[:, None]
 
     def _chosen(self, dates: slice) -> NDArray[np.intp]:
-        """Return the positions of those of the dates that are scored."""
+        """Return the positions of the dates that are scored."""
         positions = np.arange(dates.start, min(dates.stop, len(self.init_times)))
         return positions[positions % self.step == 0]
 

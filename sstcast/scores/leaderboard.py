@@ -79,7 +79,7 @@ class Evaluated:
 
     @property
     def contest(self) -> tuple[str, str]:
-        """What it forecast, in words, and the digest of its test days."""
+        """The days and the ocean it forecast, in words, and the digest of its test days."""
         data = self.config.data
         ocean, (first, last) = f"{data.source}, {_region(data)}: {data.protocol} protocol", data.splits.test
         return f"{ocean}, {data.horizon} days ahead, {first} to {last}", self.metrics["data"]["test"]

@@ -28,7 +28,7 @@ from sstcast.ocean.reading import open_sst, source_path
 from sstcast.runs import Run
 from sstcast.scores.evaluate import BASELINE, check_same
 from sstcast.scores.saved import Scored, recipe_of_scores
-from sstcast.scores.significance import Lengths, spacing
+from sstcast.scores.significance import spacing
 from sstcast.scores.summary import finish, head, summarise
 from sstcast.scores.verification import Verification
 from sstcast.scores.verify import System, baselines, join, verify
@@ -132,15 +132,13 @@ def _score(
         )
     truth = Verification.open(data).at(dates, known, sst["lead"].values)
     every = spacing(dates)
-    block = Lengths.of(data.horizon, every).block
-    few = "" if len(dates) >= 2 * block else f"; too few dates for intervals, which need {2 * block}"
     leads = f"; leads {', '.join(map(str, truth.leads))}, without heatwaves and distributions"
     notes = [
         forecasts.note,
         how,
         f"{len(dates)} of {sst.sizes['init_time']} forecasts, {every} day(s) apart, for {data.horizon} days, can "
         f"be verified; all have {truth.ocean.sum()} of {int(anomalies['ocean_mask'].sum())} ocean cells",
-        f"climatology of {'..'.join(map(str, data.splits.base))}{few}{'' if truth.daily else leads}",
+        f"climatology of {'..'.join(map(str, data.splits.base))}{'' if truth.daily else leads}",
     ]
     for note in notes:
         say(f"{path}: {note}")
@@ -159,12 +157,16 @@ def _score(
         references = {name: system._replace(spread=None) for name, system in references.items()}
     tables = finish(join([verify({MODEL: issued}, truth, references, label=path.name)]), [MODEL], list(references))
     system = {"model": "forecasts of a file", "members": sst.sizes["member"], "trained_on": None}
+    heading = head(data, tables)
+    for note in heading["notes"]:
+        say(f"{path}: {note}")
+    notes += heading["notes"]
     metrics = {
         "kind": "file",
         "file": str(path.absolute()),
         "source": str(cube.attrs["source"]),
         "data": recipe["record"],
-        **head(data, tables),
+        **heading,
         "test": [str(day) for day in (dates[[0, -1]] + [DAY, data.horizon * DAY]).astype("datetime64[D]")],
         "notes": notes,
         "references": names,
@@ -180,10 +182,10 @@ def data_of(
 ) -> DataConfig:
     """Return the data that forecasts are scored on, up to `horizon` days ahead.
 
-    They are those of the first run, on another source `truth` or `region` if given; or of the configuration
-    `truth`, a YAML file; or of the source `truth`. Then the baselines see 42 days, and climatology and baselines
-    are fitted to all days before the first forecast's 42: penalties are chosen on the last two years of these, or
-    their last fifth if that is less.
+    The first run has them, on another source `truth` or `region` if given; or the configuration `truth`, a YAML
+    file; or they follow from the source `truth`. Then the baselines see 42 days, and climatology and baselines are
+    fitted to all days before the first forecast's 42. Penalties are chosen on the last two years of these, or on
+    their last fifth if it is shorter.
 
     Raises SSTCastError if any of these is unusable, the runs are of different oceans, or the truth does not hold
     two years before a forecast and the days it is for.
@@ -327,7 +329,7 @@ class IssuedSpread:
     correlation: NDArray[np.float64]
 
     def spread(self, valid_time: xr.DataArray) -> xr.DataArray:
-        """Return those of some forecasts; raise SSTCastError if one is not above 0, or infinite."""
+        """Return the spread of some forecasts; raise SSTCastError if one is not above 0, or infinite."""
         with reading_later(self.path, REMEDY):
             found = self.values.sel(init_time=valid_time["init_time"], lead=valid_time["lead"]).load()
         if ((found <= 0) | np.isinf(found)).any():

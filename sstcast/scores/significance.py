@@ -13,9 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit  # of Student's t; scipy.stats takes a second to import
 
-from sstcast.errors import SSTCastError
-from sstcast.scratch import release
-
 CONFIDENCE = 0.95
 FDR = 0.10  # keeps the global level near 0.05 where neighbours are correlated (Wilks 2016, BAMS 97)
 REPLICATES = 1000
@@ -51,19 +48,6 @@ def spacing(dates: NDArray[np.datetime64]) -> int:
     """Return how many days initial dates are apart: the median; 1 if there is only one date."""
     apart = np.diff(dates) / np.timedelta64(1, "D")
     return max(1, round(float(np.median(apart)))) if len(apart) else 1
-
-
-def block_length(horizon: int, dates: int) -> int:
-    """Return the length in days of a bootstrap block of daily dates.
-
-    Raises SSTCastError if `dates` initial dates are not two blocks.
-    """
-    block = Lengths.of(horizon, 1).block
-    if dates < 2 * block:
-        raise SSTCastError(
-            f"data.splits.test: {dates} initial dates, but intervals need two blocks of {block}; lengthen it"
-        )
-    return block
 
 
 @cache
@@ -129,22 +113,6 @@ def diebold_mariano(difference: Array, lags: int, parts: tuple[int, ...] = ()) -
         statistic = mean / np.sqrt(np.where(variance > 0, variance, np.nan) / dates) * np.sqrt(correction)
     p_value: Array = 2 * stdtr(dates - 1, -np.abs(statistic))
     return p_value
-
-
-def p_values(
-    ours: Array, theirs: Array, ocean: NDArray[np.bool_], lags: int, parts: tuple[int, ...] = ()
-) -> NDArray[np.float32]:
-    """Return `diebold_mariano` of errors `[dates, row, cell]`, NaN where not `ocean [row, cell]`.
-
-    A row is in memory at a time, where the errors lie in files.
-    """
-    found = np.full(ocean.shape, np.nan, np.float32)
-    for row in np.flatnonzero(ocean.any(1)):
-        cells = ocean[row]
-        difference = (ours[:, row] - theirs[:, row])[:, cells].astype(float)
-        found[row, cells] = diebold_mariano(difference, lags, parts)
-        release()
-    return found
 
 
 def _placed(parts: tuple[int, ...]) -> list[tuple[int, int]]:

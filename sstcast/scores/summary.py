@@ -59,6 +59,7 @@ def head(data: DataConfig, tables: xr.Dataset, shortest: int = 0) -> Scores:
     """Return what forecasts were verified on, for the head of `metrics.json`; see `finish`."""
     every = spacing(tables[DATES].values)
     block = _lengths(tables, shortest).block
+    enough = tables.sizes[DATES] >= 2 * block
     return {
         "region": data.region if isinstance(data.region, str) else data.box.bounds.yaml,
         "protocol": data.protocol,
@@ -67,9 +68,9 @@ def head(data: DataConfig, tables: xr.Dataset, shortest: int = 0) -> Scores:
         "test": [str(day) for day in data.splits.test],
         "forecasts": tables.sizes[DATES],
         "every": every,
-        "block_days": block * every if tables.sizes[DATES] >= 2 * block else None,
+        "block_days": block * every if enough else None,
         "ocean_cells": int(tables["mse_by_cell"].isel(units=0, system=0, week=0).notnull().sum()),
-        "notes": [],
+        "notes": [] if enough else [f"too few dates for intervals, which need {2 * block}"],
     }
 
 
@@ -86,7 +87,7 @@ def finish(
 
     Args:
         tables: what `join` returns.
-        compared: systems whose squared errors are tested against those of each of `references`, cell by cell.
+        compared: systems whose squared errors are tested against each of `references`, cell by cell.
         references: see above.
         shortest: days that a block of the bootstrap lasts at least.
     """
@@ -151,7 +152,7 @@ def summarise(tables: xr.Dataset, reference: str, shortest: int = 0) -> Scores:
 
 
 def split_by_index(scored: Scored, metrics: Scores, index: str) -> Scores:
-    """Return scores with those of initial dates in each third of an `index` (`indices.thirds`), as `by_index`."""
+    """Add `by_index` to scores: the scores of initial dates in each third of an `index` (`indices.thirds`)."""
     shortest = SHORTEST_BLOCK if metrics["kind"] == "hindcast" else 0
     with scored.open() as opened:
         tables = opened.drop_vars("squared_error_by_week", errors="ignore").load()
@@ -162,7 +163,7 @@ def split_by_index(scored: Scored, metrics: Scores, index: str) -> Scores:
 def compare(ours: xr.DataArray, theirs: xr.DataArray, names: tuple[str, str, str], shortest: int = 0) -> Scores:
     """Compare two losses `(init_time, lead)`, not negative, with the coordinates `season` and `fold`.
 
-    `names` are those of both systems and of the loss.
+    `names` names both systems and the loss.
 
     Returns:
         `ratio`, its `interval` of 95 % and `p_value` of the Diebold-Mariano test, also `by_lead`, `by_week` and by

@@ -1,6 +1,6 @@
 """The one verification: forecasts are reduced to the statistics that every score follows from.
 
-`evaluate` verifies a run on the test days of one fold, `hindcast` systems on those of several, and `score` the
+`evaluate` verifies a run on the test days of one fold, `hindcast` systems on several folds, and `score` the
 forecasts of a file. `summary` turns the statistics into scores.
 
 Standardised errors count every ocean cell alike, as the published table does; errors in degC count cells by their
@@ -31,7 +31,7 @@ from sstcast.scores.distributions import BINS, ENSEMBLE, GAUSSIAN, Gaussian
 from sstcast.scores.heatwaves import HeatwaveTables
 from sstcast.scores.indices import NINO, covers
 from sstcast.scores.metrics import METRICS, SQUARED_ERROR, Statistic, statistics
-from sstcast.scores.significance import adjust, p_values
+from sstcast.scores.significance import adjust, diebold_mariano
 from sstcast.scores.verification import Verification, Write, sum_to_one
 from sstcast.scratch import in_scratch, release, scratch_array
 
@@ -93,7 +93,7 @@ def verify(
         truth: the initial dates, and what came true.
         references: baselines, which are verified in the same way. With them, the base rate and the persistence of
             the state are verified as forecasts of heatwaves.
-        thresholds: data whose base period gives the thresholds of heatwaves; by default those of the truth.
+        thresholds: data whose base period gives the thresholds of heatwaves; by default the truth's.
         write: gets the dates and `sst` and, with a spread, `sst_spread(init_time, lead, lat, lon)` in degC of each
             of `forecasts`.
         label: shown with the progress.
@@ -314,7 +314,7 @@ def _indices(truth: Verification) -> dict[str, Means]:
 def join(folds: Sequence[xr.Dataset]) -> xr.Dataset:
     """Join the statistics of folds: those by date one after the other, those over dates as the mean of all dates.
 
-    Counts are added up; those of heatwaves are also `heatwave_cases_by_fold`.
+    Counts are added up; heatwaves are also counted in `heatwave_cases_by_fold`.
     """
     by_date = xr.concat([fold.drop_dims(FOLD) for fold in folds], DATES, data_vars="minimal", **ALIKE)
     by_date = by_date.drop_vars(LAZY).load().assign({LAZY: by_date[LAZY]})
@@ -348,6 +348,11 @@ def compare_cells(
     found, adjusted = (np.full(errors[0].shape[1:], np.nan, np.float32) for _ in range(2))
     for week in range(len(found)):
         ours, theirs = (in_scratch(of[:, week].chunk({DATES: DATES_AT_ONCE})).values for of in errors)
-        found[week] = p_values(ours, theirs, np.isfinite(ours[0]), lags, parts)
+        ocean = np.isfinite(ours[0])
+        for row, cells in enumerate(ocean):
+            if cells.any():
+                difference = (ours[:, row] - theirs[:, row])[:, cells].astype(float)
+                found[week, row, cells] = diebold_mariano(difference, lags, parts)
+                release()
         adjusted[week] = adjust(found[week])
     return found, adjusted

@@ -4,7 +4,6 @@ import json
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +20,6 @@ from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.predictor import TrainedRun, load_combination, predictor_of
 from sstcast.geo import area_weights
-from sstcast.ocean.prepared import Prepared
 from sstcast.pages import figures
 from sstcast.pages.tables import weights
 from sstcast.runs import Run
@@ -34,14 +32,6 @@ from sstcast.training.listing import describe
 from sstcast.training.train import plan, train
 
 
-def made_of(folder: Path, sst_file: Path, name: str, seeds: tuple[int, ...] = (0,), **data: Any) -> Run:
-    """Make a run that knows its data; its model is not trained."""
-    run = make_run(configure(folder, sst_file, name, **data), seeds)
-    for member in run.members:
-        Prepared.of(run.config.data).record().write(member.folder)
-    return run
-
-
 def quiet(line: str) -> None:
     """Say nothing."""
 
@@ -50,7 +40,8 @@ def quiet(line: str) -> None:
 def runs(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> list[Run]:
     """An ensemble of two and two single runs on the small ocean, none of them trained."""
     folder = tmp_path_factory.mktemp("combined")
-    return [made_of(folder, sst_file, name, seeds) for name, seeds in (("a", (0, 1)), ("b", (2,)), ("c", (3,)))]
+    seeds = {"a": (0, 1), "b": (2,), "c": (3,)}
+    return [make_run(configure(folder, sst_file, name), some) for name, some in seeds.items()]
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +180,7 @@ def test_what_it_refuses(runs: list[Run], both: Run, tmp_path: Path, sst_file: P
         assert not out.exists()
 
     def other(name: str, **data: object) -> Run:
-        return made_of(tmp_path, sst_file, name, **data)
+        return make_run(configure(tmp_path, sst_file, name, **data))
 
     refused(rf"{b.folder}: one run is no combination", b)
     refused(rf"{b.folder}: named twice", b, c, b)
@@ -221,7 +212,7 @@ def test_what_it_refuses(runs: list[Run], both: Run, tmp_path: Path, sst_file: P
 
 def test_the_same_ocean_under_another_name(runs: list[Run], tmp_path: Path, sst_file: Path) -> None:
     shutil.copy(sst_file, tmp_path / "copy.nc")
-    other = made_of(tmp_path, tmp_path / "copy.nc", "other", (7,))
+    other = make_run(configure(tmp_path, tmp_path / "copy.nc", "other"), (7,))
     made = combine([runs[1], other], tmp_path / "n", say=quiet)
     assert evaluate(made)[1]
 

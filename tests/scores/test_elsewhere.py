@@ -40,7 +40,6 @@ def quiet(line: str) -> None:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
     run = make_run(configure(tmp_path_factory.mktemp("here"), sst_file))
-    Prepared.of(run.config.data).record().write(run.folder)
     evaluate(run)
     return run
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from other_conventions import access_s2, cfgrib, climpred
+from other_conventions import cfgrib, climpred, hourly
 from scored_runs import configure, make_run
 
 from sstcast import cli
@@ -16,7 +16,6 @@ from sstcast.errors import SSTCastError
 from sstcast.forecasting.files import read_forecasts
 from sstcast.geo import area_weights
 from sstcast.ocean.cropping import on_cells
-from sstcast.ocean.prepared import Prepared
 from sstcast.pages import report
 from sstcast.pages.report import write_report
 from sstcast.pages.results import Results
@@ -37,7 +36,6 @@ def quiet(line: str) -> None:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
     run = make_run(configure(tmp_path_factory.mktemp("runs"), sst_file))
-    Prepared.of(run.config.data).record().write(run.folder)
     evaluate(run)
     return run
 
@@ -122,7 +120,7 @@ def test_own_forecasts_have_the_scores_of_evaluate(
     assert page.count("<section") == 8  # those of a run, less training, ensemble, configuration and provenance
 
 
-@pytest.mark.parametrize("convention", [climpred, cfgrib, access_s2])
+@pytest.mark.parametrize("convention", [climpred, cfgrib, hourly])
 def test_weekly_ensembles_of_other_centres_by_hand(
     convention: Change, sparse: xr.Dataset, sst_file: Path, tmp_path: Path
 ) -> None:
