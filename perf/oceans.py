@@ -25,7 +25,7 @@ from sstcast.hindcasts.folds import Protocol
 from sstcast.models import days_before
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.whole import WholeRegion
+from sstcast.ocean.windows import WholeRegion
 from sstcast.training.task import samples
 
 SYSTEMS = ("local-ridge", "multiscale-ridge", "multiscale-memory-stencil", "local-memory-stencil")

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sstcast.artefacts import atomic, packaged
 from sstcast.geo import Box
-from sstcast.ocean.days import Day, block_of, pack
+from sstcast.ocean.raw import Day, block_of, pack
 from sstcast.progress import Progress
 from sstcast.sources import SOURCES
 from sstcast.sources.fetch import fetch

@@ -14,7 +14,7 @@ import pytest
 
 from perf.simulated import Simulator, canonical_name, write_day
 from sstcast.config import parse_box
-from sstcast.ocean.days import Day
+from sstcast.ocean.raw import Day
 from sstcast.sources.noaa import Aws, Ncei
 from sstcast.sources.store import RawStore
 

@@ -22,8 +22,7 @@ from sstcast.models import build_forecaster
 from sstcast.models.attention import Attention
 from sstcast.models.convs import Conv
 from sstcast.models.layers import ATTENTIONS, CONVS
-from sstcast.ocean.days import Day, pack
-from sstcast.ocean.raw import open_days
+from sstcast.ocean.raw import Day, open_days, pack
 from sstcast.progress import Progress
 from sstcast.sources import SOURCES
 from sstcast.sources.fetch import fetch

@@ -13,12 +13,12 @@ from small_ocean import make_sst
 from untrained import make_run
 
 from sstcast import cli
+from sstcast.artefacts import fingerprint
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import LoadedRun, forecast
-from sstcast.ocean.identity import digests, fingerprint
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.prepared import Prepared, digests
 from sstcast.runs import Run
 from sstcast.scores.evaluate import compare, evaluate
 from sstcast.training.train import train, training_windows

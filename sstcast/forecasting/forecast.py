@@ -25,7 +25,7 @@ from sstcast.forecasting.spread import Spread, calibrated, with_distribution
 from sstcast.forecasting.transfer import newest_data, transferred_data
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.fields import options_for_keys
-from sstcast.ocean.limits import limits_of
+from sstcast.ocean.heatwaves import limits_of
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_data, check_source
 from sstcast.ocean.windows import with_earlier

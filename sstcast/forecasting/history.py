@@ -9,11 +9,10 @@ import xarray as xr
 from sstcast.config import DataConfig, Region
 from sstcast.errors import SSTCastError
 from sstcast.ocean.anomalies import standardise
-from sstcast.ocean.cropping import at_cells, finer_cells
-from sstcast.ocean.cube import coarsen, ocean_fraction
-from sstcast.ocean.days import day_ranges
 from sstcast.ocean.fields import PLAUSIBLE, dates, find_field
+from sstcast.ocean.grid import at_cells, coarsen, finer_cells, ocean_fraction
 from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.raw import day_ranges
 
 SAME_SHARE = 1e-4  # of a cell's area
 

@@ -23,8 +23,7 @@ from sstcast.names import BASELINES
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.reading import source_path
-from sstcast.ocean.whole import WholeRegion, whole
-from sstcast.ocean.windows import SeveralWindows, Windows, cut_windows, windows_of
+from sstcast.ocean.windows import SeveralWindows, WholeRegion, Windows, cut_windows, whole, windows_of
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint, load_weights
 from sstcast.training.cross_fitting import blocks_of_years, supported_share

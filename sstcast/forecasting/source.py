@@ -9,9 +9,8 @@ import xarray as xr
 
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading_later
-from sstcast.ocean.days import is_final
 from sstcast.ocean.plausible import check_changes
-from sstcast.ocean.raw import is_raw_store, look_into, open_days
+from sstcast.ocean.raw import is_final, is_raw_store, look_into, open_days
 from sstcast.ocean.reading import REMEDY, open_region, source_path
 from sstcast.sources import SOURCES, find_source
 from sstcast.sources.fetch import fetch

@@ -36,8 +36,7 @@ from sstcast.geo import area_weights
 from sstcast.models import LINEAR, STANDS_ON, base_of
 from sstcast.names import SEASONS
 from sstcast.ocean.anomalies import on_days
-from sstcast.ocean.identity import digest_of, digest_of_days
-from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.prepared import Prepared, digest_of, digest_of_days
 from sstcast.ocean.windows import days_in, with_earlier
 from sstcast.runs import Run
 from sstcast.scratch import in_scratch, release

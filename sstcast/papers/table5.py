@@ -21,9 +21,9 @@ from sstcast.config import DataConfig, RunConfig, load_config
 from sstcast.errors import SSTCastError, reading
 from sstcast.forecasting.predictor import Predictor, TrainedRun, TrainingDays
 from sstcast.models.base import Base
-from sstcast.ocean.days import FIRST_DAY
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_data, check_source
+from sstcast.ocean.raw import FIRST_DAY
 from sstcast.ocean.windows import Windows
 from sstcast.runs import Run, write_json
 from sstcast.scores.significance import Lengths, diebold_mariano, skill_interval

@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 
 from sstcast import __version__
-from sstcast.artefacts import locked
+from sstcast.artefacts import fingerprint, locked
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.files import DAY, Forecasts, read_forecasts
 from sstcast.forecasting.predictor import predictor_of
 from sstcast.forecasting.spread import ValidationDays, calibrated, fitted_baselines
 from sstcast.names import MODEL, STRONGEST
-from sstcast.ocean.cropping import at_cells, on_cells
-from sstcast.ocean.identity import fingerprint
+from sstcast.ocean.grid import at_cells, on_cells
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_data
 from sstcast.runs import Run

@@ -12,7 +12,7 @@ from sstcast.errors import SSTCastError
 from sstcast.forecasting.files import DAY, Forecasts
 from sstcast.forecasting.transfer import transferred_data
 from sstcast.geo import Box
-from sstcast.ocean.cropping import around
+from sstcast.ocean.grid import around
 from sstcast.ocean.reading import open_sst, source_path
 from sstcast.runs import Run
 from sstcast.scores.evaluate import check_same

@@ -7,7 +7,7 @@ Sources are tried in turn for the days that are still missing. Downloaded days a
 import datetime as dt
 from collections.abc import Callable
 
-from sstcast.ocean.days import Day, is_final
+from sstcast.ocean.raw import Day, is_final
 from sstcast.progress import days_progress
 from sstcast.sources import find_source
 from sstcast.sources.request import FetchReport, FetchRequest

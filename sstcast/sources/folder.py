@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sstcast.artefacts import walk
 from sstcast.geo import Box
-from sstcast.ocean.days import Day, block_of
+from sstcast.ocean.raw import Day, block_of
 from sstcast.progress import Progress
 from sstcast.sources.granule import BadFile, Granule, read_granule
 from sstcast.sources.request import FetchRequest

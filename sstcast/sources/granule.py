@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from sstcast.errors import in_short
 from sstcast.geo import Box
-from sstcast.ocean.days import FILL, Packed, pack
 from sstcast.ocean.fields import PLAUSIBLE, celsius, is_other
+from sstcast.ocean.raw import FILL, Packed, pack
 from sstcast.stores import Refused, check_hdf5
 
 NEAR = 0.0025  # tolerance in degrees for the centre of a cell

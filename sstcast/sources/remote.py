@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import ClassVar
 
-from sstcast.ocean.days import Day, block_of
+from sstcast.ocean.raw import Day, block_of
 from sstcast.progress import Progress
 from sstcast.sources.download import Absent, Server, Trouble
 from sstcast.sources.granule import BadFile, Granule, read_granule

@@ -8,7 +8,7 @@ from pathlib import Path
 from sstcast.config import parse_box
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
-from sstcast.ocean.days import FIRST_DAY, day_ranges
+from sstcast.ocean.raw import FIRST_DAY, day_ranges
 from sstcast.sources import find_source
 from sstcast.sources.download import Patience
 

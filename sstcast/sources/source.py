@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from sstcast.geo import Box
-from sstcast.ocean.days import Day
+from sstcast.ocean.raw import Day
 from sstcast.progress import Progress
 
 if TYPE_CHECKING:

@@ -20,9 +20,19 @@ from sstcast.artefacts import atomic, locked, space_for
 from sstcast.cf import CONVENTIONS, VARIABLES, references
 from sstcast.errors import SSTCastError, in_short, reading
 from sstcast.geo import Box
-from sstcast.ocean.days import BLOCK, FILL, FIRST_DAY, STATUS, Day, Packed, block_of
 from sstcast.ocean.plausible import Field, jump
-from sstcast.ocean.raw import REMEDY, is_raw_store, look_into
+from sstcast.ocean.raw import (
+    BLOCK,
+    FILL,
+    FIRST_DAY,
+    REMEDY,
+    STATUS,
+    Day,
+    Packed,
+    block_of,
+    is_raw_store,
+    look_into,
+)
 from sstcast.sources.source import Source
 from sstcast.stores import check_codecs, consolidate
 

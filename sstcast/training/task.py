@@ -8,8 +8,7 @@ from torch import Tensor, nn
 
 from sstcast.config import TrainingConfig
 from sstcast.models.linear import LinearSystem, Samples
-from sstcast.ocean.whole import WholeRegion
-from sstcast.ocean.windows import AnyWindows, Batch, SeveralWindows, Windows
+from sstcast.ocean.windows import AnyWindows, Batch, SeveralWindows, WholeRegion, Windows
 from sstcast.scratch import release
 from sstcast.seeds import order_seed
 

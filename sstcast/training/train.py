@@ -14,10 +14,8 @@ from sstcast.errors import SSTCastError, warn
 from sstcast.models import LINEAR, base_of, build_forecaster, days_before
 from sstcast.models.base import ForecastModel
 from sstcast.models.linear import LinearSystem
-from sstcast.ocean.identity import Record
-from sstcast.ocean.prepared import Prepared, check_data, check_source
-from sstcast.ocean.whole import WholeRegion
-from sstcast.ocean.windows import AnyWindows, SeveralWindows, cut_windows
+from sstcast.ocean.prepared import Prepared, Record, check_data, check_source
+from sstcast.ocean.windows import AnyWindows, SeveralWindows, WholeRegion, cut_windows
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint, load_weights, save_checkpoint, step_checkpoints
 from sstcast.training.cross_fitting import blocks_of_years, supported_share

@@ -12,9 +12,8 @@ from untrained import make_run
 from sstcast import cf
 from sstcast.config import load_config
 from sstcast.forecasting.forecast import forecast
-from sstcast.ocean.identity import digest_of
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.prepared import Prepared, digest_of
 from sstcast.ocean.reading import open_region
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate

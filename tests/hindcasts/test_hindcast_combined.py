@@ -17,7 +17,7 @@ from sstcast.hindcasts.plan import Plan
 from sstcast.models import build_forecaster
 from sstcast.models.linear import MultiscaleRidge
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.whole import WholeRegion
+from sstcast.ocean.windows import WholeRegion
 from sstcast.runs import Run
 from sstcast.scores.verification import Verification
 from sstcast.training.devices import choose_device

@@ -16,7 +16,7 @@ from sstcast.models import build_forecaster, home
 from sstcast.models.linear import LinearSystem, Ridge, sums_of
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.whole import WholeRegion
+from sstcast.ocean.windows import WholeRegion
 from sstcast.scores.combine import combine
 from sstcast.scores.verification import Verification
 from sstcast.training.task import fit, samples

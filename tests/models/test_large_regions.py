@@ -14,7 +14,7 @@ from sstcast.models.linear import LinearSystem
 from sstcast.ocean import whole
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.whole import WholeRegion
+from sstcast.ocean.windows import WholeRegion
 from sstcast.training.task import fit, samples
 
 

@@ -9,7 +9,7 @@ from small_ocean import make_sst
 
 from sstcast.config import DataConfig, Region, Splits
 from sstcast.ocean.anomalies import fit, harmonic_climatology, harmonic_terms, on_days, standardise
-from sstcast.ocean.cube import coarsen, ocean_cells
+from sstcast.ocean.grid import coarsen, ocean_cells
 
 SPLITS = Splits(train=(2001, 2002), validation=(2003, 2003), test=(2004, 2004))
 REGION = Region(lon=(170, 173), lat=(-12, -10), coarsen=2, tile=(4, 6), min_ocean=0.5)

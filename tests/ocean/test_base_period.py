@@ -9,8 +9,7 @@ import xarray as xr
 from scored_runs import configure, make_run
 
 from sstcast.errors import SSTCastError
-from sstcast.ocean.heatwaves import limits
-from sstcast.ocean.limits import limits_of
+from sstcast.ocean.heatwaves import limits, limits_of
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.scores.evaluate import evaluate

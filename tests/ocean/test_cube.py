@@ -5,8 +5,7 @@ import pytest
 import xarray as xr
 
 from sstcast.config import Region
-from sstcast.ocean.cropping import crop
-from sstcast.ocean.cube import coarsen, ocean_cells, ocean_fraction
+from sstcast.ocean.grid import coarsen, crop, ocean_cells, ocean_fraction
 from sstcast.ocean.reading import open_sst
 
 SHARED = Path(__file__).parents[2].parent / "shared/data/ocean"

@@ -9,15 +9,14 @@ import xarray as xr
 from small_files import SPLITS, Write, data_of, netcdf, zarr
 from small_ocean import make_sst
 
+from sstcast.artefacts import fingerprint
 from sstcast.config import DataConfig, Region, load_config
 from sstcast.errors import SSTCastError
-from sstcast.ocean.cropping import crop
-from sstcast.ocean.gaps import gaps_filled
-from sstcast.ocean.identity import fingerprint
+from sstcast.ocean.grid import crop
 from sstcast.ocean.plausible import checked
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.reading import open_region
+from sstcast.ocean.reading import gaps_filled, open_region
 from sstcast.ocean.starting import start
 
 OCEAN = make_sst(1)

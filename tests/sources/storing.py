@@ -8,8 +8,7 @@ import xarray as xr
 from oisst_server import REGION, calendar, hundredths
 
 from sstcast.config import parse_box
-from sstcast.ocean.days import Day
-from sstcast.ocean.raw import open_days
+from sstcast.ocean.raw import Day, open_days
 from sstcast.sources.store import RawStore
 
 GRID = parse_box(REGION)

@@ -15,8 +15,7 @@ import xarray as xr
 from oisst_server import REGION, OisstServer, calendar, daily_files, hundredths
 
 from sstcast.errors import SSTCastError
-from sstcast.ocean.days import BLOCK
-from sstcast.ocean.raw import open_days
+from sstcast.ocean.raw import BLOCK, open_days
 from sstcast.sources.download import Patience
 from sstcast.sources.fetch import FetchRequest, fetch
 
