@@ -255,7 +255,7 @@ def _carried(path: Path) -> str:
 
         with Image.open(path) as image:
             return str(image.info[RECIPE])
-    from sstcast.stores import open_netcdf, open_written  # not above: it imports this module
+    from sstcast.stores import open_netcdf, open_written  # not above: xarray takes half a second to import
 
     with (open_written if path.suffix == ".zarr" else open_netcdf)(path, "delete it") as dataset:
         return str(dataset.attrs[RECIPE])

@@ -6,7 +6,7 @@ Plain values are text, numbers, dates, lists, and mappings with unique text keys
 import datetime as dt
 import difflib
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -173,7 +173,7 @@ def _first_error(error: ValidationError, model: type[BaseModel], raw: Any) -> st
     path = _path_in(raw, first["loc"])
     key = ".".join(map(str, path))
     if first["type"] == "extra_forbidden":
-        return f"{key}: unknown key{suggest(str(path[-1]), _keys(model, path[:-1]))}"
+        return f"{key}: unknown key{suggest(str(path[-1]), _keys(model))}"
     message = first["msg"].removeprefix("Value error, ").replace("Field required", "is missing")
     if "or instance of" in message:
         message = "give a mapping of keys"
@@ -194,19 +194,10 @@ def _path_in(raw: Any, loc: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(path)
 
 
-def _keys(model: Any, path: tuple[Any, ...]) -> list[str]:
-    for part in path:
-        if part not in model.model_fields:
-            return []
-        annotation = model.model_fields[part].annotation
-        branches = [
-            annotation,
-            *(inner for branch in get_args(annotation) for inner in (branch, *get_args(branch))),
-        ]
-        model = next((m for m in branches if isinstance(m, type) and issubclass(m, BaseModel)), None)
-        if model is None:
-            return []
-    return list(model.model_fields)
+def _keys(model: type[BaseModel]) -> set[str]:
+    """Return the keys of a model and of all models inside it."""
+    schema = model.model_json_schema()
+    return {key for one in (schema, *schema.get("$defs", {}).values()) for key in one.get("properties", {})}
 
 
 def span(value: Any) -> Any:

@@ -169,7 +169,7 @@ class _Preparation:
             recipe=as_text(recipe),
             **references(source, recipe.get("protocol", "")),
         )
-        with atomic(path) as temporary, dask_progress(path.name):
+        with atomic(path) as temporary, dask_progress():
             write_zarr(dataset, temporary, {"time": DAYS_PER_CHUNK})
         trim(0)
         days = dataset.sizes.get("time")

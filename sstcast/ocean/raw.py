@@ -42,12 +42,11 @@ STATUS = (
 
 @dataclass(frozen=True)
 class Day:
-    """A day to store: `field` is `[lat, lon]` in hundredths of degC; `notice` is empty unless simulated."""
+    """A day to store: `field` is `[lat, lon]` in hundredths of degC."""
 
     field: Packed
     origin: str
     preliminary: bool
-    notice: str = ""
 
 
 def pack(celsius: NDArray[Any]) -> Packed:
@@ -84,7 +83,6 @@ class Held:
     status: NDArray[np.uint8]
     words: tuple[str, ...]
     title: str
-    notice: str
 
     @property
     def box(self) -> Box:
@@ -107,9 +105,7 @@ def look_into(path: Path) -> Held:
         for block in np.unique(np.flatnonzero(status.values) // BLOCK):
             if not (path / "sst" / f"{block}.0.0").is_file():
                 raise ValueError(f"its file sst/{block}.0.0 is not there")
-        return Held(
-            dataset, status.values, tuple(status.flag_meanings.split()), about["title"], about["simulated"]
-        )
+        return Held(dataset, status.values, tuple(status.flag_meanings.split()), about["title"])
 
 
 def open_days(path: Path) -> xr.Dataset:

@@ -28,8 +28,7 @@ from sstcast.ocean.windows import Windows
 from sstcast.runs import Run, write_json
 from sstcast.scores.significance import Lengths, diebold_mariano, skill_interval
 from sstcast.scores.verification import Verification
-from sstcast.sources.fetch import fetch
-from sstcast.sources.request import FetchRequest
+from sstcast.sources.fetch import FetchRequest, fetch
 from sstcast.training.devices import start
 from sstcast.training.task import Fitted, ForecastTask
 from sstcast.training.train import forecaster, train, training_windows

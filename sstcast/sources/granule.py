@@ -34,12 +34,11 @@ class BadFile(Exception):
 class Granule:
     """Days of one file in a box: `fields[day]` is `[lat, lon]` in hundredths of degC, `FILL` on land.
 
-    `notice` says that the file is simulated; it is empty for observations. `days` are all days in the file.
+    `days` are all days in the file.
     """
 
     fields: dict[dt.date, Packed]
     preliminary: bool
-    notice: str
     days: tuple[dt.date, ...]
 
     @property
@@ -76,7 +75,7 @@ def _read(variables: Any, about: Mapping[str, Any], days: Sequence[dt.date], box
     rows, columns = _positions(lat, box.lat, "lat"), _positions(lon, box.lon, "lon")
     if sst.shape[-2:] != (lat.size, lon.size):
         raise BadFile(f"wrong grid: sst is {sst.shape}, its axes {lat.size} x {lon.size}")
-    held, name, title = _dates(variables["time"]), str(about.get("id", "")), str(about.get("title", ""))
+    held, name = _dates(variables["time"]), str(about.get("id", ""))
     if not held:
         raise BadFile("holds no day")
     if other := is_other(attributes):
@@ -89,8 +88,7 @@ def _read(variables: Any, about: Mapping[str, Any], days: Sequence[dt.date], box
         depth = (0,) if len(sst.shape) == 4 else ()
         values = np.asarray(sst[(held[day], *depth)])  # the whole field: it is one chunk in NOAA's files
         fields[day] = _in_range(_pack(values[rows][:, columns], attributes))
-    notice = title if "simulated" in title.lower() else ""
-    return Granule(fields, "preliminary" in name.lower(), notice, tuple(held))
+    return Granule(fields, "preliminary" in name.lower(), tuple(held))
 
 
 @contextmanager

@@ -22,10 +22,6 @@ from sstcast.scores.saved import Scored
 BOX = "data.region={lon: [170, 171], lat: [-12, -11.333333], coarsen: %d, tile: %s}"
 
 
-def quiet(line: str) -> None:
-    """Say nothing."""
-
-
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The small ocean on cells of a twelfth of a degree, in single precision."""
@@ -38,7 +34,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def scored(run_yaml: Path, source: Path, *overrides: str) -> Run:
     short = "data.splits.test=[2004-06-01, 2004-09-15]"
     config = load_config(run_yaml, [f"data.source={source}", short, *overrides])
-    prepare(config.data, say=quiet)
+    prepare(config.data, say=str)
     run = make_run(config, (0, 1))
     evaluate(run)
     return run
@@ -73,7 +69,7 @@ def test_all_files_are_cf_and_line_up(
     tile: str,
 ) -> None:
     run = scored(run_yaml, source, f"data.protocol={protocol}", BOX % (coarsen, tile))
-    path, _ = forecast(run.folder, say=quiet)
+    path, _ = forecast(run.folder, say=str)
     ahead, hindcast = xr.open_dataset(path, engine="netcdf4"), xr.open_zarr(run.forecasts)
     cube, scores = xr.open_zarr(Prepared.of(run.config.data).cube), xr.open_dataset(Scored(run.folder).tables)
 
@@ -112,7 +108,7 @@ def test_all_files_are_cf_and_line_up(
 def test_a_run_trained_before_cells_were_rounded_knows_its_data(run_yaml: Path, source: Path) -> None:
     """The digest of the statistics is of the source's own coordinates, not of the rounded ones."""
     config = load_config(run_yaml, [f"data.source={source}", BOX % (1, "[8, 6]")])
-    prepare(config.data, say=quiet)
+    prepare(config.data, say=str)
     statistics = xr.load_dataset(Prepared.of(config.data).statistics, engine="zarr").drop_vars(
         ["lat_bnds", "lon_bnds"]
     )

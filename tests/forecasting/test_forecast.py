@@ -24,13 +24,9 @@ from sstcast.scores.evaluate import evaluate
 WEST_TILE = "170,171.5,-12,-10"
 
 
-def quiet(line: str) -> None:
-    """Say nothing."""
-
-
 def prepared_run(shared_yaml: Path, overrides: tuple[str, ...] = (), seeds: tuple[int, ...] = (0,)) -> Run:
     config = load_config(shared_yaml, list(overrides))
-    prepare(config.data, say=quiet)
+    prepare(config.data, say=str)
     return make_run(config, seeds)
 
 
@@ -40,7 +36,7 @@ def run(shared_yaml: Path) -> Run:
 
 
 def read(run: Run, *options: object) -> xr.Dataset:
-    path, _ = forecast(run.folder, *options, say=quiet)
+    path, _ = forecast(run.folder, *options, say=str)
     return xr.load_dataset(path, engine="netcdf4")
 
 
@@ -124,7 +120,7 @@ def test_both_formats_hold_what_python_returns(shared_yaml: Path, tmp_path: Path
     run = prepared_run(shared_yaml, seeds=(0, 1))
     got = sstcast.load(run.folder).forecast(xr.open_dataset(run.config.data.source, engine="netcdf4")["sst"])
     for name in ("a.nc", "a.zarr"):
-        path, new = forecast(run.folder, out=tmp_path / name, say=quiet)
+        path, new = forecast(run.folder, out=tmp_path / name, say=str)
         assert new
         assert path == tmp_path / name
         held = xr.load_dataset(path, engine="zarr" if name == "a.zarr" else "netcdf4")
@@ -143,19 +139,19 @@ def test_both_formats_hold_what_python_returns(shared_yaml: Path, tmp_path: Path
 
 
 def test_nothing_to_do_until_something_changes(run: Run) -> None:
-    path, new = forecast(run.folder, say=quiet)
+    path, new = forecast(run.folder, say=str)
     assert (path.name, new) == ("forecast-2004-12-31.nc", True)
     before = path.read_bytes()
-    assert forecast(run.folder, say=quiet) == (path, False)
+    assert forecast(run.folder, say=str) == (path, False)
     assert path.read_bytes() == before
     shutil.copy(make_run(run.config.model_copy(update={"name": "other"}), (7,)).best, run.best)
-    assert forecast(run.folder, say=quiet) == (path, True)
+    assert forecast(run.folder, say=str) == (path, True)
     assert path.read_bytes() != before
 
 
 def test_what_is_prepared_stays_as_it_is(run: Run, stores: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in stores.rglob("*")}
-    forecast(run.folder, "2004-05-05", say=quiet)
+    forecast(run.folder, "2004-05-05", say=str)
     assert {path: path.stat().st_mtime_ns for path in stores.rglob("*")} == before
 
 
@@ -176,7 +172,7 @@ def test_other_models_stay_in_their_tiles(shared_yaml: Path, model: str) -> None
     with pytest.raises(
         SSTCastError, match=r"model (mlp|tfnet) knows tiles of 8 x 6 only, the region's are 30 x 30"
     ):
-        forecast(run.folder, region="tasman", say=quiet)
+        forecast(run.folder, region="tasman", say=str)
 
 
 def test_a_region_of_the_same_tiles_suits_every_model(shared_yaml: Path) -> None:
@@ -200,7 +196,7 @@ def test_a_region_of_the_same_tiles_suits_every_model(shared_yaml: Path) -> None
 )
 def test_bad_options(run: Run, options: dict[str, object], words: list[str]) -> None:
     with pytest.raises(SSTCastError) as error:
-        forecast(run.folder, **options, say=quiet)
+        forecast(run.folder, **options, say=str)
     assert "\n" not in str(error.value)
     for word in words:
         assert word in str(error.value)
@@ -214,19 +210,19 @@ def test_it_writes_over_nothing_but_forecasts(run: Run, tmp_path: Path) -> None:
         elif not out.exists():
             out.touch()
         with pytest.raises(SSTCastError, match="exists and is no forecast"):
-            forecast(run.folder, out=out, say=quiet)
+            forecast(run.folder, out=out, say=str)
         assert out.exists()
 
 
 def test_a_run_or_its_source_is_not_there(run: Run, shared_yaml: Path, tmp_path: Path) -> None:
     with pytest.raises(SSTCastError, match="nowhere: not a run"):
-        forecast(tmp_path / "nowhere", say=quiet)
+        forecast(tmp_path / "nowhere", say=str)
     moved = make_run(load_config(shared_yaml, ["name=moved", f"data.source={tmp_path / 'gone.nc'}"]))
     with pytest.raises(SSTCastError, match=r"gone\.nc: no such file"):
-        forecast(moved.folder, say=quiet)
+        forecast(moved.folder, say=str)
     run.best.unlink()
     with pytest.raises(SSTCastError, match=r"best\.pt: no checkpoint"):
-        forecast(run.folder, say=quiet)
+        forecast(run.folder, say=str)
 
 
 def test_a_name_is_not_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,7 +241,7 @@ def test_a_region_of_land(run_yaml: Path, tmp_path: Path) -> None:
     ocean.to_netcdf(tmp_path / "half.nc", engine="netcdf4")
     run = make_run(load_config(run_yaml, [f"data.source={tmp_path / 'half.nc'}"]))
     with pytest.raises(SSTCastError, match="all land"):
-        forecast(run.folder, region=WEST_TILE, say=quiet)
+        forecast(run.folder, region=WEST_TILE, say=str)
 
 
 def test_a_date_is_a_date(run: Run) -> None:

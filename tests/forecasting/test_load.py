@@ -24,7 +24,7 @@ Change = Callable[[xr.DataArray], xr.DataArray]
 @pytest.fixture
 def folder(shared_yaml: Path) -> Path:
     config = load_config(shared_yaml)
-    prepare(config.data, say=lambda line: None)
+    prepare(config.data, say=str)
     return make_run(config).folder
 
 
@@ -107,7 +107,7 @@ def test_histories_it_refuses(folder: Path, history: xr.DataArray, case: str) ->
 def test_cells_before_and_after_averaging(shared_yaml: Path, history: xr.DataArray, protocol: str) -> None:
     coarse = ["data.region.coarsen=2", "data.region.tile=[4, 3]", f"data.protocol={protocol}"]
     config = load_config(shared_yaml, coarse)
-    prepare(config.data, say=lambda line: None)
+    prepare(config.data, say=str)
     run = sstcast.load(make_run(config).folder)
     native = run.forecast(history)
     assert (native.sizes["lat"], native.sizes["lon"]) == (4, 6)
@@ -138,7 +138,7 @@ def test_what_prepare_made_must_be_there(run_yaml: Path, history: xr.DataArray) 
 def test_geography_reaches_the_model(shared_yaml: Path, history: xr.DataArray) -> None:
     """A model that knows the time of year forecasts another change from the same anomalies half a year on."""
     config = load_config(shared_yaml, ["model.geography=true"])
-    prepare(config.data, say=lambda line: None)
+    prepare(config.data, say=str)
     run = sstcast.load(make_run(config).folder)
     climatology = xr.open_zarr(Prepared.of(config.data).statistics)["climatology"].load()
 

@@ -151,8 +151,7 @@ def test_what_is_real_or_ships_passes() -> None:
     assert values.compute().notnull().sum() == 400 * int(ocean.sum())
 
 
-@pytest.mark.parametrize("day", [0, 150, 224, 364])
-@pytest.mark.parametrize("chunk", [1, 30, 365])
+@pytest.mark.parametrize(("day", "chunk"), [(0, 1), (150, 30), (224, 365), (364, 30)])
 def test_a_day_that_no_ocean_has_is_refused(tmp_path: Path, day: int, chunk: int) -> None:
     """A day of zeros, or in another unit that lies in the range of SST, among days as they should be."""
     for values in (0 * SST[day], SST[day] + 12):

@@ -11,18 +11,17 @@ import h5py
 import numpy as np
 import pytest
 from fetching import assert_right, get
-from oisst_server import DAYS, daily_file, daily_files, daily_path
+from oisst_server import DAYS, daily_file, daily_path
 
 from perf.simulated import Simulator, canonical_name, write_day
 from sstcast.config import parse_box
 from sstcast.sources import remote
-from sstcast.sources.download import Patience
 from sstcast.sources.granule import BadFile, read_granule
+from sstcast.sources.remote import Patience
 
 BAD = DAYS[7]
 GLOBE = parse_box("global")
 ONCE = Patience(attempts=1, backoff=0.01)
-REAL = Path(__file__).parents[2].parent / "shared/data/ocean/oisst-avhrr-v02r01.20220218.nc"
 
 
 @cache
@@ -56,12 +55,9 @@ FORGERIES: dict[str, tuple[Callable[[h5py.File], object], str]] = {
 
 
 @pytest.mark.parametrize("kind", FORGERIES)
-@pytest.mark.parametrize("origin", ["simulated", "real"])
-def test_what_only_looks_like_a_day_is_refused(origin: str, kind: str) -> None:
-    if origin == "real" and not REAL.exists():
-        pytest.skip(f"{REAL.name} is not here")
+def test_what_only_looks_like_a_day_is_refused(kind: str) -> None:
     day = dt.date(2022, 2, 18)
-    template = REAL.read_bytes() if origin == "real" else simulated(day)
+    template = simulated(day)
     assert list(read_granule(template, [day], GLOBE).fields) == [day]
     change, reason = FORGERIES[kind]
     with pytest.raises(BadFile, match=reason):
@@ -135,17 +131,3 @@ def test_files_are_known_by_what_they_hold(tmp_path: Path) -> None:
         "store.zarr": "a Zarr store; set data.source to it",
     }
     assert "not used README: not a NetCDF file (it begins with b'about th')" in report.lines()
-
-
-def test_a_preliminary_file_serves_where_there_is_no_final_one(tmp_path: Path) -> None:
-    mirror = tmp_path / "mirror"
-    mirror.mkdir()
-    for path, body in daily_files(DAYS[:5]).items():
-        (mirror / Path(path).name).write_bytes(body)
-    (mirror / "x.nc").write_bytes(daily_file(DAYS[5], preliminary=True))
-    (mirror / Path(daily_path(DAYS[2])).name).write_bytes(daily_file(DAYS[2])[:-900])
-    (mirror / "y.nc").write_bytes(daily_file(DAYS[2], preliminary=True))
-    report = get(tmp_path, DAYS[:7], source=str(mirror))
-    assert report.preliminary == (DAYS[2], DAYS[5])
-    assert report.missing == {DAYS[6]: f"mirror: in no file below {mirror}"}
-    assert_right(tmp_path, DAYS[:6], preliminary=(DAYS[2], DAYS[5]))
