@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from sstcast.artefacts import at_home
 from sstcast.errors import SSTCastError, in_short, shorten
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -43,8 +44,8 @@ def read_config(path: Path) -> dict[str, Any]:
     if not isinstance(base, str):
         raise SSTCastError(f"{path}: base: give the path of a YAML file, relative to this one")
     try:
-        below = read_yaml(path.parent / usable_path(Path(base)))
-    except (SSTCastError, ValueError) as error:
+        below = read_yaml(path.parent / at_home(base))
+    except SSTCastError as error:
         raise SSTCastError(f"{path}: base: {error}") from None
     for section, keys in below.items():
         both = isinstance(keys, dict) and isinstance(raw.get(section), dict)
@@ -156,16 +157,6 @@ def parse_seeds(text: str) -> list[int]:
     if not seeds or min(seeds) < 0 or max(seeds) > LARGEST_SEED or len(set(seeds)) < len(seeds):
         raise SSTCastError(f"--seeds {text}: write 0..4, 7 or 0,2,5")
     return seeds
-
-
-def usable_path(value: Path) -> Path:
-    """Return a path with `~` expanded; raise ValueError if it cannot be a path."""
-    if "\0" in str(value):
-        raise ValueError("contains a NUL character: give a valid path")
-    try:
-        return value.expanduser()
-    except RuntimeError as error:
-        raise ValueError(f"{value}: {error}") from None
 
 
 def _first_error(error: ValidationError, model: type[BaseModel], raw: Any) -> str:

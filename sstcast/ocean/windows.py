@@ -18,7 +18,6 @@ from sstcast.ocean.anomalies import YEAR
 from sstcast.scratch import parts, release, scratch_array
 
 Empty = Callable[[tuple[int, ...]], np.ndarray]  # makes an array of numbers in single precision
-KEPT, AT_ONCE = 2**27, 2**25  # values of a region: read once at most, and of a block of a larger one
 LEAST = 2 * 365  # days that follow a year of the record, if a memory is to be fitted
 
 
@@ -244,6 +243,15 @@ def cut_windows(
     return windows_of(days, data.box, data.history, data.horizon, empty, before, absent)
 
 
+def whole_windows(anomalies: xr.Dataset, data: DataConfig, split: str, before: int = 0) -> Windows:
+    """Cut the windows of a split with the whole region as one tile, as linear systems see it (see `cut_windows`).
+
+    Their values are in a scratch array, so that a region of any size fits in memory.
+    """
+    as_one = data.model_copy(update={"region": whole(data.box, anomalies)})
+    return cut_windows(anomalies, as_one, split, scratch_array, before)
+
+
 def preceded(anomalies: xr.Dataset, data: DataConfig, split: str, before: int) -> tuple[xr.Dataset, int, int]:
     """Return the days of a split and the `before` days that precede them, `before`, and how many are absent.
 
@@ -318,56 +326,6 @@ def unit_vectors(field: xr.DataArray, index: np.ndarray) -> Tensor:
     lat, lon = np.meshgrid(np.deg2rad(field["lat"]), np.deg2rad(field["lon"]), indexing="ij")
     vectors = np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
     return torch.from_numpy(to_tiles(vectors.astype(np.float32), index)).permute(1, 2, 0)
-
-
-@dataclass(frozen=True)
-class WholeRegion:
-    """The windows of a split, with the whole region as one tile.
-
-    `anomalies` are the split's days and the `before` days that precede them, without the first `absent` of these,
-    opened lazily. They are read once and kept, unless they are very many.
-    """
-
-    anomalies: xr.Dataset
-    region: Region
-    history: int
-    horizon: int
-    before: int = 0
-    absent: int = 0
-
-    @classmethod
-    def of(cls, anomalies: xr.Dataset, data: DataConfig, split: str, before: int = 0) -> "WholeRegion":
-        """Take the windows of `split`, each after `before` days of the record (see `windows.preceded`).
-
-        Raises SSTCastError if the split is too short for even one.
-        """
-        days, before, absent = preceded(anomalies, data, split, before)
-        return cls(days, whole(data.box, anomalies), data.history, data.horizon, before, absent)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.region.tile
-
-    def blocks(self, stride: int) -> Iterator[Windows]:
-        """Yield the windows of every `stride`-th day, consecutive blocks of days in memory at a time."""
-        days, nodes = self.absent + self.anomalies.sizes["time"], self.shape[0] * self.shape[1]
-        length = self.before + self.history + self.horizon
-        if days * nodes <= KEPT:
-            yield self._all.thinned(stride)
-            return
-        starts, count = days - length, max(1, AT_ONCE // nodes // stride) * stride
-        for first in range(0, starts, count):
-            last = min(first + count, starts)
-            yield self._read(first, last + length).thinned(stride)
-
-    @cached_property
-    def _all(self) -> Windows:
-        return self._read(0, self.absent + self.anomalies.sizes["time"], scratch_array)
-
-    def _read(self, first: int, stop: int, empty: Empty = in_memory) -> Windows:
-        absent = max(0, self.absent - first)
-        days = self.anomalies.isel(time=slice(first + absent - self.absent, stop - self.absent))
-        return windows_of(days, self.region, self.history, self.horizon, empty, self.before, absent)
 
 
 def whole(region: Region, field: xr.Dataset) -> Region:

@@ -58,8 +58,6 @@ def read_granule(data: bytes | Path, days: Sequence[dt.date], box: Box) -> Granu
             return _read(variables, _plain(attributes), days, box)
     except (BadFile, Refused) as error:
         raise BadFile(str(error)) from error
-    except MemoryError as error:
-        raise BadFile("damaged (takes too much memory to read)") from error
     except Exception as error:  # on damaged files HDF5 and NumPy raise errors of any type
         raise BadFile(f"damaged ({in_short(error)})") from error
 

@@ -25,8 +25,6 @@ from sstcast.progress import Progress
 from sstcast.sources.granule import BadFile, Granule, read_granule
 from sstcast.sources.source import Batch, Need, Source
 
-DAILY_BYTES = 1 << 26  # limit; NOAA's files have 1.7 MB, unpacked 17
-LONG_BYTES = 1 << 32  # limit; a year has 0.5 GB, unpacked 1.5
 PASSING = (408, 429, 500, 502, 503, 504)  # states that may be temporary
 PART = 1 << 20  # bytes
 
@@ -83,11 +81,10 @@ class Server:
         self.down = "stopped"
         self._stop.set()
 
-    def get(self, name: str, file: IO[bytes], limit: int) -> None:
+    def get(self, name: str, file: IO[bytes]) -> None:
         """Write the body of `name` to `file`.
 
-        Raises Absent if there is no such file, Trouble if all attempts failed or the body is incomplete, BadFile
-        if it has more than `limit` bytes.
+        Raises Absent if there is no such file, Trouble if all attempts failed or the body is incomplete.
         """
         if self.down:
             raise Trouble(self.down)
@@ -98,11 +95,7 @@ class Server:
                     raise Absent("not there")
                 if not response.ok:
                     raise Trouble(f"status {response.status_code}")
-                size = int(response.headers.get("Content-Length", 0))
                 for part in response.iter_content(PART):
-                    size = max(size, file.tell() + len(part))
-                    if size > limit:
-                        raise BadFile(f"has {size:,} bytes, more than the limit of {limit:,}")
                     if self._stop.is_set():
                         raise Trouble("stopped")
                     file.write(part)
@@ -209,7 +202,7 @@ class Remote(Source):
 
     def _read(self, file: str, day: dt.date) -> Granule:
         body = io.BytesIO()
-        self._server.get(file, body, DAILY_BYTES)
+        self._server.get(file, body)
         self._progress.downloaded(body.tell())
         return read_granule(body.getvalue(), [day], self.request.box)
 
@@ -221,7 +214,7 @@ class Remote(Source):
             days, path = list(members), store.with_name(f".{store.name}.{names[0]}")
             try:
                 with path.open("wb") as file:
-                    self._server.get(names[0], file, LONG_BYTES)
+                    self._server.get(names[0], file)
                     self._progress.downloaded(file.tell())
                 for _, block in groupby(days, block_of):
                     yield self._block(path, names[0], list(block))

@@ -56,9 +56,7 @@ def complaints(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return [f"{group.name}: {group.msgs}" for group in groups if group.value[0] < group.value[1]]
 
 
-@pytest.mark.parametrize(
-    ("protocol", "coarsen", "tile"), [("physical", 1, "[8, 6]"), ("physical", 2, "[4, 3]"), ("paper", 2, "[4, 3]")]
-)
+@pytest.mark.parametrize(("protocol", "coarsen", "tile"), [("physical", 1, "[8, 6]"), ("paper", 2, "[4, 3]")])
 def test_all_files_are_cf_and_line_up(
     run_yaml: Path,
     source: Path,

@@ -15,7 +15,6 @@ from oisst_server import DAYS, daily_file, daily_path
 
 from perf.simulated import Simulator, canonical_name, write_day
 from sstcast.config import parse_box
-from sstcast.sources import remote
 from sstcast.sources.granule import BadFile, read_granule
 from sstcast.sources.remote import Patience
 
@@ -89,20 +88,6 @@ def test_values_in_other_files_do_not_land(aws, tmp_path: Path) -> None:
     report = get(tmp_path, patience=ONCE)
     assert list(report.missing) == [BAD]
     assert "keeps its values in another file" in report.missing[BAD]
-
-
-def test_downloads_have_a_size_limit(aws, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(remote, "DAILY_BYTES", len(daily_file(BAD)) + 1000)
-    aws.files[daily_path(BAD)] = daily_file(BAD) + bytes(2000)
-    report = get(tmp_path, patience=ONCE)
-    assert list(report.missing) == [BAD]
-    assert "bytes, more than the" in report.missing[BAD]
-
-
-@pytest.mark.parametrize("announced", [10**15, 10**18, 2 * 10**19])
-def test_an_absurd_content_length_costs_its_day_alone(aws, tmp_path: Path, announced: int) -> None:
-    aws.announced[daily_path(BAD)] = announced
-    assert list(get(tmp_path, patience=Patience(attempts=1, time_limit=2)).missing) == [BAD]
 
 
 def test_files_are_known_by_what_they_hold(tmp_path: Path) -> None:
