@@ -12,12 +12,11 @@ from scored_runs import configure
 from sstcast.config import RunConfig, TrainingConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import TrainedRun
-from sstcast.models import LINEAR, build_forecaster, home, modes
+from sstcast.models import build_forecaster, home, modes
 from sstcast.models.linear import LinearSystem, Ridge, sums_of
-from sstcast.ocean import whole
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.whole import WholeRegion
+from sstcast.ocean.windows import Windows, whole_windows
 from sstcast.scores.combine import combine
 from sstcast.scores.verification import Verification
 from sstcast.training.task import fit, samples
@@ -129,7 +128,7 @@ def test_a_linear_run_forecasts_like_its_model(config: RunConfig, name: str) -> 
     model = build_forecaster(name, history=10, horizon=8, shape=windows["train"].shape)
     assert isinstance(model, LinearSystem)
     fit(model, windows["train"], windows["validation"])
-    test = next(WholeRegion.of(Prepared.of(config.data).open()[1], config.data, "test").blocks(1))
+    test = whole_windows(Prepared.of(config.data).open()[1], config.data, "test")
     with torch.no_grad():
         batch = test.batch(torch.tensor([5]))
         expected = model(batch.history, batch.graph)[0].T.reshape(8, *test.shape)
@@ -152,47 +151,21 @@ def test_a_rollout_stands_on_nothing() -> None:
             build_forecaster("tfnet", **size, decoding="rollout", base=base)
 
 
-# A region too large for memory: linear systems read it block by block and come out the same.
+# A region too large for memory, which linear systems read from a file.
 
 
-def region_windows(config: RunConfig, split: str) -> WholeRegion:
-    return WholeRegion.of(Prepared.of(config.data).open()[1], config.data, split)
+def region_windows(config: RunConfig, split: str) -> Windows:
+    return whole_windows(Prepared.of(config.data).open()[1], config.data, split)
 
 
-@pytest.mark.parametrize("stride", [1, 3, 7])
-def test_blocks_hold_every_window_once(config: RunConfig, monkeypatch: pytest.MonkeyPatch, stride: int) -> None:
-    (kept,) = region_windows(config, "validation").blocks(stride)
-    together = kept.batch(torch.arange(len(kept)))
-    monkeypatch.setattr(whole, "KEPT", 0)
-    monkeypatch.setattr(whole, "AT_ONCE", 96 * 50)
-    blocks = list(region_windows(config, "validation").blocks(stride))
-    assert len(blocks) > 5
-    assert max(len(block.values) for block in blocks) <= 50 + 18
-    parts = [block.batch(torch.arange(len(block))) for block in blocks]
+def test_values_in_a_file_are_those_in_memory(config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_memory = region_windows(config, "validation")
+    monkeypatch.setattr("sstcast.scratch.KEPT", 0)
+    in_file = region_windows(config, "validation")
+    index = torch.arange(len(in_memory))
     for field in ("history", "target", "ocean"):
-        assert torch.equal(torch.cat([getattr(part, field) for part in parts]), getattr(together, field))
-    geography = [part.graph.geography for part in parts]
-    assert all(one is not None for one in geography)
-    assert together.graph.geography is not None
-    assert torch.equal(torch.cat([one for one in geography if one is not None]), together.graph.geography)
-    assert len(kept) == -(-(365 - 18) // stride)
-
-
-@pytest.mark.parametrize("name", LINEAR)
-def test_a_system_fitted_in_blocks_is_the_same(
-    config: RunConfig, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    forecasts = []
-    for kept in (whole.KEPT, 0):
-        monkeypatch.setattr(whole, "KEPT", kept)
-        monkeypatch.setattr(whole, "AT_ONCE", 96 * 50)
-        train, validation = region_windows(config, "train"), region_windows(config, "validation")
-        model = build_forecaster(name, history=10, horizon=8, shape=train.shape)
-        assert isinstance(model, LinearSystem)
-        fit(model, train, validation)
-        with torch.no_grad():
-            forecasts.append(torch.cat([model.ahead(part) for part in samples(validation)(5)]).numpy())
-    np.testing.assert_allclose(forecasts[0], forecasts[1], atol=1e-4)
+        assert torch.equal(getattr(in_file.batch(index), field), getattr(in_memory.batch(index), field))
+    assert sum(part.starts for part in samples(in_file)(3)) == -(-(365 - 18) // 3)
 
 
 def test_eofs_of_many_days_are_those_of_some(config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
