@@ -22,7 +22,7 @@ from sstcast.sources import KNOWN
 if TYPE_CHECKING:
     from sstcast.api.data import Result
     from sstcast.operations.update import Update
-    from sstcast.sources.request import FetchReport
+    from sstcast.sources.fetch import FetchReport
     from sstcast.sources.status import StoreStatus
 
 INCOMPLETE = 3

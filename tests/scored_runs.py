@@ -42,7 +42,7 @@ def metrics_of(run: Run) -> dict[str, Any]:
 
 def make_run(config: RunConfig, seeds: tuple[int, ...] = (0,)) -> Run:
     """Prepare the data and make the run, an ensemble if there are several seeds."""
-    prepare(config.data, say=lambda line: None)
+    prepare(config.data, say=str)
     windows, run = training_windows(config)["validation"], Run.create(config)
     for seed in seeds:
         own, member = config, run

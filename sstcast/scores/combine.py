@@ -16,8 +16,7 @@ from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import Predictor, Weights, lead_weeks, load_combination
 from sstcast.forecasting.spread import ValidationDays, held_out
 from sstcast.geo import area_weights
-from sstcast.ocean.identity import Record
-from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.prepared import Prepared, Record
 from sstcast.progress import hides_progress
 from sstcast.runs import Parts, Run, provenance, write_json
 from sstcast.scores.evaluate import check_same

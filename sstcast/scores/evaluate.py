@@ -11,8 +11,7 @@ from sstcast import __version__
 from sstcast.artefacts import locked
 from sstcast.errors import SSTCastError
 from sstcast.names import BASELINES, MODEL, STRONGEST
-from sstcast.ocean.identity import Record
-from sstcast.ocean.prepared import Prepared, check_data, warn_of_source
+from sstcast.ocean.prepared import Prepared, Record, check_data, warn_of_source
 from sstcast.runs import Run
 from sstcast.scores.saved import Scored, recipe_of_scores
 from sstcast.stores import open_written

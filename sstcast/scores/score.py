@@ -10,7 +10,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast import __version__
-from sstcast.artefacts import locked
+from sstcast.artefacts import fingerprint, locked
 from sstcast.config import DataConfig, Region, load_config, load_region, parse_box
 from sstcast.errors import SSTCastError, reading_later
 from sstcast.forecasting.files import DAY, REMEDY, Forecasts, read_forecasts
@@ -20,8 +20,7 @@ from sstcast.forecasting.transfer import transferred_data
 from sstcast.geo import Box
 from sstcast.names import MODEL, STRONGEST
 from sstcast.ocean.anomalies import on_days
-from sstcast.ocean.cropping import around, at_cells, on_cells
-from sstcast.ocean.identity import fingerprint
+from sstcast.ocean.grid import around, at_cells, on_cells
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_data
 from sstcast.ocean.reading import open_sst, source_path

@@ -24,8 +24,7 @@ from sstcast.forecasting.predictor import Array, Predictor, axes, in_degrees
 from sstcast.forecasting.spread import ValidationDays, fitted_baselines
 from sstcast.geo import area_weights
 from sstcast.names import DATES, DEGREES, REGION, STANDARDISED, TRUTH, UNITS
-from sstcast.ocean.heatwaves import FREQUENCIES
-from sstcast.ocean.limits import limits_of
+from sstcast.ocean.heatwaves import FREQUENCIES, limits_of
 from sstcast.progress import hides_progress
 from sstcast.scores.distributions import BINS, ENSEMBLE, GAUSSIAN, Gaussian
 from sstcast.scores.heatwaves import HeatwaveTables

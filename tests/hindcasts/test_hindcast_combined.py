@@ -17,7 +17,7 @@ from sstcast.hindcasts.plan import Plan
 from sstcast.models import build_forecaster
 from sstcast.models.linear import MultiscaleRidge
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.whole import WholeRegion
+from sstcast.ocean.windows import whole_windows
 from sstcast.runs import Run
 from sstcast.scores.verification import Verification
 from sstcast.training.devices import choose_device
@@ -48,7 +48,7 @@ def combined(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
 def unseen(data: DataConfig) -> Predictor:
     """A multiscale ridge that has seen the training days alone, with the penalties that validation chooses."""
     anomalies = Prepared.of(data).open()[1]
-    train, validation = (WholeRegion.of(anomalies, data, split) for split in ("train", "validation"))
+    train, validation = (whole_windows(anomalies, data, split) for split in ("train", "validation"))
     model = build_forecaster("multiscale-ridge", history=data.history, horizon=data.horizon, shape=train.shape)
     assert isinstance(model, MultiscaleRidge)
     fit(model, train, validation, refit=False)

@@ -16,7 +16,7 @@ from sstcast.config import DataConfig, Region, RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.files import read_forecasts
 from sstcast.forecasting.forecast import forecast
-from sstcast.ocean.cropping import crop
+from sstcast.ocean.grid import crop
 from sstcast.ocean.plausible import checked
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.reading import open_region, open_sst

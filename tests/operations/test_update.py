@@ -20,9 +20,9 @@ from sstcast.ocean.prepare import prepare
 from sstcast.operations.update import MADE, NOTHING_NEW, SOURCE_DOWN, update
 from sstcast.pages import page
 from sstcast.runs import Run
-from sstcast.sources.download import Patience
+from sstcast.sources.fetch import FetchRequest
 from sstcast.sources.noaa import Aws, Ncei
-from sstcast.sources.request import FetchRequest
+from sstcast.sources.remote import Patience
 
 
 @pytest.fixture(autouse=True)

@@ -140,7 +140,7 @@ def test_neither_blocks_nor_arrays_in_files_change_anything(
     copy.metrics.unlink()
     monkeypatch.setattr(forecasts_module, "BLOCK_ELEMENTS", 8 * 96 * 50)
     monkeypatch.setattr(scratch, "KEPT", 0)
-    monkeypatch.setattr("sstcast.ocean.limits.VALUES_AT_ONCE", 1)
+    monkeypatch.setattr("sstcast.ocean.heatwaves.VALUES_AT_ONCE", 1)
     for file in (Prepared.of(run.config.data).limits, copy.folder / "spread.nc"):
         file.unlink()
     metrics, new = evaluate(copy)

@@ -15,7 +15,7 @@ from sstcast.config import Region
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.files import read_forecasts
 from sstcast.geo import area_weights
-from sstcast.ocean.cropping import on_cells
+from sstcast.ocean.grid import on_cells
 from sstcast.pages import report
 from sstcast.pages.report import write_report
 from sstcast.pages.results import Results

@@ -165,15 +165,6 @@ def test_a_kill_between_two_records_is_resumed(run_yaml: Path, louder: Path) -> 
     assert sstcast.train(path).best.exists()
 
 
-def test_a_combination_says_what_all_its_parts_were_trained_on(run_yaml: Path, louder: Path) -> None:
-    path = write(run_yaml, {"source": str(louder)})
-    both = sstcast.train(path)
-    alone = sstcast.train(load_config(path, ["name=alone"]).model_copy(update={"also": ()}))
-    made = sstcast.combine([both, alone], "made", equal=True)
-    assert str(louder) in sstcast.forecast(made, "2004-06-30").value.attrs["source"]
-    assert str(louder) in sstcast.evaluate(both, source=louder).value["systems"]["model"]["trained_on"]
-
-
 def test_no_fold_of_a_hindcast_sees_later_days_of_a_further_ocean(run_yaml: Path) -> None:
     raw = {"train": [2001, 2001], "validation": [2002, 2002], "test": [2003, 2004]}
     config = load_config(write(run_yaml, {"region": EAST, "splits": raw}))
