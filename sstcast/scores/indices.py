@@ -67,7 +67,7 @@ def thirds(tables: xr.Dataset, index: str) -> xr.DataArray:
     Raises SSTCastError if the CSV cannot be read, or has no value for a date.
     """
     if index in tables["box"]:
-        values = tables["observed_index"].sel(box=index).isel(lead=0).values
+        values = tables["observed_index"].sel(box=index).dropna("lead", how="all").isel(lead=0).values
     else:
         values = _values(Path(index), pd.DatetimeIndex(tables[DATES]))
     place = np.searchsorted(np.quantile(values, [1 / 3, 2 / 3]), values)
