@@ -26,7 +26,7 @@ from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.fields import options_for_keys
 from sstcast.ocean.heatwaves import limits_of
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.prepared import Prepared, check_data, check_source
+from sstcast.ocean.prepared import Prepared, check_data, check_source, days_changed
 from sstcast.ocean.windows import with_earlier
 from sstcast.runs import Run
 from sstcast.yaml_files import FIRST_YEAR, LAST_YEAR
@@ -81,9 +81,11 @@ def _forecast(
     history = last_days(data, day, dt.date.today(), say, days_read(run))
     if not other:
         data = newest_data(run, history.indexes["time"][-1].date())
-    if "source" in other or not Prepared.of(data).exist:
+    own = data == run.config.data
+    if "source" in other or not Prepared.of(data).exist or (not own and days_changed(data).size):
         prepare(data, say)
-    check_source(data)
+    elif own:
+        check_source(data)
     loaded = LoadedRun(run.folder, data=data)
     if out is None:
         source, region = other.get("source"), other.get("region")

@@ -10,7 +10,6 @@ of `anomalies`, so that events and categories are those of every other code that
 
 import json
 import os
-from collections.abc import Sequence
 from functools import reduce
 from typing import TypeVar
 
@@ -139,30 +138,24 @@ def limits_of(data: DataConfig, *names: str) -> xr.Dataset:
     cube, statistics = prepared.open_statistics()
     sst, recipe = cube["sst"].sel(time=slice(*map(str, data.splits.base))), statistics.attrs["recipe"]
     wanted = list(names or (*LIMITS, *FREQUENCIES))
-    if not os.access(prepared.limits.parent, os.W_OK):
-        known = is_made_of(prepared.limits, json.loads(recipe))
-        return _read(prepared, wanted) if known else _by_bands(sst)[wanted]
-    with locked(prepared.limits):
-        if is_made_of(prepared.limits, json.loads(recipe)):
-            return _read(prepared, wanted)
-        found = _by_bands(sst)
-        first, last = data.splits.base
-        described = describe(
-            found,
-            title="Climatology and thresholds of marine heatwaves and cold spells",
-            summary=f"Mean, 90th and 10th percentile of each day of the year in {first}..{last}, in an 11-day "
-            "window, smoothed over 31 days (Hobday et al. 2016); NaN on land",
-            source=str(cube.attrs["source"]),
-            history=f"sstcast {__version__}",
-            recipe=recipe,
-        )
-        write(described, prepared.limits)
-        return found[wanted]
-
-
-def _read(prepared: Prepared, names: Sequence[str]) -> xr.Dataset:
+    if not is_made_of(prepared.limits, json.loads(recipe)):
+        if not os.access(prepared.limits.parent, os.W_OK):
+            return _by_bands(sst)[wanted]
+        with locked(prepared.limits):
+            if not is_made_of(prepared.limits, json.loads(recipe)):
+                first, last = data.splits.base
+                described = describe(
+                    _by_bands(sst),
+                    title="Climatology and thresholds of marine heatwaves and cold spells",
+                    summary=f"Mean, 90th and 10th percentile of each day of the year in {first}..{last}, in an "
+                    "11-day window, smoothed over 31 days (Hobday et al. 2016); NaN on land",
+                    source=str(cube.attrs["source"]),
+                    history=f"sstcast {__version__}",
+                    recipe=recipe,
+                )
+                write(described, prepared.limits)
     with reading(prepared.limits, "delete it"), open_netcdf(prepared.limits, "delete it") as found:
-        return found[[]].assign({name: in_scratch(found[name]) for name in names})
+        return found[[]].assign({name: in_scratch(found[name]) for name in wanted})
 
 
 def _by_bands(sst: xr.DataArray) -> xr.Dataset:
