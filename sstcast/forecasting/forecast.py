@@ -81,11 +81,13 @@ def _forecast(
     history = last_days(data, day, dt.date.today(), say, days_read(run))
     if not other:
         data = newest_data(run, history.indexes["time"][-1].date())
-    own = data == run.config.data
-    if "source" in other or not Prepared.of(data).exist or (not own and days_changed(data).size):
+    newest = not other and data != run.config.data
+    if "source" in other or not Prepared.of(data).exist or (newest and days_changed(data).size):
         prepare(data, say)
-    elif own:
+    elif not newest:
         check_source(data)
+    if newest and Prepared.of(run.config.data).exist:
+        check_data(run)  # the newer days have made the stores anew, and may be those of another ocean
     loaded = LoadedRun(run.folder, data=data)
     if out is None:
         source, region = other.get("source"), other.get("region")

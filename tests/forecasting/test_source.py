@@ -122,3 +122,6 @@ def test_days_that_became_final_do_not_stop_a_system_fitted_to_newer_days(run_ya
     put(store, LAST - 4 * DAY, 0, warmer=3)
     assert forecast(run.folder, str(LAST), say=str) == (path, True)
     assert float(abs(xr.load_dataset(path)["sst"] - before).max()) == pytest.approx(0.03, abs=0.02)
+    put(store, dt.date(1995, 1, 1), 0, warmer=30)  # also the days that it was trained on
+    with pytest.raises(SSTCastError, match="was trained on other data than"):
+        forecast(run.folder, str(LAST), say=str)
