@@ -4,6 +4,7 @@ import csv
 from typing import Any
 
 from sstcast.artefacts import atomic, is_made_of, locked, made_of
+from sstcast.config import DataConfig
 from sstcast.hindcasts.fold import combine_runs, score_baselines, score_run, train_run
 from sstcast.hindcasts.joining import join_forecasts, open_statistics, recipes
 from sstcast.hindcasts.plan import Plan
@@ -55,13 +56,13 @@ def _known(plan: Plan) -> Scores | None:
 def _hindcast(plan: Plan, jobs: int, scheduler: str | None, say: Say) -> Scores:
     every, folds = plan.protocol.every, plan.protocol.folds
     runs = [(system, fold, plan.run(system, fold)) for system in plan.scored for fold in folds]
+    needed: list[DataConfig] = []
+    for ocean in (ocean for run in plan.trained for ocean in run.oceans):
+        needed += [ocean] if ocean not in needed else []
     with cluster(scheduler):
-        needed = [one for data in plan.oceans.values() for one in data]
-        needed += [other for _, _, run in runs for other in run.also]
-        for one in needed:
-            prepare(one, say)
-    trained = [plan.run(system, fold) for system in plan.systems for fold in folds]
-    tasks = [Task(train_run, (member,)) for run in trained for member in plan.members(run)]
+        for ocean in needed:
+            prepare(ocean, say)
+    tasks = [Task(train_run, (member,)) for run in plan.trained for member in plan.members(run)]
     tasks += [
         Task(score_baselines, (one, every, plan.baselines(one), plan.thresholds(fold)))
         for data in plan.oceans.values()
@@ -76,7 +77,9 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None, say: Say) -> Scores:
             if combination.name in (plan.fitted, plan.equal):
                 tasks.append(Task(combine_runs, (parts, run, combination.name == plan.equal)))
             else:
-                tasks.append(Task(select_run, (systems, parts, run, plan.protocol, fold)))
+                before = plan.protocol.before(fold).folds
+                earlier = [[plan.run(system, one).folder for one in before] for system in systems]
+                tasks.append(Task(select_run, (dict(zip(parts, earlier, strict=True)), run, every)))
     run_tasks(tasks, jobs, scheduler, say)
     joined = {s.name: is_made_of(plan.hindcast.forecasts(s.name), recipes(plan, s)) for s in plan.scored}
     tasks = [Task(score_run, (run, every, joined[s.name], plan.thresholds(fold))) for s, fold, run in runs]

@@ -55,6 +55,23 @@ class Plan:
         chosen = self.select if combination.name == SELECTED and self.select else None
         return [system for system in self.systems if chosen is None or system.name in chosen]
 
+    @property
+    def earlier(self) -> list[Fold]:
+        """The folds before the protocol's, whose forecasts choose a system for its first ones."""
+        first, *_ = self.protocol.folds
+        return self.protocol.before(first).folds if self.select else []
+
+    @property
+    def trained(self) -> list[RunConfig]:
+        """The runs, or ensembles, to train."""
+        chosen = [
+            self.run(system, fold)
+            for fold in self.earlier
+            for system in self.systems
+            if system.name in self.select
+        ]
+        return chosen + [self.run(system, fold) for system in self.systems for fold in self.protocol.folds]
+
     def members(self, run: RunConfig) -> list[RunConfig]:
         """Return what is trained for a run: itself, or an ensemble of it. A seed changes no linear system."""
         return ensemble(run, self.seeds) if self.seeds and run.model.name not in LINEAR else [run]
@@ -117,9 +134,8 @@ class Plan:
         self._check_one_ocean(_SHARED)
         for combination in self.combinations:
             self._check_combination(combination)
-        for system in self.systems:
-            for fold in self.protocol.folds:
-                self._check_run(self.run(system, fold))
+        for run in self.trained:
+            self._check_run(run)
 
     def _check_name(self, system: RunConfig, where: str) -> None:
         if system.name in RESERVED:
