@@ -197,7 +197,7 @@ class LoadedRun:
         Returns `sst` and `sst_anomaly` (from the climatology of the training days), of an ensemble the mean, with
         `sst_spread` and `sst_quantile` of the predictive distribution: `(init_time, lead, lat, lon)` in degC, one
         `init_time`, NaN on land and outside the tiles. `sst_past` and `climatology_past` are on the days of
-        history, `past` 0 being the last; `with_heatwaves` lists what is there of
+        history, `past` 0 being the last; `with_heatwaves` lists the fields of
         heatwaves. With `members`, `sst_member` holds what each member forecasts.
 
         Raises SSTCastError if days or values are missing, the grid is another, or a run of one member is to give

@@ -266,7 +266,7 @@ def calibrated(
 
 
 def held_out(run: Run, days: ValidationDays, load: Load = predictor_of) -> Predictor:
-    """Return what a run would forecast of validation days, had it not learnt from them.
+    """Return a run as it would forecast the validation days, had it not learnt from them.
 
     A network was only selected by them, and is taken as it is. A linear system or base, which was fitted to
     training and validation days together, is fitted to training days alone. In place of a network with
@@ -288,7 +288,7 @@ def held_out(run: Run, days: ValidationDays, load: Load = predictor_of) -> Predi
 
 
 def fitted_baselines(days: ValidationDays) -> tuple[dict[str, Predictor], dict[str, Spread]]:
-    """Return the baselines and their spreads by name; climatology has that of the climatological distribution."""
+    """Return the baselines and their spreads by name; climatology has the climatological spread."""
     return days.training.baselines(), {
         name: days.climatological if name == "climatology" else days.spread(predictor)
         for name, predictor in days.training.baselines(refit=False).items()

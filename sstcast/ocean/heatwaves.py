@@ -1,11 +1,12 @@
 """Marine heatwaves and cold spells as Hobday et al. define them (2016, Prog. Oceanogr.; 2018, Oceanography).
 
-A heatwave lasts at least five days in a row above the 90th percentile of the time of the year. Two of them with at
-most two days between are one. Its category on a day, I to IV, is how many times the departure from the climatology
-holds that of the threshold. Cold spells are heatwaves of the negative temperature: below the 10th percentile.
+A heatwave lasts at least five days in a row above the 90th percentile of the time of the year. Two heatwaves with
+at most two days between them are one. Its category on a day, I to IV, is how many times the departure from the
+climatology exceeds the departure of the threshold. Cold spells are heatwaves of the negative temperature, below
+the 10th percentile.
 
-The climatology here is Hobday's, the mean of the window that the percentile is taken of, and not the harmonic one
-of `anomalies`, so that events and categories are those of every other code that follows the definition.
+The climatology here is Hobday's, the mean of the same window of days as the percentile, not the harmonic one of
+`anomalies`. So events and categories agree with other code that follows the definition.
 """
 
 import json
@@ -43,7 +44,7 @@ Days = TypeVar("Days", NDArray[np.bool_], NDArray[np.uint64])
 
 
 def limits(sst: xr.DataArray) -> xr.Dataset:
-    """Return what heatwaves and cold spells are measured by, from `sst(time, ...)` of the base period.
+    """Return climatology and thresholds of heatwaves and cold spells, from `sst(time, ...)` of the base period.
 
     `climatology`, `heatwave_threshold` and `cold_spell_threshold(dayofyear, ...)`, in the units of `sst`, for days
     1..366; NaN where it is ever NaN. Each is taken of the days of all years within 5 of the day of the year, then

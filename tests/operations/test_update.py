@@ -22,7 +22,7 @@ from untrained import make_run
 from sstcast import artefacts, cli
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
-from sstcast.forecasting import source
+from sstcast.forecasting import history
 from sstcast.ocean.prepare import prepare
 from sstcast.operations.update import MADE, NOTHING_NEW, SOURCE_DOWN, update
 from sstcast.pages import page
@@ -137,7 +137,7 @@ def growing(run_yaml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         run_yaml, [f"data.source={store}", f"data.splits={splits}", f"data.directory={tmp_path}/p"]
     )
     prepare(config.data, say=lambda line: None)
-    monkeypatch.setattr(source, "FetchRequest", partial(FetchRequest, patience=Patience(1, 0.01)))
+    monkeypatch.setattr(history, "FetchRequest", partial(FetchRequest, patience=Patience(1, 0.01)))
     return make_run(config)
 
 
