@@ -21,7 +21,7 @@ import torch
 from sstcast.config import DataConfig, RunConfig, load_config
 from sstcast.forecasting.predictor import TrainingDays
 from sstcast.geo import area_weights
-from sstcast.hindcasts.folds import Protocol
+from sstcast.hindcasts.plan import Protocol
 from sstcast.models import days_before
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared

@@ -39,6 +39,7 @@ METAVARS = {  # of the others, the name in capitals
     "truth": "SOURCE",
     "scheduler": "ADDRESS",
     "against": "RUN|BASELINE",
+    "index": "BOX|CSV",
     "forecast": "RUN|FORECAST",
     "resume": "RUN",
     "runs": "RUN",

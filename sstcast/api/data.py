@@ -229,7 +229,7 @@ def benchmark(
 
     folder, chosen, changes = given_path(root), seeds_of(seeds), list(overrides)
     if isinstance(dataset, str) and not dataset.endswith((".yaml", ".yml")):
-        find_dataset(dataset)  # before PyTorch is imported, which takes seconds
+        find_dataset(dataset).check_reviewed(trust)  # before PyTorch is imported, which takes seconds
     from sstcast.benchmarks.config import load_benchmark
     from sstcast.benchmarks.load import load_memory
     from sstcast.benchmarks.run import result_lines, run_benchmark

@@ -26,7 +26,7 @@ from sstcast.ocean.prepared import Prepared, check_data, check_source
 from sstcast.ocean.raw import FIRST_DAY
 from sstcast.ocean.windows import AnyWindows, Windows
 from sstcast.runs import Run, write_json
-from sstcast.scores.significance import Lengths, diebold_mariano, skill_interval
+from sstcast.scores.significance import Lengths, diebold_mariano, ratio
 from sstcast.scores.verification import Verification
 from sstcast.sources.fetch import FetchRequest, fetch
 from sstcast.training.devices import start
@@ -285,11 +285,8 @@ def saving_interval(ours: Any, theirs: Any, horizon: int) -> Interval | None:
     It is from blocks of dates; None if there are not two of them.
     """
     error, reference = np.mean(ours, axis=0), np.mean(theirs, axis=0)
-    block = Lengths.of(horizon, 1).block
-    if len(error) < 2 * block:
-        return None
-    low, high = skill_interval(error, reference, block)
-    return float(low), float(high)
+    _, (low, high) = ratio(error, reference, Lengths.of(horizon, 1).block)
+    return None if np.isnan(low) else (float(1 - high), float(1 - low))
 
 
 def error_interval(seeds: list[list[float]], horizon: int) -> Interval | None:

@@ -8,7 +8,6 @@ import torch
 from scored_runs import configure
 
 from sstcast.config import RunConfig
-from sstcast.errors import SSTCastError
 from sstcast.models import modes
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
@@ -45,10 +44,3 @@ def test_eofs_of_many_days_are_those_of_some(config: RunConfig, monkeypatch: pyt
     np.testing.assert_allclose(of_some @ of_some.T, np.eye(2), atol=1e-5)
     shared = np.linalg.svd(of_all @ of_some.T)[1]  # the wave of the small ocean is in both
     assert shared.min() > 0.99
-
-
-def test_too_few_days(config: RunConfig) -> None:
-    splits = config.data.splits.model_copy(update={"validation": (config.data.splits.validation[0],) * 2})
-    short = config.model_copy(update={"data": config.data.model_copy(update={"splits": splits})})
-    with pytest.raises(SSTCastError, match=r"data\.splits\.validation: 1 days; a window needs 19: lengthen it"):
-        windows(short, "validation")

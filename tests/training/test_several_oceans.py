@@ -13,9 +13,7 @@ import sstcast
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.transfer import transferred_data
-from sstcast.hindcasts.files import Hindcast
-from sstcast.hindcasts.folds import Fold, Protocol
-from sstcast.hindcasts.plan import Plan
+from sstcast.hindcasts.plan import Fold, Hindcast, Plan, Protocol
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import SeveralWindows
 from sstcast.runs import Run
