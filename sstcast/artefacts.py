@@ -203,7 +203,7 @@ def walk(folder: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
 
 
 def _beside(path: Path) -> tuple[Path, Path]:
-    """Return where `atomic` writes what is to become `path`, and where it moves the folder that was there."""
+    """Return the temporary path that `atomic` writes to, and the path to which it moves an earlier folder."""
     return path.with_name(f".{path.name}.partial"), path.with_name(f".{path.name}.previous")
 
 

@@ -198,7 +198,7 @@ def write_zarr(dataset: xr.Dataset, path: Path, chunks: dict[str, int]) -> None:
 def zarr_options(dataset: xr.Dataset) -> dict[str, Any]:
     """Return the options of `to_zarr` with which `stores.open_written` detects lost and damaged chunks.
 
-    They hold the encoding that `encoded` gives, because what `to_zarr` is told replaces that of the variables.
+    They hold the encoding of `encoded`, because an encoding given to `to_zarr` replaces the variables' own.
     """
     encoding: dict[str, Any] = {}
     for name, variable in encoded(dataset).variables.items():

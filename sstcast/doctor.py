@@ -1,4 +1,4 @@
-"""What is installed, what the machine offers, and what is missing for which task."""
+"""Lists installed packages, the devices of the machine, and the packages that a task lacks."""
 
 import os
 import platform

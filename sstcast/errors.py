@@ -69,7 +69,7 @@ def shorten(text: str, length: int = LONGEST) -> str:
 
 
 def printable(text: str) -> str:
-    """Escape what a terminal would interpret instead of showing: control characters, line breaks, surrogates."""
+    """Escape control characters, line breaks and surrogates, which a terminal would interpret or refuse."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

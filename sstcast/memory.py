@@ -1,4 +1,4 @@
-"""What glibc does with memory that arrays leave; other C libraries go their own way."""
+"""Tells glibc to keep memory that arrays free, or to return it; other C libraries are left alone."""
 
 import ctypes
 import os

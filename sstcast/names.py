@@ -1,4 +1,4 @@
-"""What tables, `metrics.json` and figures call methods, units, seasons and scores."""
+"""Names of methods, units, seasons and scores in tables, `metrics.json` and figures."""
 
 # Methods.
 MODEL = "model"  # the run's own, whatever its folder is called

@@ -17,7 +17,9 @@ import xarray as xr
 from sstcast import cli
 from sstcast.artefacts import atomic, below, locked
 from sstcast.cf import write_zarr
+from sstcast.config import load_config
 from sstcast.errors import SSTCastError, printable
+from sstcast.ocean.prepare import prepare
 from sstcast.pages.leaderboard import _plain
 
 Fails = Callable[[BaseException], tuple[int, str]]
@@ -170,7 +172,7 @@ def test_interrupted_training_says_how_to_continue(run_yaml: Path) -> None:
     """A real Ctrl-C on a real process."""
     command = [sys.executable, "-m", "sstcast.cli"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    subprocess.run([*command, "prepare", run_yaml], check=True, capture_output=True)
+    prepare(load_config(run_yaml).data, say=str)
     settings = ["training.epochs=100000", "training.checkpoint_steps=5", "training.compile=false"]
     long = [*command, "train", run_yaml, *(word for setting in settings for word in ("--set", setting))]
     process = subprocess.Popen(long, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)

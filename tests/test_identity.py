@@ -18,7 +18,7 @@ from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import LoadedRun, forecast
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.prepared import Prepared, digests
+from sstcast.ocean.prepared import Prepared, check_data, digests
 from sstcast.runs import Run
 from sstcast.scores.evaluate import compare, evaluate
 from sstcast.training.train import train, training_windows
@@ -67,11 +67,9 @@ def refuses(run: Run, config: RunConfig) -> None:
 def test_two_sources_of_one_name_share_nothing(tmp_path: Path, run_yaml: Path) -> None:
     here, there = (configured(run_yaml, write(tmp_path / name / "sst.nc", seed)) for seed, name in enumerate("ab"))
     run = trained(here)
-    before = evaluate(run)[0]
     prepare(there.data, say=str)
     assert not prepared_again(here)
-    run.metrics.unlink()
-    assert evaluate(run) == (before, True)
+    check_data(run)
     names = {Prepared.of(config.data).cube.parent.name for config in (here, there)}
     assert len(names | {"sample-tasman"}) == 3
     (tmp_path / "c").symlink_to(tmp_path / "a")  # a source is where it lies, whatever way leads there
@@ -98,7 +96,6 @@ def test_a_source_that_was_replaced_is_refused(tmp_path: Path, run_yaml: Path) -
 def test_runs_of_one_configuration_and_two_oceans_are_not_compared(tmp_path: Path, run_yaml: Path) -> None:
     source = write(tmp_path / "sst.nc")
     ours = trained(configured(run_yaml, source))
-    evaluate(ours)
     write(source, seed=1)
     theirs = trained(configured(run_yaml, source, "name=other"))
     with pytest.raises(SSTCastError, match=rf"{theirs.folder}: its test days hold other values"):
@@ -111,7 +108,7 @@ def test_a_jump_in_one_year_is_seen_and_one_after_the_run_is_not(tmp_path: Path,
     run = trained(config)
     write(tmp_path / "sst.nc", warmer=0.5, days=slice(1400, None))
     prepared_again(config)
-    evaluate(run)  # those days are not the run's
+    check_data(run)  # those days are not the run's
     write(tmp_path / "sst.nc", warmer=0.01, days=slice(700, 701))
     prepared_again(config)
     refuses(run, config)
@@ -155,12 +152,13 @@ def test_what_is_damaged_is_named_and_made_again(
     whole = chunk.read_bytes()
     chunk.write_bytes(whole[:-20] + bytes([whole[-20] ^ 1]) + whole[-19:])
     with pytest.raises(SSTCastError, match=rf"^{path}: cannot be read \(.*\); run `sstcast prepare`"):
-        evaluate(run)
+        for dataset in Prepared.of(config.data).open():
+            dataset.load()
     chunk.unlink()
     with pytest.raises(SSTCastError, match=r"lacks 1 of 12 chunks\); run `sstcast prepare`"):
         evaluate(run)
     assert prepared_again(config) == [f"{path}: 1461 days written"]
-    evaluate(run)
+    check_data(run)
 
 
 def test_a_run_that_kept_no_record_passes_with_a_line(
@@ -170,7 +168,7 @@ def test_a_run_that_kept_no_record_passes_with_a_line(
     prepare(config.data, say=str)
     run = make_run(config)
     run.data.unlink()
-    evaluate(run)
+    check_data(run)
     assert "has no data.json to compare its data with; not checked" in capsys.readouterr().err
 
 
@@ -181,7 +179,7 @@ def test_a_damaged_record_is_named(tmp_path: Path, run_yaml: Path, sst_file: Pat
     for text in ("", "[]", "{}", '{"cube": 1}', "[" * 100_000):
         run.data.write_text(text)
         with pytest.raises(SSTCastError, match=r"data.json: is damaged"):
-            evaluate(run)
+            check_data(run)
 
 
 def test_newer_days_of_the_same_source_are_welcome(tmp_path: Path, run_yaml: Path) -> None:

@@ -25,7 +25,7 @@ Seeds = str | Sequence[int] | None
 
 
 class Result(NamedTuple, Generic[T]):
-    """What a function made: its content, the file that holds it, and whether this call wrote that file."""
+    """The result of a function: its content, the file that holds it, and whether this call wrote the file."""
 
     value: T
     path: Path

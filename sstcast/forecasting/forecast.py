@@ -26,7 +26,7 @@ from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.fields import options_for_keys
 from sstcast.ocean.heatwaves import limits_of
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.prepared import Prepared, check_data, check_source
+from sstcast.ocean.prepared import Prepared, check_data, check_source, days_changed
 from sstcast.ocean.windows import with_earlier
 from sstcast.runs import Run
 from sstcast.yaml_files import FIRST_YEAR, LAST_YEAR
@@ -81,9 +81,13 @@ def _forecast(
     history = last_days(data, day, dt.date.today(), say, days_read(run))
     if not other:
         data = newest_data(run, history.indexes["time"][-1].date())
-    if "source" in other or not Prepared.of(data).exist:
+    newest = not other and data != run.config.data
+    if "source" in other or not Prepared.of(data).exist or (newest and days_changed(data).size):
         prepare(data, say)
-    check_source(data)
+    elif not newest:
+        check_source(data)
+    if newest and Prepared.of(run.config.data).exist:
+        check_data(run)  # the newer days have made the stores anew, and may be those of another ocean
     loaded = LoadedRun(run.folder, data=data)
     if out is None:
         source, region = other.get("source"), other.get("region")
@@ -193,7 +197,7 @@ class LoadedRun:
         Returns `sst` and `sst_anomaly` (from the climatology of the training days), of an ensemble the mean, with
         `sst_spread` and `sst_quantile` of the predictive distribution: `(init_time, lead, lat, lon)` in degC, one
         `init_time`, NaN on land and outside the tiles. `sst_past` and `climatology_past` are on the days of
-        history, `past` 0 being the last; `with_heatwaves` lists what is there of
+        history, `past` 0 being the last; `with_heatwaves` lists the fields of
         heatwaves. With `members`, `sst_member` holds what each member forecasts.
 
         Raises SSTCastError if days or values are missing, the grid is another, or a run of one member is to give

@@ -87,7 +87,7 @@ def bring_up_to_date(data: DataConfig, date: dt.date | None, today: dt.date) -> 
 
 
 def _extend(path: Path, date: dt.date | None, history: int, today: dt.date, say: Callable[[str], object]) -> None:
-    """Fetch what the store lacks of the days up to `date`, and those between its end and them: it has no gaps."""
+    """Fetch the missing days of a history that ends on `date`, and all days between the store's end and them."""
     held, last, origin, grows = _fetched(path)
     if date is None:
         if not grows:
@@ -107,7 +107,7 @@ def _extend(path: Path, date: dt.date | None, history: int, today: dt.date, say:
 
 
 def _fetched(path: Path) -> tuple[StoreStatus, dt.date, str, bool]:
-    """Return what a store holds, its last day, the source of this, and whether that source gets new days."""
+    """Return the status of a store, its last day, the source of this day, and whether the source gets new days."""
     held = status(path)[0]
     if not held.origin:
         raise SSTCastError(f"{path}: holds no days; run `sstcast fetch` first")
@@ -117,7 +117,7 @@ def _fetched(path: Path) -> tuple[StoreStatus, dt.date, str, bool]:
 
 
 class Normals:
-    """What `prepare` learnt of a region's training days: its grid, land, climatology and scale."""
+    """A region's grid, land, climatology and scale, as `prepare` computed them from the training days."""
 
     def __init__(self, data: DataConfig) -> None:
         """Open the stores; raise SSTCastError if they are not there, or damaged."""

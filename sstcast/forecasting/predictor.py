@@ -241,7 +241,7 @@ def axes(init_times: NDArray[np.datetime64], horizon: int, grid: xr.Dataset) -> 
 
 
 def in_degrees(forecast: xr.DataArray, statistics: xr.Dataset) -> xr.Dataset:
-    """Bring what a `Predictor` returns to degC.
+    """Convert the forecast of a `Predictor` to degC.
 
     Args:
         forecast: standardised anomalies `(member, init_time, lead, lat, lon)`.
@@ -295,7 +295,7 @@ def described(
 
 
 def trained_elsewhere(config: RunConfig) -> str | None:
-    """Say on what a model was trained that forecasts another ocean; None of a run where it was trained."""
+    """Name the training data of a model that forecasts another ocean; None if it forecasts its own."""
     return None if config.trained_on is None else _origins(config, config.trained_on)
 
 

@@ -21,7 +21,7 @@ from sstcast import __version__
 from sstcast.artefacts import as_text, is_made_of, locked
 from sstcast.cf import describe, write
 from sstcast.config import COMBINATION, DataConfig, Region
-from sstcast.errors import SSTCastError, reading
+from sstcast.errors import reading
 from sstcast.forecasting.predictor import (
     Combination,
     Predictor,
@@ -250,23 +250,23 @@ def calibrated(
     place = "" if data == home else f"-{Prepared.of(data).cube.parent.name}"
     path = run.folder / f"spread{place}.nc"
     recipe = _recipe(run, data)
-    if (known := _read(path, recipe)) is not None:
-        return known
-    if not os.access(run.folder, os.W_OK):
-        return _made(run, days or ValidationDays(data), load)
-    with locked(path):
-        if (known := _read(path, recipe)) is None:
-            known = _made(run, days or ValidationDays(data), load)
-            _write(known, path, recipe, str(Prepared.of(data).open_cube().attrs["source"]))
-    return known
 
+    def made() -> Spread:
+        found = days or ValidationDays(data)
+        return found.spread(held_out(run, found, load))
 
-def _made(run: Run, days: ValidationDays, load: Load) -> Spread:
-    return days.spread(held_out(run, days, load))
+    if not is_made_of(path, recipe):
+        if not os.access(run.folder, os.W_OK):
+            return made()
+        with locked(path):
+            if not is_made_of(path, recipe):
+                _write(made(), path, recipe, str(Prepared.of(data).open_cube().attrs["source"]))
+    with reading(path, "delete it"), open_netcdf(path, "delete it") as opened:
+        return Spread(in_scratch(opened["spread"].drop_attrs()), opened["correlation"].values)
 
 
 def held_out(run: Run, days: ValidationDays, load: Load = predictor_of) -> Predictor:
-    """Return what a run would forecast of validation days, had it not learnt from them.
+    """Return a run as it would forecast the validation days, had it not learnt from them.
 
     A network was only selected by them, and is taken as it is. A linear system or base, which was fitted to
     training and validation days together, is fitted to training days alone. In place of a network with
@@ -288,7 +288,7 @@ def held_out(run: Run, days: ValidationDays, load: Load = predictor_of) -> Predi
 
 
 def fitted_baselines(days: ValidationDays) -> tuple[dict[str, Predictor], dict[str, Spread]]:
-    """Return the baselines and their spreads by name; climatology has that of the climatological distribution."""
+    """Return the baselines and their spreads by name; climatology has the climatological spread."""
     return days.training.baselines(), {
         name: days.climatological if name == "climatology" else days.spread(predictor)
         for name, predictor in days.training.baselines(refit=False).items()
@@ -313,18 +313,6 @@ def _recipe(run: Run, data: DataConfig) -> dict[str, Any]:
         "statistics": str(statistics.attrs["digest"]),
         "data": data.model_dump(mode="json", exclude={"directory": True, "source": True, "splits": {"test"}}),
     }
-
-
-def _read(path: Path, recipe: dict[str, Any]) -> Spread | None:
-    """Return the spread in a file; None if it is absent, damaged or of another recipe."""
-    if not is_made_of(path, recipe):
-        return None
-    try:
-        with open_netcdf(path, "delete it") as opened, reading(path, "delete it"):
-            known = opened.load()
-    except SSTCastError:
-        return None
-    return Spread(in_scratch(known["spread"].drop_attrs()), known["correlation"].values)
 
 
 def _write(found: Spread, path: Path, recipe: dict[str, Any], source: str) -> None:

@@ -146,7 +146,7 @@ def _of_source(
 
 
 def _fitted(data: DataConfig, anywhere: bool) -> DataConfig:
-    """Cut the region into tiles that fit its cells; if it may lie `anywhere`, take what the source holds."""
+    """Cut the region into tiles that fit its cells; if it may lie `anywhere`, take all cells of the source."""
     path = source_path(data.source)
     with open_sst(path, data.variable, data.units) as sst:
         if anywhere:

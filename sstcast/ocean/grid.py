@@ -49,7 +49,7 @@ def crop(sst: xr.DataArray, region: Region, path: Path) -> xr.DataArray:
 
 
 def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> str:
-    """Return what is wrong with a region whose cells are `rows` and `cols`, and what would fit; "" if nothing."""
+    """Return the fault of a region whose cells are `rows` and `cols`, with a region that fits; "" if none."""
     if not rows.size or not cols.size:
         cover = Box.of({"lat": lat, "lon": around(lon)}).yaml
         return f"contains no cell of the data, which cover {cover}: change data.region"

@@ -1,16 +1,16 @@
 """Marine heatwaves and cold spells as Hobday et al. define them (2016, Prog. Oceanogr.; 2018, Oceanography).
 
-A heatwave lasts at least five days in a row above the 90th percentile of the time of the year. Two of them with at
-most two days between are one. Its category on a day, I to IV, is how many times the departure from the climatology
-holds that of the threshold. Cold spells are heatwaves of the negative temperature: below the 10th percentile.
+A heatwave lasts at least five days in a row above the 90th percentile of the time of the year. Two heatwaves with
+at most two days between them are one. Its category on a day, I to IV, is how many times the departure from the
+climatology exceeds the departure of the threshold. Cold spells are heatwaves of the negative temperature, below
+the 10th percentile.
 
-The climatology here is Hobday's, the mean of the window that the percentile is taken of, and not the harmonic one
-of `anomalies`, so that events and categories are those of every other code that follows the definition.
+The climatology here is Hobday's, the mean of the same window of days as the percentile, not the harmonic one of
+`anomalies`. So events and categories agree with other code that follows the definition.
 """
 
 import json
 import os
-from collections.abc import Sequence
 from functools import reduce
 from typing import TypeVar
 
@@ -44,7 +44,7 @@ Days = TypeVar("Days", NDArray[np.bool_], NDArray[np.uint64])
 
 
 def limits(sst: xr.DataArray) -> xr.Dataset:
-    """Return what heatwaves and cold spells are measured by, from `sst(time, ...)` of the base period.
+    """Return climatology and thresholds of heatwaves and cold spells, from `sst(time, ...)` of the base period.
 
     `climatology`, `heatwave_threshold` and `cold_spell_threshold(dayofyear, ...)`, in the units of `sst`, for days
     1..366; NaN where it is ever NaN. Each is taken of the days of all years within 5 of the day of the year, then
@@ -139,30 +139,24 @@ def limits_of(data: DataConfig, *names: str) -> xr.Dataset:
     cube, statistics = prepared.open_statistics()
     sst, recipe = cube["sst"].sel(time=slice(*map(str, data.splits.base))), statistics.attrs["recipe"]
     wanted = list(names or (*LIMITS, *FREQUENCIES))
-    if not os.access(prepared.limits.parent, os.W_OK):
-        known = is_made_of(prepared.limits, json.loads(recipe))
-        return _read(prepared, wanted) if known else _by_bands(sst)[wanted]
-    with locked(prepared.limits):
-        if is_made_of(prepared.limits, json.loads(recipe)):
-            return _read(prepared, wanted)
-        found = _by_bands(sst)
-        first, last = data.splits.base
-        described = describe(
-            found,
-            title="Climatology and thresholds of marine heatwaves and cold spells",
-            summary=f"Mean, 90th and 10th percentile of each day of the year in {first}..{last}, in an 11-day "
-            "window, smoothed over 31 days (Hobday et al. 2016); NaN on land",
-            source=str(cube.attrs["source"]),
-            history=f"sstcast {__version__}",
-            recipe=recipe,
-        )
-        write(described, prepared.limits)
-        return found[wanted]
-
-
-def _read(prepared: Prepared, names: Sequence[str]) -> xr.Dataset:
+    if not is_made_of(prepared.limits, json.loads(recipe)):
+        if not os.access(prepared.limits.parent, os.W_OK):
+            return _by_bands(sst)[wanted]
+        with locked(prepared.limits):
+            if not is_made_of(prepared.limits, json.loads(recipe)):
+                first, last = data.splits.base
+                described = describe(
+                    _by_bands(sst),
+                    title="Climatology and thresholds of marine heatwaves and cold spells",
+                    summary=f"Mean, 90th and 10th percentile of each day of the year in {first}..{last}, in an "
+                    "11-day window, smoothed over 31 days (Hobday et al. 2016); NaN on land",
+                    source=str(cube.attrs["source"]),
+                    history=f"sstcast {__version__}",
+                    recipe=recipe,
+                )
+                write(described, prepared.limits)
     with reading(prepared.limits, "delete it"), open_netcdf(prepared.limits, "delete it") as found:
-        return found[[]].assign({name: in_scratch(found[name]) for name in names})
+        return found[[]].assign({name: in_scratch(found[name]) for name in wanted})
 
 
 def _by_bands(sst: xr.DataArray) -> xr.Dataset:

@@ -145,26 +145,31 @@ def check_data(run: Run) -> None:
             warn(f"{each.folder}: has no data.json to compare its data with; not checked")
 
 
-def check_source(data: DataConfig, remedy: str = AGAIN) -> None:
-    """Raise SSTCastError, with the remedy, if source and cube have different values on a day in the run's splits.
+def days_changed(data: DataConfig) -> NDArray[np.datetime64]:
+    """Return the days in the splits of `data` on which source and cube have different values.
 
-    The source is read only if the state of its files has changed. A missing source is not an error: the stores
-    made from it are still there.
+    The source is read only if the state of its files has changed. If there is no source, nothing has changed: the
+    stores made from it are still there.
     """
     path, prepared = source_path(data.source), Prepared.of(data)
     cube = prepared.open_cube()
     if not path.exists() or (made_of(prepared.cube) or {}).get("files") == fingerprint(path):
-        return
-    run = slice(*map(str, data.splits.whole))
+        return np.array([], "datetime64[ns]")
+    whole = slice(*map(str, data.splits.whole))
     with open_region(data) as native, reading_later(path, REMEDY):
-        days = native.sel(time=run).reset_coords(drop=True)
+        days = native.sel(time=whole).reset_coords(drop=True)
         now = digests(coarsen(days, ocean_cells(native), data.box)).compute()
-    now, then = xr.align(now, cube["digest"].sel(time=run), join="inner")
-    differ = now["time"].values[now.values != then.values]
-    if differ.size:
+    now, then = xr.align(now, cube["digest"].sel(time=whole), join="inner")
+    return now["time"].values[now.values != then.values]
+
+
+def check_source(data: DataConfig, remedy: str = AGAIN) -> None:
+    """Raise SSTCastError, with the remedy, if a day in the splits has changed (see `days_changed`)."""
+    if (days := days_changed(data)).size:
+        first = np.datetime_as_string(days[0], unit="D")
         raise SSTCastError(
-            f"{path}: has changed since {prepared.cube} was made from it, on {differ.size} day(s), the first "
-            f"{np.datetime_as_string(differ[0], unit='D')}; {remedy}"
+            f"{source_path(data.source)}: has changed since {Prepared.of(data).cube} was made from it, on "
+            f"{days.size} day(s), the first {first}; {remedy}"
         )
 
 

@@ -39,7 +39,7 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True)
 class Part:
-    """What one file or store holds; a `preliminary` part gives way to others with the same days."""
+    """The days of one file or store; a `preliminary` part gives way to others with the same days."""
 
     path: Path
     field: xr.DataArray
@@ -100,7 +100,7 @@ def open_sst(path: Path, variable: str | None = None, units: str | None = None) 
 
 
 def read_parts(path: Path, read: Callable[[Path, xr.Dataset], Read]) -> list[Read]:
-    """Return what `read` makes of a file, of a store, or of all files and stores in a folder and its subfolders.
+    """Apply `read` to a file, to a store, or to all files and stores in a folder and its subfolders.
 
     Raises SSTCastError if there are none, or one cannot be read; warns of files in a folder that are neither.
     """

@@ -25,7 +25,7 @@ MOST_TOGETHER = 256
 
 @dataclass(frozen=True)
 class FetchRequest:
-    """What to download: every day from `start` to `end`, both included.
+    """A request to download every day from `start` to `end`, both included.
 
     `source` is a name in `sstcast.sources.SOURCES`, a URL or a folder; `region` is `global`, a name in
     `configs/regions.yaml` or `W,E,S,N` (by default the source's own); `out` is the Zarr store. `concurrency` is
@@ -73,7 +73,7 @@ class FetchRequest:
 
 @dataclass(frozen=True)
 class FetchReport:
-    """What a fetch did: how many days were `fetched`, and how many were `present` before.
+    """The result of a fetch: how many days were `fetched`, and how many were `present` before.
 
     `missing` gives the reason for each day that could not be downloaded; `preliminary` lists the requested days
     that NOAA will still replace. `unused` gives the reason for each file in a folder that was not used.

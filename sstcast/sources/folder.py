@@ -1,4 +1,4 @@
-"""Files downloaded earlier, the sample among them: what a file holds, not its name, says which days it has."""
+"""Files downloaded earlier, the sample among them; their content, not their names, tells the days."""
 
 import datetime as dt
 from collections import defaultdict

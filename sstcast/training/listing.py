@@ -1,6 +1,5 @@
 """The command `runs`: lists runs and their progress."""
 
-import csv
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,8 @@ from sstcast.errors import SSTCastError, in_short, printable, reading, warn
 from sstcast.models import LINEAR
 from sstcast.runs import Run
 from sstcast.yaml_files import read_yaml
+
+CSV: Any = {"delimiter": ",", "deletechars": "", "encoding": "utf-8"}
 
 
 def list_runs(folder: Path) -> None:
@@ -75,19 +76,15 @@ def describe(run: Run) -> dict[str, str]:
 def read_history(file: Path) -> dict[str, NDArray[Any]]:
     """Read the columns of a run's `history.csv`, a value per epoch; raise SSTCastError if it is damaged."""
     with reading(file, f"run `sstcast train --resume {file.parent}`, which writes it again"):
-        with file.open(newline="", encoding="utf-8") as opened:
-            header, *rows = csv.reader(opened)
-        columns = dict(zip(header, zip(*rows, strict=True), strict=True))
-        scores = [name for name in header if name.startswith("validation_")]
-        history: dict[str, NDArray[Any]] = {
-            name: np.array([float(text or "nan") for text in columns[name]])
-            for name in ("epoch", "train_loss", "learning_rate", "seconds", scores[0], *scores[1:])
-        }
-        if not np.array_equal(history["epoch"], np.arange(len(rows))):
+        table = np.atleast_1d(np.genfromtxt(file, names=True, dtype=None, **CSV))
+        scores = [name for name in table.dtype.names or () if name.startswith("validation_")]
+        numbers = ("epoch", "train_loss", "learning_rate", "seconds", scores[0], *scores[1:])
+        history: dict[str, NDArray[Any]] = {name: table[name].astype(float) for name in numbers}
+        history["best"] = table["best"]
+        if not np.array_equal(history["epoch"], np.arange(len(table))):
             raise ValueError("its epochs are not consecutive")
-        if not {*columns["best"]} <= {"True", "False"} or not np.isfinite(history["seconds"]).all():
+        if history["best"].dtype != bool or not np.isfinite(history["seconds"]).all():
             raise ValueError("its columns hold invalid values")
-        history["best"] = np.array(columns["best"]) == "True"
     return history
 
 

@@ -1,4 +1,4 @@
-"""What a trainer learns: the interface `Task`, and the windows of an ocean for networks and linear systems."""
+"""The interface `Task` of a trainer, and the windows of an ocean for networks and linear systems."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol

@@ -50,7 +50,7 @@ def train_in_a_child(config: RunConfig, windows: dict[str, Windows]) -> int:
 def main() -> None:
     """Train twice, once killed again and again."""
     path, kills = Path(sys.argv[1]), int(sys.argv[2])
-    options = ["training.epochs=6", "training.checkpoint_steps=3", "model.dropout=0.1", "training.ema=0.9"]
+    options = ["training.epochs=4", "training.checkpoint_steps=3", "model.dropout=0.1", "training.ema=0.9"]
     config, windows = setup(path, *options)
     started = time.monotonic()
     os.waitpid(train_in_a_child(config, windows), 0)

@@ -97,16 +97,15 @@ def test_training_is_plain_adam_on_the_mean_over_elements(run_yaml: Path) -> Non
 
 
 def test_two_processes_train_like_one(run_yaml: Path) -> None:
-    options = ["--set", "training.windows_per_epoch=60", "--set", "training.accumulate=2"]
-    command = [sys.executable, "-m", "sstcast.cli", "train", str(run_yaml), *options]
-    two = ["--devices", "2", "--strategy", "ddp", "--set", "name=two"]
-    setup(run_yaml)
+    options = ["training.windows_per_epoch=60", "training.accumulate=2"]
+    alone, _ = train(*setup(run_yaml, *options))
+    command = [sys.executable, "-m", "sstcast.cli", "train", str(run_yaml), "--devices", "2", "--strategy", "ddp"]
+    command += [word for option in (*options, "name=two") for word in ("--set", option)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    for extra in ([], two):
-        done = subprocess.run([*command, *extra], env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     assert done.stdout.count("two: trained") == 1  # one process speaks
-    alone, together = (Run(load_config(run_yaml).runs / name) for name in ("small", "two"))
+    together = Run(alone.folder.with_name("two"))
     for column in ("train_loss", "validation_mse"):
         ours, theirs = (pd.read_csv(run.history)[column] for run in (alone, together))
         assert list(ours) == pytest.approx(list(theirs), rel=1e-4)

@@ -183,8 +183,16 @@ def test_every_epoch_trains_with_dropout_on(run_yaml: Path, monkeypatch: pytest.
     assert all(training == grad for training, grad in modes)
 
 
+PATIENT = [
+    "training.epochs=50",
+    "training.patience=2",
+    "training.learning_rate=0.3",
+    "training.windows_per_epoch=40",
+]
+
+
 def test_patience_stops_early(run_yaml: Path) -> None:
-    config, windows = setup(run_yaml, "training.epochs=50", "training.patience=2", "training.learning_rate=0.3")
+    config, windows = setup(run_yaml, *PATIENT)
     run, _ = train(config, windows)
     error = pd.read_csv(run.history)["validation_mse"]
     assert len(error) < 50
