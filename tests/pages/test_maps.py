@@ -132,7 +132,8 @@ def test_errors_start_at_zero_and_weeks_share_their_colours():
     assert np.nanpercentile(given, 98) <= meshes[0].norm.boundaries[-1] < 20
     assert meshes[0].norm.extend == "max"
     assert "RMSE (°C)" in [ax.get_xlabel() for ax in figure.axes]
-    assert [text.get_text() for text in figure.texts] == ["T", "Data: NOAA"]
+    assert figure.get_suptitle() == "T"
+    assert figure.legends[0].get_title().get_text() == "Data: NOAA"
 
 
 def test_a_perfect_forecast_can_be_drawn():
