@@ -253,7 +253,7 @@ def _panel_width(view: View, rows: int, columns: int, room: Room) -> float:
 def _panels(view: View, rows: int, columns: int, room: Room) -> tuple[Figure, NDArray[Any], float]:
     """Return a figure of maps, their axes `[rows, columns]`, and the width of each in inches."""
     width = _panel_width(view, rows, columns, room)
-    size = (columns * (width + GAP) + 2 * GAP, rows * (width * view.shape + GAP) + 2 * GAP)
+    size = (columns * (width + GAP) + 2 * GAP, rows * (width * view.shape + GAP) + 3.5 * GAP)
     figure = Figure(figsize=size, dpi=150, layout=ConstrainedLayoutEngine(compress=True, h_pad=PAD))
     return figure, figure.subplots(rows, columns, squeeze=False, subplot_kw={"projection": view.projection}), width
 
