@@ -22,7 +22,6 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 SHORT = [
     "sstcast models",
     "sstcast status",
-    "sstcast fetch --source sample",
     "sstcast init my-file.nc",
     "sstcast train my-file.yaml",
     "sstcast forecast runs/my-file",
