@@ -14,7 +14,7 @@ from typer.main import get_command
 from sstcast import cli
 from sstcast.benchmarks.config import load_benchmark
 from sstcast.config import load_config
-from sstcast.pages import figures, page
+from sstcast.pages import figures
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -86,7 +86,6 @@ def test_short_commands_run(
     assert not {*SHORT} - {*FOUND}
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(figures, "MAPS", {"maps": [figures.skill_maps]})
-    monkeypatch.setattr(page, "_pictures", lambda *_: [])
     demo = {
         "name": "demo",
         "data": {

@@ -17,18 +17,16 @@ from sstcast.errors import SSTCastError, reading_later
 from sstcast.geo import Box
 from sstcast.ocean.fields import PLAUSIBLE
 from sstcast.ocean.identity import fingerprint
-from sstcast.pages.images import png_uri, write_page
+from sstcast.pages.images import write_page
 from sstcast.pages.layers import STORED, described, field_of, fields_of, layers_of
-from sstcast.pages.maps import SLIDE, crop, draw_panels
+from sstcast.pages.maps import crop
 from sstcast.pages.plots import FAN, map_plot, series_plot
-from sstcast.pages.projection import View
 from sstcast.runs import Run
 from sstcast.stores import open_netcdf, open_zarr
 
 LARGEST = 20.0  # MB, if no other limit is given
 MISSING, HIGHEST = np.iinfo(np.int16).min, np.iinfo(np.int16).max  # in a page's fields, which are steps in 16 bits
 REMEDY = "make it again with `sstcast forecast`"
-DAY_OF_PICTURE = (1, 7, 14, 28)
 SCRIPTS = ("parts.js", "page.js")
 AXES = ("init_time", "lead", "lat", "lon")
 
@@ -166,26 +164,9 @@ def _write(
         has_climatology="climatology" in fields,
         has_threshold="heatwave_threshold" in fields,
         layers=facts["layers"],
-        pictures=_pictures(fields, str(first)),
         facts=facts,
         library=Resources(mode="inline", components=["bokeh"]).js_raw[0],
         script="\n".join(Path(__file__).with_name(name).read_text("utf-8") for name in SCRIPTS),
         written=dt.datetime.now(dt.UTC).isoformat(timespec="minutes"),
         version=__version__,
     )
-
-
-def _pictures(fields: dict[str, xr.DataArray], first: str) -> list[dict[str, str]]:
-    """Return maps of some days, for readers without JavaScript."""
-    shown = [layer for layer in layers_of(fields) if layer.name in ("sst", "anomaly", "heatwave_probability")]
-    pictures = []
-    for layer in shown[-2:][::-1]:
-        field = field_of(layer, fields)
-        assert field is not None
-        assert layer.kind is not None
-        days = [day for day in DAY_OF_PICTURE if day in field["lead"].values] or [int(field["lead"].values[-1])]
-        panels = {f"Day {day}": field.sel(lead=day) for day in days}
-        drawn, _ = draw_panels(panels, View(Box.of(field)), label=layer.label, kind=layer.kind, room=SLIDE)
-        alt = f"Maps of {layer.label}, days {', '.join(map(str, days))} after {first}"
-        pictures.append({"uri": png_uri(drawn), "alt": alt})
-    return pictures

@@ -25,17 +25,10 @@ from sstcast.errors import SSTCastError
 from sstcast.forecasting import source
 from sstcast.ocean.prepare import prepare
 from sstcast.operations.update import MADE, NOTHING_NEW, SOURCE_DOWN, update
-from sstcast.pages import page
 from sstcast.runs import Run
 from sstcast.sources.download import Patience
 from sstcast.sources.noaa import Aws, Ncei
 from sstcast.sources.request import FetchRequest
-
-
-@pytest.fixture(autouse=True)
-def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out the maps for readers without JavaScript, which take longest to make."""
-    monkeypatch.setattr(page, "_pictures", lambda *_: [])
 
 
 @pytest.fixture(scope="module")

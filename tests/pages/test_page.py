@@ -14,7 +14,6 @@ from chrome import Chrome, find_chrome
 from small_forecast import make_forecast
 
 from sstcast.errors import SSTCastError
-from sstcast.pages import page as module
 from sstcast.pages.page import write_forecast_page
 
 DESK, PHONE = (1280, 900), (390, 844)
@@ -151,28 +150,6 @@ def test_the_file_of_a_point(chrome: Chrome, page: Path, forecast: xr.Dataset, t
     np.testing.assert_allclose(ahead["low80_degC"], low, atol=0.01)
 
 
-@browser
-def test_without_javascript_there_are_maps(chrome: Chrome, page: Path) -> None:
-    chrome.screen(*DESK)
-    chrome.call("Emulation.setScriptExecutionDisabled", value=True)
-    try:
-        chrome.open(page)
-        root = chrome.call("DOM.getDocument")["root"]["nodeId"]
-        images = chrome.call("DOM.querySelectorAll", nodeId=root, selector="noscript img")["nodeIds"]
-        assert len(images) == 2
-        for node in images:
-            assert chrome.call("DOM.getBoxModel", nodeId=node)["model"]["width"] > 500
-    finally:
-        chrome.call("Emulation.setScriptExecutionDisabled", value=False)
-
-
-@pytest.fixture
-def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out the maps for readers without JavaScript, 0.15 MB, which take longest to make."""
-    monkeypatch.setattr(module, "_pictures", lambda *_: [])
-
-
-@pytest.mark.usefixtures("no_pictures")
 def test_eleven_tiles_fit_into_six_megabytes(tmp_path: Path) -> None:
     pacific = make_forecast(60, 180, 28, 42, 180, -15)
     noise = np.random.default_rng(0).normal(0, 0.1, (70, 60, 180))  # far rougher than what models forecast
@@ -186,7 +163,6 @@ def test_eleven_tiles_fit_into_six_megabytes(tmp_path: Path) -> None:
     assert not (tmp_path / "other.html").exists()
 
 
-@pytest.mark.usefixtures("no_pictures")
 def test_an_old_file_offers_what_it_holds(forecast: xr.Dataset, tmp_path: Path) -> None:
     old = tmp_path / "old.zarr"
     forecast[["sst", "sst_anomaly", "sst_spread"]].isel(init_time=[0]).to_zarr(old, zarr_format=2)
@@ -228,7 +204,6 @@ WRONG: dict[str, Callable[[xr.Dataset], xr.Dataset]] = {
 }
 
 
-@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("message", WRONG)
 def test_a_file_that_cannot_be_shown(message: str, forecast: xr.Dataset, tmp_path: Path) -> None:
     path = tmp_path / "wrong.nc"
