@@ -23,12 +23,11 @@ import sstcast
 from sstcast.cf import write
 from sstcast.config import RunConfig
 from sstcast.forecasting.forecast import LoadedRun
-from sstcast.forecasting.source import last_days
+from sstcast.forecasting.history import last_days
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.windows import cut_windows
 from sstcast.runs import Run
-from sstcast.sources.fetch import fetch
-from sstcast.sources.request import FetchRequest
+from sstcast.sources.fetch import FetchRequest, fetch
 from sstcast.training.checkpoint import save_checkpoint
 from sstcast.training.train import forecaster
 

@@ -27,8 +27,7 @@ import yaml
 from sstcast import __version__
 from sstcast.config import load_config
 from sstcast.ocean.prepare import prepare
-from sstcast.sources.fetch import fetch
-from sstcast.sources.request import FetchRequest
+from sstcast.sources.fetch import FetchRequest, fetch
 
 LAST_YEAR = 2021
 IMPORT = "from sstcast.training.train import train"

@@ -21,11 +21,11 @@ import torch
 from sstcast.config import DataConfig, RunConfig, load_config
 from sstcast.forecasting.predictor import TrainingDays
 from sstcast.geo import area_weights
-from sstcast.hindcasts.folds import Protocol
+from sstcast.hindcasts.plan import Protocol
 from sstcast.models import days_before
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.whole import WholeRegion
+from sstcast.ocean.windows import whole_windows
 from sstcast.training.task import samples
 
 SYSTEMS = ("local-ridge", "multiscale-ridge", "multiscale-memory-stencil", "local-memory-stencil")
@@ -49,7 +49,7 @@ def errors(data: DataConfig, systems: list[RunConfig], every: int) -> dict[str, 
     for system in systems:
         name, options = system.model.name, system.model.options
         model, total, count = days.system(name, **options), np.zeros(data.horizon), 0
-        test = WholeRegion.of(anomalies, data, "test", days_before(name, options, data.history))
+        test = whole_windows(anomalies, data, "test", days_before(name, options, data.history))
         for part in samples(test)(every):
             squares = ((model.ahead(part) - part.spans(data.history, data.horizon)) * part.ocean)[:, :, 0].square()
             total += squares.sum(0).double().numpy() @ weights.values.ravel()

@@ -25,11 +25,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from sstcast.artefacts import atomic, packaged
 from sstcast.geo import Box
-from sstcast.ocean.days import Day, block_of, pack
+from sstcast.ocean.raw import Day, block_of, pack
 from sstcast.progress import Progress
 from sstcast.sources import SOURCES
-from sstcast.sources.fetch import fetch
-from sstcast.sources.request import FetchRequest
+from sstcast.sources.fetch import FetchRequest, fetch
 from sstcast.sources.source import Batch, Need, Source
 
 GLOBE = Box(0, 360, -90, 90)
@@ -78,13 +77,14 @@ class Simulation(Source):
     """The simulated ocean of seed 0, on any day."""
 
     name = store = "simulator"
+    title = "SIMULATED for tests of sstcast, seed 0: not an observation"
 
     def read(self, need: Need, progress: Progress) -> Iterator[Batch]:
         simulator, box = Simulator(), self.request.box
         for _, members in groupby(need, block_of):
             days = list(members)
             fields = zip(days, pack(simulator.field(days, box.lat, box.lon)), strict=True)
-            yield {day: Day(field, self.name, preliminary=False, notice=simulator.notice) for day, field in fields}
+            yield {day: Day(field, self.name, preliminary=False) for day, field in fields}
             progress.settled(len(days))
 
 

@@ -155,6 +155,24 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def fingerprint(path: Path) -> str:
+    """Return a hash of the names, sizes and modification times of all files at `path` and below, also of links.
+
+    Equal fingerprints mean that nothing has changed, so that no file needs to be opened.
+    """
+    files = [path]
+    if path.is_dir():
+        files = [folder / name for folder, _, names in walk(path) for name in names]
+    lines = []
+    for file in files:
+        try:
+            state = file.stat()
+        except OSError:  # removed in the meantime, or a broken link
+            continue
+        lines.append(f"{file.relative_to(path)}\0{state.st_size}\0{state.st_mtime_ns}")
+    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+
+
 def below(folder: Path, name: str) -> list[Path]:
     """Return the files called `name` in `folder` and all folders below it, following links, in order.
 
@@ -237,7 +255,7 @@ def _carried(path: Path) -> str:
 
         with Image.open(path) as image:
             return str(image.info[RECIPE])
-    from sstcast.stores import open_netcdf, open_written  # not above: it imports this module
+    from sstcast.stores import open_netcdf, open_written  # not above: xarray takes half a second to import
 
     with (open_written if path.suffix == ".zarr" else open_netcdf)(path, "delete it") as dataset:
         return str(dataset.attrs[RECIPE])

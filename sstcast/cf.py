@@ -4,7 +4,6 @@ CF-1.11 (cfconventions.org) and ACDD-1.3 (wiki.esipfed.org). All files align in 
 the same type and values, leads are in days, and times are in days since the same date.
 """
 
-import os
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -90,7 +89,6 @@ VARIABLES: dict[str, dict[str, Any]] = {
     },
     "ocean_mask": {"long_name": "cell is ocean", "units": "1"},
     "digest": {"long_name": "hash of the day's values", "units": "1"},
-    "state": {"long_name": "hash of size and time of the source's file of the day", "units": "1"},
 }
 _TIMES = ("time", "init_time", "valid_time")
 _PACKED = {"zlib": True, "complevel": 1, "shuffle": True, "fletcher32": True}
@@ -186,31 +184,14 @@ def write(dataset: xr.Dataset, path: Path, grows_along: str | None = None) -> No
         dataset.to_netcdf(temporary, engine="netcdf4", encoding=packed, unlimited_dims=unlimited)
 
 
-def write_zarr(
-    dataset: xr.Dataset, path: Path, chunks: dict[str, int], keep: tuple[Path, int] | None = None
-) -> None:
+def write_zarr(dataset: xr.Dataset, path: Path, chunks: dict[str, int]) -> None:
     """Write `dataset` as a Zarr store for `stores.open_written`; dimensions not in `chunks` are one chunk.
 
-    With `keep = (store, n)`, the first n chunks along time are hard links to a store of the same layout instead
-    of being computed. The format is 2, because consolidated metadata, which lets a store open in one read, is not
-    yet part of format 3.
+    The format is 2, because consolidated metadata, which let a store open in one read, are no part of format 3.
     """
     sizes = {str(d): chunks.get(str(d), n) for d, n in dataset.sizes.items()}
     dataset = encoded(dataset).chunk(sizes)
-    if keep is None or not keep[1]:
-        dataset.to_zarr(path, **zarr_options(dataset))
-    else:
-        dataset.to_zarr(path, **zarr_options(dataset), compute=False)
-        store, whole = keep
-        fields = [str(name) for name in dataset.data_vars if "time" in dataset[name].dims]
-        for name in fields:
-            for file in (store / name).glob("[0-9]*"):
-                if int(file.name.split(".")[0]) < whole:
-                    os.link(file, path / name / file.name)
-        rest = dataset[fields].isel(time=slice(whole * chunks["time"], None))
-        rest = rest.drop_vars([c for c in rest.coords if c != "time"])
-        rest.to_zarr(path, region="auto", write_empty_chunks=True)
-        dataset.drop_dims("time").to_zarr(path, mode="a", write_empty_chunks=True)
+    dataset.to_zarr(path, **zarr_options(dataset))
     consolidate(path)
 
 

@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from sstcast.artefacts import packaged
+from sstcast.artefacts import at_home, packaged
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
 from sstcast.yaml_files import (
@@ -33,17 +33,14 @@ from sstcast.yaml_files import (
     read_yaml,
     span,
     suggest,
-    usable_path,
     validate,
 )
 
 Count = Annotated[int, Field(ge=1, le=10**9)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Days = Annotated[int, Field(ge=1, le=10_000)]
-Folder = Annotated[Path, AfterValidator(usable_path)]
-Place = Annotated[
-    str, AfterValidator(lambda text: str(usable_path(Path(text))) if text[:1] == "~" or "\0" in text else text)
-]
+Folder = Annotated[Path, AfterValidator(at_home)]
+Place = Annotated[str, AfterValidator(lambda text: str(at_home(text)) if text[:1] == "~" else text)]
 Side = Annotated[int, Field(ge=1, le=10_000)]  # of a tile or a node, in cells
 Span = Annotated[tuple[dt.date, dt.date], BeforeValidator(span)]
 

@@ -19,6 +19,7 @@ BASE_RATE, STATE = REFERENCES = ("base rate", "persistence of state")  # of prob
 STANDARDISED, DEGREES = UNITS = ("standardised", "degC")
 DATES = "init_time"
 SEASONS = ("DJF", "MAM", "JJA", "SON")  # of the day forecast
+THIRDS = ("lower", "middle", "upper")  # of an index on the initial dates
 REGION = "region"  # the box that is all of it
 
 KINDS = EXCEEDANCE, EVENT = ("exceedance", "event")  # of probabilities of heatwaves

@@ -1,8 +1,9 @@
 """Progress bars with the time left, of downloads, dask and trainings; and TensorBoard, if it is installed."""
 
+import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -11,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
+SHORT = 1  # seconds: of shorter computations nothing is shown
 QUICK = 0.5  # seconds: of shorter epochs, only the best are printed
 
 
@@ -54,21 +56,11 @@ def days_progress(label: str, days: int) -> Iterator[Progress]:
         yield Progress(bars, label, days)
 
 
-@contextmanager
-def dask_progress(label: str) -> Iterator[None]:
+def dask_progress() -> AbstractContextManager[object]:
     """Show a bar for the tasks of dask's local schedulers, on standard error if it is a terminal."""
-    from dask.callbacks import Callback
+    from dask.diagnostics.progress import ProgressBar
 
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bars(*columns, console=console, disable=hides_progress(console), transient=True) as bars:
-        task = bars.add_task(label, total=None)
-
-        def start(graph: Any, state: dict[str, Any]) -> None:
-            bars.reset(task, total=sum(len(state[kind]) for kind in ("ready", "waiting", "running")))
-
-        with Callback(start_state=start, posttask=lambda *_: bars.advance(task)):
-            yield
+    return nullcontext() if hides_progress(Console(stderr=True)) else ProgressBar(minimum=SHORT, out=sys.stderr)
 
 
 class TrainingProgress:

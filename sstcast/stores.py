@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Never
 import numpy as np
 from numpy.typing import NDArray
 
-from sstcast.artefacts import atomic
 from sstcast.errors import SSTCastError, in_short, reading
 
 if TYPE_CHECKING:
@@ -86,8 +85,9 @@ def consolidate(path: Path) -> None:
     metadata = {str(file.relative_to(path)): json.loads(file.read_bytes()) for file in files}
     metadata.pop(ALL_METADATA, None)
     content = {"metadata": metadata, "zarr_consolidated_format": 1, CHECKSUM: _digest(metadata)}
-    with atomic(path / ALL_METADATA) as temporary:
-        temporary.write_text(json.dumps(content, indent=1))
+    temporary = path / f"{ALL_METADATA}.partial"
+    temporary.write_text(json.dumps(content, indent=1))
+    temporary.replace(path / ALL_METADATA)
 
 
 def open_written(path: Path, remedy: str, sparse: str = "") -> "xr.Dataset":

@@ -22,7 +22,7 @@ from sstcast.sources import KNOWN
 if TYPE_CHECKING:
     from sstcast.api.data import Result
     from sstcast.operations.update import Update
-    from sstcast.sources.request import FetchReport
+    from sstcast.sources.fetch import FetchReport
     from sstcast.sources.status import StoreStatus
 
 INCOMPLETE = 3
@@ -39,6 +39,7 @@ METAVARS = {  # of the others, the name in capitals
     "truth": "SOURCE",
     "scheduler": "ADDRESS",
     "against": "RUN|BASELINE",
+    "index": "BOX|CSV",
     "forecast": "RUN|FORECAST",
     "resume": "RUN",
     "runs": "RUN",

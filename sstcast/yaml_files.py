@@ -6,11 +6,12 @@ Plain values are text, numbers, dates, lists, and mappings with unique text keys
 import datetime as dt
 import difflib
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from sstcast.artefacts import at_home
 from sstcast.errors import SSTCastError, in_short, shorten
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -43,8 +44,8 @@ def read_config(path: Path) -> dict[str, Any]:
     if not isinstance(base, str):
         raise SSTCastError(f"{path}: base: give the path of a YAML file, relative to this one")
     try:
-        below = read_yaml(path.parent / usable_path(Path(base)))
-    except (SSTCastError, ValueError) as error:
+        below = read_yaml(path.parent / at_home(base))
+    except SSTCastError as error:
         raise SSTCastError(f"{path}: base: {error}") from None
     for section, keys in below.items():
         both = isinstance(keys, dict) and isinstance(raw.get(section), dict)
@@ -158,22 +159,12 @@ def parse_seeds(text: str) -> list[int]:
     return seeds
 
 
-def usable_path(value: Path) -> Path:
-    """Return a path with `~` expanded; raise ValueError if it cannot be a path."""
-    if "\0" in str(value):
-        raise ValueError("contains a NUL character: give a valid path")
-    try:
-        return value.expanduser()
-    except RuntimeError as error:
-        raise ValueError(f"{value}: {error}") from None
-
-
 def _first_error(error: ValidationError, model: type[BaseModel], raw: Any) -> str:
     first = error.errors(include_url=False)[0]
     path = _path_in(raw, first["loc"])
     key = ".".join(map(str, path))
     if first["type"] == "extra_forbidden":
-        return f"{key}: unknown key{suggest(str(path[-1]), _keys(model, path[:-1]))}"
+        return f"{key}: unknown key{suggest(str(path[-1]), _keys(model))}"
     message = first["msg"].removeprefix("Value error, ").replace("Field required", "is missing")
     if "or instance of" in message:
         message = "give a mapping of keys"
@@ -194,19 +185,10 @@ def _path_in(raw: Any, loc: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(path)
 
 
-def _keys(model: Any, path: tuple[Any, ...]) -> list[str]:
-    for part in path:
-        if part not in model.model_fields:
-            return []
-        annotation = model.model_fields[part].annotation
-        branches = [
-            annotation,
-            *(inner for branch in get_args(annotation) for inner in (branch, *get_args(branch))),
-        ]
-        model = next((m for m in branches if isinstance(m, type) and issubclass(m, BaseModel)), None)
-        if model is None:
-            return []
-    return list(model.model_fields)
+def _keys(model: type[BaseModel]) -> set[str]:
+    """Return the keys of a model and of all models inside it."""
+    schema = model.model_json_schema()
+    return {key for one in (schema, *schema.get("$defs", {}).values()) for key in one.get("properties", {})}
 
 
 def span(value: Any) -> Any:

@@ -17,7 +17,8 @@ from torch.nn import functional as F
 
 from sstcast.graphs.graph import LIMIT
 from sstcast.graphs.sparse import SparseGraph
-from sstcast.models.kdlgt import BiasedTransformer, StructureAware, StructureAwareAttention
+from sstcast.models.kdlgt import StructureAware, StructureAwareAttention
+from sstcast.models.transformers import Transformer
 from studies.measure import median_seconds
 from studies.study import Row, Study, batch_graphs, label_decades
 
@@ -69,7 +70,7 @@ def build(width: int, heads: int, hops: int = 2) -> dict[str, nn.ModuleList]:
     options: dict[str, Any] = {"width": width, "heads": heads, "hops": hops, "edge_dim": 0}
     backbones = {
         "LSAT": StructureAware(layers=1, **options),
-        "SAT": BiasedTransformer(width, [ExplicitAttention(**options, features=0)], dropout=0.0),
+        "SAT": Transformer(width, [ExplicitAttention(**options, features=0)], dropout=0.0),
         "SAT, fused": StructureAware(layers=1, linear=False, **options),
     }
     return {name: nn.ModuleList([backbone, nn.Linear(width, CLASSES)]) for name, backbone in backbones.items()}

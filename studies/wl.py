@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models import build_model
-from sstcast.models.positional_encodings import Positional, build_encoding
+from sstcast.models.base import Positional, build_encoding
 from studies.study import Row, Study, batch_graphs, fit, spread
 
 NODES, COPIES, FOLDS = 41, 15, 5

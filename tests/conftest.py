@@ -21,7 +21,13 @@ def sst_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run_yaml(tmp_path: Path, sst_file: Path) -> Path:
+def stores(tmp_path: Path) -> Path:
+    """The folder of prepared stores. Where tests only read them, a folder's conftest.py shares one."""
+    return tmp_path / "prepared"
+
+
+@pytest.fixture
+def run_yaml(tmp_path: Path, sst_file: Path, stores: Path) -> Path:
     """A run on the small ocean: two tiles of 8 x 6, ten days of history, five ahead."""
     raw = {
         "name": "small",
@@ -29,7 +35,7 @@ def run_yaml(tmp_path: Path, sst_file: Path) -> Path:
         "data": {
             "source": str(sst_file),
             "region": {"lon": [170, 173], "lat": [-12, -10], "tile": [8, 6]},
-            "directory": str(tmp_path / "prepared"),
+            "directory": str(stores),
             "history": 10,
             "horizon": 5,
             "splits": {"train": [2001, 2002], "validation": [2003, 2003], "test": [2004, 2004]},

@@ -34,10 +34,26 @@ def oceanbench(sst: xr.Dataset) -> xr.Dataset:
 
 
 def cfgrib(sst: xr.Dataset) -> xr.Dataset:
-    """ECMWF's names: `number`, `time` and `step`, with the days forecast as a coordinate of two dimensions."""
+    """S2S forecasts as ECMWF's cfgrib opens them: `number`, `time` and `step`, kelvin, from north to south.
+
+    The days forecast are a coordinate of two dimensions.
+    """
     made = sst.rename(init_time="time", lead="step", lat="latitude", lon="longitude")
     made["step"] = made["step"].values * np.timedelta64(1, "D")
     made["time"].attrs = {"standard_name": "forecast_reference_time"}
     made["sst"] = made["sst"] + 273.15 + xr.DataArray([-0.25, 0.25], dims="number", coords={"number": [0, 1]})
     made["sst"].attrs = {"units": "K", "standard_name": "unknown"}
-    return made.assign_coords(valid_time=made["time"] + made["step"], surface=0.0)
+    made = made.assign_coords(valid_time=made["time"] + made["step"], surface=0.0)
+    return made.sortby("latitude", ascending=False).transpose("number", "time", "step", ...)
+
+
+def hourly(sst: xr.Dataset) -> xr.Dataset:
+    """S2S forecasts with an `ensemble`, `time` and a `lead_time` in hours, in degrees of Celsius."""
+    made = sst.rename(
+        init_time="time", lead="lead_time", lat="latitude", lon="longitude", sst="sea_surface_temperature"
+    )
+    made["lead_time"] = ("lead_time", made["lead_time"].values * 24, {"units": "hours"})
+    member = xr.DataArray([-0.25, 0.25], dims="ensemble", coords={"ensemble": [1, 2]})
+    made["sea_surface_temperature"] = made["sea_surface_temperature"] + member
+    made["sea_surface_temperature"].attrs = {"units": "degrees_C", "standard_name": "sea_surface_temperature"}
+    return made.transpose("time", "ensemble", "lead_time", ...)

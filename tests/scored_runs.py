@@ -8,6 +8,7 @@ import torch
 
 from sstcast.config import RunConfig
 from sstcast.ocean.prepare import prepare
+from sstcast.ocean.prepared import Prepared
 from sstcast.runs import Run
 from sstcast.training.checkpoint import save_checkpoint
 from sstcast.training.train import forecaster, training_windows
@@ -41,20 +42,18 @@ def metrics_of(run: Run) -> dict[str, Any]:
 
 def make_run(config: RunConfig, seeds: tuple[int, ...] = (0,)) -> Run:
     """Prepare the data and make the run, an ensemble if there are several seeds."""
-    prepare(config.data, say=lambda line: None)
-    windows = training_windows(config)["validation"]
-    run = Run.create(config)
+    prepare(config.data, say=str)
+    windows, run = training_windows(config)["validation"], Run.create(config)
     for seed in seeds:
-        training = config.training.model_copy(update={"seed": seed})
-        own = config.model_copy(update={"training": training})
+        own, member = config, run
         if len(seeds) > 1:
-            own = own.model_copy(update={"name": f"seed-{seed}", "runs": run.folder})
+            own = config.model_copy(update={"name": f"seed-{seed}", "runs": run.folder})
+            member = Run.create(own)
+        Prepared.of(config.data).record().write(member.folder)
         torch.manual_seed(seed)
         model = forecaster(own, windows)
         with torch.no_grad():  # apart from persistence, and from each other
             for parameter in model.parameters():
                 parameter.add_(0.2 * torch.randn_like(parameter))
-        save_checkpoint(
-            Run.create(own).best if len(seeds) > 1 else run.best, own, model=model.state_dict(), epoch=0
-        )
+        save_checkpoint(member.best, own, model=model.state_dict(), epoch=0)
     return run

@@ -14,7 +14,7 @@ import pytest
 
 from perf.simulated import Simulator, canonical_name, write_day
 from sstcast.config import parse_box
-from sstcast.ocean.days import Day
+from sstcast.ocean.raw import Day
 from sstcast.sources.noaa import Aws, Ncei
 from sstcast.sources.store import RawStore
 
@@ -25,7 +25,7 @@ SIMULATOR = Simulator(3)
 ROWS, COLS = slice(308, 324), slice(676, 696)  # of the global grid, around the region
 
 
-def put(path: Path, first: dt.date, preliminary: int = 2, origin: str = "aws", notice: str = "") -> Path:
+def put(path: Path, first: dt.date, preliminary: int = 2, origin: str = "aws") -> Path:
     """Put the days from `first` to LAST into a store; the last ones are preliminary."""
     box = parse_box(REGION)
     store = RawStore(path, box)
@@ -33,9 +33,7 @@ def put(path: Path, first: dt.date, preliminary: int = 2, origin: str = "aws", n
     fields = np.round(SIMULATOR.field(days, box.lat, box.lon) * 100).astype(np.int16)
     with store.writing():
         dressed = zip(days, fields, strict=True)
-        store.put(
-            {day: Day(field, origin, day > LAST - preliminary * DAY, notice) for day, field in dressed}, LAST
-        )
+        store.put({day: Day(field, origin, day > LAST - preliminary * DAY) for day, field in dressed}, LAST)
     return path
 
 

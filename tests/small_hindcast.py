@@ -14,10 +14,8 @@ from small_ocean import make_sst
 
 from sstcast.config import RunConfig
 from sstcast.errors import Interrupted
-from sstcast.hindcasts.files import Hindcast
-from sstcast.hindcasts.folds import Protocol
 from sstcast.hindcasts.hindcast import hindcast
-from sstcast.hindcasts.plan import Plan
+from sstcast.hindcasts.plan import Hindcast, Plan, Protocol
 from sstcast.workers import StopRequest
 from sstcast.yaml_files import validate
 

@@ -12,9 +12,19 @@ import pandas as pd
 import torch
 from scipy.sparse import coo_matrix, csr_matrix
 
-from sstcast.benchmarks.dataset import ATOMS, BONDS, Categories, Dataset
+from sstcast.benchmarks.packed import Graphs, Joined, pack
+from sstcast.benchmarks.registry import ATOMS, BONDS, Categories, Dataset
 
 NODES, GRAPHS = 40, 24
+TASKS = {  # one data set for each kind of task
+    "graph regression": "ZINC",
+    "graph classification": "MUTAG",
+    "multi-label with missing labels": "ogbg-molpcba",
+    "node classification, ROC-AUC": "minesweeper",
+    "node classification in many graphs": "PascalVOC-SP",
+    "link ranking": "PCQM-Contact",
+    "next tokens": "ogbg-code2",
+}
 OPTIONAL = {  # files of features that are not in every folder of TUDataset's form
     "MUTAG": ("node_labels", "edge_labels"),
     "PROTEINS": ("node_labels", "node_attributes"),
@@ -46,6 +56,13 @@ OTHER_FILES = {
     "PascalVOC-SP": [f"{part}.pickle" for part in THREE],
     "COCO-SP": [f"{part}.pickle" for part in THREE],
 }
+
+
+def packed(graphs: list[dict[str, torch.Tensor | int]], level: str, **more: torch.Tensor) -> Graphs:
+    """Pack graphs given as their parts, all of which are used."""
+    joined = Joined.of_list(graphs)
+    parts = {name: joined.data.get(name) for name in ("x", "edge_attr", "y")}
+    return pack(joined, level, **(parts | more))
 
 
 def raw_files(dataset: Dataset, root: Path) -> list[Path]:

@@ -16,18 +16,16 @@ from sstcast.benchmarks.registry import find_dataset
 from sstcast.benchmarks.run import run_benchmark
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.source import last_days
+from sstcast.forecasting.history import last_days
 from sstcast.graphs.graph import Graph, Planes
 from sstcast.models import build_forecaster
 from sstcast.models.attention import Attention
 from sstcast.models.convs import Conv
 from sstcast.models.layers import ATTENTIONS, CONVS
-from sstcast.ocean.days import Day, pack
-from sstcast.ocean.raw import open_days
+from sstcast.ocean.raw import Day, open_days, pack
 from sstcast.progress import Progress
 from sstcast.sources import SOURCES
-from sstcast.sources.fetch import fetch
-from sstcast.sources.request import FetchRequest
+from sstcast.sources.fetch import FetchRequest, fetch
 from sstcast.sources.source import Batch, Need, Source
 from sstcast.sources.status import status
 

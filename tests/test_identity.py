@@ -13,21 +13,17 @@ from small_ocean import make_sst
 from untrained import make_run
 
 from sstcast import cli
+from sstcast.artefacts import fingerprint
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import LoadedRun, forecast
-from sstcast.ocean.identity import digests, fingerprint
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.prepared import Prepared, digests
 from sstcast.runs import Run
 from sstcast.scores.evaluate import compare, evaluate
 from sstcast.training.train import train, training_windows
 
 SHORT = ["training.epochs=1", "training.windows_per_epoch=20"]
-
-
-def quiet(line: str) -> None:
-    """Say nothing."""
 
 
 def write(path: Path, seed: int = 0, warmer: float = 0, days: slice = slice(None)) -> Path:
@@ -45,7 +41,7 @@ def configured(run_yaml: Path, source: Path, *overrides: str) -> RunConfig:
 
 
 def trained(config: RunConfig) -> Run:
-    prepare(config.data, say=quiet)
+    prepare(config.data, say=str)
     return train(config, training_windows(config))[0]
 
 
@@ -61,7 +57,7 @@ def refuses(run: Run, config: RunConfig) -> None:
     for verb in (
         lambda: evaluate(run),
         lambda: train(config, training_windows(config)),
-        lambda: forecast(run.folder, say=quiet),
+        lambda: forecast(run.folder, say=str),
         lambda: LoadedRun(run.folder),
     ):
         with pytest.raises(SSTCastError, match=pattern):
@@ -72,7 +68,7 @@ def test_two_sources_of_one_name_share_nothing(tmp_path: Path, run_yaml: Path) -
     here, there = (configured(run_yaml, write(tmp_path / name / "sst.nc", seed)) for seed, name in enumerate("ab"))
     run = trained(here)
     before = evaluate(run)[0]
-    prepare(there.data, say=quiet)
+    prepare(there.data, say=str)
     assert not prepared_again(here)
     run.metrics.unlink()
     assert evaluate(run) == (before, True)
@@ -90,13 +86,13 @@ def test_a_source_that_was_replaced_is_refused(tmp_path: Path, run_yaml: Path) -
     with pytest.raises(SSTCastError, match=r"sst.nc: has changed since .* on 1461 day\(s\), the first 2001-01-01"):
         training_windows(config)
     with pytest.raises(SSTCastError, match=r"sst.nc: has changed since"):
-        forecast(run.folder, say=quiet)
+        forecast(run.folder, say=str)
     assert prepared_again(config)[0].endswith("days written")
     refuses(run, config)
     write(tmp_path / "sst.nc")  # the first one again, at another time
     prepared_again(config)
     assert not evaluate(run)[1]
-    assert forecast(run.folder, say=quiet)[1]
+    assert forecast(run.folder, say=str)[1]
 
 
 def test_runs_of_one_configuration_and_two_oceans_are_not_compared(tmp_path: Path, run_yaml: Path) -> None:
@@ -153,7 +149,7 @@ def test_what_is_damaged_is_named_and_made_again(
 ) -> None:
     config = configured(run_yaml, sst_file)
     run = make_run(config)
-    prepare(config.data, say=quiet)
+    prepare(config.data, say=str)
     path: Path = getattr(Prepared.of(config.data), store)
     chunk = path / ("sst" if store == "cube" else "anomaly") / "11.0.0"  # of the test days
     whole = chunk.read_bytes()
@@ -171,7 +167,7 @@ def test_a_run_that_kept_no_record_passes_with_a_line(
     tmp_path: Path, run_yaml: Path, sst_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = configured(run_yaml, sst_file)
-    prepare(config.data, say=quiet)
+    prepare(config.data, say=str)
     run = make_run(config)
     run.data.unlink()
     evaluate(run)
@@ -197,7 +193,7 @@ def test_newer_days_of_the_same_source_are_welcome(tmp_path: Path, run_yaml: Pat
     run = trained(config)
     source.unlink()
     whole.to_netcdf(source)
-    path, new = forecast(run.folder, say=quiet)
+    path, new = forecast(run.folder, say=str)
     assert new
     assert path.name == "forecast-2004-12-31.nc"
 

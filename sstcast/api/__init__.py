@@ -13,6 +13,8 @@ Args:
     variable: the variable of the temperatures, if it is not found automatically.
     units: their units, if the file or store does not state them, for instance `K`.
     gaps: fill gaps of at most so many days; by default as in the run's configuration.
+    index: give scores also by third of an index on the initial date: a box of the scores, such as `nino34`, or a
+        CSV of dates and values.
     seeds: one run or member per seed, for instance `0..4`; in Python also numbers.
     max_size: the largest page to write, in MB.
     scheduler: address of a dask cluster that sees the same files, for instance `tcp://host:8786`.

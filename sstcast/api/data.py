@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from sstcast.config import RunConfig
     from sstcast.ocean.windows import Windows
-    from sstcast.sources.request import FetchReport
+    from sstcast.sources.fetch import FetchReport
     from sstcast.sources.status import StoreStatus
 
 T = TypeVar("T")
@@ -81,8 +81,7 @@ def fetch(
         True
     """
     from sstcast.sources import find_source
-    from sstcast.sources.fetch import fetch
-    from sstcast.sources.request import FetchRequest
+    from sstcast.sources.fetch import FetchRequest, fetch
 
     last = end or find_source(source).end or dt.date.today() - dt.timedelta(days=1)
     first = start or dt.date(1982, 1, 1)
@@ -230,7 +229,7 @@ def benchmark(
 
     folder, chosen, changes = given_path(root), seeds_of(seeds), list(overrides)
     if isinstance(dataset, str) and not dataset.endswith((".yaml", ".yml")):
-        find_dataset(dataset)  # before PyTorch is imported, which takes seconds
+        find_dataset(dataset).check_reviewed(trust)  # before PyTorch is imported, which takes seconds
     from sstcast.benchmarks.config import load_benchmark
     from sstcast.benchmarks.load import load_memory
     from sstcast.benchmarks.run import result_lines, run_benchmark

@@ -141,6 +141,7 @@ def evaluate(
     against: str | Run | Path = "multiscale",
     source: str | Path | None = None,
     region: str | None = None,
+    index: str | Path | None = None,
     say: Say = quiet,
 ) -> Result[dict[str, Any]]:
     """Forecast the run's test days and score them beside the baselines.
@@ -169,6 +170,7 @@ def evaluate(
     if source is not None or region is not None:
         run = transferred_run(run, None if source is None else str(at_home(source)), region, say)
     metrics, new = evaluate(run)
+    metrics = _by_index(run.folder, metrics, index)
     if isinstance(other, Run):
         ratios, name = metrics["ratios"], other.folder.name
         mse = ratios["mse"] | {MODEL: ratios["mse"][MODEL] | {name: compare(run, other)}}
@@ -186,6 +188,7 @@ def hindcast(
     combine: str | None = None,
     average: str | None = None,
     select: str | None = None,
+    index: str | Path | None = None,
     out: Path | str | None = None,
     overrides: Sequence[str] = (),
     jobs: int = 1,
@@ -220,10 +223,8 @@ def hindcast(
         >>> sorted(scores["systems"])[:3]
         ['climatology', 'damped persistence', 'multiscale ridge']
     """
-    from sstcast.hindcasts.files import Hindcast
-    from sstcast.hindcasts.folds import Protocol
     from sstcast.hindcasts.hindcast import hindcast
-    from sstcast.hindcasts.plan import Plan
+    from sstcast.hindcasts.plan import Hindcast, Plan, Protocol
 
     protocol = Protocol.parse(years, fold, validation, every)
     folder = Hindcast(at_home(out or f"runs/hindcast-{protocol.first}-{protocol.last}"))
@@ -231,7 +232,7 @@ def hindcast(
     chosen = tuple(name.strip() for name in select.split(",")) if select is not None else ()
     plan = Plan(folder, protocol, systems, seeds_of(seeds) or [], combine, average, chosen)
     metrics, new = hindcast(plan, jobs, scheduler, say)
-    return Result(metrics, folder.metrics, new)
+    return Result(_by_index(folder.folder, metrics, index), folder.metrics, new)
 
 
 def load(
@@ -299,6 +300,7 @@ def score(
     variable: str | None = None,
     units: str | None = None,
     leads: int | None = None,
+    index: str | Path | None = None,
     say: Say = quiet,
 ) -> Result[dict[str, Any]]:
     """Score anyone's forecasts, in a file, beside the baselines and your runs.
@@ -327,7 +329,7 @@ def score(
     runs = [other for each in against if isinstance(other := _reference(each), Run)]
     place = None if truth is None else str(at_home(truth))
     metrics, scored, new = score(at_home(file), place, runs, region, given_path(out), variable, units, leads, say)
-    return Result(metrics, scored.metrics, new)
+    return Result(_by_index(scored.folder, metrics, index), scored.metrics, new)
 
 
 def page(
@@ -461,6 +463,16 @@ def table5(
         return Result({}, folder / "table5.json", False)
     found, new = table5(table, say)
     return Result(found, folder / "table5.json", new)
+
+
+def _by_index(folder: Path, metrics: dict[str, Any], index: str | Path | None) -> dict[str, Any]:
+    """Return the scores in a folder, also by third of an index if one is given."""
+    if index is None:
+        return metrics
+    from sstcast.scores.saved import Scored
+    from sstcast.scores.summary import split_by_index
+
+    return split_by_index(Scored(folder), metrics, str(at_home(index)))
 
 
 def _run(run: Run | Path | str) -> Run:

@@ -1,21 +1,18 @@
 """A cache of what takes long to compute from graphs: molecules' features and positional encodings."""
 
-import hashlib
-import json
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 import torch
 from rich import get_console
 from rich.progress import track
 from torch import Tensor
 
 from sstcast.artefacts import atomic, locked
-from sstcast.benchmarks.packed import Graphs
+from sstcast.benchmarks.packed import Graphs, digest_tensors
 from sstcast.errors import warn
 from sstcast.graphs.positions import landing_probabilities, laplacian_basis
 from sstcast.graphs.sparse import SparseGraph
@@ -44,15 +41,6 @@ def cached(path: Path, compute: Callable[[], Any]) -> Any:
         with atomic(path) as temporary:
             torch.save(content, temporary)
     return content
-
-
-def digest_tensors(tensors: Mapping[str, Tensor], rest: Any) -> str:
-    """Return the SHA-256 of tensors, with their names, types and shapes, and of the plain data `rest`."""
-    described = {name: [str(tensor.dtype), list(tensor.shape)] for name, tensor in tensors.items()}
-    content = hashlib.sha256(json.dumps([described, rest], sort_keys=True).encode())
-    for name in sorted(tensors):
-        content.update(np.ascontiguousarray(tensors[name].numpy()).reshape(-1).view(np.uint8).data)
-    return content.hexdigest()
 
 
 def with_positions(graphs: Graphs, name: str, pairs: int, steps: int, cache: Path) -> Graphs:

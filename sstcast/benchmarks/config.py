@@ -8,14 +8,13 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from sstcast.artefacts import packaged
-from sstcast.benchmarks.dataset import KINDS, Dataset, OwnData, SplitName
-from sstcast.benchmarks.registry import find_dataset
+from sstcast.benchmarks.registry import KINDS, Dataset, OwnData, SplitName, find_dataset
 from sstcast.config import FOLDER_NAME, WHERE, Count, Folder, ModelConfig, TrainingConfig
 from sstcast.errors import SSTCastError, shorten
 from sstcast.models import MODELS, default_options
+from sstcast.models.base import Positional
 from sstcast.models.layers import CONVS
 from sstcast.models.norms import ActivationName
-from sstcast.models.positional_encodings import Positional
 from sstcast.yaml_files import Strict, apply_overrides, read_config, suggest, validate
 
 ReadoutName = Literal["mean", "sum", "max", "virtual-node", "token"]
@@ -120,40 +119,34 @@ def load_benchmark(
         model = written.stem
     if not re.fullmatch(FOLDER_NAME, model) or len(model) > LONGEST_NAME:
         raise SSTCastError(f"--model: {shorten(model)!r} is no name of a model; see `sstcast models`")
-    own: dict[str, Any] = {}
-    folders = ["default"]
+    folders, where = ["default"], f"{dataset}, {model}"
     if memory is not None:
-        declared, own = memory, {"data": {"kind": "memory"}}
+        raw: dict[str, Any] = {"dataset": memory.name, "data": {"kind": "memory"}}
     elif dataset.endswith(YAML):
-        own = _own_data(Path(dataset))
-        raw_name = str(own["data"].pop("name", Path(dataset).stem))
-        declared = Dataset(raw_name, "", task=str(own["data"].get("task", "")))
-        if own["data"].get("kind") == "graph_csv":
-            declared = replace(declared, single=True)
+        raw = _own_data(Path(dataset))
     else:
-        declared = find_dataset(dataset)
-        folders = [declared.name.lower(), "default"]
-    places = [packaged(f"{PRESETS}/{folder}/{model}.yaml") for folder in folders]
-    preset = written or next((path for path in places if path.exists()), None)
-    raw = (read_config(preset) if preset else {"model": _model(model, places[0].parent)}) | own
-    raw |= {"dataset": declared.name, "label": model}
+        raw = {"dataset": find_dataset(dataset).name}
+        folders = [raw["dataset"].lower(), "default"]
+    own = "data" in raw
     if root is not None and not own:  # a user's own data are beside the YAML
         raw["root"] = str(root)
+    places = [packaged(f"{PRESETS}/{folder}/{model}.yaml") for folder in folders]
+    preset = written or next((path for path in places if path.exists()), None)
+    network = read_config(preset) if preset else {"model": _model(model, places[0].parent)}
+    raw = network | raw | {"label": model}
     apply_overrides(raw, overrides)
     if not own and raw.get("data"):
         raise SSTCastError(
-            f"data: only of your own data; {declared.name} has a task and a metric; split=... changes its split"
+            f"data: only of your own data; {raw['dataset']} has a task and a metric; split=... changes its split"
         )
-    split = raw.get("split") or own.get("data", {}).get("split")
-    kind = "few-labels" if declared.single and str(split).endswith("-per-class") else declared.kind
-    usual = _usual(kind, raw["model"]) if preset is None else {}
+    declared = memory or validate(BenchmarkConfig, raw, str(preset or where)).declaration
+    usual = _usual(declared.kind, raw["model"]) if preset is None else {}
     usual["training"] = TRAINING | usual.get("training", {})
     if declared.words:
         usual["predictor"] = {"normalise": "row"} | usual.get("predictor", {})
     for section, keys in usual.items():
-        if isinstance(given := raw.get(section) or {}, dict):
-            raw[section] = keys | given
-    return validate(BenchmarkConfig, raw, str(preset or f"{dataset}, {model}"))
+        raw[section] = keys | (raw.get(section) or {})
+    return validate(BenchmarkConfig, raw, str(preset or where))
 
 
 def _own_data(path: Path) -> dict[str, Any]:
@@ -161,9 +154,10 @@ def _own_data(path: Path) -> dict[str, Any]:
     data = read_config(path)
     if data.get("kind") not in KINDS:
         raise SSTCastError(f"{path}: kind: give {', '.join(KINDS[:-1])} or {KINDS[-1]}")
+    name = str(data.pop("name", path.stem))
     if isinstance(data.get("path"), str):
         data["path"] = str(path.parent / data["path"])
-    return {"data": data, "root": "."}
+    return {"dataset": name, "data": data, "root": "."}
 
 
 def published(config: BenchmarkConfig, row: str | None = None) -> tuple[float, str] | None:
@@ -182,20 +176,17 @@ def published(config: BenchmarkConfig, row: str | None = None) -> tuple[float, s
     return None if found is None else (float(found[0]), str(found[1]))
 
 
-def _usual(kind: str, model: Any) -> dict[str, Any]:
+def _usual(kind: str, model: dict[str, Any]) -> dict[str, Any]:
     """Return what a model without a preset is given on data of this kind, by section."""
     known = read_config(packaged(f"{PRESETS}/defaults.yaml"))
     usual: dict[str, dict[str, Any]] = known.get(kind, known["others"])
-    if not isinstance(model, dict) or not isinstance(model.get("name"), str):
-        return {}
     options = default_options(model["name"]) | model
-    conv = CONVS.get(str(options.get("conv"))) if model["name"].startswith("mpnn") else None
+    conv = CONVS[options["conv"]] if model["name"].startswith("mpnn") else None
     of_mpnn = usual.pop("mpnn", {})
     if conv is not None and not conv.residual:
         usual |= {section: usual.get(section, {}) | keys for section, keys in of_mpnn.items()}
-    own_norm = conv is not None and conv.residual
-    has = {key: value for key, value in usual["model"].items() if key in options}
-    return usual | {"model": {key: value for key, value in has.items() if not (own_norm and key == "norm")}}
+    own_norm = {"norm"} if conv is not None and conv.residual else set()
+    return usual | {"model": {key: usual["model"][key] for key in (usual["model"].keys() & options) - own_norm}}
 
 
 def _model(name: str, presets: Path) -> dict[str, Any]:

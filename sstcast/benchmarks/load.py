@@ -1,6 +1,5 @@
 """Loads a declared data set, or graphs in memory: decides what its declaration leaves open, checks, and packs."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,12 +9,10 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.data import Dataset as PyGDataset
 
-from sstcast.benchmarks.cache import digest_tensors
-from sstcast.benchmarks.classes import read_class
-from sstcast.benchmarks.dataset import Dataset, Kind, Memory
-from sstcast.benchmarks.given import check_data, graphs_in, read_file
 from sstcast.benchmarks.objectives import check_task, objective_of
-from sstcast.benchmarks.packed import Graphs, Split, pack
+from sstcast.benchmarks.packed import Graphs, Joined, Split, digest_tensors, graph_of, pack
+from sstcast.benchmarks.reading import graphs_in, read_class, read_file
+from sstcast.benchmarks.registry import Dataset, Kind, Memory
 from sstcast.benchmarks.splits import scaffold_split
 from sstcast.benchmarks.tables import read_nodes, read_smiles
 from sstcast.errors import SSTCastError, in_short
@@ -70,66 +67,63 @@ def load_memory(source: Any, overrides: list[str]) -> Loaded:
     return loaded._replace(dataset=replace(loaded.dataset, name=f"{name}-{loaded.digest[:SHOWN]}"))
 
 
-def pack_given(dataset: Dataset, data: Sequence[Data], splits: Sequence[Split], where: str) -> Loaded:
+def pack_given(dataset: Dataset, joined: Joined, splits: list[Split], where: str) -> Loaded:
     """Check, complete and pack graphs of PyG; raise SSTCastError, saying `where` they are from, if one is bad."""
-    check_data(data, where)
     if dataset.split == "scaffold":
-        if not all(isinstance(one.get("smiles"), str) for one in data):
+        if not isinstance(smiles := joined.data.get("smiles"), list):
             raise SSTCastError(f"{where}: split: scaffold is for molecules given as SMILES; choose another")
-        splits = [scaffold_split([one.smiles for one in data])]
-    dataset = complete(dataset, data, bool(splits))
+        splits = [scaffold_split(smiles)]
+    dataset = complete(dataset, joined, bool(splits), where)
+    objective = objective_of(dataset)
+    kinds = {"x": dataset.node, "edge_attr": dataset.edge}
     try:
-        graphs = pack([_graph(one, i, dataset) for i, one in enumerate(data)], objective_of(dataset).level)
+        features = {name: _features(joined.data.get(name), kind) for name, kind in kinds.items()}
+        graphs = pack(joined, objective.level, **features, **objective.labels_of(joined))
     except Exception as error:  # whatever a user's graphs hold
         raise SSTCastError(f"{where}: {in_short(error)}") from error
     check_graphs(graphs, dataset, where)
-    graphs = replace(graphs, y=objective_of(dataset).shaped(graphs.y))
+    graphs = replace(graphs, y=objective.shaped(graphs.y))
     parts = {f"split {i} {j}": part for i, split in enumerate(splits) for j, part in enumerate(split)}
-    return Loaded(graphs, list(splits), dataset, digest_tensors(graphs.tensors() | parts, graphs.level))
+    return Loaded(graphs, splits, dataset, digest_tensors(graphs.tensors() | parts, graphs.level))
 
 
-def _graph(data: Data, number: int, dataset: Dataset) -> dict[str, Any]:
-    """Return the parts of a graph by name; raise ValueError, naming the graph, if its labels do not fit."""
-    nodes = int(data.num_nodes or 0)
-    try:
-        found: dict[str, Any] = objective_of(dataset).labels_of(data, nodes)
-    except ValueError as error:
-        raise ValueError(f"graph {number}: {error}") from error
-    for name, kind in (("x", dataset.node), ("edge_attr", dataset.edge)):
-        if (table := data.get(name)) is not None and kind != "none":
-            table = table.to_dense() if table.layout != torch.strided else table
-            table = table.view(-1, 1) if table.ndim == 1 else table
-            found[name] = table.float() if kind == "linear" else table
-    return found | {"num_nodes": nodes, "edge_index": data.edge_index}
+def _features(table: Tensor | None, kind: Kind | str) -> Tensor | None:
+    """Return features `[rows, columns]` of the declared kind, None if they are not to be used."""
+    if table is None or kind == "none":
+        return None
+    table = table.to_dense() if table.layout != torch.strided else table
+    table = table.view(-1, 1) if table.ndim == 1 else table
+    return table.float() if kind == "linear" else table
 
 
-def complete(dataset: Dataset, data: Sequence[Data], official: bool) -> Dataset:
+def complete(dataset: Dataset, joined: Joined, official: bool, where: str) -> Dataset:
     """Return the declaration with every field decided; `official` says whether the data have splits of their own.
 
     Whole numbers in a single column are classes; zeros and ones in several columns are yes-or-no questions; other
     numbers are regression targets. Labels are those of nodes if each node has one. Features of whole numbers are
     categories; 100 or more columns of zeros and ones say which words a node has. A declared field stays as it is.
-    Raises SSTCastError if a graph is not usable, or the metric is not one of the task's.
+    Raises SSTCastError if the labels do not tell the task, or the metric is not one of the task's.
     """
-    task, usual = (dataset.task, "") if dataset.task else _task(dataset.name, data)
+    data = joined.data
+    task, usual = (dataset.task, "") if dataset.task else _task(joined, where)
     dataset = replace(dataset, task=task, metric=dataset.metric or usual)
     check_task(dataset)
     objective = objective_of(dataset)
-    single = dataset.single or (len(data) == 1 and objective.level == "node")
+    single = dataset.single or (len(joined.nodes) == 1 and objective.level == "node")
     if dataset.reader == "memory" and single:
-        dataset = _words(dataset, data[0])
+        dataset = _words(dataset, data)
     return replace(
         dataset,
         metric=dataset.metric or next(iter(objective.metrics)),
         split=dataset.split or ("official" if official else "random:0.8/0.1/0.1"),
-        node=dataset.node or _kind([d.x for d in data]),
-        edge=dataset.edge or _kind([d.edge_attr for d in data]),
+        node=dataset.node or _kind(data.x),
+        edge=dataset.edge or _kind(data.edge_attr),
         single=single,
     )
 
 
 def check_graphs(graphs: Graphs, dataset: Dataset, where: str) -> None:
-    """Raise SSTCastError, saying `where` the graphs are from, if their parts do not fit or a value is unusable."""
+    """Raise SSTCastError, saying `where` the graphs are from, if a label or a feature is unusable."""
 
     def place(row: int, column: int) -> str:
         labels = graphs.y.numel() // max(len(graphs.y), 1)
@@ -149,45 +143,41 @@ def _words(dataset: Dataset, data: Data) -> Dataset:
     return replace(dataset, words=bag and bool(x.mean() < DENSE), few=bool(few))
 
 
-def _task(name: str, data: Sequence[Data]) -> tuple[str, str]:
+def _task(joined: Joined, where: str) -> tuple[str, str]:
     """Return the task, and the metric if the task's usual one does not suit."""
     try:
-        labels = [torch.as_tensor(d.y) for d in data]
-        y = torch.cat([y.flatten() for y in labels]).double()
+        labels = torch.as_tensor(joined.data.y)
+        y = labels.flatten().double()
     except (TypeError, ValueError, RuntimeError) as error:
         raise SSTCastError(
-            f"{name}: every graph must have labels y, which are numbers ({in_short(error)})"
+            f"{where}: every graph must have labels y, which are numbers ({in_short(error)})"
         ) from error
-    y = y[~y.isnan()]
-    of_nodes = all(y.ndim and len(y) == d.num_nodes for y, d in zip(labels, data, strict=True)) and (
-        len(data) == 1 or any(d.num_nodes > 1 for d in data)
-    )
+    known = y[~y.isnan()]
+    many, nodes = len(joined.nodes) > 1, joined.nodes
+    of_nodes = torch.equal(joined.counts["y"], nodes) and (not many or bool((nodes > 1).any()))
     level = "node" if of_nodes else "graph"
-    columns = labels[0][0].numel() if of_nodes else labels[0].numel()
-    binary = bool(((y == 0) | (y == 1)).all())
+    columns = len(y) // max(int(nodes.sum()) if of_nodes else len(nodes), 1)
+    binary = bool(((known == 0) | (known == 1)).all())
     if columns > 1 and binary:
         return ("node-classification", "roc-auc") if of_nodes else ("multi-label", "")
-    if columns > 1 or (labels[0].is_floating_point() and not binary):
+    if columns > 1 or (labels.is_floating_point() and not binary):
         return f"{level}-regression", ""
-    if (kinds := len(y.unique())) > max(MOST_CLASSES, len(y) / 10):
+    if (kinds := len(known.unique())) > max(MOST_CLASSES, len(known) / 10):
         raise SSTCastError(
-            f"{name}: y has {kinds} different whole numbers; did you mean task={level}-regression? "
+            f"{where}: y has {kinds} different whole numbers; did you mean task={level}-regression? "
             f"If they are classes, set task={level}-classification"
         )
     return f"{level}-classification", ""
 
 
-def _kind(features: Sequence[Tensor | None]) -> Kind:
-    first = features[0]
-    if first is None:
+def _kind(features: Tensor | None) -> Kind:
+    if features is None:
         return "none"
-    if first.is_floating_point() or first.is_complex() or first.dtype == torch.bool:
+    if features.is_floating_point() or features.is_complex() or features.dtype == torch.bool or not len(features):
         return "linear"
-    columns = [f.reshape(len(f), -1) for f in features if f is not None and len(f)]
-    if not columns or len({f.shape[1] for f in columns}) > 1 or min(int(f.min()) for f in columns) < 0:
-        return "linear"
-    sizes = torch.stack([f.amax(0) for f in columns]).amax(0) + 1
-    return tuple(sizes.tolist()) if int(sizes.max()) <= MOST_KINDS else "linear"
+    columns = features.reshape(len(features), -1)
+    sizes = columns.amax(0) + 1
+    return tuple(sizes.tolist()) if columns.min() >= 0 and sizes.max() <= MOST_KINDS else "linear"
 
 
 def _check_features(graphs: Graphs, what: str, declared: Kind | str, found: Tensor | None, where: str) -> None:
@@ -213,6 +203,5 @@ def _place(graphs: Graphs, what: str, row: int) -> str:
     counts: Tensor | None = {"node": graphs.nodes, "edge": graphs.edges}.get(what)
     if counts is None or len(graphs) == 1:
         return f"{what} {row}"
-    ends = counts.cumsum(0)
-    graph = int(torch.searchsorted(ends, row, right=True))
-    return f"graph {graph}, {what} {row - int(ends[graph] - counts[graph])}"
+    graph = graph_of(counts, row)
+    return f"graph {graph}, {what} {row - int(counts[:graph].sum())}"

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch_geometric.utils import scatter
 
-from sstcast.benchmarks.dataset import Dataset
-from sstcast.benchmarks.packed import GraphBatch, compact
+from sstcast.benchmarks.packed import GraphBatch, Joined, compact
+from sstcast.benchmarks.registry import Dataset
 from sstcast.errors import SSTCastError
 
 Array = NDArray[np.float64]
@@ -33,7 +33,7 @@ class Objective:
     outputs: int
 
     def __init__(self, y: Tensor, training: Tensor, dataset: Dataset) -> None:
-        raise NotImplementedError
+        """Set `outputs`, unless the class has it, and what else depends on the labels."""
 
     @classmethod
     def judged_by(cls, metric: str) -> "type[Objective]":
@@ -51,12 +51,16 @@ class Objective:
         return y.float().reshape(len(y), -1)
 
     @classmethod
-    def labels_of(cls, data: Any, nodes: int) -> dict[str, Tensor]:
-        """Return the labels `y` of one graph of PyG; raise ValueError if there are not as many as it has rows."""
-        y, rows = torch.as_tensor(data.y), nodes if cls.level == "node" else 1
-        if y.numel() % max(rows, 1) or (cls.classes and y.numel() != rows):
-            raise ValueError(f"{y.numel()} labels for {rows} {cls.level}s")
-        return {"y": y.reshape(-1) if cls.classes else y.reshape(rows, -1).float()}
+    def labels_of(cls, graphs: Joined) -> dict[str, Tensor]:
+        """Return the labels `y`; raise ValueError, naming the graph, if they are not as many as its rows."""
+        y = torch.as_tensor(graphs.data.y)
+        rows = graphs.nodes if cls.level == "node" else torch.ones_like(graphs.nodes)
+        found, total = graphs.counts["y"] * (y.numel() // max(len(y), 1)), int(rows.sum())
+        columns = 1 if cls.classes else y.numel() // total
+        if len(wrong := (found != rows * columns).nonzero()):
+            graph = int(wrong[0])
+            raise ValueError(f"graph {graph}: {int(found[graph])} labels for {int(rows[graph])} {cls.level}s")
+        return {"y": y.flatten() if cls.classes else y.reshape(total, -1).float()}
 
     @classmethod
     def check(cls, y: Tensor, dataset: Dataset, where: Callable[[int, int], str]) -> None:
@@ -216,9 +220,6 @@ class Links(Objective):
     metrics: ClassVar = {"mrr": lambda prediction, target: float(prediction.mean())}  # of the graphs' means
     outputs = 64
 
-    def __init__(self, y: Tensor, training: Tensor, dataset: Dataset) -> None:
-        pass
-
     @classmethod
     def wrong(cls, values: Tensor, dataset: Dataset) -> tuple[Tensor, str]:
         return ~((values == 0) | (values == 1)), "0 or 1"
@@ -228,14 +229,11 @@ class Links(Objective):
         return y
 
     @classmethod
-    def labels_of(cls, data: object, nodes: int) -> dict[str, Tensor]:
-        pairs, y = getattr(data, "edge_label_index", None), getattr(data, "edge_label", None)
+    def labels_of(cls, graphs: Joined) -> dict[str, Tensor]:
+        pairs, y = graphs.data.get("edge_label_index"), graphs.data.get("edge_label")
         if pairs is None or y is None:
             raise ValueError("no edge_label_index or no edge_label")
-        return {"pairs": pairs, "y": y.float()}
-
-    def weight(self, batch: GraphBatch) -> Tensor:
-        return torch.tensor(len(batch.y))
+        return {"pairs": pairs, "pair_counts": graphs.counts["edge_label_index"], "y": y.float()}
 
     def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
         assert batch.pairs is not None
@@ -278,9 +276,7 @@ class Words(Objective):
     """Cross-entropies of the first `LENGTH` words; rare words are unknown, and an end follows the last word."""
 
     metrics: ClassVar = {"f1": words_f1}
-
-    def __init__(self, y: Tensor, training: Tensor, dataset: Dataset) -> None:
-        self.outputs = LENGTH * (WORDS + 2)
+    outputs = LENGTH * (WORDS + 2)
 
     @classmethod
     def wrong(cls, values: Tensor, dataset: Dataset) -> tuple[Tensor, str]:
@@ -291,8 +287,8 @@ class Words(Objective):
         return y
 
     @classmethod
-    def labels_of(cls, data: Any, nodes: int) -> dict[str, Tensor]:
-        return {"y": data.y.reshape(1, -1)}
+    def labels_of(cls, graphs: Joined) -> dict[str, Tensor]:
+        return {"y": graphs.data.y}
 
     def weight(self, batch: GraphBatch) -> Tensor:
         return torch.tensor(LENGTH * len(batch.y))

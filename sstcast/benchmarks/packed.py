@@ -1,16 +1,26 @@
-"""`Graphs`: many graphs, or a single large one, packed end to end; batches are made on the device.
+"""Graphs packed end to end: `Joined`, as PyG's classes store them, and `Graphs`, from which batches are made.
 
 There are no worker processes and no lists of objects: a batch is gathered from the packed tensors on their device.
 """
 
-from dataclasses import dataclass, fields
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.data.collate import collate
+from torch_geometric.data.separate import separate
 from torch_geometric.utils import subgraph
 
 from sstcast.graphs.sparse import SparseGraph
+
+USED = {"x", "pos", "edge_index", "edge_attr", "y", "edge_label", "edge_label_index", "smiles", "num_nodes"}
+USED |= {"train_mask", "val_mask", "test_mask", "stopping_mask"}
 
 
 class Split(NamedTuple):
@@ -19,6 +29,55 @@ class Split(NamedTuple):
     train: Tensor
     validation: Tensor
     test: Tensor
+
+
+class Joined(NamedTuple):
+    """Graphs of PyG as one `Data`, whose tensors hold one graph after the other.
+
+    Nodes are numbered within each graph. `counts` are the rows, `[graphs]`, that each graph has of a tensor.
+    """
+
+    data: Data
+    nodes: Tensor  # [graphs]
+    counts: Mapping[str, Tensor]
+
+    @classmethod
+    def of_list(cls, graphs: Sequence[Any]) -> "Joined":
+        """Join graphs, which may also be dictionaries of their parts; raise ValueError if they do not fit."""
+        data = [Data.from_dict(one) if isinstance(one, dict) else one for one in graphs]
+        if not data:
+            raise ValueError("no graphs")
+        for number, one in enumerate(data):
+            if not isinstance(one, Data):
+                raise ValueError(f"graph {number} is {type(one).__name__}, not torch_geometric.data.Data")
+            if differ := (set(one.keys()) ^ set(data[0].keys())) & USED:
+                raise ValueError(f"graph {number} and graph 0 do not both have {min(differ)}")
+        others = set(data[0].keys()) - USED
+        joined, slices, _ = collate(Data, data, increment=False, add_batch=False, exclude_keys=others)
+        counts = {name: ends.diff() for name, ends in slices.items() if isinstance(ends, Tensor)}
+        return cls(joined, torch.tensor([one.num_nodes or 0 for one in data]), counts)
+
+    @classmethod
+    def of_slices(cls, data: Data, slices: Mapping[str, Any] | None) -> "Joined":
+        """Join what an `InMemoryDataset` holds; `slices` are where each tensor's graphs begin."""
+        if not slices:
+            return cls.of_list([data])
+        counts = {name: ends.diff() for name, ends in slices.items() if isinstance(ends, Tensor)}
+        nodes = counts.get("x", getattr(data, "_num_nodes", None))
+        if nodes is None:
+            graphs = range(len(next(iter(counts.values()))))
+            nodes = [separate(Data, data, i, slices, decrement=False).num_nodes for i in graphs]
+        return cls(data, torch.as_tensor(nodes), counts)
+
+    @classmethod
+    def of_parts(cls, parts: Iterable["Joined"]) -> "Joined":
+        """Join graphs that are joined already, one part after the other."""
+        several = list(parts)
+        others = set(several[0].data.keys()) - USED
+        whole = [part.data for part in several]
+        data, _, _ = collate(Data, whole, increment=False, add_batch=False, exclude_keys=others)
+        counts = {name: torch.cat([part.counts[name] for part in several]) for name in several[0].counts}
+        return cls(data, torch.cat([part.nodes for part in several]), counts)
 
 
 class GraphBatch(NamedTuple):
@@ -65,8 +124,8 @@ class Graphs:
     def to(self, device: torch.device) -> "Graphs":
         """Move all tensors except the counts, which stay on the CPU so that sizes are known without waiting."""
         stay = {"nodes", "edges", "pair_counts"}
-        tensors = {k: v if k in stay else v.to(device) for k, v in self.tensors().items()}
-        return Graphs(level=self.level, **tensors)
+        moved: Any = {name: value.to(device) for name, value in self.tensors().items() if name not in stay}
+        return replace(self, **moved)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors that are not None, by name."""
@@ -91,11 +150,11 @@ class Graphs:
             target = _rows(self.pair_counts, index).to(device)
             pairs = shifted(self.pairs, self.pair_counts[index], target)
         assert target is not None
-        ends, walk = shifted(self.edge_index, edges, edge_rows), _take_some(self.walk, node_rows)
+        ends, walk = shifted(self.edge_index, edges, edge_rows), _some(self.walk, node_rows)
         basis = self._basis(node_rows, index.to(device))
         graph = SparseGraph(ends, batch, len(index), basis=basis, walk=walk)
-        edge_attr = _take_some(self.edge_attr, edge_rows)
-        return GraphBatch(graph, _take_some(self.x, node_rows), edge_attr, _take(self.y, target), pairs=pairs)
+        edge_attr = _some(self.edge_attr, edge_rows)
+        return GraphBatch(graph, _some(self.x, node_rows), edge_attr, _take(self.y, target), pairs=pairs)
 
     def part(self, kept: Tensor, rows: Tensor) -> GraphBatch:
         """Return a single graph's nodes `kept` with the edges among them.
@@ -105,12 +164,10 @@ class Graphs:
         ends, _, inside = subgraph(
             kept, self.edge_index.long(), relabel_nodes=True, num_nodes=int(self.nodes[0]), return_edge_mask=True
         )
-        graph = SparseGraph(
-            ends, torch.zeros_like(kept), 1, basis=self._basis(kept), walk=_take_some(self.walk, kept)
-        )
+        graph = SparseGraph(ends, torch.zeros_like(kept), 1, basis=self._basis(kept), walk=_some(self.walk, kept))
         chosen = rows[kept].nonzero().squeeze(1)
-        edge_attr = _take_some(self.edge_attr, inside)
-        return GraphBatch(graph, _take_some(self.x, kept), edge_attr, _take(self.y, kept[chosen]), rows=chosen)
+        edge_attr = _some(self.edge_attr, inside)
+        return GraphBatch(graph, _some(self.x, kept), edge_attr, _take(self.y, kept[chosen]), rows=chosen)
 
     def _basis(self, rows: Tensor, index: Tensor | None = None) -> tuple[Tensor, Tensor] | None:
         """Return the eigenpairs of nodes `rows` and of graphs `index`, by default all."""
@@ -119,48 +176,55 @@ class Graphs:
         return self.vectors[rows], self.values if index is None else self.values[index]
 
 
-def pack(graphs: list[dict[str, Any]], level: str, y: Tensor | None = None) -> Graphs:
-    """Pack graphs given as `edge_index [2, edges]`, `x` or `num_nodes`, `y`, optionally `edge_attr`, `pairs`.
+def pack(joined: Joined, level: str, **tensors: Tensor | None) -> Graphs:
+    """Pack joined graphs; `tensors` are `y` and what else `Graphs` has, among them the features to use.
 
-    `y` are the labels of all graphs, if they are not in the graphs. Raises ValueError, naming the graph, if one is
-    inconsistent or does not match the first one.
+    Raises ValueError, naming the graph, if an edge or the rows of a tensor do not fit.
     """
-    for number, graph in enumerate(graphs):
-        _check_one(number, graph, graphs[0])
-    packed: dict[str, Any] = {} if y is None else {"y": y}
-    for name in ("x", "edge_attr", "y"):
-        if graphs[0].get(name) is not None and name not in packed:
-            packed[name] = compact(torch.cat([torch.as_tensor(g[name]) for g in graphs]))
-    if "pairs" in graphs[0]:
-        packed["pair_counts"] = torch.tensor([g["pairs"].shape[1] for g in graphs])
-        packed["pairs"] = compact(torch.cat([torch.as_tensor(g["pairs"]) for g in graphs], dim=1))
-    return Graphs(
-        level=level,
-        nodes=torch.tensor([g["num_nodes"] if g.get("x") is None else len(g["x"]) for g in graphs]),
-        edges=torch.tensor([g["edge_index"].shape[1] for g in graphs]),
-        edge_index=compact(torch.cat([torch.as_tensor(g["edge_index"]) for g in graphs], dim=1)),
-        **packed,
-    )
+    index = joined.data.edge_index
+    dense = isinstance(index, Tensor) and index.layout == torch.strided and not index.is_floating_point()
+    if not dense or index.ndim != 2 or len(index) != 2:
+        raise ValueError("edge_index must be a dense tensor [2, edges] of whole numbers")
+    edges = joined.counts["edge_index"]
+    nodes = joined.nodes.repeat_interleave(edges)
+    if not joined.nodes.all():
+        raise ValueError(f"graph {int(joined.nodes.argmin())} has no nodes; give it some or leave it out")
+    if len(wrong := ((index < 0) | (index >= nodes)).any(0).nonzero()):
+        graph = graph_of(edges, int(wrong[0]))
+        raise ValueError(f"graph {graph}: an edge's node is not one of its {int(joined.nodes[graph])} nodes")
+    for name, rows in (("x", joined.nodes), ("edge_attr", edges)):
+        if tensors.get(name) is not None and len(wrong := (joined.counts[name] != rows).nonzero()):
+            graph = int(wrong[0])
+            found = f"{int(joined.counts[name][graph])} rows of {name} where {int(rows[graph])} belong"
+            raise ValueError(f"graph {graph}: {found}")
+    counted = {"nodes": joined.nodes, "edges": edges, "pair_counts": tensors.pop("pair_counts", None)}
+    small = {name: tensor if tensor is None else compact(tensor) for name, tensor in tensors.items()}
+    return Graphs(level=level, edge_index=compact(index), **counted, **small)  # type: ignore[arg-type]
 
 
-def _check_one(number: int, graph: dict[str, Any], first: dict[str, Any]) -> None:
-    for name, rows in (("x", graph.get("num_nodes")), ("edge_attr", graph["edge_index"].shape[1])):
-        found = graph.get(name)
-        if (found is None) != (first.get(name) is None):
-            raise ValueError(f"graph {number} has {'no' if found is None else 'an'} {name}, unlike graph 0")
-        if found is not None and rows is not None and len(found) != rows:
-            raise ValueError(f"graph {number}: {len(found)} rows of {name} where {rows} belong")
+def graph_of(counts: Tensor, row: int) -> int:
+    """Return the graph of a row of a packed tensor, of which each graph has `counts` rows."""
+    return int(torch.searchsorted(counts.cumsum(0), row, right=True))
 
 
 def compact(values: Tensor) -> Tensor:
     """Return the values as float32, or as the smallest integer type that holds them."""
-    if values.is_floating_point() or not len(values):
+    if values.is_floating_point() or not values.numel():
         return values.float() if values.is_floating_point() else values
-    low, high = (int(v) for v in values.aminmax()) if values.numel() else (0, 0)
+    low, high = (int(v) for v in values.aminmax())
     for dtype in (torch.uint8, torch.int16, torch.int32):
         if torch.iinfo(dtype).min <= low and high <= torch.iinfo(dtype).max:
             return values.to(dtype)
     return values
+
+
+def digest_tensors(tensors: Mapping[str, Tensor], rest: Any) -> str:
+    """Return the SHA-256 of tensors, with their names, types and shapes, and of the plain data `rest`."""
+    described = {name: [str(tensor.dtype), list(tensor.shape)] for name, tensor in tensors.items()}
+    content = hashlib.sha256(json.dumps([described, rest], sort_keys=True).encode())
+    for name in sorted(tensors):
+        content.update(np.ascontiguousarray(tensors[name].numpy()).reshape(-1).view(np.uint8).data)
+    return content.hexdigest()
 
 
 def _rows(counts: Tensor, index: Tensor) -> Tensor:
@@ -175,5 +239,5 @@ def _take(values: Tensor, rows: Tensor) -> Tensor:
     return taken if taken.is_floating_point() else taken.long()
 
 
-def _take_some(values: Tensor | None, rows: Tensor) -> Tensor | None:
+def _some(values: Tensor | None, rows: Tensor) -> Tensor | None:
     return None if values is None else _take(values, rows)

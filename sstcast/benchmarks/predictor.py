@@ -4,17 +4,16 @@ import torch
 from torch import Tensor, nn
 
 from sstcast.benchmarks.config import BenchmarkConfig, PredictorConfig, ReadoutName
-from sstcast.benchmarks.dataset import Categories, Dataset
 from sstcast.benchmarks.packed import GraphBatch, Graphs
+from sstcast.benchmarks.registry import Categories, Dataset
 from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import Graph
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models import build_model, default_options, takes_graphs
-from sstcast.models.base import Backbone, Model
+from sstcast.models.base import Backbone, Model, build_encoding
 from sstcast.models.layers import reads_edges
 from sstcast.models.mpnn import VirtualNode
 from sstcast.models.norms import ACTIVATIONS
-from sstcast.models.positional_encodings import LaplacianEncoding, RandomWalkEncoding
 
 HIGHEST_DEGREE = 255  # higher degrees count as this one
 
@@ -63,9 +62,11 @@ class DegreeEncoder(nn.Module):
         return self.embedding(graph.neighbors(ones).long().clamp(max=HIGHEST_DEGREE).squeeze(1))
 
 
-def build_encoder(kind: Categories | str, features: int, width: int, dropout: float = 0.0) -> nn.Module | None:
-    """Build the encoder of `features` columns declared as `kind`, None for `none`."""
-    if isinstance(kind, tuple):
+def build_encoder(
+    kind: Categories | str, features: int, width: int | None, dropout: float = 0.0
+) -> nn.Module | None:
+    """Build the encoder of `features` columns declared as `kind`, None for `none`; without `width`, it is none."""
+    if isinstance(kind, tuple) and width is not None:
         return CategoricalEncoder(kind, width)
     return LinearEncoder(features, width, dropout) if kind == "linear" else None
 
@@ -119,11 +120,7 @@ class GraphPredictor(Model):
         self.nodes, self.edges = nodes, edges
         self.constant = nn.Parameter(torch.randn(width) / width**0.5) if nodes is None else None
         self.degree = DegreeEncoder(width) if config.degree else None
-        self.position: nn.Module | None = None
-        if config.positional == "lap":
-            self.position = LaplacianEncoding(width, config.pairs)
-        elif config.positional == "rwse":
-            self.position = RandomWalkEncoding(width, config.steps)
+        self.position = build_encoding(config.positional, width, config.pairs, config.steps)
         self.backbone = backbone
         self.readout = Readout(config.readout, backbone) if graph_level else None
         self.head = (
@@ -186,23 +183,16 @@ def build_predictor(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs, o
         if key in options and key not in defaults:
             raise SSTCastError(f"predictor.{part}: {name} cannot replace it; leave it on, or choose mpnn")
     backbone = build_model(name, **options)
-    return GraphPredictor(
-        build_encoder(dataset.node, columns, backbone.ends[0], predictor.input_dropout)
-        if predictor.encoder
-        else LinearEncoder(columns, None, predictor.input_dropout),
-        build_encoder(dataset.edge, of_edges, backbone.width) if sighted else None,
-        backbone,
-        outputs,
-        graphs.level == "graph",
-        predictor,
-    )
+    width = backbone.ends[0] if predictor.encoder else None
+    nodes = build_encoder(dataset.node, columns, width, predictor.input_dropout)
+    edges = build_encoder(dataset.edge, of_edges, backbone.width) if sighted else None
+    return GraphPredictor(nodes, edges, backbone, outputs, graphs.level == "graph", predictor)
 
 
 def positions_of(model: GraphPredictor) -> tuple[int, int]:
     """Return how many eigenpairs and random-walk steps the model needs from its graphs."""
-    own = model.position.pairs if isinstance(model.position, LaplacianEncoding) else 0
-    pairs = max(own, model.backbone.eigenpairs)
-    return pairs, model.position.steps if isinstance(model.position, RandomWalkEncoding) else 0
+    pairs = getattr(model.position, "pairs", 0)
+    return max(pairs, model.backbone.eigenpairs), getattr(model.position, "steps", 0)
 
 
 def perceptron(width: int, outputs: int, hidden: int, activation: str) -> nn.Sequential:

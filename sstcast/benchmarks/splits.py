@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.objectives import objective_of
 from sstcast.benchmarks.packed import Graphs, Split
+from sstcast.benchmarks.registry import Dataset
 from sstcast.errors import SSTCastError
 
 HELD_OUT = 500, 1000  # validation and test nodes of a split with N samples per class, as PyG's Planetoid has them

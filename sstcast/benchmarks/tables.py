@@ -13,16 +13,16 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch_geometric.data import Data, InMemoryDataset, download_url, extract_zip
+from torch_geometric.data import Data, InMemoryDataset
 from torch_geometric.utils import coalesce, remove_self_loops, to_undirected
 
 from sstcast.artefacts import atomic
 from sstcast.benchmarks.cache import cached, counted
-from sstcast.benchmarks.dataset import ATOMS, BONDS, Dataset
-from sstcast.benchmarks.given import check_raw, separated
 from sstcast.benchmarks.objectives import objective_of
-from sstcast.benchmarks.packed import Split
-from sstcast.errors import SSTCastError, in_short, reading
+from sstcast.benchmarks.packed import Joined, Split
+from sstcast.benchmarks.reading import by_part, check_raw, fetch, join
+from sstcast.benchmarks.registry import ATOMS, BONDS, Dataset
+from sstcast.errors import SSTCastError, reading
 
 HEADER = 2  # the first row's line in the file
 HELD_OUT = 150_000  # training molecules of PCQM4Mv2 used for validation, as its test labels are secret
@@ -47,7 +47,7 @@ def read_table(path: Path, columns: Sequence[str | None]) -> pd.DataFrame:
     return table
 
 
-def read_smiles(dataset: Dataset, root: Path, cache: Path, trust: bool) -> tuple[list[Data], list[Split]]:
+def read_smiles(dataset: Dataset, root: Path, cache: Path, trust: bool) -> tuple[Joined, list[Split]]:
     """Read molecules with the features of the Open Graph Benchmark, kept in `cache`, and the splits.
 
     `options` of the declaration: `smiles` and `targets` name columns; a single target may hold a list,
@@ -70,21 +70,23 @@ def read_smiles(dataset: Dataset, root: Path, cache: Path, trust: bool) -> tuple
     splits = _file_splits(rest[0], dataset, trust) if rest else column_split(table, part, path)
     smiles = table[options["smiles"]]
     name = f"{dataset.name}-{hashlib.sha256(smiles.to_csv().encode()).hexdigest()[:12]}.pt"
-    graphs = separated(cached(cache / name, lambda: featurise(smiles)))
-    known = torch.tensor([bool(graph.num_nodes) for graph in graphs])
+    graphs = join(cached(cache / name, lambda: featurise(smiles)))
+    known = graphs.nodes > 0
     if not known.any():
         raise SSTCastError(f"{path}: no molecule can be parsed; check the column {options['smiles']!r}")
     if not known.all():
         skipped = [f"line {line}: {text!r} cannot be parsed" for line, text in smiles[~known.numpy()].items()]
-        with atomic((cache / name).with_suffix(".skipped.txt")) as report:
-            report.write_text("".join(f"{path}: {line}\n" for line in skipped))
-        counted = f"{len(skipped):,} of {len(graphs):,} molecules cannot be parsed and are left out; all in"
-        print(f"{counted} {cache / name}".removesuffix(".pt") + ".skipped.txt", *skipped[:LISTED], sep="\n  ")
-    for graph, y in zip(graphs, labels, strict=True):
-        graph.y = y
+        report = (cache / name).with_suffix(".skipped.txt")
+        with atomic(report) as temporary:
+            temporary.write_text("".join(f"{path}: {line}\n" for line in skipped))
+        many = f"{len(skipped):,} of {len(known):,} molecules cannot be parsed and are left out; all in {report}"
+        print(many, *skipped[:LISTED], sep="\n  ")
+    graphs.data.update({"y": labels[known], "smiles": smiles[known.numpy()].tolist()})
     place = known.cumsum(0) - 1
     splits = [Split(*(place[rows[known[rows]]] for rows in split)) for split in splits]
-    return [graphs[i] for i in known.nonzero().flatten().tolist()], splits
+    # A molecule that cannot be parsed has no rows in the tensors.
+    counts = {name: count[known] for name, count in graphs.counts.items()} | {"y": known[known].long()}
+    return Joined(graphs.data, graphs.nodes[known], counts), splits
 
 
 def featurise(smiles: "pd.Series[str]") -> Any:
@@ -97,8 +99,8 @@ def featurise(smiles: "pd.Series[str]") -> Any:
         from rdkit import rdBase
     except ImportError as error:
         raise SSTCastError("SMILES need ogb and rdkit; python -m pip install 'sstcast[benchmarks]'") from error
-    empty = {"num_nodes": 0, "node_feat": np.zeros((0, len(ATOMS)), int)}
-    empty |= {"edge_feat": np.zeros((0, len(BONDS)), int), "edge_index": np.zeros((2, 0), int)}
+    empty = {"node_feat": np.zeros((0, len(ATOMS)), int), "edge_feat": np.zeros((0, len(BONDS)), int)}
+    empty["edge_index"] = np.zeros((2, 0), int)
     graphs = []
     for text in counted(smiles, "reading molecules", len(smiles)):
         try:
@@ -106,14 +108,13 @@ def featurise(smiles: "pd.Series[str]") -> Any:
                 raw = smiles2graph(text)
         except (AttributeError, TypeError, ValueError):  # raised where rdkit returns None
             raw = empty
-        arrays = {"x": raw["node_feat"], "edge_attr": raw["edge_feat"], "edge_index": raw["edge_index"]}
-        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        graphs.append(Data(**tensors, num_nodes=len(tensors["x"]), smiles=str(text)))
+        x, attr, index = (torch.from_numpy(raw[name]) for name in ("node_feat", "edge_feat", "edge_index"))
+        graphs.append(Data(x=x, edge_attr=attr, edge_index=index))
     joined, slices = InMemoryDataset.collate(graphs)
     return joined.to_dict(), slices
 
 
-def read_nodes(dataset: Dataset) -> tuple[list[Data], list[Split]]:
+def read_nodes(dataset: Dataset) -> tuple[Joined, list[Split]]:
     """Read one graph from a CSV of its nodes and a CSV of its edges, and the split that a column holds."""
     options = dataset.options
     path, edges = options["path"], options["path"].parent / options["edges"]
@@ -129,40 +130,15 @@ def read_nodes(dataset: Dataset) -> tuple[list[Data], list[Split]]:
         raise SSTCastError(f"{edges}: line {links.index[lost[0]]}: {source} - {to}: no such node in {path}")
     index = torch.from_numpy(ends.to_numpy(np.int64).T.copy())
     index, attributes = remove_self_loops(index, _numbers(links[options["edge_features"]], edges).float())
-    join = coalesce if options["directed"] else to_undirected
-    index, attributes = join(index, attributes, num_nodes=len(table), reduce="mean")
+    merge = coalesce if options["directed"] else to_undirected
+    index, attributes = merge(index, attributes, num_nodes=len(table), reduce="mean")
     y = _labels(table, [options["target"]], path)
     if not dataset.task and bool(((y == y.floor()) | y.isnan()).all()):  # so that whole numbers are classes
         y = y.nan_to_num(-1).long()
     data = Data(edge_index=index, y=y.squeeze(-1), num_nodes=len(table))
     data.x = features if features.shape[1] else None
     data.edge_attr = attributes if attributes.shape[1] else None
-    return [data], column_split(table, options["split_column"], path)
-
-
-def fetch(dataset: Dataset, root: Path) -> list[Path]:
-    """Return the paths of the data set's `files` below `root`; download the missing ones and say their size."""
-    paths = {root / dataset.folder / name: address for name, address in dataset.files.items()}
-    if not all(path.exists() for path in paths):
-        print(f"{dataset.name}: downloading to {root}: {dataset.size}; licence: {dataset.licence}", flush=True)
-    for path, address in paths.items():
-        download(address.replace("*", path.name), path, root)
-    return list(paths)
-
-
-def download(address: str, path: Path, root: Path | None = None) -> None:
-    """Download `path` unless it exists; an archive, which holds its folder, is unpacked below `root`."""
-    if path.exists():
-        return
-    try:
-        if root is not None and address.endswith(".zip"):
-            extract_zip(download_url(address, str(root)), str(root))
-        else:
-            download_url(address, str(path.parent), filename=path.name)
-    except Exception as error:  # networks and servers fail in many ways
-        raise SSTCastError(
-            f"{path}: the download from {address} failed ({in_short(error)}); put it there, or name another --root"
-        ) from error
+    return join(data), column_split(table, options["split_column"], path)
 
 
 def column_split(table: pd.DataFrame, name: str | None, path: Path) -> list[Split]:
@@ -218,7 +194,7 @@ def _file_splits(path: Path, dataset: Dataset, trust: bool) -> list[Split]:
             found = pickle.loads(path.read_bytes())
         rows = {name: torch.tensor(np.asarray(part), dtype=torch.long) for name, part in found.items()}
         if "test" in rows:
-            return [Split(rows["train"], rows["val"], rows["test"])]
+            return [Split(*by_part(rows))]
         order = rows["train"][torch.randperm(len(rows["train"]), generator=torch.Generator().manual_seed(0))]
         held_out = min(HELD_OUT, len(order) // 10)
         return [Split(order[held_out:], order[:held_out], rows["valid"])]

@@ -9,9 +9,9 @@ from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from sstcast.benchmarks.dataset import Dataset
 from sstcast.benchmarks.objectives import Objective
 from sstcast.benchmarks.packed import GraphBatch, Graphs, Split
+from sstcast.benchmarks.registry import Dataset
 from sstcast.errors import SSTCastError
 from sstcast.seeds import seed_of
 

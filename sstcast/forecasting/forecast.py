@@ -2,9 +2,9 @@
 
 import datetime as dt
 import hashlib
-import json
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,24 +13,22 @@ import numpy as np
 import xarray as xr
 
 from sstcast import __version__
-from sstcast.artefacts import locked
+from sstcast.artefacts import as_text, is_made_of, locked, made_of
 from sstcast.cf import CONVENTIONS, write
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.heatwaves import with_heatwaves
-from sstcast.forecasting.history import Normals, checked, in_words
+from sstcast.forecasting.history import Normals, checked, in_words, last_days
 from sstcast.forecasting.predictor import Predictor, days_read, described, in_degrees, predictor_of
-from sstcast.forecasting.source import last_days
 from sstcast.forecasting.spread import Spread, calibrated, with_distribution
 from sstcast.forecasting.transfer import newest_data, transferred_data
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.fields import options_for_keys
-from sstcast.ocean.limits import limits_of
+from sstcast.ocean.heatwaves import limits_of
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_data, check_source
 from sstcast.ocean.windows import with_earlier
 from sstcast.runs import Run
-from sstcast.stores import open_netcdf, open_zarr
 from sstcast.yaml_files import FIRST_YEAR, LAST_YEAR
 
 LATEST = "latest"
@@ -66,11 +64,9 @@ def forecast(
     run = Run.open(folder)
     other = {"region": region, "source": source, "variable": variable, "units": units, "gaps": gaps}
     given = {key: value for key, value in other.items() if value is not None}
-    with locked(out or run.folder / "forecast"):  # at once, so that a place that cannot be written is found first
-        if source is None:
-            return _forecast(run, day, out, given, members, say)
-        with options_for_keys():
-            return _forecast(run, day, out, given, members, say)
+    named = nullcontext() if source is None else options_for_keys()
+    with locked(out or run.folder / "forecast"), named:  # at once: a place that cannot be written is found first
+        return _forecast(run, day, out, given, members, say)
 
 
 def _forecast(
@@ -96,7 +92,7 @@ def _forecast(
         )
         out = loaded.run.folder / f"forecast{place}-{history.indexes['time'][-1]:%Y-%m-%d}.nc"
         _check_out(out)
-    if _recipe_of(out) == loaded.recipe(history, members):
+    if is_made_of(out, loaded.recipe(history, members)):
         return out, False
     write(loaded.forecast(history, members), out, grows_along="init_time")
     return out, True
@@ -119,18 +115,8 @@ def _check_out(path: Path) -> None:
     """Raise SSTCastError unless a forecast may be written to `path`: never over anything but a forecast."""
     if path.suffix not in SUFFIXES:
         raise SSTCastError(f"--out {path}: name a file that ends in {' or '.join(SUFFIXES)}")
-    if path.exists() and _recipe_of(path) is None:
+    if path.exists() and "history" not in (made_of(path) or ()):
         raise SSTCastError(f"--out {path}: exists and is no forecast; delete it or name another file")
-
-
-def _recipe_of(path: Path) -> str | None:
-    """Return what the forecast at `path` was made of; None if there is none."""
-    try:
-        with (open_zarr if path.suffix == ".zarr" else open_netcdf)(path, "name another --out") as dataset:
-            recipe: str | None = dataset.attrs.get("forecast_recipe")
-            return recipe
-    except SSTCastError:
-        return None
 
 
 class LoadedRun:
@@ -182,21 +168,20 @@ class LoadedRun:
         """The standard deviation of its forecasts."""
         return calibrated(self.run, self.data, lambda *_: self.predictor)
 
-    def recipe(self, history: xr.DataArray, members: bool = False) -> str:
-        """Return, as JSON, what determines the forecast from `history`: equal recipes, equal forecasts."""
+    def recipe(self, history: xr.DataArray, members: bool = False) -> dict[str, Any]:
+        """Return the recipe of the forecast from `history`: equal recipes, equal forecasts."""
         state = hashlib.sha256(history["time"].values.tobytes() + history.values.tobytes())
         if "preliminary" in history.coords:
             state.update(history["preliminary"].values.tobytes())
-        parts = {
+        return {
             "sstcast": __version__,
             "conventions": CONVENTIONS,
             "checkpoints": self._checkpoints,
-            "statistics": json.loads(self.normals.statistics.attrs["recipe"]),
+            "statistics": str(self.normals.statistics.attrs["digest"]),
             "spread": self.spread.digest,
             "history": state.hexdigest(),
             "members": members,
         }
-        return json.dumps(parts)
 
     def forecast(self, history: xr.DataArray, members: bool = False) -> xr.Dataset:
         """Forecast from the last days of `history`, `sst(time, lat, lon)` in degC, NaN on land, at least the
@@ -237,7 +222,7 @@ class LoadedRun:
             date_created=now,
             data=data,
             region=self.data.place,
-            forecast_recipe=self.recipe(history, members),
+            recipe=as_text(self.recipe(history, members)),
         )
 
 

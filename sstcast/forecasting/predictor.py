@@ -23,8 +23,7 @@ from sstcast.names import BASELINES
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.reading import source_path
-from sstcast.ocean.whole import WholeRegion, whole
-from sstcast.ocean.windows import SeveralWindows, Windows, cut_windows, windows_of
+from sstcast.ocean.windows import SeveralWindows, Windows, cut_windows, whole, whole_windows, windows_of
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint, load_weights
 from sstcast.training.cross_fitting import blocks_of_years, supported_share
@@ -135,7 +134,7 @@ class TrainingDays:
         """Return the training and the validation windows, with so many days before them."""
         if before not in self._samples:
             train, validation = (
-                samples(WholeRegion.of(self.anomalies, self.data, split, before))
+                samples(whole_windows(self.anomalies, self.data, split, before))
                 for split in ("train", "validation")
             )
             self._samples[before] = train, validation

@@ -5,13 +5,12 @@ forecaster had learnt: see `held_out`.
 """
 
 import hashlib
-import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -19,10 +18,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from sstcast import __version__
-from sstcast.artefacts import locked
+from sstcast.artefacts import as_text, is_made_of, locked
 from sstcast.cf import describe, write
 from sstcast.config import COMBINATION, DataConfig, Region
-from sstcast.errors import SSTCastError
+from sstcast.errors import SSTCastError, reading
 from sstcast.forecasting.predictor import (
     Combination,
     Predictor,
@@ -36,8 +35,7 @@ from sstcast.geo import area_weights
 from sstcast.models import LINEAR, STANDS_ON, base_of
 from sstcast.names import SEASONS
 from sstcast.ocean.anomalies import on_days
-from sstcast.ocean.identity import digest_of, digest_of_days
-from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.prepared import Prepared, digest_of_days
 from sstcast.ocean.windows import days_in, with_earlier
 from sstcast.runs import Run
 from sstcast.scratch import in_scratch, release
@@ -255,15 +253,16 @@ def calibrated(
     if (known := _read(path, recipe)) is not None:
         return known
     if not os.access(run.folder, os.W_OK):
-        days = days or ValidationDays(data)
-        return days.spread(held_out(run, days, load))
+        return _made(run, days or ValidationDays(data), load)
     with locked(path):
-        if (known := _read(path, recipe)) is not None:
-            return known
-        days = days or ValidationDays(data)
-        found = days.spread(held_out(run, days, load))
-        _write(found, path, recipe, str(days.cube.attrs["source"]))
-    return found
+        if (known := _read(path, recipe)) is None:
+            known = _made(run, days or ValidationDays(data), load)
+            _write(known, path, recipe, str(Prepared.of(data).open_cube().attrs["source"]))
+    return known
+
+
+def _made(run: Run, days: ValidationDays, load: Load) -> Spread:
+    return days.spread(held_out(run, days, load))
 
 
 def held_out(run: Run, days: ValidationDays, load: Load = predictor_of) -> Predictor:
@@ -303,33 +302,32 @@ def _overlap(one: Region, other: Region) -> bool:
     return east and not apart
 
 
-def _recipe(run: Run, data: DataConfig) -> str:
-    """Return what determines a spread; test days have no part in it."""
-    prepared, splits = Prepared.of(data), data.splits
-    cube, statistics = prepared.open_statistics()
-    first = min(splits.train[0], splits.base[0])
-    parts = {
+def _recipe(run: Run, data: DataConfig) -> dict[str, Any]:
+    """Return the recipe of a spread; test days have no part in it."""
+    splits = data.splits
+    cube, statistics = Prepared.of(data).open_statistics()
+    return {
         "layout": LAYOUT,
         "checkpoints": run.digest,
-        "days": digest_of_days(cube, first, splits.validation[1]),
+        "days": digest_of_days(cube, min(splits.train[0], splits.base[0]), splits.validation[1]),
         "statistics": str(statistics.attrs["digest"]),
         "data": data.model_dump(mode="json", exclude={"directory": True, "source": True, "splits": {"test"}}),
     }
-    return json.dumps(parts)
 
 
-def _read(path: Path, recipe: str) -> Spread | None:
-    """Return the spread in a file; None if it is absent, damaged or of something else."""
-    if not path.exists():
+def _read(path: Path, recipe: dict[str, Any]) -> Spread | None:
+    """Return the spread in a file; None if it is absent, damaged or of another recipe."""
+    if not is_made_of(path, recipe):
         return None
-    with suppress(SSTCastError, LookupError, ValueError), open_netcdf(path, "delete it") as opened:
-        known = opened.load()
-        if known.attrs["recipe"] == recipe and known.attrs["digest"] == digest_of(known.drop_vars("season")):
-            return Spread(in_scratch(known["spread"].drop_attrs()), known["correlation"].values)
-    return None
+    try:
+        with open_netcdf(path, "delete it") as opened, reading(path, "delete it"):
+            known = opened.load()
+    except SSTCastError:
+        return None
+    return Spread(in_scratch(known["spread"].drop_attrs()), known["correlation"].values)
 
 
-def _write(found: Spread, path: Path, recipe: str, source: str) -> None:
+def _write(found: Spread, path: Path, recipe: dict[str, Any], source: str) -> None:
     fields = found.values.to_dataset(name="spread").assign(correlation=(("lead", "other_lead"), found.correlation))
     fields = describe(
         fields.drop_encoding(),
@@ -338,6 +336,6 @@ def _write(found: Spread, path: Path, recipe: str, source: str) -> None:
         summary="Standard deviation of forecast errors by season, lead and cell, from the validation days",
         source=source,
         history=f"sstcast {__version__}",
-        recipe=recipe,
+        recipe=as_text(recipe),
     )
-    write(fields.assign_attrs(digest=digest_of(fields.drop_vars("season"))), path)
+    write(fields, path)

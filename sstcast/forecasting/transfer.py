@@ -11,10 +11,9 @@ from sstcast.errors import SSTCastError
 from sstcast.geo import Box
 from sstcast.models import LINEAR, STANDS_ON, base_of, home
 from sstcast.models.base import Home
-from sstcast.ocean.cropping import crop
-from sstcast.ocean.identity import Record
+from sstcast.ocean.grid import crop
 from sstcast.ocean.prepare import check_splits, prepare
-from sstcast.ocean.prepared import Prepared, source_name
+from sstcast.ocean.prepared import Prepared, Record, source_name
 from sstcast.ocean.reading import open_region, open_sst, source_path
 from sstcast.runs import ELSEWHERE, Run, provenance, write_json
 from sstcast.splits import clipped, for_forecasts, for_training, last_test

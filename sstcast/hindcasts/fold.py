@@ -1,28 +1,32 @@
-"""The work of a fold, in any order and in any process: train, forecast, verify.
+"""The work of a fold, in any order and in any process: train, forecast, verify. Then the folds are joined.
 
-Each function does what is not done yet and says what it did. Statistics lie in a small file, `hindcast.nc`, in the
-run's folder, and forecasts in a store beside it until those of all folds are joined.
+Each task does what is not done yet and says what it did. Statistics lie in a small file, `hindcast.nc`, in the
+run's folder, and forecasts in a store beside it until all folds are joined.
 """
 
 import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from sstcast import __version__
-from sstcast.artefacts import RECIPE, as_text, is_made_of, locked, remove
-from sstcast.cf import describe, references, write
+from sstcast.artefacts import RECIPE, as_text, atomic, is_made_of, locked, made_of, remove
+from sstcast.cf import describe, references, write, write_zarr
 from sstcast.config import DataConfig, RunConfig
-from sstcast.forecasting.predictor import predictor_of
-from sstcast.forecasting.spread import ValidationDays, calibrated, fitted_baselines
-from sstcast.hindcasts.plan import checkpoints
+from sstcast.errors import SSTCastError
+from sstcast.forecasting.predictor import described, predictor_of
+from sstcast.forecasting.spread import ValidationDays, calibrated
+from sstcast.hindcasts.plan import Fold, Plan, checkpoints
+from sstcast.names import BASELINES, REFERENCES
 from sstcast.ocean.prepared import Prepared, check_data
 from sstcast.runs import Run
-from sstcast.scores.combine import combine
+from sstcast.scores.combine import combine, error_products
 from sstcast.scores.saved import recipe_of_scores
 from sstcast.scores.verification import Verification, forecast_file
-from sstcast.scores.verify import System, verify
+from sstcast.scores.verify import ALIKE, System, baselines, verify
+from sstcast.stores import open_netcdf, open_written
 from sstcast.training.train import train, training_windows
 
 AGAIN = "delete it and run the same `sstcast hindcast` again"
@@ -48,10 +52,35 @@ def combine_runs(parts: list[Path], config: RunConfig, equal: bool) -> str:
     return said[0]
 
 
+def select_run(parts: dict[Path, list[Path]], config: RunConfig, every: int) -> str:
+    """Make the run of a fold that forecasts as the best of its `parts`.
+
+    Args:
+        parts: a system's run of the fold, and its runs of the two folds before it, which saw no year of the fold.
+        config: of the run to make.
+        every: days from one initial date to the next.
+
+    The best has the least mean squared error in degC2 on the two folds before.
+    """
+    errors = [sum(_squared_error(Run.open(run), every) for run in earlier) for earlier in parts.values()]
+    best = int(np.argmin(errors))
+    said: list[str] = []
+    combine([Run(part) for part in parts], config.folder, chosen=best, say=said.append)
+    return f"{said[0]}; chosen: {list(parts)[best].parent.name}"
+
+
+def _squared_error(run: Run, every: int) -> float:
+    """Return the mean squared error of a run over all leads of its test years, in degC2."""
+    tests = Verification.open(run.config.data, every=every)
+    weeks = error_products([predictor_of(run)], tests)[:, 0, 0]
+    days = np.bincount(np.arange(tests.windows.horizon) // 7)
+    return float(weeks @ days / days.sum())
+
+
 def score_run(config: RunConfig, every: int, joined: bool, thresholds: DataConfig) -> str:
     """Forecast a fold with a trained run or ensemble; write its statistics, and its forecasts unless `joined`.
 
-    The base period of `thresholds` gives those of heatwaves.
+    The base period of `thresholds` gives the thresholds of heatwaves.
     """
     run, name = Run.open(config.folder), config.runs.name
     with locked(statistics_file(run)):
@@ -82,9 +111,8 @@ def score_baselines(data: DataConfig, every: int, path: Path, thresholds: DataCo
         if is_made_of(path, recipe):
             return f"{path}: is there"
         truth = Verification.open(data, every=every)
-        fitted, spreads = fitted_baselines(ValidationDays(data))
-        baselines = {name: System(fitted[name], spreads[name]) for name in fitted}
-        _write(verify({}, truth, baselines, thresholds, label="baselines"), truth, path, recipe)
+        references = baselines(ValidationDays(data))
+        _write(verify({}, truth, references, thresholds, label="baselines"), truth, path, recipe)
     return f"{path}: {truth.windows.starts} forecasts by each baseline"
 
 
@@ -102,6 +130,76 @@ def recipe_of(run: Run, every: int) -> Recipe:
     """Return what determines a run's forecasts of its fold."""
     data = Prepared.of(run.config.data).record().model_dump()
     return recipe_of_scores() | {"every": every, "data": data, "checkpoints": checkpoints(run)}
+
+
+def recipes(plan: Plan, system: RunConfig) -> list[Any]:
+    """Return what determines a system's forecasts of all folds."""
+    return [recipe_of(Run(plan.run(system, fold).folder), plan.protocol.every) for fold in plan.protocol.folds]
+
+
+def join_forecasts(plan: Plan, system: RunConfig) -> None:
+    """Put a system's forecasts of all folds into one store, unless it holds them; delete the folds' own stores."""
+    path, recipe = plan.hindcast.forecasts(system.name), recipes(plan, system)
+    runs = [Run(plan.run(system, fold).folder) for fold in plan.protocol.folds]
+    if not is_made_of(path, recipe):
+        folds = [open_written(part_file(run), AGAIN) for run in runs]
+        fields = [str(name) for name in folds[0].data_vars]
+        whole = xr.concat([fold[fields] for fold in folds], "init_time", data_vars="minimal", **ALIKE)
+        first, last = (run.config.data.splits.train[1] for run in (runs[0], runs[-1]))
+        source = str(folds[0].attrs["data"])
+        dataset = described(
+            whole.drop_vars(["lat_bnds", "lon_bnds"], errors="ignore"),
+            runs[0],
+            source,
+            title=f"SST hindcast of {system.name}, {plan.protocol.first} to {plan.protocol.last}",
+            history=f"sstcast {__version__} hindcast",
+            data=source,
+            **{RECIPE: as_text(recipe)},
+        ).assign_attrs(
+            source=f"sstcast {__version__}, model {system.model.name}, trained for each of {len(runs)} folds anew "
+            f"on {source} from {system.data.splits.train[0]} on, to {first} for the first, to {last} for the last"
+        )
+        with atomic(path) as temporary:
+            write_zarr(dataset, temporary, {"init_time": folds[0][fields[0]].encoding["chunks"][0]})
+    for run in runs:
+        remove(part_file(run))
+
+
+def open_statistics(plan: Plan, fold: Fold) -> xr.Dataset:
+    """Open the statistics of all systems and baselines in a fold, lazily.
+
+    Raises SSTCastError if the days of systems hold different values, as the source may have changed in between.
+    """
+    found, days = [], {}
+    own = {system.name: Run(plan.run(system, fold).folder) for system in plan.scored}
+    for run in own.values():
+        found.append(_open(path := statistics_file(run)))
+        days[path] = made_of(path)["data"]["test"]
+    left = [name for name in BASELINES if name not in {name.replace("-", " ") for name in own}]
+    for name, data in plan.oceans.items():
+        path = plan.baselines(fold.split(data[0]))
+        references = [] if len(found) > len(own) else list(REFERENCES)  # once: they are the same for all
+        opened = _open(path).sel(system=left, warning=[*left, *references])
+        labels = left if len(plan.oceans) == 1 else [f"{baseline} ({name})" for baseline in left]
+        found.append(opened.assign_coords(system=labels, warning=[*labels, *references]))
+        days[path] = made_of(path)["data"]["test"]
+    (first, ours), *others = days.items()
+    for path, theirs in others:
+        if theirs != ours:
+            raise SSTCastError(
+                f"{path}: of other days, or other values, than {first}; the source has changed: {AGAIN}"
+            )
+    systems, warnings = (
+        xr.concat([one.drop_dims(other) for one in found], dim, data_vars="minimal", **ALIKE | {"join": "outer"})
+        for dim, other in (("system", "warning"), ("warning", "system"))
+    )
+    return systems.merge(warnings, join="exact", compat="override")
+
+
+def _open(path: Any) -> xr.Dataset:
+    """Open the statistics of a file, but for those by tile, which systems may cut differently."""
+    opened = open_netcdf(path, AGAIN, chunks={})
+    return opened.drop_vars(["lat_bnds", "lon_bnds"], errors="ignore").drop_dims("tile")
 
 
 def _base(thresholds: DataConfig) -> Recipe:

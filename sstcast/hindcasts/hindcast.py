@@ -1,14 +1,23 @@
-"""The verb `hindcast`: train every system anew for every fold, forecast the years, and score all folds as one."""
+"""The command `hindcast`: trains each system anew for every fold, forecasts the years, scores all folds as one."""
 
-import csv
 from typing import Any
 
+import pandas as pd
+
 from sstcast.artefacts import atomic, is_made_of, locked, made_of
-from sstcast.hindcasts.fold import combine_runs, score_baselines, score_run, train_run
-from sstcast.hindcasts.joining import join_forecasts, open_statistics, recipes
+from sstcast.config import DataConfig
+from sstcast.hindcasts.fold import (
+    combine_runs,
+    join_forecasts,
+    open_statistics,
+    recipes,
+    score_baselines,
+    score_run,
+    select_run,
+    train_run,
+)
 from sstcast.hindcasts.plan import Plan
 from sstcast.hindcasts.running import Say, Task, run_tasks
-from sstcast.hindcasts.selection import select_run
 from sstcast.models import LINEAR
 from sstcast.names import BASE_RATE, COVERED, DEGREES
 from sstcast.ocean.prepare import prepare
@@ -26,9 +35,9 @@ CHANGED = "the scores are of the days before; for the new ones choose another --
 def hindcast(plan: Plan, jobs: int = 1, scheduler: str | None = None, say: Say = print) -> tuple[Scores, bool]:
     """Do what is not done yet of a hindcast; return its scores, and whether there was anything to do.
 
-    What was interrupted goes on where it stopped: at the step of a training, at the fold of all else. `jobs`
-    trainings run side by side in processes, or all on the cluster at `scheduler`; `say` gets a line for each step.
-    A line on stderr says so if the source of a finished hindcast has changed since.
+    An interrupted training goes on at its last step, all else at its fold. `jobs` trainings run side by side in
+    processes, or all on the cluster at `scheduler`; `say` gets a line for each step. A line on stderr says so if
+    the source of a finished hindcast has changed since.
 
     Raises SSTCastError if the plan cannot be carried out, and Interrupted after Ctrl-C or SIGTERM.
     """
@@ -55,13 +64,13 @@ def _known(plan: Plan) -> Scores | None:
 def _hindcast(plan: Plan, jobs: int, scheduler: str | None, say: Say) -> Scores:
     every, folds = plan.protocol.every, plan.protocol.folds
     runs = [(system, fold, plan.run(system, fold)) for system in plan.scored for fold in folds]
+    needed: list[DataConfig] = []
+    for ocean in (ocean for run in plan.trained for ocean in run.oceans):
+        needed += [ocean] if ocean not in needed else []
     with cluster(scheduler):
-        needed = [one for data in plan.oceans.values() for one in data]
-        needed += [other for _, _, run in runs for other in run.also]
-        for one in needed:
-            prepare(one, say)
-    trained = [plan.run(system, fold) for system in plan.systems for fold in folds]
-    tasks = [Task(train_run, (member,)) for run in trained for member in plan.members(run)]
+        for ocean in needed:
+            prepare(ocean, say)
+    tasks = [Task(train_run, (member,)) for run in plan.trained for member in plan.members(run)]
     tasks += [
         Task(score_baselines, (one, every, plan.baselines(one), plan.thresholds(fold)))
         for data in plan.oceans.values()
@@ -76,7 +85,9 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None, say: Say) -> Scores:
             if combination.name in (plan.fitted, plan.equal):
                 tasks.append(Task(combine_runs, (parts, run, combination.name == plan.equal)))
             else:
-                tasks.append(Task(select_run, (systems, parts, run, plan.protocol, fold)))
+                before = plan.protocol.before(fold).folds
+                earlier = [[plan.run(system, one).folder for one in before] for system in systems]
+                tasks.append(Task(select_run, (dict(zip(parts, earlier, strict=True)), run, every)))
     run_tasks(tasks, jobs, scheduler, say)
     joined = {s.name: is_made_of(plan.hindcast.forecasts(s.name), recipes(plan, s)) for s in plan.scored}
     tasks = [Task(score_run, (run, every, joined[s.name], plan.thresholds(fold))) for s, fold, run in runs]
@@ -109,57 +120,59 @@ def _score(plan: Plan) -> Scores:
         "test": [f"{first.first}-01-01", f"{last.last}-12-31"],
         **found,
     }
-    with atomic(plan.hindcast.csv) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows(rows(metrics))
+    with atomic(plan.hindcast.csv) as temporary:
+        rows(metrics).to_csv(temporary, index=False)
     title = f"Scores of the hindcast {plan.hindcast.folder.name}"
     return plan.hindcast.write(tables, metrics, plan.recipe, title=title)
 
 
-def rows(metrics: Scores) -> list[list[Any]]:
-    """Return the scores as a table: a header, and a row for each system and part."""
-    reference, climate, kinds = metrics["reference"], metrics["climate"], list(metrics["heatwaves"])
-    table: list[list[Any]] = [["system", "model", "members", "part", "mse_degC2", "ratio", "low", "high"]]
-    table[0] += ["crps_degC", "crps_ratio", "crps_low", "crps_high", "crps_skill", *COVERED]
-    table[0] += [f"{kind}_{key}" for kind in kinds for key in ("brier", "ratio", "skill")]
+def rows(metrics: Scores) -> pd.DataFrame:
+    """Return the scores as a table, with a row for each system and part."""
+    reference, climate = metrics["reference"], metrics["climate"]
+    table = []
     for name, own in metrics["systems"].items():
         mse, crps = metrics["scores"][name][DEGREES], metrics["probabilities"][name]
         ratios = {loss: of[name] for loss, of in metrics["ratios"].items()}
-        for label, *part in _parts_of(mse):
-            row = [name, own["model"], own["members"], label, _at(mse, "mse", *part)]
-            row += [_at(ratios["mse"][reference], "ratio", *part), *_interval(ratios["mse"][reference], *part)]
-            row += [_at(crps, "crps", *part), _at(ratios["crps"][reference], "ratio", *part)]
-            row += [*_interval(ratios["crps"][reference], *part), _skill(ratios["crps"][climate], *part)]
-            row += [_at(crps, key, *part) for key in COVERED]
-            for kind in kinds:
-                compared = ratios[kind]
-                row += [_at(metrics["heatwaves"][kind][name], "brier", *part)]
-                row += [_at(compared[reference], "ratio", *part), _skill(compared[BASE_RATE], *part)]
+        for label, part in _parts_of(mse):
+            row = {"system": name, "model": own["model"], "members": own["members"], "part": label}
+            row |= {"mse_degC2": _at(mse, "mse", part), **_ratio(ratios["mse"][reference], part)}
+            row |= {"crps_degC": _at(crps, "crps", part), **_ratio(ratios["crps"][reference], part, "crps_")}
+            row |= {"crps_skill": _skill(ratios["crps"][climate], part)}
+            row |= {key: _at(crps, key, part) for key in COVERED}
+            for kind, of in metrics["heatwaves"].items():
+                row[f"{kind}_brier"] = _at(of[name], "brier", part)
+                row[f"{kind}_ratio"] = _at(ratios[kind][reference], "ratio", part)
+                row[f"{kind}_skill"] = _skill(ratios[kind][BASE_RATE], part)
             table.append(row)
-    return table
+    return pd.DataFrame(table)
 
 
-def _parts_of(scores: Scores) -> list[tuple[str, str, Any]]:
-    """Return the label of each part of some scores, the key that it is under, and its position or name there."""
-    found: list[tuple[str, str, Any]] = [("all", "", None)]
+Part = tuple[str, Any] | None  # the key that a part is under, and its position or name there; None of all parts
+
+
+def _parts_of(scores: Scores) -> list[tuple[str, Part]]:
+    """Return the parts of some scores, and the label of each."""
+    found: list[tuple[str, Part]] = [("all", None)]
     for by in ("lead", "week"):
-        found += [(f"{by} {i + 1}", f"by_{by}", i) for i in range(len(scores[f"by_{by}"]["mse"]))]
+        found += [(f"{by} {i + 1}", (f"by_{by}", i)) for i in range(len(scores[f"by_{by}"]["mse"]))]
     for by in ("season", "fold"):
-        found += [(f"{by} {part}", f"by_{by}", part) for part in scores[f"by_{by}"]["mse"]]
+        found += [(f"{by} {name}", (f"by_{by}", name)) for name in scores[f"by_{by}"]["mse"]]
     return found
 
 
-def _at(scores: Scores, key: str, by: str, which: Any) -> Any:
+def _at(scores: Scores, key: str, part: Part) -> Any:
     """Return a score of a part, None where there is none."""
-    if not by:
+    if part is None:
         return scores[key]
-    values = scores.get(by, {}).get(key)
-    return None if values is None else values[which]
+    values = scores.get(part[0], {}).get(key)
+    return None if values is None else values[part[1]]
 
 
-def _interval(compared: Scores, by: str, which: Any) -> list[float | None]:
-    return _at(compared, "interval", by, which) or [None, None]
+def _ratio(compared: Scores, part: Part, prefix: str = "") -> Scores:
+    low, high = _at(compared, "interval", part) or [None, None]
+    return {f"{prefix}ratio": _at(compared, "ratio", part), f"{prefix}low": low, f"{prefix}high": high}
 
 
-def _skill(compared: Scores, by: str, which: Any) -> float | None:
-    ratio = _at(compared, "ratio", by, which)
+def _skill(compared: Scores, part: Part) -> float | None:
+    ratio = _at(compared, "ratio", part)
     return None if ratio is None else round(1 - ratio, 6)

@@ -1,34 +1,126 @@
-"""A hindcast's folder, the runs in it, and whether they can be made."""
+"""What a hindcast does: its years, folds and systems, the runs in its folder, and whether they can be made."""
 
 import hashlib
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sstcast.config import COMBINATION, FOLDER_NAME, LONGEST_NAME, DataConfig, ModelConfig, RunConfig
+from sstcast.config import COMBINATION, DataConfig, ModelConfig, RunConfig
 from sstcast.errors import SSTCastError
-from sstcast.hindcasts.files import Hindcast
-from sstcast.hindcasts.folds import Fold, Protocol
 from sstcast.models import LINEAR
 from sstcast.names import BASELINES
 from sstcast.ocean.prepare import days_of_source
 from sstcast.ocean.reading import source_path
 from sstcast.runs import Run
-from sstcast.scores.saved import recipe_of_scores
+from sstcast.scores.saved import Scored, recipe_of_scores
 from sstcast.scores.significance import SHORTEST_BLOCK, Lengths
+from sstcast.splits import for_years
 from sstcast.training.train import ensemble
+from sstcast.yaml_files import FIRST_YEAR, LAST_YEAR, validate
 
 SELECTED = "selected"
-RESERVED = ("baselines", "maps", "metrics.json", "scores.nc", "hindcast.csv", "report.html")
+
+
+@dataclass(frozen=True)
+class Hindcast(Scored):
+    """The paths of a hindcast.
+
+    metrics.json     scores of all systems
+    scores.nc        statistics by date, lead week and cell, and the significance of differences
+    hindcast.csv     the scores as a table
+    report.html      all of it on one page
+    baselines/       statistics of the baselines, one file for each fold and data
+    SYSTEM/hindcast.zarr     forecasts of all folds
+    SYSTEM/fold-YEAR/        a run or an ensemble, and its statistics in hindcast.nc
+    """
+
+    @property
+    def csv(self) -> Path:
+        """Scores as a table."""
+        return self.folder / "hindcast.csv"
+
+    def forecasts(self, system: str) -> Path:
+        """Forecasts of a system, of all folds."""
+        return self.folder / system / "hindcast.zarr"
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How a hindcast is made.
+
+    Attributes:
+        first, last: years forecast.
+        fold: years that one training is tested on; the last fold may be shorter.
+        validation: years before them that select the weights.
+        every: days from one initial date to the next.
+    """
+
+    first: int
+    last: int
+    fold: int = 4
+    validation: int = 2
+    every: int = 3
+
+    @classmethod
+    def parse(cls, years: str, fold: int, validation: int, every: int) -> "Protocol":
+        """Read years as `1997:2016`; raise SSTCastError if they are none, or a fold is longer than all of them."""
+        given = re.fullmatch(r"([0-9]{4}):([0-9]{4})", years)
+        first, last = map(int, given.groups()) if given else (0, 0)
+        if not FIRST_YEAR <= first <= last <= LAST_YEAR:
+            raise SSTCastError(
+                f"--years {years}: write the first and the last year forecast, for instance 1997:2016"
+            )
+        if min(fold, validation, every) < 1 or every > 366:
+            raise SSTCastError("hindcast: fold and validation are years, at least 1, and every is 1 to 366 days")
+        if fold > (count := last - first + 1):
+            raise SSTCastError(f"--fold {fold}: longer than the {count} year(s) of --years {years}; choose fewer")
+        return cls(first, last, fold, validation, every)
+
+    @property
+    def folds(self) -> list["Fold"]:
+        """The folds in order."""
+        firsts = range(self.first, self.last + 1, self.fold)
+        return [Fold(first, min(first + self.fold - 1, self.last), self.validation) for first in firsts]
+
+    def before(self, fold: "Fold") -> "Protocol":
+        """Return the protocol of the two folds before one, on which its system may be chosen."""
+        return replace(self, first=fold.first - 2 * self.fold, last=fold.first - 1)
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as JSON takes it."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Years `first` to `last`, forecast after training that ends `validation` years before them."""
+
+    first: int
+    last: int
+    validation: int
+
+    @property
+    def name(self) -> str:
+        """The name of its runs."""
+        return f"fold-{self.first}"
+
+    def split(self, data: DataConfig) -> DataConfig:
+        """Return `data` with the fold's splits.
+
+        Training begins where it does in `data`. The climatology is of all days before the fold, as a forecaster's
+        would be. Raises SSTCastError if less than a year, or not a single window, is left to train on.
+        """
+        splits = for_years(data, self.first, self.last, self.validation, self.name)
+        return data.model_copy(update={"splits": splits})
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be done: systems, one configuration each, trained anew for every fold."""
+    """The work of a hindcast: systems, one configuration each, trained anew for every fold."""
 
     hindcast: Hindcast
     protocol: Protocol
@@ -41,9 +133,14 @@ class Plan:
     @property
     def combinations(self) -> list[RunConfig]:
         """The combinations of systems, which are to be scored beside them; `SELECTED` has one for each fold."""
-        model, first = ModelConfig(name=COMBINATION), self.systems[0]
-        names = [name for name in (self.fitted, self.equal, SELECTED if self.select else None) if name is not None]
-        return [first.model_copy(update={"name": name, "model": model}) for name in names]
+        model, selected = ModelConfig(name=COMBINATION), SELECTED if self.select else None
+        like = {key: getattr(self.systems[0], key) for key in ("runs", "data", "also")}
+        named = {"--combine": self.fitted, "--average": self.equal, "--select": selected}
+        return [
+            validate(RunConfig, like | {"name": name, "model": model}, f"{option} {name}")
+            for option, name in named.items()
+            if name is not None
+        ]
 
     @property
     def scored(self) -> list[RunConfig]:
@@ -54,6 +151,23 @@ class Plan:
         """Return the systems of a combination."""
         chosen = self.select if combination.name == SELECTED and self.select else None
         return [system for system in self.systems if chosen is None or system.name in chosen]
+
+    @property
+    def earlier(self) -> list[Fold]:
+        """The folds before the protocol's, whose forecasts choose a system for its first ones."""
+        first, *_ = self.protocol.folds
+        return self.protocol.before(first).folds if self.select else []
+
+    @property
+    def trained(self) -> list[RunConfig]:
+        """The runs, or ensembles, to train."""
+        chosen = [
+            self.run(system, fold)
+            for fold in self.earlier
+            for system in self.systems
+            if system.name in self.select
+        ]
+        return chosen + [self.run(system, fold) for system in self.systems for fold in self.protocol.folds]
 
     def members(self, run: RunConfig) -> list[RunConfig]:
         """Return what is trained for a run: itself, or an ensemble of it. A seed changes no linear system."""
@@ -97,57 +211,44 @@ class Plan:
 
     def check(self) -> None:
         """Raise SSTCastError if the systems do not fit each other, the folder, or the days there are."""
-        if not self.systems:
-            raise SSTCastError("hindcast: no system; give the configuration of one or more")
         if Run(self.hindcast.folder).config_file.exists():
             raise SSTCastError(f"--out {self.hindcast.folder}: holds a run; choose another folder")
-        names = [system.name for system in self.systems]
-        for system in self.systems:
+        names = [system.name for system in self.scored]
+        for system in self.scored:
             if names.count(system.name) > 1:
                 raise SSTCastError(
                     f"{system.name}: the name of two systems; give one of them another `name` in its YAML"
                 )
-            self._check_name(system, f"{system.name}: ")
+            baseline = BASELINES.get(system.name.replace("-", " "))
+            if baseline not in (None, system.model.name):
+                raise SSTCastError(
+                    f"{system.name}: is the name of a baseline, which this is not; choose another name"
+                )
             if system.training.devices > 1:
                 raise SSTCastError(
                     f"{system.name}: training.devices: a hindcast trains each run on one; set it to 1"
                 )
         if absent := [name for name in self.select if name not in names]:
             raise SSTCastError(f"--select: no system is called {absent[0]}; the systems are {', '.join(names)}")
-        self._check_one_ocean(_SHARED)
+        self._check_alike(_SHARED | (_COMBINED if self.combinations else {}))
         for combination in self.combinations:
             self._check_combination(combination)
-        for system in self.systems:
-            for fold in self.protocol.folds:
-                self._check_run(self.run(system, fold))
-
-    def _check_name(self, system: RunConfig, where: str) -> None:
-        if system.name in RESERVED:
-            raise SSTCastError(f"{where}is the name of a file or folder of every hindcast; choose another name")
-        baseline = BASELINES.get(system.name.replace("-", " "))
-        if baseline not in (None, system.model.name):
-            raise SSTCastError(f"{where}is the name of a baseline, which this is not; choose another name")
+        for run in self.trained:
+            self._check_run(run)
 
     def _check_combination(self, combination: RunConfig) -> None:
         name = combination.name
-        option = {self.equal: "--average", self.fitted: "--combine"}.get(name, "--select")
-        where = f"{option} {name}: "
-        if len(self.parts(combination)) < 2 or len(name) > LONGEST_NAME or not re.fullmatch(FOLDER_NAME, name):
-            raise SSTCastError(f"{where}give a short name of letters and digits, and two or more systems")
-        if [made.name for made in self.combinations].count(name) > 1 or name in [
-            system.name for system in self.systems
-        ]:
-            raise SSTCastError(f"{where}is the name of another system; choose another")
-        if name == self.fitted:
-            for system in self.systems:
-                if system.training.include_validation:
-                    raise SSTCastError(f"{where}{system.name} learns from its validation days; use --average")
-        self._check_name(combination, where)
-        self._check_one_ocean(_COMBINED)
+        if len(self.parts(combination)) < 2:
+            raise SSTCastError(f"{name}: is of one system; give two or more")
+        for system in self.systems:
+            if name == self.fitted and system.training.include_validation:
+                raise SSTCastError(
+                    f"--combine {name}: {system.name} learns from its validation days; use --average"
+                )
         for fold in self.protocol.folds:
             run = Run(self.run(combination, fold).folder)
             if run.config_file.exists() and run.config.model.name != COMBINATION:
-                raise SSTCastError(f"{where}{run.folder} holds a system of this name; choose another")
+                raise SSTCastError(f"{name}: {run.folder} holds a system of this name; choose another")
 
     def _check_run(self, config: RunConfig) -> None:
         run = Run.find(config)
@@ -168,39 +269,27 @@ class Plan:
             raise SSTCastError(f"{run.folder}: holds {what}; give the --seeds it was begun with, or another --out")
 
     def check_days(self) -> None:
-        """Raise SSTCastError if the source lacks days that are to be learnt from or forecast."""
-        for data in self.oceans.values():
-            first, last = days_of_source(data[0])
-            begin, end = data[0].splits.train[0], data[-1].splits.test[1]
-            if end > last or data[0].splits.test[0] < first:
-                years = f"{self.protocol.first}:{self.protocol.last}"
+        """Raise SSTCastError if a source lacks days that are to be learnt from or forecast."""
+        last_fold = self.protocol.folds[-1]
+        for ocean in (ocean for system in self.systems for ocean in system.oceans):
+            first, last = days_of_source(ocean)
+            begin, end = ocean.splits.train[0], last_fold.split(ocean).splits.test[1]
+            if begin < first or end > last:
                 raise SSTCastError(
-                    f"--years {years}: has days outside the data ({first}..{last}); choose others or fetch more"
+                    f"{ocean.source}: holds {first}..{last}, and the hindcast needs {begin}..{end}; choose other "
+                    "--years, begin data.splits.train later, or fetch more"
                 )
-            if begin < first:
-                raise SSTCastError(
-                    f"data.splits.train: begins on {begin}, before the data ({first}..{last}); begin later"
-                )
-        for system in self.systems:
-            for ocean in system.also:
-                first, last = days_of_source(ocean)
-                begin, end = ocean.splits.train[0], self.protocol.folds[-1].split(ocean).splits.test[1]
-                if begin < first or end > last:
-                    raise SSTCastError(
-                        f"{system.name}: its ocean {ocean.source} holds {first}..{last}, and the hindcast needs "
-                        f"{begin}..{end}; leave that ocean out, or choose other years"
-                    )
 
-    def _check_one_ocean(self, keys: dict[str, Callable[[DataConfig], Any]]) -> None:
+    def _check_alike(self, keys: dict[str, Callable[[DataConfig], Any]]) -> None:
         first, *others = self.systems
         for system in others:
             for key, of in keys.items():
                 ours, theirs = of(first.data), of(system.data)
                 if ours != theirs:
                     raise SSTCastError(
-                        f"{system.name}: its data.{key} is {theirs}, but {first.name} has {ours}; "
-                        f"a {'combination' if keys is _COMBINED else 'hindcast'} is of systems that forecast the "
-                        "same days of the same ocean"
+                        f"{system.name}: its data.{key} is {theirs}, but {first.name} has {ours}; a hindcast is "
+                        "of systems that forecast the same days of the same ocean, and a combination of those "
+                        "with the same protocol, tiles and training days"
                     )
 
 

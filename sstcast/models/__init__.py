@@ -52,15 +52,15 @@ MODELS = {
 # Fitted in closed form to the whole region as one tile.
 LINEAR = {
     "climatology": Entry("linear.Climatology", {}, "no anomaly"),
-    "trend-climatology": Entry("climatologies.TrendClimatology", {}, "a line through the anomalies of a cell"),
-    "recent-climatology": Entry("climatologies.RecentClimatology", {}, "the mean anomaly of the last ten years"),
+    "trend-climatology": Entry("linear.TrendClimatology", {}, "a line through the anomalies of a cell"),
+    "recent-climatology": Entry("linear.RecentClimatology", {}, "the mean anomaly of the last ten years"),
     "persistence": Entry("linear.Persistence", {}, "the last day, repeated"),
     "damped-persistence": Entry("linear.DampedPersistence", {}, "the last day times a coefficient a lead"),
     "ridge": Entry("linear.Ridge", {}, "ridge regression on a cell's own history"),
     "multiscale-ridge": Entry("linear.MultiscaleRidge", {}, "ridge regression on means over boxes around it too"),
     "local-ridge": Entry("modes.LocalRidge", {}, "multiscale ridge, corrected by place from principal components"),
     "lim": Entry(
-        "lim.LinearInverseModel", {}, "linear inverse model (10.1175/1520-0442(1995)008<1999:TOGOTS>2.0.CO;2)"
+        "modes.LinearInverseModel", {}, "linear inverse model (10.1175/1520-0442(1995)008<1999:TOGOTS>2.0.CO;2)"
     ),
 }
 
@@ -76,7 +76,7 @@ def build_model(name: str, *, data: "Data | None" = None, **options: Any) -> Any
     that does not exist, or a value of the wrong type, and when called with other numbers of features.
     """
     from sstcast.models.base import Backbone, GraphArgument
-    from sstcast.models.options import check_options, check_sizes
+    from sstcast.models.layers import check_options, check_sizes, reads_edges
 
     cls, fixed = _class(name)
     check_sizes({key: value for key, value in options.items() if key != "nodes"}, f"model {name}")
@@ -86,8 +86,6 @@ def build_model(name: str, *, data: "Data | None" = None, **options: Any) -> Any
     checked = check_options(known.values(), fixed | options, f"model {name}")
     model = _build(cls, name, checked)
     if issubclass(cls, Backbone):
-        from sstcast.models.layers import reads_edges
-
         sighted = "conv" not in checked or reads_edges(checked["conv"], checked.get("attention", "none"))
         sighted = sighted and checked.get("edge_messages", True)
         edge_dim = checked.get("edge_dim", 0) if sighted else 0
@@ -151,8 +149,8 @@ def build_forecaster(
     import torch
 
     from sstcast.models.base import Backbone, Base, Forecaster, ForecastModel
+    from sstcast.models.layers import check_options, check_sizes
     from sstcast.models.linear import LinearSystem
-    from sstcast.models.options import check_options, check_sizes
 
     cls, fixed = _class(name)
     check_sizes(options, f"model {name}")
@@ -194,9 +192,6 @@ def _asked_for(sizes: dict[str, int], cls: "type[nn.Module]") -> dict[str, int]:
 
 
 def _build(cls: "type[nn.Module]", name: str, options: dict[str, Any]) -> Any:
-    from sstcast.models.options import check_weights
-
-    check_weights(cls, options, f"model {name}")
     try:
         return cls(**options)
     except (ValueError, RuntimeError, ZeroDivisionError, AssertionError, MemoryError, OverflowError) as error:

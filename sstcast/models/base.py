@@ -10,13 +10,13 @@ from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import GEOGRAPHY, Graph
 from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph
-from sstcast.models.positional_encodings import Positional, build_encoding
 
 if TYPE_CHECKING:
     from sstcast.models.linear import LinearSystem
 
 Base = Literal["persistence", "linear", "local", "none"]
 Encoder = Literal["linear", "convolution"]
+Positional = Literal["none", "lap", "rwse"]
 Home = Literal["anywhere", "tile", "region"]  # where a model's weights can be used
 
 
@@ -107,6 +107,59 @@ class ForecastModel(Model):
         self.base = base
 
 
+class LaplacianEncoding(nn.Module):
+    """`rho(sum_k phi(v_ik, lambda_k))` over k eigenpairs (LapPE; Rampasek et al. 2022, arXiv:2205.12454).
+
+    In training each eigenvector of a graph gets a random sign in each pass, since the sign is arbitrary. Samples
+    on one grid share the signs.
+    """
+
+    def __init__(self, width: int, pairs: int = 16, hidden: int = 32) -> None:
+        super().__init__()
+        self.pairs = pairs
+        self.phi = nn.Sequential(nn.Linear(2, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU())
+        self.rho = nn.Linear(hidden, width)
+
+    def forward(self, graph: Graph) -> Tensor:
+        """Return `[1, H*W, width]` on a grid, `[nodes, width]` on a sparse graph."""
+        vectors, values = graph.laplacian(self.pairs)
+        if self.training:
+            vectors = vectors * graph.spread(torch.randint(0, 2, values.shape, device=values.device) * 2.0 - 1)
+        values = graph.spread(values).expand_as(vectors)
+        pairs = self.phi(torch.stack([vectors, values], dim=-1))
+        return self.rho(pairs.masked_fill(values.unsqueeze(-1) == 0, 0).sum(-2))  # 0: padding
+
+
+class RandomWalkEncoding(nn.Module):
+    """A linear map of landing probabilities, each scaled by BatchNorm (Dwivedi et al. 2022, arXiv:2110.07875)."""
+
+    def __init__(self, width: int, steps: int = 16) -> None:
+        super().__init__()
+        self.steps = steps
+        self.norm = nn.BatchNorm1d(steps)
+        self.linear = nn.Linear(steps, width)
+
+    def forward(self, graph: Graph) -> Tensor:
+        """Return `[1, H*W, width]` on a grid, `[nodes, width]` on a sparse graph."""
+        walk = graph.random_walk(self.steps)
+        rows = walk.flatten(0, -2)
+        if len(rows) == 1:  # a single node has no variance
+            norm = self.norm
+            rows = F.batch_norm(rows, norm.running_mean, norm.running_var, norm.weight, norm.bias, eps=norm.eps)
+        else:
+            rows = self.norm(rows)
+        return self.linear(rows.reshape(walk.shape))
+
+
+def build_encoding(
+    name: Positional, width: int, pairs: int = 16, steps: int = 16
+) -> LaplacianEncoding | RandomWalkEncoding | None:
+    """Build the encoding called `name`, of so many eigenpairs or steps; None for `none`."""
+    if name == "none":
+        return None
+    return LaplacianEncoding(width, pairs) if name == "lap" else RandomWalkEncoding(width, steps)
+
+
 class ConvolutionEncoder(nn.Module):
     """A convolution over days whose channels are the nodes of a tile, and a linear map, each with a LeakyReLU.
 
@@ -134,7 +187,7 @@ class Forecaster(ForecastModel):
     So the network need not learn to repeat its input, or what a linear map already predicts. The encoder and the
     head act on each node separately, so the model has the equivariance of its backbone, unless the encoder is a
     `convolution` over the `nodes` of a tile (`ConvolutionEncoder`). With `positional`, node features include the
-    position in the graph (see `positional_encodings`), and with `geography`, the place on the globe and the time
+    position in the graph (see `build_encoding`), and with `geography`, the place on the globe and the time
     of year. The head has one hidden layer of twice the width (Cai et al. 2023, D.4: 256 and 512).
     """
 

@@ -13,8 +13,7 @@ multiplies phi(k_j) exactly and needs no further dimension. Only `spdgt` stores 
 """
 
 import math
-from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -23,56 +22,21 @@ from torch.nn import functional as F
 from sstcast.graphs.graph import Graph, check_memory
 from sstcast.graphs.paths import anchor_distances, ego_graphs, mean_along_paths, path_distances
 from sstcast.models.attention import (
+    HeadedAttention,
     check_heads,
     favor_features,
-    feed_forward,
     kernel_attention,
     merge_heads,
     orthogonal_directions,
     softmax_attention,
     split_heads,
 )
-from sstcast.models.base import Backbone
 from sstcast.models.convs import MessagePassing, add_edges, edge_linear
 from sstcast.models.norms import widen
+from sstcast.models.transformers import Transformer
 
 
-class Block(nn.Module):
-    """Attention and a perceptron, each with a LayerNorm before it and a residual connection."""
-
-    def __init__(self, attention: nn.Module, width: int, dropout: float) -> None:
-        super().__init__()
-        self.attention = attention
-        self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
-        self.dropout = nn.Dropout(dropout)
-        self.mlp = feed_forward(width, dropout)
-
-    def forward(self, x: Tensor, *context: Any) -> Tensor:
-        """Map node features to node features of the same shape; the attention also gets the `context`."""
-        x = x + self.dropout(self.attention(self.norms[0](x), *context))
-        return x + self.mlp(self.norms[1](x))
-
-
-class BiasedTransformer(Backbone):
-    """Blocks with the given `attentions`, and a norm."""
-
-    def __init__(self, width: int, attentions: Iterable[nn.Module], dropout: float) -> None:
-        super().__init__()
-        self.width = width
-        self.blocks = nn.ModuleList(Block(attention, width, dropout) for attention in attentions)
-        self.norm = nn.LayerNorm(width)
-
-    def forward(self, x: Tensor, graph: Graph) -> Tensor:
-        return self.attend(x, graph)
-
-    def attend(self, x: Tensor, *context: Any) -> Tensor:
-        """Map node features to node features of the same shape; every attention gets the `context`."""
-        for block in self.blocks:
-            x = block(x, *context)
-        return self.norm(x)
-
-
-class StructureAware(BiasedTransformer):
+class StructureAware(Transformer):
     """`lsat`, or `sat` if not `linear`.
 
     `hops` is the depth of the structure extractor, of the k-subtree or the k-subgraph; `features` is the number of
@@ -95,7 +59,7 @@ class StructureAware(BiasedTransformer):
         super().__init__(width, (StructureAwareAttention(*sizes) for _ in range(layers)), dropout)
 
 
-class AnchorDistance(BiasedTransformer):
+class AnchorDistance(Transformer):
     """`sapdgt`: every node has an anchor within `radius` hops; a larger one needs fewer anchors and less time.
 
     With `edge_messages`, `x_i + mean_j ReLU(x_j + E e_ij)` comes before the first layer, if edges have features:
@@ -124,7 +88,7 @@ class AnchorDistance(BiasedTransformer):
         return self.attend(x, graph, anchor_distances(graph, self.radius).to(x.device))
 
 
-class PathDistance(BiasedTransformer):
+class PathDistance(Transformer):
     """`spdgt`: Graphormer's attention, with one bias for all layers (see `PathBias`).
 
     With a `graph_node`, linked to all nodes, its row is the readout `token`.
@@ -179,7 +143,7 @@ class StructureAwareAttention(nn.Module):
         self.heads = heads
         self.convs = nn.ModuleList(MessagePassing(width, edge_dim) for _ in range(hops))
         self.norm = nn.LayerNorm(width)
-        self.content = nn.Linear(width, 3 * width)
+        self.qkv = nn.Linear(width, 3 * width)
         self.subgraph = subgraph
         self.structure = nn.Linear(2 * width if subgraph else width, 2 * width, bias=False)
         self.out = nn.Linear(width, width)
@@ -194,7 +158,7 @@ class StructureAwareAttention(nn.Module):
     def project(self, x: Tensor, graph: Graph) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return queries and keys `[graphs, heads, N, 2 d]`, values of d, and the mask `[graphs, N]` of nodes."""
         s = self.extract(x, graph)
-        projected, mask = graph.dense(torch.cat([self.content(x), self.structure(s)], dim=-1))
+        projected, mask = graph.dense(torch.cat([self.qkv(x), self.structure(s)], dim=-1))
         q, k, v, s_q, s_k = (split_heads(part, self.heads) for part in projected.chunk(5, dim=-1))
         # The kernels divide by the square root of the whole width, 2 d; the equation divides by the root of d.
         return torch.cat([q, s_q], dim=-1) * 2**0.25, torch.cat([k, s_k], dim=-1) * 2**0.25, v, mask
@@ -203,6 +167,8 @@ class StructureAwareAttention(nn.Module):
         """Return the structure S."""
         if not self.subgraph:
             return self.norm(self.convolve(x, graph))
+        if not len(x):  # nor is there a neighbourhood
+            return torch.cat([x, x], dim=-1)
         egos, member, centre = ego_graphs(graph, x, len(self.convs))
         y, _ = graph.dense(x)
         s = self.convolve(y.flatten(0, 1)[member], egos)
@@ -234,7 +200,7 @@ class AnchorAttention(nn.Module):
         super().__init__()
         check_heads(width, heads)
         self.heads = heads
-        self.content = nn.Linear(width, 3 * width)
+        self.qkv = nn.Linear(width, 3 * width)
         self.slope = nn.Parameter(torch.full((heads, 1, 1), math.log(math.expm1(0.1))))
         self.out = nn.Linear(width, width)
         self.directions: Tensor
@@ -242,7 +208,7 @@ class AnchorAttention(nn.Module):
 
     def forward(self, x: Tensor, graph: Graph, hops: Tensor) -> Tensor:
         """Map node features to node features of the same shape; `hops` are `anchor_distances(graph)`."""
-        projected, mask = graph.dense(self.content(x))
+        projected, mask = graph.dense(self.qkv(x))
         q, k, v = (split_heads(part, self.heads) for part in projected.chunk(3, dim=-1))
         check_memory(f"attention to {mask.numel()} nodes by {hops.shape[-1]} anchors", v.numel() * hops.shape[-1])
         reached = hops.isfinite().unsqueeze(1)  # [graphs, 1, N, anchors]
@@ -296,20 +262,12 @@ class PathBias(nn.Module):
         return means.permute(0, 3, 1, 2)
 
 
-class PathAttention(nn.Module):
-    """`spdgt`: softmax attention of padded nodes with a bias."""
+class PathAttention(HeadedAttention):
+    """`spdgt`: softmax attention of padded nodes with a bias, `-inf` for masked keys, in place of the mask."""
 
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        check_heads(width, heads)
-        self.heads = heads
-        self.content = nn.Linear(width, 3 * width)
-        self.out = nn.Linear(width, width)
-
-    def forward(self, x: Tensor, bias: Tensor) -> Tensor:
-        """Map `x [graphs, N, width]` to the same shape; `bias [graphs, heads, N, N]` is -inf for masked keys."""
-        q, k, v = (split_heads(part, self.heads) for part in self.content(x).chunk(3, dim=-1))
-        return self.out(merge_heads(F.scaled_dot_product_attention(q, k, v, bias.to(q.dtype))))
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        """Return `[B, heads, N, d]`; `mask` is the bias `[B, heads, N, N]`."""
+        return F.scaled_dot_product_attention(q, k, v, mask.to(q.dtype))
 
 
 def anchored_attention(phi_q: Tensor, phi_k: Tensor, v: Tensor, weights: Tensor) -> Tensor:

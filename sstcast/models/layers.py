@@ -1,13 +1,14 @@
-"""Local layers and attentions by name. To add one, write its class and add a line here.
+"""Local layers and attentions by name, and the check of options. To add one, write its class and a line here.
 
 The names are the values of `model.conv` and `model.attention`. The name of a local layer, alone or with `-vn`, is
 also a `--model` of `sstcast benchmark`.
 """
 
-from inspect import signature
+from collections.abc import Iterable, Mapping
+from inspect import Parameter, signature
 from typing import Annotated, Any
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, ConfigDict, create_model
 from torch import nn
 
 from sstcast.errors import SSTCastError
@@ -20,9 +21,12 @@ from sstcast.models.attention import (
     SoftmaxAttention,
 )
 from sstcast.models.convs import GAT, GCN, GIN, GINE, SAGE, Conv, GatedGCN, MessagePassing
-from sstcast.models.options import check_options, one_of
+from sstcast.models.norms import one_of
 from sstcast.models.primphormer import PrimalAttention, PrimphormerAttention
 from sstcast.models.sparse_attention import BigBirdAttention, ExphormerAttention
+from sstcast.yaml_files import validate
+
+LARGEST, MOST_LAYERS = 10_000, 1000
 
 CONVS: dict[str, type[Conv]] = {
     "mean": MessagePassing,
@@ -89,3 +93,30 @@ def _build(kind: type[nn.Module], options: dict[str, Any], where: str, **sizes: 
     further = [p for p in arguments.values() if p.name not in sizes] if options else []
     given = {key: sizes[key] for key in arguments if key in sizes}
     return kind(**given, **check_options(further, options, where))
+
+
+def check_options(parameters: Iterable[Parameter], options: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return a value for each parameter, from `options` or its default.
+
+    Raises SSTCastError, naming `where` and the option, if there is no such parameter, or its value is missing or
+    of the wrong type.
+    """
+    fields: dict[str, Any] = {
+        p.name: (p.annotation, ... if p.default is p.empty else p.default) for p in parameters
+    }
+    schema = create_model("Options", __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **fields)
+    return validate(schema, dict(options), where).model_dump()
+
+
+def check_sizes(options: Mapping[str, Any], where: str) -> None:
+    """Raise SSTCastError if a number among a user's options is negative or would use all memory."""
+    for key, value in options.items():
+        if isinstance(value, dict):
+            check_sizes(value, f"{where}: {key}")
+        least = 1 if key in ("width", "hidden", "heads") else 0
+        if isinstance(value, int) and value < least:
+            raise SSTCastError(f"{where}: {key}: {value} is too small; give {least} or more")
+        limit = MOST_LAYERS if key.endswith("layers") else LARGEST
+        numbers = value if isinstance(value, (list, tuple)) else [value]
+        if any(isinstance(number, (int, float)) and abs(number) > limit for number in numbers):
+            raise SSTCastError(f"{where}: {key}: {str(value)[:40]} is too large; give at most {limit:,}")

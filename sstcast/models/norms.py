@@ -4,6 +4,7 @@ A norm is called as `norm(x, mask)` with node features as a graph stores them an
 its class and add a line to `NORMS`.
 """
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import torch
@@ -11,7 +12,14 @@ from pydantic import AfterValidator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sstcast.models.options import one_of
+from sstcast.yaml_files import suggest
+
+
+def one_of(name: str, known: Iterable[str]) -> str:
+    """Return the name; raise ValueError, suggesting a similar one, if it is not known."""
+    if name not in (names := list(known)):
+        raise ValueError(f"no {name!r}{suggest(name, names)}; known: {', '.join(names)}")
+    return name
 
 
 def widen(x: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """Transformers whose tokens are nodes (`linear-transformer`), or nodes and edges (`tokengt`)."""
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import torch
@@ -8,7 +9,7 @@ from torch._compile import _disable_dynamo  # torch.compiler.disable takes a sec
 
 from sstcast.graphs.graph import Graph
 from sstcast.graphs.positions import node_identifiers
-from sstcast.models.attention import Attention, feed_forward
+from sstcast.models.attention import feed_forward
 from sstcast.models.base import Backbone
 from sstcast.models.layers import NodeAttentionName, build_attention
 
@@ -16,18 +17,38 @@ from sstcast.models.layers import NodeAttentionName, build_attention
 class EncoderLayer(nn.Module):
     """Attention, then a feed-forward network, each with a norm before it and a residual connection."""
 
-    def __init__(self, width: int, attention: Attention, dropout: float) -> None:
+    def __init__(self, width: int, attention: nn.Module, dropout: float) -> None:
         super().__init__()
         self.attention, self.attention_norm = attention, nn.LayerNorm(width)
         self.feed_forward, self.feed_forward_norm = feed_forward(width, dropout), nn.LayerNorm(width)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        x = x + self.dropout(self.attention(self.attention_norm(x), mask))
+    def forward(self, x: Tensor, *context: Any) -> Tensor:
+        """Map node features to the same shape; the attention also gets the `context`, such as a mask."""
+        x = x + self.dropout(self.attention(self.attention_norm(x), *context))
         return x + self.feed_forward(self.feed_forward_norm(x))
 
 
-class LinearTransformer(Backbone):
+class Transformer(Backbone):
+    """Encoder layers with the given `attentions`, and a norm."""
+
+    def __init__(self, width: int, attentions: Iterable[nn.Module], dropout: float) -> None:
+        super().__init__()
+        self.width = width
+        self.layers = nn.ModuleList(EncoderLayer(width, attention, dropout) for attention in attentions)
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, x: Tensor, graph: Graph) -> Tensor:
+        return self.attend(x, graph)
+
+    def attend(self, x: Tensor, *context: Any) -> Tensor:
+        """Map node features to the same shape; every attention gets the `context`."""
+        for layer in self.layers:
+            x = layer(x, *context)
+        return self.norm(x)
+
+
+class LinearTransformer(Transformer):
     """Linear attention (Katharopoulos et al. 2020, arXiv:2006.16236), or any other that sees only the nodes.
 
     Only positional encodings in `x` tell nodes their positions. `attention_options` are further arguments of
@@ -45,20 +66,12 @@ class LinearTransformer(Backbone):
         dropout: float = 0.0,
         attention_options: dict[str, Any] | None = None,
     ) -> None:
-        super().__init__()
-        self.width = width
         sizes = {"width": width, "heads": heads, "dropout": dropout}
-        self.layers = nn.ModuleList(
-            EncoderLayer(width, build_attention(attention, attention_options, **sizes), dropout)
-            for _ in range(layers)
-        )
-        self.norm = nn.LayerNorm(width)
+        attentions = (build_attention(attention, attention_options, **sizes) for _ in range(layers))
+        super().__init__(width, attentions, dropout)
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
-        y, mask = graph.dense(x)
-        for layer in self.layers:
-            y = layer(y, mask)
-        return graph.sparse(self.norm(y))
+        return graph.sparse(self.attend(*graph.dense(x)))
 
 
 class TokenGT(Backbone):

@@ -24,7 +24,7 @@ import numpy as np
 import xarray as xr
 
 from sstcast.config import DataConfig
-from sstcast.ocean.cube import coarsen, ocean_fraction
+from sstcast.ocean.grid import coarsen, ocean_fraction
 
 HARMONICS = 3
 YEAR = 365.2425

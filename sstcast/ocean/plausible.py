@@ -14,8 +14,8 @@ from dask.array.overlap import overlap
 from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
-from sstcast.ocean.cube import ocean_cells
 from sstcast.ocean.fields import PLAUSIBLE
+from sstcast.ocean.grid import ocean_cells
 
 COLDEST, WARMEST = PLAUSIBLE
 ICE = (-2.0, -1.5)  # degC: water under ice stays at its freezing point, so it may be constant

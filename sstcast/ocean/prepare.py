@@ -6,10 +6,9 @@
 
 SOURCE is the source's name and a hash of its full path, so that files of the same name do not share stores. The
 last two stores are named after the protocol and the base period (by default the training period). Each store holds
-its recipe (its inputs and settings) and the state of the source's days (`sstcast.ocean.identity`). If the recipe
-is unchanged, only days from the first new or changed one onward are computed again. If it has changed, or the
-store cannot be opened, it is made again. Statistics are made again only when their own recipe changes; days after
-the base period are not part of that recipe.
+its recipe. It is made again when its recipe has changed, or it cannot be opened. The cube's recipe holds the state
+of the source's files, the statistics' recipe a digest of the base period, the anomalies' recipe a digest of all
+days. So new days after the base period leave the statistics as they are.
 """
 
 import datetime as dt
@@ -25,23 +24,21 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast import __version__
-from sstcast.artefacts import as_text, atomic, clear_leftovers, is_made_of, locked
+from sstcast.artefacts import as_text, atomic, clear_leftovers, fingerprint, is_made_of, locked
 from sstcast.cf import describe, references, write_zarr
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading_later
 from sstcast.geo import tile_index, to_tiles
 from sstcast.memory import trim
 from sstcast.ocean.anomalies import fit, standardise
-from sstcast.ocean.cube import coarsen, ocean_cells, ocean_fraction
-from sstcast.ocean.gaps import gaps_filled
-from sstcast.ocean.identity import digest_of, digests, fingerprint, states_of_days
+from sstcast.ocean.grid import coarsen, ocean_cells, ocean_fraction
 from sstcast.ocean.plausible import checked
-from sstcast.ocean.prepared import Days, Prepared, days_of, open_prepared, source_name
-from sstcast.ocean.reading import REMEDY, open_region, source_path
+from sstcast.ocean.prepared import Prepared, digest_of, digest_of_days, digests, source_name
+from sstcast.ocean.reading import REMEDY, gaps_filled, open_region, source_path
 from sstcast.progress import dask_progress
 
 DAYS_PER_CHUNK = 128
-LAYOUT = 6  # of the stores; part of every recipe
+LAYOUT = 7  # of the stores; part of every recipe
 
 Say = Callable[[str], object]
 Recipe = dict[str, Any]
@@ -59,7 +56,7 @@ def prepare(data: DataConfig, say: Say = print) -> Prepared:
     with locked(prepared.cube.parent), reading_later(source_path(data.source), REMEDY):
         for store in (prepared.cube, prepared.statistics, prepared.anomalies):
             clear_leftovers(store)
-        with closing(_Preparation(data, prepared, say)) as work:
+        with closing(_Preparation(prepared, say)) as work:
             return replace(prepared, written=work.run())
 
 
@@ -79,9 +76,9 @@ def days_of_source(data: DataConfig) -> tuple[dt.date, dt.date]:
     """Return the first and the last day of a source; raise SSTCastError if it cannot be read."""
     with (
         reading_later(source_path(data.source), REMEDY),
-        closing(_Preparation(data, Prepared.of(data), lambda line: None)) as work,
+        closing(_Preparation(Prepared.of(data), lambda line: None)) as work,
     ):
-        days = work.days.time
+        days = work.days
     first, last = days[[0, -1]].astype("datetime64[D]").tolist()
     return first, last
 
@@ -89,50 +86,46 @@ def days_of_source(data: DataConfig) -> tuple[dt.date, dt.date]:
 class _Preparation:
     """One call of `prepare`; the source is opened when it is needed."""
 
-    def __init__(self, data: DataConfig, prepared: Prepared, say: Say) -> None:
-        self.data, self.prepared, self.say = data, prepared, say
-        self.path, self.region = source_path(data.source), data.box
-        self.recipe = {
-            "source": source_name(data),
+    def __init__(self, prepared: Prepared, say: Say) -> None:
+        self.data, self.prepared, self.say = prepared.data, prepared, say
+        self.path, self.region = source_path(self.data.source), self.data.box
+        self.recipe: Recipe = {
+            "source": source_name(self.data),
             "region": self.region.model_dump(mode="json"),
             "layout": LAYOUT,
         }
-        self.fingerprint = fingerprint(self.path)
+        self.of_cube = self.recipe | {"files": fingerprint(self.path)}
 
     @cached_property
-    def native(self) -> xr.DataArray:
-        """The region's cells of the source."""
-        return self._opened.reset_coords(drop=True)
-
-    @cached_property
-    def _opened(self) -> xr.DataArray:
+    def source(self) -> xr.DataArray:
+        """The region's days in the source."""
         return open_region(self.data)
 
-    def close(self) -> None:
-        if "_opened" in vars(self):
-            self._opened.close()
+    @property
+    def native(self) -> xr.DataArray:
+        """The region's cells of the source."""
+        return self.source.reset_coords(drop=True)
 
-    @cached_property
-    def days(self) -> Days:
-        """The days of the source; read from the cube if nothing has changed since."""
-        cube = _made_of(self.prepared.cube, self.recipe)
-        if cube is not None and cube.attrs["fingerprint"] == self.fingerprint:
-            return days_of(cube)
-        return Days(self.native["time"].values.astype("datetime64[ns]"), states_of_days(self.path, self._opened))
+    def close(self) -> None:
+        if "source" in vars(self):
+            self.source.close()
+
+    @property
+    def days(self) -> NDArray[np.datetime64]:
+        """The days of the source; read from the cube if the source has not changed since."""
+        current = is_made_of(self.prepared.cube, self.of_cube)
+        days: NDArray[np.datetime64] = (self.prepared.open_cube() if current else self.source)["time"].values
+        return days
 
     def run(self) -> bool:
         """Bring all stores up to date; return whether one had to be written."""
-        check_splits(self.data, self.days.time)
-        first, last = self.data.splits.base
-        fitted = self.recipe | {
-            "protocol": self.data.protocol,
-            "train": f"{first}..{last}",
-            "training_days": self.days.digest(self.days.between(first, last)),
-        }
-        new = self._update(self.prepared.cube, self.recipe, self._cube)
-        if _made_of(self.prepared.statistics, fitted) is None:
-            self._write_statistics(fitted)
-            new = True
+        check_splits(self.data, self.days)
+        new = self._update(self.prepared.cube, self.of_cube, self._cube)
+        cube, base = self.prepared.open_cube(), self.data.splits.base
+        fitted = self.recipe | {"protocol": self.data.protocol, "train": "{}..{}".format(*base)}
+        fitted |= {"base_days": digest_of_days(cube, *base)}
+        new |= self._update(self.prepared.statistics, fitted, self._statistics)
+        fitted |= {"days": digest_of_days(cube)}
         return self._update(self.prepared.anomalies, fitted, self._anomalies) or new
 
     def _cube(self) -> xr.Dataset:
@@ -146,20 +139,17 @@ class _Preparation:
             attrs={"title": "Daily sea surface temperature"},
         )
         if self.data.gaps:
-            cube.attrs["gaps_filled"] = gaps_filled(self._opened)
+            cube.attrs["gaps_filled"] = gaps_filled(self.source)
         return cube
 
-    def _write_statistics(self, recipe: Recipe) -> None:
-        path = self.prepared.statistics
-        fitted = fit(self.native, open_prepared(self.prepared.cube)["sst"], self.data)
+    def _statistics(self) -> xr.Dataset:
+        fitted = fit(self.native, self.prepared.open_cube()["sst"], self.data)
         n = self.region.coarsen if self.data.protocol == "physical" else 1
-        as_given = {axis: (axis, self._opened[axis].coarsen({axis: n}).mean().values) for axis in ("lat", "lon")}
-        digest = digest_of(fitted.assign_coords(as_given))  # unrounded, as in runs trained by earlier versions
-        fitted.attrs["title"] = "Climatology and scale of daily sea surface temperature"
-        with atomic(path) as temporary, dask_progress(path.name):
-            write_zarr(self._described(fitted, recipe, digest=digest), temporary, {})
-        trim(0)
-        self.say(f"{path}: statistics of {recipe['train']}")
+        as_given = {axis: (axis, self.source[axis].coarsen({axis: n}).mean().values) for axis in ("lat", "lon")}
+        return fitted.assign_attrs(
+            title="Climatology and scale of daily sea surface temperature",
+            digest=digest_of(fitted.assign_coords(as_given)),  # unrounded, as in runs trained by earlier versions
+        )
 
     def _anomalies(self) -> xr.Dataset:
         cube, fitted = self.prepared.open_statistics()
@@ -167,31 +157,25 @@ class _Preparation:
         return anomalies.assign_attrs(title="Standardised anomalies of daily sea surface temperature")
 
     def _update(self, path: Path, recipe: Recipe, make: Callable[[], xr.Dataset]) -> bool:
-        """Bring a store with a time axis up to date: keep full chunks that are still valid, write the rest."""
-        old = _made_of(path, recipe)
-        done, count = self.days.shared(days_of(old)) if old is not None else 0, len(self.days.time)
-        if old is not None and done == count == old.sizes["time"]:
+        """Write a store unless it is there and made of `recipe`; return whether it had to be written."""
+        if is_made_of(path, recipe):
             return False
-        kept = done // DAYS_PER_CHUNK
-        dataset = make().assign(state=("time", self.days.state))
-        dataset = self._described(dataset, recipe, fingerprint=self.fingerprint)
-        with atomic(path) as temporary, dask_progress(path.name):
-            write_zarr(dataset, temporary, {"time": DAYS_PER_CHUNK}, keep=(path, kept))
-        trim(0)
-        self.say(f"{path}: {count - done} days {'appended' if done else 'written'}")
-        return True
-
-    def _described(self, dataset: xr.Dataset, recipe: Recipe, **marks: str) -> xr.Dataset:
-        source = str(self.native.attrs["title"])
-        return describe(
+        dataset, source = make(), str(self.source.attrs["title"])
+        dataset = describe(
             dataset,
             summary=f"{dataset.attrs['title']}, made from {source}; NaN on land",
             source=source,
             history=f"sstcast {__version__} prepare",
             recipe=as_text(recipe),
-            **marks,
             **references(source, recipe.get("protocol", "")),
         )
+        with atomic(path) as temporary, dask_progress():
+            write_zarr(dataset, temporary, {"time": DAYS_PER_CHUNK})
+        trim(0)
+        days = dataset.sizes.get("time")
+        written = f"{days} days written" if days else f"statistics of {recipe['train']}"
+        self.say(f"{path}: {written}")
+        return True
 
 
 def check_splits(data: DataConfig, time: NDArray[np.datetime64]) -> None:
@@ -217,8 +201,3 @@ def _check_tiles(fraction: xr.DataArray, data: DataConfig) -> None:
         raise SSTCastError(
             f"data.region: tile {empty[0]} (from the south-west) is all land; skip it, or set land_tiles: keep"
         )
-
-
-def _made_of(path: Path, recipe: Recipe) -> xr.Dataset | None:
-    """Open a store if it is there, whole, and made of `recipe`."""
-    return open_prepared(path) if is_made_of(path, recipe) else None

@@ -1,22 +1,29 @@
-"""Opens the stores that `prepare` makes (cube, statistics, anomalies), and compares them with their source."""
+"""The stores that `prepare` makes, and whether a run still belongs to its data.
+
+A file name does not identify data: two files may have the same name, and a file may change in place. The recipe of
+a cube therefore holds the state of the source's files (`artefacts.fingerprint`), and the cube holds a *digest* of
+each day, a hash of its values in degC. A run records the digests of its days and statistics. New days, and changes
+outside the run's splits, are accepted. Any other change is refused.
+"""
 
 import datetime as dt
 import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from sstcast.artefacts import FIRST_PROCESS
+from sstcast.artefacts import FIRST_PROCESS, fingerprint, made_of
 from sstcast.cf import rounded
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading_later, warn
-from sstcast.ocean.cube import coarsen, ocean_cells
-from sstcast.ocean.identity import Record, changed, digests, fingerprint
+from sstcast.ocean.grid import coarsen, ocean_cells
 from sstcast.ocean.reading import REMEDY, open_region, source_path
+from sstcast.runs import Record as RunRecord
 from sstcast.runs import Run
 from sstcast.stores import open_written
 
@@ -45,7 +52,7 @@ class Prepared:
 
     @property
     def limits(self) -> Path:
-        """Where climatology and thresholds of heatwaves are kept, once they have been asked for."""
+        """The file of heatwave climatology and thresholds, written when they are first needed."""
         return self.statistics.with_name(self.statistics.name.replace(".statistics.zarr", ".heatwaves.nc"))
 
     @property
@@ -55,84 +62,73 @@ class Prepared:
 
     def open(self) -> tuple[xr.Dataset, xr.Dataset]:
         """Open cube and anomalies lazily; raise SSTCastError if they are absent or damaged."""
-        return rounded(open_prepared(self.cube)), self.open_anomalies()
+        return self.open_cube(), self.open_anomalies()
+
+    def open_cube(self) -> xr.Dataset:
+        """Open the cube alone, as `open` does."""
+        return rounded(open_written(self.cube, AGAIN))
 
     def open_anomalies(self) -> xr.Dataset:
         """Open anomalies alone, as `open` does."""
-        return rounded(open_prepared(self.anomalies))
+        return rounded(open_written(self.anomalies, AGAIN))
 
     def open_statistics(self) -> tuple[xr.Dataset, xr.Dataset]:
         """Open cube and statistics lazily; raise SSTCastError as `open` does.
 
         Under the `paper` protocol the statistics are on the source's cells and coordinates.
         """
-        statistics = open_prepared(self.statistics)
+        statistics = open_written(self.statistics, AGAIN)
         on_source = self.data.protocol == "paper"
-        return rounded(open_prepared(self.cube)), statistics if on_source else rounded(statistics)
+        return self.open_cube(), statistics if on_source else rounded(statistics)
 
-    def record(self) -> Record:
+    def record(self) -> "Record":
         """Return the record that identifies the stores' data; raise SSTCastError as `open` does."""
-        return Record.of(self.data, *self.open_statistics())
-
-
-@dataclass(frozen=True)
-class Days:
-    """The days of a source: `time [T]`, and a number per day, `state [T]`, that changes if its values may have."""
-
-    time: NDArray[np.datetime64]
-    state: NDArray[np.int64]
-
-    def digest(self, days: slice) -> str:
-        """Return a hash of the dates and states of some days."""
-        return hashlib.sha256(self.time[days].tobytes() + self.state[days].tobytes()).hexdigest()
-
-    def between(self, first: dt.date, last: dt.date) -> slice:
-        """Return the slice of the days from `first` to `last`, both included."""
-        return slice(*np.searchsorted(self.time, np.array([first, last + dt.timedelta(1)], "datetime64[ns]")))
-
-    def shared(self, other: "Days") -> int:
-        """Return how many days at the start are the same in both."""
-        count = min(len(self.time), len(other.time))
-        same = (self.time[:count] == other.time[:count]) & (self.state[:count] == other.state[:count])
-        return count if same.all() else int(np.argmin(same))
-
-
-def check_source(data: DataConfig, native: xr.DataArray | None = None, remedy: str = AGAIN) -> None:
-    """Raise SSTCastError, with the remedy, if source and cube have different values on a day in the run's splits.
-
-    `native` is the region's cells of the source; if it is None, the source is opened here when any file has
-    changed. Only days whose file has changed are read. A missing source is not an error: the stores made from it
-    are still there.
-    """
-    path, prepared = source_path(data.source), Prepared.of(data)
-    if not path.exists():
-        return
-    cube = open_prepared(prepared.cube)
-    if cube.attrs["fingerprint"] == fingerprint(path):
-        return
-    if native is None:
-        with open_region(data) as opened:
-            return check_source(data, opened, remedy)
-    days = changed(path, native, cube.sel(time=slice(*map(str, data.splits.whole))))
-    if not days.size:
-        return
-    with reading_later(path, REMEDY):
-        now = digests(coarsen(native.sel(time=days), ocean_cells(native), data.box)).compute()
-    differ = days[now.values != cube["digest"].sel(time=days).values]
-    if differ.size:
-        raise SSTCastError(
-            f"{path}: has changed since {prepared.cube} was made from it, on {differ.size} day(s), the first "
-            f"{np.datetime_as_string(differ[0], unit='D')}; {remedy}"
+        cube, statistics = self.open_statistics()
+        splits = self.data.splits
+        return Record(
+            source=self.data.source,
+            cube=digest_of_days(cube, *splits.whole),
+            test=digest_of_days(cube, *splits.test),
+            statistics=str(statistics.attrs["digest"]),
         )
 
 
-def warn_of_source(data: DataConfig, remedy: str) -> None:
-    """Print a line on stderr, with the remedy, if prepared stores no longer hold what their source holds."""
-    if Prepared.of(data).cube.exists():
-        try:
-            check_source(data, remedy=remedy)
-        except SSTCastError as error:
-            warn(f"sstcast: {error}")
+class Record(RunRecord):
+    """The data of a run.
+
+    `cube` is a digest of the days from the first training day to the last test day, `test` a digest of the test
+    days alone, and `statistics` a digest of the statistics of the base period. `source` is `data.source` of the
+    configuration.
+    """
+
+    source: str
+    cube: str
+    test: str
+    statistics: str
+
+    @classmethod
+    def read(cls, folder: Path) -> "Record | None":
+        """Return the record in a run's folder; None if there is none.
+
+        Raises SSTCastError if the record is damaged.
+        """
+        path = Run(folder).data
+        return cls.load(path, "restore it, or train again under another name") if path.exists() else None
+
+    def write(self, folder: Path) -> None:
+        self.save(Run(folder).data)
+
+    def check(self, folder: Path, now: "Record", store: Path) -> None:
+        """Raise SSTCastError if `now`, read from `store`, differs from the data of the run in `folder`."""
+        for what in ("cube", "statistics"):
+            ours, theirs = getattr(self, what), getattr(now, what)
+            if ours != theirs:
+                done = "trained" if Run(folder).trained.folder == folder else "scored"
+                raise SSTCastError(
+                    f"{folder}: was {done} on other data than {store} holds: {what} {ours[:12]} of {self.source}, "
+                    f"not {theirs[:12]} of {now.source}; restore the source and run `sstcast prepare`, or score "
+                    "it again, or train again with --set name=..."
+                )
 
 
 def check_data(run: Run) -> None:
@@ -149,14 +145,69 @@ def check_data(run: Run) -> None:
             warn(f"{each.folder}: has no data.json to compare its data with; not checked")
 
 
-def open_prepared(path: Path) -> xr.Dataset:
-    """Open one of the stores lazily; raise SSTCastError if it is absent or damaged, here or when it is read."""
-    return open_written(path, AGAIN)
+def check_source(data: DataConfig, remedy: str = AGAIN) -> None:
+    """Raise SSTCastError, with the remedy, if source and cube have different values on a day in the run's splits.
+
+    The source is read only if the state of its files has changed. A missing source is not an error: the stores
+    made from it are still there.
+    """
+    path, prepared = source_path(data.source), Prepared.of(data)
+    cube = prepared.open_cube()
+    if not path.exists() or (made_of(prepared.cube) or {}).get("files") == fingerprint(path):
+        return
+    run = slice(*map(str, data.splits.whole))
+    with open_region(data) as native, reading_later(path, REMEDY):
+        days = native.sel(time=run).reset_coords(drop=True)
+        now = digests(coarsen(days, ocean_cells(native), data.box)).compute()
+    now, then = xr.align(now, cube["digest"].sel(time=run), join="inner")
+    differ = now["time"].values[now.values != then.values]
+    if differ.size:
+        raise SSTCastError(
+            f"{path}: has changed since {prepared.cube} was made from it, on {differ.size} day(s), the first "
+            f"{np.datetime_as_string(differ[0], unit='D')}; {remedy}"
+        )
 
 
-def days_of(store: xr.Dataset) -> Days:
-    """Return the days of an opened cube or anomaly store."""
-    return Days(store["time"].values.astype("datetime64[ns]"), store["state"].values)
+def warn_of_source(data: DataConfig, remedy: str) -> None:
+    """Print a line on stderr, with the remedy, if prepared stores no longer hold what their source holds."""
+    if Prepared.of(data).cube.exists():
+        try:
+            check_source(data, remedy)
+        except SSTCastError as error:
+            warn(f"sstcast: {error}")
+
+
+def digests(sst: xr.DataArray) -> xr.DataArray:
+    """Return a hash `[time]` of the values of each day of `sst(time, lat, lon)`; lazy if `sst` is lazy."""
+
+    def block(values: NDArray[Any]) -> NDArray[np.int64]:
+        plain = np.ascontiguousarray(values, np.float32)
+        plain = np.where(np.isnan(plain), np.float32(np.nan), plain)  # one bit pattern for every NaN
+        days = (hashlib.blake2b(day.tobytes(), digest_size=8) for day in plain.reshape(-1, *plain.shape[-2:]))
+        return np.array([int.from_bytes(day.digest(), "little", signed=True) for day in days], np.int64)
+
+    return xr.apply_ufunc(
+        block,
+        sst,
+        input_core_dims=[["lat", "lon"]],
+        dask="parallelized",
+        output_dtypes=[np.int64],
+        dask_gufunc_kwargs={"allow_rechunk": True},
+    )
+
+
+def digest_of(dataset: xr.Dataset) -> str:
+    """Return a hash of a dataset's values and coordinates; bounds are left out, as they follow from them."""
+    names = sorted(name for name in map(str, dataset.variables) if not name.endswith("_bnds"))
+    return hashlib.sha256(b"".join(name.encode() + dataset[name].values.tobytes() for name in names)).hexdigest()
+
+
+def digest_of_days(cube: xr.Dataset, first: dt.date | None = None, last: dt.date | None = None) -> str:
+    """Return a hash of the dates and values of the days of a cube from `first` to `last`; by default of all."""
+    days = cube["digest"].sel(time=slice(first and str(first), last and str(last)))
+    return hashlib.sha256(
+        days["time"].values.astype("datetime64[D]").tobytes() + days.values.tobytes()
+    ).hexdigest()
 
 
 def source_name(data: DataConfig) -> str:

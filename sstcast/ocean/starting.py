@@ -13,12 +13,11 @@ from sstcast.artefacts import atomic
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
-from sstcast.ocean.cropping import crop
 from sstcast.ocean.fields import options_for_keys
-from sstcast.ocean.gaps import longest_gap
+from sstcast.ocean.grid import crop
 from sstcast.ocean.plausible import LOOKED_AT, without_land_numbers
 from sstcast.ocean.raw import is_raw_store
-from sstcast.ocean.reading import open_sst, source_path
+from sstcast.ocean.reading import longest_gap, open_sst, source_path
 from sstcast.splits import for_training
 
 TILE = 30  # rows and columns wanted

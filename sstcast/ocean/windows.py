@@ -15,7 +15,7 @@ from sstcast.errors import SSTCastError
 from sstcast.geo import tile_index, to_tiles
 from sstcast.graphs.grid import GridGraph
 from sstcast.ocean.anomalies import YEAR
-from sstcast.scratch import parts, release
+from sstcast.scratch import parts, release, scratch_array
 
 Empty = Callable[[tuple[int, ...]], np.ndarray]  # makes an array of numbers in single precision
 LEAST = 2 * 365  # days that follow a year of the record, if a memory is to be fitted
@@ -243,6 +243,15 @@ def cut_windows(
     return windows_of(days, data.box, data.history, data.horizon, empty, before, absent)
 
 
+def whole_windows(anomalies: xr.Dataset, data: DataConfig, split: str, before: int = 0) -> Windows:
+    """Cut the windows of a split with the whole region as one tile, as linear systems see it (see `cut_windows`).
+
+    Their values are in a scratch array, so that a region of any size fits in memory.
+    """
+    as_one = data.model_copy(update={"region": whole(data.box, anomalies)})
+    return cut_windows(anomalies, as_one, split, scratch_array, before)
+
+
 def preceded(anomalies: xr.Dataset, data: DataConfig, split: str, before: int) -> tuple[xr.Dataset, int, int]:
     """Return the days of a split and the `before` days that precede them, `before`, and how many are absent.
 
@@ -317,3 +326,10 @@ def unit_vectors(field: xr.DataArray, index: np.ndarray) -> Tensor:
     lat, lon = np.meshgrid(np.deg2rad(field["lat"]), np.deg2rad(field["lon"]), indexing="ij")
     vectors = np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
     return torch.from_numpy(to_tiles(vectors.astype(np.float32), index)).permute(1, 2, 0)
+
+
+def whole(region: Region, field: xr.Dataset) -> Region:
+    """Return a region as one tile of all cells `lat`, `lon` of `field`."""
+    return region.model_copy(
+        update={"tile": (field.sizes["lat"], field.sizes["lon"]), "skip": (), "land_tiles": "keep"}
+    )

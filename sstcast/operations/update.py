@@ -13,8 +13,7 @@ import xarray as xr
 from sstcast.artefacts import atomic, locked
 from sstcast.errors import reading_later
 from sstcast.forecasting.forecast import LATEST, forecast, read_date
-from sstcast.forecasting.history import Normals
-from sstcast.forecasting.source import bring_up_to_date
+from sstcast.forecasting.history import Normals, bring_up_to_date
 from sstcast.geo import area_weights
 from sstcast.ocean.reading import REMEDY, open_region, source_path
 from sstcast.pages.page import LARGEST, open_forecast, write_forecast_page

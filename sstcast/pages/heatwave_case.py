@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from sstcast.errors import reading
 from sstcast.forecasting.files import DAY
 from sstcast.ocean.anomalies import on_days
-from sstcast.ocean.heatwaves import AROUND, events
-from sstcast.ocean.limits import limits_of
+from sstcast.ocean.heatwaves import AROUND, events, limits_of
 from sstcast.ocean.prepared import Prepared
 from sstcast.pages.curves import BAND, LINE, SIZE, THRESHOLD, Picture, date_axis, legend, plain
 from sstcast.pages.results import Results

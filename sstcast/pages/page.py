@@ -12,11 +12,10 @@ from bokeh.resources import Resources
 from numpy.typing import NDArray
 
 from sstcast import __version__
-from sstcast.artefacts import is_made_of, locked, made_of
+from sstcast.artefacts import fingerprint, is_made_of, locked, made_of
 from sstcast.errors import SSTCastError, reading_later
 from sstcast.geo import Box
 from sstcast.ocean.fields import PLAUSIBLE
-from sstcast.ocean.identity import fingerprint
 from sstcast.pages.images import write_page
 from sstcast.pages.layers import STORED, described, field_of, fields_of, layers_of
 from sstcast.pages.maps import crop

@@ -8,15 +8,14 @@ import numpy as np
 import xarray as xr
 
 from sstcast import __version__
-from sstcast.artefacts import digest
+from sstcast.artefacts import digest, fingerprint
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading
 from sstcast.forecasting.files import DAY, read_forecasts
 from sstcast.geo import in_tiles
 from sstcast.names import DEGREES
 from sstcast.ocean.anomalies import on_days
-from sstcast.ocean.cropping import on_cells
-from sstcast.ocean.identity import fingerprint
+from sstcast.ocean.grid import on_cells
 from sstcast.ocean.prepared import Prepared
 from sstcast.pages.curves import styles_of
 from sstcast.pages.maps import crop

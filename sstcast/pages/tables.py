@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sstcast.errors import printable
-from sstcast.names import BASE_RATE, COVERED, DEGREES, LEVELS, MODEL, REGION, SEASONS
+from sstcast.names import BASE_RATE, COVERED, DEGREES, LEVELS, MODEL, REGION, SEASONS, THIRDS
 from sstcast.runs import Run
 from sstcast.scores.metrics import columns
 
@@ -50,6 +50,7 @@ def print_scores(metrics: Scores, label: str, against: Sequence[str] = ()) -> No
         *errors(metrics, label),
         *(versus(compared[other], name, other) for other in against or [metrics["reference"]] if other != system),
         *(ratios(metrics, label) if hindcast else []),
+        *by_index(metrics, label),
         *probabilities(metrics, label),
         *heatwaves(metrics, label),
         *(sheet for box, sheet in indices(metrics, label).items() if box != REGION),
@@ -138,6 +139,23 @@ def ratios(metrics: Scores, label: str) -> list[Sheet]:
         table("by_season", {season: season for season in SEASONS}, "season of the day forecast"),
         *([table("by_fold", {f"from {fold}": fold for fold in folds}, "fold")] if len(folds) > 1 else []),
     ]
+
+
+def by_index(metrics: Scores, label: str) -> list[Sheet]:
+    """RMSE and the ratio to the reference by third of an index; no table without one."""
+    if "index" not in metrics:
+        return []
+    base = metrics["reference"]
+
+    def cells(name: str, score: Scores) -> list[str]:
+        compared = metrics["ratios"]["mse"].get(name, {}).get(base)
+        rmse = [_number(score[DEGREES]["by_index"]["rmse"][third]) for third in THIRDS]
+        parts = [_at(compared["by_index"], third) if compared else None for third in THIRDS]
+        return [*rmse, *(_marked(part) if part and name != base else "" for part in parts)]
+
+    title = f"By third of {metrics['index']} on the initial date: RMSE °C, and MSE over that of {base}"
+    header = [*THIRDS, *(f"ratio, {third}" for third in THIRDS)]
+    return [_sheet(title, header, metrics, metrics["scores"], label, cells)]
 
 
 def versus(compared: Scores, system: str, reference: str) -> Sheet:

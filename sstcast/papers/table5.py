@@ -21,17 +21,16 @@ from sstcast.config import DataConfig, RunConfig, load_config
 from sstcast.errors import SSTCastError, reading
 from sstcast.forecasting.predictor import Predictor, TrainedRun, TrainingDays
 from sstcast.models.base import Base
-from sstcast.ocean.days import FIRST_DAY
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_data, check_source
-from sstcast.ocean.windows import Windows
+from sstcast.ocean.raw import FIRST_DAY
+from sstcast.ocean.windows import AnyWindows, Windows
 from sstcast.runs import Run, write_json
-from sstcast.scores.significance import Lengths, diebold_mariano, skill_interval
+from sstcast.scores.significance import Lengths, diebold_mariano, ratio
 from sstcast.scores.verification import Verification
-from sstcast.sources.fetch import fetch
-from sstcast.sources.request import FetchRequest
+from sstcast.sources.fetch import FetchRequest, fetch
 from sstcast.training.devices import start
-from sstcast.training.task import Fitted, ForecastTask
+from sstcast.training.task import ForecastTask
 from sstcast.training.train import forecaster, train, training_windows
 from sstcast.yaml_files import read_config, suggest
 
@@ -139,10 +138,10 @@ def table5(table: Table5, say: Say = print) -> tuple[Found, bool]:
     for data in table.data:  # the same stores for all horizons
         prepare(data, say)
     _check(done)
-    horizon, windows = 0, dict[str, Fitted]()
+    horizon, windows = 0, dict[str, AnyWindows]()
     for number, config in enumerate(table.runs, 1):
         if config.data.horizon != horizon:
-            horizon, windows = config.data.horizon, dict[str, Fitted]()
+            horizon, windows = config.data.horizon, dict[str, AnyWindows]()
             kept.add_baselines(config.data)
         said = "nothing to do"
         if config not in done:
@@ -286,11 +285,8 @@ def saving_interval(ours: Any, theirs: Any, horizon: int) -> Interval | None:
     It is from blocks of dates; None if there are not two of them.
     """
     error, reference = np.mean(ours, axis=0), np.mean(theirs, axis=0)
-    block = Lengths.of(horizon, 1).block
-    if len(error) < 2 * block:
-        return None
-    low, high = skill_interval(error, reference, block)
-    return float(low), float(high)
+    _, (low, high) = ratio(error, reference, Lengths.of(horizon, 1).block)
+    return None if np.isnan(low) else (float(1 - high), float(1 - low))
 
 
 def error_interval(seeds: list[list[float]], horizon: int) -> Interval | None:

@@ -1,7 +1,8 @@
-"""The verb `combine`: one forecast from several, weighted by what the validation days say of each."""
+"""The command `combine`: one forecast from several, with weights fitted on the validation days."""
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,7 @@ from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import Predictor, Weights, lead_weeks, load_combination
 from sstcast.forecasting.spread import ValidationDays, held_out
 from sstcast.geo import area_weights
-from sstcast.ocean.identity import Record
-from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.prepared import Prepared, Record
 from sstcast.progress import hides_progress
 from sstcast.runs import Parts, Run, provenance, write_json
 from sstcast.scores.evaluate import check_same
@@ -98,22 +98,20 @@ def error_products(predictors: list[Predictor], data: Verification) -> Weights:
 
 def _is_made(run: Run, config: RunConfig) -> bool:
     """Whether `run` is the combination; raise SSTCastError if it is not even one of the same runs."""
-    wanted, found = _weighed(config), _weighed(run.config) if run.config_file.exists() else None
-    if found is None or wanted is None or (found[0], found[1].keys()) != (wanted[0], wanted[1].keys()):
-        raise SSTCastError(f"{run.folder}: holds something else; choose another name, or delete the folder")
-    if found != wanted or run.config.data != config.data:
-        return False
-    try:
-        load_combination(run)
-    except SSTCastError:
-        return False
-    return True
+    made = run.config if run.config_file.exists() else None
+    if made is not None and made.model.name == COMBINATION:
+        weights, found = _parts(made)
+        wanted = _parts(config)[1]
+        if weights == config.model.options["weights"] and found.keys() == wanted.keys():
+            with suppress(SSTCastError):  # raised if the weights are damaged, or a part has been trained again
+                load_combination(run)
+                return found == wanted and made.data == config.data
+            return False
+    raise SSTCastError(f"{run.folder}: holds something else; choose another name, or delete the folder")
 
 
-def _weighed(config: RunConfig) -> tuple[str, dict[Path, str]] | None:
-    """Return how a combination weighs its parts, and their digests; None of another run."""
-    if config.model.name != COMBINATION:
-        return None
+def _parts(config: RunConfig) -> tuple[str, dict[Path, str]]:
+    """Return how a combination weighs its parts, and their digests."""
     options = validate(Parts, config.model.options, config.name)
     return options.weights, {part.run: part.checkpoints for part in options.parts}
 

@@ -29,7 +29,7 @@ class Gaussian:
         self._truth: Array | None = None
 
     def _standard(self, truth: Array) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return `z`, the standardised error, and `2 Phi(z) - 1`; those of the last truth are kept."""
+        """Return `z`, the standardised error, and `2 Phi(z) - 1`; keep both for the next call with this truth."""
         if truth is not self._truth:
             error = torch.from_numpy(np.ascontiguousarray(self.mean - truth))
             z = error / torch.from_numpy(self.spread)
@@ -116,7 +116,7 @@ class OfState(Metric):
         self.name, self.inside, self.statistics = name, inside, statistics
 
     def value(self, *means: Any) -> Any:
-        """Return the mean, given that of all cells, that of the statistic times the state, and the state."""
+        """Return the mean, given the means of the statistic, of its product with the state, and of the state."""
         mean, in_state, share = means
         part, share = (in_state, share) if self.inside else (mean - in_state, 1 - share)
         return part / (share * xr.where(share > 0, 1.0, np.nan))

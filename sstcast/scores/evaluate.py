@@ -1,9 +1,9 @@
-"""The verb `evaluate`: score a run on its test days beside the baselines; a hindcast of one fold."""
+"""The command `evaluate`: scores a run on its test days beside the baselines, as a hindcast of one fold."""
 
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import xarray as xr
 
@@ -11,16 +11,11 @@ from sstcast import __version__
 from sstcast.artefacts import locked
 from sstcast.errors import SSTCastError
 from sstcast.names import BASELINES, MODEL, STRONGEST
-from sstcast.ocean.identity import Record
-from sstcast.ocean.prepared import Prepared, check_data, warn_of_source
+from sstcast.ocean.prepared import Prepared, Record, check_data, warn_of_source
 from sstcast.runs import Run
 from sstcast.scores.saved import Scored, recipe_of_scores
-from sstcast.scores.significance import block_length
 from sstcast.stores import open_written
 from sstcast.yaml_files import suggest
-
-if TYPE_CHECKING:
-    from sstcast.scores.verification import Verification
 
 CHANGED = "the scores are of the days before; for the new ones run `sstcast prepare`, then train another run"
 
@@ -36,8 +31,7 @@ def evaluate(run: Run) -> tuple[dict[str, Any], bool]:
     The second value is False if they were there already for the best checkpoints of the run's members.
     `docs/runs.md` says what the files hold.
 
-    A line on stderr says so if the source has changed since. Raises SSTCastError if the test split holds too few
-    dates or no ocean.
+    A line on stderr says so if the source has changed since. Raises SSTCastError if there is no ocean.
     """
     if Prepared.of(run.config.data).exist:
         check_data(run)
@@ -64,16 +58,22 @@ def _known(run: Run, recipe: dict[str, Any]) -> dict[str, Any] | None:
 
 def _evaluate(run: Run, recipe: dict[str, Any]) -> dict[str, Any]:
     # Not above: what has been evaluated is read, and drawn, without PyTorch, which takes a second to load.
-    from sstcast.forecasting.predictor import trained_elsewhere
-    from sstcast.scores.summary import head, summarise
-    from sstcast.scores.verification import Verification
+    from sstcast.forecasting.predictor import predictor_of, trained_elsewhere
+    from sstcast.forecasting.spread import ValidationDays, calibrated
+    from sstcast.scores.summary import finish, head, summarise
+    from sstcast.scores.verification import Verification, forecast_file
+    from sstcast.scores.verify import System, baselines, join, verify
 
     config, truth = run.config.data, Verification.of(run)
-    block_length(config.horizon, truth.windows.starts)
-    tables = statistics_of(run, truth)
+    members, label, days = len(run.members), run.folder.name, ValidationDays(config)
+    references, model = baselines(days), System(predictor_of(run), calibrated(run, days=days), members)
+    attributes = {"title": f"SST forecasts of run {label}", "history": f"sstcast {__version__} evaluate"}
+    with forecast_file(run.forecasts, run, truth, truth.blocks(members)[0].stop, **attributes) as write:
+        found = verify({MODEL: model}, truth, references, write=write, label=label)
+    tables = finish(join([found]), [MODEL], list(references))
     own = {
         "model": run.config.model.name,
-        "members": len(run.members),
+        "members": members,
         "trained_on": trained_elsewhere(run.config),
     }
     metrics = {
@@ -81,29 +81,11 @@ def _evaluate(run: Run, recipe: dict[str, Any]) -> dict[str, Any]:
         "source": str(truth.cube.attrs["source"]),
         "data": Prepared.of(config).record().model_dump(),
         **head(config, tables),
-        "systems": {MODEL: own, **dict.fromkeys(tables["reference"].values.tolist(), BASELINE)},
+        "systems": {MODEL: own, **dict.fromkeys(references, BASELINE)},
         **summarise(tables, STRONGEST),
     }
-    title = f"Scores of run {run.folder.name}"
+    title = f"Scores of run {label}"
     return Scored(run.folder).write(tables, metrics, recipe, config.protocol, title=title)
-
-
-def statistics_of(run: Run, truth: "Verification") -> xr.Dataset:
-    """Forecast every test day, write `forecasts.zarr`, and return the statistics of the run and the baselines."""
-    from sstcast.forecasting.predictor import predictor_of
-    from sstcast.forecasting.spread import ValidationDays, calibrated, fitted_baselines
-    from sstcast.scores.summary import finish
-    from sstcast.scores.verification import forecast_file
-    from sstcast.scores.verify import System, join, verify
-
-    members, label, days = len(run.members), run.folder.name, ValidationDays(truth.data)
-    fitted, spreads = fitted_baselines(days)
-    baselines = {name: System(fitted[name], spreads[name]) for name in fitted}
-    model = System(predictor_of(run), calibrated(run, days=days), members)
-    attributes = {"title": f"SST forecasts of run {label}", "history": f"sstcast {__version__} evaluate"}
-    with forecast_file(run.forecasts, run, truth, truth.blocks(members)[0].stop, **attributes) as write:
-        tables = verify({MODEL: model}, truth, baselines, write=write, label=label)
-    return finish(join([tables]), [MODEL], list(baselines))
 
 
 BASELINE = {"model": None, "members": 1, "trained_on": None}
@@ -134,17 +116,12 @@ def compare(run: Run, other: Run) -> dict[str, Any]:
     """
     from sstcast.scores.summary import compare_models
 
-    check_comparable(run, other)
+    keys, digests = ("source", "region", "horizon", "splits.test"), {"test": "test days hold other values"}
+    check_same(run, other, keys, digests, "compare runs that forecast the same days of the same ocean")
     for one in (run, other):
         evaluate(one)
     with Scored(run.folder).open() as tables, Scored(other.folder).open() as others:
         return compare_models(tables, others, (run.folder.name, other.folder.name))
-
-
-def check_comparable(run: Run, other: Run) -> None:
-    """Raise SSTCastError unless two runs forecast the same days of the same ocean."""
-    keys, digests = ("source", "region", "horizon", "splits.test"), {"test": "test days hold other values"}
-    check_same(run, other, keys, digests, "compare runs that forecast the same days of the same ocean")
 
 
 def check_same(run: Run, other: Run, keys: Sequence[str], digests: Mapping[str, str], remedy: str) -> None:

@@ -1,7 +1,7 @@
 """Scores of the probabilities of marine heatwaves: that a day is above the threshold, that it lies in an event.
 
-What came true is detected in the record itself, days before and after the forecast included. For ROC, SEDI and
-reliability, probabilities are counted in steps of 1/64, those of days that came true apart.
+Heatwaves are detected in the record itself, with the days before and after the forecast. For ROC, SEDI and
+reliability, probabilities are counted in steps of 1/64, separately for days that came true.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,6 @@ from sstcast.names import BASE_RATE, EVENT, EXCEEDANCE, KINDS, REFERENCES, SEASO
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import AROUND, SHORTEST, events
 from sstcast.scores.distributions import Mean
-from sstcast.scores.means import of_members
 from sstcast.scores.metrics import Statistic
 from sstcast.scores.significance import spacing
 from sstcast.scores.verification import Verification
@@ -119,7 +118,7 @@ class HeatwaveTables:
             inside = events(np.concatenate([before, beyond]))[AROUND:-AROUND]
             exceedance, event = (np.moveaxis(days.mean(1), 0, 1) for days in (beyond[:-AROUND], inside))
         else:
-            exceedance = probability(of_members(margin), spread[chosen - dates.start])
+            exceedance = probability(margin.mean(0), spread[chosen - dates.start])
             cells = exceedance.reshape(*exceedance.shape[:2], -1)
             drawn = self.trajectories[method]
             found = [drawn.probability(of, hot.reshape(AROUND, -1)) for of, hot in zip(cells, past, strict=True)]
@@ -144,7 +143,7 @@ class HeatwaveTables:
         return np.stack(row)[:, None]
 
     def _chosen(self, dates: slice) -> NDArray[np.intp]:
-        """Return the positions of those of the dates that are scored."""
+        """Return the positions of the dates that are scored."""
         positions = np.arange(dates.start, min(dates.stop, len(self.init_times)))
         return positions[positions % self.step == 0]
 

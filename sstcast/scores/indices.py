@@ -1,11 +1,16 @@
-"""Means over boxes of the ocean, the Niño indices among them; cells count by their area."""
+"""Means over boxes of the ocean, the Niño indices among them, and dates divided by an index."""
+
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import xarray as xr
+from numpy.typing import NDArray
 
 from sstcast.config import load_region
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box, area_weights
+from sstcast.names import DATES, THIRDS
 
 # Trenberth (1997), Bull. Amer. Meteor. Soc. 78; NOAA Climate Prediction Center.
 NINO: dict[str, Box] = {
@@ -14,6 +19,7 @@ NINO: dict[str, Box] = {
     "nino34": Box(190, 240, -5, 5),
     "nino4": Box(160, 210, -5, 5),
 }
+MISSING = (-99.9, -99.99, -999.0, -999.9, -9999.0)  # how files of indices mark what they lack
 
 
 def box_of(name: str) -> Box:
@@ -47,3 +53,40 @@ def box_mean(field: xr.DataArray, box: str | Box | tuple[float, float, float, fl
     if not bool(first.notnull().any()):
         raise SSTCastError(f"{box}: no ocean in this box of the forecasts; choose one inside their region")
     return cells.weighted(area_weights(field["lat"])).mean(["lat", "lon"])
+
+
+def thirds(tables: xr.Dataset, index: str) -> xr.DataArray:
+    """Return the third of an index that each initial date lies in, `(init_time)`: lower, middle or upper.
+
+    Args:
+        tables: the content of `scores.nc`; the thirds are of its dates.
+        index: a box in it (`region`, `nino34`), whose observed anomaly on the first day forecast counts, or a CSV
+            with a header and a date and a value in each line. Where it has one date a month, the value is of all
+            days of the month.
+
+    Raises SSTCastError if the CSV cannot be read, or has no value for a date.
+    """
+    if index in tables["box"]:
+        values = tables["observed_index"].sel(box=index).isel(lead=0).values
+    else:
+        values = _values(Path(index), pd.DatetimeIndex(tables[DATES]))
+    place = np.searchsorted(np.quantile(values, [1 / 3, 2 / 3]), values)
+    return xr.DataArray(np.array(THIRDS)[place], {DATES: tables[DATES]}, (DATES,))
+
+
+def _values(path: Path, dates: pd.DatetimeIndex) -> NDArray[np.float64]:
+    """Return the values on some dates of the series in a CSV."""
+    try:
+        table = pd.read_csv(path)
+        series = pd.Series(table.iloc[:, 1].astype(float).values, pd.DatetimeIndex(table.iloc[:, 0]))
+        months = series.index.to_period("M")
+        unit = "M" if months.is_unique else "D"
+        series.index = series.index.to_period(unit)
+        found = series[~series.isin(MISSING)].reindex(dates.to_period(unit)).to_numpy()
+    except (OSError, ValueError, IndexError) as error:
+        raise SSTCastError(
+            f"--index {path}: neither a box of the scores nor a CSV of dates and values ({error}); give one"
+        ) from None
+    if np.isnan(found).any():
+        raise SSTCastError(f"--index {path}: has no value for {dates[np.isnan(found)][0]:%Y-%m-%d}; add it")
+    return found

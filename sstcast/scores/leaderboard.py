@@ -6,9 +6,8 @@ nothing but the seed are one entry, with mean and standard deviation.
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 import xarray as xr
 
 from sstcast.artefacts import below
-from sstcast.config import DataConfig
+from sstcast.config import DataConfig, RunConfig
 from sstcast.errors import SSTCastError, warn
 from sstcast.names import DATES, DEGREES, MODEL, STANDARDISED
 from sstcast.runs import Run
@@ -63,31 +62,32 @@ class Contest:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """A run and its metrics."""
+    """An evaluated run: its name, its configuration, its scores, and mean squared errors `(system, init_time)`."""
 
-    run: Run
     name: str
+    config: RunConfig
+    metrics: dict[str, Any]
+    losses: xr.DataArray
 
-    @cached_property
-    def metrics(self) -> dict[str, Any]:
-        """What `evaluate` wrote; raises SSTCastError if an older version did, or it is damaged."""
-        return Scored(self.run.folder).read()
+    @classmethod
+    def read(cls, folder: Path, name: str) -> "Evaluated":
+        """Read a run; raise SSTCastError if its scores are damaged, or an older version made them."""
+        metrics, config = Scored(folder).read(), Run(folder).config
+        units = STANDARDISED if config.data.protocol == "paper" else DEGREES
+        with Scored(folder).open() as tables:
+            return cls(name, config, metrics, tables["mse_by_date"].sel(units=units).mean("lead").load())
 
-    @cached_property
+    @property
     def contest(self) -> tuple[str, str]:
-        """What it forecast, in words, and the digest of its test days, empty in files that hold none."""
-        data = self.run.config.data
-        first, last = data.splits.test
-        ocean = f"{data.source}, {_region(data)}: {data.protocol} protocol"
-        title = f"{ocean}, {data.horizon} days ahead, {first} to {last}"
-        return title, self.metrics.get("data", {}).get("test", "")
+        """The days and the ocean it forecast, in words, and the digest of its test days."""
+        data = self.config.data
+        ocean, (first, last) = f"{data.source}, {_region(data)}: {data.protocol} protocol", data.splits.test
+        return f"{ocean}, {data.horizon} days ahead, {first} to {last}", self.metrics["data"]["test"]
 
-    @cached_property
+    @property
     def recipe(self) -> str:
         """All that distinguishes it from runs with another seed."""
-        config = self.run.config.model_dump(
-            mode="json", exclude={"name": True, "runs": True, "training": {"seed"}}
-        )
+        config = self.config.model_dump(mode="json", exclude={"name": True, "runs": True, "training": {"seed"}})
         return json.dumps([config, self.members], sort_keys=True)
 
     @property
@@ -95,20 +95,6 @@ class Evaluated:
         """How many the run has."""
         members: int = self.metrics["systems"][MODEL]["members"]
         return members
-
-    @cached_property
-    def problem(self) -> str | None:
-        """What keeps it from a leaderboard, None if nothing does."""
-        try:
-            return None if self.contest and self.recipe and self.losses(MODEL).size else "empty"
-        except (SSTCastError, OSError) as error:
-            return str(error)
-
-    def losses(self, method: str) -> xr.DataArray:
-        """Return the mean squared error by date in the units that this contest is decided in."""
-        units = STANDARDISED if self.run.config.data.protocol == "paper" else DEGREES
-        with Scored(self.run.folder).open() as tables:
-            return tables["mse_by_date"].sel(units=units, system=method).mean("lead").load()
 
 
 def _region(data: DataConfig) -> str:
@@ -132,39 +118,42 @@ def leaderboard(folder: Path, empty: bool = False) -> list[Contest]:
     A run that cannot be read is left out, and a line on stderr says why. Raises SSTCastError if there are none,
     unless it may be `empty`.
     """
-    found = [file.parent for file in below(folder, "scores.nc") if Run(file.parent).metrics.exists()]
-    every = [Evaluated(Run(path), str(path.relative_to(folder))) for path in found]
-    problems = [problem for run in every if (problem := run.problem)]
-    runs = [run for run in every if not run.problem]
+    runs, problems = [], []
+    for file in below(folder, "scores.nc"):
+        if Run(file.parent).config_file.exists():
+            try:
+                runs.append(Evaluated.read(file.parent, str(file.parent.relative_to(folder))))
+            except (SSTCastError, OSError) as error:
+                problems.append(str(error))
     if not runs and not empty:
         raise SSTCastError(
             problems[0] if problems else f"{folder}: no evaluated runs; run `sstcast evaluate RUN...` first"
         )
     for problem in problems:
         warn(f"left out: {problem}")
-    groups = _groups((run.contest, run) for run in runs)
+    groups = _groups(runs, lambda run: run.contest)
     titles = Counter(title for title, _ in groups)
-    contests = []
-    for (title, digest), some in groups.items():
-        same_name = f" (test days {digest[:8] or 'without a digest'})" if titles[title] > 1 else ""
-        contests.append(Contest(title + same_name, _entries(some)))
+    contests = [
+        Contest(title + (f" (test days {digest[:8]})" if titles[title] > 1 else ""), _entries(some))
+        for (title, digest), some in groups.items()
+    ]
     return sorted(contests, key=lambda contest: -len(contest.entries))
 
 
-def _groups(runs: Iterable[tuple[Any, Evaluated]]) -> dict[Any, list[Evaluated]]:
+def _groups(runs: list[Evaluated], key: Callable[[Evaluated], Any]) -> dict[Any, list[Evaluated]]:
     groups: dict[Any, list[Evaluated]] = defaultdict(list)
-    for key, run in runs:
-        groups[key].append(run)
+    for run in runs:
+        groups[key(run)].append(run)
     return groups
 
 
 def _entries(runs: list[Evaluated]) -> list[Entry]:
     """Return the entries of a contest in order, and the baselines as its first run has them."""
-    groups = _groups((run.recipe, run) for run in runs).values()
+    groups = _groups(runs, lambda run: run.recipe).values()
     entries = [_entry(_common_name(group), group, MODEL) for group in groups]
     entries += [_entry(name, runs[:1], name) for name in runs[0].metrics["scores"] if name != MODEL]
     entries.sort(key=lambda entry: float(entry.losses.mean()))
-    return [entries[0], *_tested(entries[0], entries[1:], memory(runs[0].run.config.data.horizon))]
+    return [entries[0], *_tested(entries[0], entries[1:], memory(runs[0].config.data.horizon))]
 
 
 def _entry(name: str, runs: list[Evaluated], method: str) -> Entry:
@@ -175,7 +164,7 @@ def _entry(name: str, runs: list[Evaluated], method: str) -> Entry:
         return Score(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None)
 
     scores = {(units, metric): score(units, metric) for _, units, metric in shown()}
-    losses = xr.concat([run.losses(method) for run in runs], "run", join="inner").mean("run")
+    losses = xr.concat([run.losses.sel(system=method) for run in runs], "run", join="inner").mean("run")
     own = method == MODEL
     return Entry(name, len(runs) if own else 0, runs[0].members if own else 1, scores, losses)
 

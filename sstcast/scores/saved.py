@@ -42,11 +42,6 @@ class Scored:
         """The page that shows it all."""
         return self.folder / "report.html"
 
-    @property
-    def exists(self) -> bool:
-        """Whether the folder holds scores, and is not a run's."""
-        return self.metrics.exists() and self.tables.exists() and not Run(self.folder).config_file.exists()
-
     def known(self, recipe: dict[str, Any]) -> dict[str, Any] | None:
         """Return the scores if they were made from `recipe`, else None."""
         if is_made_of(self.metrics, recipe) and is_made_of(self.tables, recipe):
@@ -58,7 +53,7 @@ class Scored:
         """Return the scores; raise SSTCastError if they are absent, damaged, or of another version."""
         try:
             found: dict[str, Any] = json.loads(self.metrics.read_bytes())
-            current = recipe_of_scores(baselines=False).items() <= found[RECIPE].items()
+            current = all(found[RECIPE][key] == value for key, value in _form().items())
         except (OSError, ValueError, LookupError, TypeError, RecursionError):
             current = False
         if not current:
@@ -97,7 +92,10 @@ class Scored:
         return "run the same `sstcast score` or `sstcast hindcast` again"
 
 
-def recipe_of_scores(baselines: bool = True) -> dict[str, Any]:
-    """Return the part of a recipe that all scores share: what this version computes, and of which `baselines`."""
-    found = {"layout": LAYOUT, "metrics": sorted(METRICS)}
-    return found | ({"baselines": sorted(BASELINES)} if baselines else {})
+def recipe_of_scores() -> dict[str, Any]:
+    """Return the part of a recipe that all scores share: what this version computes, and of which baselines."""
+    return _form() | {"baselines": sorted(BASELINES)}
+
+
+def _form() -> dict[str, Any]:
+    return {"layout": LAYOUT, "metrics": sorted(METRICS)}

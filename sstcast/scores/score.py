@@ -1,34 +1,47 @@
-"""The verb `score`: anyone's forecasts, from a file, scored like a run's."""
+"""The command `score`: anyone's forecasts, from a file, scored like a run's."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
 
 from sstcast import __version__
-from sstcast.artefacts import locked
-from sstcast.config import DataConfig
-from sstcast.errors import SSTCastError
-from sstcast.forecasting.files import DAY, Forecasts, read_forecasts
-from sstcast.forecasting.predictor import predictor_of
-from sstcast.forecasting.spread import ValidationDays, calibrated, fitted_baselines
+from sstcast.artefacts import fingerprint, locked
+from sstcast.config import DataConfig, Region, load_config, load_region, parse_box
+from sstcast.errors import SSTCastError, reading_later
+from sstcast.forecasting.files import DAY, REMEDY, Forecasts, read_forecasts
+from sstcast.forecasting.predictor import FIELD, Predictor, predictor_of
+from sstcast.forecasting.spread import ValidationDays, calibrated
+from sstcast.forecasting.transfer import transferred_data
+from sstcast.geo import Box
 from sstcast.names import MODEL, STRONGEST
-from sstcast.ocean.cropping import at_cells, on_cells
-from sstcast.ocean.identity import fingerprint
+from sstcast.ocean.anomalies import on_days
+from sstcast.ocean.grid import around, at_cells, on_cells
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_data
+from sstcast.ocean.reading import open_sst, source_path
 from sstcast.runs import Run
-from sstcast.scores.evaluate import BASELINE
-from sstcast.scores.issued import Issued, IssuedSpread, Shortened, complete
+from sstcast.scores.evaluate import BASELINE, check_same
 from sstcast.scores.saved import Scored, recipe_of_scores
-from sstcast.scores.significance import Lengths, spacing
+from sstcast.scores.significance import spacing
 from sstcast.scores.summary import finish, head, summarise
-from sstcast.scores.truth import data_of, span, within
 from sstcast.scores.verification import Verification
-from sstcast.scores.verify import System, join, verify
+from sstcast.scores.verify import System, baselines, join, verify
+from sstcast.splits import for_dates
+from sstcast.yaml_files import validate
 
+HISTORY = 42  # days that the baselines see, where no run says
+BEFORE = 730  # days of the truth for climatology and baselines before the first forecast scored
+MOST_MISSING = 0.1  # of the cells that any forecast has; a forecast that lacks more is left out
+# In degC. Of 35 years of the Tasman Sea, the day farthest from its climatology differs by 3.1, the cell by 7.4.
+FARTHEST_MEAN, FARTHEST_CELL = 6.0, 12.0
+CELLS = ("lat", "lon")
+
+Days = NDArray[np.datetime64]
 Say = Callable[[str], object]
 
 
@@ -50,7 +63,7 @@ def score(
         truth: a source of daily temperatures, or a YAML that names one; by default the first run's source.
         against: runs that forecast the same days, as references.
         region: a name or `W,E,S,N`; by default the run's, or all cells of the truth that the file covers
-            (`truth.data_of` says what follows from these).
+            (`data_of` says what follows from these).
         out: the folder; by default beside the file, with `-scores` after its name.
         variable, units: of the temperatures, for files that do not say.
         leads: score the first days only.
@@ -61,18 +74,15 @@ def score(
     """
     path = path if path.name else path.resolve()  # the folder that one is in
     scored = Scored(path.with_name(f"{path.name}-scores") if out is None else out if out.name else out.resolve())
-    if not scored.folder.name:
-        raise SSTCastError(f"--out {out}: is the root of the disk; name a folder")
-    if Run(scored.folder).config_file.exists() or scored.folder.is_file():
-        raise SSTCastError(f"--out {scored.folder}: is a file, or the folder of a run; name another")
-    if scored.folder.resolve().is_relative_to(path.resolve()):
-        raise SSTCastError(f"--out {scored.folder}: is in {path}, which is to be read; name another")
+    inside = scored.folder.resolve().is_relative_to(path.resolve())
+    if inside or Run(scored.folder).config_file.exists() or scored.folder.is_file():
+        raise SSTCastError(
+            f"--out {scored.folder}: is a file, the folder of a run, or in {path}, which is read; name another"
+        )
     forecasts = read_forecasts(path, variable, units)
     ahead = forecasts.sst["lead"].values
-    horizon = min(
-        [int(ahead[-1]), *(run.config.data.horizon for run in against), *([leads] if leads is not None else [])]
-    )
-    if horizon < ahead[0]:
+    longest = [int(ahead[-1]), *(run.config.data.horizon for run in against), *filter(None, [leads])]
+    if (horizon := min(longest)) < ahead[0]:
         raise SSTCastError(
             f"{path}: the first day forecast is {ahead[0]} days ahead, beyond the {horizon} days that are scored; "
             "choose others"
@@ -80,7 +90,7 @@ def score(
     data = data_of(forecasts, truth, against, region, horizon)
     prepare(data, say)
     for run in against:
-        if _is_home(run, data):
+        if (run.config.data.source, run.config.data.box) == (data.source, data.box):
             check_data(run)
     recipe = recipe_of_scores() | {
         "sstcast": __version__,
@@ -109,61 +119,53 @@ def _score(
     sst, how = on_cells(forecasts.sst, anomalies, data.box, path)
     first, last = np.array(data.splits.test, "datetime64[ns]")
     sst = sst.sel(lead=slice(data.horizon))
-    shared = within(sst["init_time"].values, first, last, data.history, data.horizon)
+    shared = _within(sst["init_time"].values, first, last, data.history, data.horizon)
     spread = None if forecasts.spread is None else at_cells(forecasts.spread, anomalies)
     usable = sst if spread is None else sst.where(spread.notnull())
     dates, known = complete(usable.sel(init_time=shared), anomalies["ocean_mask"].load(), path)
     if not len(dates):
         raise SSTCastError(
-            f"{path}: none of its {sst.sizes['init_time']} forecasts, {span(sst['init_time'].values)}, can be "
-            f"verified for {data.horizon} days with {data.source}, {span(np.array([first, last]))}; give another "
+            f"{path}: none of its {sst.sizes['init_time']} forecasts, {_span(sst['init_time'].values)}, can be "
+            f"verified for {data.horizon} days with {data.source}, {_span(np.array([first, last]))}; give another "
             "--truth, or fewer --leads"
         )
     truth = Verification.open(data).at(dates, known, sst["lead"].values)
     every = spacing(dates)
-    block = Lengths.of(data.horizon, every).block
-    enough = len(dates) >= 2 * block
-    ocean, base = int(truth.ocean.sum()), "..".join(map(str, data.splits.base))
-    some = (
-        "" if truth.daily else f"; leads {', '.join(map(str, truth.leads))}, without heatwaves and distributions"
-    )
+    leads = f"; leads {', '.join(map(str, truth.leads))}, without heatwaves and distributions"
     notes = [
         forecasts.note,
         how,
         f"{len(dates)} of {sst.sizes['init_time']} forecasts, {every} day(s) apart, for {data.horizon} days, can "
-        f"be verified; all have {ocean} of {int(anomalies['ocean_mask'].sum())} ocean cells",
-        f"climatology of {base}"
-        + ("" if enough else f"; too few dates for intervals, which need {2 * block}")
-        + some,
+        f"be verified; all have {truth.ocean.sum()} of {int(anomalies['ocean_mask'].sum())} ocean cells",
+        f"climatology of {'..'.join(map(str, data.splits.base))}{'' if truth.daily else leads}",
     ]
     for note in notes:
         say(f"{path}: {note}")
-    fitted, spreads = fitted_baselines(ValidationDays(data))
+    references = baselines(ValidationDays(data))
     issued = System(Issued(path, sst, truth.statistics, data), members=sst.sizes["member"])
-    if spread is not None:
-        correlation = spreads[STRONGEST].correlation
-        issued = issued._replace(spread=IssuedSpread(path, spread.sel(lead=slice(data.horizon)), correlation))
-    references = {name: System(fitted[name], spreads[name]) for name in fitted}
+    if spread is not None and (like := references[STRONGEST].spread) is not None:
+        issued = issued._replace(spread=IssuedSpread(path, spread, like.correlation))
     names = {}
     for run in against:
         name = run.folder.name if run.folder.name not in references else str(run.folder)
-        names[str(run.folder)] = name
         whole = data.model_copy(update={"horizon": run.config.data.horizon})
-        own = calibrated(run, whole)
-        own = replace(own, correlation=own.correlation[: data.horizon, : data.horizon])
-        references[name] = System(Shortened(predictor_of(run, whole), data.horizon), own, len(run.members))
+        references[name] = System(predictor_of(run, whole), calibrated(run, whole), len(run.members))
+        names[str(run.folder)] = name
     if not truth.daily:
         issued = issued._replace(spread=None)
         references = {name: system._replace(spread=None) for name, system in references.items()}
-    folds = [verify({MODEL: issued}, truth, references, label=path.name)]
-    tables = finish(join(folds), [MODEL], list(references))
+    tables = finish(join([verify({MODEL: issued}, truth, references, label=path.name)]), [MODEL], list(references))
     system = {"model": "forecasts of a file", "members": sst.sizes["member"], "trained_on": None}
+    heading = head(data, tables)
+    for note in heading["notes"]:
+        say(f"{path}: {note}")
+    notes += heading["notes"]
     metrics = {
         "kind": "file",
         "file": str(path.absolute()),
         "source": str(cube.attrs["source"]),
         "data": recipe["record"],
-        **head(data, tables),
+        **heading,
         "test": [str(day) for day in (dates[[0, -1]] + [DAY, data.horizon * DAY]).astype("datetime64[D]")],
         "notes": notes,
         "references": names,
@@ -174,7 +176,173 @@ def _score(
     return scored.write(tables, metrics, recipe, data.protocol, **more)
 
 
-def _is_home(run: Run, data: DataConfig) -> bool:
-    """Return whether a run is scored on the data that its record identifies."""
-    own = run.config.data
-    return (own.source, own.box) == (data.source, data.box)
+def data_of(
+    forecasts: Forecasts, truth: str | None, against: Sequence[Run], region: str | None, horizon: int
+) -> DataConfig:
+    """Return the data that forecasts are scored on, up to `horizon` days ahead.
+
+    The first run has them, on another source `truth` or `region` if given; or the configuration `truth`, a YAML
+    file; or they follow from the source `truth`. Then the baselines see 42 days, and climatology and baselines are
+    fitted to all days before the first forecast's 42. Penalties are chosen on the last two years of these, or on
+    their last fifth if it is shorter.
+
+    Raises SSTCastError if any of these is unusable, the runs are of different oceans, or the truth does not hold
+    two years before a forecast and the days it is for.
+    """
+    configured = truth is not None and truth.endswith((".yaml", ".yml"))
+    if not against:
+        if truth is None:
+            raise SSTCastError("--truth: name the observations, a source of daily temperatures")
+        data = load_config(Path(truth)).data if configured else _data_of_file(forecasts, truth, region, horizon)
+        if configured and region is not None:
+            with open_sst(source_path(data.source)) as observed:
+                data = data.model_copy(update={"region": _place(forecasts, observed, region)})
+    else:
+        if configured:
+            raise SSTCastError(
+                f"--truth {truth}: a run has its own configuration; name the source of observations"
+            )
+        first, *others = against
+        keys = ("source", "region", "protocol", "history", "splits.train", "splits.validation", "splits.test")
+        for run in others:
+            check_same(first, run, keys, {}, "compare runs of one ocean")
+        own = first.config.data
+        if truth is not None and source_path(truth).resolve() == source_path(own.source).resolve():
+            truth = None
+        data = own if truth is None and region is None else transferred_data(first, region, truth)
+    return data.model_copy(update={"horizon": horizon})
+
+
+def _data_of_file(forecasts: Forecasts, truth: str, region: str | None, horizon: int) -> DataConfig:
+    path = source_path(truth)
+    if not path.exists():
+        raise SSTCastError(f"--truth {truth}: no such file or folder")
+    with open_sst(path) as observed:
+        days, dates = observed["time"].values, forecasts.sst["init_time"].values
+    scored = _within(dates, days[0] + (BEFORE + 1) * DAY, days[-1], HISTORY, horizon)
+    if not len(scored):
+        raise SSTCastError(
+            f"{forecasts.path}: none of its {len(dates)} forecasts, {_span(dates)}, can be verified for {horizon} "
+            f"days with {path}, which holds {_span(days)}: needed are also {BEFORE + HISTORY} days before a "
+            "forecast; give another --truth, or fewer --leads"
+        )
+    first, initial, last = (day.astype("M8[D]").item() for day in (days[0], scored[0], scored[-1] + horizon * DAY))
+    raw = {
+        "source": truth,
+        "region": _place(forecasts, observed, region),
+        "history": HISTORY,
+        "horizon": horizon,
+        "splits": for_dates(first, initial, last, HISTORY, horizon),
+    }
+    return validate(DataConfig, raw, f"--truth {truth}")
+
+
+def _place(forecasts: Forecasts, observed: xr.DataArray, region: str | None) -> str | Region:
+    """Return the region: a name, a box as one tile, or all cells of the truth that the file covers."""
+    if region is not None and "," not in region and region != "global":
+        load_region(region)
+        return region
+    sst = forecasts.sst
+    box = Box.of({"lat": sst["lat"], "lon": around(sst["lon"].values)}) if region is None else parse_box(region)
+    inside = box.contains(observed["lat"], observed["lon"])
+    lat = observed["lat"].values[inside.any("lon").values]
+    lon = np.sort(box.eastward(observed["lon"].values[inside.any("lat").values]))
+    if min(len(lat), len(lon)) < 2:
+        raise SSTCastError(
+            f"{forecasts.path}: fewer than two rows and columns of the truth are within {box}; give another "
+            f"{'--truth' if region is None else '--region'}"
+        )
+    cells = Box.of({"lat": lat, "lon": lon})
+    return Region(
+        lon=(cells.west, cells.east),
+        lat=(max(cells.south, -90.0), min(cells.north, 90.0)),
+        tile=(len(lat), len(lon)),
+        land_tiles="keep",
+    )
+
+
+def _within(dates: Days, first: np.datetime64, last: np.datetime64, history: int, horizon: int) -> Days:
+    """Return the initial dates whose history and days forecast are within `first..last`."""
+    return dates[(dates - (history - 1) * DAY >= first) & (dates + horizon * DAY <= last)]
+
+
+def _span(dates: Days) -> str:
+    return f"{dates[0].astype('M8[D]')}..{dates[-1].astype('M8[D]')}"
+
+
+class Issued(Predictor):
+    """Forecasts that were issued on any dates, looked up in what a file holds."""
+
+    def __init__(self, path: Path, sst: xr.DataArray, statistics: xr.Dataset, data: DataConfig) -> None:
+        """Take `sst(member, init_time, lead, lat, lon)` in degC, and `climatology` and `scale` of the truth."""
+        super().__init__(data.box, data.history, data.horizon)
+        self.path, self.sst, self.statistics = path, sst, statistics
+
+    def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
+        """Look the forecasts up (see `Predictor.predict`).
+
+        Raises SSTCastError if a value cannot be a sea surface temperature of its place and day.
+        """
+        dates = anomalies["time"].values[self.history - 1 :: every]
+        with reading_later(self.path, REMEDY):
+            sst = self.sst.sel(init_time=dates).load()
+        valid = sst["init_time"] + sst["lead"] * DAY
+        climatology, scale = (on_days(self.statistics[name], valid) for name in ("climatology", "scale"))
+        departure = (sst - climatology).transpose("member", *FIELD)
+        _check(departure, self.path)
+        return (departure / scale).transpose("member", *FIELD).astype(np.float32).assign_coords(valid_time=valid)
+
+
+def _check(departure: xr.DataArray, path: Path) -> None:
+    """Raise SSTCastError if departures from the climatology `(member, init_time, lead, lat, lon)` are no SST's.
+
+    Each must be within `FARTHEST_CELL`, and their mean over the cells of a day within `FARTHEST_MEAN`, which is
+    doubled for a single cell.
+    """
+    size = abs(departure)
+    mean, cells = size.mean(CELLS), size.notnull().sum(CELLS).clip(min=1)
+    wrong = (size > FARTHEST_CELL).any(CELLS) | (mean > FARTHEST_MEAN * (1 + 1 / np.sqrt(cells)))
+    if not wrong.any():
+        return
+    at = tuple(np.argwhere(wrong.values)[0])
+    row, column = np.unravel_index(np.nanargmax(size.values[at]), size.shape[-2:])
+    cell = departure[at][row, column]
+    member = f", member {at[0]}" if departure.sizes["member"] > 1 else ""
+    raise SSTCastError(
+        f"{path}: the forecast of {cell['init_time'].values.astype('M8[D]')}, lead {int(cell['lead'])}{member}, "
+        f"differs from the climatology by {float(cell):+.1f} degC at lat {float(cell['lat']):g}, lon "
+        f"{float(cell['lon']):g}, and by {float(mean[at]):.1f} degC on average; correct the file, or check its "
+        "units and --variable"
+    )
+
+
+@dataclass(frozen=True)
+class IssuedSpread:
+    """The standard deviations that a file holds, `values(init_time, lead, lat, lon)` in degC.
+
+    The `correlation` of errors between leads, which a file does not hold, is another forecast's.
+    """
+
+    path: Path
+    values: xr.DataArray
+    correlation: NDArray[np.float64]
+
+    def spread(self, valid_time: xr.DataArray) -> xr.DataArray:
+        """Return the spread of some forecasts; raise SSTCastError if one is not above 0, or infinite."""
+        with reading_later(self.path, REMEDY):
+            found = self.values.sel(init_time=valid_time["init_time"], lead=valid_time["lead"]).load()
+        if ((found <= 0) | np.isinf(found)).any():
+            raise SSTCastError(f"{self.path}: a spread is not above 0, or infinite; leave it out, or {REMEDY}")
+        return found.transpose(*FIELD)
+
+
+def complete(sst: xr.DataArray, ocean: xr.DataArray, path: Path) -> tuple[Days, xr.DataArray]:
+    """Return the dates of forecasts that are whole, and the cells `(lat, lon)` of the `ocean` all of them have.
+
+    A forecast is whole if it lacks at most a tenth of the ocean cells that any has.
+    """
+    with reading_later(path, REMEDY):
+        held = sst.notnull().all(("member", "lead")).compute() & ocean
+    share = held.sum(CELLS) / max(1, int(held.any("init_time").sum()))
+    whole = held.isel(init_time=np.flatnonzero(share.values >= 1 - MOST_MISSING))
+    return whole["init_time"].values, whole.all("init_time") if whole.size else ~ocean & ocean

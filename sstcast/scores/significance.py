@@ -13,9 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit  # of Student's t; scipy.stats takes a second to import
 
-from sstcast.errors import SSTCastError
-from sstcast.scratch import release
-
 CONFIDENCE = 0.95
 FDR = 0.10  # keeps the global level near 0.05 where neighbours are correlated (Wilks 2016, BAMS 97)
 REPLICATES = 1000
@@ -53,19 +50,6 @@ def spacing(dates: NDArray[np.datetime64]) -> int:
     return max(1, round(float(np.median(apart)))) if len(apart) else 1
 
 
-def block_length(horizon: int, dates: int) -> int:
-    """Return the length in days of a bootstrap block of daily dates.
-
-    Raises SSTCastError if `dates` initial dates are not two blocks.
-    """
-    block = Lengths.of(horizon, 1).block
-    if dates < 2 * block:
-        raise SSTCastError(
-            f"data.splits.test: {dates} initial dates, but intervals need two blocks of {block}; lengthen it"
-        )
-    return block
-
-
 @cache
 def block_counts(
     dates: int, block: int, replicates: int = REPLICATES, seed: int = 0, parts: tuple[int, ...] = ()
@@ -84,39 +68,23 @@ def block_counts(
     return counts
 
 
-def skill_interval(error: Array, reference: Array, block: int, parts: tuple[int, ...] = ()) -> tuple[Array, Array]:
-    """Return the ends, each `[...]`, of a 95 % interval of the skill `1 - sum(error) / sum(reference)`.
+def ratio(error: Array, reference: Array, block: int, parts: tuple[int, ...] = ()) -> tuple[Array, Array]:
+    """Return the ratio `[...]` of the sums of two losses `[dates, ...]`, and its 95 % interval `[..., 2]`.
 
     The bootstrap gives the standard error of the logarithm of the ratio, to first order, whose distribution is
     closer to normal than the ratio's. As `k = dates / block` is small, the variance is multiplied by
     `k / (k - 1)`, as a sample's is, and the quantile is Student's with `k - 1` degrees of freedom: percentiles
-    of replicates would be too narrow. NaN where a sum is 0.
+    of replicates would be too narrow. NaN where a sum is 0, and the interval where the dates are not two blocks.
     """
-    dates = len(error)
-    k = dates / block
-    totals = error.sum(0), reference.sum(0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        replicates = np.tensordot(
-            block_counts(dates, block, parts=parts), error / totals[0] - reference / totals[1], 1
-        )
-        width = stdtrit(k - 1, (1 + CONFIDENCE) / 2) * replicates.std(0) * np.sqrt(k / (k - 1))
-        ratio = totals[0] / totals[1]
-    return 1 - ratio * np.exp(width), 1 - ratio * np.exp(-width)
-
-
-def ratio(error: Array, reference: Array, block: int, parts: tuple[int, ...] = ()) -> tuple[Array, Array]:
-    """Return the ratio `[...]` of the sums of two losses `[dates, ...]`, and its 95 % interval `[..., 2]`.
-
-    The skill is 1 less the ratio. NaN where the reference's sum is 0; the interval as well where the dates are not
-    two blocks.
-    """
-    total, base = error.sum(0), reference.sum(0)
+    dates, total, base = len(error), error.sum(0), reference.sum(0)
     found: Array = total / np.where(base > 0, base, np.nan)
-    ends = np.full((*np.shape(found), 2), np.nan)
-    if len(error) >= 2 * block:
-        low, high = skill_interval(error, reference, block, parts)
-        ends = np.stack([1 - high, 1 - low], axis=-1)
-    return found, ends
+    if dates < 2 * block:
+        return found, np.full((*np.shape(found), 2), np.nan)
+    k = dates / block
+    with np.errstate(divide="ignore", invalid="ignore"):
+        replicates = np.tensordot(block_counts(dates, block, parts=parts), error / total - reference / base, 1)
+    width = stdtrit(k - 1, (1 + CONFIDENCE) / 2) * replicates.std(0) * np.sqrt(k / (k - 1))
+    return found, np.stack([found * np.exp(-width), found * np.exp(width)], axis=-1)
 
 
 def diebold_mariano(difference: Array, lags: int, parts: tuple[int, ...] = ()) -> Array:
@@ -145,22 +113,6 @@ def diebold_mariano(difference: Array, lags: int, parts: tuple[int, ...] = ()) -
         statistic = mean / np.sqrt(np.where(variance > 0, variance, np.nan) / dates) * np.sqrt(correction)
     p_value: Array = 2 * stdtr(dates - 1, -np.abs(statistic))
     return p_value
-
-
-def p_values(
-    ours: Array, theirs: Array, ocean: NDArray[np.bool_], lags: int, parts: tuple[int, ...] = ()
-) -> NDArray[np.float32]:
-    """Return `diebold_mariano` of errors `[dates, row, cell]`, NaN where not `ocean [row, cell]`.
-
-    A row is in memory at a time, where the errors lie in files.
-    """
-    found = np.full(ocean.shape, np.nan, np.float32)
-    for row in np.flatnonzero(ocean.any(1)):
-        cells = ocean[row]
-        difference = (ours[:, row] - theirs[:, row])[:, cells].astype(float)
-        found[row, cells] = diebold_mariano(difference, lags, parts)
-        release()
-    return found
 
 
 def _placed(parts: tuple[int, ...]) -> list[tuple[int, int]]:

@@ -22,14 +22,24 @@ from sstcast.names import (
     MODEL,
     SEASONS,
     STANDARDISED,
+    THIRDS,
     UNITS,
 )
 from sstcast.scores import heatwaves
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN
-from sstcast.scores.means import week_starts
+from sstcast.scores.indices import thirds
 from sstcast.scores.metrics import METRICS, Metric, statistics
-from sstcast.scores.significance import CONFIDENCE, FDR, Lengths, diebold_mariano, ratio, spacing
-from sstcast.scores.verify import FOLD, compare_cells
+from sstcast.scores.saved import Scored
+from sstcast.scores.significance import (
+    CONFIDENCE,
+    FDR,
+    SHORTEST_BLOCK,
+    Lengths,
+    diebold_mariano,
+    ratio,
+    spacing,
+)
+from sstcast.scores.verify import FOLD, compare_cells, week_starts
 
 Scores = dict[str, Any]
 Arrays = Mapping[str, xr.DataArray]
@@ -49,6 +59,7 @@ def head(data: DataConfig, tables: xr.Dataset, shortest: int = 0) -> Scores:
     """Return what forecasts were verified on, for the head of `metrics.json`; see `finish`."""
     every = spacing(tables[DATES].values)
     block = _lengths(tables, shortest).block
+    enough = tables.sizes[DATES] >= 2 * block
     return {
         "region": data.region if isinstance(data.region, str) else data.box.bounds.yaml,
         "protocol": data.protocol,
@@ -57,9 +68,9 @@ def head(data: DataConfig, tables: xr.Dataset, shortest: int = 0) -> Scores:
         "test": [str(day) for day in data.splits.test],
         "forecasts": tables.sizes[DATES],
         "every": every,
-        "block_days": block * every if tables.sizes[DATES] >= 2 * block else None,
+        "block_days": block * every if enough else None,
         "ocean_cells": int(tables["mse_by_cell"].isel(units=0, system=0, week=0).notnull().sum()),
-        "notes": [],
+        "notes": [] if enough else [f"too few dates for intervals, which need {2 * block}"],
     }
 
 
@@ -76,7 +87,7 @@ def finish(
 
     Args:
         tables: what `join` returns.
-        compared: systems whose squared errors are tested against those of each of `references`, cell by cell.
+        compared: systems whose squared errors are tested against each of `references`, cell by cell.
         references: see above.
         shortest: days that a block of the bootstrap lasts at least.
     """
@@ -140,50 +151,70 @@ def summarise(tables: xr.Dataset, reference: str, shortest: int = 0) -> Scores:
     }
 
 
-def compare(
-    ours: xr.DataArray, theirs: xr.DataArray, shortest: int = 0, names: tuple[str, str, str] | None = None
-) -> Scores:
+def split_by_index(scored: Scored, metrics: Scores, index: str) -> Scores:
+    """Add `by_index` to scores: the scores of initial dates in each third of an `index` (`indices.thirds`)."""
+    shortest = SHORTEST_BLOCK if metrics["kind"] == "hindcast" else 0
+    with scored.open() as opened:
+        tables = opened.drop_vars("squared_error_by_week", errors="ignore").load()
+    tables = tables.assign_coords(third=thirds(tables, index))
+    return metrics | {"index": index} | summarise(tables, metrics["reference"], shortest)
+
+
+def compare(ours: xr.DataArray, theirs: xr.DataArray, names: tuple[str, str, str], shortest: int = 0) -> Scores:
     """Compare two losses `(init_time, lead)`, not negative, with the coordinates `season` and `fold`.
 
+    `names` names both systems and the loss.
+
     Returns:
-        `ratio`, its `interval` of 95 % and `p_value` of the Diebold-Mariano test, also `by_lead`, `by_week`,
-        `by_season` and `by_fold` (no p-values of the last two); `over_folds`: interval and p-value by Student's t
-        over the ratios of folds; and a `sentence`, given the `names` of both systems and of the loss. Intervals
-        and p-values are None where the dates are not two blocks of the bootstrap.
+        `ratio`, its `interval` of 95 % and `p_value` of the Diebold-Mariano test, also `by_lead`, `by_week` and by
+        part (`groups`; no p-values of these); `over_folds`: interval and p-value by Student's t over the ratios of
+        folds; and a `sentence`. Intervals and p-values are None where the dates are not two blocks of the
+        bootstrap.
     """
     ours, theirs = (of.dropna(DATES, how="all").transpose(DATES, "lead") for of in (ours, theirs))
     block, lags = _lengths(ours, shortest)
-    folds, parts = ours["fold"].values, dates_by_fold(ours)
-    values, base = ours.values.astype(float), theirs.values.astype(float)
-    scored = np.isfinite(values).any(0)  # leads; a file may leave some out
+    parts, pair = dates_by_fold(ours), [of.values.astype(float) for of in (ours, theirs)]
+    scored = np.isfinite(pair[0]).any(0)  # leads; a file may leave some out
     week = ((ours["lead"] - 1) // 7).rename("week")
     by_week = [of.groupby(week).mean().transpose(DATES, "week").values for of in (ours, theirs)]
-    enough = len(values) >= 2 * block
 
-    def scores(ours: Array, theirs: Array, parts: tuple[int, ...] = parts) -> Scores:
-        found, ends = ratio(ours, theirs, block, parts)
+    def scores(losses: Sequence[Array], parts: tuple[int, ...] = parts) -> Scores:
+        found, ends = ratio(losses[0], losses[1], block, parts)
         return {"ratio": plain(found), "interval": plain(ends)}
 
-    def tested(ours: Array, theirs: Array) -> Scores:
-        p_value = diebold_mariano(ours - theirs, lags, parts)
-        return scores(ours, theirs) | {"p_value": plain(p_value if enough else np.full_like(p_value, np.nan))}
+    def tested(losses: Sequence[Array]) -> Scores:
+        p_value = diebold_mariano(losses[0] - losses[1], lags, parts)
+        enough = len(losses[0]) >= 2 * block
+        return scores(losses) | {"p_value": plain(p_value if enough else np.full_like(p_value, np.nan))}
 
-    seasons = ((ours["season"] == season).values for season in SEASONS)
-    by_season = [scores(*(np.where(inside & scored, of, 0).sum(1) for of in (values, base))) for inside in seasons]
-    within = {str(fold): folds == fold for fold in np.unique(folds)}
-    by_fold = [
-        scores(values[of][:, scored].mean(1), base[of][:, scored].mean(1), (int(of.sum()),))
-        for of in within.values()
-    ]
+    def of_part(mask: xr.DataArray) -> Scores:
+        inside = mask.broadcast_like(ours).transpose(DATES, "lead").values & scored
+        return scores([np.where(inside, of, 0).sum(1) for of in pair])
+
+    def of_fold(mask: xr.DataArray) -> Scores:
+        return scores([of[mask][:, scored].mean(1) for of in pair], (int(mask.sum()),))
+
     found = {
-        **tested(values[:, scored].mean(1), base[:, scored].mean(1)),
-        "by_lead": tested(values, base),
-        "by_week": tested(*by_week),
-        "by_season": _by_name(SEASONS, by_season),
-        "by_fold": _by_name(within, by_fold),
-        "over_folds": over_folds([part["ratio"] for part in by_fold]),
+        **tested([of[:, scored].mean(1) for of in pair]),
+        "by_lead": tested(pair),
+        "by_week": tested(by_week),
     }
-    return found | ({"sentence": sentence(found, *names)} if names is not None else {})
+    for part, masks in groups(ours).items():
+        each = {name: (of_fold if part == "by_fold" else of_part)(mask) for name, mask in masks.items()}
+        found[part] = {key: {name: of[key] for name, of in each.items()} for key in ("ratio", "interval")}
+    found["over_folds"] = over_folds(list(found["by_fold"]["ratio"].values()))
+    return found | {"sentence": sentence(found, *names)}
+
+
+def groups(tables: xr.Dataset | xr.DataArray) -> dict[str, dict[str, xr.DataArray]]:
+    """Return the days, masks over `init_time` and perhaps `lead`, that are scored apart, by part and name."""
+    found = {
+        "by_season": {season: tables["season"] == season for season in SEASONS},
+        "by_fold": {str(fold): tables["fold"] == fold for fold in np.unique(tables["fold"])},
+    }
+    if "third" in tables.coords:
+        found["by_index"] = {third: tables["third"] == third for third in THIRDS}
+    return found
 
 
 def over_folds(ratios: Sequence[float | None]) -> Scores | None:
@@ -247,7 +278,7 @@ def compare_models(tables: xr.Dataset, other: xr.Dataset, names: tuple[str, str]
     cells = xr.align(*(of["squared_error_by_week"] for of in (tables, other)), join="inner")  # the same dates
     _, p_fdr = compare_cells(cells, _lengths(error, 0).lags, dates_by_fold(error))
     difference = cells[0].mean(DATES).compute() - cells[1].mean(DATES).compute()
-    found = compare(error, reference, names=(*names, LOSSES["mse"]))
+    found = compare(error, reference, (*names, LOSSES["mse"]))
     return found | shares(difference.copy(data=p_fdr), difference)
 
 
@@ -276,11 +307,10 @@ def _known(field: xr.DataArray | None) -> list[str]:
 
 
 def _by_date(tables: xr.Dataset, prefix: str) -> dict[str, xr.DataArray]:
-    found = {str(name): tables[name].astype(float) for name in tables.data_vars}
     return {
-        name.removeprefix(prefix).removesuffix("_by_date"): field
-        for name, field in found.items()
-        if name.startswith(prefix) and name.endswith("_by_date")
+        str(name).removeprefix(prefix).removesuffix("_by_date"): tables[name].astype(float)
+        for name in tables.data_vars
+        if str(name).startswith(prefix) and str(name).endswith("_by_date")
     }
 
 
@@ -308,21 +338,19 @@ def _parts(by_date: Arrays, metrics: Mapping[str, Metric]) -> dict[str, Arrays]:
         name: field.assign_coords(week=("lead", week)).groupby("week").mean() for name, field in by_lead.items()
     }
 
-    def grouped(by: xr.DataArray, labels: Sequence[Any]) -> Arrays:
-        parts = [
-            _of(metrics, {name: field.where(by == label).mean((DATES, "lead")) for name, field in by_date.items()})
-            for label in labels
-        ]
-        index = pd.Index([str(label) for label in labels], name="part")
-        return {name: xr.concat([part[name] for part in parts], index) for name in metrics}
-
-    return {
+    found = {
         "all": _of(metrics, {name: field.mean((DATES, "lead")) for name, field in by_date.items()}),
         "by_lead": _of(metrics, by_lead),
         "by_week": _of(metrics, by_week),
-        "by_season": grouped(first["season"], SEASONS),
-        "by_fold": grouped(first["fold"], np.unique(first["fold"]).tolist()),
     }
+    for part, masks in groups(first).items():
+        each = [
+            _of(metrics, {name: field.where(mask).mean((DATES, "lead")) for name, field in by_date.items()})
+            for mask in masks.values()
+        ]
+        index = pd.Index(list(masks), name="part")
+        found[part] = {name: xr.concat([one[name] for one in each], index) for name in metrics}
+    return found
 
 
 def _of(metrics: Mapping[str, Metric], means: Arrays) -> Arrays:
@@ -357,6 +385,8 @@ def _warnings(tables: xr.Dataset) -> Scores:
         parts["by_tile"] = {"brier": tables["heatwave_brier_by_tile"]}
         cases["tile"], names["tile"] = tables["heatwave_cases_by_tile"], "by_tile"
     found = {names[part]: {**parts[names[part]], **heatwaves.scores(of)} for part, of in cases.items()}
+    if "by_index" in parts:
+        found["by_index"] = dict(parts["by_index"])
     diagram = heatwaves.reliability(cases["all"])
     return {
         str(name): _numbers(found, warning=name) | {"reliability": _numbers({"all": diagram}, warning=name)}
@@ -380,30 +410,26 @@ def _ratios(tables: xr.Dataset, reference: str, climate: str, shortest: int) -> 
     losses = {
         "mse": _degrees(tables, "mse"),
         "mse_standardised": tables["mse_by_date"].sel(units=STANDARDISED, drop=True).astype(float),
-        "crps": _by_date(tables, "gaussian_").get("crps"),
     }
+    if "gaussian_crps_by_date" in tables:
+        losses["crps"] = tables["gaussian_crps_by_date"].astype(float)
     if "kind" in tables.dims:
         brier = tables["heatwave_brier_by_date"].astype(float).rename(warning="system")
         losses |= {kind: brier.sel(kind=kind, drop=True) for kind in KINDS}
     cells = tables["mse_by_cell"].sel(units=DEGREES, drop=True)
-    found: Scores = {}
+    found: Scores = {loss: {} for loss in losses}
     for loss, field in losses.items():
         names = _known(field)
         bases = {reference, climate, BASE_RATE, *(other for other in names if other.startswith(CLIMATE))}
         for name in names:
-            others = [other for other in names if name == MODEL or other in bases]
-            of = found.setdefault(loss, {}).setdefault(name, {})
-            for other in others:
-                if (name, other) == (MODEL, MODEL):
-                    continue
-                assert field is not None
-                of[other] = compare(
-                    field.sel(system=name), field.sel(system=other), shortest, (name, other, LOSSES[loss])
-                )
+            of = found[loss][name] = {}
+            for other in (other for other in names if other != MODEL and (name == MODEL or other in bases)):
+                theirs = field.sel(system=other)
+                of[other] = compare(field.sel(system=name), theirs, (name, other, LOSSES[loss]), shortest)
                 if loss == "mse" and name in tables["compared"] and other in tables["reference"]:
                     p_fdr = tables["p_fdr"].sel(compared=name, reference=other)
                     of[other] |= shares(p_fdr, cells.sel(system=name) - cells.sel(system=other))
-                    of[other]["over_seeds"] = _over_seeds(tables, name, field.sel(system=other))
+                    of[other]["over_seeds"] = _over_seeds(tables, name, theirs)
     return found
 
 
@@ -414,8 +440,3 @@ def _over_seeds(tables: xr.Dataset, name: str, theirs: xr.DataArray) -> list[flo
     own = tables["member_mse_by_date"].sel(system=name).astype(float).dropna("member", how="all")
     found: list[float] = plain((own.mean((DATES, "lead")) / theirs.mean()).values)
     return found or None
-
-
-def _by_name(names: Any, parts: Sequence[Scores]) -> Scores:
-    """Turn scores of parts into `{score: {name of part: value}}`."""
-    return {key: dict(zip(names, [part[key] for part in parts], strict=True)) for key in parts[0]}

@@ -23,7 +23,6 @@ from sstcast.ocean.anomalies import DAYS_OF_YEAR
 from sstcast.ocean.prepared import Prepared, check_data
 from sstcast.ocean.windows import Windows, cut_windows, with_earlier
 from sstcast.runs import Run
-from sstcast.scores.means import sum_to_one
 from sstcast.scores.metrics import small_scales
 from sstcast.scratch import in_scratch, parts, release, scratch_array
 from sstcast.stores import consolidate
@@ -100,6 +99,11 @@ class Verification:
         return replace(self, windows=replace(self.windows, at=first), ocean=ocean, leads=leads)
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """How many rows and columns the map has."""
+        return self.anomalies.sizes["lat"], self.anomalies.sizes["lon"]
+
+    @property
     def daily(self) -> bool:
         """Whether every day ahead is verified, which heatwaves need."""
         return len(self.leads) == self.windows.horizon
@@ -112,8 +116,7 @@ class Verification:
     @property
     def tiled(self) -> xr.DataArray:
         """The cells `(lat, lon)` that lie in a tile, land or ocean."""
-        shape = (self.anomalies.sizes["lat"], self.anomalies.sizes["lon"])
-        cells = in_tiles(self.data.box, shape)
+        cells = in_tiles(self.data.box, self.shape)
         return xr.DataArray(cells, {"lat": self.anomalies["lat"], "lon": self.anomalies["lon"]}, ("lat", "lon"))
 
     @cached_property
@@ -192,9 +195,8 @@ class Verification:
 
     def on_map(self, tiles: Array, cells: NDArray[np.bool_] | None = None) -> Array:
         """Put `[..., tile, N]` on `[..., lat, lon]`; NaN outside of `cells`, by default those that are scored."""
-        shape = (self.anomalies.sizes["lat"], self.anomalies.sizes["lon"])
         inside = self.ocean if cells is None else cells
-        return from_tiles(np.where(inside, tiles, np.float32(np.nan)), self.index, shape)
+        return from_tiles(np.where(inside, tiles, np.float32(np.nan)), self.index, self.shape)
 
     def small_scales(self, tiles: Array) -> Array:
         """Return the small scales of `[..., tile, N]`, 0 on land; boxes reach from tile to tile."""
@@ -204,7 +206,6 @@ class Verification:
         """Put `[starts, week, tile, N]` on the map as `on_map` does; lazily if it is large and lies in a file."""
         if not isinstance(by_week, np.memmap):
             return self.on_map(by_week)
-        shape = (self.anomalies.sizes["lat"], self.anomalies.sizes["lon"])
         dates, weeks = by_week.shape[:2]
 
         def week_of_date(block_id: tuple[int, ...]) -> Array:
@@ -214,7 +215,7 @@ class Verification:
         return da.map_blocks(
             week_of_date,
             name=f"on-map-{uuid4()}",  # or dask would make one of a hash of all that `self` holds
-            chunks=((1,) * dates, (1,) * weeks, *shape),
+            chunks=((1,) * dates, (1,) * weeks, *self.shape),
             dtype=np.float32,
             meta=np.empty((0,) * 4, np.float32),
         )
@@ -224,6 +225,11 @@ class Verification:
         tiles = to_tiles(field.transpose(..., "lat", "lon").values, self.index).astype(np.float32, copy=False)
         np.copyto(tiles, 0, where=~self.ocean)
         return tiles
+
+
+def sum_to_one(weights: NDArray[np.generic]) -> NDArray[np.float32]:
+    """Return `weights` over their sum."""
+    return (weights / weights.sum(dtype=float)).astype(np.float32)
 
 
 @contextmanager

@@ -1,13 +1,13 @@
 """The one verification: forecasts are reduced to the statistics that every score follows from.
 
-`evaluate` verifies a run on the test days of one fold, `hindcast` systems on those of several, and `score` the
+`evaluate` verifies a run on the test days of one fold, `hindcast` systems on several folds, and `score` the
 forecasts of a file. `summary` turns the statistics into scores.
 
 Standardised errors count every ocean cell alike, as the published table does; errors in degC count cells by their
 area, the cosine of latitude.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from typing import Any, NamedTuple, Protocol
@@ -21,19 +21,18 @@ from rich.progress import track
 
 from sstcast.config import DataConfig
 from sstcast.forecasting.predictor import Array, Predictor, axes, in_degrees
+from sstcast.forecasting.spread import ValidationDays, fitted_baselines
 from sstcast.geo import area_weights
 from sstcast.names import DATES, DEGREES, REGION, STANDARDISED, TRUTH, UNITS
-from sstcast.ocean.heatwaves import FREQUENCIES
-from sstcast.ocean.limits import limits_of
+from sstcast.ocean.heatwaves import FREQUENCIES, limits_of
 from sstcast.progress import hides_progress
 from sstcast.scores.distributions import BINS, ENSEMBLE, GAUSSIAN, Gaussian
 from sstcast.scores.heatwaves import HeatwaveTables
 from sstcast.scores.indices import NINO, covers
-from sstcast.scores.means import Means, of_members, sum_to_one, week_starts
 from sstcast.scores.metrics import METRICS, SQUARED_ERROR, Statistic, statistics
-from sstcast.scores.significance import adjust, p_values
-from sstcast.scores.verification import Verification, Write
-from sstcast.scratch import in_scratch, release
+from sstcast.scores.significance import adjust, diebold_mariano
+from sstcast.scores.verification import Verification, Write, sum_to_one
+from sstcast.scratch import in_scratch, release, scratch_array
 
 THREADS = 2  # each with a block of one system: NumPy does not hold the interpreter while it works on an array
 LAZY = "squared_error_by_week"  # the only statistic that may be larger than memory
@@ -62,6 +61,12 @@ class System(NamedTuple):
     members: int = 1
 
 
+def baselines(days: ValidationDays) -> dict[str, System]:
+    """Return the baselines by name, fitted to all days before the test, with the spread of their errors."""
+    fitted, spreads = fitted_baselines(days)
+    return {name: System(fitted[name], spreads[name]) for name in fitted}
+
+
 class Observed(NamedTuple):
     """The days forecast from some initial dates, each `[starts, lead, tile, N]`."""
 
@@ -87,7 +92,7 @@ def verify(
         truth: the initial dates, and what came true.
         references: baselines, which are verified in the same way. With them, the base rate and the persistence of
             the state are verified as forecasts of heatwaves.
-        thresholds: data whose base period gives the thresholds of heatwaves; by default those of the truth.
+        thresholds: data whose base period gives the thresholds of heatwaves; by default the truth's.
         write: gets the dates and `sst` and, with a spread, `sst_spread(init_time, lead, lat, lon)` in degC of each
             of `forecasts`.
         label: shown with the progress.
@@ -100,7 +105,10 @@ def verify(
     systems = {**forecasts, **(references or {})}
     limits = limits_of(thresholds or truth.data, "heatwave_threshold", *FREQUENCIES)
     threshold = truth.of_year(limits["heatwave_threshold"])
-    correlations = {name: of.spread.correlation for name, of in systems.items() if of.spread is not None}
+    horizon = truth.windows.horizon
+    correlations = {
+        name: of.spread.correlation[:horizon, :horizon] for name, of in systems.items() if of.spread is not None
+    }
     heatwaves = (
         HeatwaveTables(truth, limits, list(systems), correlations, bool(references)) if truth.daily else None
     )
@@ -109,7 +117,7 @@ def verify(
     def add(name: str, dates: slice, past: tuple[xr.Dataset, int], observed: Observed) -> None:
         predictor, spread_model, _ = systems[name]
         forecast = predictor.predict(*past)
-        if not truth.daily:
+        if forecast.sizes["lead"] > len(truth.leads):
             forecast = forecast.sel(lead=truth.leads)
         width = None if spread_model is None else spread_model.spread(forecast["valid_time"])
         members = truth.on_tiles(forecast)
@@ -149,11 +157,10 @@ def verify(
     fold = truth.windows.init_times[0].astype("datetime64[Y]").astype(int) + 1970
     over_dates = [name for name, field in found.data_vars.items() if DATES not in field.dims]
     found = found.assign({name: found[name].expand_dims({FOLD: [fold]}) for name in over_dates})
-    grid = axes(truth.windows.init_times, truth.windows.horizon, truth.anomalies)
+    grid = axes(truth.windows.init_times, horizon, truth.anomalies)
     if not truth.daily:
-        found = found.assign_coords(lead=truth.leads).reindex(
-            lead=grid["lead"], week=np.arange(1, (truth.windows.horizon - 1) // 7 + 2)
-        )
+        weeks = np.arange(1, (horizon - 1) // 7 + 2)
+        found = found.assign_coords(lead=truth.leads).reindex(lead=grid["lead"], week=weeks)
     return found.assign_coords(
         {
             **grid.coords,
@@ -161,6 +168,62 @@ def verify(
             "season": grid["valid_time"].dt.season,
         }
     )
+
+
+class Means:
+    """Mean statistics of one method's forecasts, by name, from forecasts that come a block of dates at a time.
+
+    Land nodes may hold anything: their weight is 0.
+
+    Attributes:
+        by_date: area means `[starts, lead]`.
+        by_tile: means `[tile, lead]` over dates and the tile's area, NaN for a tile without ocean.
+        by_cell: means `[week, tile, N]` over dates and the days of a lead week.
+        by_week: of the statistic `keep` the means `[starts, week, tile, N]` over the days of a lead week.
+
+    All but `by_date` only if `mapped`.
+    """
+
+    def __init__(
+        self, starts: int, leads: NDArray[np.integer], weights: Array, *, mapped: bool = False, keep: str = ""
+    ) -> None:
+        """Take the number of initial dates, leads in days, and `weights [tile, N]`, which sum to 1."""
+        self.shape, self.weights, self.mapped, self.keep = (starts, len(leads)), weights, mapped, keep
+        self.weeks = week_starts(leads)
+        self.by_date: dict[str, NDArray[np.floating]] = {}
+        self.by_tile: dict[str, NDArray[np.floating]] = {}
+        self.by_cell: dict[str, NDArray[np.floating]] = {}
+        # In the order in which it is read again: all dates of a week and a tile.
+        by_week = scratch_array((len(self.weeks), len(weights), starts if keep else 0, weights.shape[1]))
+        self.by_week = by_week.transpose(2, 0, 1, 3)
+
+    def add(self, dates: slice, fields: Iterable[tuple[str, Array]]) -> None:
+        """Take in the statistics of `dates`, each a name and `[dates, lead, tile, N]`, one after the other."""
+        for name, values in fields:
+            values = values.astype(np.float32, copy=False)  # a statistic may be true or false
+            in_tiles = np.einsum("sltn,tn->slt", values, self.weights)
+            means = self.by_date.setdefault(name, np.full(self.shape, np.nan, np.float32))
+            means[dates] = in_tiles.sum(-1)
+            if self.mapped:
+                area = self.weights.sum(-1, keepdims=True)
+                part = in_tiles.sum(0, dtype=float).T / np.where(area > 0, area, np.nan)
+                self.by_tile[name] = self.by_tile.get(name, 0) + part / self.shape[0]
+                self.by_cell[name] = (
+                    self.by_cell.get(name, 0) + weekly(values.sum(0), 0, self.weeks) / self.shape[0]
+                )
+            if name == self.keep:
+                self.by_week[dates] = weekly(values, 1, self.weeks)
+
+
+def week_starts(leads: NDArray[np.integer]) -> NDArray[np.intp]:
+    """Return the positions at which the lead weeks of ascending `leads` begin; a week may lack days."""
+    return np.unique((leads - 1) // 7, return_index=True)[1]
+
+
+def weekly(by_lead: Array, axis: int, starts: NDArray[np.intp]) -> Array:
+    """Average over the days of each lead week along `axis`."""
+    weeks = np.split(by_lead, starts[1:], axis)
+    return np.stack([days.mean(axis) for days in weeks], axis)
 
 
 class _Sums:
@@ -178,8 +241,8 @@ class _Sums:
 
     def add(self, dates: slice, members: Array, degrees: Array, spread: Array | None, observed: Observed) -> None:
         """Take in the forecasts `members [M, ...]`, standardised and in degC, and their `spread [...]` in degC."""
-        mean, truth = of_members(degrees), observed.anomaly[DEGREES]
-        for units, forecast in ((STANDARDISED, of_members(members)), (DEGREES, mean)):
+        mean, truth = degrees.mean(0), observed.anomaly[DEGREES]
+        for units, forecast in ((STANDARDISED, members.mean(0)), (DEGREES, mean)):
             came = observed.anomaly[units]
             self.errors[units].add(dates, ((s.name, s.of(forecast, came)) for s in _of_scale(small=False)))
         small = self.truth.small_scales(mean)
@@ -250,7 +313,7 @@ def _indices(truth: Verification) -> dict[str, Means]:
 def join(folds: Sequence[xr.Dataset]) -> xr.Dataset:
     """Join the statistics of folds: those by date one after the other, those over dates as the mean of all dates.
 
-    Counts are added up; those of heatwaves are also `heatwave_cases_by_fold`.
+    Counts are added up; heatwaves are also counted in `heatwave_cases_by_fold`.
     """
     by_date = xr.concat([fold.drop_dims(FOLD) for fold in folds], DATES, data_vars="minimal", **ALIKE)
     by_date = by_date.drop_vars(LAZY).load().assign({LAZY: by_date[LAZY]})
@@ -284,6 +347,11 @@ def compare_cells(
     found, adjusted = (np.full(errors[0].shape[1:], np.nan, np.float32) for _ in range(2))
     for week in range(len(found)):
         ours, theirs = (in_scratch(of[:, week].chunk({DATES: DATES_AT_ONCE})).values for of in errors)
-        found[week] = p_values(ours, theirs, np.isfinite(ours[0]), lags, parts)
+        ocean = np.isfinite(ours[0])
+        for row, cells in enumerate(ocean):
+            if cells.any():
+                difference = (ours[:, row] - theirs[:, row])[:, cells].astype(float)
+                found[week, row, cells] = diebold_mariano(difference, lags, parts)
+                release()
         adjusted[week] = adjust(found[week])
     return found, adjusted

@@ -13,12 +13,12 @@ SOURCES: "dict[str, str | type[Source]]" = {
     "aws": "noaa.Aws",
     "ncei": "noaa.Ncei",
     "psl": "noaa.Psl",
-    "erddap": "erddap.Erddap",
+    "erddap": "noaa.Erddap",
     "sample": "folder.Sample",
 }
 
 # Sources selected by a URL or folder instead of a name; the first that accepts it is used.
-PLACES: "tuple[str | type[Source], ...]" = ("folder.Folder", "erddap.Erddap", "noaa.Mirror")
+PLACES: "tuple[str | type[Source], ...]" = ("folder.Folder", "noaa.Erddap", "noaa.Mirror")
 
 KNOWN = f"{', '.join(SOURCES)}, a URL or a folder"
 

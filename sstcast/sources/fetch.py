@@ -6,13 +6,104 @@ Sources are tried in turn for the days that are still missing. Downloaded days a
 
 import datetime as dt
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 
-from sstcast.ocean.days import Day, is_final
+from sstcast.config import parse_box
+from sstcast.errors import SSTCastError
+from sstcast.geo import Box
+from sstcast.ocean.raw import FIRST_DAY, Day, day_ranges, is_final
 from sstcast.progress import days_progress
 from sstcast.sources import find_source
-from sstcast.sources.request import FetchReport, FetchRequest
+from sstcast.sources.remote import Patience
 from sstcast.sources.source import Need
 from sstcast.sources.store import RawStore
+
+MOST_TOGETHER = 256
+
+
+@dataclass(frozen=True)
+class FetchRequest:
+    """What to download: every day from `start` to `end`, both included.
+
+    `source` is a name in `sstcast.sources.SOURCES`, a URL or a folder; `region` is `global`, a name in
+    `configs/regions.yaml` or `W,E,S,N` (by default the source's own); `out` is the Zarr store. `concurrency` is
+    the number of parallel requests.
+    """
+
+    start: dt.date
+    end: dt.date
+    source: str = "aws"
+    region: str | None = None
+    out: Path | None = None
+    concurrency: int = 16
+    patience: Patience = field(default_factory=Patience)
+
+    def __post_init__(self) -> None:
+        if self.end < self.start:
+            raise SSTCastError(f"--end {self.end}: before --start {self.start}; swap them")
+        if self.start < FIRST_DAY:
+            raise SSTCastError(f"--start {self.start}: OISST begins on {FIRST_DAY}; start there or later")
+        today = dt.date.today()
+        if self.end > today:
+            raise SSTCastError(f"--end {self.end}: is in the future, today is {today}; end earlier")
+        if not 1 <= self.concurrency <= MOST_TOGETHER:
+            raise SSTCastError(f"--concurrency {str(self.concurrency)[:20]}: give 1 to {MOST_TOGETHER}")
+
+    @property
+    def days(self) -> list[dt.date]:
+        return [self.start + dt.timedelta(i) for i in range((self.end - self.start).days + 1)]
+
+    @cached_property
+    def box(self) -> Box:
+        if self.region is not None:
+            return parse_box(self.region)
+        source = find_source(self.source)
+        return source.box or parse_box(source.region)
+
+    @property
+    def path(self) -> Path:
+        """The path of the store: `out`, or a folder in `data` named after source and region."""
+        if self.out:
+            return self.out
+        source = find_source(self.source)
+        return Path("data") / f"{source.store}-{(self.region or source.region).replace(',', '_')}.zarr"
+
+
+@dataclass(frozen=True)
+class FetchReport:
+    """What a fetch did: how many days were `fetched`, and how many were `present` before.
+
+    `missing` gives the reason for each day that could not be downloaded; `preliminary` lists the requested days
+    that NOAA will still replace. `unused` gives the reason for each file in a folder that was not used.
+    """
+
+    path: Path
+    fetched: int
+    present: int
+    preliminary: tuple[dt.date, ...]
+    missing: dict[dt.date, str]
+    unused: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the store now holds every requested day."""
+        return not self.missing
+
+    def lines(self) -> list[str]:
+        """Return the report as text; consecutive days missing for the same reason share a line."""
+        lines = [f"{self.path}: {self.fetched} days fetched, {self.present} were already there"]
+        if not self.fetched and self.complete:
+            lines = [f"{self.path}: nothing to do, all {self.present} days are there"]
+        if self.preliminary:
+            lines.append(
+                f"{len(self.preliminary)} days are preliminary; fetch again when NOAA has made them final"
+            )
+        for first, last, reason in day_ranges(self.missing):
+            days = str(first) if first == last else f"{first}..{last} ({(last - first).days + 1} days)"
+            lines.append(f"missing {days}: {reason}")
+        return lines + [f"not used {name}: {reason}" for name, reason in sorted(self.unused.items())]
 
 
 def fetch(request: FetchRequest, say: Callable[[str], object] = print) -> FetchReport:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from sstcast.artefacts import walk
 from sstcast.geo import Box
-from sstcast.ocean.days import Day, block_of
+from sstcast.ocean.raw import Day, block_of
 from sstcast.progress import Progress
+from sstcast.sources.fetch import FetchRequest
 from sstcast.sources.granule import BadFile, Granule, read_granule
-from sstcast.sources.request import FetchRequest
 from sstcast.sources.source import Batch, Need, Source
 
 STORES = (".zgroup", ".zarray", "zarr.json")
@@ -71,7 +71,7 @@ class Folder(Source):
                 for day in days:
                     # Files of many days do not say which of them are preliminary.
                     preliminary = found.preliminary or (len(found.days) > 1 and self.settling(day))
-                    batch[day] = Day(found.fields[day], self.name, preliminary, found.notice)
+                    batch[day] = Day(found.fields[day], self.name, preliminary)
                     del left[day]
         return batch
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from sstcast.errors import in_short
 from sstcast.geo import Box
-from sstcast.ocean.days import FILL, Packed, pack
 from sstcast.ocean.fields import PLAUSIBLE, celsius, is_other
+from sstcast.ocean.raw import FILL, Packed, pack
 from sstcast.stores import Refused, check_hdf5
 
 NEAR = 0.0025  # tolerance in degrees for the centre of a cell
@@ -34,12 +34,11 @@ class BadFile(Exception):
 class Granule:
     """Days of one file in a box: `fields[day]` is `[lat, lon]` in hundredths of degC, `FILL` on land.
 
-    `notice` says that the file is simulated; it is empty for observations. `days` are all days in the file.
+    `days` are all days in the file.
     """
 
     fields: dict[dt.date, Packed]
     preliminary: bool
-    notice: str
     days: tuple[dt.date, ...]
 
     @property
@@ -59,8 +58,6 @@ def read_granule(data: bytes | Path, days: Sequence[dt.date], box: Box) -> Granu
             return _read(variables, _plain(attributes), days, box)
     except (BadFile, Refused) as error:
         raise BadFile(str(error)) from error
-    except MemoryError as error:
-        raise BadFile("damaged (takes too much memory to read)") from error
     except Exception as error:  # on damaged files HDF5 and NumPy raise errors of any type
         raise BadFile(f"damaged ({in_short(error)})") from error
 
@@ -76,7 +73,7 @@ def _read(variables: Any, about: Mapping[str, Any], days: Sequence[dt.date], box
     rows, columns = _positions(lat, box.lat, "lat"), _positions(lon, box.lon, "lon")
     if sst.shape[-2:] != (lat.size, lon.size):
         raise BadFile(f"wrong grid: sst is {sst.shape}, its axes {lat.size} x {lon.size}")
-    held, name, title = _dates(variables["time"]), str(about.get("id", "")), str(about.get("title", ""))
+    held, name = _dates(variables["time"]), str(about.get("id", ""))
     if not held:
         raise BadFile("holds no day")
     if other := is_other(attributes):
@@ -89,8 +86,7 @@ def _read(variables: Any, about: Mapping[str, Any], days: Sequence[dt.date], box
         depth = (0,) if len(sst.shape) == 4 else ()
         values = np.asarray(sst[(held[day], *depth)])  # the whole field: it is one chunk in NOAA's files
         fields[day] = _in_range(_pack(values[rows][:, columns], attributes))
-    notice = title if "simulated" in title.lower() else ""
-    return Granule(fields, "preliminary" in name.lower(), notice, tuple(held))
+    return Granule(fields, "preliminary" in name.lower(), tuple(held))
 
 
 @contextmanager

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from sstcast.geo import Box
-from sstcast.ocean.days import Day
+from sstcast.ocean.raw import Day
 from sstcast.progress import Progress
 
 if TYPE_CHECKING:
-    from sstcast.sources.request import FetchRequest
+    from sstcast.sources.fetch import FetchRequest
 
 Need = dict[dt.date, bool]  # the days needed, and whether only a final one will do
 Batch = dict[dt.date, Day | str]  # each day, or why it is not available

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from sstcast.errors import SSTCastError
-from sstcast.ocean.days import FIRST_DAY, day_ranges
-from sstcast.ocean.raw import is_raw_store, look_into
+from sstcast.ocean.raw import FIRST_DAY, day_ranges, is_raw_store, look_into
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,19 @@ from sstcast.artefacts import atomic, locked, space_for
 from sstcast.cf import CONVENTIONS, VARIABLES, references
 from sstcast.errors import SSTCastError, in_short, reading
 from sstcast.geo import Box
-from sstcast.ocean.days import BLOCK, FILL, FIRST_DAY, STATUS, Day, Packed, block_of
 from sstcast.ocean.plausible import Field, jump
-from sstcast.ocean.raw import REMEDY, is_raw_store, look_into
+from sstcast.ocean.raw import (
+    BLOCK,
+    FILL,
+    FIRST_DAY,
+    REMEDY,
+    STATUS,
+    Day,
+    Packed,
+    block_of,
+    is_raw_store,
+    look_into,
+)
 from sstcast.sources.source import Source
 from sstcast.stores import check_codecs, consolidate
 
@@ -68,17 +78,11 @@ class RawStore:
         """Write `days`, block by block, to a time axis that reaches at least to `last`.
 
         Returns the days that are rejected because they differ too much from most of their neighbours, with the
-        reason. Raises SSTCastError if simulated and observed days would mix, or the store is damaged.
+        reason. Raises SSTCastError if the store is damaged.
         """
         if not days:
             return {}
-        self._reach(last, next(iter(days.values())).notice)
-        for day in days.values():
-            if day.notice != self._notice:
-                raise SSTCastError(
-                    f"{self.path}: holds {self._notice or 'observations'}, but the source gives "
-                    f"{day.notice or 'observations'}; choose another --out"
-                )
+        self._reach(last)
         packed = self._around(days) | {day: one.field for day, one in days.items()}
         fields = {day: np.where(field == FILL, np.nan, field / np.float32(100)) for day, field in packed.items()}
         odd = {day: reason for day in days if (reason := _contradicted(day, fields))}
@@ -123,12 +127,12 @@ class RawStore:
         with reading(self.path, REMEDY):
             return np.asarray(self._group["sst"][span])
 
-    def _reach(self, last: dt.date, notice: str) -> None:
+    def _reach(self, last: dt.date) -> None:
         """Create the store if there is none; extend its time axis to `last`."""
         size = (last - FIRST_DAY).days + 1
         if not self.path.exists():
             with atomic(self.path) as partial:
-                _create(partial, size, self.box, notice, self._title)
+                _create(partial, size, self.box, self._title)
             self._open()
         elif size > self._size:
             group = self._group
@@ -146,7 +150,7 @@ class RawStore:
             raise SSTCastError(
                 f"{self.path}: holds region {held.box}, not {self.box}; choose another --out or --region"
             )
-        self._notice, self._size, self._words = held.notice, held.status.size, held.words
+        self._size, self._words = held.status.size, held.words
         with reading(self.path, REMEDY):
             # Consolidated metadata is written last, so after a kill it may be older than that of the arrays.
             self._group = zarr.open_group(self.path, mode="r+", zarr_format=2, use_consolidated=False)
@@ -164,16 +168,9 @@ def _contradicted(day: dt.date, fields: Mapping[dt.date, Field]) -> str:
     return f"differs by {jumps[worst]:.1f} degC on average from {worst}, which no ocean does"
 
 
-def _create(path: Path, size: int, box: Box, notice: str, title: str) -> None:
+def _create(path: Path, size: int, box: Box, title: str) -> None:
     group = zarr.open_group(path, mode="w", zarr_format=2)
-    group.attrs.put(
-        {
-            "Conventions": CONVENTIONS,
-            "title": notice or title,
-            "simulated": notice,
-            **references(notice or title, ""),
-        }
-    )
+    group.attrs.put({"Conventions": CONVENTIONS, "title": title, **references(title, "")})
     # An axis is one chunk until 2071. An absent chunk of an axis is a lost one; one of sst holds no days.
     axes: dict[str, tuple[NDArray[Any], int, str, dict[str, Any]]] = {
         "status": (np.zeros(size, np.uint8), CALENDAR, "time", _flags(STATUS)),

@@ -1,6 +1,6 @@
 """What a trainer learns: the interface `Task`, and the windows of an ocean for networks and linear systems."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from sstcast.config import TrainingConfig
 from sstcast.models.linear import LinearSystem, Samples
-from sstcast.ocean.whole import WholeRegion
 from sstcast.ocean.windows import AnyWindows, Batch, SeveralWindows, Windows
 from sstcast.scratch import release
 from sstcast.seeds import order_seed
@@ -16,7 +15,6 @@ from sstcast.seeds import order_seed
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-Fitted = AnyWindows | WholeRegion
 NAMED = 3  # windows listed when a batch is described
 SHARE_OF_MEMORY = 0.5
 LEAST, VALUES_AT_ONCE = 4, 2**19  # windows, and values of their days: more leave the cache
@@ -117,18 +115,13 @@ def to_device(windows: AnyWindows, device: torch.device) -> AnyWindows:
     return windows.to(device)
 
 
-def samples(windows: Fitted) -> Samples:
+def samples(windows: AnyWindows) -> Samples:
     """Return a function that, given n, yields the windows of every n-th day, all tiles, some at a time."""
-
-    def blocks(stride: int) -> Iterable[Windows]:
-        if isinstance(windows, WholeRegion):
-            return windows.blocks(stride)
-        oceans = windows.oceans if isinstance(windows, SeveralWindows) else [windows]
-        return (ocean.thinned(stride) for ocean in oceans)
+    oceans = windows.oceans if isinstance(windows, SeveralWindows) else (windows,)
 
     def every(stride: int) -> Iterator[Windows]:
-        for block in blocks(stride):
-            for part in block.parts(max(LEAST, VALUES_AT_ONCE // (block.ocean.numel() * stride))):
+        for ocean in oceans:
+            for part in ocean.thinned(stride).parts(max(LEAST, VALUES_AT_ONCE // (ocean.ocean.numel() * stride))):
                 yield part
                 release()
 
@@ -136,6 +129,8 @@ def samples(windows: Fitted) -> Samples:
 
 
 @torch.no_grad()
-def fit(model: LinearSystem, train: Fitted, validation: Fitted | None, refit: bool = True) -> dict[str, Any]:
+def fit(
+    model: LinearSystem, train: AnyWindows, validation: AnyWindows | None, refit: bool = True
+) -> dict[str, Any]:
     """Fit a system; return what was chosen on validation, by name (see `LinearSystem.fit`)."""
     return model.fit(samples(train), samples(validation) if validation is not None else None, refit)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -14,21 +14,19 @@ from sstcast.errors import SSTCastError, warn
 from sstcast.models import LINEAR, base_of, build_forecaster, days_before
 from sstcast.models.base import ForecastModel
 from sstcast.models.linear import LinearSystem
-from sstcast.ocean.identity import Record
-from sstcast.ocean.prepared import Prepared, check_data, check_source
-from sstcast.ocean.whole import WholeRegion
-from sstcast.ocean.windows import AnyWindows, SeveralWindows, cut_windows
+from sstcast.ocean.prepared import Prepared, Record, check_data, check_source
+from sstcast.ocean.windows import AnyWindows, SeveralWindows, cut_windows, whole_windows
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint, load_weights, save_checkpoint, step_checkpoints
 from sstcast.training.cross_fitting import blocks_of_years, supported_share
 from sstcast.training.devices import choose_device, start
-from sstcast.training.task import Fitted, ForecastTask, fit
+from sstcast.training.task import ForecastTask, fit
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 
-def train(config: RunConfig, windows: Mapping[str, Fitted]) -> tuple[Run, bool]:
+def train(config: RunConfig, windows: Mapping[str, AnyWindows]) -> tuple[Run, bool]:
     """Train `config.model` on `windows["train"]`; select the weights by the error on `windows["validation"]`.
 
     A linear system is solved directly: it chooses its options on the validation windows, and is then fitted to
@@ -82,7 +80,7 @@ def train(config: RunConfig, windows: Mapping[str, Fitted]) -> tuple[Run, bool]:
 
 
 def _train_network(
-    config: RunConfig, run: Run, model: ForecastModel, windows: Mapping[str, Fitted], fabric: "Fabric"
+    config: RunConfig, run: Run, model: ForecastModel, windows: Mapping[str, AnyWindows], fabric: "Fabric"
 ) -> bool:
     """Fit the base and train the network; return whether there was anything to do."""
     from sstcast.training.engine import Trainer  # not above: linear systems do not need Lightning Fabric
@@ -96,11 +94,11 @@ def _train_network(
     return True
 
 
-def _cross_fitted(config: RunConfig, run: Run, windows: Mapping[str, Fitted], fabric: "Fabric") -> Tensor:
+def _cross_fitted(config: RunConfig, run: Run, windows: Mapping[str, AnyWindows], fabric: "Fabric") -> Tensor:
     """Return the share of the change, from networks trained without a block of years (see `cross_fitting`)."""
 
     def networks() -> Iterator[tuple[ForecastModel, SeveralWindows]]:
-        blocks = blocks_of_years(cast(AnyWindows, windows["train"]), config.training.cross_fit)
+        blocks = blocks_of_years(windows["train"], config.training.cross_fit)
         for number, (others, block) in enumerate(blocks, 1):
             part = Run(run.folder / "cross-fitting" / f"without-{number}")
             part.checkpoints.mkdir(parents=True, exist_ok=True)
@@ -172,7 +170,7 @@ def ensemble(config: RunConfig, seeds: list[int]) -> list[RunConfig]:
     return members
 
 
-def training_windows(config: RunConfig) -> dict[str, Fitted]:
+def training_windows(config: RunConfig) -> dict[str, AnyWindows]:
     """Return the windows for training and validation, of all oceans of a run.
 
     Raises SSTCastError if `prepare` has not made them, a source has changed since, tiles are of several shapes, or
@@ -191,11 +189,8 @@ def training_windows(config: RunConfig) -> dict[str, Fitted]:
             learnt = config.training.include_validation and split == "train" and not as_one
             days = "before_test" if learnt else split
             before = days_before(model.name, model.options, data.history)
-            windows.append(
-                WholeRegion.of(anomalies, data, days, before)
-                if as_one
-                else cut_windows(anomalies, data, days, before=before)
-            )
+            cut = whole_windows if as_one else cut_windows
+            windows.append(cut(anomalies, data, days, before=before))
     if base_of(model.options)[0] == "local" and (config.also or found["train"][0].values.shape[1] > 1):
         raise SSTCastError("model.base: local is fitted to the cells of one tile; choose linear for several")
     shapes = {" x ".join(map(str, windows.shape)) for windows in found["train"]}
@@ -206,7 +201,7 @@ def training_windows(config: RunConfig) -> dict[str, Fitted]:
     }
 
 
-def forecaster(config: RunConfig, windows: Fitted) -> ForecastModel:
+def forecaster(config: RunConfig, windows: AnyWindows) -> ForecastModel:
     """Build the configured forecaster for tiles with the shape of those in `windows`."""
     return build_forecaster(
         config.model.name,

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 from lightning_fabric import Fabric
-from small_raw import write
-from small_tasks import TASKS
+from small_raw import TASKS, write
 
 from sstcast.benchmarks.config import BenchmarkConfig, load_benchmark
 from sstcast.benchmarks.registry import find_dataset

@@ -15,12 +15,11 @@ from torch_geometric import datasets as pyg
 from torch_geometric.data import Data, InMemoryDataset
 
 import sstcast
-from sstcast.benchmarks import given
 from sstcast.benchmarks.config import BenchmarkConfig, load_benchmark
-from sstcast.benchmarks.dataset import ATOMS, BONDS
 from sstcast.benchmarks.load import Loaded, load, load_memory
 from sstcast.benchmarks.packed import Split
-from sstcast.benchmarks.registry import find_dataset
+from sstcast.benchmarks.reading import MASKS
+from sstcast.benchmarks.registry import ATOMS, BONDS, find_dataset
 from sstcast.benchmarks.splits import choose_split
 from sstcast.errors import SSTCastError
 from sstcast.models.layers import CONVS
@@ -204,7 +203,7 @@ def test_many_graphs_may_have_a_split_of_their_own(form: str, tmp_path: Path) ->
         wanted = [[0, 1, 2, 3], [4, 5], [6, 7]]
     elif form == "masks of graphs":
         for i, one in enumerate(ours):
-            one.update({name: mask[i] for name, mask in zip(given.MASKS, masks.values(), strict=True)})
+            one.update({name: mask[i] for name, mask in zip(MASKS, masks.values(), strict=True)})
     else:
         ours = {"graphs": ours} | (masks if form == "masks" else INDICES)
     if form == "file":
@@ -230,17 +229,20 @@ def test_whole_numbers_of_many_values_are_asked_about() -> None:
         ([1, 2], "graph 0 is int, not torch_geometric.data.Data"),
         (graphs(y=lambda d, i: "one"), "graphs: every graph must have labels y"),
         (graphs(y=lambda d, i: torch.tensor([torch.nan])), "graphs: no label is known"),
-        ([Data(x=torch.ones(2, 1), y=torch.tensor([1]))], "graph 0: edge_index must be a dense tensor"),
+        ([Data(x=torch.ones(2, 1), y=torch.tensor([1]))], "edge_index must be a dense tensor"),
         ([Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]))], "every graph must have labels y"),
         (
             graphs(x=lambda d, i: torch.ones(d.num_nodes, 1 + i // 7)),
             "Expected size 1 but got size 2 for tensor number 7",
         ),
-        (graphs(edge_index=lambda d, i: d.edge_index + (i == 5)), "graph 5: 'edge_index' contains larger indices"),
-        (graphs(edge_index=lambda d, i: d.edge_index.float()), "graph 0: edge_index must be a dense tensor"),
+        (
+            graphs(edge_index=lambda d, i: d.edge_index + (i == 5)),
+            "graph 5: an edge's node is not one of its 6 nodes",
+        ),
+        (graphs(edge_index=lambda d, i: d.edge_index.float()), "edge_index must be a dense tensor"),
         (
             graphs(edge_index=lambda d, i: torch.eye(d.num_nodes).to_sparse()),
-            "graph 0: edge_index must be a dense",
+            "edge_index must be a dense",
         ),
         (graphs(1, **dict.fromkeys(("y", "train_mask", "test_mask"), lambda d, i: d.x[:, 0] > 0)), "no val_mask"),
     ],

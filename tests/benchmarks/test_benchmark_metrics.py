@@ -7,10 +7,10 @@ from ogb.graphproppred import Evaluator
 from ogb.linkproppred import Evaluator as LinkEvaluator
 from ogb.nodeproppred import Evaluator as NodeEvaluator
 from sklearn.metrics import root_mean_squared_error
+from small_raw import packed
 from torchmetrics.functional.classification import multiclass_accuracy, multiclass_f1_score
 
 from sstcast.benchmarks.objectives import END, LENGTH, TASKS, UNKNOWN, WORDS, Links, Words
-from sstcast.benchmarks.packed import pack
 from sstcast.benchmarks.registry import find_dataset
 
 METRICS = {name: score for task in TASKS.values() for name, score in task.metrics.items()}
@@ -85,7 +85,7 @@ def test_words_beyond_the_vocabulary_are_unknown_and_the_rest_is_the_end() -> No
         "num_nodes": 1,
         "y": torch.tensor([[3, WORDS + 9, -1]]),
     }
-    batch = pack([graph], "graph").batch(torch.tensor([0]))
+    batch = packed([graph], "graph").batch(torch.tensor([0]))
     out = torch.randn(1, LENGTH * (WORDS + 2))
     log = out.view(LENGTH, -1).log_softmax(1)
     expected = -(log[0, 3] + log[1, UNKNOWN] + log[2:, END].sum())
@@ -99,8 +99,9 @@ def test_links_are_ranked_among_all_nodes_of_their_graph() -> None:
     for nodes, true in ((6, 3), (9, 1), (4, 0)):
         pairs.append(torch.randint(nodes, (2, 5), generator=generator))
         y = (torch.arange(5) < true).float()
-        graphs.append({"num_nodes": nodes, "edge_index": torch.zeros(2, 0).long(), "pairs": pairs[-1], "y": y})
-    batch = pack(graphs, "pair").batch(torch.arange(3))
+        graphs.append({"num_nodes": nodes, "edge_index": torch.zeros(2, 0).long(), "y": y})
+    counts = torch.tensor([5, 5, 5])
+    batch = packed(graphs, "pair", pairs=torch.cat(pairs, 1), pair_counts=counts).batch(torch.arange(3))
     out = torch.randn(19, 4, generator=generator)
     out[2] = out[1]  # a tie
     means, _ = Links(batch.y, batch.y, find_dataset("PCQM-Contact")).judged(out, batch)

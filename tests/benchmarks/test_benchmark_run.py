@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 from lightning_fabric import Fabric
-from small_tasks import TASKS
+from small_raw import TASKS
 
 from sstcast import cli
 from sstcast.benchmarks import run as run_module

@@ -4,15 +4,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from small_raw import packed
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import subgraph
 
 from sstcast.benchmarks.cache import cached, with_positions
 from sstcast.benchmarks.config import load_benchmark
-from sstcast.benchmarks.dataset import Dataset, parse_split
 from sstcast.benchmarks.load import check_graphs
-from sstcast.benchmarks.packed import Graphs, compact, pack
+from sstcast.benchmarks.packed import Graphs, compact
+from sstcast.benchmarks.registry import Dataset, parse_split
 from sstcast.benchmarks.splits import choose_split
 from sstcast.errors import SSTCastError
 from sstcast.graphs.positions import landing_probabilities, laplacian_basis
@@ -28,7 +29,7 @@ def make(count: int = 6, level: str = "graph") -> tuple[Graphs, list[Data]]:
         data.append(
             Data(x=x, edge_index=index, edge_attr=attr, y=torch.tensor([i]) if level == "graph" else x[:, 0])
         )
-    return pack([d.to_dict() for d in data], level), data
+    return packed([d.to_dict() for d in data], level), data
 
 
 @pytest.mark.parametrize("level", ["graph", "node"])
@@ -48,7 +49,7 @@ def test_a_part_is_the_induced_subgraph() -> None:
     nodes = 12
     index = torch.randint(nodes, (2, 40), generator=torch.Generator().manual_seed(0))
     x, attr, y = torch.randn(nodes, 2), torch.arange(40.0)[:, None], torch.arange(nodes)
-    graphs = pack([{"x": x, "edge_index": index, "edge_attr": attr, "y": y}], "node")
+    graphs = packed([{"x": x, "edge_index": index, "edge_attr": attr, "y": y}], "node")
     kept, training = torch.tensor([7, 2, 3, 11, 0]), torch.arange(nodes) < 8
     part = graphs.part(kept, training)
     inside, chosen = subgraph(kept.sort().values, index, attr, num_nodes=nodes)
@@ -76,8 +77,8 @@ def declare(split: str = "random:0.7/0.15/0.15", **changes: object) -> Dataset:
 def graphs_with(y: Tensor, level: str = "graph") -> Graphs:
     index = torch.zeros(2, 0, dtype=torch.long)
     if level == "node":
-        return pack([{"num_nodes": len(y), "edge_index": index, "y": y}], "node")
-    return pack([{"num_nodes": 1, "edge_index": index, "y": y[i : i + 1]} for i in range(len(y))], "graph")
+        return packed([{"num_nodes": len(y), "edge_index": index, "y": y}], "node")
+    return packed([{"num_nodes": 1, "edge_index": index, "y": y[i : i + 1]} for i in range(len(y))], "graph")
 
 
 def test_folds_test_every_sample_once_with_its_share_of_classes() -> None:

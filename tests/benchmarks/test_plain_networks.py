@@ -13,7 +13,7 @@ from torch_geometric.transforms import NormalizeFeatures
 
 from sstcast.benchmarks.config import BenchmarkConfig, load_benchmark
 from sstcast.benchmarks.load import Loaded, load
-from sstcast.benchmarks.registry import find_dataset, named
+from sstcast.benchmarks.registry import find_dataset
 from sstcast.benchmarks.run import build_task, run_benchmark
 from sstcast.errors import SSTCastError
 
@@ -105,22 +105,6 @@ def test_rows_of_words_are_normalised_as_pyg_does(words: Path, fabric: Fabric) -
         assert torch.equal(loaded.graphs.x.float(), raw)
     off = load_benchmark("cora", "gat", words, [*places(words), "predictor.normalise=none"])
     assert off.predictor.normalise == "none"
-
-
-def test_which_sets_count_words_and_which_are_one_graph() -> None:
-    """Those of Planetoid and the co-authors; and all sets whose epochs were one step before."""
-    further = ("actor", "corafull", "flickr", "reddit")  # sets of no paper here
-    known = {name: find_dataset(name) for name in named() if ":" not in name and name not in further}
-    counts = {"cora", "citeseer", "pubmed", "coauthor-cs", "coauthor-physics"}
-    assert {name for name, each in known.items() if each.words} == counts
-    several = {"pattern", "cluster", "pascalvoc-sp", "coco-sp"}
-    nodes = {name for name, each in known.items() if each.task == "node-classification"}
-    assert {name for name, each in known.items() if each.single} >= nodes - several
-    for name, usual in (("citeseer", "row"), ("coauthor-cs", "none"), ("roman-empire", "none")):
-        assert load_benchmark(name, "gat", None, None).predictor.normalise == usual
-    for other, single, words in (("CitationFull:DBLP", True, True), ("TU:ENZYMES", False, False)):
-        dataset = find_dataset(other)
-        assert (dataset.single, dataset.words) == (single, words)
 
 
 BATCHES = (("proteins", "gat"), ("pattern", "gat"), ("cox2_md", "lsat"))

@@ -9,7 +9,6 @@ from small_raw import write
 from torch_geometric.nn import global_add_pool, global_max_pool, global_mean_pool
 
 from sstcast.benchmarks.config import load_benchmark
-from sstcast.benchmarks.dataset import ATOMS, BONDS
 from sstcast.benchmarks.load import Loaded, load
 from sstcast.benchmarks.packed import GraphBatch
 from sstcast.benchmarks.predictor import (
@@ -21,7 +20,7 @@ from sstcast.benchmarks.predictor import (
     build_predictor,
     positions_of,
 )
-from sstcast.benchmarks.registry import find_dataset
+from sstcast.benchmarks.registry import ATOMS, BONDS, find_dataset
 from sstcast.errors import SSTCastError
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models import build_model

@@ -12,19 +12,14 @@ from untrained import make_run
 from sstcast import cf
 from sstcast.config import load_config
 from sstcast.forecasting.forecast import forecast
-from sstcast.ocean.identity import digest_of
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.prepared import Prepared, digest_of
 from sstcast.ocean.reading import open_region
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate
 from sstcast.scores.saved import Scored
 
 BOX = "data.region={lon: [170, 171], lat: [-12, -11.333333], coarsen: %d, tile: %s}"
-
-
-def quiet(line: str) -> None:
-    """Say nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +34,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def scored(run_yaml: Path, source: Path, *overrides: str) -> Run:
     short = "data.splits.test=[2004-06-01, 2004-09-15]"
     config = load_config(run_yaml, [f"data.source={source}", short, *overrides])
-    prepare(config.data, say=quiet)
+    prepare(config.data, say=str)
     run = make_run(config, (0, 1))
     evaluate(run)
     return run
@@ -61,9 +56,7 @@ def complaints(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return [f"{group.name}: {group.msgs}" for group in groups if group.value[0] < group.value[1]]
 
 
-@pytest.mark.parametrize(
-    ("protocol", "coarsen", "tile"), [("physical", 1, "[8, 6]"), ("physical", 2, "[4, 3]"), ("paper", 2, "[4, 3]")]
-)
+@pytest.mark.parametrize(("protocol", "coarsen", "tile"), [("physical", 1, "[8, 6]"), ("paper", 2, "[4, 3]")])
 def test_all_files_are_cf_and_line_up(
     run_yaml: Path,
     source: Path,
@@ -74,7 +67,7 @@ def test_all_files_are_cf_and_line_up(
     tile: str,
 ) -> None:
     run = scored(run_yaml, source, f"data.protocol={protocol}", BOX % (coarsen, tile))
-    path, _ = forecast(run.folder, say=quiet)
+    path, _ = forecast(run.folder, say=str)
     ahead, hindcast = xr.open_dataset(path, engine="netcdf4"), xr.open_zarr(run.forecasts)
     cube, scores = xr.open_zarr(Prepared.of(run.config.data).cube), xr.open_dataset(Scored(run.folder).tables)
 
@@ -113,7 +106,7 @@ def test_all_files_are_cf_and_line_up(
 def test_a_run_trained_before_cells_were_rounded_knows_its_data(run_yaml: Path, source: Path) -> None:
     """The digest of the statistics is of the source's own coordinates, not of the rounded ones."""
     config = load_config(run_yaml, [f"data.source={source}", BOX % (1, "[8, 6]")])
-    prepare(config.data, say=quiet)
+    prepare(config.data, say=str)
     statistics = xr.load_dataset(Prepared.of(config.data).statistics, engine="zarr").drop_vars(
         ["lat_bnds", "lon_bnds"]
     )

@@ -23,10 +23,6 @@ from sstcast.training.cross_fitting import blocks_of_years
 from sstcast.training.task import fit
 
 
-def quiet(line: str) -> None:
-    """Say nothing."""
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
     config = configure(tmp_path_factory.mktemp("here"), sst_file)
@@ -70,7 +66,7 @@ def test_a_short_record_is_refused(run: Run, years: Path, tmp_path: Path) -> Non
     with pytest.raises(
         SSTCastError, match=r"short.nc: holds 2012.*; a climatology needs 5 years before 2016-01-01"
     ):
-        forecast(run.folder, source=str(short), say=quiet)
+        forecast(run.folder, source=str(short), say=str)
     assert not list(run.folder.glob("*.nc"))
 
 
@@ -85,9 +81,9 @@ def test_a_source_is_read_as_the_options_say(run: Run, years: Path, tmp_path: Pa
         ({"variable": "a"}, r"odd.nc: 2 missing day.*--gaps"),
     ):
         with pytest.raises(SSTCastError, match=words) as error:
-            forecast(run.folder, source=str(odd), say=quiet, **options)
+            forecast(run.folder, source=str(odd), say=str, **options)
         assert "data." not in str(error.value)
-    file, _ = forecast(run.folder, source=str(odd), variable="a", units="K", gaps=2, say=quiet)
+    file, _ = forecast(run.folder, source=str(odd), variable="a", units="K", gaps=2, say=str)
     filled = tmp_path / "filled.nc"
     held.resample(time="D").interpolate("linear").to_dataset(name="sst").to_netcdf(filled, engine="netcdf4")
     ours, theirs = xr.load_dataset(file)["sst"], sstcast.forecast(run, source=filled).value["sst"]
@@ -108,9 +104,9 @@ def test_the_smallest_ocean(run: Run, years: Path, tmp_path: Path, rows: int, co
 
 
 def test_a_linear_base_is_fitted_to_the_other_ocean(run: Run, years: Path) -> None:
-    file, new = forecast(run.folder, source=str(years), say=quiet)
+    file, new = forecast(run.folder, source=str(years), say=str)
     assert new
-    assert forecast(run.folder, source=str(years), say=quiet) == (file, False)
+    assert forecast(run.folder, source=str(years), say=str) == (file, False)
     data = transferred_data(run, source=str(years), to_forecast=True)
     windows = cut_windows(Prepared.of(data).open()[1], data, "train")
     base = MultiscaleRidge(history=data.history, horizon=data.horizon)

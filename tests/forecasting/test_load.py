@@ -8,24 +8,28 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import scored_runs
 import xarray as xr
+from scored_runs import configure
 from small_ocean import make_sst
 from untrained import make_run
 
 import sstcast
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
+from sstcast.forecasting.forecast import LoadedRun
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 
 Change = Callable[[xr.DataArray], xr.DataArray]
 
 
-@pytest.fixture
-def folder(shared_yaml: Path) -> Path:
-    config = load_config(shared_yaml)
-    prepare(config.data, say=lambda line: None)
-    return make_run(config).folder
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, stores: Path, sst_file: Path) -> LoadedRun:
+    config = configure(tmp_path_factory.mktemp("runs"), sst_file, horizon=5, directory=stores)
+    run = scored_runs.make_run(config)
+    Prepared.of(config.data).record().write(run.folder)
+    return sstcast.load(run)
 
 
 @pytest.fixture
@@ -53,13 +57,11 @@ WELCOME: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("case", WELCOME)
-def test_histories_of_all_kinds_give_one_forecast(folder: Path, history: xr.DataArray, case: str) -> None:
-    run = sstcast.load(folder)
+def test_histories_of_all_kinds_give_one_forecast(run: LoadedRun, history: xr.DataArray, case: str) -> None:
     same(run.forecast(WELCOME[case](history)), run.forecast(history))
 
 
-def test_only_the_last_days_count(folder: Path, history: xr.DataArray) -> None:
-    run = sstcast.load(str(folder))
+def test_only_the_last_days_count(run: LoadedRun, history: xr.DataArray) -> None:
     expected, older = run.forecast(history), history.copy()
     older[:-10] += 3
     same(run.forecast(older), expected)
@@ -95,19 +97,19 @@ REFUSED: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_histories_it_refuses(folder: Path, history: xr.DataArray, case: str) -> None:
+def test_histories_it_refuses(run: LoadedRun, history: xr.DataArray, case: str) -> None:
     change, words = REFUSED[case]
     with pytest.raises(SSTCastError) as error:
-        sstcast.load(folder).forecast(change(history))
+        run.forecast(change(history))
     assert words in str(error.value)
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("protocol", ["physical", "paper"])
-def test_cells_before_and_after_averaging(shared_yaml: Path, history: xr.DataArray, protocol: str) -> None:
+def test_cells_before_and_after_averaging(run_yaml: Path, history: xr.DataArray, protocol: str) -> None:
     coarse = ["data.region.coarsen=2", "data.region.tile=[4, 3]", f"data.protocol={protocol}"]
-    config = load_config(shared_yaml, coarse)
-    prepare(config.data, say=lambda line: None)
+    config = load_config(run_yaml, coarse)
+    prepare(config.data, say=str)
     run = sstcast.load(make_run(config).folder)
     native = run.forecast(history)
     assert (native.sizes["lat"], native.sizes["lon"]) == (4, 6)
@@ -119,8 +121,7 @@ def test_cells_before_and_after_averaging(shared_yaml: Path, history: xr.DataArr
             run.forecast(cube)
 
 
-def test_preliminary_days_are_named(folder: Path, history: xr.DataArray) -> None:
-    run = sstcast.load(folder)
+def test_preliminary_days_are_named(run: LoadedRun, history: xr.DataArray) -> None:
     assert run.forecast(history).attrs["data"].endswith("not known which days are preliminary")
     marks = np.isin(np.arange(30), [3, 25, 26, 29])
     marked = history.assign_coords(preliminary=("time", marks))
@@ -130,15 +131,16 @@ def test_preliminary_days_are_named(folder: Path, history: xr.DataArray) -> None
     assert run.forecast(final).attrs["data"].endswith("preliminary days: none")
 
 
-def test_what_prepare_made_must_be_there(run_yaml: Path, history: xr.DataArray) -> None:
+def test_what_prepare_made_must_be_there(run_yaml: Path, tmp_path: Path, history: xr.DataArray) -> None:
+    run = make_run(load_config(run_yaml, [f"data.directory={tmp_path}/empty"]))
     with pytest.raises(SSTCastError, match=r"small-\S+\.zarr: is not there"):
-        sstcast.load(make_run(load_config(run_yaml)).folder).forecast(history)
+        sstcast.load(run.folder).forecast(history)
 
 
-def test_geography_reaches_the_model(shared_yaml: Path, history: xr.DataArray) -> None:
+def test_geography_reaches_the_model(run_yaml: Path, history: xr.DataArray) -> None:
     """A model that knows the time of year forecasts another change from the same anomalies half a year on."""
-    config = load_config(shared_yaml, ["model.geography=true"])
-    prepare(config.data, say=lambda line: None)
+    config = load_config(run_yaml, ["model.geography=true"])
+    prepare(config.data, say=str)
     run = sstcast.load(make_run(config).folder)
     climatology = xr.open_zarr(Prepared.of(config.data).statistics)["climatology"].load()
 

@@ -13,14 +13,10 @@ from untrained import make_run
 from sstcast.config import DataConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
-from sstcast.forecasting.source import last_days
+from sstcast.forecasting.history import last_days
 from sstcast.ocean.prepare import prepare
 from sstcast.sources.noaa import Aws
 from sstcast.sources.status import status
-
-
-def quiet(line: str) -> None:
-    """Say nothing."""
 
 
 @pytest.fixture
@@ -65,16 +61,16 @@ def test_missing_days_are_fetched_and_preliminary_ones_replaced(
 
 def test_latest_is_what_can_be_had(run_yaml: Path, tmp_path: Path, aws: None) -> None:
     data = config_of(run_yaml, put(tmp_path / "a.zarr", FIRST))
-    history = last_days(data, None, LAST + 12 * DAY, quiet)
+    history = last_days(data, None, LAST + 12 * DAY, str)
     assert history["time"].values[-1] == np.datetime64(LAST + 8 * DAY)
     with pytest.raises(SSTCastError, match=rf"needs .*\.\.{LAST + 10 * DAY}, it holds .*\.\.{LAST + 8 * DAY}"):
-        last_days(data, LAST + 10 * DAY, LAST + 12 * DAY, quiet)
+        last_days(data, LAST + 10 * DAY, LAST + 12 * DAY, str)
 
 
 def test_days_between_are_fetched_too(run_yaml: Path, tmp_path: Path, aws: None) -> None:
     """History of three days that begins after the store's end: no gap is left."""
     data = config_of(run_yaml, put(tmp_path / "a.zarr", FIRST)).model_copy(update={"history": 3})
-    assert last_days(data, LAST + 6 * DAY, LAST + 7 * DAY, quiet).sizes["time"] == 3
+    assert last_days(data, LAST + 6 * DAY, LAST + 7 * DAY, str).sizes["time"] == 3
     assert status(tmp_path)[0].gaps == []
 
 
@@ -100,18 +96,16 @@ def test_latest_of_a_source_that_does_not_grow(run_yaml: Path, tmp_path: Path) -
 
 
 def test_the_file_names_them_and_is_made_anew_when_they_are_final(run_yaml: Path, tmp_path: Path) -> None:
-    simulated = {"origin": "simulator", "notice": SIMULATOR.notice}
-    store = put(tmp_path / "a.zarr", dt.date(2001, 1, 1), **simulated)
+    store = put(tmp_path / "a.zarr", dt.date(2001, 1, 1))
     config = load_config(run_yaml).model_copy(update={"data": config_of(run_yaml, store)})
-    prepare(config.data, say=quiet)
+    prepare(config.data, say=str)
     run = make_run(config)
-    path, _ = forecast(run.folder, str(LAST), say=quiet)
-    assert forecast(run.folder, str(LAST), say=quiet) == (path, False)
+    path, _ = forecast(run.folder, str(LAST), say=str)
+    assert forecast(run.folder, str(LAST), say=str) == (path, False)
     with xr.open_dataset(path, engine="netcdf4") as held:
-        assert held.attrs["data"].startswith("SIMULATED")
+        assert held.attrs["data"].startswith("NOAA Daily OISST")
         assert held.attrs["data"].endswith(f"preliminary days: {LAST - DAY}..{LAST}")
-        assert "SIMULATED" in held.attrs["title"]
-    put(store, LAST - DAY, 0, **simulated)
-    assert forecast(run.folder, str(LAST), say=quiet) == (path, True)
+    put(store, LAST - DAY, 0)
+    assert forecast(run.folder, str(LAST), say=str) == (path, True)
     with xr.open_dataset(path, engine="netcdf4") as held:
         assert held.attrs["data"].endswith("preliminary days: none")

@@ -14,9 +14,8 @@ from sstcast.graphs import positions
 from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.positions import landing_probabilities, laplacian_basis, node_identifiers
 from sstcast.graphs.sparse import SparseGraph
-from sstcast.models.base import Forecaster
+from sstcast.models.base import Forecaster, LaplacianEncoding, RandomWalkEncoding
 from sstcast.models.mlp import PointwiseMLP
-from sstcast.models.positional_encodings import LaplacianEncoding, RandomWalkEncoding
 
 
 def edges(graph: nx.Graph) -> Tensor:

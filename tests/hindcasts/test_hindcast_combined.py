@@ -17,7 +17,7 @@ from sstcast.hindcasts.plan import Plan
 from sstcast.models import build_forecaster
 from sstcast.models.linear import MultiscaleRidge
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.whole import WholeRegion
+from sstcast.ocean.windows import whole_windows
 from sstcast.runs import Run
 from sstcast.scores.verification import Verification
 from sstcast.training.devices import choose_device
@@ -48,7 +48,7 @@ def combined(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
 def unseen(data: DataConfig) -> Predictor:
     """A multiscale ridge that has seen the training days alone, with the penalties that validation chooses."""
     anomalies = Prepared.of(data).open()[1]
-    train, validation = (WholeRegion.of(anomalies, data, split) for split in ("train", "validation"))
+    train, validation = (whole_windows(anomalies, data, split) for split in ("train", "validation"))
     model = build_forecaster("multiscale-ridge", history=data.history, horizon=data.horizon, shape=train.shape)
     assert isinstance(model, MultiscaleRidge)
     fit(model, train, validation, refit=False)
@@ -96,45 +96,10 @@ def test_weights_are_those_of_forecasts_that_have_not_seen_validation(combined: 
         assert found[week, 0] == pytest.approx(best.x[0], abs=5e-3)
 
 
-@pytest.mark.parametrize(
-    ("name", "other", "words"),
-    [
-        ("both", None, "--combine both: give a short name of letters and digits, and two or more systems"),
-        ("../x", {}, r"--combine \.\./x: give a short name"),
-        ("x" * 101, {}, "--combine x+: give a short name"),
-        ("one", {}, "--combine one: is the name of another system; choose another"),
-        ("metrics.json", {}, r"--combine metrics\.json: is the name of a file or folder of every hindcast"),
-        ("report.html", {}, r"--combine report\.html: is the name of a file"),
-        ("multiscale-ridge", {}, "--combine multiscale-ridge: is the name of a baseline, which"),
-        ("both", {"protocol": "paper"}, "two: its data.protocol is paper, but one has physical; a combination"),
-    ],
-)
-def test_what_cannot_be_combined(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, other: dict[str, str] | None, words: str
-) -> None:
-    monkeypatch.chdir(folder)
-    systems = [system("one")] + ([] if other is None else [system("two", **other)])
-    with pytest.raises(SSTCastError, match=words):
-        hindcast(plan(*systems, fitted=name, out="refused"), say=quiet)
-    assert not Path("refused").exists()
-
-
-def test_names_of_systems_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
-    for name, words in (("scores.nc", "is the name of a file"), ("ridge", "is the name of a baseline")):
-        with pytest.raises(SSTCastError, match=f"{name}: {words}"):
-            hindcast(plan(system("one"), system(name), out="refused"), say=quiet)
-    with pytest.raises(SSTCastError, match="--combine same: is the name of another system"):
-        hindcast(plan(system("one"), system("two"), fitted="same", equal="same", out="refused"), say=quiet)
-    with pytest.raises(SSTCastError, match="hindcast: no system; give the configuration"):
-        hindcast(plan(out="refused"), say=quiet)
-    assert not Path("refused").exists()
-
-
 def test_another_system_is_combined_too(combined: Plan) -> None:
     """The combinations are made anew; a name that a system has had is refused before anything is trained."""
     third = system("third", training={"epochs": 1})
-    with pytest.raises(SSTCastError, match=r"--average small: .*fold-2005 holds a system of this name"):
+    with pytest.raises(SSTCastError, match=r"small: .*fold-2005 holds a system of this name"):
         hindcast(plan(combined.systems[0], third, equal="small"), say=quiet)
     assert not Path("hindcast/third").exists()
     more = plan(*combined.systems, third, fitted="both", equal="mean")

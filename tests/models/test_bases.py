@@ -16,7 +16,7 @@ from sstcast.models import build_forecaster, home
 from sstcast.models.linear import LinearSystem, Ridge, sums_of
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.whole import WholeRegion
+from sstcast.ocean.windows import whole_windows
 from sstcast.scores.combine import combine
 from sstcast.scores.verification import Verification
 from sstcast.training.task import fit, samples
@@ -128,7 +128,7 @@ def test_a_linear_run_forecasts_like_its_model(config: RunConfig, name: str) -> 
     model = build_forecaster(name, history=10, horizon=8, shape=windows["train"].shape)
     assert isinstance(model, LinearSystem)
     fit(model, windows["train"], windows["validation"])
-    test = next(WholeRegion.of(Prepared.of(config.data).open()[1], config.data, "test").blocks(1))
+    test = whole_windows(Prepared.of(config.data).open()[1], config.data, "test")
     with torch.no_grad():
         batch = test.batch(torch.tensor([5]))
         expected = model(batch.history, batch.graph)[0].T.reshape(8, *test.shape)

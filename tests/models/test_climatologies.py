@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from sstcast.models import build_forecaster
-from sstcast.models.climatologies import TrendClimatology
+from sstcast.models.linear import TrendClimatology
 from sstcast.ocean.windows import Windows
 from sstcast.training.task import fit
 

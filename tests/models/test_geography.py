@@ -50,26 +50,6 @@ def test_land_and_storage_change_nothing() -> None:
     same(model(x[mask], ocean), expected)
 
 
-def test_it_learns_what_depends_on_latitude_alone() -> None:
-    """Noise for a history: only the place tells the target, also at latitudes between those of the training."""
-    model = make("mlp-pointwise").train()
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-
-    def error(latitude: Tensor) -> Tensor:
-        x = torch.randn(*latitude.shape, HISTORY)
-        target = torch.deg2rad(2 * latitude).sin().unsqueeze(-1)
-        graph = GridGraph(H, W, geography=geography(latitude, day=0))
-        return (model(x, graph) - target).square().mean()
-
-    for _ in range(300):
-        optimizer.zero_grad()
-        error(20 * torch.randint(-4, 5, (16, H * W)).float()).backward()
-        optimizer.step()
-    model.eval()
-    with torch.no_grad():
-        assert error(160 * torch.rand(200, H * W) - 80) < 0.05  # 0.5 is the variance of the target
-
-
 def test_graphs_without_it_are_refused() -> None:
     with pytest.raises(SSTCastError, match="geography"):
         make()(torch.randn(1, H * W, HISTORY), GridGraph(H, W))

@@ -51,7 +51,7 @@ def heads_of(x: Tensor, heads: int = HEADS) -> Tensor:
 
 def explicit(layer: nn.Module, x: Tensor, bias: Tensor) -> Tensor:
     """Softmax over all pairs of the layer's content and `bias [heads, N, N]`."""
-    q, k, v = (heads_of(part) for part in layer.content(x).chunk(3, dim=-1))
+    q, k, v = (heads_of(part) for part in layer.qkv(x).chunk(3, dim=-1))
     weights = (q @ k.transpose(1, 2) / SIZE**0.5 + bias).softmax(-1)
     return layer.out((weights @ v).transpose(0, 1).flatten(1))
 
@@ -100,7 +100,7 @@ def test_lsat_approaches_softmax_with_more_features() -> None:
             torch.manual_seed(seed)
             layer = StructureAwareAttention(WIDTH, HEADS, hops=2, edge_dim=0, features=features)
             with torch.no_grad():  # the variance of the features grows as exp(|q + k|^2)
-                layer.content.weight *= 0.6
+                layer.qkv.weight *= 0.6
                 layer.structure.weight *= 0.6
             exact = explicit(layer, x, structure_bias(layer, x, graph))
             runs.append((layer(x, graph) - exact).square().mean() / exact.square().mean())
@@ -113,7 +113,7 @@ def test_lemma_1_of_kdlgt_assumes_more_than_holds() -> None:
     """It needs c = sqrt((exp(|q + k|^2) - 1) / r) below 1 for all pairs, which untrained weights already break."""
     graph, x, features = as_sparse(nx.random_regular_graph(4, 60, seed=0)), torch.randn(60, 64), 64
     layer = StructureAwareAttention(64, 4, hops=2, edge_dim=0, features=features)
-    parts = torch.cat([layer.content(x)[:, :128], layer.structure(layer.extract(x, graph))], dim=1)
+    parts = torch.cat([layer.qkv(x)[:, :128], layer.structure(layer.extract(x, graph))], dim=1)
     q, k, s_q, s_k = (heads_of(part, 4) / 16**0.25 for part in parts.chunk(4, dim=1))
     sums = torch.cat([q, s_q], dim=-1).unsqueeze(2) + torch.cat([k, s_k], dim=-1).unsqueeze(1)
     assert ((sums.square().sum(-1).exp() - 1) / features).sqrt().max() > 1
@@ -194,7 +194,7 @@ def test_a_single_node_attends_to_itself() -> None:
         (StructureAwareAttention(WIDTH, HEADS, 1, 0, 16), (graph,)),
         (StructureAwareAttention(WIDTH, HEADS, 1, 0, 0), (graph,)),
     ):
-        torch.testing.assert_close(layer(x, *context), layer.out(layer.content(x)[:, 2 * WIDTH :]))
+        torch.testing.assert_close(layer(x, *context), layer.out(layer.qkv(x)[:, 2 * WIDTH :]))
 
 
 def test_a_steep_slope_stays_finite() -> None:
@@ -231,7 +231,7 @@ def test_neighbours_act_by_attention_alone() -> None:
     graph, changed = one_graph(path(3), 3, torch.randn(4, 3)), x.clone()
     changed[1:] = torch.randn(2, WIDTH)
     assert not torch.allclose(model(x, graph)[0], model(changed, graph)[0], atol=1e-3)
-    for block in model.blocks:
+    for block in model.layers:
         nn.init.zeros_(block.attention.out.weight)
     assert torch.equal(model(x, graph)[0], model(changed, graph)[0])
 

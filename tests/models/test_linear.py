@@ -12,10 +12,9 @@ import xarray as xr
 from scipy.ndimage import uniform_filter
 
 from sstcast.models import LINEAR, build_forecaster
-from sstcast.models.climatologies import YEAR, TrendClimatology
-from sstcast.models.lim import LinearInverseModel
-from sstcast.models.linear import LinearSystem, Ridge
-from sstcast.models.sums import Sums
+from sstcast.models.lagged import Sums
+from sstcast.models.linear import YEAR, LinearSystem, Ridge, TrendClimatology
+from sstcast.models.modes import LinearInverseModel
 from sstcast.ocean.windows import Batch, Windows, unit_vectors
 from sstcast.training.task import fit, samples
 
@@ -208,7 +207,7 @@ def test_outputs_are_solved_in_parts(
     train, validation, test = windows
     whole, parts = system("local-ridge"), system("local-ridge")
     chosen = fit(whole, train, validation)
-    monkeypatch.setattr("sstcast.models.sums.OUTPUTS_AT_ONCE", 7)
+    monkeypatch.setattr("sstcast.models.lagged.OUTPUTS_AT_ONCE", 7)
     assert fit(parts, train, validation) == chosen
     np.testing.assert_allclose(predicted(parts, test), predicted(whole, test), atol=1e-5)
 

@@ -1,15 +1,8 @@
-from pathlib import Path
-
 import numpy as np
-import pytest
 import xarray as xr
 
 from sstcast.config import Region
-from sstcast.ocean.cropping import crop
-from sstcast.ocean.cube import coarsen, ocean_cells, ocean_fraction
-from sstcast.ocean.reading import open_sst
-
-SHARED = Path(__file__).parents[2].parent / "shared/data/ocean"
+from sstcast.ocean.grid import coarsen, ocean_cells, ocean_fraction
 
 
 def test_coarsening_averages_ocean_cells_only() -> None:
@@ -29,14 +22,3 @@ def test_coarsening_averages_ocean_cells_only() -> None:
             assert fraction[row, col] == ocean.mean()
             expected = cells[:, ocean].mean(1) if ocean.mean() >= 0.5 else np.full(5, np.nan)
             np.testing.assert_allclose(coarse[:, row, col], expected)
-
-
-def test_a_real_original_of_noaa() -> None:
-    path = SHARED / "oisst-avhrr-v02r01.20220218.nc"
-    if not path.exists():
-        pytest.skip(f"{path.name} is not at hand")
-    sst = open_sst(path)
-    assert str(sst["time"].values[0])[:10] == "2022-02-18"
-    pacific = crop(sst, Region(lon=(180, 270), lat=(-15, 15)), path)
-    assert float(pacific.min()) == pytest.approx(22.69, abs=0.005)
-    assert float(pacific.max()) == pytest.approx(30.14, abs=0.005)

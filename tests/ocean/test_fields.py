@@ -16,7 +16,7 @@ from sstcast.config import DataConfig, Region, RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.files import read_forecasts
 from sstcast.forecasting.forecast import forecast
-from sstcast.ocean.cropping import crop
+from sstcast.ocean.grid import crop
 from sstcast.ocean.plausible import checked
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.reading import open_region, open_sst
@@ -398,5 +398,5 @@ def test_a_file_that_differs_from_the_others_is_named(tmp_path: Path, change: Ch
     with pytest.raises(SSTCastError, match=rf"1\.nc.*{words}") as error:
         read_forecasts(path)
     assert "\n" not in str(error.value)
-    with pytest.raises(SSTCastError, match=r"--out .*: is in .*, which is to be read"):
+    with pytest.raises(SSTCastError, match=r"--out .*: is a file, .*, or in .*, which is read"):
         score(path, out=path / "scores")

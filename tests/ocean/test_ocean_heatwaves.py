@@ -1,9 +1,4 @@
-"""Limits against NumPy, events and categories against `heatwave3` and a loop written from the definition."""
-
-import io
-from contextlib import redirect_stdout
-from itertools import groupby
-from pathlib import Path
+"""Limits against NumPy, events and categories against `heatwave3`."""
 
 import heatwave3
 import numpy as np
@@ -82,41 +77,6 @@ def test_events_and_categories_of_a_real_ocean_are_those_of_heatwave3(real: xr.D
     assert degrees.max() >= 2
 
 
-def test_from_days_to_events_as_heatwave3_does(real: xr.DataArray, tmp_path: Path) -> None:
-    """Its year has 366 days always, so that after February its thresholds are of the day before ours."""
-    real.to_dataset(name="sst").to_netcdf(tmp_path / "sst.nc", engine="netcdf4")
-    with redirect_stdout(io.StringIO()):
-        written = heatwave3.detect3(
-            tmp_path / "sst.nc", tmp_path / "real", ("1982-01-01", "2013-12-31"), daily="only", quiet=True
-        )
-    with xr.open_dataset(written["daily"]) as opened:
-        theirs = opened.transpose("time", "lat", "lon").load()
-    found = limits(real.sel(time=BASE))
-    threshold, climatology = (daily(found[name], real) for name in ("heatwave_threshold", "climatology"))
-    ocean = np.isfinite(real.values)
-    np.testing.assert_allclose(threshold[ocean], theirs["thresh"].values[ocean], atol=0.1)
-    np.testing.assert_allclose(climatology[ocean], theirs["seas"].values[ocean], atol=0.1)
-    same = events(real.values > threshold) == (theirs["event"].values > 0)
-    assert same[ocean].mean() > 0.995
-
-
-def loop(beyond: list[bool]) -> list[bool]:
-    """Return the days in events, from the definition."""
-    runs, day = [], 0
-    for hot, days in groupby(beyond):
-        length = len(list(days))
-        if hot and length >= 5:
-            runs.append([day, day + length])
-        day += length
-    joined: list[list[int]] = []
-    for run in runs:
-        if joined and run[0] - joined[-1][1] <= 2:
-            joined[-1][1] = run[1]
-        else:
-            joined.append(run)
-    return [any(first <= day < stop for first, stop in joined) for day in range(len(beyond))]
-
-
 @pytest.mark.parametrize(
     ("days", "expected"),
     [
@@ -133,9 +93,8 @@ def loop(beyond: list[bool]) -> list[bool]:
     ],
 )
 def test_gaps_and_ends(days: str, expected: str) -> None:
-    series = [day == "1" for day in days]
-    assert loop(series) == [day == "1" for day in expected]
-    np.testing.assert_array_equal(events(np.array(series)), loop(series))
+    found = events(np.array([day == "1" for day in days]))
+    assert "".join("01"[day] for day in found.astype(int)) == expected
 
 
 def test_bits_are_as_many_series() -> None:
@@ -143,8 +102,6 @@ def test_bits_are_as_many_series() -> None:
     hot = random.random((60, 2, 64)) < np.linspace(0.6, 0.95, 64)
     bits = np.bitwise_or.reduce(hot.astype(np.uint64) << np.arange(64, dtype=np.uint64), axis=-1)
     found = events(bits)[..., None] >> np.arange(64, dtype=np.uint64) & np.uint64(1)
-    for cell, series in np.ndindex(2, 64):
-        np.testing.assert_array_equal(found[:, cell, series], loop(hot[:, cell, series].tolist()))
     np.testing.assert_array_equal(found, events(hot))
 
 

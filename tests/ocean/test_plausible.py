@@ -9,15 +9,14 @@ import xarray as xr
 from small_files import SPLITS, Write, data_of, netcdf, zarr
 from small_ocean import make_sst
 
+from sstcast.artefacts import fingerprint
 from sstcast.config import DataConfig, Region, load_config
 from sstcast.errors import SSTCastError
-from sstcast.ocean.cropping import crop
-from sstcast.ocean.gaps import gaps_filled
-from sstcast.ocean.identity import fingerprint
+from sstcast.ocean.grid import crop
 from sstcast.ocean.plausible import checked
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.reading import open_region
+from sstcast.ocean.reading import gaps_filled, open_region
 from sstcast.ocean.starting import start
 
 OCEAN = make_sst(1)
@@ -152,8 +151,7 @@ def test_what_is_real_or_ships_passes() -> None:
     assert values.compute().notnull().sum() == 400 * int(ocean.sum())
 
 
-@pytest.mark.parametrize("day", [0, 150, 224, 364])
-@pytest.mark.parametrize("chunk", [1, 30, 365])
+@pytest.mark.parametrize(("day", "chunk"), [(0, 1), (150, 30), (224, 365), (364, 30)])
 def test_a_day_that_no_ocean_has_is_refused(tmp_path: Path, day: int, chunk: int) -> None:
     """A day of zeros, or in another unit that lies in the range of SST, among days as they should be."""
     for values in (0 * SST[day], SST[day] + 12):

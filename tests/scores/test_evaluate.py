@@ -1,7 +1,6 @@
 """The verb on the small ocean: what it writes is what whole labelled fields give, whatever the blocks."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +10,10 @@ import scipy.stats
 import torch
 import xarray as xr
 from scored_runs import configure, make_run, metrics_of
+from scores.probability import crps_for_ensemble, rank_histogram
 from whole_fields import forecast_of, truth_of
 
+import sstcast
 from sstcast import scratch
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import Predictor, TrainedRun, TrainingDays
@@ -24,13 +25,10 @@ from sstcast.models.linear import LinearSystem
 from sstcast.names import BASELINES
 from sstcast.ocean.heatwaves import limits
 from sstcast.ocean.prepared import Prepared
-from sstcast.pages import figures
-from sstcast.pages.report import write_report
-from sstcast.pages.results import Results
 from sstcast.pages.tables import print_scores
 from sstcast.runs import Run
 from sstcast.scores import verification as forecasts_module
-from sstcast.scores.evaluate import evaluate, reference
+from sstcast.scores.evaluate import compare, evaluate, reference
 from sstcast.scores.indices import box_mean
 from sstcast.scores.leaderboard import leaderboard
 from sstcast.scores.metrics import METRICS
@@ -142,7 +140,7 @@ def test_neither_blocks_nor_arrays_in_files_change_anything(
     copy.metrics.unlink()
     monkeypatch.setattr(forecasts_module, "BLOCK_ELEMENTS", 8 * 96 * 50)
     monkeypatch.setattr(scratch, "KEPT", 0)
-    monkeypatch.setattr("sstcast.ocean.limits.VALUES_AT_ONCE", 1)
+    monkeypatch.setattr("sstcast.ocean.heatwaves.VALUES_AT_ONCE", 1)
     for file in (Prepared.of(run.config.data).limits, copy.folder / "spread.nc"):
         file.unlink()
     metrics, new = evaluate(copy)
@@ -173,25 +171,6 @@ def test_nothing_to_do_until_the_run_goes_on(run: Run, tmp_path: Path, monkeypat
     monkeypatch.setattr("sstcast.scores.verify.verify", stop)
     with pytest.raises(InterruptedError, match="copy"):
         evaluate(copy)
-
-
-def test_a_source_replaced_since_is_named(
-    tmp_path: Path, sst_file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source = shutil.copy(sst_file, tmp_path / "own.nc")
-    run = make_run(configure(tmp_path, source))
-    Prepared.of(run.config.data).record().write(run.folder)
-    first, _ = evaluate(run)
-    assert capsys.readouterr().err == ""
-    with xr.open_dataset(sst_file, engine="netcdf4") as ocean:
-        warmer = ocean.load()
-    warmer["sst"].loc[{"time": "2004-06"}] += 1
-    warmer.to_netcdf(source, engine="netcdf4")
-    assert evaluate(run) == (first, False)
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    for words in ("own.nc: has changed since", "on 30 day(s), the first 2004-06-01", "sstcast prepare"):
-        assert words in told
 
 
 def test_p_values_are_of_the_cell_and_adjusted_within_the_week(run: Run) -> None:
@@ -288,6 +267,35 @@ def test_box_means_are_of_the_fields(run: Run) -> None:
     )
 
 
+def test_scores_by_third_of_an_index(run: Run, tmp_path: Path) -> None:
+    """Of a monthly series, and of the region's own anomaly, which `box_mean` gives in another test."""
+    months, path = pd.date_range("2003-12-01", "2004-12-01", freq="MS"), tmp_path / "index.csv"
+    series = pd.Series(np.random.default_rng(5).normal(size=len(months)), months, name="value")
+    series.rename_axis("date").to_csv(path)
+    forecast, truth = fields_of(run, "degC")
+    squares = [(of - truth) ** 2 for of in (forecast, fields_of(run, "degC", "persistence")[0])]
+    own = tables_of(run)["observed_index"].sel(box="region", lead=1).values
+    of_month = series.reindex(pd.DatetimeIndex(truth["init_time"]).to_period("M").to_timestamp()).values
+    for index, values in (("region", own), (path, of_month)):
+        found = sstcast.evaluate(run, index=index).value
+        low, high = np.quantile(values, [1 / 3, 2 / 3])
+        parts = {"lower": values <= low, "middle": (values > low) & (values <= high), "upper": values > high}
+        for third, inside in parts.items():
+            model, other = (float(of[inside].weighted(area_weights(truth["lat"])).mean()) for of in squares)
+            assert found["scores"]["model"]["degC"]["by_index"]["mse"][third] == pytest.approx(model, rel=1e-4)
+            compared = found["ratios"]["mse"]["model"]["persistence"]["by_index"]
+            assert compared["ratio"][third] == pytest.approx(model / other, rel=1e-4)
+            assert compared["interval"][third][0] < compared["ratio"][third] < compared["interval"][third][1]
+        assert found["heatwaves"]["event"]["model"]["by_index"]["brier"]["upper"] > 0
+        assert found["probabilities"]["model"]["crps"] == metrics_of(run)["probabilities"]["model"]["crps"]
+    series["2004-03-01"] = -99.99
+    series.to_csv(path)
+    with pytest.raises(SSTCastError, match=r"--index .*index.csv: has no value for 2004-03-01; add it"):
+        sstcast.evaluate(run, index=path)
+    with pytest.raises(SSTCastError, match=r"--index nino34: neither a box of the scores nor a CSV"):
+        sstcast.evaluate(run, index="nino34")
+
+
 class Yesterday(LinearSystem):
     """The anomaly of the day before the last one, repeated."""
 
@@ -311,43 +319,102 @@ def test_a_new_baseline_is_one_model_and_one_line(
     assert reference("day") == reference("day before") == "day before"
     print_scores(metrics, "small", ["day before"])
     assert "day before" in capsys.readouterr().out
-    epoch = {
-        "epoch": 0,
-        "train_loss": 0.9,
-        "learning_rate": 0.1,
-        "validation_mse": 0.8,
-        "best": True,
-        "seconds": 1.0,
-    }
-    pd.DataFrame([epoch]).to_csv(run.history, index=False)
-    monkeypatch.setattr(figures, "MAPS", {})
-    assert "day before" in write_report(Results(run.folder))[0].read_text()
     assert "day before" in [entry.name for contest in leaderboard(run.folder.parent) for entry in contest.entries]
 
 
-def test_a_region_without_ocean(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    windows = Verification.of(run).windows
-    land = replace(windows, ocean=torch.zeros_like(windows.ocean))
-    monkeypatch.setattr(forecasts_module, "cut_windows", lambda *arguments: land)
-    with pytest.raises(SSTCastError, match=r"data.region: no ocean in .*choose another"):
-        Verification.of(run)
-
-
-def test_an_empty_season_is_a_dash(tmp_path: Path, sst_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    splits = {"train": [2001, 2002], "validation": [2003, 2003], "test": ["2004-01-01", "2004-05-31"]}
+def test_a_short_test_has_no_intervals_and_an_empty_season_is_a_dash(
+    tmp_path: Path, sst_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    splits = {"train": [2001, 2002], "validation": [2003, 2003], "test": ["2004-01-01", "2004-03-31"]}
     run = make_run(configure(tmp_path, sst_file, splits=splits))
     metrics, _ = evaluate(run)
     seasons = metrics["scores"]["model"]["degC"]["by_season"]["rmse"]
     assert [season for season, value in seasons.items() if value is None] == ["JJA", "SON"]
-    assert metrics["ratios"]["mse"]["model"]["ridge"]["by_season"]["ratio"]["JJA"] is None
+    compared = metrics["ratios"]["mse"]["model"]["ridge"]
+    assert compared["by_season"]["ratio"]["JJA"] is None
+    assert (compared["interval"], compared["p_value"], metrics["block_days"]) == ([None, None], None, None)
+    assert metrics["notes"] == ["too few dates for intervals, which need 84"]
     print_scores(metrics, "small")
     table = capsys.readouterr().out.split("RMSE °C by season")[1]
     assert table.split("small")[1].split()[2:4] == ["-", "-"]
 
 
-def test_too_few_dates(tmp_path: Path, sst_file: Path) -> None:
-    splits = {"train": [2001, 2002], "validation": [2003, 2003], "test": ["2004-01-01", "2004-03-31"]}
-    run = make_run(configure(tmp_path, sst_file, splits=splits))
-    with pytest.raises(SSTCastError, match=r"data.splits.test: 73 initial dates.*lengthen it"):
-        evaluate(run)
-    assert not run.forecasts.exists()
+@pytest.fixture(scope="module")
+def ensemble(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
+    run = make_run(configure(tmp_path_factory.mktemp("ensemble"), sst_file), (0, 1, 2))
+    evaluate(run)
+    return run
+
+
+def test_an_ensemble_is_scored_by_its_mean_and_as_one(ensemble: Run) -> None:
+    data = Verification.of(ensemble)
+    members = [forecast_of(TrainedRun(member), data)["sst"] for member in ensemble.members]
+    stacked = xr.concat(members, "member").astype(float)
+    forecasts = xr.open_zarr(ensemble.forecasts)
+    np.testing.assert_allclose(forecasts["sst"], stacked.mean("member"), atol=1e-4)
+
+    truth = truth_of(data)["sst"].astype(float)
+    weights = area_weights(truth["lat"])
+    metrics = metrics_of(ensemble)
+    assert metrics["systems"]["model"]["members"] == 3
+    scores = metrics["ensemble"]["model"]
+    for name, method in (("crps", "ecdf"), ("crps_fair", "fair")):
+        whole = crps_for_ensemble(stacked, truth, "member", method=method, preserve_dims="all")
+        whole = whole.where(truth.notnull()).weighted(weights)
+        assert scores[name] == pytest.approx(float(whole.mean()), rel=1e-3)
+        by_lead = whole.mean(["init_time", "lat", "lon"]).values
+        assert scores["by_lead"][name] == pytest.approx(by_lead.tolist(), rel=1e-3)
+    variance = float(stacked.var("member", ddof=1).weighted(weights).mean())
+    assert scores["spread"] == pytest.approx(variance**0.5, rel=1e-3)
+    assert scores["rmse"] == metrics["scores"]["model"]["degC"]["rmse"]
+    assert scores["spread_skill"] == pytest.approx((4 / 3 * variance) ** 0.5 / scores["rmse"], rel=1e-3)
+    ocean = truth.notnull().values
+    ranks = rank_histogram(
+        xr.DataArray(stacked.values[:, ocean], dims=("member", "case")),
+        xr.DataArray(truth.values[ocean], dims="case"),
+        "member",
+    )
+    assert scores["rank_histogram"] == pytest.approx(ranks.values.tolist(), abs=0.002)  # by area, theirs by cell
+
+
+def test_each_seed_has_a_ratio_of_its_own(ensemble: Run) -> None:
+    data = Verification.of(ensemble)
+    truth = truth_of(data)["sst"].astype(float)
+    seeds = metrics_of(ensemble)["ratios"]["mse"]["model"]["ridge"]["over_seeds"]
+    ridge = metrics_of(ensemble)["scores"]["ridge"]["degC"]["mse"]
+    for member, ratio in zip(ensemble.members, seeds, strict=True):
+        error = (forecast_of(TrainedRun(member), data)["sst"] - truth) ** 2
+        assert ratio == pytest.approx(float(error.weighted(area_weights(truth["lat"])).mean()) / ridge, rel=1e-3)
+
+
+def test_comparing_two_runs(ensemble: Run) -> None:
+    member = ensemble.members[1]
+    compared = compare(ensemble, member)
+    ratio = (
+        metrics_of(ensemble)["scores"]["model"]["degC"]["mse"]
+        / metrics_of(member)["scores"]["model"]["degC"]["mse"]
+    )
+    assert compared["ratio"] == pytest.approx(ratio, rel=1e-4)
+    assert compared["ratio"] < 1  # the mean of three errs less
+    assert len(compared["better"]) == 2
+    same = compare(member, member)
+    assert same["ratio"] == 1
+    assert same["interval"] == [1, 1]
+    assert same["p_value"] is None
+
+
+def test_runs_of_other_days_are_refused(ensemble: Run, tmp_path: Path, sst_file: Path) -> None:
+    splits = {
+        "train": [2001, 2002],
+        "validation": ["2003-01-01", "2003-06-30"],
+        "test": ["2003-07-01", "2004-06-30"],
+    }
+    other = Run.create(configure(tmp_path, sst_file, "other", splits=splits))
+    with pytest.raises(
+        SSTCastError, match=r"other: its data.splits.test is 2003-07-01..2004-06-30, but .* same days"
+    ):
+        compare(ensemble, other)
+    assert reference("damped") == "damped persistence"
+    assert reference(str(ensemble.folder)) == Run(ensemble.folder)
+    with pytest.raises(SSTCastError, match=r"--against persistance: neither .* did you mean 'persistence'"):
+        reference("persistance")

@@ -14,8 +14,7 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 from sstcast.forecasting.heatwaves import Trajectories
 from sstcast.names import BASE_RATE, STATE
 from sstcast.ocean.anomalies import on_days
-from sstcast.ocean.heatwaves import AROUND, events
-from sstcast.ocean.limits import limits_of
+from sstcast.ocean.heatwaves import AROUND, events, limits_of
 from sstcast.ocean.prepare import prepare
 from sstcast.scores.heatwaves import STEPS, HeatwaveTables, reliability, scores
 from sstcast.scores.verification import Verification

@@ -4,7 +4,6 @@ import csv
 import json
 import shutil
 import sys
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -122,29 +121,9 @@ def test_terminal_csv_and_page_say_the_same(runs: Path, capsys: pytest.CaptureFi
     assert text in shown
     assert f"{best.scores['standardised', 'mse'].mean:.4f} ± " in html  # four digits, as Table 5 has them
     assert "2 tables: runs of other data or test periods cannot be compared" in shown
-    parser = Elements()
-    parser.feed(html)
-    assert parser.open == []
-    assert parser.count["table"] == parser.count["caption"] == 2
-    assert parser.count["tr"] == 2 + len(rows)
+    assert html.count("<table") == html.count("<caption") == 2
+    assert html.count("<tr") == 2 + len(rows)
     assert "http" not in html
-
-
-class Elements(HTMLParser):
-    """Count elements, and keep those left open."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.count: dict[str, int] = {}
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.count[tag] = self.count.get(tag, 0) + 1
-        if tag != "meta":
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
 
 
 def test_the_verb(

@@ -8,14 +8,14 @@ import xarray as xr
 from oisst_server import DAYS, REGION, hundredths
 
 from sstcast.ocean.raw import open_days
-from sstcast.sources.download import Patience
 from sstcast.sources.fetch import FetchReport, FetchRequest, fetch
+from sstcast.sources.remote import Patience
 from sstcast.sources.status import status
 
 
 def get(out: Path, days: list[dt.date] = DAYS, source: str = "aws", **options) -> FetchReport:
     options = {"patience": Patience(attempts=3, backoff=0.01), "region": REGION, **options}
-    return fetch(FetchRequest(days[0], days[-1], source, out=out / "a.zarr", **options), say=lambda _: None)
+    return fetch(FetchRequest(days[0], days[-1], source, out=out / "a.zarr", **options), say=str)
 
 
 def assert_right(out: Path, days: list[dt.date], preliminary: tuple[dt.date, ...] = ()) -> None:

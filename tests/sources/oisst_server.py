@@ -86,14 +86,12 @@ class OisstServer:
 
     A fault is `404`, `500`, `503` (with Retry-After: `retry_after`), `reset`, `truncated`, `slow`, `html`, or
     bytes to send instead. `seen` are the paths asked for with GET; `peak` is the most requests at one time.
-    `announced[path]` is a Content-Length to send instead of the true one.
     """
 
     def __init__(self, files: dict[str, bytes] | None = None) -> None:
         self.files = files or {}
         self.faults: dict[str, Iterator[str | bytes | None]] = {}
         self.unavailable: set[str] = set()
-        self.announced: dict[str, int] = {}
         self.seen: list[str] = []
         self.retry_after, self.delay = "0", 0.0
         self.busy = self.peak = 0
@@ -176,7 +174,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, status: int, body: bytes, stop: bool = False, pause: float = 0) -> None:
         self.send_response(status)
-        self.send_header("Content-Length", str(self.site.announced.get(unquote(self.path), len(body))))
+        self.send_header("Content-Length", str(len(body)))
         if status == 503:
             self.send_header("Retry-After", self.site.retry_after)
         self.end_headers()

@@ -8,16 +8,15 @@ import xarray as xr
 from oisst_server import REGION, calendar, hundredths
 
 from sstcast.config import parse_box
-from sstcast.ocean.days import Day
-from sstcast.ocean.raw import open_days
+from sstcast.ocean.raw import Day, open_days
 from sstcast.sources.store import RawStore
 
 GRID = parse_box(REGION)
 DAYS = calendar("1981-10-25", 20)  # across the edge of the second and third block
 
 
-def day(date: dt.date, preliminary: bool = False, origin: str = "aws", notice: str = "") -> Day:
-    return Day(hundredths(date, preliminary), origin, preliminary, notice)
+def day(date: dt.date, preliminary: bool = False, origin: str = "aws") -> Day:
+    return Day(hundredths(date, preliminary), origin, preliminary)
 
 
 def put(path: Path, days: list[dt.date], last: dt.date | None = None, **how) -> None:

@@ -22,9 +22,9 @@ from oisst_server import (
     daily_path,
 )
 
-from sstcast.sources.download import Patience
 from sstcast.sources.fetch import FetchRequest, fetch
 from sstcast.sources.noaa import Ncei
+from sstcast.sources.remote import Patience
 from sstcast.sources.status import status
 
 BAD = DAYS[7]
@@ -113,13 +113,6 @@ def test_a_terminal_sees_how_far_it_is(aws, tmp_path: Path, monkeypatch, capsys)
         assert words in shown
 
 
-def test_missing_days_in_a_row_share_a_line(aws, tmp_path: Path) -> None:
-    for day in DAYS[3:9]:
-        del aws.files[daily_path(day)]
-    lines = get(tmp_path, source=aws.url).lines()
-    assert lines[1:] == [f"missing {DAYS[3]}..{DAYS[8]} (6 days): mirror: not there"]
-
-
 def test_the_next_source_steps_in_for_a_day_and_for_a_server(aws, tmp_path: Path, monkeypatch) -> None:
     with OisstServer(daily_files(DAYS)) as ncei:
         monkeypatch.setattr(Ncei, "base", ncei.url)
@@ -170,12 +163,6 @@ def test_ctrl_c_waits_for_no_retry(aws, tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert "KeyboardInterrupt" in process.communicate(timeout=30)[1]
     assert len(aws.seen) < 200  # of the attempts at 40 days, by name and by year
-
-
-def test_requests_at_once_are_bounded(aws, tmp_path: Path) -> None:
-    aws.delay = 0.02
-    assert get(tmp_path, concurrency=3).complete
-    assert aws.peak == 3
 
 
 def test_preliminary_days_are_marked_and_replaced_by_final_ones(aws, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import xarray as xr
 
 from sstcast.config import parse_box
 from sstcast.geo import Box
-from sstcast.ocean.days import pack
+from sstcast.ocean.raw import pack
 from sstcast.sources.granule import BadFile, read_granule
 
 DAYS = [dt.date(2020, 2, 28) + dt.timedelta(i) for i in range(4)]
@@ -72,7 +72,7 @@ def test_every_time_stamp_is_normalised_to_its_date(units: str, values: list[flo
     ],
     ids=lambda encoding: encoding["dtype"],
 )
-@pytest.mark.parametrize("region", ["10,40,-2,2", "-5,5,-1,1", "170,190,-1,2", "0,360,-1,1"])
+@pytest.mark.parametrize("region", ["-5,5,-1,1", "170,190,-1,2"])
 @pytest.mark.parametrize("flip", ["north first", "-180..180", "zlev", "kelvin"])
 def test_every_layout_gives_the_same_cells(encoding, region: str, flip: str) -> None:
     sst, grid = globe(), parse_box(region)

@@ -7,10 +7,10 @@ import pytest
 
 from sstcast.config import parse_box
 from sstcast.errors import SSTCastError
-from sstcast.sources import SOURCES, find_source
+from sstcast.sources import find_source
+from sstcast.sources.fetch import FetchRequest
 from sstcast.sources.noaa import Aws, Ncei, Psl
 from sstcast.sources.remote import Remote
-from sstcast.sources.request import FetchRequest
 
 DAY = dt.date(2022, 2, 18)
 TODAY = dt.date(2024, 6, 30)
@@ -32,20 +32,12 @@ def addresses(name: str, day: dt.date = DAY, final_only: bool = False) -> list[l
     return [[f"{source.base}/{file}" for file in source.files(day, final_only)] for source in opened(name)]
 
 
-@pytest.mark.parametrize("name", SOURCES)
-def test_stores_call_a_source_by_its_name(name: str) -> None:
-    assert find_source(name).name == name
-
-
 def test_aws_has_a_file_a_day_and_ncei_stands_in() -> None:
     names = ["202202/oisst-avhrr-v02r01.20220218.nc", "202202/oisst-avhrr-v02r01.20220218_preliminary.nc"]
     assert addresses("aws") == [[f"{AWS}/{name}" for name in names], [f"{NCEI}/{name}" for name in names]]
     assert addresses("ncei") == addresses("aws")[::-1]
+    assert addresses("aws", final_only=True)[0] == [f"{AWS}/{names[0]}"]
     assert AWS.startswith("https://noaa-cdr-sea-surface-temp-optimum-interpolation-pds.s3.amazonaws.com/")
-
-
-def test_only_a_final_file_replaces_a_preliminary_one() -> None:
-    assert addresses("aws", final_only=True)[0] == [f"{AWS}/202202/oisst-avhrr-v02r01.20220218.nc"]
 
 
 def test_psl_has_a_file_a_year_and_no_word_on_its_latest_days() -> None:
@@ -76,6 +68,7 @@ def test_erddap_serves_no_box_across_greenwich() -> None:
 def test_a_mirror_is_asked_for_years_then_for_days_in_months_or_flat() -> None:
     base = "https://example.org/oisst"
     name = "oisst-avhrr-v02r01.20220218"
+    assert addresses("s3://mirror/oisst")[0] == ["https://mirror.s3.amazonaws.com/oisst/sst.day.mean.2022.nc"]
     yearly, daily = addresses(base)
     assert yearly == [f"{base}/sst.day.mean.2022.nc"]
     assert daily == [
@@ -87,7 +80,3 @@ def test_a_mirror_is_asked_for_years_then_for_days_in_months_or_flat() -> None:
             f"{name}_preliminary.nc",
         )
     ]
-
-
-def test_a_bucket_is_reached_over_https() -> None:
-    assert addresses("s3://mirror/oisst")[0] == ["https://mirror.s3.amazonaws.com/oisst/sst.day.mean.2022.nc"]

@@ -44,12 +44,6 @@ def test_a_longer_calendar_is_the_calendar_it_would_have_been(tmp_path: Path) ->
     assert tree(tmp_path / "a.zarr") == tree(tmp_path / "b.zarr")
 
 
-def test_gaps_are_left_out_on_opening(tmp_path: Path) -> None:
-    days = DAYS[:3] + DAYS[6:9]
-    put(tmp_path / "a.zarr", days)
-    assert_holds(tmp_path / "a.zarr", days)
-
-
 def test_a_final_day_replaces_a_preliminary_one(tmp_path: Path) -> None:
     put(tmp_path / "a.zarr", DAYS)
     put(tmp_path / "b.zarr", DAYS, preliminary=True)
@@ -65,14 +59,6 @@ def test_other_cells_and_other_stores_are_refused(tmp_path: Path) -> None:
     (tmp_path / "b.zarr").mkdir()
     with pytest.raises(SSTCastError, match="not a store made by fetch"):
         RawStore(tmp_path / "b.zarr", GRID)
-
-
-def test_simulated_days_do_not_mix_with_observed_ones(tmp_path: Path) -> None:
-    put(tmp_path / "a.zarr", DAYS[:3], origin="simulator", notice="SIMULATED")
-    assert xr.open_zarr(tmp_path / "a.zarr").attrs["title"] == "SIMULATED"
-    with pytest.raises(SSTCastError, match="holds SIMULATED, but the source gives observations"):
-        put(tmp_path / "a.zarr", DAYS[3:])
-    assert_holds(tmp_path / "a.zarr", DAYS[:3])
 
 
 def test_status_tells_what_is_there(tmp_path: Path) -> None:
@@ -96,12 +82,6 @@ def test_status_tells_what_is_there(tmp_path: Path) -> None:
     ):
         assert words in text
     assert status(tmp_path / "a.zarr") == [found]
-
-
-def test_status_of_no_folder_says_so(tmp_path: Path) -> None:
-    with pytest.raises(SSTCastError, match="no such folder"):
-        status(tmp_path / "nowhere")
-    assert status(tmp_path) == []
 
 
 def test_a_day_that_no_ocean_could_have_is_not_kept(tmp_path: Path) -> None:

@@ -12,9 +12,7 @@ from small_ocean import make_sst
 import sstcast
 from sstcast.config import RunConfig, load_config
 from sstcast.errors import SSTCastError
-from sstcast.hindcasts.files import Hindcast
-from sstcast.hindcasts.folds import Fold, Protocol
-from sstcast.hindcasts.plan import Plan
+from sstcast.hindcasts.plan import Fold, Hindcast, Plan, Protocol
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import SeveralWindows
 from sstcast.runs import Run
@@ -165,15 +163,6 @@ def test_a_kill_between_two_records_is_resumed(run_yaml: Path, louder: Path) -> 
     sstcast.prepare(path)
     Prepared.of(run.config.also[0]).record().save(run.data_of(2))  # the first ocean's record is written last
     assert sstcast.train(path).best.exists()
-
-
-def test_a_combination_says_what_all_its_parts_were_trained_on(run_yaml: Path, louder: Path) -> None:
-    path = write(run_yaml, {"source": str(louder)})
-    both = sstcast.train(path)
-    alone = sstcast.train(load_config(path, ["name=alone"]).model_copy(update={"also": ()}))
-    made = sstcast.combine([both, alone], "made", equal=True)
-    assert str(louder) in sstcast.forecast(made, "2004-06-30").value.attrs["source"]
-    assert str(louder) in sstcast.evaluate(both, source=louder).value["systems"]["model"]["trained_on"]
 
 
 def test_no_fold_of_a_hindcast_sees_later_days_of_a_further_ocean(run_yaml: Path) -> None:

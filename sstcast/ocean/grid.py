@@ -1,16 +1,17 @@
-"""Brings fields to the cells of a region: crops a source, and averages or interpolates forecasts."""
+"""Cells of a region: crops a source to them, averages finer cells to them, and interpolates forecasts to them."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from sstcast.cf import rounded
 from sstcast.config import Region
 from sstcast.errors import SSTCastError
 from sstcast.geo import Axis, Box, span, step
-from sstcast.ocean.cube import coarsen
 
 NEAR = 0.02  # of a cell: edges that differ by less are equal, so that 0.083 may be typed for 1/12
 WHOLE = 0.01  # a ratio of cell widths that differs from a whole number by less is one
@@ -153,3 +154,42 @@ def at_cells(field: xr.DataArray, grid: Grid) -> xr.DataArray | None:
     except (KeyError, pd.errors.InvalidIndexError):  # cells missing, cells twice
         return None
     return found.assign_coords(lat=grid["lat"], lon=grid["lon"])
+
+
+def ocean_cells(sst: xr.DataArray) -> xr.DataArray:
+    """Return the `(lat, lon)` mask of cells that have a value on any day of the first year."""
+    return sst.isel(time=slice(366)).notnull().any("time").compute()
+
+
+def ocean_fraction(ocean: xr.DataArray, region: Region) -> xr.DataArray:
+    """Return the fraction `(lat, lon)` of source cells in each coarse cell that are ocean."""
+    blocks: Any = ocean.astype("float32").coarsen({"lat": region.coarsen, "lon": region.coarsen})
+    return rounded(blocks.mean())
+
+
+def coarsen(field: xr.DataArray, ocean: xr.DataArray, region: Region) -> xr.DataArray:
+    """Average blocks of `coarsen` x `coarsen` cells of `field(..., lat, lon)` over the mask `ocean`.
+
+    Land is left out of the mean, so coastal temperatures are not diluted. The result is NaN where the ocean
+    fraction is below `min_ocean`, and where an ocean cell has no value.
+    """
+    fraction, n = ocean_fraction(ocean, region), region.coarsen
+    wet, share = ocean.values, fraction.where(fraction >= region.min_ocean).values
+
+    def pool(block: NDArray[Any]) -> NDArray[Any]:
+        block = np.where(wet, block, np.float32(0))
+        total = sum(block[..., i::n, j::n] for i in range(n) for j in range(n))
+        return total / (n * n * share)
+
+    cells = ["lat", "lon"]
+    coarse = xr.apply_ufunc(
+        pool,
+        field,
+        input_core_dims=[cells],
+        output_core_dims=[cells],
+        exclude_dims=set(cells),
+        dask="parallelized",
+        dask_gufunc_kwargs={"output_sizes": dict(fraction.sizes)},
+        output_dtypes=[field.dtype],
+    )
+    return coarse.assign_coords(fraction.coords)

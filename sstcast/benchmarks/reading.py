@@ -1,0 +1,294 @@
+"""Reads graphs that PyG or OGB have: sets that their classes download, process and cache, and a user's own `Data`.
+
+A file that may run code is opened only if its digest is known or the user trusts it.
+"""
+
+import hashlib
+import io
+import pickle
+import sys
+import warnings
+import zipfile
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch_geometric.datasets
+from torch import Tensor
+from torch_geometric.data import Data, InMemoryDataset, download_url, extract_zip
+from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+from torch_geometric.data.storage import EdgeStorage, GlobalStorage, NodeStorage
+from torch_geometric.utils import remove_self_loops, to_undirected
+
+from sstcast.artefacts import locked
+from sstcast.benchmarks.objectives import number_words
+from sstcast.benchmarks.packed import Joined, Split
+from sstcast.benchmarks.registry import Dataset
+from sstcast.benchmarks.splits import ranges, splits_of
+from sstcast.errors import SSTCastError, in_short, reading
+
+PARTS = ("train", "val", "test")
+MASKS = ("train_mask", "val_mask", "test_mask")
+NAMES = (("train",), ("validation", "val", "valid"), ("test",))  # of the parts of a split in a mapping
+FORMS = "give a list of torch_geometric.data.Data, a single one, or a dictionary with train, validation and test"
+TEXT = (".txt", ".csv", ".tsv", ".json", ".index", ".edgelist", ".edges", ".gml", ".gz", ".zip", ".md", ".content")
+SPLITS = "https://github.com/cornell-zhang/Polynormer/raw/main/data/"
+DEEPEST = 20  # deeper nodes of a syntax tree count as this deep
+
+# Besides the types that PyG itself adds: what `torch.save` of a list of `Data` contains.
+torch.serialization.add_safe_globals([DataEdgeAttr, DataTensorAttr, EdgeStorage, GlobalStorage, NodeStorage])
+
+
+def read_class(dataset: Dataset, root: Path, trust: bool) -> tuple[Joined, list[Split]]:
+    """Return the graphs of a set of a class of PyG or OGB, and its official splits.
+
+    The class downloads, processes and caches in the set's folder below `root`; it processes again what is older
+    than its raw files. Raises SSTCastError if the class, or a file that was already there, may run code and is not
+    trusted; if the download fails, or the class cannot read the files.
+    """
+    dataset.check_reviewed(trust)
+    folder = dataset.folder_in(root)
+    remedy = f"delete this folder to download {dataset.name} again, put its files there, or name another --root"
+    shown = sys.stderr if sys.stderr.isatty() else io.StringIO()  # what a class prints
+    with reading(folder, remedy), locked(root / dataset.name):
+        raw, processed = _files(folder, "raw"), _files(folder, "processed")
+        if not raw:
+            print(
+                f"{dataset.name}: downloading to {folder}: {dataset.size}; licence: {dataset.licence}", flush=True
+            )
+        elif any(path.stat().st_mtime < max(p.stat().st_mtime for p in raw) for path in processed):
+            for path in processed:
+                path.unlink()
+            processed = []
+        if not trust:
+            check_raw(processed, dataset.sha256)
+        with redirect_stdout(shown), redirect_stderr(shown), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about old names in NumPy and SciPy
+            read = _of_ogb if dataset.reader == "ogb" else _of_pyg
+            graphs, splits = read(dataset, root, [] if trust else raw)
+            if dataset.options.get("positions"):  # of superpixels
+                graphs.data.x = torch.cat([graphs.data.x, graphs.data.pos], dim=1)
+    if (also := dataset.options.get("splits")) is not None:
+        path = root / "splits" / also
+        download(SPLITS + also, path)
+        with reading(path, "get it again"), np.load(path, allow_pickle=False) as file:
+            splits = splits_of([file[name] for name in ("train", "valid", "test")], int(graphs.nodes[0]))
+    if dataset.options.get("standardise"):
+        for name in ("x", "edge_attr"):
+            if (table := graphs.data.get(name)) is not None:
+                graphs.data[name] = standardise(table)
+    return graphs, splits or own_splits(graphs)
+
+
+def _files(folder: Path, kind: str) -> list[Path]:
+    """Return the files in the folders of a set whose names begin with `kind`: raw or processed."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return [path for path in files if any(part.startswith(kind) for part in path.relative_to(folder).parts[:-1])]
+
+
+def _checking(cls: Any, raw: list[Path], known: Collection[str]) -> Any:
+    """Return the class with a check of the raw files before it reads them, which it does only to process them."""
+
+    def process(self: Any) -> None:
+        check_raw(raw, known)
+        cls.process(self)
+
+    return type(cls.__name__, (cls,), {"process": process})
+
+
+def _of_pyg(dataset: Dataset, root: Path, raw: list[Path]) -> tuple[Joined, list[Split]]:
+    """Return the graphs, and one split if the class has an argument for its parts."""
+    cls = getattr(torch_geometric.datasets, dataset.of)
+    known = signature(cls).parameters
+    cls = _checking(cls, raw, dataset.sha256) if "root" in known else cls  # others have no files
+    arguments: dict[str, Any] = {"root": str(root / dataset.folder)} if "root" in known else {}
+    arguments |= {"name": dataset.part} if dataset.part is not None else {}
+    arguments |= dataset.options.get("arguments", {})
+    first = cls(**arguments)
+    split = known.get("split")
+    if split is None or split.default not in ("train", None) or len(first.processed_paths) < 2:
+        # The edges of a single graph are sorted by node, whatever order a class gives them.
+        return join([first[0].coalesce()] if len(first) == 1 else first), []
+    parts = [join(cls(**arguments, split=part)) for part in PARTS]
+    return Joined.of_parts(parts), [ranges([len(part.nodes) for part in parts])]
+
+
+def _of_ogb(dataset: Dataset, root: Path, raw: list[Path]) -> tuple[Joined, list[Split]]:
+    """Return the graphs and the official split of a set of the Open Graph Benchmark (arXiv:2005.00687)."""
+    from ogb.graphproppred import PygGraphPropPredDataset
+    from ogb.nodeproppred import PygNodePropPredDataset
+
+    release = root / dataset.folder / f"RELEASE_v{dataset.options['version']}.txt"
+    if release.parent.is_dir() and not release.exists():
+        release.touch()  # without it, the class asks on the terminal whether to delete the files
+    cls = PygNodePropPredDataset if dataset.single else PygGraphPropPredDataset
+    source = _checking(cls, raw, dataset.sha256)(dataset.name, root=str(root))
+    rows = by_part(source.get_idx_split())
+    splits = splits_of(rows, int(source[0].num_nodes) if dataset.single else len(source))
+    if dataset.single:
+        ends, _ = remove_self_loops(source[0].edge_index)
+        data = source[0].update({"edge_index": to_undirected(ends, num_nodes=source[0].num_nodes)})
+        return join([data]), splits
+    if dataset.task != "next-tokens":
+        return join(source), splits
+    trees = list(source)
+    words = number_words([tree.y for tree in trees], [trees[i].y for i in splits[0].train.tolist()])
+    graphs = join([_link_tokens(tree) for tree in trees])
+    graphs.data.y = words
+    return graphs, splits
+
+
+def _link_tokens(tree: Data) -> Data:
+    """Add edges between successive tokens to a syntax tree, both ways, as in ogbg-code2's baselines.
+
+    Edge features are two: whether between tokens, and whether inverse. A node's depth joins its features.
+    """
+    edges, tokens = tree.edge_index, tree.node_is_attributed.flatten().nonzero().flatten()  # in depth-first order
+    chain = torch.stack([tokens[:-1], tokens[1:]])
+    pieces = [edges, edges.flip(0), chain, chain.flip(0)]
+    kinds = torch.tensor([(0, 0), (0, 1), (1, 0), (1, 1)])
+    attr = kinds.repeat_interleave(torch.tensor([piece.shape[1] for piece in pieces]), 0)
+    x = torch.cat([tree.x, tree.node_depth.clamp(max=DEEPEST)], dim=1)
+    return Data(x=x, edge_index=torch.cat(pieces, dim=1), edge_attr=attr, y=0)
+
+
+def standardise(table: Tensor) -> Tensor:
+    """Give the columns of features that are not all 0 and 1 the mean 0 and the deviation 1."""
+    whole = table.double()
+    real = ~((whole == 0) | (whole == 1)).all(0)
+    mean, scale = whole.mean(0) * real, torch.where(real, whole.std(0, unbiased=False).clamp(min=1e-6), 1.0)
+    return ((whole - mean) / scale).float()
+
+
+def graphs_in(source: Any, where: str) -> tuple[Joined, list[Split]]:
+    """Return the graphs in `source`, and their own splits.
+
+    `source` is one `Data`, several, or a data set of PyG or OGB; or a dictionary with `graphs` and with the
+    numbers of those for `train`, `validation` and `test`, or masks; or one with a list of graphs for each of the
+    three.
+    A single graph may have the masks `train_mask`, `val_mask` and `test_mask` of its nodes; several may each have
+    these as a single truth value. Raises SSTCastError, saying `where` the source is from, for anything else.
+    """
+    try:
+        rows: Any = source if isinstance(source, Mapping) else {}
+        if rows and "graphs" not in rows:
+            parts = [join(part) for part in by_part(rows)]
+            return Joined.of_parts(parts), [ranges([len(part.nodes) for part in parts])]
+        if hasattr(source, "get_idx_split"):  # of OGB's classes
+            rows = source.get_idx_split()
+        graphs = join(source["graphs"] if isinstance(source, Mapping) else source)
+        return graphs, splits_of(by_part(rows), len(graphs.nodes)) if rows else own_splits(graphs)
+    except Exception as error:  # whatever a user's graphs hold
+        raise SSTCastError(f"{where}: {str(error) or type(error).__name__}; {FORMS}") from error
+
+
+def join(source: Any) -> Joined:
+    """Join one `Data`, several, a data set of PyG, or what `InMemoryDataset.save` writes."""
+    if isinstance(source, Data):
+        return Joined.of_list([source])
+    if isinstance(source, tuple) and len(source) > 1 and isinstance(source[0], dict):
+        return Joined.of_slices(Data.from_dict(source[0]), source[1])
+    stored = isinstance(source, InMemoryDataset) and type(source).get is InMemoryDataset.get
+    if stored and source.transform is None and source._indices is None:
+        return Joined.of_slices(source._data, source.slices)
+    return Joined.of_list(list(source))
+
+
+def read_file(path: Path, trust: bool) -> tuple[Joined, list[Split]]:
+    """Read what `torch.save` wrote of any `source` of `graphs_in`, or a processed `InMemoryDataset`.
+
+    Raises SSTCastError if the file is missing or damaged, or may run code and is not trusted.
+    """
+    if not trust:
+        check_raw([path], ())
+    with reading(path, "save it with torch.save"):
+        raw = torch.load(path, map_location="cpu", weights_only=False) if trust else _load_plain(path)
+    return graphs_in(raw, str(path))
+
+
+def own_splits(graphs: Joined) -> list[Split]:
+    """Return the splits that the masks of the graphs say; raise ValueError if one mask is missing."""
+    masks = [graphs.data.get(name) for name in MASKS]
+    missing = [name for name, mask in zip(MASKS, masks, strict=True) if mask is None]
+    if masks[0] is None or len(missing) == 2:  # a training mask alone, as some of PyG's graphs have, is no split
+        return []
+    if missing:
+        raise ValueError(f"train_mask, but no {missing[0]}; add it, or leave out all masks and set split=70/15/15")
+    count = len(graphs.nodes)
+    if count > 1:  # masks of the nodes of many graphs are no split
+        return splits_of(masks, count) if all(mask.numel() == count for mask in masks) else []
+    if (stopping := graphs.data.get("stopping_mask")) is not None:  # WikiCS: for validation too
+        masks[1] = masks[1] | stopping
+    return splits_of(masks, int(graphs.nodes[0]))
+
+
+def by_part(source: Mapping[str, Any]) -> list[Any]:
+    """Return what a mapping has for training, validation (or `val`, `valid`) and testing."""
+    found = [next((source[name] for name in names if name in source), None) for names in NAMES]
+    if missing := [names[0] for names, part in zip(NAMES, found, strict=True) if part is None]:
+        raise ValueError(f"no part {missing[0]!r} in the split")
+    return found
+
+
+def fetch(dataset: Dataset, root: Path) -> list[Path]:
+    """Return the paths of the data set's `files` below `root`; download the missing ones and say their size."""
+    paths = {root / dataset.folder / name: address for name, address in dataset.files.items()}
+    if not all(path.exists() for path in paths):
+        print(f"{dataset.name}: downloading to {root}: {dataset.size}; licence: {dataset.licence}", flush=True)
+    for path, address in paths.items():
+        download(address.replace("*", path.name), path, root)
+    return list(paths)
+
+
+def download(address: str, path: Path, root: Path | None = None) -> None:
+    """Download `path` unless it exists; an archive, which holds its folder, is unpacked below `root`."""
+    if path.exists():
+        return
+    try:
+        if root is not None and address.endswith(".zip"):
+            extract_zip(download_url(address, str(root)), str(root))
+        else:
+            download_url(address, str(path.parent), filename=path.name)
+    except Exception as error:  # networks and servers fail in many ways
+        raise SSTCastError(
+            f"{path}: the download from {address} failed ({in_short(error)}); put it there, or name another --root"
+        ) from error
+
+
+def check_raw(paths: Iterable[Path], known: Collection[str]) -> None:
+    """Raise SSTCastError, executing nothing, if reading one of the files may run code; `known` are SHA-256."""
+    for path in paths:
+        with reading(path, "get it again"):
+            harmless = path.suffix in TEXT or _is_plain(path)
+            digest = "" if harmless else hashlib.sha256(path.read_bytes()).hexdigest()
+        if not harmless and digest not in known:
+            raise SSTCastError(
+                f"{path}: may run any code when it is read, as a pickle does, and is not a known one (SHA-256 "
+                f"{digest}); if you trust its origin, use --trust (trust=True in Python)"
+            )
+
+
+def _is_plain(path: Path) -> bool:
+    """Return whether a file of NumPy or torch holds arrays, tensors and PyG's `Data` alone."""
+    try:
+        if path.suffix in (".npz", ".npy"):
+            found = np.load(path, allow_pickle=False)
+            for name in found if path.suffix == ".npz" else ():
+                found[name]
+        else:
+            _load_plain(path)
+    except (pickle.UnpicklingError, ValueError, RuntimeError, EOFError):
+        return False
+    return True
+
+
+def _load_plain(path: Path) -> Any:
+    """Read a file of `torch.save` with `weights_only`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about tensor types that torch will change
+        # Mapped memory is never larger than the file, whatever sizes the file claims.
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
