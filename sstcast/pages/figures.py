@@ -84,15 +84,15 @@ def error_by_lead(results: Results) -> Iterator[Picture]:
 
 def ratio_by_lead(results: Results) -> Iterator[Picture]:
     """The comparisons of mean squared errors by lead, a panel each."""
-    # Climatologies are far worse than all others: their panels would stretch those of the others.
+    # Climatologies are far worse than all others: they would stretch the other panels.
     found = {name: of["by_lead"] for name, of in comparisons(results.metrics).items() if CLIMATE not in name}
     if not found:
         return
     if results.metrics["kind"] == "hindcast":
-        up, about = f"MSE / MSE of {results.reference}", f"Mean squared error over that of {results.reference}"
+        up, about = f"MSE / MSE of {results.reference}", f"Mean squared error divided by {results.reference}'s"
         better = "below 1 a system is better"
     else:
-        up, about = "MSE / MSE of each", "Mean squared error of the model over that of each system"
+        up, about = "MSE / MSE of each", "Mean squared error of the model divided by each system's"
         better = "below 1 the model is better"
     figure, alt = draw_panels_of_ratios(found, HIGHEST, up, results.styles)
     yield Picture(figure, alt, f"{about}; {better}. Panels end at {HIGHEST}. {_about_bands(results)}")

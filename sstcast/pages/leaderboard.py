@@ -29,7 +29,7 @@ def print_leaderboard(contests: list[Contest], hindcasts: Sequence[Sheet] = ()) 
 
 
 def write_leaderboard(contests: list[Contest], folder: Path, hindcasts: Sequence[Sheet] = ()) -> tuple[Path, Path]:
-    """Write both files to `folder` and return their paths; the page shows hindcasts too."""
+    """Write both files to `folder` and return their paths. The page also shows hindcasts."""
     table, page = folder / "leaderboard.csv", folder / "leaderboard.html"
     with atomic(table) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
