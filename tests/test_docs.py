@@ -62,7 +62,8 @@ def test_the_source_of_the_page_is_registered(monkeypatch: pytest.MonkeyPatch) -
     assert SOURCES["lukewarm"].name == "lukewarm"
 
 
-def test_the_classes_of_the_pages_have_strict_types(tmp_path: Path) -> None:
+def test_the_classes_of_the_pages_have_strict_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MYPYPATH", str(ROOT))
     for page in ("own-metric", "own-model", "own-source", "own-task"):
         code = "\n".join(block for block in blocks(f"{page}.md") if not block.startswith("    "))
         (tmp_path / f"{page.replace('-', '_')}.py").write_text(code)
