@@ -43,17 +43,17 @@ class Joined(NamedTuple):
 
     @classmethod
     def of_list(cls, graphs: Sequence[Any]) -> "Joined":
-        """Join graphs, which may also be dictionaries of their parts; raise ValueError if they do not fit."""
+        """Join graphs, which may also be dictionaries of their parts; raise ValueError if they do not fit.
+
+        Parts that not all graphs have are left out, but for features.
+        """
         data = [Data.from_dict(one) if isinstance(one, dict) else one for one in graphs]
         if not data:
             raise ValueError("no graphs")
         for number, one in enumerate(data):
             if not isinstance(one, Data):
                 raise ValueError(f"graph {number} is {type(one).__name__}, not torch_geometric.data.Data")
-            if differ := (set(one.keys()) ^ set(data[0].keys())) & USED:
-                raise ValueError(f"graph {number} and graph 0 do not both have {min(differ)}")
-        others = set(data[0].keys()) - USED
-        joined, slices, _ = collate(Data, data, increment=False, add_batch=False, exclude_keys=others)
+        joined, slices = _collate(data, "graph")
         counts = {name: ends.diff() for name, ends in slices.items() if isinstance(ends, Tensor)}
         return cls(joined, torch.tensor([one.num_nodes or 0 for one in data]), counts)
 
@@ -73,10 +73,8 @@ class Joined(NamedTuple):
     def of_parts(cls, parts: Iterable["Joined"]) -> "Joined":
         """Join graphs that are joined already, one part after the other."""
         several = list(parts)
-        others = set(several[0].data.keys()) - USED
-        whole = [part.data for part in several]
-        data, _, _ = collate(Data, whole, increment=False, add_batch=False, exclude_keys=others)
-        counts = {name: torch.cat([part.counts[name] for part in several]) for name in several[0].counts}
+        data, slices = _collate([part.data for part in several], "part")
+        counts = {name: torch.cat([part.counts[name] for part in several]) for name in slices}
         return cls(data, torch.cat([part.nodes for part in several]), counts)
 
 
@@ -200,6 +198,20 @@ def pack(joined: Joined, level: str, **tensors: Tensor | None) -> Graphs:
     counted = {"nodes": joined.nodes, "edges": edges, "pair_counts": tensors.pop("pair_counts", None)}
     small = {name: tensor if tensor is None else compact(tensor) for name, tensor in tensors.items()}
     return Graphs(level=level, edge_index=compact(index), **counted, **small)  # type: ignore[arg-type]
+
+
+def _collate(data: list[Data], what: str) -> tuple[Data, Mapping[str, Any]]:
+    """Join what all have, with node numbers as they are; return it, and where each begins in it.
+
+    Raises ValueError if features are not everywhere; `what` the data are, in words.
+    """
+    keys = [set(one.keys()) for one in data]
+    for number, own in enumerate(keys):
+        if differ := (own ^ keys[0]) & {"x", "edge_attr"}:
+            raise ValueError(f"{what} {number} and {what} 0 do not both have {min(differ)}")
+    others = keys[0] - USED.intersection(*keys)
+    joined, slices, _ = collate(type(data[0]), data, increment=False, add_batch=False, exclude_keys=others)
+    return joined, slices
 
 
 def graph_of(counts: Tensor, row: int) -> int:

@@ -190,6 +190,23 @@ def test_graphs_in_memory_train(tmp_path: Path) -> None:
     assert ap["metric"] == "roc-auc"
 
 
+def test_what_a_task_does_not_use_may_differ() -> None:
+    ours, plain = graphs(), graphs()
+    for data, other in zip(ours, plain, strict=True):
+        other.x = data.x
+    ours[3].pos, ours[0].name = torch.ones(ours[3].num_nodes, 3), "the first"
+    assert load_memory(ours, []).digest == load_memory(plain, []).digest
+    parts = [dict(zip(INDICES, (one[:6], one[6:9], one[9:]), strict=True)) for one in (ours, plain)]
+    assert load_memory(parts[0], []).digest == load_memory(parts[1], []).digest
+    for data in parts[1]["test"]:
+        data.num_nodes, data.x = len(data.x), None
+    with pytest.raises(SSTCastError, match="part 2 and part 0 do not both have x"):
+        load_memory(parts[1], [])
+    plain[0].num_nodes, plain[0].x = len(plain[0].x), None
+    with pytest.raises(SSTCastError, match="graph 1 and graph 0 do not both have x"):
+        load_memory(plain[:9], [])
+
+
 INDICES = {"train": [0, 2, 4, 5], "validation": [1, 3], "test": [6, 7]}
 
 

@@ -92,6 +92,22 @@ def test_processed_files_of_others_run_no_code(tmp_path: Path) -> None:
     assert not (tmp_path / "made").exists()
 
 
+def test_raw_files_are_checked_whenever_a_class_reads_them(tmp_path: Path) -> None:
+    """Here one of the processed files is missing, though none is older than the raw ones."""
+    dataset = find_dataset("CIFAR10")
+    write(dataset, tmp_path)
+    load(dataset, tmp_path, tmp_path / "cache")
+    (path,) = raw_files(dataset, tmp_path)
+    then = path.stat().st_mtime
+    hostile_torch(path, tmp_path / "made")
+    os.utime(path, (then, then))
+    assert load(dataset, tmp_path, tmp_path / "cache").graphs.nodes.tolist()  # what it had read before
+    (path.parents[1] / "processed/val_data.pt").unlink()
+    with pytest.raises(SSTCastError, match=REFUSED):
+        load(dataset, tmp_path, tmp_path / "cache")
+    assert not (tmp_path / "made").exists()
+
+
 def test_a_known_pickle_opens(tmp_path: Path) -> None:
     path = tmp_path / "known.pickle"
     path.write_bytes(pickle.dumps({"train": np.arange(3)}))

@@ -1,4 +1,4 @@
-"""Linear systems as runs, and as what networks stand on."""
+"""Linear systems as runs, as bases of networks, and on regions too large for memory."""
 
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,11 @@ from scored_runs import configure
 from sstcast.config import RunConfig, TrainingConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import TrainedRun
-from sstcast.models import build_forecaster, home
+from sstcast.models import build_forecaster, home, modes
 from sstcast.models.linear import LinearSystem, Ridge, sums_of
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.windows import whole_windows
+from sstcast.ocean.windows import Windows, whole_windows
 from sstcast.scores.combine import combine
 from sstcast.scores.verification import Verification
 from sstcast.training.task import fit, samples
@@ -149,3 +149,30 @@ def test_a_rollout_stands_on_nothing() -> None:
     for base in ("linear", "persistence"):
         with pytest.raises(SSTCastError, match=rf"model\.base: tfnet's rollout, .* has no {base}"):
             build_forecaster("tfnet", **size, decoding="rollout", base=base)
+
+
+# A region too large for memory, which linear systems read from a file.
+
+
+def region_windows(config: RunConfig, split: str) -> Windows:
+    return whole_windows(Prepared.of(config.data).open()[1], config.data, split)
+
+
+def test_values_in_a_file_are_those_in_memory(config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_memory = region_windows(config, "validation")
+    monkeypatch.setattr("sstcast.scratch.KEPT", 0)
+    in_file = region_windows(config, "validation")
+    index = torch.arange(len(in_memory))
+    for field in ("history", "target", "ocean"):
+        assert torch.equal(getattr(in_file.batch(index), field), getattr(in_memory.batch(index), field))
+    assert sum(part.starts for part in samples(in_file)(3)) == -(-(365 - 18) // 3)
+
+
+def test_eofs_of_many_days_are_those_of_some(config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    of_all = modes.eofs(samples(region_windows(config, "train")), 2).numpy()
+    monkeypatch.setattr(modes, "LARGEST_FIELD", 96 * 100)
+    of_some = modes.eofs(samples(region_windows(config, "train")), 2).numpy()
+    assert not np.array_equal(of_all, of_some)
+    np.testing.assert_allclose(of_some @ of_some.T, np.eye(2), atol=1e-5)
+    shared = np.linalg.svd(of_all @ of_some.T)[1]  # the wave of the small ocean is in both
+    assert shared.min() > 0.99
