@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from mypy import api
 
 import sstcast
 from sstcast.graphs.grid import GridGraph
@@ -59,3 +60,13 @@ def test_the_source_of_the_page_is_registered(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(SOURCES, "lukewarm", None)
     exec(blocks("own-source.md")[0], {})
     assert SOURCES["lukewarm"].name == "lukewarm"
+
+
+def test_the_classes_of_the_pages_have_strict_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MYPYPATH", str(ROOT))
+    for page in ("own-metric", "own-model", "own-source", "own-task"):
+        code = "\n".join(block for block in blocks(f"{page}.md") if not block.startswith("    "))
+        (tmp_path / f"{page.replace('-', '_')}.py").write_text(code)
+    cache = ROOT / ".mypy_cache"
+    found = api.run(["--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(cache), str(tmp_path)])
+    assert found[2] == 0, found[0]

@@ -20,7 +20,6 @@ from sstcast.cf import write_zarr
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError, printable
 from sstcast.ocean.prepare import prepare
-from sstcast.pages.leaderboard import _plain
 
 Fails = Callable[[BaseException], tuple[int, str]]
 
@@ -157,11 +156,6 @@ def test_a_lock_is_taken_again_by_its_holder(tmp_path: Path) -> None:
         pass
     with pytest.raises(SSTCastError, match="/proc/thing: cannot be written there"), locked(Path("/proc/thing")):
         pass
-
-
-def test_a_spreadsheet_computes_nothing() -> None:
-    text = ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "mpnn", -1.5, None]
-    assert [_plain(cell) for cell in text] == ["'=1+1", "'+1", "'-1", "'@x", "'\tx", "'\rx", "mpnn", -1.5, None]
 
 
 def test_a_terminal_is_told_nothing() -> None:

@@ -79,7 +79,7 @@ def test_a_metric_is_one_class(
 
 def test_a_figure_is_one_function(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     run.report.unlink(missing_ok=True)
-    monkeypatch.setattr(figures, "FIGURES", [figures.Entry("cases", missed_days)])
+    monkeypatch.setattr(figures, "FIGURES", {"cases": [missed_days]})
     monkeypatch.setattr(figures, "MAPS", {})
     html = write_report(Results(run.folder))[0].read_text()
     assert "Which days were missed." in html

@@ -337,7 +337,6 @@ def page(
     out: Path | str | None = None,
     region: str | None = None,
     max_size: float = 20,
-    say: Say = quiet,
 ) -> Result[None]:
     """Write a forecast to one HTML page to click on: a map of every day, and the days of every point.
 
@@ -349,7 +348,7 @@ def page(
     """
     from sstcast.pages.page import write_forecast_page
 
-    return Result(None, *write_forecast_page(_folder(forecast), given_path(out), region, max_size, say))
+    return Result(None, *write_forecast_page(_folder(forecast), given_path(out), region, max_size))
 
 
 def update(run: Run | Path | str, date: str = "latest", max_size: float = 20) -> Update:

@@ -62,7 +62,7 @@ def update(folder: Path, date: str = LATEST, largest: float = LARGEST, today: dt
         verified, scores = _verify(run, place, last)
         page = place / "latest.html"
         newest = max(_issued(place).items())[1]
-        _, shown = write_forecast_page(newest, page, largest=largest, say=_silent)
+        _, shown = write_forecast_page(newest, page, largest=largest)
     reasons = report.missing.values() if report else ()
     down = next((reason for reason in reasons if not any(words in reason for words in ABSENT)), "")
     made = [issued.name] * new + [page.name] * shown + ["verification.csv"] * verified

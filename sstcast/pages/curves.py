@@ -54,16 +54,6 @@ def styles_of(names: Iterable[str]) -> dict[str, Style]:
     return STYLES | {name: style or extra[name] for name, style in found.items()}
 
 
-def empty_chart(across: str, up: str) -> tuple[Figure, Any]:
-    """Return a figure and its axes, with the labels `across` and `up`."""
-    figure = Figure(figsize=SIZE, dpi=150, layout="constrained")
-    ax = figure.add_subplot()
-    ax.set_xlabel(across)
-    ax.set_ylabel(up)
-    plain(ax)
-    return figure, ax
-
-
 def plain(ax: Any) -> None:
     """Draw a grid below the curves, and no frame above and to the right."""
     ax.grid(color="0.88", linewidth=0.8)
@@ -95,7 +85,9 @@ def draw_curves(
         bands: both ends of an interval around each value, `[len(x)][2]`, by the name of the curve.
         styles: of the curves by name, as `styles_of` chooses them; by default by their names alone.
     """
-    figure, ax = empty_chart(across, up)
+    figure = Figure(figsize=SIZE, dpi=150, layout="constrained")
+    ax = figure.add_subplot(xlabel=across, ylabel=up)
+    plain(ax)
     styles, longest = styles or styles_of(curves), max(map(len, curves.values()))
     classes = [str(name) for name in x] if isinstance(x, (list, tuple)) else None
     places = np.arange(1, longest + 1) if x is None or classes else np.asarray(x)

@@ -29,19 +29,6 @@ CASES = {"forecast": "median", "best": "best", "worst": "worst"}  # names of map
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A figure of the report, or several figures of one kind.
-
-    Attributes:
-        section: section of the report, one of `report.SECTIONS`.
-        draw: function that makes the pictures of some `Results`, or none if they do not apply.
-    """
-
-    section: str
-    draw: Callable[[Results], Iterable[Picture]]
-
-
-@dataclass(frozen=True)
 class Map:
     """A map of the report and of the command `map`.
 
@@ -97,15 +84,15 @@ def error_by_lead(results: Results) -> Iterator[Picture]:
 
 def ratio_by_lead(results: Results) -> Iterator[Picture]:
     """The comparisons of mean squared errors by lead, a panel each."""
-    # Climatologies are far worse than all others: their panels would stretch those of the others.
+    # Climatologies are far worse than all others: they would stretch the other panels.
     found = {name: of["by_lead"] for name, of in comparisons(results.metrics).items() if CLIMATE not in name}
     if not found:
         return
     if results.metrics["kind"] == "hindcast":
-        up, about = f"MSE / MSE of {results.reference}", f"Mean squared error over that of {results.reference}"
+        up, about = f"MSE / MSE of {results.reference}", f"Mean squared error divided by {results.reference}'s"
         better = "below 1 a system is better"
     else:
-        up, about = "MSE / MSE of each", "Mean squared error of the model over that of each system"
+        up, about = "MSE / MSE of each", "Mean squared error of the model divided by each system's"
         better = "below 1 the model is better"
     figure, alt = draw_panels_of_ratios(found, HIGHEST, up, results.styles)
     yield Picture(figure, alt, f"{about}; {better}. Panels end at {HIGHEST}. {_about_bands(results)}")
@@ -294,21 +281,17 @@ def case_maps(results: Results) -> Iterator[Map]:
         )
 
 
-FIGURES = [
-    Entry("errors", error_by_lead),
-    Entry("errors", ratio_by_lead),
-    Entry("indices", indices),
-    Entry("probabilities", crps_skill),
-    Entry("probabilities", coverage),
-    Entry("probabilities", pit),
-    Entry("heatwaves", heatwaves),
-    Entry("heatwaves", reliability),
-    Entry("heatwaves", heatwave_case),
-    Entry("ensemble", spread),
-    Entry("ensemble", rank_histogram),
-    Entry("training", training),
-]
-MAPS: dict[str, list[Callable[[Results], Iterator[Map]]]] = {
+Draw = Callable[[Results], Iterable[Picture | Map]]  # makes nothing if its figure does not apply to the results
+# By section of the report, one of `report.SECTIONS`.
+FIGURES: dict[str, list[Draw]] = {
+    "errors": [error_by_lead, ratio_by_lead],
+    "indices": [indices],
+    "probabilities": [crps_skill, coverage, pit],
+    "heatwaves": [heatwaves, reliability, heatwave_case],
+    "ensemble": [spread, rank_histogram],
+    "training": [training],
+}
+MAPS: dict[str, list[Callable[[Results], Iterable[Map]]]] = {
     "maps": [weekly_maps, skill_maps],
     "cases": [case_maps],
 }

@@ -11,9 +11,8 @@ import xarray as xr
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from matplotlib.transforms import Bbox
 from PIL import Image as Pillow
-from PIL import ImageChops
+from PIL import ImageOps
 from PIL.PngImagePlugin import PngInfo
 
 from sstcast.artefacts import RECIPE, as_text, atomic
@@ -22,8 +21,7 @@ from sstcast.pages.maps import Room, draw_panels
 from sstcast.pages.projection import View
 
 COLOURS = 256  # in the palette of a map: few colours, and some shades of grey for the text
-PAD = 0.15  # inches
-AROUND = 1.0  # inches around axes for their titles, degrees and labels
+PAD = 20  # pixels of white around a map
 MOVING = Room(5.2, 4.0)
 MOVING_COLOURS = 64  # per frame: more only smooth the edges of letters, in four times the space
 DAY, LAST_DAY = 350, 1800  # milliseconds
@@ -64,28 +62,25 @@ def write_png(figure: Figure, path: Path, recipe: Any) -> None:
         render(figure).save(partial, "PNG", pnginfo=about, dpi=(figure.dpi, figure.dpi))
 
 
-def render(figure: Figure, box: Bbox | None = None) -> Pillow.Image:
-    """Draw `figure`, or the part of it inside a `box` in inches, and return its pixels.
+def render(figure: Figure) -> Pillow.Image:
+    """Draw `figure` and cut off the white around the drawing but for `PAD`."""
+    image = _draw(figure)
+    return _cut(image, _drawn(image))
 
-    Without a box, the white around the drawing is cut off but for `PAD`. This draws a map once; matplotlib's own
-    tight box would draw it three times.
-    """
+
+def _draw(figure: Figure) -> Pillow.Image:
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="tiff", bbox_inches=box or _ample(figure))
-    image = Pillow.open(buffer).convert("RGB")
-    drawn = ImageChops.difference(image, Pillow.new("RGB", image.size, "white")).getbbox()
-    if box is not None or drawn is None:
-        return image
-    pad = round(PAD * figure.dpi)
-    left, top, right, bottom = drawn
-    return image.crop((left - pad, top - pad, right + pad, bottom + pad))
+    figure.savefig(buffer, format="tiff")
+    return Pillow.open(buffer).convert("RGB")
 
 
-def _ample(figure: Figure) -> Bbox:
-    """Return a box in inches around all of a figure, with space for the text beside its axes."""
-    axes = [Bbox(ax.get_position().get_points() * figure.get_size_inches()).padded(AROUND) for ax in figure.axes]
-    others = [artist.get_window_extent().get_points() for artist in (*figure.texts, *figure.legends)]
-    return Bbox.union([*axes, *(Bbox(pixels / figure.dpi) for pixels in others)]).padded(2 * PAD)
+def _drawn(image: Pillow.Image) -> tuple[int, int, int, int]:
+    """Return the corners of all that is not white."""
+    return ImageOps.invert(image).getbbox() or (0, 0, *image.size)
+
+
+def _cut(image: Pillow.Image, box: tuple[int, int, int, int]) -> Pillow.Image:
+    return ImageOps.expand(image.crop(box), PAD, "white")
 
 
 def png_uri(figure: Figure) -> str:
@@ -112,21 +107,19 @@ def animate(forecast: xr.DataArray, truth: xr.DataArray, label: str) -> tuple[st
     every_day = np.stack([forecast.values, truth.values])
     view = View(Box.of(forecast))
     figure, meshes = draw_panels(first, view, label=label, kind="difference", room=MOVING, values=every_day)
-    title = figure.text(0.5, 1 + 0.45 / figure.get_size_inches()[1], _day(forecast, -1), ha="center", va="bottom")
-    box = figure.get_tightbbox().padded(PAD)
+    title = figure.suptitle(_day(forecast, -1))
+    box = _drawn(_draw(figure))
+    figure.set_layout_engine("none")  # else every frame would be laid out anew
     frames = []
     for position in range(forecast.sizes["lead"]):
         for mesh, field in zip(meshes, (forecast, truth), strict=True):
             mesh.set_array(field.isel(lead=position).transpose("lat", "lon").values)
         title.set_text(_day(forecast, position))
-        frames.append(_few_colours(render(figure, box), MOVING_COLOURS).convert("RGB"))
+        frames.append(_few_colours(_cut(_draw(figure), box), MOVING_COLOURS).convert("RGB"))
     moving, still = io.BytesIO(), io.BytesIO()
     times = [DAY] * (len(frames) - 1) + [LAST_DAY]
-    how = {
-        "lossless": True,
-        "quality": 20,
-        "method": 2,
-    }  # more takes twice as long, and saves a sixth of the bytes
+    # More quality takes twice as long, and saves a sixth of the bytes.
+    how: dict[str, Any] = {"lossless": True, "quality": 20, "method": 2}
     frames[0].save(moving, "WEBP", save_all=True, append_images=frames[1:], duration=times, loop=0, **how)
     frames[-1].save(still, "WEBP", **how)
     return _data_uri(moving, "image/webp"), _data_uri(still, "image/webp")

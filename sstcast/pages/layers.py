@@ -8,7 +8,6 @@ import xarray as xr
 from matplotlib.colors import to_hex
 from numpy.typing import NDArray
 
-from sstcast.ocean.fields import PLAUSIBLE
 from sstcast.pages.maps import COLOURS, Kind, colour_norm
 
 DEGREE, PROBABILITY = 0.005, 0.01  # the steps to which a page rounds
@@ -57,21 +56,13 @@ STORED = {
     "heatwave_end": 1,
 }
 DATES = ("heatwave_start", "heatwave_end")
-RANGES = {
-    "sst": PLAUSIBLE,
-    "climatology": PLAUSIBLE,
-    "spread": (0.0, PLAUSIBLE[1]),
-    "heatwave_probability": (0.0, 1.0),
-    "exceedance_probability": (0.0, 1.0),
-    "cold_spell_probability": (0.0, 1.0),
-}
 
 
 def fields_of(forecast: xr.Dataset) -> dict[str, xr.DataArray]:
-    """Return those of `STORED` that a forecast from one day holds, as `(lead or past, lat, lon)` or `(lat, lon)`.
+    """Return the fields in `STORED` that a forecast from one day holds, `([lead or past,] lat, lon)`.
 
-    Dates become days after `init_time`. A file without `sst_quantile` is an older one, whose `sst_spread` is that
-    of an ensemble's members, which says little about the error: it is left out.
+    Dates become days after `init_time`. A file without `sst_quantile` is an older one, whose `sst_spread` comes
+    from an ensemble's members and says little about the error, so it is left out.
     """
     fields = {name: forecast[name] for name in STORED if name in forecast}
     if "sst_anomaly" in forecast:

@@ -18,7 +18,6 @@ NOTE = (
     "p: Diebold-Mariano test against the first line, adjusted for the number of lines; "
     f"↓ significantly worse (p < {SIGNIFICANT})."
 )
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet takes text that begins with these as a formula
 
 
 def print_leaderboard(contests: list[Contest], hindcasts: Sequence[Sheet] = ()) -> None:
@@ -30,14 +29,14 @@ def print_leaderboard(contests: list[Contest], hindcasts: Sequence[Sheet] = ()) 
 
 
 def write_leaderboard(contests: list[Contest], folder: Path, hindcasts: Sequence[Sheet] = ()) -> tuple[Path, Path]:
-    """Write both files to `folder` and return their paths; the page shows hindcasts too."""
+    """Write both files to `folder` and return their paths. The page also shows hindcasts."""
     table, page = folder / "leaderboard.csv", folder / "leaderboard.html"
     with atomic(table) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
         metrics = [f"{units}_{metric}{part}" for _, units, metric in shown() for part in ("", "_spread")]
         rows.writerow(["contest", "name", "runs", "members", *metrics, "p_value"])
         for contest in contests:
-            rows.writerows(map(_plain, [contest.title, *_record(entry)]) for entry in contest.entries)
+            rows.writerows([contest.title, *_record(entry)] for entry in contest.entries)
     write_page(
         page, "leaderboard.html", {"sstcast": __version__}, sheets=[*map(_sheet, contests), *hindcasts], note=NOTE
     )
@@ -82,8 +81,3 @@ def _record(entry: Entry) -> list[object]:
     numbers = [value for score in entry.scores.values() for value in (score.mean, score.spread)]
     p = None if entry.p_value != entry.p_value else entry.p_value
     return [entry.name, entry.runs, entry.members, *numbers, p]
-
-
-def _plain(cell: object) -> object:
-    """Escape text that a spreadsheet would take as a formula; leave numbers unchanged."""
-    return f"'{cell}" if isinstance(cell, str) and cell[:1] in FORMULA else cell

@@ -1,8 +1,4 @@
-"""Maps of errors, skill and single forecasts, in any projection (see `projection`).
-
-Functions return matplotlib figures that are filled by their maps; titles, degrees and colour bars are outside the
-figure, and `images.render` includes them with a tight box.
-"""
+"""Maps of errors, skill and single forecasts, in any projection (see `projection`)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -14,10 +10,12 @@ import xarray as xr
 from matplotlib.collections import QuadMesh
 from matplotlib.colors import BoundaryNorm, Colormap
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from sstcast.config import parse_box
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
 from sstcast.pages.projection import DEFAULT_PROJECTION, View, edges
@@ -42,7 +40,8 @@ NO_DATA: dict[str, Any] = {
 }  # no pale colour is free
 HATCH: dict[str, Any] = {"facecolor": "none", "edgecolor": "0.2", "hatch": "/////", "linewidth": 0.0}
 HATCH_WIDTH = 0.6  # points
-GAP_X, GAP_Y = 0.4, 0.45  # inches between panels, enough for degree labels and titles
+GAP = 0.5  # inches that a panel needs for its title, degrees and share of the colour bar
+PAD = 0.12  # inches above and below a panel: matplotlib underestimates the height of maps with titles
 NARROW_PANEL, WIDE_PANEL = 1.5, 3.2  # smallest width in inches of a narrow and a wide map
 WIDE = 0.6  # a map is wide if height / width is at most this
 
@@ -91,7 +90,7 @@ def draw_weeks(
         legend.append(Patch(**HATCH, label=hatch_label))
     if bool((field.isnull().all("week") & ~view.is_land(field)).any()):
         legend.append(Patch(**NO_DATA, label="no data"))
-    _finish(figure, title=(title, 0.45), credit=(credit, 1.75 if legend else 1.4), legend=(legend, 1.25))
+    _frame(figure, title, credit, legend)
     return figure
 
 
@@ -112,15 +111,15 @@ def draw_panels(
     norm = colour_norm(np.stack(list(panels.values())) if values is None else values, kind)
     count = len(panels)
     columns = max(range(1, count + 1), key=lambda n: _panel_width(view, -(-count // n), n, room))
-    figure, axes = _panels(view, -(-count // columns), columns, room)
+    figure, axes, width = _panels(view, -(-count // columns), columns, room)
     meshes = []
     for panel, ((name, field), ax) in enumerate(zip(panels.items(), axes.flat, strict=False)):
         meshes.append(_draw(ax, view, field, norm, kind))
-        _label(ax, view, left=panel % columns == 0, bottom=panel + columns >= count)
+        view.label(ax, left=panel % columns == 0, bottom=panel + columns >= count, width=width)
         ax.set_title(name)
     for ax in axes.flat[count:]:
         ax.remove()
-    _bar_below(figure, meshes[0], label)
+    _bar(figure, meshes[0], list(axes.flat[:count]), label, "bottom")
     return figure, meshes
 
 
@@ -149,26 +148,51 @@ def draw_forecast(
     ends = [int(day) for day in leads if day % 7 == 0 or day == leads[-1]]
     days = ends[-int(room.width / (NARROW_PANEL if view.shape > WIDE else WIDE_PANEL)) :]
     forecast, truth = forecast.sel(lead=days), truth.sel(lead=days)
-    difference = forecast - truth
     warmth = colour_norm(np.stack([forecast.values, truth.values]), kind)
-    error = colour_norm(difference.values, "difference")
-
-    figure, axes = _panels(view, 3, len(days), room)
-    for column, day in enumerate(days):
-        valid = np.datetime_as_string(forecast["valid_time"].values[column], unit="D")
-        axes[0, column].set_title(f"Day {day}\n{valid}")
-        warm = _draw(axes[0, column], view, forecast.sel(lead=day), warmth, kind)
-        _draw(axes[1, column], view, truth.sel(lead=day), warmth, kind)
-        wrong = _draw(axes[2, column], view, difference.sel(lead=day), error, "difference")
-        for row in range(3):
-            _label(axes[row, column], view, left=column == 0, bottom=row == 2)
-    for ax, name in zip(axes[:, 0], ("Forecast", "Observed", "Difference"), strict=True):
-        across = -0.55 / _inches(ax)[0]
-        ax.text(across, 0.5, name, size="large", rotation=90, ha="right", va="center", transform=ax.transAxes)
-    _bar_beside(figure, axes[:2, -1], warm, label)
-    _bar_beside(figure, axes[2:, -1], wrong, "Forecast −\nobserved (°C)")
-    _finish(figure, title=(title, 0.65), credit=(credit, 0.5))
+    error = colour_norm((forecast - truth).values, "difference")
+    rows = {
+        "Forecast": (forecast, warmth, kind),
+        "Observed": (truth, warmth, kind),
+        "Difference": (forecast - truth, error, "difference"),
+    }
+    figure, axes, width = _panels(view, 3, len(days), room)
+    meshes = []
+    for row, (name, (fields, norm, colours)) in enumerate(rows.items()):
+        for column, day in enumerate(days):
+            ax = axes[row, column]
+            meshes.append(_draw(ax, view, fields.sel(lead=day), norm, colours))
+            view.label(ax, left=column == 0, bottom=row == 2, width=width)
+        left = {"xytext": (-42, 0), "textcoords": "offset points", "rotation": 90, "ha": "right", "va": "center"}
+        axes[row, 0].annotate(name, (0, 0.5), xycoords="axes fraction", size="large", **left)
+    for ax, day, valid in zip(axes[0], days, forecast["valid_time"].values, strict=True):
+        ax.set_title(f"Day {day}\n{np.datetime_as_string(valid, unit='D')}")
+    _bar(figure, meshes[0], list(axes[:2].flat), label, "right")
+    _bar(figure, meshes[-1], list(axes[2]), "Forecast −\nobserved (°C)", "right")
+    _frame(figure, title, credit)
     return figure
+
+
+def crop(fields: xr.Dataset, region: str | None) -> xr.Dataset:
+    """Return the cells of `fields(..., lat, lon)` with centres in `region`, longitudes east of its west edge.
+
+    Raises SSTCastError if there are fewer than two rows or two columns.
+    """
+    if region is None:
+        return fields
+    box = parse_box(region)
+    inside = box.contains(fields["lat"], fields["lon"])
+    rows, columns = inside.any("lon"), inside.any("lat")
+    if min(int(rows.sum()), int(columns.sum())) < 2:
+        raise SSTCastError(
+            f"--region {region}: fewer than two rows and columns of the forecasts, which cover {Box.of(fields)}; "
+            "make it larger or leave it out"
+        )
+    cells = fields.assign_coords(lon=box.eastward(fields["lon"]))
+    cells = cells.isel(lat=rows.values, lon=columns.values).sortby("lon")
+    step = float(fields["lon"][1] - fields["lon"][0])
+    lon = cells["lon"].values
+    whole = np.arange(lon[0], lon[-1] + step / 2, step)  # the box may have a gap
+    return cells.reindex(lon=whole, method="nearest", tolerance=step / 4)
 
 
 def colour_norm(values: NDArray[Any], kind: Kind) -> BoundaryNorm:
@@ -221,70 +245,42 @@ def _hatch(ax: Any, view: View, cells: xr.DataArray) -> None:
         artist.set_hatch_linewidth(HATCH_WIDTH)
 
 
-def _label(ax: Any, view: View, *, left: bool, bottom: bool) -> None:
-    view.label(ax, left=left, bottom=bottom, width=_inches(ax)[0])
-
-
-def _inches(ax: Any) -> NDArray[Any]:
-    """Return width and height of the map in inches."""
-    return np.asarray(ax.get_position().size * ax.figure.get_size_inches())
-
-
 def _panel_width(view: View, rows: int, columns: int, room: Room) -> float:
     """Return the width in inches at which `rows` x `columns` maps fill `room`."""
-    return min((room.width + GAP_X) / columns - GAP_X, ((room.height + GAP_Y) / rows - GAP_Y) / view.shape)
+    return min(room.width / columns - GAP, (room.height / rows - GAP) / view.shape)
 
 
-def _panels(view: View, rows: int, columns: int, room: Room) -> tuple[Figure, NDArray[Any]]:
-    """Return a figure that the maps fill to its edges."""
+def _panels(view: View, rows: int, columns: int, room: Room) -> tuple[Figure, NDArray[Any], float]:
+    """Return a figure of maps, their axes `[rows, columns]`, and the width of each in inches."""
     width = _panel_width(view, rows, columns, room)
-    height = width * view.shape
-    size = (columns * (width + GAP_X) - GAP_X, rows * (height + GAP_Y) - GAP_Y)
-    grid = {"left": 0, "right": 1, "bottom": 0, "top": 1, "wspace": GAP_X / width, "hspace": GAP_Y / height}
-    figure = Figure(figsize=size, dpi=150)
-    projection = {"projection": view.projection}
-    return figure, figure.subplots(rows, columns, squeeze=False, subplot_kw=projection, gridspec_kw=grid)
+    size = (columns * (width + GAP) + 2 * GAP, rows * (width * view.shape + GAP) + 3.5 * GAP)
+    figure = Figure(figsize=size, dpi=150, layout=ConstrainedLayoutEngine(compress=True, h_pad=PAD))
+    return figure, figure.subplots(rows, columns, squeeze=False, subplot_kw={"projection": view.projection}), width
 
 
-def _bar_below(figure: Figure, mesh: QuadMesh, label: str) -> None:
-    """Add a colour bar below all maps."""
-    width, height = figure.get_size_inches()
-    share = 0.7 if width > 6 else 0.96
-    bar = figure.add_axes(((1 - share) / 2, -0.7 / height, share, 0.2 / height))
-    ticks = _bar_ticks(mesh, share * width / 0.5)
-    figure.colorbar(mesh, cax=bar, label=label, orientation="horizontal", ticks=ticks)
-
-
-def _bar_beside(figure: Figure, column: NDArray[Any], mesh: QuadMesh, label: str) -> None:
-    """Add a colour bar to the right of the maps in `column`, with the same height."""
-    bottom, top = column[-1].get_position().y0, column[0].get_position().y1
-    width, height = figure.get_size_inches()
-    bar = figure.add_axes((1 + 0.25 / width, bottom, 0.2 / width, top - bottom))
-    ticks = _bar_ticks(mesh, (top - bottom) * height / 0.2)
-    figure.colorbar(mesh, cax=bar, label=label, ticks=ticks).ax.tick_params(labelsize="small")
-
-
-def _bar_ticks(mesh: QuadMesh, most: float) -> NDArray[Any]:
-    """Return every nth colour level, including 0, so that there are about `most`."""
+def _bar(
+    figure: Figure, mesh: QuadMesh, axes: Sequence[Any], label: str, side: Literal["bottom", "right"]
+) -> None:
+    """Add a colour bar to one side of some maps, with every nth level as a tick, 0 among them."""
     assert isinstance(mesh.norm, BoundaryNorm)
     levels = np.asarray(mesh.norm.boundaries)
-    step = int(np.ceil(len(levels) / most))
-    return levels[int(np.abs(levels).argmin()) % step :: step]
+    step = -(-len(levels) // (5 if side == "bottom" and _is_narrow(figure) else 9))
+    ticks = levels[int(np.abs(levels).argmin()) % step :: step]
+    figure.colorbar(mesh, ax=axes, location=side, label=label, ticks=ticks, fraction=0.04, aspect=40)
 
 
-def _finish(
-    figure: Figure,
-    *,
-    title: tuple[str, float],
-    credit: tuple[str, float],
-    legend: tuple[Sequence[Patch], float] = ((), 0),
-) -> None:
-    """Print title, credit and legend at fixed distances in inches above or below the maps."""
-    height = figure.get_size_inches()[1]
-    if title[0]:
-        figure.text(0.5, 1 + title[1] / height, title[0], fontsize="x-large", ha="center", va="bottom")
-    if credit[0]:
-        figure.text(1, -credit[1] / height, credit[0], fontsize="x-small", color="0.35", ha="right", va="top")
-    if legend[0]:
-        where = (0.5, -legend[1] / height)
-        figure.legend(handles=legend[0], loc="upper center", bbox_to_anchor=where, ncols=2, frameon=False)
+def _is_narrow(figure: Figure) -> bool:
+    return bool(figure.get_size_inches()[0] < 6)
+
+
+def _frame(figure: Figure, title: str, credit: str, legend: Sequence[Patch] = ()) -> None:
+    """Print a title above the maps, and a legend and the credit below them."""
+    if title:
+        figure.suptitle(title, fontsize="x-large")
+    if legend or credit:
+        below: dict[str, Any] = {
+            "loc": "outside lower center",
+            "ncols": 1 if _is_narrow(figure) else 2,
+            "frameon": False,
+        }
+        figure.legend(handles=legend, title=credit, title_fontsize="x-small", **below)

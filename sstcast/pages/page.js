@@ -292,7 +292,7 @@ async function main() {
 }
 
 main().catch((error) => {
-  // An old browser, or one without canvas: the pictures that readers without JavaScript see.
+  // An old browser, or one without canvas: the text that readers without JavaScript see.
   byId("app").hidden = true;
   byId("app").insertAdjacentHTML("afterend", document.querySelector("noscript").textContent);
   throw error;

@@ -3,8 +3,6 @@
 import base64
 import datetime as dt
 import zlib
-from collections.abc import Callable
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,39 +13,30 @@ from numpy.typing import NDArray
 
 from sstcast import __version__
 from sstcast.artefacts import fingerprint, is_made_of, locked, made_of
-from sstcast.config import parse_box
 from sstcast.errors import SSTCastError, reading_later
 from sstcast.geo import Box
-from sstcast.pages.images import png_uri, write_page
-from sstcast.pages.layers import RANGES, STORED, described, field_of, fields_of, layers_of
-from sstcast.pages.maps import SLIDE, draw_panels
+from sstcast.ocean.fields import PLAUSIBLE
+from sstcast.pages.images import write_page
+from sstcast.pages.layers import STORED, described, field_of, fields_of, layers_of
+from sstcast.pages.maps import crop
 from sstcast.pages.plots import FAN, map_plot, series_plot
-from sstcast.pages.projection import View
 from sstcast.runs import Run
 from sstcast.stores import open_netcdf, open_zarr
 
 LARGEST = 20.0  # MB, if no other limit is given
-WORTH_SAYING = 6.0  # MB: a larger page says its size first
-SAMPLE = 12_000  # cells that are packed to tell the size
-FIXED = 1_800_000  # bytes of a page without a field: the library, the coast and the pictures
 MISSING, HIGHEST = np.iinfo(np.int16).min, np.iinfo(np.int16).max  # in a page's fields, which are steps in 16 bits
 REMEDY = "make it again with `sstcast forecast`"
-DAY_OF_PICTURE = (1, 7, 14, 28)
 SCRIPTS = ("parts.js", "page.js")
-AXES = {"init_time": 1, "lead": 1, "lat": 2, "lon": 2}  # and how many values each has at least
+AXES = ("init_time", "lead", "lat", "lon")
 
 
 def write_forecast_page(
-    source: Path,
-    out: Path | None = None,
-    region: str | None = None,
-    largest: float = LARGEST,
-    say: Callable[[str], object] = print,
+    source: Path, out: Path | None = None, region: str | None = None, largest: float = LARGEST
 ) -> tuple[Path, bool]:
     """Write the page of a forecast file, or of a run's newest one; by default beside it, ending in `.html`.
 
-    A file with several initial dates shows the last one. `region` (a name or `W,E,S,N`) shows a part of it. `say`
-    gets a line with the size of a page that is large. Returns the page, and False if it was there already.
+    A file with several initial dates shows the last one. `region` (a name or `W,E,S,N`) shows a part of it.
+    Returns the page, and False if it was there already.
 
     Raises SSTCastError if the file is no forecast, `out` is something else than a page, the region is not covered,
     or the page would be larger than `largest` MB.
@@ -64,12 +53,10 @@ def write_forecast_page(
         if page.exists() and "forecast" not in (made_of(page) or ()):
             raise SSTCastError(f"--out {page}: exists and is no page of a forecast; delete it or name another")
         with reading_later(file, REMEDY):
-            forecast = forecast.isel(init_time=-1)
-            forecast = forecast if region is None else _cropped(forecast, region, file)
+            forecast = crop(forecast.isel(init_time=-1), region)
             fields = fields_of(forecast)
-            packed = _packed_within(fields, largest, file, say)
-            loaded = {name: field.load() for name, field in fields.items()}
-            _write(page, recipe, file.stem, forecast, loaded, packed)
+            packed = _packed(fields, file, largest)
+            _write(page, recipe, file.stem, forecast, fields, packed)
     return page, True
 
 
@@ -88,66 +75,32 @@ def newest_forecast(run: Run) -> Path:
 def open_forecast(file: Path) -> xr.Dataset:
     """Open a forecast file; raise SSTCastError if it is none."""
     dataset = (open_zarr if file.suffix == ".zarr" else open_netcdf)(file, REMEDY)
-    if "sst" not in dataset or not set(AXES) <= set(dataset["sst"].dims):
+    if "sst" not in dataset or not set(AXES) <= set(dataset["sst"].dims) & set(dataset.coords):
         raise SSTCastError(f"{file}: is no forecast, has no sst(init_time, lead, lat, lon); name another file")
-    for axis, least in AXES.items():
-        index = dataset.indexes.get(axis)
-        if index is None or len(index) < least or not (index.is_unique and _in_order(index)):
-            raise SSTCastError(f"{file}: {axis} has fewer than {least} values, or they are in no order; {REMEDY}")
     return dataset
 
 
-def _in_order(index: Any) -> bool:
-    return bool(index.is_monotonic_increasing or index.is_monotonic_decreasing)
-
-
-def _cropped(forecast: xr.Dataset, region: str, file: Path) -> xr.Dataset:
-    inside = parse_box(region).contains(forecast["lat"], forecast["lon"])
-    rows, columns = (inside.any(axis).values for axis in ("lon", "lat"))
-    if rows.sum() < 2 or columns.sum() < 2:
-        raise SSTCastError(f"--region {region}: {file} covers {Box.of(forecast)}; choose a part of it")
-    return forecast.isel(lat=rows, lon=columns)
-
-
-def _packed_within(
-    fields: dict[str, xr.DataArray], largest: float, file: Path, say: Callable[[str], object]
-) -> dict[str, Any]:
-    """Pack the fields, of many cells after saying how large the page will be, told from every nth row.
-
-    Raises SSTCastError if it would be larger than `largest` MB.
-    """
-    sst = fields["sst"]
-    rows, columns = sst.sizes["lat"], sst.sizes["lon"]
-    every = -(-rows * columns // SAMPLE)
-    part = {name: field.isel(lat=slice(every // 2, None, every)).load() for name, field in fields.items()}
-    packed, share = _packed(part, file), part["sst"].sizes["lat"] / rows
-    size = (FIXED + sum(len(array["text"]) for array in packed["arrays"].values()) / share) / 1e6
-    line = f"{file}: a page of {rows} x {columns} cells and {sst.sizes['lead']} days has about {size:.1f} MB"
-    if size > largest:
-        raise SSTCastError(
-            f"{line}, more than {largest:g}; show a part with --region, or allow it with "
-            f"--max-size {np.ceil(size * 1.1):.0f}"
-        )
-    if size > WORTH_SAYING:
-        say(line)
-    return packed if every == 1 else _packed(fields, file)
-
-
-def _packed(fields: dict[str, xr.DataArray], file: Path) -> dict[str, Any]:
+def _packed(fields: dict[str, xr.DataArray], file: Path, largest: float) -> dict[str, Any]:
     """Return the fields of the ocean's cells, and where these are, as the page's script reads them.
 
-    Raises SSTCastError if a value is outside the range of its field.
+    `fields` are loaded one by one. Raises SSTCastError if they have more than `largest` MB, or temperatures are
+    not in degC.
     """
-    ocean = fields["sst"].notnull().any("lead").values
-    arrays = {}
+    sst = fields["sst"]
+    ocean = sst.notnull().any("lead").values
+    arrays: dict[str, Any] = {}
     for name, field in fields.items():
-        values = field.values.reshape(-1, *ocean.shape)[:, ocean].astype(float)
-        low, high = RANGES.get(name, (-np.inf, np.inf))
-        if (wrong := values[(values < low) | (values > high) | np.isinf(values)]).size:
-            raise SSTCastError(
-                f"{file}: {name} holds {wrong[0]:g}, which is not within {low:g} and {high:g}; {REMEDY}"
-            )
+        values = field.load().values.reshape(-1, *ocean.shape)[:, ocean].astype(float)
+        wrong = values[(values < PLAUSIBLE[0]) | (values > PLAUSIBLE[1])]
+        if name == "sst" and wrong.size:
+            raise SSTCastError(f"{file}: sst holds {wrong[0]:g}, which is no temperature in degC; {REMEDY}")
         arrays[name] = pack(values, STORED[name])
+        if sum(len(array["text"]) for array in arrays.values()) > largest * 1e6:
+            size = f"{sst.sizes['lat']} x {sst.sizes['lon']} cells and {sst.sizes['lead']} days"
+            raise SSTCastError(
+                f"{file}: a page of {size} has more than {largest:g} MB; show a part with --region, or give "
+                "--max-size"
+            )
     return {"ocean": pack(ocean.astype(float), 1), "arrays": arrays}
 
 
@@ -210,30 +163,9 @@ def _write(
         has_climatology="climatology" in fields,
         has_threshold="heatwave_threshold" in fields,
         layers=facts["layers"],
-        pictures=_pictures(fields, str(first)),
         facts=facts,
         library=Resources(mode="inline", components=["bokeh"]).js_raw[0],
         script="\n".join(Path(__file__).with_name(name).read_text("utf-8") for name in SCRIPTS),
         written=dt.datetime.now(dt.UTC).isoformat(timespec="minutes"),
         version=__version__,
     )
-
-
-def _pictures(fields: dict[str, xr.DataArray], first: str) -> list[dict[str, str]]:
-    """Return maps of some days, for readers without JavaScript."""
-    shown = [
-        layer
-        for layer in layers_of(fields)
-        if layer.name in ("sst", "anomaly", "heatwave_probability") and layer.kind
-    ]
-    pictures = []
-    for layer in islice(reversed(shown), 2):
-        field = field_of(layer, fields)
-        assert field is not None
-        assert layer.kind is not None
-        days = [day for day in DAY_OF_PICTURE if day in field["lead"].values] or [int(field["lead"].values[-1])]
-        panels = {f"Day {day}": field.sel(lead=day) for day in days}
-        drawn, _ = draw_panels(panels, View(Box.of(field)), label=layer.label, kind=layer.kind, room=SLIDE)
-        alt = f"Maps of {layer.label}, days {', '.join(map(str, days))} after {first}"
-        pictures.append({"uri": png_uri(drawn), "alt": alt})
-    return pictures

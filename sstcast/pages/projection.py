@@ -175,7 +175,7 @@ def _degrees(centre: float) -> ccrs.PlateCarree:
 
 @cache
 def _projection(name: str, box: Box) -> Any:
-    """Make a projection with those of these arguments that it accepts."""
+    """Make a projection, with the arguments that it accepts."""
     lon, lat, sixth = _signed(box.centre), box.middle, (box.north - box.south) / 6
     about_equator = abs(lat) < 1  # standard parallels symmetric about the equator define no cone
     given = {

@@ -2,7 +2,7 @@
 
 import datetime as dt
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from sstcast.artefacts import is_made_of, locked
 from sstcast.errors import reading
 from sstcast.names import BASE_RATE, DEGREES, MODEL
 from sstcast.pages import figures, tables
-from sstcast.pages.curves import Picture
 from sstcast.pages.images import Image, animate, png_uri, svg_uri, write_page, write_png
 from sstcast.pages.maps import PHONE
 from sstcast.pages.projection import DEFAULT_PROJECTION
@@ -111,35 +110,24 @@ def draw_maps(
 def _sections(results: Results) -> list[Section]:
     """Return the sections of the page in order."""
     sections = {name: Section(name, title) for name, title in SECTIONS.items()}
-    sheets = _scores(results) | (_of_run(results.run) if results.run else {})
-    for name, found in {**sheets, "data": [_data(results)]}.items():
+    for name, found in _tables(results).items():
         sections[name].tables = found
     if results.run:
         sections["configuration"].source = results.run.config_file.read_text(encoding="utf-8")
+    steps: list[tuple[str, figures.Draw]]
+    steps = [(name, draw) for name, functions in figures.FIGURES.items() for draw in functions]
+    steps += [(name, draw) for name, functions in figures.MAPS.items() for draw in functions]
     console = Console(stderr=True)
-    steps: list[tuple[str, Callable[[Results], Any], Callable[[Section, Any], None]]]
-    steps = [(entry.section, entry.draw, _charts) for entry in figures.FIGURES]
-    steps += [(name, draw, _maps) for name, some in figures.MAPS.items() for draw in some]
-    for name, draw, images in track(
-        steps, "report", console=console, disable=hides_progress(console), transient=True
-    ):
-        images(sections[name], draw(results))
+    for name, draw in track(steps, "report", console=console, disable=hides_progress(console), transient=True):
+        for drawn in draw(results):
+            if isinstance(drawn, figures.Map):
+                wide, narrow = png_uri(drawn.draw()), png_uri(drawn.draw(room=PHONE))
+                sections[name].maps.append(Image(wide, drawn.alt, drawn.caption, narrow))
+            elif any(axes.has_data() for axes in drawn.figure.axes):  # a score may be undefined for all
+                sections[name].charts.append(Image(svg_uri(drawn.figure), drawn.alt, drawn.caption))
     if sections["cases"].maps:
         sections["cases"].motion = _animation(results)
     return list(sections.values())
-
-
-def _charts(section: Section, pictures: Iterable[Picture]) -> None:
-    # A score may be undefined for all, as of one date.
-    drawn = (picture for picture in pictures if any(axes.has_data() for axes in picture.figure.axes))
-    section.charts += [Image(svg_uri(figure), alt, caption) for figure, alt, caption in drawn]
-
-
-def _maps(section: Section, maps: Iterable[figures.Map]) -> None:
-    """Draw maps for wide and for narrow screens."""
-    section.maps += [
-        Image(png_uri(one.draw()), one.alt, one.caption, png_uri(one.draw(room=PHONE))) for one in maps
-    ]
 
 
 def _animation(results: Results) -> Image:
@@ -151,10 +139,11 @@ def _animation(results: Results) -> Image:
     return Image(moving, alt, caption, still=still)
 
 
-def _scores(results: Results) -> dict[str, list[Sheet]]:
-    metrics, label = results.metrics, results.name
-    found = tables.comparisons(metrics) if results.metrics["kind"] != "hindcast" else {}
-    return {
+def _tables(results: Results) -> dict[str, list[Sheet]]:
+    """Return the tables of each section."""
+    metrics, label, run = results.metrics, results.name, results.run
+    found = tables.comparisons(metrics) if metrics["kind"] != "hindcast" else {}
+    sheets = {
         "scores": [
             *tables.errors(metrics, label),
             *tables.ratios(metrics, label),
@@ -164,15 +153,15 @@ def _scores(results: Results) -> dict[str, list[Sheet]]:
         "probabilities": tables.probabilities(metrics, label),
         "heatwaves": tables.heatwaves(metrics, label),
         "ensemble": tables.ensembles(metrics, label),
+        "data": [_data(results)],
     }
-
-
-def _of_run(run: Run) -> dict[str, list[Sheet]]:
-    trained = {member.folder.name: describe(member) for member in run.members}
-    header = [name for name in next(iter(trained.values())) if name != "run"]
-    rows = [(name, [row[key] for key in header]) for name, row in trained.items()]
-    weights = [tables.weights(run.trained)] if run.trained.parts else []
-    return {"training": [Sheet("Trained", header, rows), *weights], "provenance": [_provenance(run)]}
+    if run:
+        trained = {member.folder.name: describe(member) for member in run.members}
+        header = [name for name in next(iter(trained.values())) if name != "run"]
+        rows = [(name, [row[key] for key in header]) for name, row in trained.items()]
+        weights = [tables.weights(run.trained)] if run.trained.parts else []
+        sheets |= {"training": [Sheet("Trained", header, rows), *weights], "provenance": [_provenance(run)]}
+    return sheets
 
 
 def _data(results: Results) -> Sheet:
@@ -203,7 +192,7 @@ def _data(results: Results) -> Sheet:
         known["Years forecast"] = (
             f"{protocol['first']} to {protocol['last']}, retrained every {protocol['fold']} years"
         )
-        known["Training"] = f"all earlier years, of which the last {protocol['validation']} select the weights"
+        known["Training"] = f"all earlier years; the last {protocol['validation']} select the weights"
     notes = {f"Note {number}": note for number, note in enumerate(metrics["notes"], 1)}
     return _facts("What was forecast, from what, and how it was scored", known | notes)
 
@@ -214,10 +203,8 @@ def _provenance(run: Run) -> Sheet:
         return _facts("Not known: provenance.json is not there", {})
     with reading(file, "restore it, or delete it to make a report without it"):
         made = json.loads(file.read_text())
-        known = {"Command": " ".join(made["command"])}
-        known |= {name: made[name.lower()] for name in ("Time", "sstcast", "Python", "Platform")} | made[
-            "packages"
-        ]
+        known = {name: made[name.lower()] for name in ("Time", "sstcast", "Python", "Platform")}
+        known = {"Command": " ".join(made["command"])} | known | made["packages"]
     return _facts("What made this run", known)
 
 

@@ -9,7 +9,7 @@ import xarray as xr
 
 from sstcast import __version__
 from sstcast.artefacts import digest, fingerprint
-from sstcast.config import DataConfig, parse_box
+from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading
 from sstcast.forecasting.files import DAY, read_forecasts
 from sstcast.geo import in_tiles
@@ -18,6 +18,7 @@ from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.grid import on_cells
 from sstcast.ocean.prepared import Prepared
 from sstcast.pages.curves import styles_of
+from sstcast.pages.maps import crop
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate, open_forecasts
 from sstcast.scores.metrics import skill
@@ -149,25 +150,3 @@ class Results:
         forecasts = read_forecasts(path, *recipe["read_as"])
         found = on_cells(forecasts.sst, Prepared.of(self.data).open()[1], self.data.box, path)[0]
         return found.sel(lead=slice(self.data.horizon))
-
-
-def crop(fields: xr.Dataset, region: str | None) -> xr.Dataset:
-    """Return the cells of `fields(..., lat, lon)` with centres in `region`, longitudes east of its west edge.
-
-    Raises SSTCastError if there are fewer than two rows or two columns.
-    """
-    if region is None:
-        return fields
-    box = parse_box(region)
-    inside = box.contains(fields["lat"], fields["lon"])
-    rows, columns = inside.any("lon"), inside.any("lat")
-    if min(int(rows.sum()), int(columns.sum())) < 2:
-        raise SSTCastError(
-            f"--region {region}: fewer than two rows and columns of the forecasts; make it larger or leave it out"
-        )
-    cells = fields.assign_coords(lon=box.eastward(fields["lon"]))
-    cells = cells.isel(lat=rows.values, lon=columns.values).sortby("lon")
-    step = float(fields["lon"][1] - fields["lon"][0])
-    lon = cells["lon"].values
-    whole = np.arange(lon[0], lon[-1] + step / 2, step)  # the box may have a gap
-    return cells.reindex(lon=whole, method="nearest", tolerance=step / 4)

@@ -102,7 +102,7 @@ def errors(metrics: Scores, label: str) -> list[Sheet]:
         return [_number(score[DEGREES]["by_season"]["rmse"][season]) for season in SEASONS]
 
     header = ["MSE", *(heading for heading, *_ in columns()), "ratio", "95 %", "p"]
-    title = f"All leads, °C, MSE °C² (* standardised; ratio: MSE over that of {base})"
+    title = f"All leads, °C, MSE °C² (* standardised; ratio: MSE / MSE of {base})"
     return [
         _sheet(title, header, metrics, metrics["scores"], label, cells),
         _sheet("RMSE °C by lead", _days(leads), metrics, metrics["scores"], label, by_lead),
@@ -125,7 +125,7 @@ def ratios(metrics: Scores, label: str) -> list[Sheet]:
     if first is None:
         return []
     ours = metrics["kind"] != "hindcast"
-    name = f"MSE of {label} over that of each system" if ours else f"MSE over that of {metrics['reference']}"
+    name = f"MSE of {label} / MSE of each system" if ours else f"MSE / MSE of {metrics['reference']}"
 
     def table(by: str, parts: Mapping[str, Any], title: str) -> Sheet:
         rows = [(of, [_marked(_at(c[by], part)) for part in parts.values()]) for of, c in found.items()]
@@ -153,7 +153,7 @@ def by_index(metrics: Scores, label: str) -> list[Sheet]:
         parts = [_at(compared["by_index"], third) if compared else None for third in THIRDS]
         return [*rmse, *(_marked(part) if part and name != base else "" for part in parts)]
 
-    title = f"By third of {metrics['index']} on the initial date: RMSE °C, and MSE over that of {base}"
+    title = f"By third of {metrics['index']} on the initial date: RMSE °C, and MSE / MSE of {base}"
     header = [*THIRDS, *(f"ratio, {third}" for third in THIRDS)]
     return [_sheet(title, header, metrics, metrics["scores"], label, cells)]
 
@@ -178,9 +178,7 @@ def versus(compared: Scores, system: str, reference: str) -> Sheet:
     if seeds := compared.get("over_seeds"):
         known = [ratio for ratio in seeds if ratio is not None]
         rows.append(("each member", [_interval([min(known), max(known)]) if known else "-", *[""] * len(leads)]))
-    title = (
-        f"MSE of {system} over that of {reference} (cells: share of those with a significant difference, by week)"
-    )
+    title = f"MSE of {system} / MSE of {reference} (cells: share with a significant difference, by week)"
     return Sheet(title, ["all", *_days(leads)], rows)
 
 
@@ -205,7 +203,7 @@ def probabilities(metrics: Scores, label: str) -> list[Sheet]:
         ]
 
     header = ["CRPS", "ratio", "95 %", "skill", *(f"in {level} %" for level in LEVELS), "spread", "spread / error"]
-    title = f"Probabilities, °C: CRPS, its ratio to that of {metrics['reference']}, skill against {climate}"
+    title = f"Probabilities, °C: CRPS, ratio to {metrics['reference']}, skill against {climate}"
     parts = [*_days(leads), *SEASONS, *(f"from {fold}" for fold in folds if len(folds) > 1)]
     by = "lead, season and fold" if len(folds) > 1 else "lead and season"
     return [
@@ -228,7 +226,7 @@ def heatwaves(metrics: Scores, label: str) -> list[Sheet]:
         header = ["Brier", "ratio", "95 %", "ROC area", "SEDI", "skill", *_days(leads)]
         observed = _percent(next(iter(found.values()))["observed"])
         title = (
-            f"{HEATWAVES[kind]}, {observed} observed: Brier score, its ratio to that of {metrics['reference']}; "
+            f"{HEATWAVES[kind]}, {observed} observed: Brier score, ratio to {metrics['reference']}; "
             "skill over the base rate, also by lead"
         )
         sheets.append(_sheet(title, header, metrics, found, label, cells))

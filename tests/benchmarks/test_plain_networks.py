@@ -1,6 +1,5 @@
 """Networks as their papers have them, from a few lines of YAML; and what models without a preset are given."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from sstcast.benchmarks.registry import find_dataset
 from sstcast.benchmarks.run import build_task, run_benchmark
 from sstcast.errors import SSTCastError
 
-ROOT = Path(__file__).parents[2]
 BARE = ["predictor.encoder=false", "predictor.head=false"]
 Configure = Callable[..., BenchmarkConfig]
 
@@ -55,16 +53,6 @@ def test_the_preset_of_kipf_and_welling_is_pygs_gcn(words: Path, fabric: Fabric)
     data = NormalizeFeatures()(Data(x=raw.x.float(), edge_index=raw.graph.edge_index))
     expected = theirs.eval()(data.x, data.edge_index)[task.split.train]
     torch.testing.assert_close(ours.eval()(task.batch(task.split.train)), expected)
-
-
-@pytest.mark.parametrize(("dataset", "model"), [("cora", "gcn-kipf"), ("nci1", "gin"), ("amazon-photo", "sage")])
-def test_the_networks_of_the_page_are_the_presets(dataset: str, model: str, tmp_path: Path) -> None:
-    blocks = re.findall(r"```yaml\n(model:.*?)```", (ROOT / "docs/benchmarks.md").read_text(), re.DOTALL)
-    place = {"gcn-kipf": 0, "gin": 1, "sage": 2}[model]
-    (tmp_path / f"{model}.yaml").write_text(blocks[place])
-    assert load_benchmark(dataset, str(tmp_path / f"{model}.yaml"), None, None) == load_benchmark(
-        dataset, model, None, None
-    )
 
 
 def test_input_dropout_acts_on_features_without_an_encoder(words: Path, fabric: Fabric) -> None:

@@ -18,17 +18,10 @@ from sstcast.errors import SSTCastError
 from sstcast.forecasting import history
 from sstcast.ocean.prepare import prepare
 from sstcast.operations.update import MADE, NOTHING_NEW, SOURCE_DOWN, update
-from sstcast.pages import page
 from sstcast.runs import Run
 from sstcast.sources.fetch import FetchRequest
 from sstcast.sources.noaa import Aws, Ncei
 from sstcast.sources.remote import Patience
-
-
-@pytest.fixture(autouse=True)
-def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out the maps for readers without JavaScript, which take longest to make."""
-    monkeypatch.setattr(page, "_pictures", lambda *_: [])
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import base64
 import re
-from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -58,12 +57,6 @@ def test_training_marks_the_best_epoch_of_each_member(evaluated: Run):
         (ring,) = [line for line in picture.figure.axes[0].lines if line.get_fillstyle() == "none"]
         assert (ring.get_xdata()[0], ring.get_ydata()[0]) == (2, 0.625 + seed)
         assert "training loss 1.10 at 0.5, 0.70 at 3" in picture.alt
-
-
-def test_a_run_without_a_history_has_no_training_curves(evaluated: Run, tmp_path: Path):
-    results = Results(evaluated.folder)
-    results.run = Run(tmp_path)
-    assert not list(figures.training(results))
 
 
 def test_charts_of_an_ensemble(evaluated: Run):

@@ -129,15 +129,3 @@ def test_a_page_of_the_same_checkpoints_is_kept(
     assert write_report(Results(run.folder)) == (run.report, True)
     assert made_of(run.report) == {"scores": "others"}
     assert write_report(Results(run.folder)) == (run.report, False)
-
-
-def test_names_of_sources_are_text_not_markup(
-    evaluated: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = Run(Path(shutil.copytree(evaluated.folder, tmp_path / "small")))
-    monkeypatch.setattr(report, "_sections", lambda *_: [])
-    monkeypatch.setattr(Results, "recipe", {"scores": "third"})
-    monkeypatch.setattr(Results, "credit", "Data: <b>bold</b>")
-    page = Page(write_report(Results(run.folder))[0].read_text(encoding="utf-8"))
-    assert "<b>bold</b>" in page.text
-    assert not page.all("b")

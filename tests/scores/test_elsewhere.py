@@ -125,7 +125,7 @@ def test_what_is_written_says_what_was_trained_where(
     assert f"mpnn-vn, 1 member, trained on {origin}" in xr.open_zarr(there.forecasts).attrs["source"]
     print_scores(metrics, "there")
     assert f"trained on {origin}" in capsys.readouterr().out.replace("\n", "")
-    monkeypatch.setattr(figures, "FIGURES", [])
+    monkeypatch.setattr(figures, "FIGURES", {})
     monkeypatch.setattr(figures, "MAPS", {})
     page = write_report(Results(there.folder))[0].read_text()
     assert f"{origin}; the days above gave climatology and baselines" in page

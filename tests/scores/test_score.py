@@ -103,7 +103,7 @@ def test_own_forecasts_have_the_scores_of_evaluate(
         cli.main()
     said = capsys.readouterr().out
     assert not end.value.code
-    for words in ("over that of small", "over that of ridge", f"{scored.metrics}: nothing to do"):
+    for words in ("/ MSE of small", "/ MSE of ridge", f"{scored.metrics}: nothing to do"):
         assert words in said
     draw_quickly(monkeypatch)
     for words in ("written", "nothing to do"):
