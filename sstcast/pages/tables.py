@@ -278,10 +278,10 @@ def week_ends(horizon: int) -> list[int]:
 
 
 def open_console() -> Console:
-    """Return a console for standard output: as wide as the terminal, or 120 columns if it is not a terminal."""
+    """Return a console for standard output: as wide as the terminal, or 140 columns if it is not a terminal."""
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
-        console.width = 120
+        console.width = 140
     return console
 
 
