@@ -143,7 +143,7 @@ def test_the_verb(
     assert not sstcast("leaderboard", tmp_path)
     assert str(tmp_path / "leaderboard.html") in capsys.readouterr().out
     assert not sstcast("evaluate", evaluated.folder, "--against", "damped")
-    assert "MSE / MSE of damped persistence" in capsys.readouterr().out
+    assert "/ MSE of damped persistence" in capsys.readouterr().out
     assert sstcast("evaluate", evaluated.folder, "--against", "dampd") == 2
     assert "did you mean 'damped'?" in capsys.readouterr().err
 
