@@ -1,13 +1,12 @@
 """The scores that a change of the code must not move: run it before and after, and compare.
 
-    python perf/frozen.py --keep perf/frozen.json    # before: writes the scores
-    python perf/frozen.py perf/frozen.json           # after: prints what differs by more than 1e-6
+    python perf/frozen.py --keep /tmp/frozen.json    # before: writes the scores
+    python perf/frozen.py /tmp/frozen.json           # after: prints what differs by more than 1e-6
 
 Runs the commands below in an empty folder, on one thread, from fixed seeds: `frozen-demo.yaml`; a hindcast of
 two folds of linear systems, a TF-Net and their mean, with probabilities and heatwaves; a forecast scored as a
 file; and three graph benchmarks, whose raw files are read from `--root`. It takes about six minutes. The last
-digits depend on the processor and on the version of PyTorch, so compare on one machine. `former.py` gives scores
-the names that they had when they were kept.
+digits depend on the processor and on the version of PyTorch, so both runs must be on one machine.
 """
 
 import argparse
@@ -21,8 +20,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-from former import of_hindcast, of_run
 
 HERE = Path(__file__).resolve().parents[1]
 TOLERANCE = 1e-6
@@ -90,8 +87,7 @@ def measure(folder: Path, root: Path, parts: list[str]) -> dict[str, float]:
         if part in parts:
             for command in commands:
                 run(command, folder, environment)
-            scores = json.loads((folder / file).read_text())
-            found |= numbers((of_hindcast if part == "hindcast" else of_run)(scores), part)
+            found |= numbers(json.loads((folder / file).read_text()), part)
     if "graphs" in parts:
         for data, model in GRAPHS.items():
             run(f"benchmark {data} --model {model} --root {root} --set training.epochs=3", folder, environment)
