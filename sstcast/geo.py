@@ -38,7 +38,7 @@ class Box:
         return cls(*span(np.asarray(field["lon"])), *span(np.asarray(field["lat"])))
 
     def __str__(self) -> str:
-        """Return the box in the form that `region.parse_box` reads."""
+        """Return the box in the form that `config.parse_box` reads."""
         return ",".join(f"{edge:g}" for edge in (self.west, self.east, self.south, self.north))
 
     @property

@@ -120,8 +120,8 @@ def multiples(climatology: Array, threshold: Array) -> Array:
 def categories(sst: Array, climatology: Array, threshold: Array) -> NDArray[np.int8]:
     """Return the category of each day `[T, ...]` as a place in `CATEGORIES`.
 
-    A day that is in no event has none, nor has one between two events that are one. The climatology and the
-    threshold are those of each day. For cold spells give the negatives of all three.
+    A day outside events has category 0, and so has a day below the threshold that an event bridges. The
+    climatology and the threshold are of each day. For cold spells give the negatives of all three.
     """
     beyond = np.count_nonzero(sst > multiples(climatology, threshold), axis=0).astype(np.int8)
     return np.where(events(beyond > 0), beyond, np.int8(0))

@@ -9,9 +9,10 @@ from sstcast.artefacts import atomic, below
 from sstcast.errors import SSTCastError, warn
 from sstcast.names import STANDARDISED
 from sstcast.pages.images import write_page
-from sstcast.pages.tables import Sheet, errors, p_value, print_sheets, summary
+from sstcast.pages.tables import Sheet, errors, print_sheets, summary
 from sstcast.scores.leaderboard import SIGNIFICANT, Contest, Entry, Score, shown
 from sstcast.scores.saved import Scored
+from sstcast.scores.significance import p_text
 
 NOTE = (
     "Mean ± standard deviation over seeds. * in standardised units, cells counted alike; the others °C by area. "
@@ -67,7 +68,7 @@ def _name(entry: Entry) -> str:
 
 
 def _cells(entry: Entry) -> list[str]:
-    p = "" if entry.p_value != entry.p_value else p_value(entry.p_value)
+    p = "" if entry.p_value != entry.p_value else p_text(entry.p_value)
     scores = [_text(score, 4 if units == STANDARDISED else 3) for (units, _), score in entry.scores.items()]
     return [str(entry.runs or ""), *scores, f"{p} ↓" if entry.worse else p]
 

@@ -12,6 +12,7 @@ from sstcast.errors import printable
 from sstcast.names import BASE_RATE, COVERED, DEGREES, LEVELS, MODEL, REGION, SEASONS, THIRDS
 from sstcast.runs import Run
 from sstcast.scores.metrics import columns
+from sstcast.scores.significance import p_text
 
 Scores = dict[str, Any]
 
@@ -167,14 +168,14 @@ def versus(compared: Scores, system: str, reference: str) -> Sheet:
     rows = [
         ("MSE ratio", [_marked(part) for part in at]),
         ("95 % interval", [_interval(part["interval"]) for part in at]),
-        ("p (equal MSE)", [p_value(part["p_value"]) for part in at]),
+        ("p (equal MSE)", [p_text(part["p_value"]) for part in at]),
     ]
     for kind in ("better", "worse"):
         if shares := compared.get(kind):
             rows.append((f"cells {kind}", ["" if week is None else _percent(shares[week]) for week in weeks]))
     if folds := compared.get("over_folds"):
         rows.append(("95 % over folds", [_interval(folds["interval"]), *[""] * len(leads)]))
-        rows.append(("p over folds", [p_value(folds["p_value"]), *[""] * len(leads)]))
+        rows.append(("p over folds", [p_text(folds["p_value"]), *[""] * len(leads)]))
     if seeds := compared.get("over_seeds"):
         known = [ratio for ratio in seeds if ratio is not None]
         rows.append(("each member", [_interval([min(known), max(known)]) if known else "-", *[""] * len(leads)]))
@@ -296,11 +297,6 @@ def print_sheet(console: Console, sheet: Sheet, bold: str = "") -> None:
     console.print(table)
 
 
-def p_value(value: float | None) -> str:
-    """Return a p-value as text."""
-    return "-" if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"
-
-
 def _sheet(
     title: str,
     header: list[str],
@@ -324,7 +320,7 @@ def _ratio(metrics: Scores, loss: str, name: str) -> list[str]:
     compared = metrics["ratios"][loss].get(name, {}).get(metrics["reference"])
     if compared is None or name == metrics["reference"]:
         return ["1.000 " if compared else "-", "", ""]
-    return [_marked(compared), _interval(compared["interval"]), p_value(compared["p_value"])]
+    return [_marked(compared), _interval(compared["interval"]), p_text(compared["p_value"])]
 
 
 def _at(parts: Scores, part: Any) -> Scores:

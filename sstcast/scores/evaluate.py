@@ -110,7 +110,7 @@ def reference(name: str) -> str | Run:
 def compare(run: Run, other: Run) -> dict[str, Any]:
     """Compare the forecasts of two runs in degC, date by date, both evaluated first if need be.
 
-    Returns what `metrics["ratios"]["mse"]["model"]` holds of a baseline, for `other` in its place.
+    Returns a comparison with `other` in the form of `metrics["ratios"]["mse"]["model"][BASELINE]`.
 
     Raises SSTCastError if they forecast other days, or another ocean.
     """
@@ -127,7 +127,8 @@ def compare(run: Run, other: Run) -> dict[str, Any]:
 def check_same(run: Run, other: Run, keys: Sequence[str], digests: Mapping[str, str], remedy: str) -> None:
     """Raise SSTCastError, with the remedy, where two runs differ.
 
-    They may in no key of `data` in `keys`, and in no digest of `digests`, of which each is called by its words.
+    Both must have the same values of `keys`, which are keys of `data`, and of `digests`, which maps fields of a
+    run's record to words for the error.
     """
     ours, theirs = run.config.data, other.config.data
     for key in keys:

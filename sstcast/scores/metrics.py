@@ -31,7 +31,7 @@ class Statistic(NamedTuple):
 
     name: str  # of its tables in scores.nc
     of: Callable[[Any, Any], Any]
-    small: bool = False  # whether it is of the `small_scales` of forecast and truth, in degC
+    small: bool = False  # whether it takes the `small_scales` of forecast and truth, in degC
 
 
 SQUARED_ERROR = Statistic("mse", lambda forecast, truth: (forecast - truth) ** 2)

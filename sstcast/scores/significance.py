@@ -2,8 +2,8 @@
 
 Forecasts from neighbouring days share most of the days they are verified on, so their errors are anything but
 independent. All functions take errors by initial date, `[dates, ...]`, in order and equally far apart. Lengths (of
-blocks, of lags) count dates, so they are days where there is a date a day. Where the dates are of `parts`, so many
-in each and gaps between them, neither blocks nor lags reach from one part into the next.
+blocks, of lags) count dates, so they are days where there is a date a day. `parts` gives the number of dates in
+each contiguous stretch. Neither blocks nor lags reach from one stretch into the next.
 """
 
 from functools import cache
@@ -24,13 +24,13 @@ Array = NDArray[np.floating]
 def memory(horizon: int) -> int:
     """Return for how many days errors count as correlated: the horizon, or a fortnight if that is longer.
 
-    The same for all leads: errors of forecasts that are not the best possible stay alike beyond their lead.
+    It is the same for all leads, because the errors of suboptimal forecasts stay correlated beyond their lead.
     """
     return max(horizon, 14)
 
 
 class Lengths(NamedTuple):
-    """Of a bootstrap's blocks and of the memory of errors, in dates."""
+    """The length of a bootstrap's blocks and of the memory of errors, in dates."""
 
     block: int
     lags: int
@@ -129,3 +129,8 @@ def adjust(p_values: Array) -> Array:
         least = np.minimum.accumulate((found[order] * found.size / np.arange(1, found.size + 1))[::-1])[::-1]
         adjusted[known] = np.clip(least[np.argsort(order)], 0, 1)
     return adjusted
+
+
+def p_text(value: float | None) -> str:
+    """Return a p-value as text."""
+    return "-" if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"

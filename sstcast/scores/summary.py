@@ -36,6 +36,7 @@ from sstcast.scores.significance import (
     SHORTEST_BLOCK,
     Lengths,
     diebold_mariano,
+    p_text,
     ratio,
     spacing,
 )
@@ -101,14 +102,13 @@ def finish(
         total = tables[histogram].sum(str(dim))
         tables[histogram] = tables[histogram] / total.where(total > 0)
     by_week = tables["squared_error_by_week"]
-    block, lags = _lengths(tables, shortest)
     shape = (len(compared), len(references), *by_week.shape[-3:])
     p_value, p_fdr = (np.full(shape, np.nan, np.float32) for _ in range(2))
     for ours, name in enumerate(compared):
         for theirs, other in enumerate(references):
-            if name != other and tables.sizes[DATES] >= 2 * block:
+            if name != other:
                 pair = (by_week.sel(system=one, drop=True) for one in (name, other))
-                p_value[ours, theirs], p_fdr[ours, theirs] = compare_cells((*pair,), lags, dates_by_fold(tables))
+                p_value[ours, theirs], p_fdr[ours, theirs] = _tests_by_cell((*pair,), tables, shortest)
     tables = tables.drop_vars("squared_error_by_week").assign_coords(compared=compared, reference=references)
     dims = ("compared", "reference", "week", "lat", "lon")
     tables = tables.assign(p_value=(dims, p_value), p_fdr=(dims, p_fdr))
@@ -132,10 +132,10 @@ def summarise(tables: xr.Dataset, reference: str, shortest: int = 0) -> Scores:
     mean = loss.sel(system=climates).mean((DATES, "lead"))
     climate = climates[int(np.argmin(np.nan_to_num(mean.values, nan=np.inf)))]
     dressed = _known(gaussian.get("crps"))
-    probabilities = _section(gaussian, GAUSSIAN, tables, dressed)
+    probabilities = _section(gaussian, GAUSSIAN, dressed)
     for name in dressed:
         probabilities[name]["pit"] = plain(tables["pit"].sel(system=name).values)
-    members = _section(ensemble, ENSEMBLE, tables, _known(ensemble.get("crps")))
+    members = _section(ensemble, ENSEMBLE, _known(ensemble.get("crps")))
     for name, of in members.items():
         ranks = tables["rank_histogram"].sel(system=name)
         of["rank_histogram"] = plain(ranks.dropna("rank").values)
@@ -250,7 +250,7 @@ def sentence(compared: Scores, name: str, reference: str, loss: str) -> str:
     if folds is not None:
         low, high = folds["interval"]
         ends.append((low, high))
-        told += f", {low:.3f} to {high:.3f} over folds, p = {_p_value(folds['p_value'])}"
+        told += f", {low:.3f} to {high:.3f} over folds, p = {p_text(folds['p_value'])}"
     better, worse = all(end[1] < 1 for end in ends), all(end[0] > 1 for end in ends)
     verdict = "is better than" if better else "is worse than" if worse else "is not distinguishable from"
     return f"{name} {verdict} {reference}: {told})."
@@ -276,10 +276,20 @@ def compare_models(tables: xr.Dataset, other: xr.Dataset, names: tuple[str, str]
     errors = (_degrees(of, "mse").sel(system=MODEL, drop=True) for of in (tables, other))
     error, reference = xr.align(*errors, join="inner", exclude={"lead"})
     cells = xr.align(*(of["squared_error_by_week"] for of in (tables, other)), join="inner")  # the same dates
-    _, p_fdr = compare_cells(cells, _lengths(error, 0).lags, dates_by_fold(error))
+    _, p_fdr = _tests_by_cell(cells, error)
     difference = cells[0].mean(DATES).compute() - cells[1].mean(DATES).compute()
     found = compare(error, reference, (*names, LOSSES["mse"]))
     return found | shares(difference.copy(data=p_fdr), difference)
+
+
+def _tests_by_cell(
+    pair: tuple[xr.DataArray, ...], tables: xr.Dataset | xr.DataArray, shortest: int = 0
+) -> tuple[Array, Array]:
+    """Return p-values and adjusted p-values by cell; NaN where the dates are fewer than two blocks."""
+    block, lags = _lengths(tables, shortest)
+    p_value, p_fdr = compare_cells(pair, lags, dates_by_fold(tables))
+    enough = tables.sizes[DATES] >= 2 * block
+    return (p_value, p_fdr) if enough else (p_value * np.nan, p_fdr * np.nan)
 
 
 def dates_by_fold(tables: xr.Dataset | xr.DataArray) -> tuple[int, ...]:
@@ -289,10 +299,6 @@ def dates_by_fold(tables: xr.Dataset | xr.DataArray) -> tuple[int, ...]:
 
 def _lengths(tables: xr.Dataset | xr.DataArray, shortest: int) -> Lengths:
     return Lengths.of(tables.sizes["lead"], spacing(tables[DATES].values), shortest)
-
-
-def _p_value(value: float | None) -> str:
-    return "-" if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def _degrees(tables: xr.Dataset, name: str) -> xr.DataArray:
@@ -323,7 +329,7 @@ def _scores(tables: xr.Dataset, names: list[str]) -> Scores:
     return {name: {units: _numbers(parts, system=name, units=units) for units in UNITS} for name in names}
 
 
-def _section(by_date: Arrays, metrics: Mapping[str, Metric], tables: xr.Dataset, names: list[str]) -> Scores:
+def _section(by_date: Arrays, metrics: Mapping[str, Metric], names: list[str]) -> Scores:
     parts = _parts(by_date, metrics) if names else {}
     return {name: _numbers(parts, system=name) for name in names}
 
@@ -358,7 +364,7 @@ def _of(metrics: Mapping[str, Metric], means: Arrays) -> Arrays:
 
 
 def _numbers(parts: Mapping[str, Arrays], **at: str) -> Scores:
-    """Return the numbers of one system: of a part with labels by these, else in a list."""
+    """Return the numbers of one system, of a part with labels as a dictionary, of any other as a list."""
     found: Scores = {}
     for part, scores in parts.items():
         chosen = {name: score.sel(at) for name, score in scores.items()}

@@ -43,9 +43,9 @@ class OfYear:
 
 @dataclass(frozen=True)
 class Verification:
-    """The days that forecasts are verified on, with all that brings a forecast back to degC.
+    """The days that forecasts are verified on: their truth, mask, climatology and scale.
 
-    Whole fields of them may not fit memory: every method takes a slice of initial dates, by position.
+    All days may not fit in memory, so every method takes a slice of initial dates, by position.
 
     Attributes:
         data: whose prepared stores hold the truth.

@@ -2,8 +2,7 @@
 
 The training years are divided into blocks. For each, network and base are trained without it, and the errors of
 the base in the block are regressed on the network's change, by lead week. The coefficient, within 0 and 1, is the
-share of the change that is added to the base. Where the network learns nothing that holds, it is 0 or close to
-it.
+share of the change that is added to the base. It is near 0 where the change does not generalise.
 """
 
 from collections.abc import Iterable, Iterator
