@@ -25,8 +25,9 @@ import h5py
 import requests
 from simulated import Simulator, canonical_name, write_day
 
-from sstcast.sources.fetch import FetchRequest, fetch
+from sstcast.sources.fetch import fetch
 from sstcast.sources.noaa import Aws
+from sstcast.sources.source import FetchRequest
 
 FIRST = dt.date(2020, 1, 1)
 TOGETHER = 16

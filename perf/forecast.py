@@ -27,7 +27,8 @@ from sstcast.forecasting.history import last_days
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.windows import cut_windows
 from sstcast.runs import Run
-from sstcast.sources.fetch import FetchRequest, fetch
+from sstcast.sources.fetch import fetch
+from sstcast.sources.source import FetchRequest
 from sstcast.training.checkpoint import save_checkpoint
 from sstcast.training.train import forecaster
 

@@ -27,7 +27,8 @@ import yaml
 from sstcast import __version__
 from sstcast.config import load_config
 from sstcast.ocean.prepare import prepare
-from sstcast.sources.fetch import FetchRequest, fetch
+from sstcast.sources.fetch import fetch
+from sstcast.sources.source import FetchRequest
 
 LAST_YEAR = 2021
 IMPORT = "from sstcast.training.train import train"

@@ -25,7 +25,8 @@ from sstcast import __version__
 from sstcast.config import load_config
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.reading import open_sst
-from sstcast.sources.fetch import FetchRequest, fetch
+from sstcast.sources.fetch import fetch
+from sstcast.sources.source import FetchRequest
 
 FIRST = dt.date(1982, 1, 1)
 CHILD = """

@@ -28,8 +28,8 @@ from sstcast.geo import Box
 from sstcast.ocean.raw import Day, block_of, pack
 from sstcast.progress import Progress
 from sstcast.sources import SOURCES
-from sstcast.sources.fetch import FetchRequest, fetch
-from sstcast.sources.source import Batch, Need, Source
+from sstcast.sources.fetch import fetch
+from sstcast.sources.source import Batch, FetchRequest, Need, Source
 
 GLOBE = Box(0, 360, -90, 90)
 FREEZING = -1.8  # degC, sea water

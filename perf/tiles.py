@@ -29,7 +29,8 @@ from sstcast import __version__
 from sstcast.config import RunConfig
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
-from sstcast.sources.fetch import FetchRequest, fetch
+from sstcast.sources.fetch import fetch
+from sstcast.sources.source import FetchRequest
 from sstcast.training.train import train, training_windows
 
 SIDE, WIDEST = 15, 24  # degrees of a tile, and tiles around the globe

@@ -25,8 +25,8 @@ from sstcast.models.layers import ATTENTIONS, CONVS
 from sstcast.ocean.raw import Day, open_days, pack
 from sstcast.progress import Progress
 from sstcast.sources import SOURCES
-from sstcast.sources.fetch import FetchRequest, fetch
-from sstcast.sources.source import Batch, Need, Source
+from sstcast.sources.fetch import fetch
+from sstcast.sources.source import Batch, FetchRequest, Need, Source
 from sstcast.sources.status import status
 
 DAY = dt.timedelta(days=1)

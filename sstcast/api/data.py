@@ -81,7 +81,8 @@ def fetch(
         True
     """
     from sstcast.sources import find_source
-    from sstcast.sources.fetch import FetchRequest, fetch
+    from sstcast.sources.fetch import fetch
+    from sstcast.sources.source import FetchRequest
 
     last = end or find_source(source).end or dt.date.today() - dt.timedelta(days=1)
     first = start or dt.date(1982, 1, 1)

@@ -18,7 +18,8 @@ from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.raw import day_ranges, is_final, is_raw_store, look_into, open_days
 from sstcast.ocean.reading import REMEDY, open_region, source_path
 from sstcast.sources import SOURCES, find_source
-from sstcast.sources.fetch import FetchReport, FetchRequest, fetch
+from sstcast.sources.fetch import FetchReport, fetch
+from sstcast.sources.source import FetchRequest
 from sstcast.sources.status import StoreStatus, status
 
 DAY = dt.timedelta(days=1)

@@ -28,7 +28,8 @@ from sstcast.ocean.windows import AnyWindows, Windows
 from sstcast.runs import Run, write_json
 from sstcast.scores.significance import Lengths, diebold_mariano, ratio
 from sstcast.scores.truth import Truth
-from sstcast.sources.fetch import FetchRequest, fetch
+from sstcast.sources.fetch import fetch
+from sstcast.sources.source import FetchRequest
 from sstcast.training.devices import start
 from sstcast.training.task import ForecastTask
 from sstcast.training.train import forecaster, train, training_windows

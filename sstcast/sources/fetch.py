@@ -7,68 +7,13 @@ Sources are tried in turn for the days that are still missing. Downloaded days a
 import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 
-from sstcast.config import parse_box
-from sstcast.errors import SSTCastError
-from sstcast.geo import Box
-from sstcast.ocean.raw import FIRST_DAY, Day, day_ranges, is_final
+from sstcast.ocean.raw import Day, day_ranges, is_final
 from sstcast.progress import days_progress
 from sstcast.sources import find_source
-from sstcast.sources.remote import Patience
-from sstcast.sources.source import Need
+from sstcast.sources.source import FetchRequest, Need
 from sstcast.sources.store import RawStore
-
-MOST_TOGETHER = 256
-
-
-@dataclass(frozen=True)
-class FetchRequest:
-    """A request to download every day from `start` to `end`, both included.
-
-    `source` is a name in `sstcast.sources.SOURCES`, a URL or a folder; `region` is `global`, a name in
-    `configs/regions.yaml` or `W,E,S,N` (by default the source's own); `out` is the Zarr store. `concurrency` is
-    the number of parallel requests.
-    """
-
-    start: dt.date
-    end: dt.date
-    source: str = "aws"
-    region: str | None = None
-    out: Path | None = None
-    concurrency: int = 16
-    patience: Patience = field(default_factory=Patience)
-
-    def __post_init__(self) -> None:
-        if self.end < self.start:
-            raise SSTCastError(f"--end {self.end}: before --start {self.start}; swap them")
-        if self.start < FIRST_DAY:
-            raise SSTCastError(f"--start {self.start}: OISST begins on {FIRST_DAY}; start there or later")
-        today = dt.date.today()
-        if self.end > today:
-            raise SSTCastError(f"--end {self.end}: is in the future, today is {today}; end earlier")
-        if not 1 <= self.concurrency <= MOST_TOGETHER:
-            raise SSTCastError(f"--concurrency {str(self.concurrency)[:20]}: give 1 to {MOST_TOGETHER}")
-
-    @property
-    def days(self) -> list[dt.date]:
-        return [self.start + dt.timedelta(i) for i in range((self.end - self.start).days + 1)]
-
-    @cached_property
-    def box(self) -> Box:
-        if self.region is not None:
-            return parse_box(self.region)
-        source = find_source(self.source)
-        return source.box or parse_box(source.region)
-
-    @property
-    def path(self) -> Path:
-        """The path of the store: `out`, or a folder in `data` named after source and region."""
-        if self.out:
-            return self.out
-        source = find_source(self.source)
-        return Path("data") / f"{source.store}-{(self.region or source.region).replace(',', '_')}.zarr"
 
 
 @dataclass(frozen=True)

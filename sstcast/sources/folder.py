@@ -10,9 +10,8 @@ from sstcast.artefacts import walk
 from sstcast.geo import Box
 from sstcast.ocean.raw import Day, block_of
 from sstcast.progress import Progress
-from sstcast.sources.fetch import FetchRequest
 from sstcast.sources.granule import BadFile, Granule, read_granule
-from sstcast.sources.source import Batch, Need, Source
+from sstcast.sources.source import Batch, FetchRequest, Need, Source
 
 STORES = (".zgroup", ".zarray", "zarr.json")
 

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from sstcast.errors import SSTCastError
-from sstcast.sources.fetch import FetchRequest
 from sstcast.sources.remote import Remote
-from sstcast.sources.source import Source
+from sstcast.sources.source import FetchRequest, Source
 
 
 class Daily(Remote):

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import IO, Any, ClassVar, Self
@@ -23,7 +23,7 @@ from sstcast.errors import in_short
 from sstcast.ocean.raw import Day, block_of
 from sstcast.progress import Progress
 from sstcast.sources.granule import BadFile, Granule, read_granule
-from sstcast.sources.source import Batch, Need, Source
+from sstcast.sources.source import Batch, Need, Patience, Source
 
 PASSING = (408, 429, 500, 502, 503, 504)  # states that may be temporary
 PART = 1 << 20  # bytes
@@ -35,21 +35,6 @@ class Absent(Exception):
 
 class Trouble(Exception):
     """A request failed in a way that may be temporary."""
-
-
-@dataclass(frozen=True)
-class Patience:
-    """How long to retry: waits double from `backoff` to `longest_wait` seconds, each with jitter.
-
-    A server that fails on `give_up` consecutive files, `attempts` times each, gets no more requests in this run.
-    `time_limit`, in seconds without an answer, replaces the source's own limit.
-    """
-
-    attempts: int = 5
-    backoff: float = 1.0
-    longest_wait: float = 120.0
-    give_up: int = 8
-    time_limit: float | None = None
 
 
 class Server:

@@ -1,21 +1,88 @@
-"""The interface of a source of daily data."""
+"""The interface of a source of daily data, and the request that it serves."""
 
 import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
 
+from sstcast.config import parse_box
+from sstcast.errors import SSTCastError
 from sstcast.geo import Box
-from sstcast.ocean.raw import Day
+from sstcast.ocean.raw import FIRST_DAY, Day
 from sstcast.progress import Progress
-
-if TYPE_CHECKING:
-    from sstcast.sources.fetch import FetchRequest
+from sstcast.sources import find_source
 
 Need = dict[dt.date, bool]  # the days needed, and whether only a final one will do
 Batch = dict[dt.date, Day | str]  # each day, or why it is not available
 
 SETTLED_AFTER = dt.timedelta(days=15)  # NOAA replaces preliminary days within this time
+MOST_TOGETHER = 256
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to retry: waits double from `backoff` to `longest_wait` seconds, each with jitter.
+
+    A server that fails on `give_up` consecutive files, `attempts` times each, gets no more requests in this run.
+    `time_limit`, in seconds without an answer, replaces the source's own limit.
+    """
+
+    attempts: int = 5
+    backoff: float = 1.0
+    longest_wait: float = 120.0
+    give_up: int = 8
+    time_limit: float | None = None
+
+
+@dataclass(frozen=True)
+class FetchRequest:
+    """A request to download every day from `start` to `end`, both included.
+
+    `source` is a name in `sstcast.sources.SOURCES`, a URL or a folder; `region` is `global`, a name in
+    `configs/regions.yaml` or `W,E,S,N` (by default the source's own); `out` is the Zarr store. `concurrency` is
+    the number of parallel requests.
+    """
+
+    start: dt.date
+    end: dt.date
+    source: str = "aws"
+    region: str | None = None
+    out: Path | None = None
+    concurrency: int = 16
+    patience: Patience = field(default_factory=Patience)
+
+    def __post_init__(self) -> None:
+        if self.end < self.start:
+            raise SSTCastError(f"--end {self.end}: before --start {self.start}; swap them")
+        if self.start < FIRST_DAY:
+            raise SSTCastError(f"--start {self.start}: OISST begins on {FIRST_DAY}; start there or later")
+        today = dt.date.today()
+        if self.end > today:
+            raise SSTCastError(f"--end {self.end}: is in the future, today is {today}; end earlier")
+        if not 1 <= self.concurrency <= MOST_TOGETHER:
+            raise SSTCastError(f"--concurrency {str(self.concurrency)[:20]}: give 1 to {MOST_TOGETHER}")
+
+    @property
+    def days(self) -> list[dt.date]:
+        return [self.start + dt.timedelta(i) for i in range((self.end - self.start).days + 1)]
+
+    @cached_property
+    def box(self) -> Box:
+        if self.region is not None:
+            return parse_box(self.region)
+        source = find_source(self.source)
+        return source.box or parse_box(source.region)
+
+    @property
+    def path(self) -> Path:
+        """The path of the store: `out`, or a folder in `data` named after source and region."""
+        if self.out:
+            return self.out
+        source = find_source(self.source)
+        return Path("data") / f"{source.store}-{(self.region or source.region).replace(',', '_')}.zarr"
 
 
 class Source(ABC):
@@ -34,7 +101,7 @@ class Source(ABC):
     box: ClassVar[Box | None] = None  # of the default region, if it is not a named region
     end: ClassVar[dt.date | None] = None  # last day requested by default; None is yesterday
 
-    def __init__(self, request: "FetchRequest") -> None:
+    def __init__(self, request: FetchRequest) -> None:
         """Check the request without sending anything; raise SSTCastError if the source cannot serve it."""
         self.request, self.today = request, dt.date.today()
         self.unused: dict[str, str] = {}  # files that were not used, and why
@@ -45,7 +112,7 @@ class Source(ABC):
         return False
 
     @classmethod
-    def open(cls, request: "FetchRequest") -> "Sequence[Source]":
+    def open(cls, request: FetchRequest) -> "Sequence[Source]":
         """Return the source, followed by the sources to try for days that it lacks."""
         return [cls(request)]
 

@@ -23,7 +23,8 @@ from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.raw import FILL
 from sstcast.ocean.reading import open_sst
-from sstcast.sources.fetch import FetchRequest, fetch
+from sstcast.sources.fetch import fetch
+from sstcast.sources.source import FetchRequest
 from sstcast.sources.store import RawStore
 
 SHARED = Path(__file__).parents[2].parent / "shared/data/ocean"

@@ -14,7 +14,8 @@ from sstcast.errors import SSTCastError
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.starting import choose_place, start
 from sstcast.ocean.windows import cut_windows
-from sstcast.sources.fetch import FetchRequest, fetch
+from sstcast.sources.fetch import fetch
+from sstcast.sources.source import FetchRequest
 from sstcast.splits import for_training
 
 

@@ -19,9 +19,8 @@ from sstcast.forecasting import history
 from sstcast.ocean.prepare import prepare
 from sstcast.operations.update import MADE, NOTHING_NEW, SOURCE_DOWN, update
 from sstcast.runs import Run
-from sstcast.sources.fetch import FetchRequest
 from sstcast.sources.noaa import Aws, Ncei
-from sstcast.sources.remote import Patience
+from sstcast.sources.source import FetchRequest, Patience
 
 
 @pytest.fixture(scope="module")

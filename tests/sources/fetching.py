@@ -8,8 +8,8 @@ import xarray as xr
 from oisst_server import DAYS, REGION, hundredths
 
 from sstcast.ocean.raw import open_days
-from sstcast.sources.fetch import FetchReport, FetchRequest, fetch
-from sstcast.sources.remote import Patience
+from sstcast.sources.fetch import FetchReport, fetch
+from sstcast.sources.source import FetchRequest, Patience
 from sstcast.sources.status import status
 
 

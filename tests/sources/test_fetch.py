@@ -22,9 +22,9 @@ from oisst_server import (
     daily_path,
 )
 
-from sstcast.sources.fetch import FetchRequest, fetch
+from sstcast.sources.fetch import fetch
 from sstcast.sources.noaa import Ncei
-from sstcast.sources.remote import Patience
+from sstcast.sources.source import FetchRequest, Patience
 from sstcast.sources.status import status
 
 BAD = DAYS[7]
@@ -153,7 +153,8 @@ def test_ctrl_c_waits_for_no_retry(aws, tmp_path: Path) -> None:
     aws.faults["*"] = itertools.repeat("500")
     code = (
         "import datetime as dt, sys\nfrom pathlib import Path\n"
-        "from sstcast.sources.fetch import FetchRequest, fetch\n"
+        "from sstcast.sources.fetch import fetch\n"
+        "from sstcast.sources.source import FetchRequest\n"
         f"days = dt.date.fromisoformat('{DAYS[0]}'), dt.date.fromisoformat('{DAYS[-1]}')\n"
         "fetch(FetchRequest(*days, sys.argv[1], sys.argv[2], Path(sys.argv[3])))"
     )

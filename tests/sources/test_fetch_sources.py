@@ -20,8 +20,8 @@ from perf.simulated import Simulator, canonical_name, write_day
 from sstcast.errors import SSTCastError
 from sstcast.ocean.raw import open_days
 from sstcast.ocean.reading import source_path
-from sstcast.sources.fetch import FetchRequest
 from sstcast.sources.noaa import Psl
+from sstcast.sources.source import FetchRequest
 
 BAD = DAYS[7]
 

@@ -8,9 +8,9 @@ import pytest
 from sstcast.config import parse_box
 from sstcast.errors import SSTCastError
 from sstcast.sources import find_source
-from sstcast.sources.fetch import FetchRequest
 from sstcast.sources.noaa import Aws, Ncei, Psl
 from sstcast.sources.remote import Remote
+from sstcast.sources.source import FetchRequest
 
 DAY = dt.date(2022, 2, 18)
 TODAY = dt.date(2024, 6, 30)

@@ -16,7 +16,7 @@ from oisst_server import DAYS, daily_file, daily_path
 from perf.simulated import Simulator, canonical_name, write_day
 from sstcast.config import parse_box
 from sstcast.sources.granule import BadFile, read_granule
-from sstcast.sources.remote import Patience
+from sstcast.sources.source import Patience
 
 BAD = DAYS[7]
 GLOBE = parse_box("global")
