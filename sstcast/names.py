@@ -4,7 +4,7 @@
 MODEL = "model"  # the run's own, whatever its folder is called
 TRUTH = "truth"
 CLIMATE = "climatology"  # the baseline whose distribution is the climatological one
-STRONGEST = "multiscale ridge"  # the baseline that skill is told against
+DEFAULT_REFERENCE = "multiscale ridge"  # the baseline that skill is told against
 BASELINES = {  # and their `model.name`
     CLIMATE: "climatology",
     "trend climatology": "trend-climatology",
@@ -12,7 +12,7 @@ BASELINES = {  # and their `model.name`
     "persistence": "persistence",
     "damped persistence": "damped-persistence",
     "ridge": "ridge",
-    STRONGEST: "multiscale-ridge",
+    DEFAULT_REFERENCE: "multiscale-ridge",
 }
 BASE_RATE, STATE = REFERENCES = ("base rate", "persistence of state")  # of probabilities of heatwaves
 

@@ -24,7 +24,7 @@ from sstcast.ocean.prepared import Prepared, check_data
 from sstcast.runs import Run
 from sstcast.scores.combine import combine, error_products
 from sstcast.scores.saved import recipe_of_scores
-from sstcast.scores.verification import Verification, forecast_file
+from sstcast.scores.truth import Truth, forecast_file
 from sstcast.scores.verify import ALIKE, System, baselines, verify
 from sstcast.stores import open_netcdf, open_written
 from sstcast.training.train import train, training_windows
@@ -71,7 +71,7 @@ def select_run(parts: dict[Path, list[Path]], config: RunConfig, every: int) -> 
 
 def _squared_error(run: Run, every: int) -> float:
     """Return the mean squared error of a run over all leads of its test years, in degC2."""
-    tests = Verification.open(run.config.data, every=every)
+    tests = Truth.open(run.config.data, every=every)
     weeks = error_products([predictor_of(run)], tests)[:, 0, 0]
     days = np.bincount(np.arange(tests.windows.horizon) // 7)
     return float(weeks @ days / days.sum())
@@ -89,7 +89,7 @@ def score_run(config: RunConfig, every: int, joined: bool, thresholds: DataConfi
         if is_made_of(statistics_file(run), whole) and (joined or is_made_of(part_file(run), recipe)):
             return f"{run.folder}: is forecast"
         check_data(run)
-        truth, members = Verification.open(config.data, every=every), len(run.members)
+        truth, members = Truth.open(config.data, every=every), len(run.members)
         attributes = {
             "title": f"SST forecasts of run {name}/{run.folder.name}",
             "history": f"sstcast {__version__} hindcast",
@@ -110,7 +110,7 @@ def score_baselines(data: DataConfig, every: int, path: Path, thresholds: DataCo
         recipe |= _base(thresholds)
         if is_made_of(path, recipe):
             return f"{path}: is there"
-        truth = Verification.open(data, every=every)
+        truth = Truth.open(data, every=every)
         references = baselines(ValidationDays(data))
         _write(verify({}, truth, references, thresholds, label="baselines"), truth, path, recipe)
     return f"{path}: {truth.windows.starts} forecasts by each baseline"
@@ -206,7 +206,7 @@ def _base(thresholds: DataConfig) -> Recipe:
     return {"base_period": [str(day) for day in thresholds.splits.base]}
 
 
-def _write(tables: xr.Dataset, truth: Verification, path: Path, recipe: Recipe) -> None:
+def _write(tables: xr.Dataset, truth: Truth, path: Path, recipe: Recipe) -> None:
     source = truth.cube.attrs["source"]
     tables = describe(
         tables,

@@ -23,7 +23,7 @@ from sstcast.names import BASE_RATE, COVERED, DEGREES
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import warn_of_source
 from sstcast.scores.significance import SHORTEST_BLOCK
-from sstcast.scores.summary import best_linear, finish, head, summarise
+from sstcast.scores.summary import best_linear, finish, metadata, summarise
 from sstcast.scores.verify import join
 from sstcast.workers import cluster
 
@@ -116,7 +116,7 @@ def _score(plan: Plan) -> Scores:
         },
         "protocol_of_hindcast": plan.protocol.plain(),
         "source": str(tables.attrs["source"]),
-        **head(plan.systems[0].data, tables, SHORTEST_BLOCK),
+        **metadata(plan.systems[0].data, tables, SHORTEST_BLOCK),
         "test": [f"{first.first}-01-01", f"{last.last}-12-31"],
         **found,
     }

@@ -27,7 +27,7 @@ from sstcast.ocean.raw import FIRST_DAY
 from sstcast.ocean.windows import AnyWindows, Windows
 from sstcast.runs import Run, write_json
 from sstcast.scores.significance import Lengths, diebold_mariano, ratio
-from sstcast.scores.verification import Verification
+from sstcast.scores.truth import Truth
 from sstcast.sources.fetch import FetchRequest, fetch
 from sstcast.training.devices import start
 from sstcast.training.task import ForecastTask
@@ -215,7 +215,7 @@ def errors(data: DataConfig, predictors: Mapping[str, Predictor]) -> dict[str, l
 
     Each node counts the same, as in the paper and as `sstcast evaluate` counts in standardised units.
     """
-    test = Verification.open(data)
+    test = Truth.open(data)
     count = data.horizon * int(test.ocean.sum())
     found: dict[str, list[float]] = {name: [] for name in predictors}
     for dates in test.blocks():

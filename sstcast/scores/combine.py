@@ -20,7 +20,7 @@ from sstcast.ocean.prepared import Prepared, Record
 from sstcast.progress import hides_progress
 from sstcast.runs import Parts, Run, provenance, write_json
 from sstcast.scores.evaluate import check_same
-from sstcast.scores.verification import Verification
+from sstcast.scores.truth import Truth
 from sstcast.training.checkpoint import save_checkpoint
 from sstcast.yaml_files import save_config, validate
 
@@ -73,7 +73,7 @@ def least_squares(products: Weights) -> Weights:
     return found
 
 
-def error_products(predictors: list[Predictor], data: Verification) -> Weights:
+def error_products(predictors: list[Predictor], data: Truth) -> Weights:
     """Return the mean products of the errors of predictors, `[week, part, part]` in degC^2, cells by their area.
 
     A block of initial dates is in memory at a time.
@@ -120,7 +120,7 @@ def _fit(runs: list[Run]) -> Weights:
     """Return the fitted weights `[week, part]`; raise SSTCastError if a run forecasts what is not finite."""
     for run in runs:
         _check_unseen(run)
-    data = Verification.of(runs[0], "validation")
+    data = Truth.of(runs[0], "validation")
     days = ValidationDays(data.data)
     predictors = [held_out(run, days) for run in runs]
     products = error_products(predictors, data)

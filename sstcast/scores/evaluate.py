@@ -10,7 +10,7 @@ import xarray as xr
 from sstcast import __version__
 from sstcast.artefacts import locked
 from sstcast.errors import SSTCastError
-from sstcast.names import BASELINES, MODEL, STRONGEST
+from sstcast.names import BASELINES, DEFAULT_REFERENCE, MODEL
 from sstcast.ocean.prepared import Prepared, Record, check_data, warn_of_source
 from sstcast.runs import Run
 from sstcast.scores.saved import Scored, recipe_of_scores
@@ -60,11 +60,11 @@ def _evaluate(run: Run, recipe: dict[str, Any]) -> dict[str, Any]:
     # Not above: what has been evaluated is read, and drawn, without PyTorch, which takes a second to load.
     from sstcast.forecasting.predictor import predictor_of, trained_elsewhere
     from sstcast.forecasting.spread import ValidationDays, calibrated
-    from sstcast.scores.summary import finish, head, summarise
-    from sstcast.scores.verification import Verification, forecast_file
+    from sstcast.scores.summary import finish, metadata, summarise
+    from sstcast.scores.truth import Truth, forecast_file
     from sstcast.scores.verify import System, baselines, join, verify
 
-    config, truth = run.config.data, Verification.of(run)
+    config, truth = run.config.data, Truth.of(run)
     members, label, days = len(run.members), run.folder.name, ValidationDays(config)
     references, model = baselines(days), System(predictor_of(run), calibrated(run, days=days), members)
     attributes = {"title": f"SST forecasts of run {label}", "history": f"sstcast {__version__} evaluate"}
@@ -80,9 +80,9 @@ def _evaluate(run: Run, recipe: dict[str, Any]) -> dict[str, Any]:
         "kind": "run",
         "source": str(truth.cube.attrs["source"]),
         "data": Prepared.of(config).record().model_dump(),
-        **head(config, tables),
+        **metadata(config, tables),
         "systems": {MODEL: own, **dict.fromkeys(references, BASELINE)},
-        **summarise(tables, STRONGEST),
+        **summarise(tables, DEFAULT_REFERENCE),
     }
     title = f"Scores of run {label}"
     return Scored(run.folder).write(tables, metrics, recipe, config.protocol, title=title)

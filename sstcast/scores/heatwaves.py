@@ -17,7 +17,7 @@ from sstcast.ocean.heatwaves import AROUND, SHORTEST, events
 from sstcast.scores.distributions import Mean
 from sstcast.scores.metrics import Statistic
 from sstcast.scores.significance import spacing
-from sstcast.scores.verification import Verification
+from sstcast.scores.truth import Truth
 from sstcast.scratch import release, scratch_array
 
 STEPS = WORD  # of a probability; the trajectories that count are one word
@@ -27,7 +27,7 @@ BINS = 10  # of the reliability diagram
 LEAST = 1e-9  # of a rate, in logarithms
 DAY = np.timedelta64(1, "D")
 
-BRIER = Mean(Statistic("brier", lambda probability, came: (probability - came) ** 2))
+BRIER = Mean(Statistic("brier", lambda probability, occurred: (probability - occurred) ** 2))
 
 Array = NDArray[np.floating]
 Yes = NDArray[np.bool_]
@@ -42,7 +42,7 @@ class HeatwaveTables:
 
     def __init__(
         self,
-        data: Verification,
+        data: Truth,
         limits: xr.Dataset,
         methods: Sequence[str],
         correlations: Mapping[str, Array],
@@ -149,14 +149,14 @@ class HeatwaveTables:
 
     def _count(self, method: str, kind: str, chosen: NDArray[np.intp], probability: Array) -> None:
         place = KINDS.index(kind), self.methods.index(method)
-        came = np.stack([self.truth[kind][day + 1 : day + 1 + self.horizon] for day in self.last[chosen]])
+        occurred = np.stack([self.truth[kind][day + 1 : day + 1 + self.horizon] for day in self.last[chosen]])
         groups, cases = np.prod(probability.shape[:3]), 2 * (STEPS + 1)
-        case = 2 * (probability * np.float32(STEPS) + np.float32(0.5)).astype(np.intp) + came
+        case = 2 * (probability * np.float32(STEPS) + np.float32(0.5)).astype(np.intp) + occurred
         case += (cases * np.arange(groups)).reshape(*probability.shape[:3], 1)
         weights = np.broadcast_to(self.data.area, case.shape)
         counts = np.bincount(case.ravel(), weights.ravel(), groups * cases)
         counts = counts.reshape(*probability.shape[:3], STEPS + 1, 2)
-        of_tile = (np.square(probability - came) * self.data.area).sum(-1)
+        of_tile = (np.square(probability - occurred) * self.data.area).sum(-1)
         self.brier[place][chosen] = of_tile.sum(-1)
         self.brier_by_tile[place] += of_tile.sum((0, 1))
         self.counts["lead"][place] += counts.sum((0, 2))
@@ -169,7 +169,7 @@ class HeatwaveTables:
         """Return the tables: Brier scores by date and lead, and by tile, and the counts of cases."""
         of = ("kind", "warning")
         counts = {
-            f"heatwave_cases_by_{by}": ((*of, by, "probability", "came"), c) for by, c in self.counts.items()
+            f"heatwave_cases_by_{by}": ((*of, by, "probability", "occurred"), c) for by, c in self.counts.items()
         }
         tables = xr.Dataset(
             counts,
@@ -178,7 +178,7 @@ class HeatwaveTables:
                 "warning": self.methods,
                 "season": list(SEASONS),
                 "probability": np.arange(STEPS + 1) / STEPS,
-                "came": [0, 1],
+                "occurred": [0, 1],
             },
         )
         weight = self.counts["tile"].sum((-2, -1))
@@ -190,7 +190,7 @@ class HeatwaveTables:
 
 
 def scores(cases: xr.DataArray) -> dict[str, xr.DataArray]:
-    """Return the scores that follow from weighted counts of cases `(..., probability, came)`.
+    """Return the scores that follow from weighted counts of cases `(..., probability, occurred)`.
 
     - `observed`: the share of days that came true, and `probability`, the mean probability of all
     - `roc_area`: how often a day that came true had a higher probability than one that did not, equal ones count
@@ -198,8 +198,8 @@ def scores(cases: xr.DataArray) -> dict[str, xr.DataArray]:
     - `sedi`: the symmetric extremal dependence index of warnings that are as frequent as what they warn of (Ferro
       and Stephenson 2011, Weather and Forecasting 26); 0 is no skill, 1 is perfect
     """
-    cases = cases.transpose(..., "probability", "came")
-    none, one = cases.sel(came=0, drop=True), cases.sel(came=1, drop=True)
+    cases = cases.transpose(..., "probability", "occurred")
+    none, one = cases.sel(occurred=0, drop=True), cases.sel(occurred=1, drop=True)
     nones, ones, dim = none.sum("probability"), one.sum("probability"), "probability"
     total, level = nones + ones, cases["probability"]
     return {
@@ -229,14 +229,15 @@ def reliability(cases: xr.DataArray) -> dict[str, xr.DataArray]:
     """Return by bin of the probability its mean, the share of its days that came true, and its share of all."""
     levels = np.arange(STEPS + 1) / STEPS
     first = np.searchsorted(np.minimum((levels * BINS).astype(int), BINS - 1), np.arange(BINS))
-    cases = cases.transpose(..., "probability", "came")
-    came, total = cases.values[..., 1], cases.values.sum(-1)
-    came, weighted, total = (np.add.reduceat(part, first, axis=-1) for part in (came, total * levels, total))
+    cases = cases.transpose(..., "probability", "occurred")
+    occurred, total = cases.values[..., 1], cases.values.sum(-1)
+    sums = (np.add.reduceat(part, first, axis=-1) for part in (occurred, total * levels, total))
+    occurred, weighted, total = sums
     known = np.where(total > 0, total, np.nan)
     found = {
         "probability": weighted / known,
-        "observed": came / known,
+        "observed": occurred / known,
         "share": total / total.sum(-1, keepdims=True),
     }
-    like = cases.isel(probability=0, came=0, drop=True).expand_dims(bin=BINS, axis=-1)
+    like = cases.isel(probability=0, occurred=0, drop=True).expand_dims(bin=BINS, axis=-1)
     return {name: like.copy(data=values) for name, values in found.items()}

@@ -22,7 +22,7 @@ from sstcast.names import DATES, DEGREES, MODEL, STANDARDISED
 from sstcast.runs import Run
 from sstcast.scores.metrics import METRICS, columns
 from sstcast.scores.saved import Scored
-from sstcast.scores.significance import adjust, diebold_mariano, memory
+from sstcast.scores.significance import adjust, correlated_days, diebold_mariano
 
 SIGNIFICANT = 0.05
 
@@ -153,7 +153,7 @@ def _entries(runs: list[Evaluated]) -> list[Entry]:
     entries = [_entry(_common_name(group), group, MODEL) for group in groups]
     entries += [_entry(name, runs[:1], name) for name in runs[0].metrics["scores"] if name != MODEL]
     entries.sort(key=lambda entry: float(entry.losses.mean()))
-    return [entries[0], *_tested(entries[0], entries[1:], memory(runs[0].config.data.horizon))]
+    return [entries[0], *_tested(entries[0], entries[1:], correlated_days(runs[0].config.data.horizon))]
 
 
 def _entry(name: str, runs: list[Evaluated], method: str) -> Entry:

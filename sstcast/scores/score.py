@@ -18,7 +18,7 @@ from sstcast.forecasting.predictor import FIELD, Predictor, predictor_of
 from sstcast.forecasting.spread import ValidationDays, calibrated
 from sstcast.forecasting.transfer import transferred_data
 from sstcast.geo import Box
-from sstcast.names import MODEL, STRONGEST
+from sstcast.names import DEFAULT_REFERENCE, MODEL
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.grid import around, at_cells, on_cells
 from sstcast.ocean.prepare import prepare
@@ -28,8 +28,8 @@ from sstcast.runs import Run
 from sstcast.scores.evaluate import BASELINE, check_same
 from sstcast.scores.saved import Scored, recipe_of_scores
 from sstcast.scores.significance import spacing
-from sstcast.scores.summary import finish, head, summarise
-from sstcast.scores.verification import Verification
+from sstcast.scores.summary import finish, metadata, summarise
+from sstcast.scores.truth import Truth
 from sstcast.scores.verify import System, baselines, join, verify
 from sstcast.splits import for_dates
 from sstcast.yaml_files import validate
@@ -129,7 +129,7 @@ def _score(
             f"verified for {data.horizon} days with {data.source}, {_span(np.array([first, last]))}; give another "
             "--truth, or fewer --leads"
         )
-    truth = Verification.open(data).at(dates, known, sst["lead"].values)
+    truth = Truth.open(data).at(dates, known, sst["lead"].values)
     every = spacing(dates)
     leads = f"; leads {', '.join(map(str, truth.leads))}, without heatwaves and distributions"
     notes = [
@@ -143,7 +143,7 @@ def _score(
         say(f"{path}: {note}")
     references = baselines(ValidationDays(data))
     issued = System(Issued(path, sst, truth.statistics, data), members=sst.sizes["member"])
-    if spread is not None and (like := references[STRONGEST].spread) is not None:
+    if spread is not None and (like := references[DEFAULT_REFERENCE].spread) is not None:
         issued = issued._replace(spread=IssuedSpread(path, spread, like.correlation))
     names = {}
     for run in against:
@@ -156,7 +156,7 @@ def _score(
         references = {name: system._replace(spread=None) for name, system in references.items()}
     tables = finish(join([verify({MODEL: issued}, truth, references, label=path.name)]), [MODEL], list(references))
     system = {"model": "forecasts of a file", "members": sst.sizes["member"], "trained_on": None}
-    heading = head(data, tables)
+    heading = metadata(data, tables)
     for note in heading["notes"]:
         say(f"{path}: {note}")
     notes += heading["notes"]
@@ -170,7 +170,7 @@ def _score(
         "notes": notes,
         "references": names,
         "systems": {MODEL: system, **dict.fromkeys(references, BASELINE)},
-        **summarise(tables, STRONGEST),
+        **summarise(tables, DEFAULT_REFERENCE),
     }
     more = {"title": f"Scores of {path.name}", "comment": "; ".join(notes)}
     return scored.write(tables, metrics, recipe, data.protocol, **more)

@@ -21,7 +21,7 @@ SHORTEST_BLOCK = 60  # days of a block of a hindcast, at least
 Array = NDArray[np.floating]
 
 
-def memory(horizon: int) -> int:
+def correlated_days(horizon: int) -> int:
     """Return for how many days errors count as correlated: the horizon, or a fortnight if that is longer.
 
     It is the same for all leads, because the errors of suboptimal forecasts stay correlated beyond their lead.
@@ -40,7 +40,7 @@ class Lengths(NamedTuple):
         """Return the lengths for dates `every` days apart: blocks of three times the `memory`, so that few of
         them cut through it, and of `shortest` days at least.
         """
-        days = memory(horizon)
+        days = correlated_days(horizon)
         return cls(-(-max(shortest, 3 * days) // every), -(-days // every))
 
 

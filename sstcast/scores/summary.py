@@ -56,7 +56,7 @@ def plain(values: Any) -> Any:
     return round(float(values), 6) if np.isfinite(values) else None
 
 
-def head(data: DataConfig, tables: xr.Dataset, shortest: int = 0) -> Scores:
+def metadata(data: DataConfig, tables: xr.Dataset, shortest: int = 0) -> Scores:
     """Return what forecasts were verified on, for the head of `metrics.json`; see `finish`."""
     every = spacing(tables[DATES].values)
     block = _lengths(tables, shortest).block

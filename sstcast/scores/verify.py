@@ -31,7 +31,7 @@ from sstcast.scores.heatwaves import HeatwaveTables
 from sstcast.scores.indices import NINO, covers
 from sstcast.scores.metrics import METRICS, SQUARED_ERROR, Statistic, statistics
 from sstcast.scores.significance import adjust, diebold_mariano
-from sstcast.scores.verification import Verification, Write, sum_to_one
+from sstcast.scores.truth import Truth, Write, sum_to_one
 from sstcast.scratch import in_scratch, release, scratch_array
 
 THREADS = 2  # each with a block of one system: NumPy does not hold the interpreter while it works on an array
@@ -79,7 +79,7 @@ class Observed(NamedTuple):
 
 def verify(
     forecasts: Mapping[str, System],
-    truth: Verification,
+    truth: Truth,
     references: Mapping[str, System] | None = None,
     thresholds: DataConfig | None = None,
     write: Write | None = None,
@@ -229,7 +229,7 @@ def weekly(by_lead: Array, axis: int, starts: NDArray[np.intp]) -> Array:
 class _Sums:
     """The statistics of one system."""
 
-    def __init__(self, truth: Verification, members: int) -> None:
+    def __init__(self, truth: Truth, members: int) -> None:
         shape = (truth.windows.starts, truth.leads)
         self.truth, self.members, self.indices = truth, members, _indices(truth)
         self.errors = {
@@ -300,7 +300,7 @@ def _of_scale(small: bool) -> list[Statistic]:
     return [statistic for statistic in statistics().values() if statistic.small is small]
 
 
-def _indices(truth: Verification) -> dict[str, Means]:
+def _indices(truth: Truth) -> dict[str, Means]:
     """Return means over the whole region and over those Niño boxes that the tiles cover."""
     area = area_weights(truth.anomalies["lat"]) * xr.ones_like(truth.anomalies["lon"])
     covered = {name: box for name, box in NINO.items() if covers(truth.tiled, box)}

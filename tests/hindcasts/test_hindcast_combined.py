@@ -19,7 +19,7 @@ from sstcast.models.linear import MultiscaleRidge
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import whole_windows
 from sstcast.runs import Run
-from sstcast.scores.verification import Verification
+from sstcast.scores.truth import Truth
 from sstcast.training.devices import choose_device
 from sstcast.training.task import fit
 
@@ -76,7 +76,7 @@ def test_the_forecast_is_the_weighted_mean_of_each_fold(combined: Plan) -> None:
 def test_weights_are_those_of_forecasts_that_have_not_seen_validation(combined: Plan) -> None:
     fold = combined.protocol.folds[0]
     run = Run(combined.hindcast.folder / "both" / fold.name)
-    data = Verification.of(run, "validation")
+    data = Truth.of(run, "validation")
     every = slice(0, data.windows.starts)
     truth = data.ahead(data.sst, every) - data.ahead(data.climatology, every)
     network = TrainedRun(Run(combined.hindcast.folder / "small" / fold.name))

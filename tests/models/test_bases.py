@@ -18,7 +18,7 @@ from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import Windows, whole_windows
 from sstcast.scores.combine import combine
-from sstcast.scores.verification import Verification
+from sstcast.scores.truth import Truth
 from sstcast.training.task import fit, samples
 from sstcast.training.train import train, training_windows
 
@@ -124,7 +124,7 @@ def test_a_linear_run_forecasts_like_its_model(config: RunConfig, name: str) -> 
     run, new = train(config, windows)
     assert new
     assert train(config, windows) == (run, False)
-    data = Verification.of(run)
+    data = Truth.of(run)
     model = build_forecaster(name, history=10, horizon=8, shape=windows["train"].shape)
     assert isinstance(model, LinearSystem)
     fit(model, windows["train"], windows["validation"])

@@ -13,7 +13,7 @@ from sstcast.pages.report import draw_maps
 from sstcast.pages.results import Results, crop
 from sstcast.runs import Run
 from sstcast.scores.saved import Scored
-from sstcast.scores.verification import Verification
+from sstcast.scores.truth import Truth
 
 NAMES = ("rmse", "bias", "skill", "forecast", "best", "worst", "ratio-by-lead")
 
@@ -36,7 +36,7 @@ def globe(step: float = 10.0) -> xr.Dataset:
 
 def test_weekly_fields_against_the_forecasts_themselves(evaluated: Run) -> None:
     forecast = xr.open_zarr(evaluated.forecasts)["sst"].values.astype(float)
-    truth = truth_of(Verification.of(evaluated))["sst"].values.astype(float)
+    truth = truth_of(Truth.of(evaluated))["sst"].values.astype(float)
     error = forecast - truth
     weekly = Results(evaluated.folder).weekly("model")
     for week, days in enumerate((slice(0, 7), slice(7, 8))):

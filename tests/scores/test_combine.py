@@ -23,11 +23,11 @@ from sstcast.geo import area_weights
 from sstcast.pages import figures
 from sstcast.pages.tables import weights
 from sstcast.runs import Run
-from sstcast.scores import verification
+from sstcast.scores import truth
 from sstcast.scores.combine import combine, least_squares
 from sstcast.scores.evaluate import compare, evaluate
 from sstcast.scores.leaderboard import leaderboard
-from sstcast.scores.verification import Verification
+from sstcast.scores.truth import Truth
 from sstcast.training.listing import describe
 from sstcast.training.train import plan, train
 
@@ -50,7 +50,7 @@ def both(runs: list[Run]) -> Run:
 
 
 def test_weights_are_least_squares_over_the_validation_days(runs: list[Run], both: Run) -> None:
-    data = Verification.of(runs[0], "validation")
+    data = Truth.of(runs[0], "validation")
     assert str(data.windows.days[0])[:4] == str(data.windows.days[-1])[:4] == "2003"
     truth = truth_of(data)["sst"].astype(float)
     share = np.sqrt(area_weights(truth["lat"]))
@@ -76,7 +76,7 @@ def test_weights_of_two_known_systems() -> None:
 
 
 def test_blocks_change_no_weights(runs: list[Run], both: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification, "BLOCK_ELEMENTS", 3 * 8 * 96 * 10)
+    monkeypatch.setattr(truth, "BLOCK_ELEMENTS", 3 * 8 * 96 * 10)
     again = combine(runs, runs[0].folder.parent / "blocks", say=quiet)
     np.testing.assert_allclose(load_combination(again), load_combination(both), atol=1e-5)
     shutil.rmtree(again.folder)
@@ -88,7 +88,7 @@ def test_it_forecasts_the_weighted_mean_and_every_verb_takes_it(
     metrics, new = evaluate(both)
     assert new
     assert (metrics["systems"]["model"]["model"], metrics["ensemble"]) == ("combination", {})
-    data = Verification.of(both)
+    data = Truth.of(both)
     expected = sum(
         forecast_of(TrainedRun(run), data)["sst"] * weight[np.arange(8) // 7][:, None, None]
         for run, weight in zip(runs, load_combination(both).T, strict=True)
@@ -123,7 +123,7 @@ def test_it_forecasts_the_weighted_mean_and_every_verb_takes_it(
 def test_a_combination_of_combinations(runs: list[Run], both: Run) -> None:
     top = combine([both, runs[1]], both.folder.parent / "top", say=quiet)
     of_both, of_b = load_combination(top)[0]
-    data = Verification.of(top)
+    data = Truth.of(top)
     dates = slice(0, 5)
     parts = [TrainedRun(run).predict(*data.histories(dates)).mean("member") for run in runs]
     flat = of_both * load_combination(both)[0] + of_b * np.array([0, 1, 0])
@@ -256,7 +256,7 @@ def test_equal_weights(runs: list[Run]) -> None:
     folder, lines = runs[0].folder.parent / "mean", []
     made = combine(runs, folder, equal=True, say=lines.append)
     np.testing.assert_allclose(load_combination(made), np.full((2, 3), 1 / 3))
-    data = Verification.of(made)
+    data = Truth.of(made)
     past = data.histories(slice(0, 3))
     parts = [TrainedRun(run).predict(*past).mean("member") for run in runs]
     np.testing.assert_allclose(predictor_of(made).predict(*past)[0], sum(parts) / 3, atol=1e-5)

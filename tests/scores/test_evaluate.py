@@ -27,14 +27,14 @@ from sstcast.ocean.heatwaves import limits
 from sstcast.ocean.prepared import Prepared
 from sstcast.pages.tables import print_scores
 from sstcast.runs import Run
-from sstcast.scores import verification as forecasts_module
+from sstcast.scores import truth as forecasts_module
 from sstcast.scores.evaluate import compare, evaluate, reference
 from sstcast.scores.indices import box_mean
 from sstcast.scores.leaderboard import leaderboard
 from sstcast.scores.metrics import METRICS
 from sstcast.scores.saved import Scored
-from sstcast.scores.significance import adjust, diebold_mariano, memory
-from sstcast.scores.verification import Verification
+from sstcast.scores.significance import adjust, correlated_days, diebold_mariano
+from sstcast.scores.truth import Truth
 
 
 @pytest.fixture(scope="module", params=["physical", "paper"])
@@ -48,7 +48,7 @@ def tables_of(run: Run) -> xr.Dataset:
     return Scored(run.folder).open()
 
 
-def persistence(data: Verification) -> Predictor:
+def persistence(data: Truth) -> Predictor:
     return TrainingDays(data.data, data.anomalies).fit("persistence")
 
 
@@ -60,7 +60,7 @@ def crps_gaussian(truth: np.ndarray, mean: np.ndarray | float, spread: np.ndarra
 
 def fields_of(run: Run, units: str, method: str = "model") -> tuple[xr.DataArray, xr.DataArray]:
     """Return forecast and truth of the whole test split, as anomalies."""
-    data = Verification.of(run)
+    data = Truth.of(run)
     fields = forecast_of(persistence(data) if method == "persistence" else TrainedRun(run), data)
     name = {"standardised": "anomaly", "degC": "sst_anomaly"}[units]
     return fields[name].astype(float), truth_of(data)[name].astype(float)
@@ -82,7 +82,7 @@ def test_forecasts_open_without_help_and_line_up_with_the_source(run: Run) -> No
     land = np.isnan(source[0].values)
     assert np.isnan(sst.values[..., land]).all()
     assert np.isfinite(sst.values[..., ~land]).all()
-    data = Verification.of(run)
+    data = Truth.of(run)
     np.testing.assert_allclose(sst, forecast_of(TrainedRun(run), data)["sst"], atol=1e-4)
     came = source.sel(time=forecasts["valid_time"].values.ravel()).values.reshape(sst.shape)
     np.testing.assert_allclose(truth_of(data)["sst"], came, atol=1e-4)
@@ -179,7 +179,9 @@ def test_p_values_are_of_the_cell_and_adjusted_within_the_week(run: Run) -> None
     other, _ = fields_of(run, "degC", "persistence")
     difference = (forecast - truth) ** 2 - (other - truth) ** 2
     cell = difference.sel(lead=slice(1, 7)).mean("lead")[:, 5, 7].values
-    assert float(tables["p_value"][0, 5, 7]) == pytest.approx(float(diebold_mariano(cell, memory(8))), rel=1e-2)
+    assert float(tables["p_value"][0, 5, 7]) == pytest.approx(
+        float(diebold_mariano(cell, correlated_days(8))), rel=1e-2
+    )
     np.testing.assert_allclose(tables["p_fdr"][1], adjust(tables["p_value"][1].values), rtol=1e-5)
     squares = ((forecast - truth) ** 2).sel(lead=8)
     np.testing.assert_allclose(tables["squared_error_by_week"].sel(week=2), squares, rtol=1e-3, atol=1e-5)
@@ -190,7 +192,7 @@ def test_p_values_are_of_the_cell_and_adjusted_within_the_week(run: Run) -> None
 
 def test_probabilities_are_those_of_whole_fields(run: Run) -> None:
     """The reference is a Gaussian about the climatology, as wide as the training days of cell and season."""
-    data, found = Verification.of(run), metrics_of(run)["probabilities"]
+    data, found = Truth.of(run), metrics_of(run)["probabilities"]
     ratios = metrics_of(run)["ratios"]["crps"]
     truth = truth_of(data)["sst_anomaly"].astype(float)
     sst = data.cube["sst"].sel(time=slice("2001", "2002")).load()
@@ -228,7 +230,7 @@ def test_probabilities_are_those_of_whole_fields(run: Run) -> None:
 
 
 def test_heatwaves_are_those_of_the_training_years_percentile(run: Run) -> None:
-    data = Verification.of(run)
+    data = Truth.of(run)
     limit = limits(data.cube["sst"].sel(time=slice("2001", "2002")).load())["heatwave_threshold"]
     truth = truth_of(data)["sst"][::3]  # scored are dates three days apart
     weights, ocean = area_weights(truth["lat"]), truth.notnull()
@@ -347,7 +349,7 @@ def ensemble(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
 
 
 def test_an_ensemble_is_scored_by_its_mean_and_as_one(ensemble: Run) -> None:
-    data = Verification.of(ensemble)
+    data = Truth.of(ensemble)
     members = [forecast_of(TrainedRun(member), data)["sst"] for member in ensemble.members]
     stacked = xr.concat(members, "member").astype(float)
     forecasts = xr.open_zarr(ensemble.forecasts)
@@ -378,7 +380,7 @@ def test_an_ensemble_is_scored_by_its_mean_and_as_one(ensemble: Run) -> None:
 
 
 def test_each_seed_has_a_ratio_of_its_own(ensemble: Run) -> None:
-    data = Verification.of(ensemble)
+    data = Truth.of(ensemble)
     truth = truth_of(data)["sst"].astype(float)
     seeds = metrics_of(ensemble)["ratios"]["mse"]["model"]["ridge"]["over_seeds"]
     ridge = metrics_of(ensemble)["scores"]["ridge"]["degC"]["mse"]

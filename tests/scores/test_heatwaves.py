@@ -17,14 +17,14 @@ from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import AROUND, events, limits_of
 from sstcast.ocean.prepare import prepare
 from sstcast.scores.heatwaves import STEPS, HeatwaveTables, reliability, scores
-from sstcast.scores.verification import Verification
+from sstcast.scores.truth import Truth
 
 
-def counted(level: np.ndarray, came: np.ndarray) -> xr.DataArray:
+def counted(level: np.ndarray, occurred: np.ndarray) -> xr.DataArray:
     """Return how often each probability, in steps, was given, and came true."""
-    cases = np.stack([np.bincount(level[came == yes], minlength=STEPS + 1) for yes in (0, 1)], axis=1)
+    cases = np.stack([np.bincount(level[occurred == yes], minlength=STEPS + 1) for yes in (0, 1)], axis=1)
     return xr.DataArray(
-        cases, {"probability": np.arange(STEPS + 1) / STEPS, "came": [0, 1]}, ("probability", "came")
+        cases, {"probability": np.arange(STEPS + 1) / STEPS, "occurred": [0, 1]}, ("probability", "occurred")
     )
 
 
@@ -35,40 +35,40 @@ def drawn() -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_scores_of_counts_against_other_libraries() -> None:
-    level, came = drawn()
-    found = scores(counted(level, came))
-    assert float(found["observed"]) == pytest.approx(came.mean())
+    level, occurred = drawn()
+    found = scores(counted(level, occurred))
+    assert float(found["observed"]) == pytest.approx(occurred.mean())
     assert float(found["probability"]) == pytest.approx(level.mean() / STEPS)
-    assert float(found["roc_area"]) == pytest.approx(roc_auc_score(came, level))
-    least = np.sort(level)[-came.sum()]  # the lowest probability warned of, by as many warnings as days came true
+    assert float(found["roc_area"]) == pytest.approx(roc_auc_score(occurred, level))
+    least = np.sort(level)[-occurred.sum()]  # with as many warnings as days that came true
     above, tied = level > least, level == least
-    hits = came[above].sum() + came[tied].mean() * (came.sum() - above.sum())
-    wrong = came.sum() - hits
-    table = {"tp_count": hits, "fp_count": wrong, "fn_count": wrong, "tn_count": len(came) - hits - 2 * wrong}
+    hits = occurred[above].sum() + occurred[tied].mean() * (occurred.sum() - above.sum())
+    wrong = occurred.sum() - hits
+    table = {"tp_count": hits, "fp_count": wrong, "fn_count": wrong, "tn_count": len(occurred) - hits - 2 * wrong}
     manager = BasicContingencyManager(
-        {name: xr.DataArray(float(count)) for name, count in (table | {"total_count": len(came)}).items()}
+        {name: xr.DataArray(float(count)) for name, count in (table | {"total_count": len(occurred)}).items()}
     )
     assert float(found["sedi"]) == pytest.approx(float(manager.symmetric_extremal_dependence_index()))
 
 
 def test_perfect_and_useless_warnings() -> None:
-    came = np.array([0, 0, 0, 1] * 5)
+    occurred = np.array([0, 0, 0, 1] * 5)
     always = np.full(20, STEPS)
-    perfect = scores(counted(STEPS * came, came))
+    perfect = scores(counted(STEPS * occurred, occurred))
     assert [float(perfect[name]) for name in ("roc_area", "sedi")] == pytest.approx([1, 1])
     for useless in (always, always // 7):
-        found = scores(counted(useless, came))
+        found = scores(counted(useless, occurred))
         assert float(found["roc_area"]) == 0.5
         assert float(found["sedi"]) == pytest.approx(0, abs=1e-12)
-    nothing = scores(counted(always, 0 * came))
+    nothing = scores(counted(always, 0 * occurred))
     assert np.isnan([float(nothing["roc_area"]), float(nothing["sedi"])]).all()
 
 
 def test_reliability_against_scikit_learn() -> None:
-    level, came = drawn()
+    level, occurred = drawn()
     inside = level != STEPS // 2  # the only edge of bins there is; scikit-learn puts it into the lower one
-    found = reliability(counted(level[inside], came[inside]))
-    observed, probability = calibration_curve(came[inside], level[inside] / STEPS, n_bins=10)
+    found = reliability(counted(level[inside], occurred[inside]))
+    observed, probability = calibration_curve(occurred[inside], level[inside] / STEPS, n_bins=10)
     known = found["share"] > 0
     np.testing.assert_allclose(found["observed"][known], observed)
     np.testing.assert_allclose(found["probability"][known], probability)
@@ -76,20 +76,20 @@ def test_reliability_against_scikit_learn() -> None:
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Verification:
+def data(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Truth:
     config = configure(tmp_path_factory.mktemp("runs"), sst_file).data
     prepare(config, say=lambda line: None)
-    return Verification.open(config)
+    return Truth.open(config)
 
 
 @pytest.fixture(scope="module")
-def margin(data: Verification) -> np.ndarray:
+def margin(data: Truth) -> np.ndarray:
     """What comes true, in degC above the threshold, `[starts, lead, tile, N]`."""
     threshold = limits_of(data.data)["heatwave_threshold"]
     return data.ahead(data.sst - data.on_tiles(on_days(threshold, data.days)))
 
 
-def test_a_perfect_forecast(data: Verification, margin: np.ndarray) -> None:
+def test_a_perfect_forecast(data: Truth, margin: np.ndarray) -> None:
     tables = HeatwaveTables(data, limits_of(data.data), ["perfect"], {"perfect": np.eye(8)})
     for dates in (slice(0, 100), slice(100, 348)):
         tables.add("perfect", dates, margin[None, dates], np.zeros_like(margin[dates]))
@@ -107,7 +107,7 @@ def test_a_perfect_forecast(data: Verification, margin: np.ndarray) -> None:
         np.testing.assert_allclose(other, sums[0], rtol=1e-5)
 
 
-def test_scores_are_those_of_whole_fields(data: Verification, margin: np.ndarray) -> None:
+def test_scores_are_those_of_whole_fields(data: Truth, margin: np.ndarray) -> None:
     random, limits = np.random.default_rng(3), limits_of(data.data)
     wrong = (margin + random.normal(0, 0.5, margin.shape)).astype(np.float32)
     spread = np.full_like(margin, 0.5)
@@ -139,16 +139,18 @@ def test_scores_are_those_of_whole_fields(data: Verification, margin: np.ndarray
     probabilities = {"exceedance": exceed, "event": np.reshape(in_event, exceed.shape)}
     state = {"exceedance": hot[day], "event": np.stack([hot[last - 4 : last + 1].all(0) for last in day])}
     for kind, truth in (("exceedance", hot), ("event", inside)):
-        came = truth[ahead] * 1.0
-        assert 0.02 < came.mean() < 0.5
+        occurred = truth[ahead] * 1.0
+        assert 0.02 < occurred.mean() < 0.5
         for name, probability in (
             ("some", probabilities[kind]),
             ("members", members[kind]),
-            (STATE, np.broadcast_to(state[kind][:, None], came.shape)),
-            (BASE_RATE, np.broadcast_to(rates[kind], came.shape)),
+            (STATE, np.broadcast_to(state[kind][:, None], occurred.shape)),
+            (BASE_RATE, np.broadcast_to(rates[kind], occurred.shape)),
         ):
-            brier = ((probability - came) ** 2 * area).sum((-1, -2))
+            brier = ((probability - occurred) ** 2 * area).sum((-1, -2))
             np.testing.assert_allclose(found.sel(kind=kind, warning=name), brier, atol=1e-5)
-            weights = np.broadcast_to(area[0], came[:, :, 0].shape).ravel()
-            of_tile = brier_score_loss(came[:, :, 0].ravel(), probability[:, :, 0].ravel(), sample_weight=weights)
+            weights = np.broadcast_to(area[0], occurred[:, :, 0].shape).ravel()
+            of_tile = brier_score_loss(
+                occurred[:, :, 0].ravel(), probability[:, :, 0].ravel(), sample_weight=weights
+            )
             assert float(by_tile.sel(kind=kind, warning=name)[0]) == pytest.approx(of_tile, abs=1e-5)

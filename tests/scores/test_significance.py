@@ -9,8 +9,8 @@ from scores.stats.statistical_tests import diebold_mariano as scores_diebold_mar
 from sstcast.scores.significance import (
     adjust,
     block_counts,
+    correlated_days,
     diebold_mariano,
-    memory,
     ratio,
 )
 
@@ -103,7 +103,7 @@ def test_equal_forecasts_are_told_apart_about_as_often_as_promised() -> None:
     random = np.random.default_rng(4)
     _, one = errors(random, 661, 28, 1500)
     _, other = errors(random, 661, 28, 1500)
-    assert 0.03 < np.mean(diebold_mariano(one - other, memory(28)) < 0.05) < 0.09
+    assert 0.03 < np.mean(diebold_mariano(one - other, correlated_days(28)) < 0.05) < 0.09
 
 
 def test_adjusted_p_values_by_hand() -> None:

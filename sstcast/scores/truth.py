@@ -42,7 +42,7 @@ class OfYear:
 
 
 @dataclass(frozen=True)
-class Verification:
+class Truth:
     """The days that forecasts are verified on: their truth, mask, climatology and scale.
 
     All days may not fit in memory, so every method takes a slice of initial dates, by position.
@@ -63,7 +63,7 @@ class Verification:
     leads: NDArray[np.integer]
 
     @classmethod
-    def of(cls, run: Run, split: str = "test") -> "Verification":
+    def of(cls, run: Run, split: str = "test") -> "Truth":
         """Open what `prepare` made for the run.
 
         Raises SSTCastError if it is not what the run was trained on, or there is no ocean in it.
@@ -72,7 +72,7 @@ class Verification:
         return cls.open(run.config.data, split)
 
     @classmethod
-    def open(cls, data: DataConfig, split: str = "test", every: int = 1) -> "Verification":
+    def open(cls, data: DataConfig, split: str = "test", every: int = 1) -> "Truth":
         """Open what `prepare` made of some data, for initial dates `every` days apart.
 
         Raises SSTCastError if it is not there, or there is no ocean in it.
@@ -87,7 +87,7 @@ class Verification:
         index, leads = tile_index(data.box, shape), np.arange(1, windows.horizon + 1)
         return cls(data, windows, windows.ocean.cpu().numpy(), anomalies, cube, index, leads)
 
-    def at(self, dates: NDArray[np.datetime64], known: xr.DataArray, leads: NDArray[np.integer]) -> "Verification":
+    def at(self, dates: NDArray[np.datetime64], known: xr.DataArray, leads: NDArray[np.integer]) -> "Truth":
         """Return the verification of forecasts from some days of the split, in the cells `known(lat, lon)`.
 
         Raises SSTCastError if there is no ocean in these cells.
@@ -234,7 +234,7 @@ def sum_to_one(weights: NDArray[np.generic]) -> NDArray[np.float32]:
 
 @contextmanager
 def forecast_file(
-    path: Path, run: Run, data: Verification, dates_per_chunk: int, /, **attributes: str
+    path: Path, run: Run, data: Truth, dates_per_chunk: int, /, **attributes: str
 ) -> Iterator[Write]:
     """Yield a function that adds the forecasts of some dates to a Zarr store: `write(dates, variables)`.
 
