@@ -37,7 +37,10 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Read a YAML file of sections and merge it into the file that it names as its `base`."""
+    """Read a YAML file of sections and merge it into the file that it names as its `base`.
+
+    A base cannot have a base itself.
+    """
     raw = read_yaml(path)
     if (base := raw.pop("base", None)) is None:
         return raw

@@ -50,7 +50,7 @@ def measure_case(root: Path, dataset: str, layers: int, heads: int, identifiers:
     batch = task.batch(task.split.test[:GRAPHS])
     with torch.no_grad():
         x = predictor.encode_nodes(batch)
-    accuracy = task.score(predictor, task.split.test)
+    accuracy, _ = task.predict(predictor, task.split.test)
     for layer, distances in enumerate(attention_distances(predictor.backbone, x, batch.graph).tolist(), 1):
         for head, hops in enumerate(distances, 1):
             yield {"layer": layer, "head": head, "hops": hops, "accuracy": accuracy}

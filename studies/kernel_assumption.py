@@ -39,7 +39,7 @@ def measure_case(root: Path, dataset: str, steps: int) -> Iterator[Row]:
     overrides = (f"model.layers={LAYERS}", "training.batch_size=32")
     task, predictor = train(dataset, "lsat", root, overrides, steps)
     assert isinstance(predictor.backbone, StructureAware)
-    accuracy = task.score(predictor, task.split.test)
+    accuracy, _ = task.predict(predictor, task.split.test)
     chosen = np.random.default_rng(0).permutation(len(task.graphs))[:GRAPHS]
     for part in torch.from_numpy(chosen).split(BATCH):
         for layer, values in largest(predictor.backbone, predictor, task.batch(part)).items():

@@ -18,7 +18,7 @@ from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.history import last_days
 from sstcast.graphs.graph import Graph, Planes
-from sstcast.models import build_forecaster
+from sstcast.models import MODELS, Entry, build_forecaster
 from sstcast.models.attention import Attention
 from sstcast.models.convs import Conv
 from sstcast.models.layers import ATTENTIONS, CONVS
@@ -112,6 +112,11 @@ def test_a_local_layer_is_one_registration(tmp_path: Path, monkeypatch: pytest.M
     for name in ("mpnn", "gps"):
         model = build_forecaster(name, history=5, horizon=2, shape=(3, 4), width=8, conv="toy")
         assert any(isinstance(module, ToyConv) for module in model.modules())
+
+
+def test_any_name_may_begin_like_that_of_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MODELS, "mpnn-mine", Entry("transformers.LinearTransformer", {}, "no message passing"))
+    assert load_benchmark("mutag", "mpnn-mine").model.name == "mpnn-mine"
 
 
 def test_an_attention_is_one_registration(monkeypatch: pytest.MonkeyPatch) -> None:

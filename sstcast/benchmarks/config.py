@@ -118,7 +118,7 @@ def load_benchmark(
     if written is not None:
         model = written.stem
     if not re.fullmatch(FOLDER_NAME, model) or len(model) > LONGEST_NAME:
-        raise SSTCastError(f"--model: {shorten(model)!r} is no name of a model; see `sstcast models`")
+        raise SSTCastError(f"--model: {shorten(model)!r} cannot be a model's name; see `sstcast models`")
     folders, where = ["default"], f"{dataset}, {model}"
     if memory is not None:
         raw: dict[str, Any] = {"dataset": memory.name, "data": {"kind": "memory"}}
@@ -137,7 +137,7 @@ def load_benchmark(
     apply_overrides(raw, overrides)
     if not own and raw.get("data"):
         raise SSTCastError(
-            f"data: only of your own data; {raw['dataset']} has a task and a metric; split=... changes its split"
+            f"data: leave it out; {raw['dataset']} has a task and a metric, and split=... changes its split"
         )
     declared = memory or validate(BenchmarkConfig, raw, str(preset or where)).declaration
     usual = _usual(declared.kind, raw["model"]) if preset is None else {}
@@ -181,7 +181,7 @@ def _usual(kind: str, model: dict[str, Any]) -> dict[str, Any]:
     known = read_config(packaged(f"{PRESETS}/defaults.yaml"))
     usual: dict[str, dict[str, Any]] = known.get(kind, known["others"])
     options = default_options(model["name"]) | model
-    conv = CONVS[options["conv"]] if model["name"].startswith("mpnn") else None
+    conv = CONVS[options["conv"]] if model["name"] in ("mpnn", "mpnn-vn") else None
     of_mpnn = usual.pop("mpnn", {})
     if conv is not None and not conv.residual:
         usual |= {section: usual.get(section, {}) | keys for section, keys in of_mpnn.items()}

@@ -20,7 +20,7 @@ from sstcast.yaml_files import apply_overrides, validate
 
 SHOWN = 8  # digits of the digest in the name of graphs in memory
 MANY_WORDS = 100  # columns
-DENSE = 0.2  # of them in a row: divided by their number, so many are too small to learn from
+DENSE = 0.2  # of the columns: dividing a row by so many words would make its features too small to learn from
 FEW = 0.1  # of the nodes
 MOST_KINDS = 100_000  # in a column of whole numbers; larger ones are quantities
 MOST_CLASSES = 20  # more different whole numbers in a tenth of the samples are no classes, unless declared

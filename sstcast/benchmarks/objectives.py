@@ -33,7 +33,7 @@ class Objective:
     outputs: int
 
     def __init__(self, y: Tensor, training: Tensor, dataset: Dataset) -> None:
-        """Set `outputs`, unless the class has it, and what else depends on the labels."""
+        """Set `outputs`, unless the class does, and everything else that depends on the labels."""
 
     @classmethod
     def judged_by(cls, metric: str) -> "type[Objective]":
@@ -42,7 +42,7 @@ class Objective:
 
     @classmethod
     def wrong(cls, values: Tensor, dataset: Dataset) -> tuple[Tensor, str]:
-        """Return which of the labels `[rows, labels]` cannot be used, and what they are not, in words."""
+        """Return a mask of the unusable labels among `[rows, labels]`, and words for what a usable label is."""
         raise NotImplementedError
 
     @classmethod
@@ -247,9 +247,9 @@ class Links(Objective):
         nodes, mask = batch.graph.dense(out)
         own = batch.graph.batch
         scores = (nodes[own[source]] @ out[source].unsqueeze(-1)).squeeze(-1)
-        true = (out[source] * out[target]).sum(1, keepdim=True)
-        place = mask.nonzero()[:, 1]  # of each node in its graph
-        others = mask[own[source]].scatter(1, place[target].unsqueeze(1), False)
+        place = mask.nonzero()[:, 1][target].unsqueeze(1)  # of the second node in its graph
+        true = scores.gather(1, place)  # summed in the same order as the others, so that ties are ties
+        others = mask[own[source]].scatter(1, place, False)
         ahead = ((scores > true) & others).sum(1)
         level = ((scores == true) & others).sum(1)
         ranks = scatter(1 / (1 + ahead + 0.5 * level), own[source], dim_size=batch.graph.graphs, reduce="mean")
@@ -280,7 +280,7 @@ class Words(Objective):
 
     @classmethod
     def wrong(cls, values: Tensor, dataset: Dataset) -> tuple[Tensor, str]:
-        return values < -1, "the number of a word"
+        return (values < -1) | (values != values.floor()), "the number of a word"
 
     @classmethod
     def shaped(cls, y: Tensor) -> Tensor:
@@ -296,7 +296,7 @@ class Words(Objective):
     def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
         words = F.pad(batch.y, (0, max(LENGTH - batch.y.shape[1], 0)), value=-1)[:, :LENGTH]
         words = words.masked_fill(words >= WORDS, UNKNOWN).masked_fill(words < 0, END)
-        return F.cross_entropy(out.view(-1, WORDS + 2), words.flatten(), reduction="sum")
+        return F.cross_entropy(out.view(-1, WORDS + 2), words.flatten().long(), reduction="sum")
 
     def judged(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         return out.view(len(out), LENGTH, WORDS + 2).argmax(-1), batch.y

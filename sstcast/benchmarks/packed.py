@@ -175,7 +175,7 @@ class Graphs:
 
 
 def pack(joined: Joined, level: str, **tensors: Tensor | None) -> Graphs:
-    """Pack joined graphs; `tensors` are `y` and what else `Graphs` has, among them the features to use.
+    """Pack joined graphs; `tensors` are `y` and other fields of `Graphs`, such as the features to use.
 
     Raises ValueError, naming the graph, if an edge or the rows of a tensor do not fit.
     """

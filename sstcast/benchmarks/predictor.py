@@ -65,7 +65,10 @@ class DegreeEncoder(nn.Module):
 def build_encoder(
     kind: Categories | str, features: int, width: int | None, dropout: float = 0.0
 ) -> nn.Module | None:
-    """Build the encoder of `features` columns declared as `kind`, None for `none`; without `width`, it is none."""
+    """Build the encoder of `features` columns declared as `kind`; return None if the kind is `none`.
+
+    Without a `width`, the encoder passes real numbers on as they are.
+    """
     if isinstance(kind, tuple) and width is not None:
         return CategoricalEncoder(kind, width)
     return LinearEncoder(features, width, dropout) if kind == "linear" else None

@@ -36,9 +36,9 @@ class Dataset:
     root. `files` are the raw files of SMILES, each with its address. `sha256` are digests of raw files that may
     run code and are known. `node` and `edge` describe the features: `linear` (real numbers), the number of
     categories in each column, or `none`. `split` is `official`, `scaffold`, `folds:N`, `random:0.8/0.1/0.1` or
-    `random:N-per-class`. `load.complete` decides what is empty here. `single` is one graph whose nodes are
-    the samples; `words` are features that count words, and the usual split of a set with `few` trains on some
-    nodes of each class only. A class that is not `reviewed` may run what it downloads.
+    `random:N-per-class`. `load.complete` infers empty fields. A `single` graph has its nodes as
+    samples. `words` says that features count words. With `few`, the usual split trains on only some nodes of each
+    class. A class that is not `reviewed` may run what it downloads.
     """
 
     name: str
@@ -116,7 +116,7 @@ Features = tuple[Kinds, ...] | Literal["linear", "none", ""]
 
 
 class _Own(Strict):
-    """The keys that all kinds of one's own data share; `load.complete` decides those that are left out.
+    """The keys that all kinds of one's own data share; `load.complete` infers those that are left out.
 
     `classes` is the number of classes, by default one more than the largest.
     """
@@ -154,7 +154,7 @@ class SmilesCSV(_Own):
 
     kind: Literal["smiles_csv"]
     path: Folder
-    task: Literal["graph-regression", "graph-classification", "multi-label"]
+    task: str = Field(min_length=1)
     smiles: str = "smiles"
     targets: list[str] = Field(min_length=1)
     id: str | None = None
@@ -306,7 +306,7 @@ def _from_ogb(dataset: Dataset) -> Dataset:
     level = "graph" if dataset.name.startswith("ogbg") else "node"
     table = _table(level)
     if dataset.name not in table:
-        raise SSTCastError(f"no data set {shorten(dataset.name)!r}{suggest(dataset.name, table)}; OGB has no such")
+        raise SSTCastError(f"no data set {shorten(dataset.name)!r}{suggest(dataset.name, table)} in OGB")
     known = table[dataset.name]
     if known["binary"] == "True" or known.get("is hetero") == "True":
         raise SSTCastError(f"{dataset.name}: not supported: it is not a single kind of nodes in CSV files")

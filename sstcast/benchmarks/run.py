@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from statistics import mean, stdev
 from typing import Annotated, Any
 
@@ -105,7 +106,7 @@ def run_benchmark(
             results.append(Score.load(run.metrics, remedy).model_dump(mode="json"))
             print(f"{run.folder}: nothing to do")
             continue
-        if evaluate and not run.best.exists():
+        if evaluate and not _best(ours, run).exists():
             raise SSTCastError(f"{run.folder}: not trained; run the command without --evaluate")
         fabric = fabric or start(config.training)
         print(f"{run.folder}: {_describe(loaded)}", flush=True)
@@ -164,6 +165,8 @@ def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple
         raise SSTCastError(f"stages: {config.model.name} has no {min(foreign)} stage; leave it out")
     if config.part and not graphs.transductive:
         raise SSTCastError(f"part: {config.dataset} has many graphs; set training.batch_size")
+    if config.part and config.training.accumulate * fabric.world_size > 1:  # which would divide each part again
+        raise SSTCastError("part: leave out training.accumulate and training.devices, or choose a smaller part")
     common = (dataset, graphs, split, objective, config.part or config.training.batch_size, fabric)
     if not graphs.transductive:
         return ManyGraphs(*common), model
@@ -179,9 +182,10 @@ def _fit_and_score(
     train: bool = True,
 ) -> Result:
     stages = _fit(config, run, task, model, fabric, train)
-    best = load_checkpoint(run.best)
+    path = _best(config, run)
+    best = load_checkpoint(path)
     model.enter(best["stage"])
-    load_weights(model, best, run.best)
+    load_weights(model, best, path)
     model.eval()
     before = list(stages)[: list(stages).index(best["stage"])]
     scores = {part: task.predict(model, getattr(task.split, part)) for part in ("test", "validation")}
@@ -220,11 +224,17 @@ def _fit(
         place.checkpoints.mkdir(parents=True, exist_ok=True)
         model.enter(stage)
         options = config.training.model_copy(update={"epochs": epochs})
-        trainer = Trainer(place, config, options, model, task, fabric, stage, before)
+        trainer = Trainer(place, config, options, model, task, fabric, stage, before if train else None)
         if train and not trainer.finished:
             trainer.fit()
         states[stage], before = trainer.state, place
     return states
+
+
+def _best(config: BenchmarkConfig, run: Run) -> Path:
+    """Return the file of the best weights so far; while a stage trains, the run has only that stage's."""
+    stages = [Run(run.folder / stage).best for stage in reversed(config.stages)]
+    return next((path for path in (run.best, *stages) if path.exists()), run.best)
 
 
 def _find(config: BenchmarkConfig) -> Run:

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sstcast.benchmarks.objectives import objective_of
+from sstcast.benchmarks.objectives import TASKS
 from sstcast.benchmarks.packed import Graphs, Split
 from sstcast.benchmarks.registry import Dataset
 from sstcast.errors import SSTCastError
@@ -36,7 +36,7 @@ def choose_split(dataset: Dataset, graphs: Graphs, official: Sequence[Split], se
     every = torch.cat(list(split))
     if empty := [part for part, rows in split._asdict().items() if not len(rows)]:
         raise SSTCastError(
-            f"{dataset.name}: of its {samples} samples none is for {empty[0]}; choose another split"
+            f"{dataset.name}: its split puts none of {samples} samples into {empty[0]}; choose another split"
         )
     if len(outside := every[(every < 0) | (every >= samples)]):
         problem = f"has the sample {int(outside[0])}; there are 0..{samples - 1}"
@@ -48,8 +48,9 @@ def choose_split(dataset: Dataset, graphs: Graphs, official: Sequence[Split], se
 
 def _drawn(dataset: Dataset, graphs: Graphs, samples: int, seed: int) -> Split:
     kind, _, detail = dataset.split.partition(":")
-    of_samples = objective_of(dataset).classes and len(graphs.y) == samples
-    labels = graphs.y.flatten().long() if of_samples else torch.zeros(samples, dtype=torch.long)
+    of_samples = TASKS[dataset.task].classes and graphs.y.numel() == samples  # not several questions a sample
+    # A class that is not known is -1, or NaN with a rank metric.
+    labels = (graphs.y.flatten().nan_to_num(-1) if of_samples else torch.zeros(samples)).long()
     if kind == "folds":
         return _fold(dataset.name, int(detail), labels, seed)
     order = torch.randperm(samples, generator=torch.Generator().manual_seed(seed))

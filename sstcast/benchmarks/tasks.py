@@ -19,7 +19,7 @@ NAMED = 5  # samples listed when a batch is described
 
 
 class BenchmarkTask:
-    """The part common to many graphs and one graph: the loss, and selection by the validation samples."""
+    """Computes the loss and the scores, alike for many graphs and for one graph."""
 
     def __init__(
         self, dataset: Dataset, graphs: Graphs, split: Split, objective: Objective, batch_size: int, fabric: Fabric
@@ -49,12 +49,11 @@ class BenchmarkTask:
         score, loss, _ = self._judge(model, self.split.validation)
         return {self.dataset.metric: score, "loss": loss}
 
-    def score(self, model: nn.Module, samples: Tensor) -> float:
-        """Return the data set's metric; raise SSTCastError if it is undefined, as a ROC-AUC of one answer."""
-        return self._judge(model, samples)[0]
-
     def predict(self, model: nn.Module, samples: Tensor) -> tuple[float, dict[str, NDArray[Any]]]:
-        """Return the score, and each row's `prediction`, `target` and sample (`index`)."""
+        """Return the score, and each row's `prediction`, `target` and sample (`index`).
+
+        Raises SSTCastError if the score is not defined, such as the ROC-AUC of a single answer.
+        """
         score, _, found = self._judge(model, samples)
         index = self.ordered(samples)
         if len(found["prediction"]) != len(index):  # the nodes of many graphs

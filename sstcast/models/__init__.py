@@ -141,10 +141,10 @@ def build_forecaster(
     """Build a forecaster `(history [B, nodes, history], graph) -> [B, nodes, horizon]` for tiles of `shape`.
 
     A backbone gets an encoder and a head (`Forecaster`), whose other arguments are options too; a model that is
-    itself a forecaster gets the sizes that its class takes. The network's output is added to the forecast of
-    `base`: `persistence` (the last day), `linear` or `local` (a multiscale or local ridge, to be fitted first), or
-    `none`. A mapping gives the `name` of the base and the options of its linear system. If `shared`, the model has
-    a share of the change, at first 1.
+    itself a forecaster gets the sizes that its class takes. The forecaster adds the network's output to the
+    forecast of its `base`: `persistence` (the last day), `linear` or `local` (a multiscale or local ridge, which
+    must be fitted first), or `none`. A mapping gives the `name` of the base and the options of its linear system.
+    If `shared`, the model has a share of the change, which starts at 1.
     """
     import torch
 

@@ -35,9 +35,8 @@ class Backbone(Model):
     `forward(x, graph)` takes `x` of the shape the graph stores (`[B, N, width]` on a grid,
     `[nodes, width]` on a sparse graph) and returns the same, except for the channels if its `ends` differ.
 
-    A model may be trained in `stages`: each names a part of the model that is trained before the whole. `row` is
-    the name of the row that the model keeps for each graph (see `encode`). `eigenpairs` is the number of Laplacian
-    eigenpairs that it needs from its graphs.
+    `stages` names the parts of the model that can be trained before the whole. `row` names the row that the model
+    keeps for each graph (see `encode`). The model needs the first `eigenpairs` Laplacian eigenpairs of its graphs.
     """
 
     width: int  # inside; `ends` are the widths of input and output

@@ -69,9 +69,9 @@ def reads_edges(conv: str, attention: str = "none") -> bool:
 def build_conv(name: str, width: int, edge_dim: int, in_width: int | None = None, **more: Any) -> Conv:
     """Build the local layer called `name` for edges of `edge_dim` channels, 0 for none.
 
-    It maps `in_width` channels, by default `width`, to `width`. Of `more`, it gets what it takes: `dropout` and
-    `norm` inside the layer, `heads`, and whether it is the `last` layer, which need not update edges. Raises
-    SSTCastError if it cannot change the width.
+    It maps `in_width` channels, by default `width`, to `width`. It gets those of `more` that its class takes:
+    `dropout` and `norm` inside the layer, `heads`, and whether it is the `last`, which need not update edges.
+    Raises SSTCastError if it cannot change the width.
     """
     if in_width in (None, width):
         in_width = None

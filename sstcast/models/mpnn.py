@@ -32,8 +32,8 @@ class MPNN(Backbone):
 
     `conv` is the message passing (see `sstcast.models.convs`), with `heads` if it is `gat`. If it updates edges,
     they are encoded to the nodes' width and passed from layer to layer. With `virtual_node`, every layer first
-    adds the virtual node to the nodes and then updates it; it starts at 0. Everything else is the same with and
-    without it, for a fair comparison.
+    adds the virtual node to the nodes, and every layer but the last then updates it. It starts at 0. Everything
+    else is the same with and without it, for a fair comparison.
 
     `residual` adds a layer's input to its output where both have the same width; `linear` adds a linear map of the
     input before the norm instead (Luo et al. 2024, arXiv:2406.08993). With `jumping`, the result is a linear map
@@ -41,8 +41,8 @@ class MPNN(Backbone):
     the input and the result, by default `width`. If `out_width` is given, the last layer is its message passing
     alone, with one head, as in Kipf & Welling 2017 (arXiv:1609.02907).
 
-    Raises SSTCastError if `conv` has its own norm, activation and residual connection and others are chosen, or if
-    it cannot change the number of channels.
+    Raises SSTCastError if `conv` has its own norm, activation and residual connection and others are chosen, if it
+    cannot change the number of channels, or if there is a virtual node and only one layer.
     """
 
     def __init__(
@@ -66,6 +66,8 @@ class MPNN(Backbone):
             raise SSTCastError(
                 f"conv {conv}: has its own norm, activation and residual connection; leave these three out"
             )
+        if virtual_node and layers == 1:
+            raise SSTCastError("model.layers: one layer would not use the virtual node; choose two or more")
         self.width, self.residual = width, residual
         self.edge_encoder = EdgeEncoder(edge_dim, width) if CONVS[conv].updates_edges else None
         if self.edge_encoder is not None:

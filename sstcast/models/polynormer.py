@@ -117,8 +117,8 @@ class Polynormer(Backbone):
 class Mixture(nn.Module):
     """The factor beta of lower-degree terms: a sigmoid, or a free parameter that starts at `beta`.
 
-    The sigmoid's argument starts as a row of a Glorot matrix `[layers, width]`, as released. It is multiplied by
-    `place`, one number for each node, if there is one (equation 19).
+    As in the released code, the sigmoid's argument starts as a row of a Glorot matrix `[layers, width]`. `place`,
+    one number for each node, multiplies it (equation 19).
     """
 
     def __init__(self, width: int, beta: float | None, layers: int) -> None:

@@ -46,7 +46,7 @@ REMEDY = "train under another name with a lower training.learning_rate or with t
 class State:
     """The progress of a training, in plain values, which a checkpoint can hold.
 
-    Raises ValueError if values of a damaged checkpoint are of other types.
+    Raises ValueError if a damaged checkpoint holds values of other types.
     """
 
     epoch: int = 0
@@ -58,7 +58,7 @@ class State:
     best_loss: float = math.inf  # decides between equal scores
     best_epoch: int = -1
     history: list[dict[str, Any]] = field(default_factory=list)
-    curve: list[list[float]] = field(default_factory=list)  # of some steps each: the last, summed loss, weight
+    curve: list[list[float]] = field(default_factory=list)  # a row sums some steps: last step, loss, weight
 
     @property
     def mean_loss(self) -> float:

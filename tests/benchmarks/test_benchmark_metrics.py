@@ -119,3 +119,14 @@ def test_links_are_ranked_among_all_nodes_of_their_graph() -> None:
         theirs.append(np.mean(ranks) if ranks else 0.0)  # a graph's mean first, as Dwivedi et al. 2022 do
     assert means.tolist() == pytest.approx(theirs)
     assert METRICS["mrr"](means.numpy(), means.numpy()) == pytest.approx(np.mean(theirs))
+
+
+def test_nodes_with_the_same_vector_are_tied() -> None:
+    """Half of the 99 others count as ahead, in whichever order a product is summed."""
+    y, pair = torch.ones(1), torch.tensor([[0], [1]])
+    graph = {"num_nodes": 100, "edge_index": torch.zeros(2, 0).long(), "y": y}
+    batch = packed([graph], "pair", pairs=pair, pair_counts=torch.tensor([1])).batch(torch.arange(1))
+    for seed in range(20):
+        out = torch.randn(1, 64, generator=torch.Generator().manual_seed(seed)).expand(100, 64).contiguous()
+        means, _ = Links(y, y, find_dataset("PCQM-Contact")).judged(out, batch)
+        assert means.tolist() == pytest.approx([1 / (1 + 99 / 2)])

@@ -144,6 +144,22 @@ def test_the_best_of_all_stages_is_scored(
     assert result["validation"] == pytest.approx(history["validation_roc-auc"].max())
 
 
+def test_evaluating_changes_no_weights_and_knows_the_stages(configure: Callable[..., BenchmarkConfig]) -> None:
+    config = configure("minesweeper", "polynormer", "stages.local=3")
+    run_benchmark(config, [0])
+    checkpoints = config.folder / "seed-0/checkpoints"
+    best = checkpoints / "best.pt"
+    before = best.read_bytes()
+    for path in checkpoints.glob("step-*.pt"):
+        path.unlink()
+    run_benchmark(config, [0], evaluate=True)
+    assert best.read_bytes() == before
+    best.unlink()  # as if the local stage were still in training
+    (result,) = run_benchmark(config, [0], evaluate=True)
+    assert result["best_epoch"] == load_checkpoint(config.folder / "seed-0/local/checkpoints/best.pt")["epoch"]
+    assert not best.exists()
+
+
 def test_the_verb_prints_seeds_mean_and_the_paper_s_number(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,7 +190,14 @@ def test_the_verb_prints_seeds_mean_and_the_paper_s_number(
         (["minesweeper", "--model", "mlp"], "it forecasts tiles"),
         (["minesweeper", "--model", "gps", "--set", "predictor.readuot=sum"], "did you mean 'readout'"),
         (["minesweeper", "--model", "gps", "--seeds", "many"], "write 0..4"),
-        (["minesweeper", "--model", "gps", "--set", "data.metric=ap"], "data: only of your own data; minesweeper"),
+        (
+            ["minesweeper", "--model", "gps", "--set", "data.metric=ap"],
+            "data: leave it out; minesweeper",
+        ),
+        (
+            ["minesweeper", "--model", "gcn-vn", "--set", "model.layers=1"],
+            "one layer would not use the virtual node",
+        ),
         (["none.yaml", "--model", "gps"], "none.yaml: cannot read it"),
     ],
 )

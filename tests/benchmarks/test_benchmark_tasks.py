@@ -1,14 +1,19 @@
 """What the tasks of a benchmark deal, ask and weigh: parts of a graph, batches, losses and scores."""
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
+import yaml
 from lightning_fabric import Fabric
+from small_own import smiles_csv
 from small_raw import both_ways, packed, ring
 from torch_geometric.data import Data
 
@@ -49,6 +54,12 @@ def test_parts_of_a_graph_cover_all_its_nodes(configure: Callable[..., Benchmark
     assert sum(int(task.weight(task.batch(part))) for part in first) == len(task.split.train)
 
 
+def test_a_part_is_not_divided_again(configure: Callable[..., BenchmarkConfig]) -> None:
+    config = configure("minesweeper", "mpnn", "part=15", "training.accumulate=2")
+    with pytest.raises(SSTCastError, match=r"part: leave out training\.accumulate"):
+        run_benchmark(config, [0])
+
+
 def test_the_whole_graph_is_one_step_asked_about_training_nodes(
     configure: Callable[..., BenchmarkConfig], fabric: Fabric
 ) -> None:
@@ -69,7 +80,7 @@ def test_scores_do_not_depend_on_batches(configure: Callable[..., BenchmarkConfi
         task, model = build_task(
             config, load(config.declaration, config.root, config.cache), start(config.training)
         )
-        scores.append(task.score(model.eval(), torch.arange(24)))
+        scores.append(task.predict(model.eval(), torch.arange(24))[0])
     assert scores[0] == pytest.approx(scores[1]) == pytest.approx(scores[2])
 
 
@@ -119,17 +130,33 @@ def test_balanced_classes_weigh_the_same_in_training(
 
 # A task of one's own, as docs/own-task.md describes it: one class and one line.
 
-PAGE = Path(__file__).parents[2] / "docs/own-task.md"
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The class of the page, listed as it says."""
-    code = re.search(r"```python\n(.*?class Counts.*?)```", PAGE.read_text(), re.DOTALL)
+def page() -> str:
+    """The code of the page."""
+    code = re.search(r"```python\n(.*?)```", (ROOT / "docs/own-task.md").read_text(), re.DOTALL)
     assert code
-    found: dict[str, Any] = {}
-    exec(code[1], found)
-    monkeypatch.setitem(objectives.TASKS, "counts", found["Counts"])
+    return code[1]
+
+
+def test_the_commands_know_a_task_written_where_the_page_says(page: str, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "sstcast", tmp_path / "sstcast", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "configs").symlink_to(ROOT / "configs")
+    with (tmp_path / "sstcast/benchmarks/objectives.py").open("a") as file:
+        file.write(f"\n\n{page}")
+    (tmp_path / "mine.yaml").write_text(
+        yaml.safe_dump(smiles_csv(tmp_path) | {"task": "counts", "targets": ["toxic"]})
+    )
+    options = ["model.width=8", "training.epochs=1", "training.device=cpu", "cache=cache", "runs=runs"]
+    program = "from sstcast.cli import main; main()"
+    command = [sys.executable, "-c", program, "benchmark", "mine.yaml", "--model", "gin"]
+    command += [part for option in options for part in ("--set", option)]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "mine, gin: test deviance" in done.stdout
 
 
 def graphs(of: float = 1.0) -> list[Data]:
@@ -141,8 +168,11 @@ def graphs(of: float = 1.0) -> list[Data]:
     return found
 
 
-@pytest.mark.usefixtures("counts")
-def test_a_task_of_one_s_own_trains_and_checks_its_labels(tmp_path: Path) -> None:
+def test_a_task_of_one_s_own_trains_and_checks_its_labels(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(objectives.TASKS, "counts", None)  # removed again after the test
+    exec(page, {})
     keys = ["data.task=counts", "model.width=8", "model.layers=1", "training.epochs=3", "training.device=cpu"]
     places = [f"runs={tmp_path / 'runs'}", f"cache={tmp_path / 'cache'}"]
     (result,) = sstcast.benchmark(graphs(), "gin", overrides=[*keys, *places])

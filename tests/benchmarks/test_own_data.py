@@ -234,10 +234,18 @@ BAD: dict[str, tuple[Make, list[str]]] = {
         bad(pyg, lambda f, raw: split_file(f, *[[True] * 11] * 3)),
         ["mine", "a mask of 11 samples, where there are 12"],
     ),
-    "nothing to test": (bad(pyg, lambda f, raw: split_file(f, [0, 1, 2], [3], [])), ["none is for test"]),
+    "nothing to test": (
+        bad(pyg, lambda f, raw: split_file(f, [0, 1, 2], [3], [])),
+        ["puts none of 12 samples into test"],
+    ),
     "no list": (bad(pyg, lambda f, raw: torch.save(1, f / "mine.pt")), ["mine.pt", "give a list of"]),
     "damaged": (bad(pyg, lambda f, raw: (f / "mine.pt").write_bytes(b"PK\3\4")), ["mine.pt: may run any code"]),
     "a task of another kind": (bad(graph_csv, lambda f, raw: raw.update(task="colour")), ["task: no 'colour'"]),
+    "a task of nobody": (bad(smiles_csv, lambda f, raw: raw.update(task="colour")), ["task: no 'colour'"]),
+    "half a word": (
+        bad(smiles_csv, lambda f, raw: raw.update(task="next-tokens")),
+        ["mine.csv", "line 2", "label 3.5", "the number of a word"],
+    ),
     "an unknown kind": (
         bad(graph_csv, lambda f, raw: raw.update(kind="memory")),
         ["smiles_csv, graph_csv or pyg"],

@@ -91,6 +91,17 @@ def test_folds_test_every_sample_once_with_its_share_of_classes() -> None:
         assert torch.bincount(split.validation % 3).tolist() == [4, 4, 4]
 
 
+def test_folds_have_their_share_of_classes_with_a_rank_metric() -> None:
+    y = (torch.arange(60) % 3 == 0).float().unsqueeze(1)
+    y[59] = torch.nan
+    dataset = declare("folds:5", metric="roc-auc")
+    for seed in range(5):
+        split = choose_split(dataset, graphs_with(y), [], seed)
+        assert int(y[split.test].nansum()) == int(y[split.validation].nansum()) == 4
+    few = choose_split(declare("random:5-per-class", metric="roc-auc"), graphs_with(y), [], 0)
+    assert sorted(y[few.train].flatten().tolist()) == 5 * [0.0] + 5 * [1.0]
+
+
 @pytest.mark.parametrize("level", ["graph", "node"])
 def test_random_splits_follow_the_seed(level: str) -> None:
     graphs, task = graphs_with(torch.arange(188) % 2, level), {"task": f"{level}-classification"}

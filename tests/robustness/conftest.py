@@ -34,7 +34,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 "test": ["2002-03-01", "2002-06-10"],
             },
         },
-        "model": {"name": "mpnn-vn", "width": 4, "layers": 1},
+        "model": {"name": "mpnn-vn", "width": 4, "layers": 2},
         "training": {"epochs": 1, "windows_per_epoch": 4, "batch_size": 4, "device": "cpu", "compile": False},
     }
     (folder / "small.yaml").write_text(yaml.safe_dump(raw))
