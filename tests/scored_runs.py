@@ -29,7 +29,7 @@ def configure(folder: Path, sst_file: Path, name: str = "small", **data: Any) ->
             "splits": {"train": [2001, 2002], "validation": [2003, 2003], "test": [2004, 2004]},
             **data,
         },
-        "model": {"name": "mpnn-vn", "width": 8, "layers": 2},
+        "model": {"name": "mpnn", "width": 8, "layers": 1},
         "training": {"device": "cpu"},
     }
     return validate(RunConfig, raw, "test")

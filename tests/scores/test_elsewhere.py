@@ -122,7 +122,7 @@ def test_what_is_written_says_what_was_trained_where(
     origin = f"{own.data.source} of 2001-01-01..2002-12-31, region 170,173,-12,-10"
     assert metrics["systems"]["model"]["trained_on"] == origin
     assert json.loads(run.metrics.read_text())["systems"]["model"]["trained_on"] is None
-    assert f"mpnn-vn, 1 member, trained on {origin}" in xr.open_zarr(there.forecasts).attrs["source"]
+    assert f"mpnn, 1 member, trained on {origin}" in xr.open_zarr(there.forecasts).attrs["source"]
     print_scores(metrics, "there")
     assert f"trained on {origin}" in capsys.readouterr().out.replace("\n", "")
     monkeypatch.setattr(figures, "FIGURES", {})
