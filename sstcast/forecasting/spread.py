@@ -239,11 +239,12 @@ def calibrated(
     """Return the spread of a run's forecasts, for other `data` than the run's if given; make it if need be.
 
     It is kept in the run's folder, and made again when the run, the days before its test days or the method have
-    changed, or the file is damaged; where nobody may write, each time. The run may be of any kind; `data` must be
-    prepared. `load` gives the run's own predictor, where one is in memory already, and `days` are those of `data`,
-    where others have been tried on them.
+    changed. In a read-only folder it is made each time. The run may be of any kind; `data` must be prepared.
+    `load` gives the run's own predictor, where one is in memory already, and `days` are those of `data`, where
+    others have been tried on them.
 
-    Raises SSTCastError if the prepared stores are absent or damaged, or there are too few validation days.
+    Raises SSTCastError if the prepared stores are absent, they or the file are damaged, or there are too few
+    validation days.
     """
     home = run.config.data
     data = data or home

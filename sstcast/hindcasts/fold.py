@@ -16,7 +16,7 @@ from sstcast.artefacts import RECIPE, as_text, atomic, is_made_of, locked, made_
 from sstcast.cf import describe, references, write, write_zarr
 from sstcast.config import DataConfig, RunConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.predictor import described, predictor_of
+from sstcast.forecasting.predictor import described, load_combination, predictor_of
 from sstcast.forecasting.spread import ValidationDays, calibrated
 from sstcast.hindcasts.plan import Fold, Plan, checkpoints
 from sstcast.names import BASELINES, REFERENCES
@@ -39,17 +39,26 @@ def train_run(config: RunConfig) -> str:
     return f"{run.folder}: {'trained' if trained else 'is trained'}"
 
 
-def combine_runs(parts: list[Path], config: RunConfig, equal: bool) -> str:
-    """Make a fold's combination of runs, unless it exists; replace one of other runs or with other weights."""
+def combine_runs(parts: list[Path], config: RunConfig, equal: bool, chosen: int | None = None) -> str:
+    """Make a fold's combination of runs, unless it exists; replace one of other runs, weights or choice."""
     said: list[str] = []
     made = Run(config.folder)
-    if made.config_file.exists():
-        held = {Path(os.path.normpath(made.folder / part.run)) for part in made.parts}
-        weights = made.config.model.options.get("weights", "fitted")
-        if held != {Path(os.path.normpath(part)) for part in parts} or (weights == "equal") is not equal:
-            remove(config.folder)
-    combine([Run(part) for part in parts], config.folder, equal, said.append)
+    if made.config_file.exists() and not _is_same(made, parts, equal, chosen):
+        remove(config.folder)
+    combine([Run(part) for part in parts], config.folder, equal, said.append, chosen)
     return said[0]
+
+
+def _is_same(made: Run, parts: list[Path], equal: bool, chosen: int | None) -> bool:
+    held = [Path(os.path.normpath(made.folder / part.run)) for part in made.parts]
+    wanted = [Path(os.path.normpath(part)) for part in parts]
+    weights = "selected" if chosen is not None else "equal" if equal else "fitted"
+    if set(held) != set(wanted) or made.config.model.options.get("weights", "fitted") != weights:
+        return False
+    try:
+        return chosen is None or held[int(load_combination(made)[0].argmax())] == wanted[chosen]
+    except SSTCastError:  # a part has been trained again
+        return False
 
 
 def select_run(parts: dict[Path, list[Path]], config: RunConfig, every: int) -> str:
@@ -64,9 +73,8 @@ def select_run(parts: dict[Path, list[Path]], config: RunConfig, every: int) -> 
     """
     errors = [sum(_squared_error(Run.open(run), every) for run in earlier) for earlier in parts.values()]
     best = int(np.argmin(errors))
-    said: list[str] = []
-    combine([Run(part) for part in parts], config.folder, chosen=best, say=said.append)
-    return f"{said[0]}; chosen: {list(parts)[best].parent.name}"
+    said = combine_runs(list(parts), config, False, best)
+    return f"{said}; chosen: {list(parts)[best].parent.name}"
 
 
 def _squared_error(run: Run, every: int) -> float:

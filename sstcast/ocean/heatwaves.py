@@ -2,7 +2,7 @@
 
 A heatwave lasts at least five days in a row above the 90th percentile of the time of the year. Two heatwaves with
 at most two days between them are one. Its category on a day, I to IV, is how many times the departure from the
-climatology exceeds the departure of the threshold. Cold spells are heatwaves of the negative temperature, below
+climatology exceeds the departure of the threshold. For cold spells, the same definition is applied below
 the 10th percentile.
 
 The climatology here is Hobday's, the mean of the same window of days as the percentile, not the harmonic one of
@@ -131,9 +131,9 @@ def limits_of(data: DataConfig, *names: str) -> xr.Dataset:
     """Return `limits(dayofyear, lat, lon)` in degC and `frequencies(lat, lon)` of heatwaves in the base period.
 
     `names` are those wanted, by default all. They follow from the stores of `prepare`, and are read from a file
-    beside them, which is written if it is not there, is damaged, or is of other days; not where nobody may write.
+    beside them. It is written if it is not there or is of other days, unless its folder is read-only.
 
-    Raises SSTCastError if the stores are absent or damaged.
+    Raises SSTCastError if the stores are absent, or they or the file are damaged.
     """
     prepared = Prepared.of(data)
     cube, statistics = prepared.open_statistics()

@@ -12,6 +12,7 @@ from small_hindcast import plan, system, write_ocean
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import Models, Predictor, TrainedRun, load_combination
+from sstcast.hindcasts.fold import combine_runs
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Plan
 from sstcast.models import build_forecaster
@@ -143,3 +144,12 @@ def test_the_system_of_a_fold_is_chosen_on_the_years_before_it(
             np.testing.assert_array_equal(ours, theirs)
         choices.append(chosen)
     assert choices == [{2007: "last", 2008: "last"}] * 2
+
+    fold = planned.protocol.folds[-1]
+    parts = [planned.run(one, fold).folder for one in planned.systems]
+    selected = planned.run(planned.combinations[-1], fold)
+    combine_runs(parts[:2], selected, False, 0)  # the worse one
+    hindcast(planned, say=quiet)
+    assert load_combination(Run(selected.folder))[0].tolist() == [0, 1]
+    combine_runs(parts, selected, False, 1)  # of one more system
+    assert load_combination(Run(selected.folder))[0].tolist() == [0, 1, 0]
