@@ -175,7 +175,7 @@ def commands() -> str:
     import click
 
     text = get_docs_for_click(obj=get_command(app), ctx=click.Context(get_command(app)), name="sstcast")
-    return re.sub(r"^# `sstcast`$", "# Options of the commands", text, flags=re.MULTILINE)
+    return re.sub(r"^# `sstcast`$", "# Commands", text, flags=re.MULTILINE)
 
 
 def configuration() -> str:

@@ -444,7 +444,7 @@ def table5(
         Interrupted: Ctrl-C or SIGTERM; the same call resumes.
 
     Source:
-        Cai et al. (2023), arXiv:2301.11956, Table 5; `docs/table5.md` says how this differs.
+        Cai et al. (2023), arXiv:2301.11956, Table 5; `docs/table5-differences.md` says how this differs.
     """
     from sstcast.papers.table5 import Table5, needs, table5
 

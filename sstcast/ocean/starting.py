@@ -27,7 +27,7 @@ MOST_GAPS = 3  # days that may be filled: longer lines would lead a history into
 LINE = re.compile(r"[^A-Za-z0-9._-]+")
 
 TEMPLATE = """\
-# Written by `sstcast init`. You can change every key; docs/data.md explains them.
+# Written by `sstcast init`. You can change every key. docs/own-data.md explains source, region and gaps.
 name: {name}
 data:
   source: {source}{variable}{units}{gaps}
