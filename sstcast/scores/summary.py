@@ -175,8 +175,8 @@ def compare(ours: xr.DataArray, theirs: xr.DataArray, names: tuple[str, str, str
     block, lags = _lengths(ours, shortest)
     parts, pair = dates_by_fold(ours), [of.values.astype(float) for of in (ours, theirs)]
     scored = np.isfinite(pair[0]).any(0)  # leads; a file may leave some out
-    week = ((ours["lead"] - 1) // 7).rename("week")
-    by_week = [of.groupby(week).mean().transpose(DATES, "week").values for of in (ours, theirs)]
+    weeks = np.split(np.arange(len(scored)), week_starts(ours["lead"].values)[1:])
+    by_week = [np.stack([_mean_of_known(of[:, week]) for week in weeks], 1) for of in pair]
 
     def scores(losses: Sequence[Array], parts: tuple[int, ...] = parts) -> Scores:
         found, ends = ratio(losses[0], losses[1], block, parts)
@@ -188,7 +188,7 @@ def compare(ours: xr.DataArray, theirs: xr.DataArray, names: tuple[str, str, str
         return scores(losses) | {"p_value": plain(p_value if enough else np.full_like(p_value, np.nan))}
 
     def of_part(mask: xr.DataArray) -> Scores:
-        inside = mask.broadcast_like(ours).transpose(DATES, "lead").values & scored
+        inside = (mask.values if mask.ndim == 2 else mask.values[:, None]) & scored
         return scores([np.where(inside, of, 0).sum(1) for of in pair])
 
     def of_fold(mask: xr.DataArray) -> Scores:
@@ -204,6 +204,13 @@ def compare(ours: xr.DataArray, theirs: xr.DataArray, names: tuple[str, str, str
         found[part] = {key: {name: of[key] for name, of in each.items()} for key in ("ratio", "interval")}
     found["over_folds"] = over_folds(list(found["by_fold"]["ratio"].values()))
     return found | {"sentence": sentence(found, *names)}
+
+
+def _mean_of_known(loss: Array) -> Array:
+    """Average `[n, leads]` over the leads that are known, to NaN where none is."""
+    known = np.isfinite(loss)
+    total, count = np.where(known, loss, 0).sum(1), known.sum(1)
+    return np.divide(total, count, out=np.full(len(loss), np.nan), where=count > 0)
 
 
 def groups(tables: xr.Dataset | xr.DataArray) -> dict[str, dict[str, xr.DataArray]]:
