@@ -57,7 +57,7 @@ def test_a_metric_is_one_class(
     assert len(metrics["scores"]["ridge"]["degC"]["by_lead"]["misses"]) == 8
     assert set(metrics["scores"]["ridge"]["degC"]["by_season"]["misses"]) == {"DJF", "MAM", "JJA", "SON"}
     with Scored(run.folder).open() as tables:
-        assert {"missed_by_date", "missed_by_tile", "misses_by_cell"} <= set(tables)
+        assert {"missed_by_date", "misses_by_cell"} <= set(tables)
         by_date = tables["missed_by_date"].sel(units="degC", system="ridge")
         assert float(by_date.mean()) == pytest.approx(share, abs=1e-5)
     print_scores(metrics, "small")

@@ -15,6 +15,7 @@ def forecast_of(predictor: Predictor, data: Truth) -> xr.Dataset:
 def truth_of(data: Truth) -> xr.Dataset:
     """Return what came true, laid out like `forecast_of`."""
     sst = data.ahead(data.sst)
-    fields = {"anomaly": data.ahead(data.anomaly), "sst_anomaly": sst - data.ahead(data.climatology), "sst": sst}
+    departure = sst - data.ahead(data.statistics["climatology"])
+    fields = {"anomaly": data.ahead(data.anomaly), "sst_anomaly": departure, "sst": sst}
     coordinates = axes(data.windows.init_times, data.windows.horizon, data.anomalies)
     return coordinates.assign({name: (FIELD, data.on_map(values)) for name, values in fields.items()})

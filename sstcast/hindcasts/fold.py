@@ -205,9 +205,7 @@ def open_statistics(plan: Plan, fold: Fold) -> xr.Dataset:
 
 
 def _open(path: Any) -> xr.Dataset:
-    """Open the statistics of a file, but for those by tile, which systems may cut differently."""
-    opened = open_netcdf(path, AGAIN, chunks={})
-    return opened.drop_vars(["lat_bnds", "lon_bnds"], errors="ignore").drop_dims("tile")
+    return open_netcdf(path, AGAIN, chunks={}).drop_vars(["lat_bnds", "lon_bnds"], errors="ignore")
 
 
 def _base(thresholds: DataConfig) -> Recipe:

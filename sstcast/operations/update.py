@@ -1,7 +1,7 @@
 """The command `update`: every day new days, a forecast, its page, and how earlier forecasts have come true."""
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,14 +19,14 @@ from sstcast.ocean.reading import REMEDY, open_region, source_path
 from sstcast.pages.page import LARGEST, open_forecast, write_forecast_page
 from sstcast.pages.page import REMEDY as REMAKE
 from sstcast.runs import Run
-from sstcast.scores.distributions import covered
+from sstcast.scores.distributions import Gaussian
 from sstcast.scores.metrics import bias, mae, rmse, statistics
 
 MADE, NOTHING_NEW, SOURCE_DOWN = 0, 3, 4
 LOOKED_BACK = 60  # days: forecasts issued since are verified
 ABSENT = ("not there", " holds ")  # how a source that works says that it has no such day
 DAY = dt.timedelta(days=1)
-SYSTEMS = ("", "_persistence", "_climatology")  # of which the first is the forecast
+SYSTEMS = ("", "_persistence", "_climatology")  # suffixes of columns; the forecast has none
 MEASURED = {metric.name: metric for metric in (rmse, mae, bias)}
 
 
@@ -58,7 +58,7 @@ def update(folder: Path, date: str = LATEST, largest: float = LARGEST, today: dt
         issued = place / f"forecast-{day or last}.nc"
         new = not issued.exists()
         if new:
-            forecast(run.folder, str(day or last), issued, say=_silent)
+            forecast(run.folder, str(day or last), issued, say=lambda line: None)
         verified, scores = _verify(run, place, last)
         page = place / "latest.html"
         newest = max(_issued(place).items())[1]
@@ -110,53 +110,34 @@ def verify_issued(files: Sequence[Path], truth: xr.DataArray) -> pd.DataFrame:
     """Score forecasts that were issued day by day, by lead, against `truth(time, lat, lon)` in degC on their grid.
 
     Returns, for every lead of which a day has come true, how many `forecasts` there were; `rmse`, `mae` and `bias`
-    in degC over cells weighted by area and dates; the same of `persistence` (the last day of history stays) and of
-    the `climatology`; and `coverage_80`, the share of cells and days within the 80 % interval. What the files do
-    not say is NaN.
+    in degC over dates, and over cells weighted by area; the same of `persistence` (the last day of history stays)
+    and of the `climatology`; and `coverage_80`, the share of cells and days within the 80 % interval.
 
     Raises SSTCastError if a file is damaged, or no forecast.
     """
-    found = [_sums(file, truth) for file in files]
-    if not sum(map(len, found)):
-        return pd.DataFrame()
-    by_lead = pd.concat(found).groupby("lead")
-    total = by_lead.sum(min_count=1)
-    means, table = total["sum"] / total["weight"], pd.DataFrame({"forecasts": by_lead.size()})
+    by_date = xr.concat([_area_means(file, truth) for file in files], "init_time").dropna("lead", how="all")
+    means = by_date.mean("init_time")
+    table = {"forecasts": by_date["covered"].notnull().sum("init_time")}
     for system in SYSTEMS:
-        of = {name: means[f"{name}{system}"] for name in statistics(MEASURED)}
-        table = table.assign(**{f"{name}{system}": metric.of(of) for name, metric in MEASURED.items()})
-    return table.assign(coverage_80=means["covered"])
+        of = {name: means[name].sel(system=system, drop=True) for name in statistics(MEASURED)}
+        table |= {f"{name}{system}": metric.of(of) for name, metric in MEASURED.items()}
+    return xr.Dataset(table | {"coverage_80": means["covered"]}).to_dataframe()
 
 
-def _sums(file: Path, truth: xr.DataArray) -> pd.DataFrame:
-    """Return for each statistic the `sum` over cells by area, and the `weight`; a row for every lead come true."""
-    with open_forecast(file) as forecast, reading_later(file, REMAKE):
-        forecast = forecast.isel(init_time=-1).load()
-    init, lead = forecast["init_time"].values, forecast["lead"].values.astype(int)
-    forecast = forecast.isel(lead=[init + n * np.timedelta64(1, "D") in truth.indexes["time"] for n in lead])
-    lead, sst = forecast["lead"].values.astype(int), forecast["sst"]
-    days = xr.DataArray(init + lead.astype("timedelta64[D]"), {"lead": forecast["lead"]}, ("lead",))
-    came, last = truth.sel(time=days), truth.reindex(time=[init]).isel(time=0, drop=True)
-    nothing = xr.full_like(sst, np.nan)
-    climatology = sst - forecast["sst_anomaly"] if "sst_anomaly" in forecast else nothing
-    fields = {
-        f"{name}{system}": statistic.of(field, came)
-        for system, field in zip(SYSTEMS, (sst, last, climatology), strict=True)
-        for name, statistic in statistics(MEASURED).items()
-    }
-    quantiles = "sst_quantile" in forecast  # an older file's spread is that of the members
-    fields["covered"] = covered(sst, forecast["sst_spread"], came, 80) if quantiles else nothing
-    known = came.notnull() & sst.notnull()
-    table = xr.Dataset(fields).where(known).reset_coords(drop=True)
-    area = area_weights(forecast["lat"])
-    parts = {"sum": table * area, "weight": area.where(table.notnull())}
-    frames = {
-        name: part.sum(("lat", "lon"), min_count=1)
-        .assign_coords(lead=lead.astype(float))
-        .to_dataframe()[[*fields]]
-        for name, part in parts.items()
-    }
-    return pd.concat(frames, axis=1)
+def _area_means(file: Path, truth: xr.DataArray) -> xr.Dataset:
+    """Return mean statistics by `system` and `lead` of the forecast in a file, NaN where no day has come true."""
+    with open_forecast(file) as opened, reading_later(file, REMAKE):
+        forecast = opened.isel(init_time=-1).load().reset_coords(drop=True)
+        init_time = opened["init_time"].values[-1]
+    sst, lead = forecast["sst"], forecast["lead"].values.astype("timedelta64[D]")
+    came = truth.reindex(time=init_time + lead).rename(time="lead").assign_coords(lead=sst["lead"])
+    last = truth.reindex(time=[init_time]).isel(time=0, drop=True)
+    fields = [sst, last.broadcast_like(sst), sst - forecast["sst_anomaly"]]
+    forecasts = xr.concat(fields, pd.Index(SYSTEMS, name="system"))
+    means = {name: statistic.of(forecasts, came) for name, statistic in statistics(MEASURED).items()}
+    inside = Gaussian(sst.values, forecast["sst_spread"].values).covers(came.transpose(*sst.dims).values, 80)
+    means["covered"] = sst.copy(data=inside).where(came.notnull() & sst.notnull())
+    return xr.Dataset(means).weighted(area_weights(forecast["lat"])).mean(("lat", "lon"))
 
 
 def _in_words(scores: pd.DataFrame) -> str:
@@ -166,6 +147,3 @@ def _in_words(scores: pd.DataFrame) -> str:
         f"day {lead:g} of {row['forecasts']:g} forecasts: RMSE {row['rmse']:.2f} °C "
         f"(persistence {row['rmse_persistence']:.2f}, climatology {row['rmse_climatology']:.2f})"
     )
-
-
-_silent: Callable[[str], object] = lambda line: None  # noqa: E731

@@ -15,7 +15,6 @@ from sstcast.config import COMBINATION, RunConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import Predictor, Weights, lead_weeks, load_combination
 from sstcast.forecasting.spread import ValidationDays, held_out
-from sstcast.geo import area_weights
 from sstcast.ocean.prepared import Prepared, Record
 from sstcast.progress import hides_progress
 from sstcast.runs import Parts, Run, provenance, write_json
@@ -79,14 +78,13 @@ def error_products(predictors: list[Predictor], data: Truth) -> Weights:
     A block of initial dates is in memory at a time.
     """
     weeks, count = lead_weeks(data.windows.horizon), len(predictors)
-    area = data.on_tiles(area_weights(data.anomalies["lat"]) * (data.anomalies["lon"] * 0 + 1))
-    share = np.sqrt(area / area.sum(dtype=float)).astype(np.float32)
+    share = np.sqrt(data.area)
     products = np.zeros((weeks[-1] + 1, count, count))
     console = Console(stderr=True)
     parts = data.blocks(count)
     for dates in track(parts, "validation", console=console, disable=hides_progress(console), transient=True):
-        truth = data.ahead(data.sst, dates) - data.ahead(data.climatology, dates)
-        scale, past = data.ahead(data.scale, dates), data.histories(dates)
+        climatology, scale = (data.ahead(data.statistics[name], dates) for name in ("climatology", "scale"))
+        truth, past = data.ahead(data.sst, dates) - climatology, data.histories(dates)
         forecasts = (data.on_tiles(one.predict(*past).mean("member", skipna=False)) for one in predictors)
         errors = np.stack([(forecast * scale - truth) * share for forecast in forecasts])
         for week, product in enumerate(products):

@@ -6,7 +6,6 @@ import numpy as np
 import torch
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from sstcast.names import LEVELS
 from sstcast.scores.metrics import Metric, Statistic
@@ -62,11 +61,6 @@ class Gaussian:
         position = (within - 1).mul_(-BINS / 2).clamp_(max=BINS - 1).nan_to_num_(BINS - 1).long()
         weights = np.broadcast_to(weights, position.shape)
         return np.bincount(position.numpy().ravel(), weights.ravel(), minlength=BINS).astype(float)
-
-
-def covered(mean: xr.DataArray, spread: xr.DataArray, truth: xr.DataArray, level: int) -> xr.DataArray:
-    """Return whether the truth lies in the central interval of `level` per cent of labelled Gaussians."""
-    return abs(truth - mean) <= ndtri((1 + level / 100) / 2) * spread
 
 
 def crps(members: Array, truth: Array, *, fair: bool = False) -> Array:

@@ -67,8 +67,7 @@ class HeatwaveTables:
         self.methods = [*methods, *(REFERENCES if references else ())]
         shape = (len(KINDS), len(self.methods))
         self.brier = np.full((*shape, *ahead.shape), np.nan, np.float32)
-        self.brier_by_tile = np.zeros((*shape, len(data.index)))
-        sizes = {"lead": self.horizon, "tile": len(data.index), "season": len(SEASONS)}
+        sizes = {"lead": self.horizon, "season": len(SEASONS)}
         self.counts = {by: np.zeros((*shape, size, STEPS + 1, 2)) for by, size in sizes.items()}
 
     def _hot(self, threshold: xr.DataArray) -> Yes:
@@ -150,23 +149,18 @@ class HeatwaveTables:
     def _count(self, method: str, kind: str, chosen: NDArray[np.intp], probability: Array) -> None:
         place = KINDS.index(kind), self.methods.index(method)
         occurred = np.stack([self.truth[kind][day + 1 : day + 1 + self.horizon] for day in self.last[chosen]])
-        groups, cases = np.prod(probability.shape[:3]), 2 * (STEPS + 1)
+        days, cases = probability.shape[:2], 2 * (STEPS + 1)
         case = 2 * (probability * np.float32(STEPS) + np.float32(0.5)).astype(np.intp) + occurred
-        case += (cases * np.arange(groups)).reshape(*probability.shape[:3], 1)
+        case += (cases * np.arange(np.prod(days))).reshape(*days, 1, 1)
         weights = np.broadcast_to(self.data.area, case.shape)
-        counts = np.bincount(case.ravel(), weights.ravel(), groups * cases)
-        counts = counts.reshape(*probability.shape[:3], STEPS + 1, 2)
-        of_tile = (np.square(probability - occurred) * self.data.area).sum(-1)
-        self.brier[place][chosen] = of_tile.sum(-1)
-        self.brier_by_tile[place] += of_tile.sum((0, 1))
-        self.counts["lead"][place] += counts.sum((0, 2))
-        self.counts["tile"][place] += counts.sum((0, 1))
-        of_day = counts.sum(2)
+        counts = np.bincount(case.ravel(), weights.ravel(), cases * np.prod(days)).reshape(*days, STEPS + 1, 2)
+        self.brier[place][chosen] = (np.square(probability - occurred) * self.data.area).sum(-1).sum(-1)
+        self.counts["lead"][place] += counts.sum(0)
         for season, total in enumerate(self.counts["season"][place]):
-            total += of_day[self.season[chosen] == season].sum(0)
+            total += counts[self.season[chosen] == season].sum(0)
 
     def dataset(self) -> xr.Dataset:
-        """Return the tables: Brier scores by date and lead, and by tile, and the counts of cases."""
+        """Return the tables: Brier scores by date and lead, and the counts of cases by lead and by season."""
         of = ("kind", "warning")
         counts = {
             f"heatwave_cases_by_{by}": ((*of, by, "probability", "occurred"), c) for by, c in self.counts.items()
@@ -181,11 +175,8 @@ class HeatwaveTables:
                 "occurred": [0, 1],
             },
         )
-        weight = self.counts["tile"].sum((-2, -1))
-        by_tile = self.brier_by_tile / np.where(weight > 0, weight, np.nan)
         return tables.rename(season="season_of_day").assign(
-            heatwave_brier_by_date=((*of, "init_time", "lead"), self.brier),
-            heatwave_brier_by_tile=((*of, "tile"), by_tile),
+            heatwave_brier_by_date=((*of, "init_time", "lead"), self.brier)
         )
 
 

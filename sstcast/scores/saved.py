@@ -16,7 +16,7 @@ from sstcast.runs import Run, write_json
 from sstcast.scores.metrics import METRICS
 from sstcast.stores import open_netcdf
 
-LAYOUT = 8  # of metrics.json and scores.nc
+LAYOUT = 9  # of metrics.json and scores.nc
 SUMMARY = "Errors, distributions, heatwaves, box means and significance of forecasts and of baselines"
 KINDS = {"run": "evaluate", "file": "score", "hindcast": "hindcast"}  # and the verbs that make them
 

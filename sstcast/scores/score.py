@@ -15,7 +15,7 @@ from sstcast.config import DataConfig, Region, load_config, load_region, parse_b
 from sstcast.errors import SSTCastError, reading_later
 from sstcast.forecasting.files import DAY, REMEDY, Forecasts, read_forecasts
 from sstcast.forecasting.predictor import FIELD, Predictor, predictor_of
-from sstcast.forecasting.spread import ValidationDays, calibrated
+from sstcast.forecasting.spread import Spread, ValidationDays, calibrated
 from sstcast.forecasting.transfer import transferred_data
 from sstcast.geo import Box
 from sstcast.names import DEFAULT_REFERENCE, MODEL
@@ -144,7 +144,7 @@ def _score(
     references = baselines(ValidationDays(data))
     issued = System(Issued(path, sst, truth.statistics, data), members=sst.sizes["member"])
     if spread is not None and (like := references[DEFAULT_REFERENCE].spread) is not None:
-        issued = issued._replace(spread=IssuedSpread(path, spread, like.correlation))
+        issued = issued._replace(spread=IssuedSpread(spread, like.correlation, path))
     names = {}
     for run in against:
         name = run.folder.name if run.folder.name not in references else str(run.folder)
@@ -317,15 +317,13 @@ def _check(departure: xr.DataArray, path: Path) -> None:
 
 
 @dataclass(frozen=True)
-class IssuedSpread:
-    """The standard deviations that a file holds, `values(init_time, lead, lat, lon)` in degC.
+class IssuedSpread(Spread):
+    """The standard deviations that the file `path` holds, `values(init_time, lead, lat, lon)` in degC.
 
     The `correlation` of errors between leads, which a file does not hold, is another forecast's.
     """
 
     path: Path
-    values: xr.DataArray
-    correlation: NDArray[np.float64]
 
     def spread(self, valid_time: xr.DataArray) -> xr.DataArray:
         """Return the spread of some forecasts; raise SSTCastError if one is not above 0, or infinite."""

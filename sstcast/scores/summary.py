@@ -1,6 +1,6 @@
 """From statistics to the scores of `metrics.json`: plain numbers, None where undefined.
 
-Scores of parts stand under `by_lead`, `by_week`, `by_season`, `by_fold` and `by_tile` (docs/runs.md).
+Scores of parts stand under `by_lead`, `by_week`, `by_season`, `by_fold` and `by_index` (docs/runs.md).
 """
 
 from collections.abc import Mapping, Sequence
@@ -330,9 +330,6 @@ def _by_date(tables: xr.Dataset, prefix: str) -> dict[str, xr.DataArray]:
 def _scores(tables: xr.Dataset, names: list[str]) -> Scores:
     by_date = {name: tables[f"{name}_by_date"].astype(float) for name in statistics()}
     parts = _parts(by_date, METRICS)
-    if "tile" in tables.dims:
-        tiles = {name: tables[f"{name}_by_tile"].astype(float).mean("lead") for name in statistics()}
-        parts["by_tile"] = _of(METRICS, tiles)
     return {name: {units: _numbers(parts, system=name, units=units) for units in UNITS} for name in names}
 
 
@@ -394,9 +391,6 @@ def _warnings(tables: xr.Dataset) -> Scores:
     cases["season"] = cases["season"].rename(season_of_day="part")
     cases["fold"] = cases["fold"].assign_coords({FOLD: cases["fold"][FOLD].astype(str)}).rename({FOLD: "part"})
     names = {"lead": "by_lead", "season": "by_season", "fold": "by_fold", "all": "all"}
-    if "tile" in tables.dims:
-        parts["by_tile"] = {"brier": tables["heatwave_brier_by_tile"]}
-        cases["tile"], names["tile"] = tables["heatwave_cases_by_tile"], "by_tile"
     found = {names[part]: {**parts[names[part]], **heatwaves.scores(of)} for part, of in cases.items()}
     if "by_index" in parts:
         found["by_index"] = dict(parts["by_index"])

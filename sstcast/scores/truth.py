@@ -19,7 +19,7 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import FIELD, Array, axes, described
 from sstcast.geo import area_weights, from_tiles, in_tiles, tile_index, to_tiles
-from sstcast.ocean.anomalies import DAYS_OF_YEAR
+from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.prepared import Prepared, check_data
 from sstcast.ocean.windows import Windows, cut_windows, with_earlier
 from sstcast.runs import Run
@@ -31,14 +31,6 @@ BLOCK_ELEMENTS = 2**21  # of one field in memory: 8 MiB
 ALL = slice(None)
 
 Write = Callable[[slice, xr.Dataset], None]
-
-
-@dataclass(frozen=True)
-class OfYear:
-    """`values [366, lat, lon]` of the days of the year, and which of them each day of a split is, `[T]`."""
-
-    values: Array
-    day: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -109,11 +101,6 @@ class Truth:
         return len(self.leads) == self.windows.horizon
 
     @property
-    def days(self) -> xr.DataArray:
-        """The days of the split, `time`."""
-        return xr.DataArray(self.windows.days, dims="time", coords={"time": self.windows.days})
-
-    @property
     def tiled(self) -> xr.DataArray:
         """The cells `(lat, lon)` that lie in a tile, land or ocean."""
         cells = in_tiles(self.data.box, self.shape)
@@ -131,21 +118,6 @@ class Truth:
         return self.windows.values.cpu().numpy()
 
     @cached_property
-    def climatology(self) -> OfYear:
-        """In degC, 0 on land."""
-        return self.of_year(self.statistics["climatology"])
-
-    @cached_property
-    def scale(self) -> OfYear:
-        """The degC of one standardised unit, 0 on land."""
-        return self.of_year(self.statistics["scale"])
-
-    def of_year(self, statistic: xr.DataArray) -> OfYear:
-        """Take `statistic(dayofyear, lat, lon)` to the days of the split, without a copy; 0 on land."""
-        ordered = statistic.reindex(dayofyear=DAYS_OF_YEAR, copy=False)
-        return OfYear(ordered.values, self.days.dt.dayofyear.values - 1)
-
-    @cached_property
     def sst(self) -> Array:
         """The cube's own temperature on each day of the split in degC, `[T, tile, N]`, 0 on land."""
         sst = self.cube["sst"].sel(time=slice(*self.windows.days[[0, -1]]))
@@ -154,15 +126,15 @@ class Truth:
             values[days] = self.on_tiles(sst[days])
         return values
 
-    def ahead(self, daily: Array | OfYear, dates: slice = ALL) -> Array:
-        """Return `daily [T, ...]` on the days forecast, `[starts, lead, ...]`; of an array without a copy."""
-        if isinstance(daily, OfYear):
-            return self.on_tiles(xr.DataArray(daily.values[self._ahead(daily.day, dates)], dims=FIELD))
-        return self._ahead(daily, dates)
+    def ahead(self, daily: NDArray[Any] | xr.DataArray, dates: slice = ALL) -> NDArray[Any]:
+        """Return `daily [T, ...]`, or a statistic `(dayofyear, lat, lon)` in tiles, on the days forecast.
 
-    def _ahead(self, daily: NDArray[Any], dates: slice) -> NDArray[Any]:
-        first = self.windows.at[dates, None] + self.windows.history
-        return daily[first + self.leads - 1]
+        These are `[starts, lead, ...]`.
+        """
+        days = self.windows.at[dates, None] + self.windows.history + self.leads - 1
+        if isinstance(daily, xr.DataArray):
+            return self.on_tiles(on_days(daily, xr.DataArray(self.windows.days[days], dims=FIELD[:2])))
+        return daily[days]
 
     def histories(self, dates: slice = ALL) -> tuple[xr.Dataset, int]:
         """Return what `Predictor.predict` needs to forecast from the initial dates `dates`, evenly spaced."""

@@ -10,7 +10,7 @@ area, the cosine of latitude.
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,7 @@ from rich.progress import track
 
 from sstcast.config import DataConfig
 from sstcast.forecasting.predictor import Array, Predictor, axes, in_degrees
-from sstcast.forecasting.spread import ValidationDays, fitted_baselines
+from sstcast.forecasting.spread import Spread, ValidationDays, fitted_baselines
 from sstcast.geo import area_weights
 from sstcast.names import DATES, DEGREES, REGION, STANDARDISED, TRUTH, UNITS
 from sstcast.ocean.heatwaves import FREQUENCIES, limits_of
@@ -42,22 +42,11 @@ DATES_AT_ONCE = 64  # of errors on the map
 ALIKE: Any = {"join": "exact", "compat": "override", "coords": "minimal", "combine_attrs": "override"}
 
 
-class SpreadModel(Protocol):
-    """Gives forecasts their standard deviation."""
-
-    @property
-    def correlation(self) -> NDArray[np.float64]:
-        """Of the errors of one forecast at two leads, `[lead, lead]`."""
-
-    def spread(self, valid_time: xr.DataArray) -> xr.DataArray:
-        """Return it on days `valid_time(init_time, lead)`, with `lat` and `lon`, in degC."""
-
-
 class System(NamedTuple):
     """A forecasting system; without a spread it is not scored as a distribution."""
 
     predictor: Predictor
-    spread: SpreadModel | None = None
+    spread: Spread | None = None
     members: int = 1
 
 
@@ -104,7 +93,6 @@ def verify(
     """
     systems = {**forecasts, **(references or {})}
     limits = limits_of(thresholds or truth.data, "heatwave_threshold", *FREQUENCIES)
-    threshold = truth.of_year(limits["heatwave_threshold"])
     horizon = truth.windows.horizon
     correlations = {
         name: of.spread.correlation[:horizon, :horizon] for name, of in systems.items() if of.spread is not None
@@ -132,13 +120,15 @@ def verify(
     blocks, console = truth.blocks(max(of.members for of in systems.values())), Console(stderr=True)
     with ThreadPoolExecutor(THREADS) as pool:
         for dates in track(blocks, label, console=console, disable=hides_progress(console), transient=True):
-            climatology = truth.ahead(truth.climatology, dates)
-            limit, degrees = (truth.ahead(daily, dates) - climatology for daily in (threshold, truth.sst))
+            climatology, scale = (truth.ahead(truth.statistics[name], dates) for name in ("climatology", "scale"))
+            limit, degrees = (
+                truth.ahead(daily, dates) - climatology for daily in (limits["heatwave_threshold"], truth.sst)
+            )
             anomaly = {STANDARDISED: truth.ahead(truth.anomaly, dates), DEGREES: degrees}
             observed = Observed(
                 anomaly,
                 truth.small_scales(degrees),
-                truth.ahead(truth.scale, dates),
+                scale,
                 limit,
                 False if heatwaves is None else heatwaves.state(dates),
             )
@@ -177,7 +167,6 @@ class Means:
 
     Attributes:
         by_date: area means `[starts, lead]`.
-        by_tile: means `[tile, lead]` over dates and the tile's area, NaN for a tile without ocean.
         by_cell: means `[week, tile, N]` over dates and the days of a lead week.
         by_week: of the statistic `keep` the means `[starts, week, tile, N]` over the days of a lead week.
 
@@ -191,7 +180,6 @@ class Means:
         self.shape, self.weights, self.mapped, self.keep = (starts, len(leads)), weights, mapped, keep
         self.weeks = week_starts(leads)
         self.by_date: dict[str, NDArray[np.floating]] = {}
-        self.by_tile: dict[str, NDArray[np.floating]] = {}
         self.by_cell: dict[str, NDArray[np.floating]] = {}
         # In the order in which it is read again: all dates of a week and a tile.
         by_week = scratch_array((len(self.weeks), len(weights), starts if keep else 0, weights.shape[1]))
@@ -201,13 +189,9 @@ class Means:
         """Take in the statistics of `dates`, each a name and `[dates, lead, tile, N]`, one after the other."""
         for name, values in fields:
             values = values.astype(np.float32, copy=False)  # a statistic may be true or false
-            in_tiles = np.einsum("sltn,tn->slt", values, self.weights)
             means = self.by_date.setdefault(name, np.full(self.shape, np.nan, np.float32))
-            means[dates] = in_tiles.sum(-1)
+            means[dates] = np.einsum("sltn,tn->slt", values, self.weights).sum(-1)
             if self.mapped:
-                area = self.weights.sum(-1, keepdims=True)
-                part = in_tiles.sum(0, dtype=float).T / np.where(area > 0, area, np.nan)
-                self.by_tile[name] = self.by_tile.get(name, 0) + part / self.shape[0]
                 self.by_cell[name] = (
                     self.by_cell.get(name, 0) + weekly(values.sum(0), 0, self.weeks) / self.shape[0]
                 )
@@ -267,7 +251,6 @@ class _Sums:
         units = [self.errors[name] for name in UNITS]
         for name in statistics():
             found[f"{name}_by_date"] = (("units", *DATE), _stack([of.by_date for of in units], name))
-            found[f"{name}_by_tile"] = (("units", "tile", "lead"), _stack([of.by_tile for of in units], name))
         for name in statistics({metric.name: metric for metric in METRICS.values() if metric.by_cell}):
             cells = np.stack([of.by_cell[name] for of in units]).astype(np.float32)
             found[f"{name}_by_cell"] = (("units", *CELL), self.truth.on_map(cells))
@@ -282,9 +265,9 @@ class _Sums:
             ("init_time", *CELL),
             self.truth.weeks_on_map(self.errors[DEGREES].by_week),
         )
-        leads, index = self.truth.leads, self.truth.index
+        leads = self.truth.leads
         weeks = 1 + (leads[week_starts(leads)] - 1) // 7
-        labels = {"units": list(UNITS), "week": weeks, "tile": np.arange(len(index)), "box": list(self.indices)}
+        labels = {"units": list(UNITS), "week": weeks, "box": list(self.indices)}
         if self.members > 1:
             labels |= {"member": np.arange(self.members), "rank": np.arange(self.members + 1)}
         return xr.Dataset(found, labels)
@@ -323,7 +306,7 @@ def join(folds: Sequence[xr.Dataset]) -> xr.Dataset:
     over_dates = xr.concat([fold[names] for fold in folds], FOLD, data_vars="minimal", **ALIKE).load()
     found = {}
     for name, field in over_dates.data_vars.items():
-        is_mean = str(name).endswith(("_by_cell", "_by_tile")) and "cases" not in str(name)
+        is_mean = str(name).endswith("_by_cell")
         found[name] = (field * shares).sum(FOLD, skipna=False) if is_mean else field.sum(FOLD, min_count=1)
         found[name] = found[name].astype(field.dtype)
     if "heatwave_cases_by_lead" in over_dates:

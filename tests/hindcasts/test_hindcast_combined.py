@@ -78,13 +78,13 @@ def test_weights_are_those_of_forecasts_that_have_not_seen_validation(combined: 
     fold = combined.protocol.folds[0]
     run = Run(combined.hindcast.folder / "both" / fold.name)
     data = Truth.of(run, "validation")
-    every = slice(0, data.windows.starts)
-    truth = data.ahead(data.sst, every) - data.ahead(data.climatology, every)
+    climatology, scale = (data.ahead(data.statistics[name]) for name in ("climatology", "scale"))
+    truth = data.ahead(data.sst) - climatology
     network = TrainedRun(Run(combined.hindcast.folder / "small" / fold.name))
     area = np.nan_to_num(data.area)
     errors = []
     for predictor in (unseen(run.config.data), network):
-        forecast = data.on_tiles(predictor.predict(*data.histories(every)))[0] * data.ahead(data.scale, every)
+        forecast = data.on_tiles(predictor.predict(*data.histories()))[0] * scale
         errors.append(np.nan_to_num(forecast - truth))
     found = load_combination(run)
     for week, leads in enumerate((slice(0, 7), slice(7, 8))):
