@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import torch
 from scipy.sparse import coo_matrix, csr_matrix
+from torch_geometric.data import Data
 
 from sstcast.benchmarks.packed import Graphs, Joined, pack
 from sstcast.benchmarks.registry import ATOMS, BONDS, Categories, Dataset
@@ -60,7 +61,7 @@ OTHER_FILES = {
 
 def packed(graphs: list[dict[str, torch.Tensor | int]], level: str, **more: torch.Tensor) -> Graphs:
     """Pack graphs given as their parts, all of which are used."""
-    joined = Joined.of_list(graphs)
+    joined = Joined.of_list([Data.from_dict(graph) for graph in graphs])
     parts = {name: joined.data.get(name) for name in ("x", "edge_attr", "y")}
     return pack(joined, level, **(parts | more))
 

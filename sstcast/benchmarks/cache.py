@@ -52,18 +52,18 @@ def with_positions(graphs: Graphs, name: str, pairs: int, steps: int, cache: Pat
     stem = f"{name}-{digest_tensors(edges, FORMAT)[:12]}" if pairs or steps else ""
 
     def eigenpairs() -> dict[str, Tensor]:
-        parts = [laplacian_basis(g.edge_index, g.batch, g.graphs, pairs) for g in _some(graphs, "eigenvectors")]
+        parts = [laplacian_basis(g.edge_index, g.batch, g.graphs, pairs) for g in _batches(graphs, "eigenvectors")]
         return {"vectors": torch.cat([v for v, _ in parts]), "values": torch.cat([v for _, v in parts])}
 
     def walks() -> dict[str, Tensor]:
-        some = _some(graphs, "random walks")
+        some = _batches(graphs, "random walks")
         return {"walk": torch.cat([landing_probabilities(g.edge_index, len(g.batch), steps) for g in some])}
 
     found = cached(cache / f"{stem}-laplacian-{pairs}.pt", eigenpairs) if pairs else {}
     return replace(graphs, **found, **(cached(cache / f"{stem}-walk-{steps}.pt", walks) if steps else {}))
 
 
-def _some(graphs: Graphs, what: str) -> Iterator[SparseGraph]:
+def _batches(graphs: Graphs, what: str) -> Iterator[SparseGraph]:
     parts = torch.arange(len(graphs)).split(AT_ONCE)
     return (graphs.batch(index).graph for index in counted(parts, what, len(graphs)))
 

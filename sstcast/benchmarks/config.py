@@ -1,6 +1,5 @@
 """The configuration of a benchmark run: a data set, a model with encoders and head, and its training."""
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,7 +9,7 @@ from pydantic import AfterValidator, Field
 from sstcast.artefacts import packaged
 from sstcast.benchmarks.registry import KINDS, Dataset, OwnData, SplitName, find_dataset
 from sstcast.config import FOLDER_NAME, WHERE, Count, Folder, ModelConfig, TrainingConfig
-from sstcast.errors import SSTCastError, shorten
+from sstcast.errors import SSTCastError
 from sstcast.models import MODELS, default_options
 from sstcast.models.base import Positional
 from sstcast.models.layers import CONVS
@@ -117,8 +116,6 @@ def load_benchmark(
     written = Path(model) if model.endswith(YAML) else None
     if written is not None:
         model = written.stem
-    if not re.fullmatch(FOLDER_NAME, model) or len(model) > LONGEST_NAME:
-        raise SSTCastError(f"--model: {shorten(model)!r} cannot be a model's name; see `sstcast models`")
     folders, where = ["default"], f"{dataset}, {model}"
     if memory is not None:
         raw: dict[str, Any] = {"dataset": memory.name, "data": {"kind": "memory"}}

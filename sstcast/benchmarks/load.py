@@ -18,7 +18,6 @@ from sstcast.benchmarks.tables import read_nodes, read_smiles
 from sstcast.errors import SSTCastError, in_short
 from sstcast.yaml_files import apply_overrides, validate
 
-SHOWN = 8  # digits of the digest in the name of graphs in memory
 MANY_WORDS = 100  # columns
 DENSE = 0.2  # of the columns: dividing a row by so many words would make its features too small to learn from
 FEW = 0.1  # of the nodes
@@ -64,7 +63,7 @@ def load_memory(source: Any, overrides: list[str]) -> Loaded:
     declared = validate(Memory, raw["data"] | split, "overrides").declare(name)
     check_task(declared)
     loaded = pack_given(declared, *graphs_in(source, name), name)
-    return loaded._replace(dataset=replace(loaded.dataset, name=f"{name}-{loaded.digest[:SHOWN]}"))
+    return loaded._replace(dataset=replace(loaded.dataset, name=f"{name}-{loaded.digest[:8]}"))
 
 
 def pack_given(dataset: Dataset, joined: Joined, splits: list[Split], where: str) -> Loaded:
@@ -125,13 +124,34 @@ def complete(dataset: Dataset, joined: Joined, official: bool, where: str) -> Da
 def check_graphs(graphs: Graphs, dataset: Dataset, where: str) -> None:
     """Raise SSTCastError, saying `where` the graphs are from, if a label or a feature is unusable."""
 
-    def place(row: int, column: int) -> str:
-        labels = graphs.y.numel() // max(len(graphs.y), 1)
-        return f"{where}: {_place(graphs, graphs.level, row)}" + (f", column {column}" if labels > 1 else "")
+    def place(what: str, row: int) -> str:
+        """Name a row of the packed graphs, nodes or edges as users number it."""
+        counts = {"node": graphs.nodes, "edge": graphs.edges}.get(what)
+        if counts is None or len(graphs) == 1:
+            return f"{where}: {what} {row}"
+        graph = graph_of(counts, row)
+        return f"{where}: graph {graph}, {what} {row - int(counts[:graph].sum())}"
 
-    objective_of(dataset).check(graphs.y, dataset, place)
-    _check_features(graphs, "node", dataset.node, graphs.x, where)
-    _check_features(graphs, "edge", dataset.edge, graphs.edge_attr, where)
+    def label(row: int, column: int) -> str:
+        several = graphs.y.numel() > len(graphs.y)
+        return place(graphs.level, row) + (f", column {column}" if several else "")
+
+    objective_of(dataset).check(graphs.y, dataset, label)
+    for what, kind, found in (("node", dataset.node, graphs.x), ("edge", dataset.edge, graphs.edge_attr)):
+        if kind == "none":
+            continue
+        if found is None:
+            raise SSTCastError(f"{where}: no {what} features; declare {what}: none")
+        wrong, known = ~found.isfinite(), "a finite number"
+        if isinstance(kind, tuple):
+            if found.shape[1] != len(kind):
+                raise SSTCastError(f"{where}: {what} features do not have the {len(kind)} columns declared")
+            wrong = (found < 0) | (found != found.floor()) | (found >= torch.tensor(kind))
+            known = f"a category: below {kind}"
+        if wrong.any():
+            row, column = wrong.nonzero()[0].tolist()
+            value = f"feature {column} is {float(found[row, column]):g}, which is not {known}"
+            raise SSTCastError(f"{place(what, row)}: {value}")
 
 
 def _words(dataset: Dataset, data: Data) -> Dataset:
@@ -178,30 +198,3 @@ def _kind(features: Tensor | None) -> Kind:
     columns = features.reshape(len(features), -1)
     sizes = columns.amax(0) + 1
     return tuple(sizes.tolist()) if columns.min() >= 0 and sizes.max() <= MOST_KINDS else "linear"
-
-
-def _check_features(graphs: Graphs, what: str, declared: Kind | str, found: Tensor | None, where: str) -> None:
-    """Raise SSTCastError if features are not finite numbers or not of the declared kind."""
-    if declared == "none":
-        return
-    if found is None:
-        raise SSTCastError(f"{where}: no {what} features; declare {what}: none")
-    wrong, known = ~found.isfinite(), "a finite number"
-    if isinstance(declared, tuple):
-        if found.shape[1] != len(declared):
-            raise SSTCastError(f"{where}: {what} features do not have the {len(declared)} columns declared")
-        wrong = (found < 0) | (found != found.floor()) | (found >= torch.tensor(declared))
-        known = f"a category: below {declared}"
-    if wrong.any():
-        row, column = wrong.nonzero()[0].tolist()
-        value = f"feature {column} is {float(found[row, column]):g}, which is not {known}"
-        raise SSTCastError(f"{where}: {_place(graphs, what, row)}: {value}")
-
-
-def _place(graphs: Graphs, what: str, row: int) -> str:
-    """Describe a row of the packed graphs, nodes or edges as users number it."""
-    counts: Tensor | None = {"node": graphs.nodes, "edge": graphs.edges}.get(what)
-    if counts is None or len(graphs) == 1:
-        return f"{what} {row}"
-    graph = graph_of(counts, row)
-    return f"graph {graph}, {what} {row - int(counts[:graph].sum())}"

@@ -47,8 +47,8 @@ class Objective:
 
     @classmethod
     def shaped(cls, y: Tensor) -> Tensor:
-        """Return the labels `[rows, ...]` as the loss takes them."""
-        return y.float().reshape(len(y), -1)
+        """Return the labels of `labels_of`, once they are checked, as the loss takes them."""
+        return y
 
     @classmethod
     def labels_of(cls, graphs: Joined) -> dict[str, Tensor]:
@@ -85,9 +85,6 @@ class Objective:
     def judged(self, out: Tensor, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Return predictions and targets for the metric."""
         return out, batch.y
-
-
-RANKS = ("roc-auc", "ap")
 
 
 def of_classes(name: str, **options: str) -> Score:
@@ -131,10 +128,8 @@ class Regression(Objective):
     def __init__(self, y: Tensor, training: Tensor, dataset: Dataset) -> None:
         self.squared = dataset.metric == "rmse"
         self.outputs = training.shape[1]
-        known = ~training.isnan()
-        count = known.sum(0).clamp(min=1)
-        self.mean = training.nan_to_num().sum(0) / count
-        variance = ((training - self.mean).nan_to_num().square() * known).sum(0) / count
+        self.mean = training.nanmean(0).nan_to_num()  # 0 where no label is known
+        variance = (training - self.mean).square().nanmean(0).nan_to_num()
         self.scale = variance.sqrt().clamp(min=1e-6)
 
     @classmethod
@@ -188,7 +183,7 @@ class Classes(Objective):
 
     @classmethod
     def judged_by(cls, metric: str) -> type[Objective]:
-        return {"node": NodeQuestions, "graph": Questions}[cls.level] if metric in RANKS else cls
+        return {"node": NodeQuestions, "graph": Questions}[cls.level] if metric in Questions.metrics else cls
 
     @classmethod
     def wrong(cls, values: Tensor, dataset: Dataset) -> tuple[Tensor, str]:
@@ -223,10 +218,6 @@ class Links(Objective):
     @classmethod
     def wrong(cls, values: Tensor, dataset: Dataset) -> tuple[Tensor, str]:
         return ~((values == 0) | (values == 1)), "0 or 1"
-
-    @classmethod
-    def shaped(cls, y: Tensor) -> Tensor:
-        return y
 
     @classmethod
     def labels_of(cls, graphs: Joined) -> dict[str, Tensor]:
@@ -281,10 +272,6 @@ class Words(Objective):
     @classmethod
     def wrong(cls, values: Tensor, dataset: Dataset) -> tuple[Tensor, str]:
         return (values < -1) | (values != values.floor()), "the number of a word"
-
-    @classmethod
-    def shaped(cls, y: Tensor) -> Tensor:
-        return y
 
     @classmethod
     def labels_of(cls, graphs: Joined) -> dict[str, Tensor]:

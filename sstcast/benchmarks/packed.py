@@ -43,26 +43,24 @@ class Joined(NamedTuple):
 
     @classmethod
     def of_list(cls, graphs: Sequence[Any]) -> "Joined":
-        """Join graphs, which may also be dictionaries of their parts; raise ValueError if they do not fit.
+        """Join graphs; raise ValueError if they do not fit.
 
         Parts that not all graphs have are left out, but for features.
         """
-        data = [Data.from_dict(one) if isinstance(one, dict) else one for one in graphs]
-        if not data:
+        if not graphs:
             raise ValueError("no graphs")
-        for number, one in enumerate(data):
+        for number, one in enumerate(graphs):
             if not isinstance(one, Data):
                 raise ValueError(f"graph {number} is {type(one).__name__}, not torch_geometric.data.Data")
-        joined, slices = _collate(data, "graph")
-        counts = {name: ends.diff() for name, ends in slices.items() if isinstance(ends, Tensor)}
-        return cls(joined, torch.tensor([one.num_nodes or 0 for one in data]), counts)
+        joined, slices = _collate(graphs, "graph")
+        return cls(joined, torch.tensor([one.num_nodes or 0 for one in graphs]), _counts(slices))
 
     @classmethod
     def of_slices(cls, data: Data, slices: Mapping[str, Any] | None) -> "Joined":
         """Join what an `InMemoryDataset` holds; `slices` are where each tensor's graphs begin."""
         if not slices:
             return cls.of_list([data])
-        counts = {name: ends.diff() for name, ends in slices.items() if isinstance(ends, Tensor)}
+        counts = _counts(slices)
         nodes = counts.get("x", getattr(data, "_num_nodes", None))
         if nodes is None:
             graphs = range(len(next(iter(counts.values()))))
@@ -200,7 +198,11 @@ def pack(joined: Joined, level: str, **tensors: Tensor | None) -> Graphs:
     return Graphs(level=level, edge_index=compact(index), **counted, **small)  # type: ignore[arg-type]
 
 
-def _collate(data: list[Data], what: str) -> tuple[Data, Mapping[str, Any]]:
+def _counts(slices: Mapping[str, Any]) -> dict[str, Tensor]:
+    return {name: ends.diff() for name, ends in slices.items() if isinstance(ends, Tensor)}
+
+
+def _collate(data: Sequence[Data], what: str) -> tuple[Data, Mapping[str, Any]]:
     """Join what all have, with node numbers as they are; return it, and where each begins in it.
 
     Raises ValueError if features are not everywhere; `what` the data are, in words.
@@ -210,7 +212,7 @@ def _collate(data: list[Data], what: str) -> tuple[Data, Mapping[str, Any]]:
         if differ := (own ^ keys[0]) & {"x", "edge_attr"}:
             raise ValueError(f"{what} {number} and {what} 0 do not both have {min(differ)}")
     others = keys[0] - USED.intersection(*keys)
-    joined, slices, _ = collate(type(data[0]), data, increment=False, add_batch=False, exclude_keys=others)
+    joined, slices, _ = collate(type(data[0]), list(data), increment=False, add_batch=False, exclude_keys=others)
     return joined, slices
 
 

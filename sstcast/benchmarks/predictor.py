@@ -170,8 +170,7 @@ def build_predictor(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs, o
     if not takes_graphs(name):
         raise SSTCastError(f"model {name}: it forecasts tiles, not graphs; see `sstcast models`")
     known = defaults | options
-    sighted = "edge_dim" in defaults and dataset.edge != "none"
-    sighted = sighted and ("conv" not in known or reads_edges(known["conv"], known.get("attention", "none")))
+    sighted = dataset.edge != "none" and reads_edges(known)
     if "edge_dim" in defaults:
         options["edge_dim"] = known["width"] if sighted else 0
     columns, of_edges = (0 if table is None else table.shape[1] for table in (graphs.x, graphs.edge_attr))

@@ -6,7 +6,7 @@ A name is one of `configs/benchmarks/datasets.yaml` (`Cora`), a class of PyG wit
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -67,9 +67,8 @@ class Dataset:
         place = root / self.folder
         if self.part is None:
             return place
-        name = self.part.lower().replace("-", "_")
         inside = sorted(place.iterdir()) if place.is_dir() else []
-        return next((p for p in inside if p.name.lower().replace("-", "_") == name), place / self.part)
+        return next((p for p in inside if _plain_name(p.name) == _plain_name(self.part)), place / self.part)
 
     @property
     def kind(self) -> str:
@@ -195,7 +194,6 @@ KINDS = ("smiles_csv", "graph_csv", "pyg")  # that a YAML may name
 
 SETS = "configs/benchmarks/datasets.yaml"
 FEATURES = {"atoms": ATOMS, "bonds": BONDS}
-FIELDS = {field.name for field in fields(Dataset)} - {"name"}
 OGB_METRICS = {"rocauc": "roc-auc", "ap": "ap", "rmse": "rmse", "acc": "accuracy", "F1": "f1"}
 
 
@@ -272,7 +270,7 @@ def _plain_name(part: str | None) -> str:
 
 
 def _declare(name: str, keys: dict[str, Any]) -> Dataset:
-    values = {key: _plain(value) for key, value in keys.items() if key in FIELDS}
+    values = {key: _plain(value) for key, value in keys.items()}
     if keys["of"] not in ("ogb", "smiles_csv"):
         split = "official" if "task" in keys else ""
         return Dataset(name, **({"reader": "class", "folder": keys["of"], "split": split} | values))

@@ -20,7 +20,7 @@ from sstcast.benchmarks.load import Loaded, load
 from sstcast.benchmarks.objectives import objective_of
 from sstcast.benchmarks.predictor import GraphPredictor, build_predictor, positions_of
 from sstcast.benchmarks.splits import choose_split
-from sstcast.benchmarks.tasks import BenchmarkTask, ManyGraphs, OneGraph, PartsOfOneGraph
+from sstcast.benchmarks.tasks import BenchmarkTask, OneGraph, PartsOfOneGraph
 from sstcast.errors import SSTCastError
 from sstcast.runs import Record, Run
 from sstcast.training.checkpoint import load_checkpoint, load_weights
@@ -28,22 +28,19 @@ from sstcast.training.devices import start
 from sstcast.training.engine import State, Trainer
 from sstcast.yaml_files import read_config, save_config
 
-Result = dict[str, Any]
-SHOWN = 12  # digits of a digest shown in a message
 
-
-class Data(Record):
+class DataDigest(Record):
     """The SHA-256 of the graphs and splits."""
 
     graphs: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
     def check(self, run: Run) -> None:
         """Raise SSTCastError if a run was trained on other data, or the record of them is damaged or absent."""
-        then = Data.load(run.data, "delete the run's folder to train again").graphs
+        then = DataDigest.load(run.data, "delete the run's folder to train again").graphs
         if then != self.graphs:
             raise SSTCastError(
-                f"{run.folder}: trained on other data: SHA-256 of its graphs {then[:SHOWN]}... then, "
-                f"{self.graphs[:SHOWN]}... now; put the old data back, or train again with another runs=FOLDER or "
+                f"{run.folder}: trained on other data: SHA-256 of its graphs {then[:12]}... then, "
+                f"{self.graphs[:12]}... now; put the old data back, or train again with another runs=FOLDER or "
                 "without this folder"
             )
 
@@ -65,7 +62,7 @@ class Score(Record):
     parameters: int = Field(ge=0)
     seconds: FiniteFloat = Field(ge=0)
     device: str
-    data: Data
+    data: DataDigest
 
 
 def run_benchmark(
@@ -74,7 +71,7 @@ def run_benchmark(
     trust: bool = False,
     evaluate: bool = False,
     loaded: Loaded | None = None,
-) -> list[Result]:
+) -> list[dict[str, Any]]:
     """Train and score each seed that has no `metrics.json` yet; return the results of all seeds.
 
     By default, these are the numbers of all folds if the split is one of folds, and otherwise 0.
@@ -85,7 +82,7 @@ def run_benchmark(
     resumes.
     """
     loaded = loaded or load(config.declaration, config.root, config.cache, trust)
-    dataset, data = loaded.dataset, Data(graphs=loaded.digest)
+    dataset, data = loaded.dataset, DataDigest(graphs=loaded.digest)
     if seeds is None:
         kind, _, count = dataset.split.partition(":")
         seeds = list(range(int(count))) if kind == "folds" else [0]
@@ -96,14 +93,14 @@ def run_benchmark(
     for run in runs:
         if run.config_file.exists():
             data.check(run)
-    results: list[Result] = []
+    scores: list[Score] = []
     fabric = None
     for ours, run in zip(configs, runs, strict=True):
         before = read_config(run.config_file) if run.config_file.exists() else None
         grown = before is not None and before["training"]["epochs"] < ours.training.epochs
         if run.metrics.exists() and not (evaluate or grown):
             remedy = "delete the file and re-run the command, which scores the run again"
-            results.append(Score.load(run.metrics, remedy).model_dump(mode="json"))
+            scores.append(Score.load(run.metrics, remedy))
             print(f"{run.folder}: nothing to do")
             continue
         if evaluate and not _best(ours, run).exists():
@@ -118,12 +115,11 @@ def run_benchmark(
                     run.metrics.unlink(missing_ok=True)
                     with atomic(run.config_file) as temporary:
                         save_config(ours, temporary)
-            result = _fit_and_score(ours, run, task, model, fabric, train=not evaluate)
-            result["data"] = data.model_dump()
+            score = _fit_and_score(ours, run, task, model, data, train=not evaluate)
             if fabric.is_global_zero and not evaluate:
-                Score(**result).save(run.metrics)
-        results.append(result)
-    return results
+                score.save(run.metrics)
+        scores.append(score)
+    return [score.model_dump(mode="json") for score in scores]
 
 
 def result_lines(config: BenchmarkConfig, results: list[dict[str, Any]]) -> Iterator[str]:
@@ -168,20 +164,14 @@ def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple
     if config.part and config.training.accumulate * fabric.world_size > 1:  # which would divide each part again
         raise SSTCastError("part: leave out training.accumulate and training.devices, or choose a smaller part")
     common = (dataset, graphs, split, objective, config.part or config.training.batch_size, fabric)
-    if not graphs.transductive:
-        return ManyGraphs(*common), model
-    return (OneGraph if config.part is None else PartsOfOneGraph)(*common), model
+    kind = BenchmarkTask if not graphs.transductive else OneGraph if config.part is None else PartsOfOneGraph
+    return kind(*common), model
 
 
 def _fit_and_score(
-    config: BenchmarkConfig,
-    run: Run,
-    task: BenchmarkTask,
-    model: GraphPredictor,
-    fabric: Fabric,
-    train: bool = True,
-) -> Result:
-    stages = _fit(config, run, task, model, fabric, train)
+    config: BenchmarkConfig, run: Run, task: BenchmarkTask, model: GraphPredictor, data: DataDigest, train: bool
+) -> Score:
+    stages = _fit(config, run, task, model, train)
     path = _best(config, run)
     best = load_checkpoint(path)
     model.enter(best["stage"])
@@ -189,29 +179,30 @@ def _fit_and_score(
     model.eval()
     before = list(stages)[: list(stages).index(best["stage"])]
     scores = {part: task.predict(model, getattr(task.split, part)) for part in ("test", "validation")}
-    if fabric.is_global_zero:
+    if task.fabric.is_global_zero:
         kept: dict[str, Any] = {
             f"{part}_{name}": values for part, (_, found) in scores.items() for name, values in found.items()
         }
         with atomic(run.folder / "predictions.npz") as temporary, temporary.open("wb") as file:
             np.savez_compressed(file, **kept)
-    return {
-        "dataset": config.dataset,
-        "model": config.label,
-        "seed": config.training.seed,
-        "metric": task.dataset.metric,
-        "test": scores["test"][0],
-        "validation": scores["validation"][0],
-        "best_epoch": sum(stages[name].epoch for name in before) + best["epoch"],
-        "epochs": sum(state.epoch for state in stages.values()),
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "seconds": round(sum(state.seconds for state in stages.values()), 1),
-        "device": str(fabric.device),
-    }
+    return Score(
+        dataset=config.dataset,
+        model=config.label,
+        seed=config.training.seed,
+        metric=task.dataset.metric,
+        test=scores["test"][0],
+        validation=scores["validation"][0],
+        best_epoch=sum(stages[name].epoch for name in before) + best["epoch"],
+        epochs=sum(state.epoch for state in stages.values()),
+        parameters=sum(p.numel() for p in model.parameters()),
+        seconds=round(sum(state.seconds for state in stages.values()), 1),
+        device=str(task.fabric.device),
+        data=data,
+    )
 
 
 def _fit(
-    config: BenchmarkConfig, run: Run, task: BenchmarkTask, model: GraphPredictor, fabric: Fabric, train: bool
+    config: BenchmarkConfig, run: Run, task: BenchmarkTask, model: GraphPredictor, train: bool
 ) -> dict[str | None, State]:
     """Train the model stage by stage, last the whole model (stage None); return the progress of each stage.
 
@@ -224,7 +215,7 @@ def _fit(
         place.checkpoints.mkdir(parents=True, exist_ok=True)
         model.enter(stage)
         options = config.training.model_copy(update={"epochs": epochs})
-        trainer = Trainer(place, config, options, model, task, fabric, stage, before if train else None)
+        trainer = Trainer(place, config, options, model, task, task.fabric, stage, before if train else None)
         if train and not trainer.finished:
             trainer.fit()
         states[stage], before = trainer.state, place

@@ -72,12 +72,12 @@ def splits_of(parts: Iterable[Any], samples: int) -> list[Split]:
     arrays = [np.asarray(part) for part in parts]
     many = [a.T if a.ndim > 1 and len(a) == samples else np.atleast_2d(a) for a in arrays]
     return [
-        Split(*(torch.from_numpy(_rows(a[min(i, len(a) - 1)], samples)) for a in many))
+        Split(*(torch.from_numpy(_numbers_of(a[min(i, len(a) - 1)], samples)) for a in many))
         for i in range(len(many[0]))
     ]
 
 
-def _rows(part: NDArray[Any], samples: int) -> NDArray[np.int64]:
+def _numbers_of(part: NDArray[Any], samples: int) -> NDArray[np.int64]:
     # More than two numbers that are all 0 or 1 cannot be a list of different samples, so they are a mask.
     if part.dtype != bool and (len(part) < 3 or not np.isin(part, (0, 1)).all()):
         return part.astype(np.int64)

@@ -25,7 +25,7 @@ from sstcast.benchmarks.registry import ATOMS, BONDS, Dataset
 from sstcast.errors import SSTCastError, reading
 
 HEADER = 2  # the first row's line in the file
-HELD_OUT = 150_000  # training molecules of PCQM4Mv2 used for validation, as its test labels are secret
+VALIDATION = 150_000  # training molecules of PCQM4Mv2 used for validation, as its test labels are secret
 LISTED = 5  # molecules that cannot be parsed, as printed
 
 
@@ -196,5 +196,5 @@ def _file_splits(path: Path, dataset: Dataset, trust: bool) -> list[Split]:
         if "test" in rows:
             return [Split(*by_part(rows))]
         order = rows["train"][torch.randperm(len(rows["train"]), generator=torch.Generator().manual_seed(0))]
-        held_out = min(HELD_OUT, len(order) // 10)
+        held_out = min(VALIDATION, len(order) // 10)
         return [Split(order[held_out:], order[:held_out], rows["valid"])]

@@ -1,6 +1,7 @@
 """Benchmarks as tasks for the trainer: the samples of each step, and the score of a split."""
 
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ NAMED = 5  # samples listed when a batch is described
 
 
 class BenchmarkTask:
-    """Computes the loss and the scores, alike for many graphs and for one graph."""
+    """Mini-batches of many graphs, their loss and their scores."""
 
     def __init__(
         self, dataset: Dataset, graphs: Graphs, split: Split, objective: Objective, batch_size: int, fabric: Fabric
@@ -29,14 +30,18 @@ class BenchmarkTask:
         self.lower_is_better = objective.lower_is_better
 
     def order(self, seed: int, epoch: int) -> list[Tensor]:
-        raise NotImplementedError
+        return list(shuffled(self.split.train, seed, epoch).split(self.batch_size))
 
     def batch(self, index: Tensor) -> GraphBatch:
-        raise NotImplementedError
+        return self.graphs.batch(index)
 
-    def batches(self, samples: Tensor) -> list[GraphBatch]:
-        """Divide samples into batches for scoring."""
-        raise NotImplementedError
+    def batches(self, samples: Tensor) -> Iterable[GraphBatch]:
+        """Yield batches for scoring: graphs by size, as their order does not matter for scores."""
+        return map(self.batch, self.ordered(samples).split(self.batch_size))
+
+    def ordered(self, samples: Tensor) -> Tensor:
+        """Return the samples in the order of `batches`."""
+        return samples[self.graphs.nodes[samples].argsort(stable=True)]
 
     def weight(self, batch: GraphBatch) -> Tensor:
         return self.objective.weight(batch)
@@ -59,10 +64,6 @@ class BenchmarkTask:
         if len(found["prediction"]) != len(index):  # the nodes of many graphs
             index = index.repeat_interleave(self.graphs.nodes[index])
         return score, found | {"index": index.numpy()}
-
-    def ordered(self, samples: Tensor) -> Tensor:
-        """Return the samples in the order of `batches`."""
-        return samples
 
     @torch.no_grad()
     def _judge(self, model: nn.Module, samples: Tensor) -> tuple[float, float, dict[str, NDArray[Any]]]:
@@ -97,23 +98,6 @@ def shuffled(samples: Tensor, seed: int, epoch: int) -> Tensor:
     return samples[torch.randperm(len(samples), generator=order)]
 
 
-class ManyGraphs(BenchmarkTask):
-    """Mini-batches of graphs."""
-
-    def order(self, seed: int, epoch: int) -> list[Tensor]:
-        return list(shuffled(self.split.train, seed, epoch).split(self.batch_size))
-
-    def batch(self, index: Tensor) -> GraphBatch:
-        return self.graphs.batch(index)
-
-    def batches(self, samples: Tensor) -> Any:
-        """Divide graphs into batches by size; the order does not matter for scores."""
-        return (self.graphs.batch(index) for index in self.ordered(samples).split(self.batch_size))
-
-    def ordered(self, samples: Tensor) -> Tensor:
-        return samples[self.graphs.nodes[samples].argsort(stable=True)]
-
-
 class OneGraph(BenchmarkTask):
     """A graph as a whole: an epoch is one step."""
 
@@ -128,8 +112,11 @@ class OneGraph(BenchmarkTask):
         rows = index.to(self.fabric.device)
         return self.whole._replace(rows=rows, y=self.whole.y[rows])
 
-    def batches(self, samples: Tensor) -> list[GraphBatch]:
-        return [self.batch(samples)]
+    def batches(self, samples: Tensor) -> Iterable[GraphBatch]:
+        return [OneGraph.batch(self, samples)]
+
+    def ordered(self, samples: Tensor) -> Tensor:
+        return samples
 
 
 class PartsOfOneGraph(OneGraph):
@@ -148,6 +135,3 @@ class PartsOfOneGraph(OneGraph):
 
     def batch(self, index: Tensor) -> GraphBatch:
         return self.graphs.part(index.to(self.fabric.device), self.training)
-
-    def batches(self, samples: Tensor) -> list[GraphBatch]:
-        return [OneGraph.batch(self, samples)]

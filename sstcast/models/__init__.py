@@ -86,9 +86,7 @@ def build_model(name: str, *, data: "Data | None" = None, **options: Any) -> Any
     checked = check_options(known.values(), fixed | options, f"model {name}")
     model = _build(cls, name, checked)
     if issubclass(cls, Backbone):
-        sighted = "conv" not in checked or reads_edges(checked["conv"], checked.get("attention", "none"))
-        sighted = sighted and checked.get("edge_messages", True)
-        edge_dim = checked.get("edge_dim", 0) if sighted else 0
+        edge_dim = checked["edge_dim"] if reads_edges(checked) else 0
         model.register_forward_pre_hook(GraphArgument(name, edge_dim), with_kwargs=True)
     return model
 

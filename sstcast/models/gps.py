@@ -94,7 +94,8 @@ class GPS(Backbone):
             raise SSTCastError(f"model gps: stable_pairs: {conv} has no gates; leave it out, or choose gatedgcn")
         self.width, self.eigenpairs = width, stable_pairs
         updates = conv != "none" and CONVS[conv].updates_edges
-        encode = updates or (edge_dim > 0 and reads_edges("none", attention))
+        by_attention = reads_edges({"edge_dim": edge_dim, "conv": "none", "attention": attention})
+        encode = updates or (edge_dim > 0 and by_attention)
         self.edge_encoder = EdgeEncoder(edge_dim, width) if encode else None
         sizes = {"width": width, "heads": heads, "dropout": attention_dropout, "edge_state": encode}
 

@@ -128,31 +128,37 @@ def table5(table: Table5, say: Say = print) -> tuple[Found, bool]:
     Raises SSTCastError if days are missing or a run cannot be trained, and Interrupted after Ctrl-C or SIGTERM;
     the same call resumes.
     """
-    kept = Kept(table.folder)
-    done = [config for config in table.runs if kept.error(config) is not None]
-    if done == table.runs and all(kept.baselines(data) is not None for data in table.data):
+    file = ErrorFile(table.folder)
+    done = [config for config in table.runs if file.find(*_of_run(config)) is not None]
+    new = done != table.runs or any(file.find(*_of_baselines(data)) is None for data in table.data)
+    if not new:
         check_source(table.data[0])
-        _check(done)
-        return _collect(table, kept), False
-    if table.request is not None and not (report := fetch(table.request, say)).complete:
-        raise SSTCastError(f"{report.path}: lacks {len(report.missing)} days; re-run the command later")
-    for data in table.data:  # the same stores for all horizons
-        prepare(data, say)
-    _check(done)
+    else:
+        if table.request is not None and not (report := fetch(table.request, say)).complete:
+            raise SSTCastError(f"{report.path}: lacks {len(report.missing)} days; re-run the command later")
+        for data in table.data:  # the same stores for all horizons
+            prepare(data, say)
+    for config in done:
+        check_data(Run(config.folder))
+    if not new:
+        return _collect(table, file), False
     horizon, windows = 0, dict[str, AnyWindows]()
     for number, config in enumerate(table.runs, 1):
         if config.data.horizon != horizon:
             horizon, windows = config.data.horizon, dict[str, AnyWindows]()
-            kept.add_baselines(config.data)
+            if file.find(*_of_baselines(config.data)) is None:
+                fitted = TrainingDays(config.data, Prepared.of(config.data).open_anomalies()).baselines()
+                found = errors(config.data, {name: fitted[name] for name in BASELINES})
+                file.write(*_of_baselines(config.data), found)
         said = "nothing to do"
         if config not in done:
             windows = windows or training_windows(config)
             run, _ = train(config, windows)
-            found = errors(config.data, {config.name: TrainedRun(run)})[config.name]
-            kept.write("runs", config.name, checkpoint=digest(run.best), errors=found)
+            found = errors(config.data, {config.name: TrainedRun(run)})
+            file.write(*_of_run(config), found[config.name])
             said = "trained and forecast"
         say(f"[{number}/{len(table.runs)}] {config.folder}: {said}")
-    return _collect(table, kept), True
+    return _collect(table, file), True
 
 
 def needs(table: Table5) -> list[str]:
@@ -160,8 +166,8 @@ def needs(table: Table5) -> list[str]:
 
     The step is one of a batch of noise.
     """
-    kept = Kept(table.folder)
-    left = [run for run in table.runs if kept.error(run) is None]
+    file = ErrorFile(table.folder)
+    left = [run for run in table.runs if file.find(*_of_run(run)) is None]
     lines = [f"{len(left)} of {len(table.runs)} runs are left"]
     for run in left:
         theirs = PUBLISHED[run.model.name].get(run.data.horizon)
@@ -206,11 +212,6 @@ def needs(table: Table5) -> list[str]:
     ]
 
 
-def _check(runs: Sequence[RunConfig]) -> None:
-    for config in runs:
-        check_data(Run(config.folder))
-
-
 def errors(data: DataConfig, predictors: Mapping[str, Predictor]) -> dict[str, list[float]]:
     """Return mean squared errors of standardised anomalies by initial date, over leads and all ocean nodes.
 
@@ -228,43 +229,41 @@ def errors(data: DataConfig, predictors: Mapping[str, Predictor]) -> dict[str, l
     return found
 
 
-class Kept:
+Made = tuple[str, str, dict[str, Any]]  # the part of `table5.json`, the name in it, and what the errors are from
+
+
+def _of_run(config: RunConfig) -> Made:
+    best = Run(config.folder).best
+    return "runs", config.name, {"checkpoint": digest(best) if best.exists() else None}
+
+
+def _of_baselines(data: DataConfig) -> Made:
+    return "baselines", str(data.horizon), {"data": Prepared.of(data).record().model_dump()}
+
+
+class ErrorFile:
     """`table5.json` in a folder: errors by date, of runs and baselines, each beside the recipe it was made of."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "table5.json"
 
-    def error(self, config: RunConfig) -> list[float] | None:
-        """Return the errors of a run, None if they are not known for the run's checkpoint."""
-        best = Run(config.folder).best
-        known = self._read()["runs"].get(config.name, {})
-        return known.get("errors") if best.exists() and known.get("checkpoint") == digest(best) else None
+    def find(self, part: str, name: str, recipe: dict[str, Any]) -> Any:
+        """Return the errors, None if they are not known for this recipe."""
+        known = self._read()[part].get(name, {})
+        return known.get("errors") if known.items() >= recipe.items() else None
 
-    def baselines(self, data: DataConfig) -> dict[str, list[float]] | None:
-        """Return the errors of the baselines for a horizon, None if they are not known for these data."""
-        known = self._read()["baselines"].get(str(data.horizon), {})
-        return known.get("errors") if known.get("data") == Prepared.of(data).record().model_dump() else None
-
-    def add_baselines(self, data: DataConfig) -> None:
-        """Fit the baselines for a horizon and keep their errors, unless they are known."""
-        if self.baselines(data) is None:
-            fitted = TrainingDays(data, Prepared.of(data).open_anomalies()).baselines()
-            found = errors(data, {name: fitted[name] for name in BASELINES})
-            self.write("baselines", str(data.horizon), data=Prepared.of(data).record().model_dump(), errors=found)
+    def write(self, part: str, name: str, recipe: dict[str, Any], errors: Any) -> None:
+        with locked(self.file):
+            content = self._read()
+            content[part][name] = recipe | {"errors": errors}
+            write_json(self.file, content)
 
     def _read(self) -> dict[str, Any]:
         if not self.file.exists():
             return {"runs": {}, "baselines": {}}
         with reading(self.file, "delete it; the runs are kept"):
-            kept: dict[str, Any] = json.loads(self.file.read_bytes())
-            return {part: kept[part] for part in ("runs", "baselines")}
-
-    def write(self, part: str, key: str, **value: Any) -> None:
-        """Keep a value, under the name of a run or the horizon of baselines."""
-        with locked(self.file):
-            kept = self._read()
-            kept[part][key] = value
-            write_json(self.file, kept)
+            content: dict[str, Any] = json.loads(self.file.read_bytes())
+            return {part: content[part] for part in ("runs", "baselines")}
 
 
 def gains(found: Found) -> dict[int, tuple[float | None, float | None]]:
@@ -308,12 +307,12 @@ def gain_significance(found: Found, horizon: int) -> tuple[Interval, float] | No
     return interval, float(diebold_mariano(difference, Lengths.of(horizon, 1).lags))
 
 
-def _collect(table: Table5, kept: Kept) -> Found:
+def _collect(table: Table5, file: ErrorFile) -> Found:
     found: Found = {name: {} for name in (*table.systems, *BASELINES)}
     for config in table.runs:
-        if (error := kept.error(config)) is not None:
+        if (error := file.find(*_of_run(config))) is not None:
             found[config.model.name].setdefault(config.data.horizon, []).append(error)
     for data in table.data:
-        for name, error in (kept.baselines(data) or {}).items():
+        for name, error in (file.find(*_of_baselines(data)) or {}).items():
             found[name][data.horizon] = [error]
     return found

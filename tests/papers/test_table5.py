@@ -38,12 +38,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [sys.executable, "-m", "tests.small_table5", folder]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout
-        while "[7/15]" not in (line := process.stdout.readline()):
+        while "[4/10]" not in (line := process.stdout.readline()):
             assert line, "it ended before it was killed"
         process.kill()
     again = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT).stdout
-    assert len(re.findall(r"seed0: nothing to do", again)) == 7
-    assert again.count("trained and forecast") == 8
+    assert len(re.findall(r"seed0: nothing to do", again)) == 4
+    assert again.count("trained and forecast") == 6
     assert "days written" not in again
     return folder
 
@@ -59,9 +59,9 @@ def test_the_whole_table_after_a_kill(made: Path, monkeypatch: pytest.MonkeyPatc
     assert not new
     assert list(found) == [*SIZES, *BASELINES]
     for errors in found.values():
-        assert list(errors) == [3, 2, 1]
+        assert list(errors) == [3, 1]
         assert all(np.isfinite(error).all() for [error] in errors.values())
-    assert found["mpnn"][2] == [kept(made)["runs"]["mpnn-2d-seed0"]["errors"]]
+    assert found["mpnn"][1] == [kept(made)["runs"]["mpnn-1d-seed0"]["errors"]]
 
 
 def test_errors_are_means_over_windows_leads_and_ocean_nodes(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +111,7 @@ def test_a_finished_table_has_nothing_to_do(made: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(made)
     for name in ("fetch", "prepare", "train", "errors"):
         monkeypatch.setattr(verb, name, None)  # calling it would fail
-    options = ["--source", "simulator", "--presets", "presets", "--horizons", "3,2,1", "--seeds", "0"]
+    options = ["--source", "simulator", "--presets", "presets", "--horizons", "3,1", "--seeds", "0"]
     result = CliRunner().invoke(app, ["table5", *options, "--out", "table5"])
     assert result.exit_code == 0
     assert re.search(r"multiscale ridge +- +\d+\.\d{4}", result.stdout)
@@ -143,7 +143,7 @@ def test_a_dry_run_lists_what_is_left(made: Path, monkeypatch: pytest.MonkeyPatc
     assert count == "2 of 4 runs are left"
     assert runs == ["  mlp-3d-seed1: not in the paper", "  mpnn-3d-seed1: not in the paper"]
     assert re.search(r"mlp-3d-seed1 on cpu: 0\.\d+ s a step of 20 windows, 2 steps an epoch, 1 epochs", measured)
-    assert needs(small()) == ["0 of 15 runs are left"]
+    assert needs(small()) == ["0 of 10 runs are left"]
     assert not (made / "table5/mlp-3d-seed1").exists()
 
 
@@ -179,8 +179,8 @@ def test_bad_requests_are_refused(
 def test_systems_and_horizons_are_lists(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(made)
     assert CliRunner().invoke(app, ["table5", "--horizons", "four"]).exception
-    options = ["--source", "simulator", "--presets", "presets", "--horizons", "3, 2", "--seeds", "0"]
+    options = ["--source", "simulator", "--presets", "presets", "--horizons", "3, 1", "--seeds", "0"]
     result = CliRunner().invoke(app, ["table5", *options, "--systems", "mlp, mpnn", "--out", "table5"])
     assert result.exit_code == 0
     assert "tfnet" not in result.stdout
-    assert "virtual node" not in result.stdout  # neither the paper nor this table has it for 3 and 2 days
+    assert "virtual node" not in result.stdout  # neither the paper nor this table has it for 3 days and 1 day
