@@ -22,7 +22,7 @@ from sstcast.pages.results import Results  # noqa: E402
 MADE = {"forecast.png": "runs/demo/maps/forecast.png", "skill.png": "runs/demo/maps/skill.png"}
 LONG = {
     "hindcast-ratio.png": "runs/hindcast-1997-2016/maps/ratio-by-lead.png",
-    "hindcast-skill.png": "runs/hindcast-1997-2016/maps/skill-mean.png",
+    "hindcast-skill.png": "runs/hindcast-1997-2016/maps/skill-tfnet-share.png",
     **{
         f"studies/{name}.png": f"runs/studies/{name}/figure.png"
         for name in (path.stem for path in (IMAGES / "studies").glob("*.png"))
