@@ -33,8 +33,8 @@ PRETRAINED = "pretrained"  # names the run that ships with sstcast wherever a ru
 ELSEWHERE = "elsewhere-"  # prefix of the folder for a run's results on another ocean
 
 
-class Part(Strict):
-    """A part of a combination: a run's folder, relative to the combination's, and its `digest`."""
+class WeightedRun(Strict):
+    """A run in a combination: a run's folder, relative to the combination's, and its `digest`."""
 
     run: Path
     checkpoints: str
@@ -43,11 +43,11 @@ class Part(Strict):
 class Parts(Strict):
     """The options of a combination."""
 
-    parts: list[Part] = Field(min_length=2)
+    parts: list[WeightedRun] = Field(min_length=2)
     weights: Literal["fitted", "equal", "selected"] = "fitted"
 
 
-class Record(Strict):
+class JsonRecord(Strict):
     """Facts that a run saves as JSON, to compare them later."""
 
     @classmethod
@@ -120,7 +120,7 @@ class Run:
         return hashlib.sha256(b"".join(member.best.read_bytes() for member in self.members)).hexdigest()
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[WeightedRun]:
         """The parts of a combination, from its configuration; empty for any other run."""
         if (model := self.config.model).name != COMBINATION:
             return []
@@ -191,7 +191,7 @@ class Run:
 
     @classmethod
     def create(
-        cls, config: Any, write: bool = True, folder: Path | None = None, data: Record | None = None
+        cls, config: Any, write: bool = True, folder: Path | None = None, data: JsonRecord | None = None
     ) -> "Run":
         """Make the run's folder, or open it if it holds the same configuration; write nothing unless `write`.
 

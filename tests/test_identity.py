@@ -20,7 +20,7 @@ from sstcast.forecasting.forecast import LoadedRun, forecast
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_data, digests
 from sstcast.runs import Run
-from sstcast.scores.evaluate import compare, evaluate
+from sstcast.scores.evaluate import compare_runs, evaluate
 from sstcast.training.train import train, training_windows
 
 SHORT = ["training.epochs=1", "training.windows_per_epoch=20"]
@@ -99,7 +99,7 @@ def test_runs_of_one_configuration_and_two_oceans_are_not_compared(tmp_path: Pat
     write(source, seed=1)
     theirs = trained(configured(run_yaml, source, "name=other"))
     with pytest.raises(SSTCastError, match=rf"{theirs.folder}: its test days hold other values"):
-        compare(ours, theirs)
+        compare_runs(ours, theirs)
 
 
 def test_a_jump_in_one_year_is_seen_and_one_after_the_run_is_not(tmp_path: Path, run_yaml: Path) -> None:

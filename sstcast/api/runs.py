@@ -164,7 +164,7 @@ def evaluate(
     from sstcast.forecasting.transfer import transferred_run
     from sstcast.names import MODEL
     from sstcast.runs import Run
-    from sstcast.scores.evaluate import compare, evaluate
+    from sstcast.scores.evaluate import compare_runs, evaluate
 
     other, run = _reference(against), _run(run)
     if source is not None or region is not None:
@@ -173,7 +173,7 @@ def evaluate(
     metrics = _by_index(run.folder, metrics, index)
     if isinstance(other, Run):
         ratios, name = metrics["ratios"], other.folder.name
-        mse = ratios["mse"] | {MODEL: ratios["mse"][MODEL] | {name: compare(run, other)}}
+        mse = ratios["mse"] | {MODEL: ratios["mse"][MODEL] | {name: compare_runs(run, other)}}
         metrics = metrics | {"ratios": ratios | {"mse": mse}}
     return Result(metrics, run.metrics, new)
 

@@ -22,14 +22,14 @@ from sstcast.benchmarks.predictor import GraphPredictor, build_predictor, positi
 from sstcast.benchmarks.splits import choose_split
 from sstcast.benchmarks.tasks import BenchmarkTask, OneGraph, PartsOfOneGraph
 from sstcast.errors import SSTCastError
-from sstcast.runs import Record, Run
+from sstcast.runs import JsonRecord, Run
 from sstcast.training.checkpoint import load_checkpoint, load_weights
 from sstcast.training.devices import start
 from sstcast.training.engine import State, Trainer
 from sstcast.yaml_files import read_config, save_config
 
 
-class DataDigest(Record):
+class DataDigest(JsonRecord):
     """The SHA-256 of the graphs and splits."""
 
     graphs: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -45,7 +45,7 @@ class DataDigest(Record):
             )
 
 
-class Score(Record):
+class SplitScore(JsonRecord):
     """The content of `metrics.json`.
 
     `epochs` counts the epochs of all stages, and `best_epoch` is counted from the first stage.
@@ -93,14 +93,14 @@ def run_benchmark(
     for run in runs:
         if run.config_file.exists():
             data.check(run)
-    scores: list[Score] = []
+    scores: list[SplitScore] = []
     fabric = None
     for ours, run in zip(configs, runs, strict=True):
         before = read_config(run.config_file) if run.config_file.exists() else None
         grown = before is not None and before["training"]["epochs"] < ours.training.epochs
         if run.metrics.exists() and not (evaluate or grown):
             remedy = "delete the file and re-run the command, which scores the run again"
-            scores.append(Score.load(run.metrics, remedy))
+            scores.append(SplitScore.load(run.metrics, remedy))
             print(f"{run.folder}: nothing to do")
             continue
         if evaluate and not _best(ours, run).exists():
@@ -170,7 +170,7 @@ def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple
 
 def _fit_and_score(
     config: BenchmarkConfig, run: Run, task: BenchmarkTask, model: GraphPredictor, data: DataDigest, train: bool
-) -> Score:
+) -> SplitScore:
     stages = _fit(config, run, task, model, train)
     path = _best(config, run)
     best = load_checkpoint(path)
@@ -185,7 +185,7 @@ def _fit_and_score(
         }
         with atomic(run.folder / "predictions.npz") as temporary, temporary.open("wb") as file:
             np.savez_compressed(file, **kept)
-    return Score(
+    return SplitScore(
         dataset=config.dataset,
         model=config.label,
         seed=config.training.seed,

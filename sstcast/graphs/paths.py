@@ -41,7 +41,7 @@ def path_distances(graph: Graph) -> Tensor:
 
 
 @dataclass(frozen=True)
-class OneGraph:
+class EdgeList:
     """A mask of real nodes `[n]`, the edges `[2, e]` between them and each edge's place in `Graph.dense_edges`.
 
     Graphs are compared by a digest of nodes and edges.
@@ -58,7 +58,7 @@ class OneGraph:
 
 
 @lru_cache(maxsize=4096)
-def _to_anchors(graph: OneGraph, radius: int) -> Tensor:
+def _to_anchors(graph: EdgeList, radius: int) -> Tensor:
     adjacency = graph.adjacency()
     anchors = dominating_set(adjacency, graph.real, radius)
     check_memory(f"{len(graph.real)} nodes x {len(anchors)} anchors", len(graph.real) * len(anchors))
@@ -67,7 +67,7 @@ def _to_anchors(graph: OneGraph, radius: int) -> Tensor:
 
 
 @lru_cache(maxsize=64)
-def hops_between_all(graph: OneGraph) -> Tensor:
+def hops_between_all(graph: EdgeList) -> Tensor:
     check_memory(f"hops between all of {len(graph.real)} nodes", len(graph.real) ** 2)
     hops = shortest_path(graph.adjacency(), method="D", unweighted=True)
     hops[~graph.real] = np.inf
@@ -109,7 +109,7 @@ def colours(adjacency: csr_array, rounds: int = 16) -> NDArray[np.uint64]:
     return colour
 
 
-def single_graphs(graph: Graph) -> Iterator[OneGraph]:
+def single_graphs(graph: Graph) -> Iterator[EdgeList]:
     """Return the graphs of a batch, each by itself."""
     if isinstance(graph, GridGraph):
         index, inside = graph.edge_index().numpy(), graph.target(torch.ones(1, graph.mask.shape[1], 1))
@@ -127,9 +127,9 @@ def single_graphs(graph: Graph) -> Iterator[OneGraph]:
             yield _one(np.ones(starts[g + 1] - start, bool), edges, np.arange(edges.shape[1]))
 
 
-def _one(real: NDArray[np.bool_], edges: NDArray[np.int64], places: NDArray[np.int64]) -> OneGraph:
+def _one(real: NDArray[np.bool_], edges: NDArray[np.int64], places: NDArray[np.int64]) -> EdgeList:
     content = real.tobytes() + b"|" + np.ascontiguousarray(edges).tobytes()
-    return OneGraph(hashlib.sha256(content).digest(), real, edges, places)
+    return EdgeList(hashlib.sha256(content).digest(), real, edges, places)
 
 
 def _padded(blocks: list[Tensor]) -> Tensor:
@@ -188,7 +188,7 @@ def mean_along_paths(graph: Graph, scores: Sequence[Tensor], nodes: int) -> Tens
 
 
 @lru_cache(maxsize=16)  # 50 MB for a grid of 30 x 30
-def _steps(graph: OneGraph, most: int) -> list[Step]:
+def _steps(graph: EdgeList, most: int) -> list[Step]:
     hops, nodes = hops_between_all(graph).numpy(), len(graph.real)
     both = np.concatenate([graph.edges, graph.edges[::-1]], axis=1)  # edges have no direction
     _, once = np.unique(both[0] * nodes + both[1], return_index=True)
@@ -232,7 +232,7 @@ def ego_graphs(graph: Graph, x: Tensor, radius: int) -> tuple[SparseGraph, Tenso
 
 
 @lru_cache(maxsize=1024)
-def _egos(graph: OneGraph, radius: int) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+def _egos(graph: EdgeList, radius: int) -> tuple[Numbers, Numbers, Numbers, Numbers]:
     nodes, real = len(graph.real), graph.real.nonzero()[0]
     reached = eye_array(nodes, format="csr")[real]
     for _ in range(radius):

@@ -1,4 +1,4 @@
-"""Tasks one after the other, side by side in processes, or on a cluster."""
+"""Jobs one after the other, side by side in processes, or on a cluster."""
 
 import contextlib
 import os
@@ -21,14 +21,14 @@ _one_at_a_time = threading.Lock()  # in a process, whatever threads a cluster's 
 Say = Callable[[str], object]
 
 
-class Task(NamedTuple):
+class Job(NamedTuple):
     """A function to call, which says in a line what it did, and its arguments; all of it travels to processes."""
 
     work: Callable[..., str]
     arguments: tuple[Any, ...]
 
 
-def run_tasks(tasks: list[Task], jobs: int, scheduler: str | None, say: Say) -> None:
+def run_tasks(tasks: list[Job], jobs: int, scheduler: str | None, say: Say) -> None:
     """Do all tasks, `jobs` at a time in processes of their own or on the cluster at `scheduler`.
 
     `say` gets a line for each one done. Raises what a task raises, and Interrupted after Ctrl-C or SIGTERM, when
@@ -64,7 +64,7 @@ def _executor(jobs: int, scheduler: str | None) -> Iterator[Executor]:
         yield pool
 
 
-def _call(folder: str, task: Task) -> str:
+def _call(folder: str, task: Job) -> str:
     """Do a task in another process, which sees relative paths from `folder`."""
     with _one_at_a_time, contextlib.chdir(folder), dask.config.set(scheduler=dask.threaded.get):
         try:

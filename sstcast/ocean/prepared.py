@@ -23,8 +23,7 @@ from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading_later, warn
 from sstcast.ocean.grid import coarsen, ocean_cells
 from sstcast.ocean.reading import REMEDY, open_region, source_path
-from sstcast.runs import Record as RunRecord
-from sstcast.runs import Run
+from sstcast.runs import JsonRecord, Run
 from sstcast.stores import open_written
 
 AGAIN = "run `sstcast prepare` with the run's configuration"
@@ -93,7 +92,7 @@ class Prepared:
         )
 
 
-class Record(RunRecord):
+class Record(JsonRecord):
     """The data of a run.
 
     `cube` is a digest of the days from the first training day to the last test day, `test` a digest of the test

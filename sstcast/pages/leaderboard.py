@@ -10,7 +10,7 @@ from sstcast.errors import SSTCastError, warn
 from sstcast.names import STANDARDISED
 from sstcast.pages.images import write_page
 from sstcast.pages.tables import Sheet, errors, print_sheets, summary
-from sstcast.scores.leaderboard import SIGNIFICANT, Contest, Entry, Score, shown
+from sstcast.scores.leaderboard import SIGNIFICANT, Contest, LeaderboardEntry, SeedMean, shown
 from sstcast.scores.saved import Scored
 from sstcast.scores.significance import p_text
 
@@ -63,22 +63,22 @@ def _sheet(contest: Contest) -> Sheet:
     return Sheet(contest.title, header, [(_name(entry), _cells(entry)) for entry in contest.entries])
 
 
-def _name(entry: Entry) -> str:
+def _name(entry: LeaderboardEntry) -> str:
     return f"{entry.name} ({entry.members} members)" if entry.members > 1 else entry.name
 
 
-def _cells(entry: Entry) -> list[str]:
+def _cells(entry: LeaderboardEntry) -> list[str]:
     p = "" if entry.p_value != entry.p_value else p_text(entry.p_value)
     scores = [_text(score, 4 if units == STANDARDISED else 3) for (units, _), score in entry.scores.items()]
     return [str(entry.runs or ""), *scores, f"{p} ↓" if entry.worse else p]
 
 
-def _text(score: Score, digits: int) -> str:
+def _text(score: SeedMean, digits: int) -> str:
     numbers = [number for number in (score.mean, score.spread) if number is not None]
     return " ± ".join(f"{number:.{digits}f}" for number in numbers) or "-"
 
 
-def _record(entry: Entry) -> list[object]:
+def _record(entry: LeaderboardEntry) -> list[object]:
     numbers = [value for score in entry.scores.values() for value in (score.mean, score.spread)]
     p = None if entry.p_value != entry.p_value else entry.p_value
     return [entry.name, entry.runs, entry.members, *numbers, p]

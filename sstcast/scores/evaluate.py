@@ -107,7 +107,7 @@ def reference(name: str) -> str | Run:
     return Run.open(Path(name))
 
 
-def compare(run: Run, other: Run) -> dict[str, Any]:
+def compare_runs(run: Run, other: Run) -> dict[str, Any]:
     """Compare the forecasts of two runs in degC, date by date, both evaluated first if need be.
 
     Returns a comparison with `other` in the form of `metrics["ratios"]["mse"]["model"][BASELINE]`.

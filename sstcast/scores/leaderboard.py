@@ -28,7 +28,7 @@ SIGNIFICANT = 0.05
 
 
 @dataclass(frozen=True)
-class Score:
+class SeedMean:
     """A number and how far it spreads over seeds, None for a single run."""
 
     mean: float | None
@@ -36,13 +36,13 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Entry:
+class LeaderboardEntry:
     """A line of a contest: a baseline, or runs that differ by their seed."""
 
     name: str
     runs: int  # 0 for a baseline
     members: int  # of each run
-    scores: dict[tuple[str, str], Score]  # by units and metric
+    scores: dict[tuple[str, str], SeedMean]  # by units and metric
     losses: xr.DataArray  # mean squared error by date, in the contest's units
     p_value: float = np.nan  # that it is as good as the best entry, which has none itself
 
@@ -57,7 +57,7 @@ class Contest:
     """Entries that may be compared, best first."""
 
     title: str
-    entries: list[Entry]
+    entries: list[LeaderboardEntry]
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def _groups(runs: list[Evaluated], key: Callable[[Evaluated], Any]) -> dict[Any,
     return groups
 
 
-def _entries(runs: list[Evaluated]) -> list[Entry]:
+def _entries(runs: list[Evaluated]) -> list[LeaderboardEntry]:
     """Return the entries of a contest in order, and the baselines as its first run has them."""
     groups = _groups(runs, lambda run: run.recipe).values()
     entries = [_entry(_common_name(group), group, MODEL) for group in groups]
@@ -156,23 +156,23 @@ def _entries(runs: list[Evaluated]) -> list[Entry]:
     return [entries[0], *_tested(entries[0], entries[1:], correlated_days(runs[0].config.data.horizon))]
 
 
-def _entry(name: str, runs: list[Evaluated], method: str) -> Entry:
-    def score(units: str, metric: str) -> Score:
+def _entry(name: str, runs: list[Evaluated], method: str) -> LeaderboardEntry:
+    def score(units: str, metric: str) -> SeedMean:
         values = [run.metrics["scores"][method][units][metric] for run in runs]
         if None in values:
-            return Score(None)
-        return Score(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None)
+            return SeedMean(None)
+        return SeedMean(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None)
 
     scores = {(units, metric): score(units, metric) for _, units, metric in shown()}
     losses = xr.concat([run.losses.sel(system=method) for run in runs], "run", join="inner").mean("run")
     own = method == MODEL
-    return Entry(name, len(runs) if own else 0, runs[0].members if own else 1, scores, losses)
+    return LeaderboardEntry(name, len(runs) if own else 0, runs[0].members if own else 1, scores, losses)
 
 
-def _tested(best: Entry, others: list[Entry], lags: int) -> list[Entry]:
+def _tested(best: LeaderboardEntry, others: list[LeaderboardEntry], lags: int) -> list[LeaderboardEntry]:
     """Test each entry against the best: Diebold-Mariano by date, p-values adjusted for their number."""
 
-    def p_value(entry: Entry) -> float:
+    def p_value(entry: LeaderboardEntry) -> float:
         losses, least = xr.align(entry.losses, best.losses, join="inner")
         return float(diebold_mariano((losses - least).transpose(DATES).values.astype(float), lags))
 

@@ -160,7 +160,9 @@ def split_by_index(scored: Scored, metrics: Scores, index: str) -> Scores:
     return metrics | {"index": index} | summarise(tables, metrics["reference"], shortest)
 
 
-def compare(ours: xr.DataArray, theirs: xr.DataArray, names: tuple[str, str, str], shortest: int = 0) -> Scores:
+def compare_losses(
+    ours: xr.DataArray, theirs: xr.DataArray, names: tuple[str, str, str], shortest: int = 0
+) -> Scores:
     """Compare two losses `(init_time, lead)`, not negative, with the coordinates `season` and `fold`.
 
     `names` names both systems and the loss.
@@ -285,7 +287,7 @@ def compare_models(tables: xr.Dataset, other: xr.Dataset, names: tuple[str, str]
     cells = xr.align(*(of["squared_error_by_week"] for of in (tables, other)), join="inner")  # the same dates
     _, p_fdr = _tests_by_cell(cells, error)
     difference = cells[0].mean(DATES).compute() - cells[1].mean(DATES).compute()
-    found = compare(error, reference, (*names, LOSSES["mse"]))
+    found = compare_losses(error, reference, (*names, LOSSES["mse"]))
     return found | shares(difference.copy(data=p_fdr), difference)
 
 
@@ -432,7 +434,7 @@ def _ratios(tables: xr.Dataset, reference: str, climate: str, shortest: int) -> 
             of = found[loss][name] = {}
             for other in (other for other in names if other != MODEL and (name == MODEL or other in bases)):
                 theirs = field.sel(system=other)
-                of[other] = compare(field.sel(system=name), theirs, (name, other, LOSSES[loss]), shortest)
+                of[other] = compare_losses(field.sel(system=name), theirs, (name, other, LOSSES[loss]), shortest)
                 if loss == "mse" and name in tables["compared"] and other in tables["reference"]:
                     p_fdr = tables["p_fdr"].sel(compared=name, reference=other)
                     of[other] |= shares(p_fdr, cells.sel(system=name) - cells.sel(system=other))

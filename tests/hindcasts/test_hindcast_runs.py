@@ -19,7 +19,7 @@ from sstcast.artefacts import remove
 from sstcast.errors import Interrupted
 from sstcast.hindcasts import hindcast as verb
 from sstcast.hindcasts.hindcast import hindcast
-from sstcast.hindcasts.running import Task, run_tasks
+from sstcast.hindcasts.running import Job, run_tasks
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -118,7 +118,7 @@ def test_a_signal_to_the_parent_lets_the_tasks_at_hand_save(tmp_path: Path) -> N
 
     threading.Thread(target=stop).start()
     with pytest.raises(Interrupted) as end:
-        run_tasks([Task(train_until_stopped, (file,)) for file in saved], 2, None, quiet)
+        run_tasks([Job(train_until_stopped, (file,)) for file in saved], 2, None, quiet)
     assert end.value.signal == signal.SIGTERM
     assert [file.exists() for file in saved] == [True, True, False]  # the third has not begun
 

@@ -25,7 +25,7 @@ from sstcast.pages.tables import weights
 from sstcast.runs import Run
 from sstcast.scores import truth
 from sstcast.scores.combine import combine, least_squares
-from sstcast.scores.evaluate import compare, evaluate
+from sstcast.scores.evaluate import compare_runs, evaluate
 from sstcast.scores.leaderboard import leaderboard
 from sstcast.scores.truth import Truth
 from sstcast.training.listing import describe
@@ -95,7 +95,7 @@ def test_it_forecasts_the_weighted_mean_and_every_verb_takes_it(
     )
     np.testing.assert_allclose(xr.open_zarr(both.forecasts)["sst"], expected, atol=1e-4)
     assert not evaluate(both)[1]
-    assert compare(both, runs[1])["ratio"] is not None
+    assert compare_runs(both, runs[1])["ratio"] is not None
     one = [xr.load_dataset(forecast(run.folder, "2004-07-01", say=quiet)[0]) for run in (both, *runs)]
     mean = sum(
         part["sst"] * weight[np.arange(8) // 7][:, None, None]

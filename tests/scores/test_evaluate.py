@@ -28,7 +28,7 @@ from sstcast.ocean.prepared import Prepared
 from sstcast.pages.tables import print_scores
 from sstcast.runs import Run
 from sstcast.scores import truth as forecasts_module
-from sstcast.scores.evaluate import compare, evaluate, reference
+from sstcast.scores.evaluate import compare_runs, evaluate, reference
 from sstcast.scores.indices import box_mean
 from sstcast.scores.leaderboard import leaderboard
 from sstcast.scores.metrics import METRICS
@@ -386,7 +386,7 @@ def test_each_seed_has_a_ratio_of_its_own(ensemble: Run) -> None:
 
 def test_comparing_two_runs(ensemble: Run) -> None:
     member = ensemble.members[1]
-    compared = compare(ensemble, member)
+    compared = compare_runs(ensemble, member)
     ratio = (
         metrics_of(ensemble)["scores"]["model"]["degC"]["mse"]
         / metrics_of(member)["scores"]["model"]["degC"]["mse"]
@@ -394,7 +394,7 @@ def test_comparing_two_runs(ensemble: Run) -> None:
     assert compared["ratio"] == pytest.approx(ratio, rel=1e-4)
     assert compared["ratio"] < 1  # the mean of three errs less
     assert len(compared["better"]) == 2
-    same = compare(member, member)
+    same = compare_runs(member, member)
     assert same["ratio"] == 1
     assert same["interval"] == [1, 1]
     assert same["p_value"] is None
@@ -410,7 +410,7 @@ def test_runs_of_other_days_are_refused(ensemble: Run, tmp_path: Path, sst_file:
     with pytest.raises(
         SSTCastError, match=r"other: its data.splits.test is 2003-07-01..2004-06-30, but .* same days"
     ):
-        compare(ensemble, other)
+        compare_runs(ensemble, other)
     assert reference("damped") == "damped persistence"
     assert reference(str(ensemble.folder)) == Run(ensemble.folder)
     with pytest.raises(SSTCastError, match=r"--against persistance: neither .* did you mean 'persistence'"):
