@@ -11,7 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from sstcast.artefacts import atomic, locked
-from sstcast.errors import reading_later
+from sstcast.errors import reading, reading_later
 from sstcast.forecasting.forecast import LATEST, forecast, read_date
 from sstcast.forecasting.history import Normals, bring_up_to_date
 from sstcast.geo import area_weights
@@ -126,8 +126,8 @@ def verify_issued(files: Sequence[Path], truth: xr.DataArray) -> pd.DataFrame:
 
 def _area_means(file: Path, truth: xr.DataArray) -> xr.Dataset:
     """Return mean statistics by `system` and `lead` of the forecast in a file, NaN where no day has come true."""
-    with open_forecast(file) as opened, reading_later(file, REMAKE):
-        forecast = opened.isel(init_time=-1).load().reset_coords(drop=True)
+    with open_forecast(file) as opened, reading(file, REMAKE):
+        forecast = opened[["sst", "sst_anomaly", "sst_spread"]].isel(init_time=-1).load().reset_coords(drop=True)
         init_time = opened["init_time"].values[-1]
     sst, lead = forecast["sst"], forecast["lead"].values.astype("timedelta64[D]")
     came = truth.reindex(time=init_time + lead).rename(time="lead").assign_coords(lead=sst["lead"])
