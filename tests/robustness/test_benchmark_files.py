@@ -26,10 +26,10 @@ FORMATS = (
 def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the training, which no file has a part in once it has been read."""
 
-    def score(config: Any, run: Any, task: Any, model: Any, data: Any, train: bool) -> run_module.Score:
+    def score(config: Any, run: Any, task: Any, model: Any, data: Any, train: bool) -> run_module.SplitScore:
         known = {"dataset": config.dataset, "model": config.label, "seed": config.training.seed, "data": data}
         sizes = {"best_epoch": 0, "epochs": 1, "parameters": 1, "seconds": 0.0, "device": "cpu"}
-        return run_module.Score(**known, **sizes, metric=task.dataset.metric, test=0.5, validation=0.5)
+        return run_module.SplitScore(**known, **sizes, metric=task.dataset.metric, test=0.5, validation=0.5)
 
     monkeypatch.setattr(run_module, "_fit_and_score", score)
 
