@@ -33,8 +33,8 @@ PRETRAINED = "pretrained"  # names the run that ships with sstcast wherever a ru
 ELSEWHERE = "elsewhere-"  # prefix of the folder for a run's results on another ocean
 
 
-class WeightedRun(Strict):
-    """A run in a combination: a run's folder, relative to the combination's, and its `digest`."""
+class CombinedRun(Strict):
+    """One of the runs in a combination: its folder, relative to the combination's, and its `digest`."""
 
     run: Path
     checkpoints: str
@@ -43,7 +43,7 @@ class WeightedRun(Strict):
 class Parts(Strict):
     """The options of a combination."""
 
-    parts: list[WeightedRun] = Field(min_length=2)
+    parts: list[CombinedRun] = Field(min_length=2)
     weights: Literal["fitted", "equal", "selected"] = "fitted"
 
 
@@ -120,7 +120,7 @@ class Run:
         return hashlib.sha256(b"".join(member.best.read_bytes() for member in self.members)).hexdigest()
 
     @property
-    def parts(self) -> list[WeightedRun]:
+    def parts(self) -> list[CombinedRun]:
         """The parts of a combination, from its configuration; empty for any other run."""
         if (model := self.config.model).name != COMBINATION:
             return []

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
 from sstcast.ocean.fields import FORECAST, dates, find_field, options_for_keys
-from sstcast.ocean.reading import DaysOfFile, merge, read_parts
+from sstcast.ocean.reading import FieldInFile, merge, read_parts
 
 DAY = np.timedelta64(1, "D")
 IN_A_DAY = {"day": 1.0, "d": 1.0, "hour": 24.0, "hr": 24.0, "h": 24.0, "minute": 1440.0}
@@ -65,8 +65,8 @@ def read_forecasts(path: Path, variable: str | None = None, units: str | None = 
         if (part.spread is None) != (first.spread is None):
             one, other = (part, first) if part.spread is None else (first, part)
             raise SSTCastError(f"{one.path}: lacks the spread of {other.path.name}; give files that are alike")
-    sst = merge([DaysOfFile(part.path, part.sst) for part in parts], path, "init_time")
-    spreads = [DaysOfFile(part.path, part.spread) for part in parts if part.spread is not None]
+    sst = merge([FieldInFile(part.path, part.sst) for part in parts], path, "init_time")
+    spreads = [FieldInFile(part.path, part.spread) for part in parts if part.spread is not None]
     note = f"{len(parts)} files of {first.note}" if others else first.note
     return Forecasts(path, sst, merge(spreads, path, "init_time") if spreads else None, note)
 

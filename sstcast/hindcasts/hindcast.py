@@ -1,5 +1,6 @@
 """The command `hindcast`: trains each system anew for every fold, forecasts the years, scores all folds as one."""
 
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -17,7 +18,7 @@ from sstcast.hindcasts.fold import (
     train_run,
 )
 from sstcast.hindcasts.plan import Plan
-from sstcast.hindcasts.running import Job, Say, run_tasks
+from sstcast.hindcasts.running import Say, Task, run_tasks
 from sstcast.models import LINEAR
 from sstcast.names import BASE_RATE, COVERED, DEGREES
 from sstcast.ocean.prepare import prepare
@@ -70,9 +71,9 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None, say: Say) -> Scores:
     with cluster(scheduler):
         for ocean in needed:
             prepare(ocean, say)
-    tasks = [Job(train_run, (member,)) for run in plan.trained for member in plan.members(run)]
+    tasks: list[Task] = [partial(train_run, member) for run in plan.trained for member in plan.members(run)]
     tasks += [
-        Job(score_baselines, (one, every, plan.baselines(one), plan.thresholds(fold)))
+        partial(score_baselines, one, every, plan.baselines(one), plan.thresholds(fold))
         for data in plan.oceans.values()
         for fold, one in zip(folds, data, strict=True)
     ]
@@ -83,14 +84,14 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None, say: Say) -> Scores:
             systems, run = plan.parts(combination), plan.run(combination, fold)
             parts = [plan.run(system, fold).folder for system in systems]
             if combination.name in (plan.fitted, plan.equal):
-                tasks.append(Job(combine_runs, (parts, run, combination.name == plan.equal)))
+                tasks.append(partial(combine_runs, parts, run, combination.name == plan.equal))
             else:
                 before = plan.protocol.before(fold).folds
                 earlier = [[plan.run(system, one).folder for one in before] for system in systems]
-                tasks.append(Job(select_run, (dict(zip(parts, earlier, strict=True)), run, every)))
+                tasks.append(partial(select_run, dict(zip(parts, earlier, strict=True)), run, every))
     run_tasks(tasks, jobs, scheduler, say)
     joined = {s.name: is_made_of(plan.hindcast.forecasts(s.name), recipes(plan, s)) for s in plan.scored}
-    tasks = [Job(score_run, (run, every, joined[s.name], plan.thresholds(fold))) for s, fold, run in runs]
+    tasks = [partial(score_run, run, every, joined[s.name], plan.thresholds(fold)) for s, fold, run in runs]
     run_tasks(tasks, jobs, scheduler, say)
     for system in plan.scored:
         join_forecasts(plan, system)

@@ -1,4 +1,4 @@
-"""Jobs one after the other, side by side in processes, or on a cluster."""
+"""Tasks one after the other, side by side in processes, or on a cluster."""
 
 import contextlib
 import os
@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import dask.threaded
 import torch
@@ -19,16 +18,10 @@ LISTEN = 0.2  # seconds between looks whether to stop
 _one_at_a_time = threading.Lock()  # in a process, whatever threads a cluster's worker has
 
 Say = Callable[[str], object]
+Task = Callable[[], str]  # says in a line what it did; can be sent to another process
 
 
-class Job(NamedTuple):
-    """A function to call, which says in a line what it did, and its arguments; all of it travels to processes."""
-
-    work: Callable[..., str]
-    arguments: tuple[Any, ...]
-
-
-def run_tasks(tasks: list[Job], jobs: int, scheduler: str | None, say: Say) -> None:
+def run_tasks(tasks: list[Task], jobs: int, scheduler: str | None, say: Say) -> None:
     """Do all tasks, `jobs` at a time in processes of their own or on the cluster at `scheduler`.
 
     `say` gets a line for each one done. Raises what a task raises, and Interrupted after Ctrl-C or SIGTERM, when
@@ -36,7 +29,7 @@ def run_tasks(tasks: list[Job], jobs: int, scheduler: str | None, say: Say) -> N
     """
     if scheduler is None and min(jobs, len(tasks)) < 2:
         for number, task in enumerate(tasks, 1):
-            say(f"[{number}/{len(tasks)}] {task.work(*task.arguments)}")
+            say(f"[{number}/{len(tasks)}] {task()}")
         return
     with _executor(jobs, scheduler) as pool, StopRequest() as stop:
         waiting: set[Future[str]] = {pool.submit(_call, str(Path.cwd()), task) for task in tasks}
@@ -64,11 +57,11 @@ def _executor(jobs: int, scheduler: str | None) -> Iterator[Executor]:
         yield pool
 
 
-def _call(folder: str, task: Job) -> str:
+def _call(folder: str, task: Task) -> str:
     """Do a task in another process, which sees relative paths from `folder`."""
     with _one_at_a_time, contextlib.chdir(folder), dask.config.set(scheduler=dask.threaded.get):
         try:
-            return task.work(*task.arguments)
+            return task()
         except Interrupted as stop:  # all is saved; waiting for another task would be waiting for ever
             os._exit(128 + stop.signal)
 

@@ -38,8 +38,8 @@ Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
-class DaysOfFile:
-    """The days of one file or store; a `preliminary` part gives way to others with the same days."""
+class FieldInFile:
+    """The field in one file or store; a `preliminary` one gives way to others with the same days."""
 
     path: Path
     field: xr.DataArray
@@ -137,7 +137,7 @@ def open_dataset(path: Path) -> xr.Dataset:
 
 def _observations(
     path: Path, dataset: xr.Dataset, variable: str | None, units: str | None, known: dict[Any, Layout]
-) -> DaysOfFile:
+) -> FieldInFile:
     """Return the days in a dataset as `sst(time, lat, lon)`, each at 00:00."""
     field = find_field(dataset, path, variable=variable, units=units, known=known)
     time, stored = field["time"], dataset[field.name]
@@ -154,7 +154,7 @@ def _observations(
     title, institution = about
     title = title or f"sea surface temperature of {institution or 'unknown origin'} ({path.name})"
     preliminary = "preliminary" in str(dataset.attrs.get("id", "")).lower()
-    return DaysOfFile(path, field.assign_coords(time=days), title, preliminary, dataset.close)
+    return FieldInFile(path, field.assign_coords(time=days), title, preliminary, dataset.close)
 
 
 def _check_daily(days: pd.DatetimeIndex, path: Path) -> None:
@@ -180,7 +180,7 @@ def _is_zarr(path: Path) -> bool:
     return any((path / name).exists() for name in ZARR)
 
 
-def merge(parts: Sequence[DaysOfFile], path: Path, along: str) -> xr.DataArray:
+def merge(parts: Sequence[FieldInFile], path: Path, along: str) -> xr.DataArray:
     """Merge the fields of files by their dates on `along`, in order, on the cells of the first.
 
     A final day replaces a preliminary one. Raises SSTCastError if two files hold the same date otherwise, or
@@ -218,7 +218,7 @@ def merge(parts: Sequence[DaysOfFile], path: Path, along: str) -> xr.DataArray:
     return sst if sst.indexes[along].is_monotonic_increasing else sst.sortby(along)
 
 
-def _aligned(part: DaysOfFile, first: DaysOfFile, along: str) -> xr.DataArray:
+def _aligned(part: FieldInFile, first: FieldInFile, along: str) -> xr.DataArray:
     """Order a part's cells as in the first part; raise SSTCastError if another axis than `along` differs."""
     field, wanted = part.field, first.field
     for axis in set(wanted.dims) - {along, "lat", "lon"}:

@@ -178,7 +178,8 @@ def compare_losses(
     parts, pair = dates_by_fold(ours), [of.values.astype(float) for of in (ours, theirs)]
     scored = np.isfinite(pair[0]).any(0)  # leads; a file may leave some out
     weeks = np.split(np.arange(len(scored)), week_starts(ours["lead"].values)[1:])
-    by_week = [np.stack([_mean_of_known(of[:, week]) for week in weeks], 1) for of in pair]
+    known = [np.ma.masked_invalid(of) for of in pair]
+    by_week = [np.stack([of[:, week].mean(1).filled(np.nan) for week in weeks], 1) for of in known]
 
     def scores(losses: Sequence[Array], parts: tuple[int, ...] = parts) -> Scores:
         found, ends = ratio(losses[0], losses[1], block, parts)
@@ -206,13 +207,6 @@ def compare_losses(
         found[part] = {key: {name: of[key] for name, of in each.items()} for key in ("ratio", "interval")}
     found["over_folds"] = over_folds(list(found["by_fold"]["ratio"].values()))
     return found | {"sentence": sentence(found, *names)}
-
-
-def _mean_of_known(loss: Array) -> Array:
-    """Average `[n, leads]` over the leads that are known, to NaN where none is."""
-    known = np.isfinite(loss)
-    total, count = np.where(known, loss, 0).sum(1), known.sum(1)
-    return np.divide(total, count, out=np.full(len(loss), np.nan), where=count > 0)
 
 
 def groups(tables: xr.Dataset | xr.DataArray) -> dict[str, dict[str, xr.DataArray]]:

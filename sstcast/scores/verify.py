@@ -190,6 +190,7 @@ class Means:
         for name, values in fields:
             values = values.astype(np.float32, copy=False)  # a statistic may be true or false
             means = self.by_date.setdefault(name, np.full(self.shape, np.nan, np.float32))
+            # Tile by tile, so that the last digit does not depend on how the values lie in memory.
             means[dates] = np.einsum("sltn,tn->slt", values, self.weights).sum(-1)
             if self.mapped:
                 self.by_cell[name] = (

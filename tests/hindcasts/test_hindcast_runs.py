@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from sstcast.artefacts import remove
 from sstcast.errors import Interrupted
 from sstcast.hindcasts import hindcast as verb
 from sstcast.hindcasts.hindcast import hindcast
-from sstcast.hindcasts.running import Job, run_tasks
+from sstcast.hindcasts.running import run_tasks
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -118,7 +119,7 @@ def test_a_signal_to_the_parent_lets_the_tasks_at_hand_save(tmp_path: Path) -> N
 
     threading.Thread(target=stop).start()
     with pytest.raises(Interrupted) as end:
-        run_tasks([Job(train_until_stopped, (file,)) for file in saved], 2, None, quiet)
+        run_tasks([partial(train_until_stopped, file) for file in saved], 2, None, quiet)
     assert end.value.signal == signal.SIGTERM
     assert [file.exists() for file in saved] == [True, True, False]  # the third has not begun
 

@@ -99,6 +99,10 @@ def test_files_of_others_are_left_alone(run: Run) -> None:
     (place / "forecast-2004-12-30.nc").write_bytes(Path(run.config.data.source).read_bytes())
     with pytest.raises(SSTCastError, match=r"forecast-2004-12-30.nc: is no forecast.*name another file"):
         update(run.folder)
+    with xr.open_dataset(done.forecast, engine="netcdf4") as forecast:
+        forecast[["sst"]].to_netcdf(place / "forecast-2004-12-30.nc", engine="netcdf4")
+    with pytest.raises(SSTCastError, match=r"forecast-2004-12-30.nc: cannot be read .*sst_anomaly"):
+        update(run.folder)
 
 
 @pytest.fixture
