@@ -15,14 +15,13 @@ from sstcast import __version__
 from sstcast.cf import describe, references
 from sstcast.config import COMBINATION, DataConfig, Region, RunConfig
 from sstcast.errors import SSTCastError, reading
-from sstcast.geo import from_tiles, tile_index
 from sstcast.models import LINEAR, STANDS_ON, base_of, build_forecaster, days_before
-from sstcast.models.base import ForecastModel
-from sstcast.models.linear import LinearSystem, Samples
+from sstcast.models.base import ForecastModel, LinearSystem, Samples
 from sstcast.names import BASELINES
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.reading import source_path
+from sstcast.ocean.tiles import from_tiles, tile_index
 from sstcast.ocean.windows import SeveralWindows, Windows, cut_windows, whole, whole_windows, windows_of
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint, load_weights

@@ -15,8 +15,8 @@ from sstcast.ocean.grid import crop
 from sstcast.ocean.prepare import check_splits, prepare
 from sstcast.ocean.prepared import Prepared, Record, source_name
 from sstcast.ocean.reading import open_region, open_sst, source_path
+from sstcast.ocean.splits import clipped, for_forecasts, for_training, last_test
 from sstcast.runs import ELSEWHERE, Run, provenance, write_json
-from sstcast.splits import clipped, for_forecasts, for_training, last_test
 from sstcast.yaml_files import save_config, validate
 
 LONGEST_NAME = 100  # of a run

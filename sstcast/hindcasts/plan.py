@@ -15,10 +15,10 @@ from sstcast.models import LINEAR
 from sstcast.names import BASELINES
 from sstcast.ocean.prepare import days_of_source
 from sstcast.ocean.reading import source_path
+from sstcast.ocean.splits import for_years
 from sstcast.runs import Run
 from sstcast.scores.saved import Scored, recipe_of_scores
 from sstcast.scores.significance import SHORTEST_BLOCK, Lengths
-from sstcast.splits import for_years
 from sstcast.training.train import ensemble
 from sstcast.yaml_files import FIRST_YEAR, LAST_YEAR, validate
 

@@ -146,9 +146,8 @@ def build_forecaster(
     """
     import torch
 
-    from sstcast.models.base import Backbone, Base, Forecaster, ForecastModel
+    from sstcast.models.base import Backbone, Base, Forecaster, ForecastModel, LinearSystem
     from sstcast.models.layers import check_options, check_sizes
-    from sstcast.models.linear import LinearSystem
 
     cls, fixed = _class(name)
     check_sizes(options, f"model {name}")

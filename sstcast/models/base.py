@@ -1,6 +1,7 @@
 """Base classes of all systems: `Backbone`, and `Forecaster`, which adds an encoder and a head."""
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -11,13 +12,12 @@ from sstcast.graphs.graph import GEOGRAPHY, Graph
 from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph
 
-if TYPE_CHECKING:
-    from sstcast.models.linear import LinearSystem
-
 Base = Literal["persistence", "linear", "local", "none"]
 Encoder = Literal["linear", "convolution"]
 Positional = Literal["none", "lap", "rwse"]
 Home = Literal["anywhere", "tile", "region"]  # where a model's weights can be used
+# Given n, the windows of a split that start every n days, some at a time, as `ocean.windows.Windows`.
+Samples = Callable[[int], Iterable[Any]]
 
 
 class Model(nn.Module):
@@ -104,6 +104,30 @@ class ForecastModel(Model):
     def set_base(self, base: Base) -> None:
         """Forecast the change from another base; raise SSTCastError if this model cannot."""
         self.base = base
+
+
+class LinearSystem(ForecastModel):
+    """A forecaster whose weights are buffers, which `fit` computes from windows that start `STRIDE` days apart."""
+
+    STRIDE = 7
+
+    def __init__(self, history: int, horizon: int) -> None:
+        super().__init__()
+        self.history, self.horizon = history, horizon
+
+    def ahead(self, windows: Any) -> Tensor:
+        """Forecast all windows of a piece of `Samples`: `[starts, horizon, tile, N]`."""
+        batch = windows.batch(torch.arange(len(windows), device=windows.device))
+        forecast = self(batch.history, batch.graph).unflatten(0, (windows.starts, -1))
+        return forecast.movedim(-1, 1)
+
+    def fit(self, train: Samples, validation: Samples | None, refit: bool = True) -> dict[str, Any]:
+        """Fit the weights to the training windows; choose options, such as a penalty, on the validation windows.
+
+        With the chosen options, the weights are fitted again to both splits, unless `refit` is false. Without
+        `validation`, the first option is used, with the training windows only. Returns the chosen options by name.
+        """
+        return {}
 
 
 class LaplacianEncoding(nn.Module):

@@ -3,7 +3,7 @@
 All use the standardised anomalies of one tile, 0 on land. `training.task.fit` fits them to the windows of a run.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import reduce
 from itertools import chain, product
 from operator import add
@@ -17,39 +17,13 @@ from torch import Tensor
 from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import Graph
 from sstcast.graphs.grid import GridGraph
-from sstcast.models.base import ForecastModel
+from sstcast.models.base import LinearSystem, Samples
 from sstcast.models.lagged import LONGEST, Inputs, Sums, box_means, cross_validate, daily, lagged_sums
 
-# Given n, the windows of a split that start every n days, some at a time, as `ocean.windows.Windows`.
-Samples = Callable[[int], Iterable[Any]]
 Made = TypeVar("Made")
 DECADE = np.timedelta64(3652, "D")
 YEAR = np.timedelta64(1, "D") * 365.2425
 _KNOWN: WeakKeyDictionary[Samples, dict[Any, Any]] = WeakKeyDictionary()
-
-
-class LinearSystem(ForecastModel):
-    """A forecaster whose weights are buffers, which `fit` computes from windows that start `STRIDE` days apart."""
-
-    STRIDE = 7
-
-    def __init__(self, history: int, horizon: int) -> None:
-        super().__init__()
-        self.history, self.horizon = history, horizon
-
-    def ahead(self, windows: Any) -> Tensor:
-        """Forecast all windows of a piece of `Samples`: `[starts, horizon, tile, N]`."""
-        batch = windows.batch(torch.arange(len(windows), device=windows.device))
-        forecast = self(batch.history, batch.graph).unflatten(0, (windows.starts, -1))
-        return forecast.movedim(-1, 1)
-
-    def fit(self, train: Samples, validation: Samples | None, refit: bool = True) -> dict[str, Any]:
-        """Fit the weights to the training windows; choose options, such as a penalty, on the validation windows.
-
-        With the chosen options, the weights are fitted again to both splits, unless `refit` is false. Without
-        `validation`, the first option is used, with the training windows only. Returns the chosen options by name.
-        """
-        return {}
 
 
 class Climatology(LinearSystem):

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sstcast.graphs.graph import Graph
+from sstcast.models.base import LinearSystem, Samples
 from sstcast.models.lagged import Sums
-from sstcast.models.linear import LinearSystem, MultiscaleRidge, Samples, both, once
+from sstcast.models.linear import MultiscaleRidge, both, once
 
 Array = NDArray[np.float64]
 EOF_STRIDE = 3

@@ -18,7 +18,7 @@ from sstcast.ocean.grid import crop
 from sstcast.ocean.plausible import LOOKED_AT, without_land_numbers
 from sstcast.ocean.raw import is_raw_store
 from sstcast.ocean.reading import longest_gap, open_sst, source_path
-from sstcast.splits import for_training
+from sstcast.ocean.splits import for_training
 
 TILE = 30  # rows and columns wanted
 MOST_TILES = (2, 4)  # rows and columns of tiles: what a laptop trains on in minutes

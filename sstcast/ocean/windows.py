@@ -12,9 +12,9 @@ from torch import Tensor
 
 from sstcast.config import DataConfig, Region
 from sstcast.errors import SSTCastError
-from sstcast.geo import tile_index, to_tiles
 from sstcast.graphs.grid import GridGraph
 from sstcast.ocean.anomalies import YEAR
+from sstcast.ocean.tiles import tile_index, to_tiles
 from sstcast.scratch import parts, release, scratch_array
 
 Empty = Callable[[tuple[int, ...]], np.ndarray]  # makes an array of numbers in single precision

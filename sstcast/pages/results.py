@@ -12,11 +12,11 @@ from sstcast.artefacts import digest, fingerprint
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading
 from sstcast.forecasting.files import DAY, read_forecasts
-from sstcast.geo import in_tiles
 from sstcast.names import DEGREES
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.grid import on_cells
 from sstcast.ocean.prepared import Prepared
+from sstcast.ocean.tiles import in_tiles
 from sstcast.pages.curves import styles_of
 from sstcast.pages.maps import crop
 from sstcast.runs import Run

@@ -24,6 +24,7 @@ from sstcast.ocean.grid import around, at_cells, on_cells
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared, check_data
 from sstcast.ocean.reading import open_sst, source_path
+from sstcast.ocean.splits import for_dates
 from sstcast.runs import Run
 from sstcast.scores.evaluate import BASELINE, check_same
 from sstcast.scores.saved import Scored, recipe_of_scores
@@ -31,7 +32,6 @@ from sstcast.scores.significance import spacing
 from sstcast.scores.summary import finish, metadata, summarise
 from sstcast.scores.truth import Truth
 from sstcast.scores.verify import System, baselines, join, verify
-from sstcast.splits import for_dates
 from sstcast.yaml_files import validate
 
 HISTORY = 42  # days that the baselines see, where no run says

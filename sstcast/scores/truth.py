@@ -18,9 +18,10 @@ from sstcast.cf import encoded, zarr_options
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import FIELD, Array, axes, described
-from sstcast.geo import area_weights, from_tiles, in_tiles, tile_index, to_tiles
+from sstcast.geo import area_weights
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.prepared import Prepared, check_data
+from sstcast.ocean.tiles import from_tiles, in_tiles, tile_index, to_tiles
 from sstcast.ocean.windows import Windows, cut_windows, with_earlier
 from sstcast.runs import Run
 from sstcast.scores.metrics import small_scales

@@ -23,7 +23,6 @@ from sstcast.errors import Interrupted, SSTCastError, reading
 from sstcast.memory import trim
 from sstcast.progress import TrainingProgress, open_board
 from sstcast.runs import Run
-from sstcast.seeds import seed_of
 from sstcast.training.checkpoint import (
     begin_stage,
     load_weights,
@@ -33,6 +32,7 @@ from sstcast.training.checkpoint import (
     step_checkpoints,
 )
 from sstcast.training.devices import compile_model
+from sstcast.training.seeds import seed_of
 from sstcast.training.task import Task
 from sstcast.workers import StopRequest
 

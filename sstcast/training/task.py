@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from sstcast.config import TrainingConfig
-from sstcast.models.linear import LinearSystem, Samples
+from sstcast.models.base import LinearSystem, Samples
 from sstcast.ocean.windows import AnyWindows, Batch, SeveralWindows, Windows
 from sstcast.scratch import release
-from sstcast.seeds import order_seed
+from sstcast.training.seeds import order_seed
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

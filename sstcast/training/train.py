@@ -12,8 +12,7 @@ from sstcast.artefacts import FIRST_PROCESS, locked
 from sstcast.config import COMBINATION, RunConfig, load_config
 from sstcast.errors import SSTCastError, warn
 from sstcast.models import LINEAR, base_of, build_forecaster, days_before
-from sstcast.models.base import ForecastModel
-from sstcast.models.linear import LinearSystem
+from sstcast.models.base import ForecastModel, LinearSystem
 from sstcast.ocean.prepared import Prepared, Record, check_data, check_source
 from sstcast.ocean.windows import AnyWindows, SeveralWindows, cut_windows, whole_windows
 from sstcast.runs import Run

@@ -10,7 +10,7 @@ import xarray as xr
 from sstcast.config import DataConfig, Region, Splits
 from sstcast.forecasting.predictor import Array, Models
 from sstcast.models import build_forecaster
-from sstcast.models.linear import LinearSystem
+from sstcast.models.base import LinearSystem
 from sstcast.names import BASELINES
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared

@@ -13,7 +13,8 @@ from sstcast.config import RunConfig, TrainingConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import TrainedRun
 from sstcast.models import build_forecaster, home, modes
-from sstcast.models.linear import LinearSystem, Ridge, sums_of
+from sstcast.models.base import LinearSystem
+from sstcast.models.linear import Ridge, sums_of
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import Windows, whole_windows

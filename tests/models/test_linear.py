@@ -12,8 +12,9 @@ import xarray as xr
 from scipy.ndimage import uniform_filter
 
 from sstcast.models import LINEAR, build_forecaster
+from sstcast.models.base import LinearSystem
 from sstcast.models.lagged import Sums
-from sstcast.models.linear import YEAR, LinearSystem, Ridge, TrendClimatology
+from sstcast.models.linear import YEAR, Ridge, TrendClimatology
 from sstcast.models.modes import LinearInverseModel
 from sstcast.ocean.windows import Batch, Windows, unit_vectors
 from sstcast.training.task import fit, samples

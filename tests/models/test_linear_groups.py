@@ -13,7 +13,8 @@ from scipy.ndimage import uniform_filter
 from sstcast.config import Region
 from sstcast.errors import SSTCastError
 from sstcast.models import build_forecaster
-from sstcast.models.linear import LinearSystem, MultiscaleRidge
+from sstcast.models.base import LinearSystem
+from sstcast.models.linear import MultiscaleRidge
 from sstcast.ocean.windows import Windows, windows_of
 from sstcast.training.task import fit, samples
 

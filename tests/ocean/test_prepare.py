@@ -17,12 +17,12 @@ import yaml
 import perf.simulated  # noqa: F401 - adds the source `simulator`
 from sstcast.config import RunConfig, load_config, load_region
 from sstcast.errors import SSTCastError
-from sstcast.geo import tile_index, to_tiles
 from sstcast.ocean.grid import coarsen, crop, ocean_cells, ocean_fraction
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.raw import FILL
 from sstcast.ocean.reading import open_sst
+from sstcast.ocean.tiles import tile_index, to_tiles
 from sstcast.sources.fetch import fetch
 from sstcast.sources.source import FetchRequest
 from sstcast.sources.store import RawStore

@@ -12,11 +12,11 @@ import perf.simulated  # noqa: F401 - adds the source `simulator`
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.ocean.prepare import prepare
+from sstcast.ocean.splits import for_training
 from sstcast.ocean.starting import choose_place, start
 from sstcast.ocean.windows import cut_windows
 from sstcast.sources.fetch import fetch
 from sstcast.sources.source import FetchRequest
-from sstcast.splits import for_training
 
 
 def ocean(days: int, rows: int, cols: int, cell: float) -> xr.Dataset:

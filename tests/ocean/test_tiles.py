@@ -3,7 +3,7 @@ import pytest
 
 from sstcast.config import Region, load_region
 from sstcast.errors import SSTCastError
-from sstcast.geo import from_tiles, in_tiles, tile_index, to_tiles
+from sstcast.ocean.tiles import from_tiles, in_tiles, tile_index, to_tiles
 
 # Cai et al. (2023), Table 10: west and east of each of the eleven tiles, and which are south of the equator.
 TABLE_10 = [(180.125 + 15 * i, 194.875 + 15 * i, -14.875, -0.125) for i in range(6)]

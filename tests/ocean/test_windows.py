@@ -5,7 +5,7 @@ import torch
 import xarray as xr
 
 from sstcast.config import DataConfig, Region, Splits, load_region
-from sstcast.geo import tile_index
+from sstcast.ocean.tiles import tile_index
 from sstcast.ocean.windows import Windows, cut_windows
 
 SPLITS = Splits(train=(1982, 2018), validation=(2019, 2019), test=(2020, 2021))

@@ -21,7 +21,7 @@ from sstcast.forecasting.spread import calibrated
 from sstcast.geo import area_weights
 from sstcast.graphs.graph import Graph
 from sstcast.models import LINEAR, Entry, linear
-from sstcast.models.linear import LinearSystem
+from sstcast.models.base import LinearSystem
 from sstcast.names import BASELINES
 from sstcast.ocean.heatwaves import limits
 from sstcast.ocean.prepared import Prepared

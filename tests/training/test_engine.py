@@ -18,11 +18,11 @@ from sstcast.artefacts import CACHE
 from sstcast.config import TrainingConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.runs import Run
-from sstcast.seeds import order_seed
 from sstcast.training import devices
 from sstcast.training.checkpoint import load_checkpoint
 from sstcast.training.devices import compile_model
 from sstcast.training.engine import learning_rate
+from sstcast.training.seeds import order_seed
 from sstcast.training.train import forecaster, train
 
 
