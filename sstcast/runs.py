@@ -43,8 +43,8 @@ class CombinedRun(Strict):
 class Parts(Strict):
     """The options of a combination."""
 
-    parts: list[CombinedRun] = Field(min_length=2)
-    weights: Literal["fitted", "equal", "selected"] = "fitted"
+    parts: list[CombinedRun] = Field(min_length=1)
+    weights: Literal["fitted", "equal"] = "fitted"
 
 
 class JsonRecord(Strict):

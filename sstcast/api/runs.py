@@ -132,6 +132,8 @@ def combine(runs: Sequence[Run | Path | str], name: str, equal: bool = False, sa
     if not name or Path(name).name != name:
         raise SSTCastError(f"--name {name}: give a name, not a path")
     folders = [_folder(run) for run in runs]
+    if len(folders) < 2:
+        raise SSTCastError(f"{folders[0] if folders else name}: one run is no combination; name two or more")
     first = folders[0] if folders[0].name else folders[0].resolve()
     return combine([Run(folder) for folder in folders], first.parent / name, equal, say)
 

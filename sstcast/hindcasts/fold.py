@@ -4,7 +4,6 @@ Each task does what is not done yet and says what it did. Statistics lie in a sm
 run's folder, and forecasts in a store beside it until all folds are joined.
 """
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from sstcast.artefacts import RECIPE, as_text, atomic, is_made_of, locked, made_
 from sstcast.cf import describe, references, write, write_zarr
 from sstcast.config import DataConfig, RunConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.predictor import described, load_combination, predictor_of
+from sstcast.forecasting.predictor import described, predictor_of
 from sstcast.forecasting.spread import ValidationDays, calibrated
 from sstcast.hindcasts.plan import Fold, Plan, checkpoints
 from sstcast.names import BASELINES, REFERENCES
@@ -39,30 +38,15 @@ def train_run(config: RunConfig) -> str:
     return f"{run.folder}: {'trained' if trained else 'is trained'}"
 
 
-def combine_runs(parts: list[Path], config: RunConfig, equal: bool, chosen: int | None = None) -> str:
-    """Make a fold's combination of runs, unless it exists; replace one of other runs, weights or choice."""
+def combine_runs(parts: list[Path], config: RunConfig, equal: bool) -> str:
+    """Make a fold's combination of runs, unless it exists; replace one of other runs or weights."""
     said: list[str] = []
-    made = Run(config.folder)
-    if made.config_file.exists() and not _is_same(made, parts, equal, chosen):
-        remove(config.folder)
-    combine([Run(part) for part in parts], config.folder, equal, said.append, chosen)
+    combine([Run(part) for part in parts], config.folder, equal, said.append, replace=True)
     return said[0]
 
 
-def _is_same(made: Run, parts: list[Path], equal: bool, chosen: int | None) -> bool:
-    held = [Path(os.path.normpath(made.folder / part.run)) for part in made.parts]
-    wanted = [Path(os.path.normpath(part)) for part in parts]
-    weights = "selected" if chosen is not None else "equal" if equal else "fitted"
-    if set(held) != set(wanted) or made.config.model.options.get("weights", "fitted") != weights:
-        return False
-    try:
-        return chosen is None or held[int(load_combination(made)[0].argmax())] == wanted[chosen]
-    except SSTCastError:  # a part has been trained again
-        return False
-
-
 def select_run(parts: dict[Path, list[Path]], config: RunConfig, every: int) -> str:
-    """Make the run of a fold that forecasts as the best of its `parts`.
+    """Make the run of a fold that forecasts as the best of its `parts`, a combination of one.
 
     Args:
         parts: a system's run of the fold, and its runs of the two folds before it, which saw no year of the fold.
@@ -72,9 +56,8 @@ def select_run(parts: dict[Path, list[Path]], config: RunConfig, every: int) -> 
     The best has the least mean squared error in degC2 on the two folds before.
     """
     errors = [sum(_squared_error(Run.open(run), every) for run in earlier) for earlier in parts.values()]
-    best = int(np.argmin(errors))
-    said = combine_runs(list(parts), config, False, best)
-    return f"{said}; chosen: {list(parts)[best].parent.name}"
+    best = list(parts)[int(np.argmin(errors))]
+    return f"{combine_runs([best], config, equal=True)}; chosen: {best.parent.name}"
 
 
 def _squared_error(run: Run, every: int) -> float:

@@ -1,5 +1,6 @@
 """The command `hindcast`: trains each system anew for every fold, forecasts the years, scores all folds as one."""
 
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -115,7 +116,7 @@ def _score(plan: Plan) -> Scores:
             name: {"model": models.get(name), "members": members.get(name, 1), "linear": name in linear}
             for name in best_first
         },
-        "protocol_of_hindcast": plan.protocol.plain(),
+        "protocol_of_hindcast": asdict(plan.protocol),
         "source": str(tables.attrs["source"]),
         **metadata(plan.systems[0].data, tables, SHORTEST_BLOCK),
         "test": [f"{first.first}-01-01", f"{last.last}-12-31"],

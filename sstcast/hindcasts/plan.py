@@ -90,10 +90,6 @@ class Protocol:
         """Return the protocol of the two folds before one, on which its system may be chosen."""
         return replace(self, first=fold.first - 2 * self.fold, last=fold.first - 1)
 
-    def plain(self) -> dict[str, Any]:
-        """Return it as JSON takes it."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Fold:
@@ -207,7 +203,7 @@ class Plan:
             }
             for system in self.scored
         }
-        return recipe_of_scores() | {"protocol": self.protocol.plain(), "runs": runs}
+        return recipe_of_scores() | {"protocol": asdict(self.protocol), "runs": runs}
 
     def check(self) -> None:
         """Raise SSTCastError if the systems do not fit each other, the folder, or the days there are."""
@@ -228,8 +224,9 @@ class Plan:
                 raise SSTCastError(
                     f"{system.name}: training.devices: a hindcast trains each run on one; set it to 1"
                 )
-        if absent := [name for name in self.select if name not in names]:
-            raise SSTCastError(f"--select: no system is called {absent[0]}; the systems are {', '.join(names)}")
+        known = [system.name for system in self.systems]
+        if absent := [name for name in self.select if name not in known]:
+            raise SSTCastError(f"--select: no system is called {absent[0]}; the systems are {', '.join(known)}")
         self._check_alike(_SHARED | (_COMBINED if self.combinations else {}))
         for combination in self.combinations:
             self._check_combination(combination)
@@ -239,7 +236,7 @@ class Plan:
     def _check_combination(self, combination: RunConfig) -> None:
         name = combination.name
         if len(self.parts(combination)) < 2:
-            raise SSTCastError(f"{name}: is of one system; give two or more")
+            raise SSTCastError(f"{name}: needs at least two systems; name more")
         for system in self.systems:
             if name == self.fitted and system.training.include_validation:
                 raise SSTCastError(

@@ -32,25 +32,26 @@ def combine(
     folder: Path,
     equal: bool = False,
     say: Callable[[str], object] = print,
-    chosen: int | None = None,
+    replace: bool = False,
 ) -> Run:
     """Make the run in `folder` that forecasts the weighted mean of `runs`.
 
     Each lead week has its own weights, none negative, their sum 1, of least mean squared error in degC on the
     validation days (Granger and Ramanathan 1984, J. Forecast. 3, with both constraints); or all are `equal`,
-    which few validation days often cannot better; or the run number `chosen` has all the weight. `say` gets a
+    which few validation days often cannot better. A single run with weight 1 stands for a choice. `say` gets a
     line: what was made, or that there was nothing to do. Where a part has been trained again, all is made anew.
+    Where the folder holds a combination of other runs or weights, `replace` makes this one instead.
 
-    Raises SSTCastError if the runs are not two or more that were trained on the same days of the same ocean, one
-    of them has no checkpoint or forecasts NaN, or the folder holds something else.
+    Raises SSTCastError if the runs were not trained on the same days of the same ocean, one of them has no
+    checkpoint or forecasts NaN, or the folder holds something else.
     """
     runs = [Run.open(run.folder) for run in runs]
-    config = _configure(runs, folder, "selected" if chosen is not None else "equal" if equal else "fitted")
+    config = _configure(runs, folder, "equal" if equal else "fitted")
     with locked(folder):
-        if folder.exists() and _is_made(Run(folder), config):
+        if folder.exists() and _is_made(Run(folder), config, replace):
             say(f"{folder}: nothing to do")
         else:
-            _make(runs, config, folder, chosen)
+            _make(runs, config, folder)
             say(f"{folder}: written")
     return Run(folder)
 
@@ -94,16 +95,17 @@ def error_products(predictors: list[Predictor], data: Truth) -> Weights:
     return products / days[:, None, None]
 
 
-def _is_made(run: Run, config: RunConfig) -> bool:
-    """Whether `run` is the combination; raise SSTCastError if it is not even one of the same runs."""
+def _is_made(run: Run, config: RunConfig, replace: bool) -> bool:
+    """Whether `run` is the combination; raise SSTCastError if it is something else that nobody may replace."""
     made = run.config if run.config_file.exists() else None
     if made is not None and made.model.name == COMBINATION:
-        weights, found = _parts(made)
-        wanted = _parts(config)[1]
-        if weights == config.model.options["weights"] and found.keys() == wanted.keys():
+        (weights, found), (asked, wanted) = _parts(made), _parts(config)
+        same = weights == asked and found.keys() == wanted.keys()
+        if same:
             with suppress(SSTCastError):  # raised if the weights are damaged, or a part has been trained again
                 load_combination(run)
                 return found == wanted and made.data == config.data
+        if same or replace:
             return False
     raise SSTCastError(f"{run.folder}: holds something else; choose another name, or delete the folder")
 
@@ -136,13 +138,9 @@ def _check_unseen(run: Run) -> None:
         _check_unseen(part)
 
 
-def _make(runs: list[Run], config: RunConfig, folder: Path, chosen: int | None) -> None:
-    weeks, count = lead_weeks(config.data.horizon)[-1] + 1, len(runs)
-    if config.model.options["weights"] == "fitted":
-        weights = torch.from_numpy(_fit(runs))
-    else:
-        one = np.full(count, 1 / count) if chosen is None else np.eye(count)[chosen]
-        weights = torch.from_numpy(np.tile(one, (weeks, 1)))
+def _make(runs: list[Run], config: RunConfig, folder: Path) -> None:
+    weeks, fitted = lead_weeks(config.data.horizon)[-1] + 1, config.model.options["weights"] == "fitted"
+    weights = torch.from_numpy(_fit(runs) if fitted else np.full((weeks, len(runs)), 1 / len(runs)))
     with atomic(folder) as temporary:
         made = Run(temporary)
         made.checkpoints.mkdir(parents=True)
@@ -154,8 +152,6 @@ def _make(runs: list[Run], config: RunConfig, folder: Path, chosen: int | None) 
 
 def _configure(runs: list[Run], folder: Path, weights: str) -> RunConfig:
     """Return the configuration of a combination; raise SSTCastError if the runs do not go together."""
-    if len(runs) < 2:
-        raise SSTCastError(f"{runs[0].folder if runs else folder}: one run is no combination; name two or more")
     first, places = runs[0], [run.folder.resolve() for run in runs]
     for number, place in enumerate(places):
         if place in places[:number]:

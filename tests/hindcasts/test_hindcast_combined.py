@@ -132,10 +132,9 @@ def test_the_system_of_a_fold_is_chosen_on_the_years_before_it(
         chosen = {}
         for fold in planned.protocol.folds:
             run = Run(planned.hindcast.folder / "selected" / fold.name)
-            assert len(run.parts) == 2
-            weights = load_combination(run)
-            assert weights.tolist() == [weights[0].tolist()] * 2
-            chosen[fold.first] = systems[int(weights[0].argmax())].name
+            (part,) = run.parts
+            assert (load_combination(run) == 1).all()
+            chosen[fold.first] = part.run.parent.name
             years = {"init_time": str(fold.first)}
             ours, theirs = (
                 xr.open_zarr(planned.hindcast.forecasts(name))["sst"].sel(years)
@@ -148,8 +147,10 @@ def test_the_system_of_a_fold_is_chosen_on_the_years_before_it(
     fold = planned.protocol.folds[-1]
     parts = [planned.run(one, fold).folder for one in planned.systems]
     selected = planned.run(planned.combinations[-1], fold)
-    combine_runs(parts[:2], selected, False, 0)  # the worse one
+    combine_runs(parts[:1], selected, equal=True)  # the worse one
     hindcast(planned, say=quiet)
-    assert load_combination(Run(selected.folder))[0].tolist() == [0, 1]
-    combine_runs(parts, selected, False, 1)  # of one more system
-    assert load_combination(Run(selected.folder))[0].tolist() == [0, 1, 0]
+    assert [part.run.parent.name for part in Run(selected.folder).parts] == ["last"]
+    with pytest.raises(
+        SSTCastError, match="--select: no system is called mean; the systems are still, last"
+    ):
+        hindcast(plan(*systems, equal="mean", select=("still", "mean")), say=quiet)

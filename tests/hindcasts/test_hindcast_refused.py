@@ -38,7 +38,7 @@ SKIPPED = {"lon": [170, 173], "lat": [-12, -10], "tile": [8, 6], "skip": [1]}
     [
         (plan(system("a"), system("a", "mpnn")), "a: the name of two systems"),
         (plan(system("ridge")), "ridge: is the name of a baseline"),
-        (plan(system("a"), fitted="both"), "both: is of one system; give two or more"),
+        (plan(system("a"), fitted="both"), "both: needs at least two systems; name more"),
         (plan(system("a"), system("b"), fitted="../x"), r"--combine \.\./x: name: "),
         (plan(system("a"), system("b"), fitted="a"), "a: the name of two systems"),
         (plan(system("a"), system("b", protocol="paper"), equal="m"), "b: its data.protocol is paper, but a has"),

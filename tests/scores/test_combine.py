@@ -182,7 +182,8 @@ def test_what_it_refuses(runs: list[Run], both: Run, tmp_path: Path, sst_file: P
     def other(name: str, **data: object) -> Run:
         return make_run(configure(tmp_path, sst_file, name, **data))
 
-    refused(rf"{b.folder}: one run is no combination", b)
+    with pytest.raises(SSTCastError, match=rf"{b.folder}: one run is no combination"):
+        sstcast.combine([b], "n")
     refused(rf"{b.folder}: named twice", b, c, b)
     refused(r"nowhere: not a run", b, Run(tmp_path / "nowhere"))
     untrained = Run.create(configure(tmp_path, sst_file, "untrained"))
