@@ -215,14 +215,6 @@ class TrainingConfig(Strict):
     checkpoint_steps: Count | None = None
     keep: Count = 2
 
-    @model_validator(mode="before")
-    @classmethod
-    def _as_saved(cls, raw: Any) -> Any:
-        """Leave out a key that runs have saved, although none used it."""
-        if isinstance(raw, dict) and raw.get("skip_nonfinite") == 0:
-            return {key: value for key, value in raw.items() if key != "skip_nonfinite"}
-        return raw
-
     @model_validator(mode="after")
     def _parts(self) -> "TrainingConfig":
         if self.batch_size < self.devices * self.accumulate:

@@ -164,11 +164,13 @@ def evaluate(
         True
     """
     from sstcast.forecasting.transfer import transferred_run
-    from sstcast.names import MODEL
+    from sstcast.names import BASELINES, MODEL
     from sstcast.runs import Run
     from sstcast.scores.evaluate import compare_runs, evaluate
 
     other, run = _reference(against), _run(run)
+    if isinstance(other, Run) and other.folder.name in (MODEL, *BASELINES):
+        raise SSTCastError(f"--against {other.folder}: has the name of a baseline; rename the folder")
     if source is not None or region is not None:
         run = transferred_run(run, None if source is None else str(at_home(source)), region, say)
     metrics, new = evaluate(run)

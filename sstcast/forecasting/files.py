@@ -14,7 +14,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.errors import SSTCastError
-from sstcast.ocean.fields import FORECAST, dates, find_field, options_for_keys
+from sstcast.ocean.fields import FORECAST, celsius, dates, find_field, options_for_keys
 from sstcast.ocean.reading import FieldInFile, merge, read_parts
 
 DAY = np.timedelta64(1, "D")
@@ -53,7 +53,8 @@ def read_forecasts(path: Path, variable: str | None = None, units: str | None = 
     """Open forecasts in a NetCDF file, a Zarr store or a folder of these, which are joined by initial date.
 
     `variable` and `units` are for files that do not say, or say wrongly, which variable holds the temperatures and
-    in which unit. The spread of a variable `sst` is called `sst_spread`, in degrees of Celsius or kelvin.
+    in which unit. The spread of a variable `sst` is called `sst_spread`; without units of its
+    own it has those of `sst`.
 
     Raises SSTCastError, naming the file and the key, if it cannot be read, an axis, the temperatures or a unit is
     not recognised, or the files of a folder begin a forecast on the same date or are not laid out alike.
@@ -84,8 +85,10 @@ def _forecasts(path: Path, dataset: xr.Dataset, variable: str | None, units: str
     def ordered(found: xr.DataArray) -> xr.DataArray:
         return found.drop_attrs().assign_coords(init_time=days, lead=leads).sortby("lead")
 
-    other = f"{field.name}_spread"
-    spread = ordered(find_field(dataset, path, FORECAST, other, "degC")[0]) if other in dataset.data_vars else None
+    other, spread = f"{field.name}_spread", None
+    if other in dataset.data_vars:
+        factor, _ = celsius(str(dataset[other].attrs.get("units", field.attrs["units"])), path)
+        spread = ordered(find_field(dataset, path, FORECAST, other, "degC")[0]) * np.float32(factor)
     return Forecasts(path, ordered(field), spread, ", ".join(notes))
 
 

@@ -110,8 +110,9 @@ def verify_issued(files: Sequence[Path], truth: xr.DataArray) -> pd.DataFrame:
     """Score forecasts that were issued day by day, by lead, against `truth(time, lat, lon)` in degC on their grid.
 
     Returns, for every lead of which a day has come true, how many `forecasts` there were; `rmse`, `mae` and `bias`
-    in degC over dates, and over cells weighted by area; the same of `persistence` (the last day of history stays)
-    and of the `climatology`; and `coverage_80`, the share of cells and days within the 80 % interval.
+    in degC over dates, and over cells weighted by area; the same of `persistence` (the anomaly of the last day
+    of history stays) and of the `climatology`; and `coverage_80`, the share of cells and days within the 80 %
+    interval.
 
     Raises SSTCastError if a file is damaged, or no forecast.
     """
@@ -127,13 +128,13 @@ def verify_issued(files: Sequence[Path], truth: xr.DataArray) -> pd.DataFrame:
 def _area_means(file: Path, truth: xr.DataArray) -> xr.Dataset:
     """Return mean statistics by `system` and `lead` of the forecast in a file, NaN where no day has come true."""
     with open_forecast(file) as opened, reading(file, REMAKE):
-        forecast = opened[["sst", "sst_anomaly", "sst_spread"]].isel(init_time=-1).load().reset_coords(drop=True)
-        init_time = opened["init_time"].values[-1]
+        fields = opened[["sst", "sst_anomaly", "sst_spread", "climatology_past"]].isel(init_time=-1)
+        forecast, init_time = fields.sel(past=0).load().reset_coords(drop=True), opened["init_time"].values[-1]
     sst, lead = forecast["sst"], forecast["lead"].values.astype("timedelta64[D]")
     came = truth.reindex(time=init_time + lead).rename(time="lead").assign_coords(lead=sst["lead"])
-    last = truth.reindex(time=[init_time]).isel(time=0, drop=True)
-    fields = [sst, last.broadcast_like(sst), sst - forecast["sst_anomaly"]]
-    forecasts = xr.concat(fields, pd.Index(SYSTEMS, name="system"))
+    last = truth.reindex(time=[init_time]).isel(time=0, drop=True) - forecast["climatology_past"]
+    climatology = sst - forecast["sst_anomaly"]
+    forecasts = xr.concat([sst, climatology + last, climatology], pd.Index(SYSTEMS, name="system"))
     means = {name: statistic.of(forecasts, came) for name, statistic in statistics(MEASURED).items()}
     inside = Gaussian(sst.values, forecast["sst_spread"].values).covers(came.transpose(*sst.dims).values, 80)
     means["covered"] = sst.copy(data=inside).where(came.notnull() & sst.notnull())

@@ -150,7 +150,5 @@ def test_the_system_of_a_fold_is_chosen_on_the_years_before_it(
     combine_runs(parts[:1], selected, equal=True)  # the worse one
     hindcast(planned, say=quiet)
     assert [part.run.parent.name for part in Run(selected.folder).parts] == ["last"]
-    with pytest.raises(
-        SSTCastError, match="--select: no system is called mean; the systems are still, last"
-    ):
+    with pytest.raises(SSTCastError, match="--select: no system is called mean; the systems are still, last"):
         hindcast(plan(*systems, equal="mean", select=("still", "mean")), say=quiet)

@@ -344,6 +344,10 @@ def test_a_spread_is_read_from_every_file(tmp_path: Path) -> None:
     parts = [netcdf(data.isel(init_time=[n]), f"{n}.nc") for n in range(4)]
     found = read_forecasts(folder_of(*parts)(tmp_path))
     np.testing.assert_allclose(found.spread, data["sst_spread"], rtol=1e-5)
+    hot = (1.8 * data).assign(sst=32 + 1.8 * data["sst"])
+    hot["sst"].attrs["units"] = hot["sst_spread"].attrs["units"] = "degF"
+    found = read_forecasts(netcdf(hot)(tmp_path / "fahrenheit"))
+    np.testing.assert_allclose(found.spread, data["sst_spread"], rtol=1e-5)
     parts[2] = netcdf(forecasts().isel(init_time=[2]), "2.nc")
     with pytest.raises(SSTCastError, match=r"2\.nc: lacks the spread of 0\.nc"):
         read_forecasts(folder_of(*parts)(tmp_path / "b"))

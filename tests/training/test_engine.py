@@ -120,11 +120,6 @@ def test_a_gpu_runs_compiled_steps_as_cuda_graphs(monkeypatch: pytest.MonkeyPatc
     assert asked["mode"] == "reduce-overhead"
 
 
-def test_a_key_that_runs_have_saved_is_let_pass(run_yaml: Path) -> None:
-    options = load_config(run_yaml, ["training.skip_nonfinite=0"]).training
-    assert options == load_config(run_yaml).training
-
-
 def test_compilation_that_fails_is_said_and_done_without(capsys: pytest.CaptureFixture[str]) -> None:
     model = torch.nn.BatchNorm1d(3)
     before = {name: value.clone() for name, value in model.state_dict().items()}
