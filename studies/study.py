@@ -42,7 +42,7 @@ class Study:
     draw: Callable[[pd.DataFrame], Figure]
 
     def rows_of(self, case: Case) -> pd.DataFrame:
-        """Measure one case; each row begins with what the case is."""
+        """Measure one case; each row begins with the parameters of the case."""
         return pd.DataFrame([{**case, **row} for row in self.measure(**case)])
 
     def rows(self) -> pd.DataFrame:

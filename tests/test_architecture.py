@@ -1,4 +1,4 @@
-"""Which room may know which, and how long a file may be."""
+"""Allowed imports between folders, and the length of files."""
 
 import ast
 import subprocess
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "sstcast"
-# Arrows go down: a room knows none of those named before it on its line, nor any that is not on it.
+# A folder imports only those named after it on its lines.
 LINES = (
     ("operations", "pages", "papers", "hindcasts", "scores", "forecasting", "training", "models", "graphs"),
     ("benchmarks", "training", "models", "graphs"),
@@ -32,7 +32,7 @@ def at_import(path: Path) -> set[str]:
 
 
 def allowed(room: str) -> set[str]:
-    """Return the rooms that one may know: itself, those below it, and the edges between lines."""
+    """Return the folders that one may import: itself, those below it, and the edges between lines."""
     below = {room} | EDGES.get(room, set())
     for line in LINES:
         if room in line:

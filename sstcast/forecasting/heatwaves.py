@@ -6,8 +6,8 @@ forecast with errors drawn from the Gaussian of all leads, then `AROUND` days mo
 as they were on the last one.
 
 Where a trajectory is beyond a threshold is one bit. The errors are drawn once, and from cell to cell only their
-sizes differ. So if n of them are beyond the threshold on some day, it is known which: those that rank first on
-that day. n is rounded from the probability of the day, which has less sampling noise than drawing has.
+sizes differ. So if n of them are beyond the threshold on some day, they are the n that rank first on that
+day. n is rounded from the probability of the day, which has less sampling noise than drawing has.
 """
 
 from collections.abc import Hashable

@@ -31,7 +31,7 @@ from sstcast.workers import cluster
 
 Scores = dict[str, Any]
 
-CHANGED = "the scores are of the days before; for the new ones choose another --out"
+CHANGED = "the scores use the old data; to use the new, choose another --out"
 
 
 def hindcast(plan: Plan, jobs: int = 1, scheduler: str | None = None, say: Say = print) -> tuple[Scores, bool]:

@@ -122,8 +122,8 @@ class Plan:
     protocol: Protocol
     systems: list[RunConfig]
     seeds: list[int]  # none for single runs
-    fitted: str | None = None  # name of one more system: their combination with fitted weights,
-    equal: str | None = None  # and of another, with equal ones
+    fitted: str | None = None  # name of the combination with fitted weights
+    equal: str | None = None  # name of the combination with equal weights
     select: tuple[str, ...] = ()  # systems among which one is chosen for each fold, on the years before it
 
     @property
@@ -206,7 +206,7 @@ class Plan:
         return recipe_of_scores() | {"protocol": asdict(self.protocol), "runs": runs}
 
     def check(self) -> None:
-        """Raise SSTCastError if the systems do not fit each other, the folder, or the days there are."""
+        """Raise SSTCastError if systems, folder and days do not fit together."""
         if Run(self.hindcast.folder).config_file.exists():
             raise SSTCastError(f"--out {self.hindcast.folder}: holds a run; choose another folder")
         names = [system.name for system in self.scored]

@@ -43,7 +43,7 @@ def run_tasks(tasks: list[Task], jobs: int, scheduler: str | None, say: Say) -> 
 
 @contextlib.contextmanager
 def _executor(jobs: int, scheduler: str | None) -> Iterator[Executor]:
-    """Yield what runs tasks; on an error what has not begun is left, and what has is asked to save and end."""
+    """Yield an executor; after an error, drop queued tasks and stop running ones once they have saved."""
     if scheduler is not None:
         with cluster(scheduler) as client:
             pool = client.get_executor(pure=False, retries=0)

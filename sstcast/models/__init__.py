@@ -44,9 +44,9 @@ MODELS = {
     "polynormer": Entry("polynormer.Polynormer", {}, "local-to-global polynomial attention (arXiv:2403.01232)"),
     "tokengt": Entry("transformers.TokenGT", {}, "nodes and edges as tokens (arXiv:2207.02505)"),
     "lsat": Entry("kdlgt.StructureAware", {}, "structure-aware attention, kernelised (KDLGT)"),
-    "sat": Entry("kdlgt.StructureAware", {"linear": False}, "its quadratic original"),
+    "sat": Entry("kdlgt.StructureAware", {"linear": False}, "structure-aware attention, full softmax (SAT)"),
     "sapdgt": Entry("kdlgt.AnchorDistance", {}, "shortest anchor path distance as a bias, kernelised (KDLGT)"),
-    "spdgt": Entry("kdlgt.PathDistance", {}, "shortest path distance as a bias, its quadratic original"),
+    "spdgt": Entry("kdlgt.PathDistance", {}, "shortest path distance as a bias, full softmax (Graphormer)"),
 }
 
 # Fitted in closed form to the whole region as one tile.
@@ -55,9 +55,13 @@ LINEAR = {
     "trend-climatology": Entry("linear.TrendClimatology", {}, "a line through the anomalies of a cell"),
     "recent-climatology": Entry("linear.RecentClimatology", {}, "the mean anomaly of the last ten years"),
     "persistence": Entry("linear.Persistence", {}, "the last day, repeated"),
-    "damped-persistence": Entry("linear.DampedPersistence", {}, "the last day times a coefficient a lead"),
+    "damped-persistence": Entry(
+        "linear.DampedPersistence", {}, "the last day times one coefficient for each lead"
+    ),
     "ridge": Entry("linear.Ridge", {}, "ridge regression on a cell's own history"),
-    "multiscale-ridge": Entry("linear.MultiscaleRidge", {}, "ridge regression on means over boxes around it too"),
+    "multiscale-ridge": Entry(
+        "linear.MultiscaleRidge", {}, "ridge regression on its history and on means over boxes around it"
+    ),
     "local-ridge": Entry("modes.LocalRidge", {}, "multiscale ridge, corrected by place from principal components"),
     "lim": Entry(
         "modes.LinearInverseModel", {}, "linear inverse model (10.1175/1520-0442(1995)008<1999:TOGOTS>2.0.CO;2)"
@@ -76,10 +80,9 @@ def build_model(name: str, *, data: "Data | None" = None, **options: Any) -> Any
     that does not exist, or a value of the wrong type, and when called with other numbers of features.
     """
     from sstcast.models.base import Backbone, GraphArgument
-    from sstcast.models.layers import check_options, check_sizes, reads_edges
+    from sstcast.models.layers import check_options, reads_edges
 
     cls, fixed = _class(name)
-    check_sizes({key: value for key, value in options.items() if key != "nodes"}, f"model {name}")
     known = _parameters(cls)
     if data is not None and "edge_dim" in known and "edge_dim" not in options:
         options["edge_dim"] = data.num_edge_features
@@ -147,10 +150,9 @@ def build_forecaster(
     import torch
 
     from sstcast.models.base import Backbone, Base, Forecaster, ForecastModel, LinearSystem
-    from sstcast.models.layers import check_options, check_sizes
+    from sstcast.models.layers import check_options
 
     cls, fixed = _class(name)
-    check_sizes(options, f"model {name}")
     rows, cols = shape
     sizes = {"history": history, "horizon": horizon, "nodes": rows * cols, "rows": rows, "cols": cols}
     if issubclass(cls, LinearSystem):

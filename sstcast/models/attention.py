@@ -1,7 +1,7 @@
 """Global attention: `Attention` on padded nodes, `GraphAttention` on nodes and their graph.
 
-A masked node is neither a key nor a value, and is not counted in any denominator or mean; its own output is finite
-but has no meaning. `layers` lists all of them by name. With n nodes, width d, m features and blocks of b nodes:
+A masked node is neither a key nor a value, and is not counted in any denominator or mean. Ignore its output,
+which is finite. `layers` lists all of them by name. With n nodes, width d, m features and blocks of b nodes:
 
 | class                                 | time and memory    | source                                            |
 |---------------------------------------|--------------------|---------------------------------------------------|

@@ -35,8 +35,8 @@ class Backbone(Model):
     `forward(x, graph)` takes `x` of the shape the graph stores (`[B, N, width]` on a grid,
     `[nodes, width]` on a sparse graph) and returns the same, except for the channels if its `ends` differ.
 
-    `stages` names the parts of the model that can be trained before the whole. `row` names the row that the model
-    keeps for each graph (see `encode`). The model needs the first `eigenpairs` Laplacian eigenpairs of its graphs.
+    `stages` names the parts of the model that can be trained before the whole. `row` names the graph token, if the
+    model has one (see `encode`). The model needs the first `eigenpairs` Laplacian eigenpairs of its graphs.
     """
 
     width: int  # inside; `ends` are the widths of input and output
@@ -270,13 +270,13 @@ class GraphArgument:
         if isinstance(graph, Tensor):
             graph = self._of_edges(graph, batch, len(x))
         elif batch is not None:
-            raise SSTCastError(f"model {self.name}: batch goes with an edge_index; a graph knows its own")
+            raise SSTCastError(f"model {self.name}: a graph has its batch; pass batch only with an edge_index")
         elif isinstance(graph, Data):
             graph = SparseGraph.from_pyg(graph)
         width = backbone.ends[0]
         if x.shape[-1] != width:
             raise SSTCastError(
-                f"model {self.name}: {x.shape[-1]} node features where it takes {width}; "
+                f"model {self.name}: got {x.shape[-1]} node features, expected {width}; "
                 f"map them first, for instance by torch.nn.Linear({x.shape[-1]}, {width})"
             )
         if self.edge_dim and graph.edge_attr is not None:

@@ -27,6 +27,7 @@ from sstcast.models.sparse_attention import BigBirdAttention, ExphormerAttention
 from sstcast.yaml_files import validate
 
 LARGEST, MOST_LAYERS = 10_000, 1000
+UNLIMITED = ("nodes", "seed")
 
 CONVS: dict[str, type[Conv]] = {
     "mean": MessagePassing,
@@ -102,21 +103,23 @@ def _build(kind: type[nn.Module], options: dict[str, Any], where: str, **sizes: 
 def check_options(parameters: Iterable[Parameter], options: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return a value for each parameter, from `options` or its default.
 
-    Raises SSTCastError, naming `where` and the option, if there is no such parameter, or its value is missing or
-    of the wrong type.
+    Raises SSTCastError, naming `where` and the option, if there is no such parameter, or its value is missing, of
+    the wrong type, negative, or so large that it would use all memory.
     """
     fields: dict[str, Any] = {
         p.name: (p.annotation, ... if p.default is p.empty else p.default) for p in parameters
     }
     schema = create_model("Options", __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **fields)
-    return validate(schema, dict(options), where).model_dump()
+    checked = validate(schema, dict(options), where).model_dump()
+    _check_sizes({key: value for key, value in checked.items() if key not in UNLIMITED}, where)
+    return checked
 
 
-def check_sizes(options: Mapping[str, Any], where: str) -> None:
-    """Raise SSTCastError if a number among a user's options is negative or would use all memory."""
+def _check_sizes(options: Mapping[str, Any], where: str) -> None:
+    """Raise SSTCastError if a whole number is negative, or a number would use all memory."""
     for key, value in options.items():
         if isinstance(value, dict):
-            check_sizes(value, f"{where}: {key}")
+            _check_sizes(value, f"{where}: {key}")
         least = 1 if key in ("width", "hidden", "heads") else 0
         if isinstance(value, int) and value < least:
             raise SSTCastError(f"{where}: {key}: {value} is too small; give {least} or more")

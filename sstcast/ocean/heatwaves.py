@@ -104,7 +104,7 @@ def events(beyond: Days) -> Days:
 
 
 def frequencies(sst: xr.DataArray, threshold: xr.DataArray) -> xr.Dataset:
-    """Return which shares of the days of `sst(time, ...)` are above the threshold, and in an event, by cell."""
+    """Return the fractions of the days of `sst(time, ...)` above the threshold and in an event, by cell."""
     hot = (sst > on_days(threshold, sst["time"])).transpose("time", ...)
     inside = hot.copy(data=events(hot.values))
     shares = {name: days.mean("time") for name, days in zip(FREQUENCIES, (hot, inside), strict=True)}

@@ -111,7 +111,7 @@ def check_changes(values: Field, day: NDArray[np.datetime64], path: Path) -> Non
         if change := jump(values[index], values[index - 1]):
             one, other = np.datetime_as_string(day[index - 1 : index + 1], unit="D")
             raise SSTCastError(
-                f"{path}: {one} and {other} differ by {change:.1f} degC on average, which no ocean does; one "
+                f"{path}: {one} and {other} differ by {change:.1f} degC on average, which is not plausible; one "
                 "of them is damaged, of another variable or in another unit: correct it or leave it out"
             )
 

@@ -24,7 +24,7 @@ from sstcast.scores.metrics import bias, mae, rmse, statistics
 
 MADE, NOTHING_NEW, SOURCE_DOWN = 0, 3, 4
 LOOKED_BACK = 60  # days: forecasts issued since are verified
-ABSENT = ("not there", " holds ")  # how a source that works says that it has no such day
+ABSENT = ("not there", " holds ")  # in the reasons of a healthy source for a missing day
 DAY = dt.timedelta(days=1)
 SYSTEMS = ("", "_persistence", "_climatology")  # suffixes of columns; the forecast has none
 MEASURED = {metric.name: metric for metric in (rmse, mae, bias)}

@@ -17,7 +17,7 @@ from sstcast.scores.saved import Scored, recipe_of_scores
 from sstcast.stores import open_written
 from sstcast.yaml_files import suggest
 
-CHANGED = "the scores are of the days before; for the new ones run `sstcast prepare`, then train another run"
+CHANGED = "the scores use the old data; to use the new, run `sstcast prepare`, then train another run"
 
 
 def open_forecasts(run: Run) -> xr.Dataset:

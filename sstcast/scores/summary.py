@@ -1,6 +1,6 @@
 """From statistics to the scores of `metrics.json`: plain numbers, None where undefined.
 
-Scores of parts stand under `by_lead`, `by_week`, `by_season`, `by_fold` and `by_index` (docs/runs.md).
+The keys `by_lead`, `by_week`, `by_season`, `by_fold` and `by_index` hold scores of subsets (docs/runs.md).
 """
 
 from collections.abc import Mapping, Sequence

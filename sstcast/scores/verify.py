@@ -1,4 +1,4 @@
-"""The one verification: forecasts are reduced to the statistics that every score follows from.
+"""Computes the statistics behind every score.
 
 `evaluate` verifies a run on the test days of one fold, `hindcast` systems on several folds, and `score` the
 forecasts of a file. `summary` turns the statistics into scores.
@@ -59,8 +59,8 @@ def baselines(days: ValidationDays) -> dict[str, System]:
 class Observed(NamedTuple):
     """The days forecast from some initial dates, each `[starts, lead, tile, N]`."""
 
-    anomaly: dict[str, Array]  # that came true, by units
-    small: Array  # of it in degC
+    anomaly: dict[str, Array]  # observed, by units
+    small: Array  # its small scales, in degC
     scale: Array  # degC of a standardised unit
     limit: Array  # degC of the heatwave threshold above the climatology
     state: NDArray[np.bool_] | bool  # whether a cell is in a heatwave on the initial date, `[starts, 1, tile, N]`

@@ -6,7 +6,7 @@ BITS = 2**64 - 1
 
 
 def seed_of(*numbers: int) -> int:
-    """Return a seed of 63 bits, as PyTorch's generators take it, that differs for any other `numbers`."""
+    """Return a seed of 63 bits, as PyTorch's generators take it: a different one for different `numbers`."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 

@@ -143,7 +143,7 @@ def test_edge_features_are_counted_in_the_data_or_refused_in_one_line(name: str)
 def test_layers_without_edge_features_and_wrong_widths() -> None:
     data = random_graph(edge_features=3)
     build("mpnn", conv="gcn")(data.x, data)  # it never looks at them
-    with pytest.raises(SSTCastError, match="model gps: 8 node features where it takes 64; map them first"):
+    with pytest.raises(SSTCastError, match="model gps: got 8 node features, expected 64; map them first"):
         build_model("gps", width=64)(data.x, data)
 
 

@@ -161,7 +161,7 @@ def test_a_day_that_no_ocean_has_is_refused(tmp_path: Path, day: int, chunk: int
         with pytest.raises(SSTCastError) as error:
             checked(opened.chunk(time=chunk), tmp_path)[0].compute()
         assert np.datetime_as_string(SST["time"][day].values, unit="D") in str(error.value)
-        assert "degC on average, which no ocean does" in str(error.value)
+        assert "degC on average, which is not plausible" in str(error.value)
 
 
 def test_long_gaps_are_told_and_not_bridged(tmp_path: Path) -> None:
