@@ -229,6 +229,7 @@ def test_training_of_tokengt(kind: str) -> None:
     assert {k: training[k] for k in said if k not in sizes} == {
         k: tuple(v) if isinstance(v, list) else v for k, v in said.items() if k not in sizes
     }
+    assert config.predictor.head_layers == 0  # a linear head
 
 
 @pytest.mark.parametrize(
