@@ -22,7 +22,16 @@ from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.reading import source_path
 from sstcast.ocean.tiles import from_tiles, tile_index
-from sstcast.ocean.windows import SeveralWindows, Windows, cut_windows, whole, whole_windows, windows_of
+from sstcast.ocean.windows import (
+    WEEK,
+    SeveralWindows,
+    Windows,
+    cut_windows,
+    lead_weeks,
+    whole,
+    whole_windows,
+    windows_of,
+)
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint, load_weights
 from sstcast.training.cross_fitting import blocks_of_years, supported_share
@@ -31,7 +40,6 @@ from sstcast.training.task import fit, samples
 
 Array = NDArray[np.float32]
 Weights = NDArray[np.float64]
-WEEK = 7  # days
 FIELD = ("init_time", "lead", "lat", "lon")
 AT_ONCE, VALUES_AT_ONCE = 64, 2**23  # windows a model is given, and values of their history
 
@@ -317,7 +325,10 @@ class Combination(Predictor):
         """Take the parts, all of one region, history and horizon, and `weights [week, part]`."""
         first = parts[0]
         super().__init__(first.region, first.history, first.horizon)
-        self.parts, self.weights = parts, weights[lead_weeks(first.horizon)].astype(np.float32)  # [lead, part]
+        self.parts, self.weights = (
+            parts,
+            weights[lead_weeks(1 + np.arange(first.horizon))].astype(np.float32),
+        )  # [lead, part]
 
     def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
         """Forecast (see `Predictor.predict`) as one member.
@@ -363,7 +374,7 @@ def load_combination(run: Run) -> Weights:
 
     Raises SSTCastError if they are damaged, or do not belong to the parts and leads in its configuration.
     """
-    weeks, parts = lead_weeks(run.config.data.horizon)[-1] + 1, len(run.open_parts())
+    weeks, parts = -(-run.config.data.horizon // WEEK), len(run.open_parts())
     try:
         weights: torch.Tensor = load_checkpoint(run.best)["model"]["weights"]
         found: Weights = weights.double().numpy()
@@ -374,8 +385,3 @@ def load_combination(run: Run) -> Weights:
     raise SSTCastError(
         f"{run.best}: holds no weights of {parts} runs in {weeks} lead weeks; run the same `sstcast combine` again"
     )
-
-
-def lead_weeks(horizon: int) -> NDArray[np.intp]:
-    """Return the week of each lead `[horizon]`, from 0; the last may be short."""
-    return np.arange(horizon) // WEEK

@@ -20,6 +20,7 @@ from sstcast.forecasting.spread import ValidationDays, calibrated
 from sstcast.hindcasts.plan import Fold, Plan, checkpoints
 from sstcast.names import BASELINES, REFERENCES
 from sstcast.ocean.prepared import Prepared, check_data
+from sstcast.ocean.windows import lead_weeks
 from sstcast.runs import Run
 from sstcast.scores.combine import combine, error_products
 from sstcast.scores.saved import recipe_of_scores
@@ -64,7 +65,7 @@ def _squared_error(run: Run, every: int) -> float:
     """Return the mean squared error of a run over all leads of its test years, in degC2."""
     tests = Truth.open(run.config.data, every=every)
     weeks = error_products([predictor_of(run)], tests)[:, 0, 0]
-    days = np.bincount(np.arange(tests.windows.horizon) // 7)
+    days = np.bincount(lead_weeks(1 + np.arange(tests.windows.horizon)))
     return float(weeks @ days / days.sum())
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import torch
 import xarray as xr
+from numpy.typing import NDArray
 from torch import Tensor
 
 from sstcast.config import DataConfig, Region
@@ -19,6 +20,7 @@ from sstcast.scratch import parts, release, scratch_array
 
 Empty = Callable[[tuple[int, ...]], np.ndarray]  # makes an array of numbers in single precision
 LEAST = 2 * 365  # days that follow a year of the record, if a memory is to be fitted
+WEEK = 7  # days
 
 
 @dataclass(frozen=True)
@@ -222,6 +224,11 @@ class SeveralWindows:
 
 
 AnyWindows = Windows | SeveralWindows
+
+
+def lead_weeks(leads: NDArray[np.integer]) -> NDArray[np.integer]:
+    """Return the week of each lead, from 0; leads count from 1."""
+    return (leads - 1) // WEEK
 
 
 def in_memory(shape: tuple[int, ...]) -> np.ndarray:

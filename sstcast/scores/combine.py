@@ -13,9 +13,10 @@ from rich.progress import track
 from sstcast.artefacts import atomic, locked
 from sstcast.config import COMBINATION, RunConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.predictor import Predictor, Weights, lead_weeks, load_combination
+from sstcast.forecasting.predictor import Predictor, Weights, load_combination
 from sstcast.forecasting.spread import ValidationDays, held_out
 from sstcast.ocean.prepared import Prepared, Record
+from sstcast.ocean.windows import WEEK, lead_weeks
 from sstcast.progress import hides_progress
 from sstcast.runs import Parts, Run, provenance, write_json
 from sstcast.scores.evaluate import check_same
@@ -78,7 +79,7 @@ def error_products(predictors: list[Predictor], data: Truth) -> Weights:
 
     A block of initial dates is in memory at a time.
     """
-    weeks, count = lead_weeks(data.windows.horizon), len(predictors)
+    weeks, count = lead_weeks(1 + np.arange(data.windows.horizon)), len(predictors)
     share = np.sqrt(data.area)
     products = np.zeros((weeks[-1] + 1, count, count))
     console = Console(stderr=True)
@@ -139,7 +140,7 @@ def _check_unseen(run: Run) -> None:
 
 
 def _make(runs: list[Run], config: RunConfig, folder: Path) -> None:
-    weeks, fitted = lead_weeks(config.data.horizon)[-1] + 1, config.model.options["weights"] == "fitted"
+    weeks, fitted = -(-config.data.horizon // WEEK), config.model.options["weights"] == "fitted"
     weights = torch.from_numpy(_fit(runs) if fitted else np.full((weeks, len(runs)), 1 / len(runs)))
     with atomic(folder) as temporary:
         made = Run(temporary)

@@ -25,6 +25,7 @@ from sstcast.names import (
     THIRDS,
     UNITS,
 )
+from sstcast.ocean.windows import lead_weeks
 from sstcast.scores import heatwaves
 from sstcast.scores.distributions import ENSEMBLE, GAUSSIAN
 from sstcast.scores.indices import thirds
@@ -337,8 +338,7 @@ def _section(by_date: Arrays, metrics: Mapping[str, Metric], names: list[str]) -
 def _parts(by_date: Arrays, metrics: Mapping[str, Metric]) -> dict[str, Arrays]:
     """Return metrics of statistics `(..., init_time, lead)` by part, `all` among the parts."""
     first = next(iter(by_date.values()))
-    starts = week_starts(first["lead"].values)
-    week = (np.searchsorted(starts, np.arange(first.sizes["lead"]), side="right") - 1).astype(int)
+    week = lead_weeks(first["lead"].values)
     by_lead = {name: field.mean(DATES) for name, field in by_date.items()}
     by_week = {
         name: field.assign_coords(week=("lead", week)).groupby("week").mean() for name, field in by_lead.items()

@@ -25,6 +25,7 @@ from sstcast.forecasting.spread import Spread, ValidationDays, fitted_baselines
 from sstcast.geo import area_weights
 from sstcast.names import DATES, DEGREES, REGION, STANDARDISED, TRUTH, UNITS
 from sstcast.ocean.heatwaves import FREQUENCIES, limits_of
+from sstcast.ocean.windows import lead_weeks
 from sstcast.progress import hides_progress
 from sstcast.scores.distributions import BINS, ENSEMBLE, GAUSSIAN, Gaussian
 from sstcast.scores.heatwaves import HeatwaveTables
@@ -149,7 +150,7 @@ def verify(
     found = found.assign({name: found[name].expand_dims({FOLD: [fold]}) for name in over_dates})
     grid = axes(truth.windows.init_times, horizon, truth.anomalies)
     if not truth.daily:
-        weeks = np.arange(1, (horizon - 1) // 7 + 2)
+        weeks = 1 + np.unique(lead_weeks(grid["lead"].values))
         found = found.assign_coords(lead=truth.leads).reindex(lead=grid["lead"], week=weeks)
     return found.assign_coords(
         {
@@ -202,7 +203,7 @@ class Means:
 
 def week_starts(leads: NDArray[np.integer]) -> NDArray[np.intp]:
     """Return the positions at which the lead weeks of ascending `leads` begin; a week may lack days."""
-    return np.unique((leads - 1) // 7, return_index=True)[1]
+    return np.unique(lead_weeks(leads), return_index=True)[1]
 
 
 def weekly(by_lead: Array, axis: int, starts: NDArray[np.intp]) -> Array:
@@ -267,7 +268,7 @@ class _Sums:
             self.truth.weeks_on_map(self.errors[DEGREES].by_week),
         )
         leads = self.truth.leads
-        weeks = 1 + (leads[week_starts(leads)] - 1) // 7
+        weeks = 1 + np.unique(lead_weeks(leads))
         labels = {"units": list(UNITS), "week": weeks, "box": list(self.indices)}
         if self.members > 1:
             labels |= {"member": np.arange(self.members), "rank": np.arange(self.members + 1)}

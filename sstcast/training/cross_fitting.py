@@ -13,10 +13,9 @@ from torch import Tensor
 
 from sstcast.errors import SSTCastError
 from sstcast.models.base import ForecastModel
-from sstcast.ocean.windows import AnyWindows, SeveralWindows
+from sstcast.ocean.windows import AnyWindows, SeveralWindows, lead_weeks
 
 EVERY = 3  # days from one window of a block to the next
-WEEK = 7  # leads that have one share
 NODES_AT_ONCE = 2**15
 
 
@@ -64,7 +63,7 @@ def supported_share(fitted: Iterable[tuple[ForecastModel, SeveralWindows]]) -> T
                     left = (batch.target - base(batch.history, batch.graph))[batch.ocean].double()
                 products += (change * left).sum(0).cpu()
                 squares += change.square().sum(0).cpu()
-    week = torch.arange(len(products)) // WEEK
+    week = torch.from_numpy(lead_weeks(1 + np.arange(len(products))))
     totals = torch.zeros(2, int(week[-1]) + 1, dtype=torch.float64)
     totals.index_add_(1, week, torch.stack([products, squares]))
     return (totals[0] / totals[1].clamp(min=1e-12)).clamp(0, 1)[week].float()
