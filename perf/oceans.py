@@ -26,7 +26,7 @@ from sstcast.models import days_before
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import whole_windows
-from sstcast.training.task import samples
+from sstcast.training.forecast_task import samples
 
 SYSTEMS = ("local-ridge", "multiscale-ridge", "multiscale-memory-stencil", "local-memory-stencil")
 QUARTERS = ("south-west", "south-east", "north-west", "north-east")

@@ -14,7 +14,7 @@ from sstcast.benchmarks.objectives import Objective
 from sstcast.benchmarks.packed import GraphBatch, Graphs, Split
 from sstcast.benchmarks.registry import Dataset
 from sstcast.errors import SSTCastError
-from sstcast.training.seeds import seed_of
+from sstcast.training.task import seed_of
 
 NAMED = 5  # samples listed when a batch is described
 

@@ -36,7 +36,7 @@ from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint, load_weights
 from sstcast.training.cross_fitting import blocks_of_years, supported_share
 from sstcast.training.devices import choose_device
-from sstcast.training.task import fit, samples
+from sstcast.training.forecast_task import fit, samples
 
 Array = NDArray[np.float32]
 Weights = NDArray[np.float64]

@@ -31,7 +31,7 @@ from sstcast.scores.truth import Truth
 from sstcast.sources.fetch import fetch
 from sstcast.sources.source import FetchRequest
 from sstcast.training.devices import start
-from sstcast.training.task import ForecastTask
+from sstcast.training.forecast_task import ForecastTask
 from sstcast.training.train import forecaster, train, training_windows
 from sstcast.yaml_files import read_config, suggest
 

@@ -32,8 +32,7 @@ from sstcast.training.checkpoint import (
     step_checkpoints,
 )
 from sstcast.training.devices import compile_model
-from sstcast.training.seeds import seed_of
-from sstcast.training.task import Task
+from sstcast.training.task import Task, seed_of
 from sstcast.workers import StopRequest
 
 STEPS_BETWEEN_READS = {"cuda": 32}  # because reading a loss waits for the device

@@ -19,7 +19,7 @@ from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint, load_weights, save_checkpoint, step_checkpoints
 from sstcast.training.cross_fitting import blocks_of_years, supported_share
 from sstcast.training.devices import choose_device, start
-from sstcast.training.task import ForecastTask, fit
+from sstcast.training.forecast_task import ForecastTask, fit
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

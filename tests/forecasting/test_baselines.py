@@ -15,7 +15,7 @@ from sstcast.names import BASELINES
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import Windows, cut_windows
-from sstcast.training.task import fit
+from sstcast.training.forecast_task import fit
 
 # Standardised MSE over ocean cells, paper protocol, train 1982-2013, test 2015-2016, computed independently.
 REFERENCE = {

@@ -20,7 +20,7 @@ from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import cut_windows
 from sstcast.runs import Run, unpacked
 from sstcast.training.cross_fitting import blocks_of_years
-from sstcast.training.task import fit
+from sstcast.training.forecast_task import fit
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from sstcast.ocean.windows import whole_windows
 from sstcast.runs import Run
 from sstcast.scores.truth import Truth
 from sstcast.training.devices import choose_device
-from sstcast.training.task import fit
+from sstcast.training.forecast_task import fit
 
 
 def quiet(line: str) -> None:

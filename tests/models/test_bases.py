@@ -20,7 +20,7 @@ from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import Windows, whole_windows
 from sstcast.scores.combine import combine
 from sstcast.scores.truth import Truth
-from sstcast.training.task import fit, samples
+from sstcast.training.forecast_task import fit, samples
 from sstcast.training.train import train, training_windows
 
 

@@ -6,7 +6,7 @@ import torch
 from sstcast.models import build_forecaster
 from sstcast.models.linear import TrendClimatology
 from sstcast.ocean.windows import Windows
-from sstcast.training.task import fit
+from sstcast.training.forecast_task import fit
 
 HISTORY, HORIZON = 10, 8
 

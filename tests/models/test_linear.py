@@ -17,7 +17,7 @@ from sstcast.models.lagged import Sums
 from sstcast.models.linear import YEAR, Ridge, TrendClimatology
 from sstcast.models.modes import LinearInverseModel
 from sstcast.ocean.windows import Batch, Windows, unit_vectors
-from sstcast.training.task import fit, samples
+from sstcast.training.forecast_task import fit, samples
 
 ROWS, COLS, HISTORY, HORIZON = 6, 9, 12, 5
 BY_CELL = {"trend-climatology", "recent-climatology", "local-ridge"}  # their weights are those of one tile's cells

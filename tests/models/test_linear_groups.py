@@ -16,7 +16,7 @@ from sstcast.models import build_forecaster
 from sstcast.models.base import LinearSystem
 from sstcast.models.linear import MultiscaleRidge
 from sstcast.ocean.windows import Windows, windows_of
-from sstcast.training.task import fit, samples
+from sstcast.training.forecast_task import fit, samples
 
 ROWS, COLS, HISTORY, HORIZON = 7, 9, 12, 4
 BEFORE = 365 - HISTORY

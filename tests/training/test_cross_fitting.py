@@ -18,7 +18,7 @@ from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import SeveralWindows, Windows, cut_windows, with_earlier
 from sstcast.training.checkpoint import load_checkpoint
 from sstcast.training.cross_fitting import blocks_of_years, supported_share
-from sstcast.training.task import fit
+from sstcast.training.forecast_task import fit
 from sstcast.training.train import train, training_windows
 
 SPLITS = {"train": [2001, 2005], "validation": [2006, 2006], "test": [2007, 2008]}

@@ -22,7 +22,7 @@ from sstcast.training import devices
 from sstcast.training.checkpoint import load_checkpoint
 from sstcast.training.devices import compile_model
 from sstcast.training.engine import learning_rate
-from sstcast.training.seeds import order_seed
+from sstcast.training.task import order_seed
 from sstcast.training.train import forecaster, train
 
 

@@ -13,7 +13,7 @@ from sstcast.models import build_forecaster
 from sstcast.models.base import ForecastModel
 from sstcast.ocean.windows import AnyWindows, Windows
 from sstcast.training.cross_fitting import blocks_of_years, supported_share
-from sstcast.training.task import fit
+from sstcast.training.forecast_task import fit
 
 ROWS, COLS, HISTORY, HORIZON, YEARS = 5, 6, 5, 7, 10
 STEPS, BATCH, LEARNING_RATE = 150, 16, 3e-3

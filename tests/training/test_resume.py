@@ -16,7 +16,7 @@ from sstcast.errors import SSTCastError
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint, newest_checkpoint, step_checkpoints
 from sstcast.training.devices import start
-from sstcast.training.task import ForecastTask
+from sstcast.training.forecast_task import ForecastTask
 from sstcast.training.train import train
 
 SCRIPT = Path(__file__).parent / "runs_of_training.py"

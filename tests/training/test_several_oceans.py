@@ -19,7 +19,7 @@ from sstcast.ocean.windows import SeveralWindows
 from sstcast.runs import Run
 from sstcast.training.checkpoint import load_checkpoint
 from sstcast.training.devices import start
-from sstcast.training.task import ForecastTask
+from sstcast.training.forecast_task import ForecastTask
 from sstcast.training.train import forecaster, training_windows
 
 WEST, EAST = ({"lon": [west, west + 1.5], "lat": [-12, -10], "tile": [8, 6]} for west in (170, 171.5))

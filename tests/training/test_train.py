@@ -20,7 +20,7 @@ from sstcast.runs import Run
 from sstcast.training import train as room
 from sstcast.training.checkpoint import load_checkpoint, load_weights, save_checkpoint, step_checkpoints
 from sstcast.training.devices import choose_device, start
-from sstcast.training.task import ForecastTask
+from sstcast.training.forecast_task import ForecastTask
 from sstcast.training.train import forecaster, train, training_windows
 from sstcast.workers import StopRequest
 

@@ -1,0 +1,108 @@
+"""The windows of an ocean, for a trainer of networks and for linear systems."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from sstcast.config import TrainingConfig
+from sstcast.models.base import LinearSystem, Samples
+from sstcast.ocean.windows import AnyWindows, Batch, SeveralWindows, Windows
+from sstcast.scratch import release
+from sstcast.training.task import order_seed
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+NAMED = 3  # windows listed when a batch is described
+SHARE_OF_MEMORY = 0.5
+LEAST, VALUES_AT_ONCE = 4, 2**19  # windows, and values of their days: more leave the cache
+
+
+class ForecastTask:
+    """The windows of an ocean: mean squared error over ocean nodes and leads, in training and in validation.
+
+    Windows are kept on the device if they fit into half of its free memory. Otherwise they stay on the host, where
+    batches are made and pinned. Every device holds all windows, since they are small (the paper's are 0.5 GB), and
+    processes its part of every step: shards by tile would have unequal lengths.
+    """
+
+    lower_is_better = True
+
+    def __init__(self, windows: Mapping[str, Any], options: TrainingConfig, fabric: "Fabric") -> None:
+        self.fabric, self.batch_size = fabric, options.batch_size
+        self.train, self.validation = (to_device(windows[name], fabric.device) for name in ("train", "validation"))
+        self.drawn = min(options.windows_per_epoch or len(self.train), len(self.train))
+
+    def order(self, seed: int, epoch: int) -> list[Tensor]:
+        """Draw windows without replacement; all steps are full, unless there are too few windows for one."""
+        generator = torch.Generator().manual_seed(order_seed(seed, epoch))
+        drawn = torch.randperm(len(self.train), generator=generator)[: self.drawn]
+        full = len(drawn) // self.batch_size * self.batch_size
+        return list(drawn[: full or None].split(self.batch_size))
+
+    def batch(self, index: Tensor) -> Batch:
+        return self._cut(self.train, index)
+
+    def weight(self, batch: Batch) -> Tensor:
+        """Return the number of ocean nodes times leads."""
+        return batch.ocean.sum() * batch.target.shape[-1]
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Return the sum of squared errors over ocean nodes and leads."""
+        error = (model(batch.history, batch.graph) - batch.target).masked_fill(~batch.ocean.unsqueeze(-1), 0)
+        return error.square().sum()
+
+    @torch.no_grad()
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        """Return the mean squared error over all windows, ocean nodes and leads; each element counts once."""
+        mine = torch.arange(self.fabric.global_rank, len(self.validation), self.fabric.world_size)
+        total = torch.zeros(2, dtype=torch.float64, device=self.fabric.device)
+        for index in mine.split(4 * self.batch_size):
+            batch = self._cut(self.validation, index)
+            with self.fabric.autocast():
+                loss = self.loss(model, batch)
+            total += torch.stack([loss.double(), self.weight(batch).double()])
+        if self.fabric.world_size > 1:
+            torch.distributed.all_reduce(total)
+        return {"mse": float(total[0] / total[1])}
+
+    def describe(self, index: Tensor) -> str:
+        """Return the tiles and days of the windows as text; those with values not finite or extreme come first."""
+        batch = self.batch(index)
+        sizes = torch.cat([batch.history, batch.target], dim=-1).abs().nan_to_num(torch.inf, posinf=torch.inf)
+        index = index[sizes.flatten(1).amax(1).argsort(descending=True, stable=True).to(index.device)]
+        more = f"; and {len(index) - NAMED} more" if len(index) > NAMED else ""
+        return "windows " + "; ".join(map(self.train.describe, index[:NAMED].tolist())) + more
+
+    def _cut(self, windows: AnyWindows, index: Tensor) -> Batch:
+        return windows.batch(index.to(windows.device), self.fabric.device)
+
+
+def to_device(windows: AnyWindows, device: torch.device) -> AnyWindows:
+    """Move windows to the device, unless they would take more than half of its free memory."""
+    if device.type == "cuda" and windows.nbytes > SHARE_OF_MEMORY * torch.cuda.mem_get_info(device)[0]:
+        return windows
+    return windows.to(device)
+
+
+def samples(windows: AnyWindows) -> Samples:
+    """Return a function that, given n, yields the windows of every n-th day, all tiles, some at a time."""
+    oceans = windows.oceans if isinstance(windows, SeveralWindows) else (windows,)
+
+    def every(stride: int) -> Iterator[Windows]:
+        for ocean in oceans:
+            for part in ocean.thinned(stride).parts(max(LEAST, VALUES_AT_ONCE // (ocean.ocean.numel() * stride))):
+                yield part
+                release()
+
+    return every
+
+
+@torch.no_grad()
+def fit(
+    model: LinearSystem, train: AnyWindows, validation: AnyWindows | None, refit: bool = True
+) -> dict[str, Any]:
+    """Fit a system; return what was chosen on validation, by name (see `LinearSystem.fit`)."""
+    return model.fit(samples(train), samples(validation) if validation is not None else None, refit)
