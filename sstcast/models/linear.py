@@ -1,6 +1,6 @@
 """Linear systems fitted in closed form, without training steps; each takes seconds.
 
-All use the standardised anomalies of one tile, 0 on land. `training.forecast_task.fit` fits them to a run's windows.
+All use the standardised anomalies of one tile, 0 on land. `training.forecast_task.fit` fits them.
 """
 
 from collections.abc import Callable
