@@ -22,6 +22,6 @@ SEASONS = ("DJF", "MAM", "JJA", "SON")  # of the day forecast
 THIRDS = ("lower", "middle", "upper")  # of an index on the initial dates
 REGION = "region"  # the box that is all of it
 
-KINDS = EXCEEDANCE, EVENT = ("exceedance", "event")  # of probabilities of heatwaves
+HEATWAVE_KINDS = EXCEEDANCE, EVENT = ("exceedance", "event")  # of probabilities of heatwaves
 LEVELS = (50, 80, 95)  # per cent that intervals are to cover
 COVERED = tuple(f"covered_{level}" for level in LEVELS)

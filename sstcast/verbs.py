@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 INCOMPLETE = 3
 # The type of an option, by the first type that the argument may have; any other is text.
-KINDS: dict[str, Any] = {"Path": Path, "Run": Path, "RunConfig": Path, "bool": bool, "float": float, "int": int}
+TYPES: dict[str, Any] = {"Path": Path, "Run": Path, "RunConfig": Path, "bool": bool, "float": float, "int": int}
 METAVARS = {  # of the others, the name in capitals
     **dict.fromkeys(("start", "end", "date"), "YYYY-MM-DD"),
     **dict.fromkeys(("gaps", "leads", "every", "horizons"), "DAYS"),
@@ -97,7 +97,7 @@ def _parameters(function: Callable[..., Any], argument: str | None, several: boo
             continue
         many = given.annotation.startswith("Sequence[") or (several and name == argument)
         first = given.annotation.removeprefix("Sequence[").split(" | ")[0].rstrip("]")
-        kind: Any = KINDS.get(first, str)
+        kind: Any = TYPES.get(first, str)
         default = None if given.default == () else given.default
         about: dict[str, Any] = {"help": texts[name]}
         if kind is not bool:

@@ -91,7 +91,7 @@ class BasisAttention(nn.Module):
         if self.identifiers == "random":
             return F.normalize(torch.randn_like(nothing), dim=-1)
         if self.identifiers == "laplacian":
-            return tokens.laplacian * graph.spread(2 * torch.randint(2, (graph.graphs, SIZE)) - 1)
+            return tokens.laplacian * graph.broadcast(2 * torch.randint(2, (graph.graphs, SIZE)) - 1)
         return nothing
 
 

@@ -82,7 +82,7 @@ class Graph(Protocol):
     def pool(self, x: Tensor, reduce: Reduce = "mean") -> Tensor:
         """Reduce node features to one row per graph."""
 
-    def spread(self, g: Tensor) -> Tensor:
+    def broadcast(self, g: Tensor) -> Tensor:
         """Copy one row per graph to all nodes of the graph."""
 
     def dense(self, x: Tensor) -> tuple[Tensor, Tensor]:

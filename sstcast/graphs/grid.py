@@ -78,7 +78,7 @@ class GridGraph:
         total = x.masked_fill(absent, 0).sum(1)
         return total / self.mask.sum(1, keepdim=True).clamp(min=1).to(x.dtype) if reduce == "mean" else total
 
-    def spread(self, g: Tensor) -> Tensor:
+    def broadcast(self, g: Tensor) -> Tensor:
         return g.unsqueeze(1)
 
     def dense(self, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -94,7 +94,7 @@ class SparseGraph:
     def pool(self, x: Tensor, reduce: Reduce = "mean") -> Tensor:
         return _reduce(x, self.members, reduce)
 
-    def spread(self, g: Tensor) -> Tensor:
+    def broadcast(self, g: Tensor) -> Tensor:
         return self.members.copy(g)
 
     def dense(self, x: Tensor) -> tuple[Tensor, Tensor]:

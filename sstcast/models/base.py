@@ -147,8 +147,8 @@ class LaplacianEncoding(nn.Module):
         """Return `[1, H*W, width]` on a grid, `[nodes, width]` on a sparse graph."""
         vectors, values = graph.laplacian(self.pairs)
         if self.training:
-            vectors = vectors * graph.spread(torch.randint(0, 2, values.shape, device=values.device) * 2.0 - 1)
-        values = graph.spread(values).expand_as(vectors)
+            vectors = vectors * graph.broadcast(torch.randint(0, 2, values.shape, device=values.device) * 2.0 - 1)
+        values = graph.broadcast(values).expand_as(vectors)
         pairs = self.phi(torch.stack([vectors, values], dim=-1))
         return self.rho(pairs.masked_fill(values.unsqueeze(-1) == 0, 0).sum(-2))  # 0: padding
 

@@ -106,7 +106,7 @@ class MPNN(Backbone):
             edges = self.edge_encoder.planes(x, graph)
         for layer, conv in enumerate(self.convs):
             if vn is not None:
-                x = x + graph.spread(vn)
+                x = x + graph.broadcast(vn)
             update, edges = conv(x, graph, edges)
             x = update if conv.residual or layer == self.bare else self._finish(layer, x, update, graph)
             if self.jump is not None:

@@ -110,7 +110,7 @@ class PrimphormerAttention(KSVDAttention, GraphAttention):
     def _scores(self, phi: Tensor, w: Tensor, v: Tensor, graph: Graph) -> Tensor:
         """Return `f(X) W phi`, `[..., heads, rank]`."""
         learned = torch.einsum("...hd,shd->...hs", phi, torch.einsum("sn,nhd->shd", self.basis, w))
-        return learned + (phi * w.sum(0)).sum(-1, keepdim=True) * graph.spread(v).unsqueeze(-2)
+        return learned + (phi * w.sum(0)).sum(-1, keepdim=True) * graph.broadcast(v).unsqueeze(-2)
 
 
 class PrimalAttention(KSVDAttention, Attention):

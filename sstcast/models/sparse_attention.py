@@ -132,8 +132,8 @@ class ExphormerAttention(GraphAttention):
             keys.append(key * self.expander)
             values.append(value)
         for key, value in zip(virtual_k.unbind(1), virtual_v.unbind(1), strict=True):
-            keys.append(graph.spread(key * self.membership))
-            values.append(graph.spread(value))
+            keys.append(graph.broadcast(key * self.membership))
+            values.append(graph.broadcast(value))
         scores = [self._score(q, key) for key in keys]
         pairs = zip(graph.target(q), self._neighbors(k, graph, edges), strict=True)
         base = torch.stack(scores).amax(0).detach()

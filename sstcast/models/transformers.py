@@ -167,7 +167,7 @@ class TokenGT(Backbone):
         p = laplacian_identifiers(x, graph, self.size)
         if self.training:
             graphs = len(graph.pool(x[..., :1]))
-            p = p * graph.spread(torch.randint(0, 2, (graphs, self.size), device=x.device) * 2 - 1)
+            p = p * graph.broadcast(torch.randint(0, 2, (graphs, self.size), device=x.device) * 2 - 1)
         return p
 
 
@@ -189,5 +189,5 @@ def laplacian_identifiers(x: Tensor, graph: Graph, size: int) -> Tensor:
     """
     ones = torch.ones_like(x[..., :1])
     degree = graph.neighbors(ones).clamp(min=1)
-    trivial = (degree / graph.spread(graph.pool(degree).clamp(min=1))).sqrt()
+    trivial = (degree / graph.broadcast(graph.pool(degree).clamp(min=1))).sqrt()
     return torch.cat([trivial, graph.laplacian(size - 1)[0].expand(*x.shape[:-1], -1).to(x)], dim=-1)

@@ -11,7 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from sstcast.forecasting.heatwaves import WORD, Trajectories, probability
-from sstcast.names import BASE_RATE, EVENT, EXCEEDANCE, KINDS, REFERENCES, SEASONS, STATE
+from sstcast.names import BASE_RATE, EVENT, EXCEEDANCE, HEATWAVE_KINDS, REFERENCES, SEASONS, STATE
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import AROUND, SHORTEST, events
 from sstcast.scores.distributions import Mean
@@ -55,7 +55,7 @@ class HeatwaveTables:
         self.data, self.horizon, self.init_times = data, windows.horizon, windows.init_times
         self.step = max(1, EVERY // spacing(self.init_times))
         self.trajectories = {name: Trajectories(of, STEPS) for name, of in correlations.items()}
-        self.rates = {kind: data.on_tiles(limits[f"{kind}_frequency"]) for kind in KINDS}
+        self.rates = {kind: data.on_tiles(limits[f"{kind}_frequency"]) for kind in HEATWAVE_KINDS}
         self.last = AROUND + ((self.init_times - self.init_times[0]) // DAY).astype(
             int
         )  # days of history, in `hot`
@@ -65,7 +65,7 @@ class HeatwaveTables:
         self.season = (ahead.astype("datetime64[M]").astype(int) + 1) % 12 // 3
         self.references = references
         self.methods = [*methods, *(REFERENCES if references else ())]
-        shape = (len(KINDS), len(self.methods))
+        shape = (len(HEATWAVE_KINDS), len(self.methods))
         self.brier = np.full((*shape, *ahead.shape), np.nan, np.float32)
         sizes = {"lead": self.horizon, "season": len(SEASONS)}
         self.counts = {by: np.zeros((*shape, size, STEPS + 1, 2)) for by, size in sizes.items()}
@@ -147,7 +147,7 @@ class HeatwaveTables:
         return positions[positions % self.step == 0]
 
     def _count(self, method: str, kind: str, chosen: NDArray[np.intp], probability: Array) -> None:
-        place = KINDS.index(kind), self.methods.index(method)
+        place = HEATWAVE_KINDS.index(kind), self.methods.index(method)
         occurred = np.stack([self.truth[kind][day + 1 : day + 1 + self.horizon] for day in self.last[chosen]])
         days, cases = probability.shape[:2], 2 * (STEPS + 1)
         case = 2 * (probability * np.float32(STEPS) + np.float32(0.5)).astype(np.intp) + occurred
@@ -168,7 +168,7 @@ class HeatwaveTables:
         tables = xr.Dataset(
             counts,
             {
-                "kind": list(KINDS),
+                "kind": list(HEATWAVE_KINDS),
                 "warning": self.methods,
                 "season": list(SEASONS),
                 "probability": np.arange(STEPS + 1) / STEPS,

@@ -18,7 +18,7 @@ from sstcast.stores import open_netcdf
 
 LAYOUT = 9  # of metrics.json and scores.nc
 SUMMARY = "Errors, distributions, heatwaves, box means and significance of forecasts and of baselines"
-KINDS = {"run": "evaluate", "file": "score", "hindcast": "hindcast"}  # and the verbs that make them
+VERBS = {"run": "evaluate", "file": "score", "hindcast": "hindcast"}  # and the verbs that make them
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Scored:
             tables,
             summary=SUMMARY,
             source=metrics["source"],
-            history=f"sstcast {__version__} {KINDS[metrics['kind']]}",
+            history=f"sstcast {__version__} {VERBS[metrics['kind']]}",
             **references(metrics["source"], protocol),
             **more,
             **{RECIPE: as_text(recipe)},

@@ -18,7 +18,7 @@ from sstcast.names import (
     CLIMATE,
     DATES,
     DEGREES,
-    KINDS,
+    HEATWAVE_KINDS,
     MODEL,
     SEASONS,
     STANDARDISED,
@@ -47,7 +47,7 @@ Scores = dict[str, Any]
 Arrays = Mapping[str, xr.DataArray]
 Array = NDArray[np.floating]
 LOSSES = {"mse": "mean squared error", "mse_standardised": "standardised mean squared error", "crps": "CRPS"}
-LOSSES |= {kind: f"Brier score ({kind})" for kind in KINDS}
+LOSSES |= {kind: f"Brier score ({kind})" for kind in HEATWAVE_KINDS}
 
 
 def plain(values: Any) -> Any:
@@ -145,7 +145,7 @@ def summarise(tables: xr.Dataset, reference: str, shortest: int = 0) -> Scores:
         "climate": climate,
         "scores": _scores(tables, names),
         "probabilities": probabilities,
-        "heatwaves": {kind: _warnings(tables.sel(kind=kind)) for kind in KINDS if "kind" in tables.dims},
+        "heatwaves": {kind: _warnings(tables.sel(kind=kind)) for kind in HEATWAVE_KINDS if "kind" in tables.dims},
         "indices": _indices(tables, names),
         "ensemble": members,
         "ratios": _ratios(tables, reference, climate, shortest),
@@ -418,7 +418,7 @@ def _ratios(tables: xr.Dataset, reference: str, climate: str, shortest: int) -> 
         losses["crps"] = tables["gaussian_crps_by_date"].astype(float)
     if "kind" in tables.dims:
         brier = tables["heatwave_brier_by_date"].astype(float).rename(warning="system")
-        losses |= {kind: brier.sel(kind=kind, drop=True) for kind in KINDS}
+        losses |= {kind: brier.sel(kind=kind, drop=True) for kind in HEATWAVE_KINDS}
     cells = tables["mse_by_cell"].sel(units=DEGREES, drop=True)
     found: Scores = {loss: {} for loss in losses}
     for loss, field in losses.items():

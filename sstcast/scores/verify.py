@@ -161,7 +161,7 @@ def verify(
     )
 
 
-class Means:
+class RunningMeans:
     """Mean statistics of one method's forecasts, by name, from forecasts that come a block of dates at a time.
 
     Land nodes may hold anything: their weight is 0.
@@ -219,10 +219,10 @@ class _Sums:
         shape = (truth.windows.starts, truth.leads)
         self.truth, self.members, self.indices = truth, members, _indices(truth)
         self.errors = {
-            STANDARDISED: Means(*shape, sum_to_one(truth.ocean), mapped=True),
-            DEGREES: Means(*shape, truth.area, mapped=True, keep=SQUARED_ERROR.name),
+            STANDARDISED: RunningMeans(*shape, sum_to_one(truth.ocean), mapped=True),
+            DEGREES: RunningMeans(*shape, truth.area, mapped=True, keep=SQUARED_ERROR.name),
         }
-        self.gaussian, self.ensemble, self.by_member = (Means(*shape, truth.area) for _ in range(3))
+        self.gaussian, self.ensemble, self.by_member = (RunningMeans(*shape, truth.area) for _ in range(3))
         self.pit, self.ranks = np.zeros(BINS), np.zeros(members + 1)
 
     def add(self, dates: slice, members: Array, degrees: Array, spread: Array | None, observed: Observed) -> None:
@@ -285,14 +285,14 @@ def _of_scale(small: bool) -> list[Statistic]:
     return [statistic for statistic in statistics().values() if statistic.small is small]
 
 
-def _indices(truth: Truth) -> dict[str, Means]:
+def _indices(truth: Truth) -> dict[str, RunningMeans]:
     """Return means over the whole region and over those Niño boxes that the tiles cover."""
     area = area_weights(truth.anomalies["lat"]) * xr.ones_like(truth.anomalies["lon"])
     covered = {name: box for name, box in NINO.items() if covers(truth.tiled, box)}
     boxes = {name: area * box.contains(area["lat"], area["lon"]) for name, box in covered.items()}
     weights = {REGION: truth.area} | {name: sum_to_one(truth.on_tiles(box)) for name, box in boxes.items()}
     shape = truth.windows.starts, truth.leads
-    return {name: Means(*shape, cells) for name, cells in weights.items()}
+    return {name: RunningMeans(*shape, cells) for name, cells in weights.items()}
 
 
 def join(folds: Sequence[xr.Dataset]) -> xr.Dataset:

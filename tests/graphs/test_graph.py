@@ -47,7 +47,7 @@ def test_grid_and_sparse_give_the_same(wrap: bool, reduce: str) -> None:
     for operation in (
         lambda g, x: g.aggregate(messages(g, x), reduce),
         lambda g, x: g.neighbors(x, reduce),
-        lambda g, x: g.spread(g.pool(x, reduce)).expand_as(x),
+        lambda g, x: g.broadcast(g.pool(x, reduce)).expand_as(x),
         lambda g, x: g.sparse(g.dense(x)[0]),
     ):
         torch.testing.assert_close(operation(grid, x)[mask], operation(sparse, x[mask]), rtol=1e-5, atol=1e-6)
