@@ -12,7 +12,7 @@ channels:
 | `edge_attr`                             | 8 planes `[B, 1, 2]`         | 1 plane `[edges, f]`, or None     |
 | `aggregate(messages)`, `neighbors(x)`   | `[B, H*W, d]`                | `[nodes, d]`                      |
 | `pool(x)`                               | `[B, d]`                     | `[graphs, d]`                     |
-| `spread(g)`, broadcasts against `x`     | `[B, 1, d]`                  | `[nodes, d]`                      |
+| `broadcast(g)`, which fits `x`          | `[B, 1, d]`                  | `[nodes, d]`                      |
 | `dense(x)`: features, mask              | `[B, H*W, d]`, `[B, H*W]`    | `[graphs, N, d]`, `[graphs, N]`   |
 | `dense_edges(x)`: ends, mask            | `[B, 8*H*W, d]`, `[B, 8*H*W]`| `[graphs, M, d]`, `[graphs, M]`   |
 | `laplacian(k)`: vectors, values         | `[1, H*W, k]`, `[1, k]`      | `[nodes, k]`, `[graphs, k]`       |
