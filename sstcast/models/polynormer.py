@@ -1,8 +1,8 @@
 """Polynormer: local, then global attention, each multiplied by its input (Deng et al. 2024, arXiv:2403.01232).
 
 Without norms and activations, and with fixed attention coefficients, a node's output is a polynomial in the input,
-and every layer doubles its degree. A layer's `forward(x, graph, place)` multiplies its beta by `place`, one number
-for each node, unless it is None.
+and every layer doubles its degree. In a layer's `forward(x, graph, place)`, `place` is one number for each node,
+or None, and multiplies the argument of the sigmoid of beta.
 """
 
 from typing import Literal
@@ -33,8 +33,8 @@ class Polynormer(Backbone):
     `relu`, as in the authors' code.
 
     If `beta` is None, it is learned as a sigmoid; otherwise it is a free parameter that starts at this value. With
-    `eigenvector`, this is Polynormer-v2 (equation 19): beta is multiplied by the first non-trivial eigenvector of
-    the Laplacian, whose sign is arbitrary.
+    `eigenvector`, this is Polynormer-v2 (equation 19): the argument of beta's sigmoid is multiplied by the first
+    non-trivial eigenvector of the Laplacian, whose sign is arbitrary.
 
     Raises SSTCastError if the heads do not share the width evenly, or `base` lacks `nodes`.
     """
@@ -153,7 +153,7 @@ class LocalLayer(nn.Module):
         super().__init__()
         self.pre_norm = nn.LayerNorm(width) if pre_norm else nn.Identity()
         self.gate, self.root = nn.Linear(width, width), nn.Linear(width, width)
-        self.conv = glorot_gat(width, edge_dim, heads)
+        self.conv = GAT(width, edge_dim, heads, bias=False)
         self.act, self.norm, self.beta = act, nn.LayerNorm(width), mixture
         self.gate_act = nn.Sigmoid() if gate == "sigmoid" else act
         self.dropout = nn.Dropout(dropout)
@@ -193,7 +193,7 @@ class ParallelLayer(nn.Module):
     def __init__(self, width: int, heads: int, mixture: Mixture, edge_dim: int) -> None:
         super().__init__()
         self.heads = heads
-        self.conv = glorot_gat(width, edge_dim, heads)
+        self.conv = GAT(width, edge_dim, heads, bias=False)
         self.gate, self.query, self.key = (nn.Linear(width, width) for _ in range(3))
         self.norm, self.beta = nn.LayerNorm(width), mixture
 
@@ -217,13 +217,6 @@ class BaseLayer(nn.Module):
         if y.shape[1] != len(self.weight):
             raise SSTCastError(f"model.nodes: {len(self.weight)}, but a graph has {y.shape[1]}; give that number")
         return graph.sparse(self.weight @ y * (y + self.shift))
-
-
-def glorot_gat(width: int, edge_dim: int, heads: int) -> GAT:
-    """Return GAT without a bias, its weights drawn as PyG draws them."""
-    conv = GAT(width, edge_dim, heads, bias=False)
-    nn.init.xavier_uniform_(conv.linear.weight)
-    return conv
 
 
 def global_attention(query: Tensor, key: Tensor, value: Tensor, graph: Graph, heads: int) -> Tensor:
