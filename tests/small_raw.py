@@ -70,7 +70,7 @@ def raw_files(dataset: Dataset, root: Path) -> list[Path]:
     """Return the raw files of a declared data set below `root`."""
     if dataset.reader == "ogb":
         return [root / dataset.folder / f"{stem}.csv.gz" for stem in ogb_files(dataset)]
-    if dataset.reader != "class":
+    if dataset.files:
         return [root / dataset.folder / name for name in dataset.files]
     lower = str(dataset.part).lower()
     words = {
@@ -79,7 +79,7 @@ def raw_files(dataset: Dataset, root: Path) -> list[Path]:
         "under": lower.replace("-", "_"),
         "short": {"physics": "phy"}.get(lower, lower),
     }
-    folder, files = FILES[dataset.of]
+    folder, files = FILES[dataset.reader]
     names = OTHER_FILES.get(str(dataset.part or dataset.name), files)
     found = [root / folder.format(**words) / name.format(**words) for name in names]
     also = dataset.options.get("splits")
@@ -103,7 +103,7 @@ def write(dataset: Dataset, root: Path) -> None:
     files = raw_files(dataset, root)
     for path in files:
         path.parent.mkdir(parents=True, exist_ok=True)
-    WRITERS[dataset.of or dataset.reader](dataset, files, np.random.default_rng(7))
+    WRITERS[dataset.reader](dataset, files, np.random.default_rng(7))
 
 
 def ring(nodes: int) -> np.ndarray:

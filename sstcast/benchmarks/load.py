@@ -40,13 +40,13 @@ def load(dataset: Dataset, root: Path, cache: Path, trust: bool = False) -> Load
     Raises SSTCastError if a raw file cannot be had, is damaged or may run code, or its content is inconsistent.
     """
     check_task(dataset)
-    if dataset.reader in ("class", "ogb"):
-        return pack_given(dataset, *read_class(dataset, root, trust), str(dataset.folder_in(root)))
     if dataset.reader == "smiles_csv":
         return pack_given(dataset, *read_smiles(dataset, root, cache, trust), dataset.name)
-    path: Path = dataset.options["path"]
-    given = read_nodes(dataset) if dataset.reader == "graph_csv" else read_file(path, trust)
-    return pack_given(dataset, *given, str(path))
+    if dataset.reader in ("graph_csv", "pyg"):
+        path: Path = dataset.options["path"]
+        given = read_nodes(dataset) if dataset.reader == "graph_csv" else read_file(path, trust)
+        return pack_given(dataset, *given, str(path))
+    return pack_given(dataset, *read_class(dataset, root, trust), str(dataset.folder_in(root)))
 
 
 def load_memory(source: Any, overrides: list[str]) -> Loaded:

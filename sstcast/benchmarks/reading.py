@@ -102,7 +102,7 @@ def _checking(cls: Any, raw: list[Path], known: Collection[str]) -> Any:
 
 def _of_pyg(dataset: Dataset, root: Path, raw: list[Path]) -> tuple[Joined, list[Split]]:
     """Return the graphs, and one split if the class has an argument for its parts."""
-    cls = getattr(torch_geometric.datasets, dataset.of)
+    cls = getattr(torch_geometric.datasets, dataset.reader)
     known = signature(cls).parameters
     cls = _checking(cls, raw, dataset.sha256) if "root" in known else cls  # others have no files
     arguments: dict[str, Any] = {"root": str(root / dataset.folder)} if "root" in known else {}
@@ -240,7 +240,7 @@ def fetch(dataset: Dataset, root: Path) -> list[Path]:
     if not all(path.exists() for path in paths):
         print(f"{dataset.name}: downloading to {root}: {dataset.size}; licence: {dataset.licence}", flush=True)
     for path, address in paths.items():
-        download(address.replace("*", path.name), path, root)
+        download(address, path, root)
     return list(paths)
 
 
