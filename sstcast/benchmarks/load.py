@@ -13,7 +13,7 @@ from sstcast.benchmarks.objectives import check_task, objective_of
 from sstcast.benchmarks.packed import Graphs, Joined, Split, digest_tensors, graph_of, pack
 from sstcast.benchmarks.reading import graphs_in, read_class, read_file
 from sstcast.benchmarks.registry import Dataset, Kind, Memory
-from sstcast.benchmarks.splits import scaffold_split
+from sstcast.benchmarks.splits import own_splits, scaffold_split
 from sstcast.benchmarks.tables import read_nodes, read_smiles
 from sstcast.errors import SSTCastError, in_short
 from sstcast.yaml_files import apply_overrides, validate
@@ -72,6 +72,10 @@ def pack_given(dataset: Dataset, joined: Joined, splits: list[Split], where: str
         if not isinstance(smiles := joined.data.get("smiles"), list):
             raise SSTCastError(f"{where}: split: scaffold is for molecules given as SMILES; choose another")
         splits = [scaffold_split(smiles)]
+    try:
+        splits = splits or own_splits(joined, wanted=dataset.split in ("", "official"))
+    except ValueError as error:
+        raise SSTCastError(f"{where}: {error}") from error
     dataset = complete(dataset, joined, bool(splits), where)
     objective = objective_of(dataset)
     kinds = {"x": dataset.node, "edge_attr": dataset.edge}

@@ -41,6 +41,11 @@ class Joined(NamedTuple):
     nodes: Tensor  # [graphs]
     counts: Mapping[str, Tensor]
 
+    @property
+    def samples(self) -> int:
+        """How many samples a split divides: the nodes of a single graph, or the graphs."""
+        return int(self.nodes[0]) if len(self.nodes) == 1 else len(self.nodes)
+
     @classmethod
     def of_list(cls, graphs: Sequence[Any]) -> "Joined":
         """Join graphs; raise ValueError if they do not fit.

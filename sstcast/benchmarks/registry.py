@@ -297,7 +297,6 @@ def _from_ogb(dataset: Dataset) -> Dataset:
     task = f"{level}-{'regression' if kind == 'regression' else 'classification'}"
     if kind == "binary" and level == "graph" and int(known["num tasks"]) > 1:
         task = "multi-label"
-    has = [what for what in ("node", "edge") if known[f"has_{what}_attr"] == "True"]
     if kind == "subtoken":
         task = "next-tokens"
     return replace(
@@ -307,8 +306,8 @@ def _from_ogb(dataset: Dataset) -> Dataset:
         metric=OGB_METRICS[known["eval metric"]],
         split="official",
         single=level == "node",
-        node=dataset.node or (ATOMS if molecules else "linear" if "node" in has else "none"),
-        edge=dataset.edge or (BONDS if molecules else "linear" if "edge" in has and level == "graph" else "none"),
+        node=dataset.node or (ATOMS if molecules else ""),
+        edge=dataset.edge or (BONDS if molecules else ""),
         options={"version": known["version"]},
     )
 

@@ -18,9 +18,8 @@ import sstcast
 from sstcast.benchmarks.config import BenchmarkConfig, load_benchmark
 from sstcast.benchmarks.load import Loaded, load, load_memory
 from sstcast.benchmarks.packed import Split
-from sstcast.benchmarks.reading import MASKS
 from sstcast.benchmarks.registry import ATOMS, BONDS, find_dataset
-from sstcast.benchmarks.splits import choose_split
+from sstcast.benchmarks.splits import MASKS, choose_split
 from sstcast.errors import SSTCastError
 from sstcast.models.layers import CONVS
 
@@ -73,7 +72,7 @@ def test_all_of_ogb_is_declared_by_its_own_table() -> None:
     assert (solubility.task, solubility.metric) == ("graph-regression", "rmse")
     assert (solubility.node, solubility.edge, solubility.folder) == (ATOMS, BONDS, "ogbg_molesol")
     assert find_dataset("ogbg-moltox21").task == "multi-label"
-    assert (proteins.task, proteins.metric, proteins.node) == ("node-classification", "roc-auc", "none")
+    assert (proteins.task, proteins.metric, proteins.node) == ("node-classification", "roc-auc", "")
 
 
 def test_any_set_in_tudataset_s_form_opens(tmp_path: Path) -> None:
@@ -220,7 +219,7 @@ def test_many_graphs_may_have_a_split_of_their_own(form: str, tmp_path: Path) ->
         wanted = [[0, 1, 2, 3], [4, 5], [6, 7]]
     elif form == "masks of graphs":
         for i, one in enumerate(ours):
-            one.update({name: mask[i] for name, mask in zip(MASKS, masks.values(), strict=True)})
+            one.update({name: mask[i] for name, mask in zip(MASKS.values(), masks.values(), strict=True)})
     else:
         ours = {"graphs": ours} | (masks if form == "masks" else INDICES)
     if form == "file":
@@ -231,6 +230,16 @@ def test_many_graphs_may_have_a_split_of_their_own(form: str, tmp_path: Path) ->
         loaded = load_memory(ours, [])
     assert loaded.dataset.split == "official"
     assert [part.tolist() for part in split_of(loaded)] == wanted
+
+
+def test_masks_without_validation_need_a_split() -> None:
+    """As `EllipticBitcoinDataset` has them."""
+    (one,) = graphs(1, y=lambda d, i: torch.arange(d.num_nodes) % 2)
+    one.train_mask, one.test_mask = torch.arange(4) < 2, torch.arange(4) > 2
+    for overrides in ([], ["split=official"]):
+        with pytest.raises(SSTCastError, match=r"has no validation part; add it, .* set split=70/15/15"):
+            load_memory(one, overrides)
+    assert load_memory(one, ["split=50/25/25"]).splits == []
 
 
 def test_whole_numbers_of_many_values_are_asked_about() -> None:
@@ -261,7 +270,10 @@ def test_whole_numbers_of_many_values_are_asked_about() -> None:
             graphs(edge_index=lambda d, i: torch.eye(d.num_nodes).to_sparse()),
             "edge_index must be a dense",
         ),
-        (graphs(1, **dict.fromkeys(("y", "train_mask", "test_mask"), lambda d, i: d.x[:, 0] > 0)), "no val_mask"),
+        (
+            graphs(1, **dict.fromkeys(("y", "train_mask", "test_mask"), lambda d, i: d.x[:, 0] > 0)),
+            "has no validation part",
+        ),
     ],
 )
 def test_what_is_wrong_with_graphs_in_memory_is_said(data: Any, words: str) -> None:
