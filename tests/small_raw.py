@@ -70,8 +70,9 @@ def raw_files(dataset: Dataset, root: Path) -> list[Path]:
     """Return the raw files of a declared data set below `root`."""
     if dataset.reader == "ogb":
         return [root / dataset.folder / f"{stem}.csv.gz" for stem in ogb_files(dataset)]
-    if dataset.files:
-        return [root / dataset.folder / name for name in dataset.files]
+    others = [root / name for name in dataset.files]
+    if dataset.reader == "smiles_csv":
+        return others
     lower = str(dataset.part).lower()
     words = {
         "part": dataset.part,
@@ -81,9 +82,7 @@ def raw_files(dataset: Dataset, root: Path) -> list[Path]:
     }
     folder, files = FILES[dataset.reader]
     names = OTHER_FILES.get(str(dataset.part or dataset.name), files)
-    found = [root / folder.format(**words) / name.format(**words) for name in names]
-    also = dataset.options.get("splits")
-    return found + ([root / "splits" / also] if also else [])
+    return [root / folder.format(**words) / name.format(**words) for name in names] + others
 
 
 def ogb_files(dataset: Dataset) -> list[str]:

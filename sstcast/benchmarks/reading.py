@@ -31,10 +31,8 @@ from sstcast.benchmarks.registry import Dataset
 from sstcast.benchmarks.splits import by_part, splits_in
 from sstcast.errors import SSTCastError, in_short, reading
 
-PARTS = ("train", "val", "test")
 FORMS = "give a list of torch_geometric.data.Data, a single one, or a dictionary with train, validation and test"
 TEXT = (".txt", ".csv", ".tsv", ".json", ".index", ".edgelist", ".edges", ".gml", ".gz", ".zip", ".md", ".content")
-SPLITS = "https://github.com/cornell-zhang/Polynormer/raw/main/data/"
 DEEPEST = 20  # deeper nodes of a syntax tree count as this deep
 
 # Besides the types that PyG itself adds: what `torch.save` of a list of `Data` contains.
@@ -51,14 +49,11 @@ def read_class(dataset: Dataset, root: Path, trust: bool) -> tuple[Joined, list[
     dataset.check_reviewed(trust)
     folder = dataset.folder_in(root)
     remedy = f"delete this folder to download {dataset.name} again, put its files there, or name another --root"
+    files = fetch(dataset, root)
     shown = sys.stderr if sys.stderr.isatty() else io.StringIO()  # what a class prints
     with reading(folder, remedy), locked(root / dataset.name):
         raw, processed = _files(folder, "raw"), _files(folder, "processed")
-        if not raw:
-            print(
-                f"{dataset.name}: downloading to {folder}: {dataset.size}; licence: {dataset.licence}", flush=True
-            )
-        elif any(path.stat().st_mtime < max(p.stat().st_mtime for p in raw) for path in processed):
+        if any(path.stat().st_mtime < max(p.stat().st_mtime for p in raw) for path in processed):
             for path in processed:
                 path.unlink()
             processed = []
@@ -70,9 +65,7 @@ def read_class(dataset: Dataset, root: Path, trust: bool) -> tuple[Joined, list[
             graphs, splits = read(dataset, root, [] if trust else raw)
             if dataset.options.get("positions"):  # of superpixels
                 graphs.data.x = torch.cat([graphs.data.x, graphs.data.pos], dim=1)
-    if (also := dataset.options.get("splits")) is not None:
-        path = root / "splits" / also
-        download(SPLITS + also, path)
+    for path in files:  # the splits of a paper
         with reading(path, "get it again"), np.load(path, allow_pickle=False) as file:
             splits = splits_in(file, graphs.samples)
     if dataset.options.get("standardise"):
@@ -111,7 +104,7 @@ def _of_pyg(dataset: Dataset, root: Path, raw: list[Path]) -> tuple[Joined, list
     if split is None or split.default not in ("train", None) or len(first.processed_paths) < 2:
         # The edges of a single graph are sorted by node, whatever order a class gives them.
         return join([first[0].coalesce()] if len(first) == 1 else first), []
-    return _join_parts([cls(**arguments, split=part) for part in PARTS])
+    return _join_parts([cls(**arguments, split=part) for part in ("train", "val", "test")])
 
 
 def _of_ogb(dataset: Dataset, root: Path, raw: list[Path]) -> tuple[Joined, list[Split]]:
@@ -213,28 +206,28 @@ def read_file(path: Path, trust: bool) -> tuple[Joined, list[Split]]:
 
 
 def fetch(dataset: Dataset, root: Path) -> list[Path]:
-    """Return the paths of the data set's `files` below `root`; download the missing ones and say their size."""
-    paths = {root / dataset.folder / name: address for name, address in dataset.files.items()}
-    if not all(path.exists() for path in paths):
-        print(f"{dataset.name}: downloading to {root}: {dataset.size}; licence: {dataset.licence}", flush=True)
-    for path, address in paths.items():
-        download(address, path, root)
-    return list(paths)
+    """Return the paths of the data set's `files`; download the missing ones.
 
-
-def download(address: str, path: Path, root: Path | None = None) -> None:
-    """Download `path` unless it exists; an archive, which holds its folder, is unpacked below `root`."""
-    if path.exists():
-        return
-    try:
-        if root is not None and address.endswith(".zip"):
-            extract_zip(download_url(address, str(root)), str(root))
-        else:
-            download_url(address, str(path.parent), filename=path.name)
-    except Exception as error:  # networks and servers fail in many ways
-        raise SSTCastError(
-            f"{path}: the download from {address} failed ({in_short(error)}); put it there, or name another --root"
-        ) from error
+    If nothing of the set is below `root` yet, print its size and its licence first. Raises SSTCastError if a
+    download fails.
+    """
+    folder, paths = dataset.folder_in(root), [root / name for name in dataset.files]
+    if not folder.is_dir():
+        print(f"{dataset.name}: downloading to {folder}: {dataset.size}; licence: {dataset.licence}", flush=True)
+    for path, address in zip(paths, dataset.files.values(), strict=True):
+        if path.exists():
+            continue
+        try:
+            if address.endswith(".zip"):  # of a folder, as the path begins with it
+                extract_zip(download_url(address, str(root)), str(root))
+            else:
+                download_url(address, str(path.parent), filename=path.name)
+        except Exception as error:  # networks and servers fail in many ways
+            raise SSTCastError(
+                f"{path}: the download from {address} failed ({in_short(error)}); put it there, or name another "
+                "--root"
+            ) from error
+    return paths
 
 
 def check_raw(paths: Iterable[Path], known: Collection[str]) -> None:

@@ -38,13 +38,13 @@ class Dataset:
     """The declaration of a data set, with everything that differs between data sets.
 
     `reader` is a class of PyG, which reads its set `part`, `ogb`, or a kind of one's own data: `smiles_csv`,
-    `graph_csv`, `pyg` or `memory`. `folder` is below the root: for a class of PyG, its own root. `files` are the
-    raw files of SMILES, each with its address. `sha256` are digests of raw files that may run code and are known.
-    `node` and `edge` describe the features: `linear` (real numbers), the number of categories in each column, or
-    `none`. `split` is `official`, `scaffold`, `folds:N`, `random:0.8/0.1/0.1` or `random:N-per-class`.
-    `load.complete` infers empty fields. A `single` graph has its nodes as samples. `words` says that features
-    count words. With `few`, the usual split trains on only some nodes of each class. A class that is not
-    `reviewed` may run what it downloads.
+    `graph_csv`, `pyg` or `memory`. `folder` is below the root: for a class of PyG, its own root. `files` are what
+    no class downloads, SMILES or a paper's splits: paths below the root, each with its address. `sha256` are
+    digests of raw files that may run code and are known. `node` and `edge` describe the features: `linear` (real
+    numbers), the number of categories in each column, or `none`. `split` is `official`, `scaffold`, `folds:N`,
+    `random:0.8/0.1/0.1` or `random:N-per-class`. `load.complete` infers empty fields. A `single` graph has its
+    nodes as samples. `words` says that features count words. With `few`, the usual split trains on only some nodes
+    of each class. A class that is not `reviewed` may run what it downloads.
     """
 
     name: str
