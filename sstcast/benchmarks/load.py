@@ -113,7 +113,7 @@ def complete(dataset: Dataset, joined: Joined, official: bool, where: str) -> Da
     check_task(dataset)
     objective = objective_of(dataset)
     single = dataset.single or (len(joined.nodes) == 1 and objective.level == "node")
-    if dataset.reader == "memory" and single:
+    if dataset.reader in ("memory", "pyg") and single:
         dataset = _words(dataset, data)
     return replace(
         dataset,

@@ -22,6 +22,7 @@ from sstcast.benchmarks.registry import ATOMS, BONDS, find_dataset
 from sstcast.benchmarks.splits import MASKS, choose_split
 from sstcast.errors import SSTCastError
 from sstcast.models.layers import CONVS
+from sstcast.yaml_files import read_config
 
 SMALL = ["model.width=8", "model.layers=1", "training.epochs=1", "training.batch_size=4", "training.device=cpu"]
 
@@ -282,7 +283,8 @@ def test_what_is_wrong_with_graphs_in_memory_is_said(data: Any, words: str) -> N
 
 
 def of_memory(data: list[Data]) -> BenchmarkConfig:
-    return load_benchmark("", "gcn", None, [], load_memory(data, []).dataset)
+    declared = load_memory(data, []).dataset
+    return load_benchmark(declared.name, "gcn", None, [], declared)
 
 
 def words_on_a_ring(features: int, labelled: int) -> Data:
@@ -307,6 +309,21 @@ def test_a_graph_in_memory_trains_as_its_like_that_has_a_name(features: int, lab
     parts = ("model", "predictor", "training")
     assert [getattr(ours, part) for part in parts] == [getattr(theirs, part) for part in parts]
     assert of_memory(graphs()).training.patience == 50
+
+
+@pytest.mark.parametrize("data", [graphs(), words_on_a_ring(1433, 2)], ids=["many", "one"])
+def test_graphs_in_a_file_train_as_in_memory(data: Any, tmp_path: Path) -> None:
+    """No key of the YAML says what they are, and their labels decide the defaults."""
+    torch.save(data, tmp_path / "mine.pt")
+    (tmp_path / "mine.yaml").write_text("kind: pyg\npath: mine.pt\n")
+    keys = ["training.epochs=1", f"cache={tmp_path / 'cache'}"]
+    found = []
+    for place, source in (("file", str(tmp_path / "mine.yaml")), ("memory", data)):
+        (result,) = sstcast.benchmark(source, "gcn", overrides=[*keys, f"runs={tmp_path / place}"])
+        (config,) = (tmp_path / place).rglob("config.yaml")
+        saved = read_config(config)
+        found.append([result["test"], *(saved[part] for part in ("model", "predictor", "training"))])
+    assert found[0] == found[1]
 
 
 def test_rows_of_many_words_are_not_divided() -> None:
