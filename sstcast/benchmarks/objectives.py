@@ -53,7 +53,7 @@ class Objective:
     @classmethod
     def labels_of(cls, graphs: Joined) -> dict[str, Tensor]:
         """Return the labels `y`; raise ValueError, naming the graph, if they are not as many as its rows."""
-        y = torch.as_tensor(graphs.data.y)
+        y = graphs.labels
         rows = graphs.nodes if cls.level == "node" else torch.ones_like(graphs.nodes)
         found, total = graphs.counts["y"] * (y.numel() // max(len(y), 1)), int(rows.sum())
         columns = 1 if cls.classes else y.numel() // total
@@ -275,7 +275,7 @@ class Words(Objective):
 
     @classmethod
     def labels_of(cls, graphs: Joined) -> dict[str, Tensor]:
-        return {"y": graphs.data.y}
+        return {"y": graphs.labels.reshape(len(graphs.nodes), -1)}
 
     def weight(self, batch: GraphBatch) -> Tensor:
         return torch.tensor(LENGTH * len(batch.y))

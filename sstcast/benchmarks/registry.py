@@ -221,6 +221,8 @@ def find_dataset(name: str) -> Dataset:
         return _from_ogb(known) if known.reader == "ogb" else known
     if name.startswith(("ogbg-", "ogbn-")):
         return _from_ogb(Dataset(name, "ogb"))
+    if name.startswith("ogbl-"):
+        raise SSTCastError(f"{shorten(name)}: not supported: it is a set of links to predict")
     of, colon, part = name.partition(":")
     classes = _classes()
     of = classes.get(of.lower()) or classes.get(f"{of.lower()}dataset", "")

@@ -90,7 +90,19 @@ def by_part(source: Mapping[str, Any]) -> list[Any]:
     return found
 
 
-def own_splits(graphs: Joined, wanted: bool) -> list[Split]:
+def find_splits(split: str, graphs: Joined, given: list[Split]) -> list[Split]:
+    """Return the split by scaffold if `split` says so, else the given ones, else those in the graphs' masks.
+
+    Raises ValueError if there are no SMILES to divide, or a mask that `split` needs is missing.
+    """
+    if split != "scaffold":
+        return given or _of_masks(graphs, wanted=split in ("", "official"))
+    if not isinstance(smiles := graphs.data.get("smiles"), list):
+        raise ValueError("split: scaffold is for molecules given as SMILES; choose another")
+    return [scaffold_split(smiles)]
+
+
+def _of_masks(graphs: Joined, wanted: bool) -> list[Split]:
     """Return the splits that the masks of the graphs say.
 
     Masks of the nodes of many graphs are no split, nor is a training mask alone, as some of PyG's graphs have.
@@ -109,6 +121,8 @@ def own_splits(graphs: Joined, wanted: bool) -> list[Split]:
 def _numbers_of(part: NDArray[Any], samples: int) -> NDArray[np.int64]:
     # More than two numbers that are all 0 or 1 cannot be a list of different samples, so they are a mask.
     if part.dtype != bool and (len(part) < 3 or not np.isin(part, (0, 1)).all()):
+        if len(part) and part.dtype.kind not in "iu":
+            raise ValueError("a part of a split must be whole numbers of samples, or a mask")
         return part.astype(np.int64)
     if len(part) != samples:
         raise ValueError(f"a mask of {len(part)} samples, where there are {samples}")

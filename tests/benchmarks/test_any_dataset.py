@@ -60,6 +60,7 @@ def test_a_paper_s_set_has_one_declaration_under_either_name(name: str, known: s
         ("Planetoid:Corra", "did you mean 'Cora'"),
         ("ogbg-nonsense", "no data set 'ogbg-nonsense'"),
         ("ogbn-mag", "not supported"),
+        ("ogbl-collab", "ogbl-collab: not supported"),
     ],
 )
 def test_names_of_nothing_are_one_line(name: str, words: str) -> None:
@@ -86,6 +87,16 @@ def test_any_set_in_tudataset_s_form_opens(tmp_path: Path) -> None:
     assert found[0].digest == found[1].digest
     assert find_dataset("TU:ENZYMES").split == "random:0.7/0.15/0.15"
     assert find_dataset("TU:QM9").task == "graph-regression"
+
+
+@pytest.mark.parametrize(("file", "words"), [("graph_labels", "11 rows of y"), ("node_labels", "59 rows of x")])
+def test_files_that_are_too_short_are_refused(file: str, words: str, tmp_path: Path) -> None:
+    """PyG's class reads them, and fails only at the graph that is not there."""
+    write(find_dataset("MUTAG"), tmp_path)
+    path = tmp_path / f"TUDataset/MUTAG/raw/MUTAG_{file}.txt"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+    with pytest.raises(SSTCastError, match=f"MUTAG: cannot be read .{words} where"):
+        load(find_dataset("MUTAG"), tmp_path, tmp_path / "cache")
 
 
 def split_of(loaded: Loaded) -> Split:
@@ -267,6 +278,10 @@ def test_whole_numbers_of_many_values_are_asked_about() -> None:
             "graph 5: an edge's node is not one of its 6 nodes",
         ),
         (graphs(edge_index=lambda d, i: d.edge_index.float()), "edge_index must be a dense tensor"),
+        (graphs(x=lambda d, i: d.x.to_sparse()), r"x must be a tensor \[rows, columns\] of real numbers"),
+        (graphs(x=lambda d, i: d.x.to(torch.complex64)), "x must be a tensor"),
+        (graphs(x=lambda d, i: d.x[:, :, None]), "x must be a tensor"),
+        ({"graphs": graphs(8), "train": [0.5, 1], "val": [2], "test": [3]}, "whole numbers of samples"),
         (
             graphs(edge_index=lambda d, i: torch.eye(d.num_nodes).to_sparse()),
             "edge_index must be a dense",
