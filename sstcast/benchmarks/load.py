@@ -41,12 +41,14 @@ def load(dataset: Dataset, root: Path, cache: Path, trust: bool = False) -> Load
     """
     check_task(dataset)
     if dataset.reader == "smiles_csv":
-        return pack_given(dataset, *read_smiles(dataset, root, cache, trust), dataset.name)
-    if dataset.reader in ("graph_csv", "pyg"):
-        path: Path = dataset.options["path"]
-        given = read_nodes(dataset) if dataset.reader == "graph_csv" else read_file(path, trust)
-        return pack_given(dataset, *given, str(path))
-    return pack_given(dataset, *read_class(dataset, root, trust), str(dataset.folder_in(root)))
+        given = read_smiles(dataset, root, cache, trust)
+    elif dataset.reader == "graph_csv":
+        given = read_nodes(dataset)
+    elif dataset.reader == "pyg":
+        given = read_file(dataset.options["path"], trust)
+    else:
+        given = read_class(dataset, root, trust)
+    return pack_given(dataset, *given, str(dataset.options.get("path", dataset.folder_in(root))))
 
 
 def load_memory(source: Any, overrides: list[str]) -> Loaded:

@@ -267,6 +267,10 @@ def test_whole_numbers_of_many_values_are_asked_about() -> None:
         ([1, 2], "graph 0 is int, not torch_geometric.data.Data"),
         (graphs(y=lambda d, i: "one"), "graphs: every graph must have labels y"),
         (graphs(y=lambda d, i: torch.tensor([torch.nan])), "graphs: no label is known"),
+        (
+            graphs(y=lambda d, i: torch.tensor([2 * (i % 2) - 1])),
+            "all known labels are 1; number the classes from 0",
+        ),
         ([Data(x=torch.ones(2, 1), y=torch.tensor([1]))], "edge_index must be a dense tensor"),
         ([Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]))], "every graph must have labels y"),
         (
