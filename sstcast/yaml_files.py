@@ -167,7 +167,7 @@ def _first_error(error: ValidationError, model: type[BaseModel], raw: Any) -> st
     path = _path_in(raw, first["loc"])
     key = ".".join(map(str, path))
     if first["type"] == "extra_forbidden":
-        return f"{key}: unknown key{suggest(str(path[-1]), _keys(model))}"
+        return f"{key}: unknown key{suggest(str(path[-1]), _keys(model) - {path[-1]})}"
     message = first["msg"].removeprefix("Value error, ").replace("Field required", "is missing")
     if "or instance of" in message:
         message = "give a mapping of keys"

@@ -70,8 +70,9 @@ def raw_files(dataset: Dataset, root: Path) -> list[Path]:
     """Return the raw files of a declared data set below `root`."""
     if dataset.reader == "ogb":
         return [root / dataset.folder / f"{stem}.csv.gz" for stem in ogb_files(dataset)]
-    if dataset.reader != "class":
-        return [root / dataset.folder / name for name in dataset.files]
+    others = [root / name for name in dataset.files]
+    if dataset.reader == "smiles_csv":
+        return others
     lower = str(dataset.part).lower()
     words = {
         "part": dataset.part,
@@ -79,11 +80,9 @@ def raw_files(dataset: Dataset, root: Path) -> list[Path]:
         "under": lower.replace("-", "_"),
         "short": {"physics": "phy"}.get(lower, lower),
     }
-    folder, files = FILES[dataset.of]
+    folder, files = FILES[dataset.reader]
     names = OTHER_FILES.get(str(dataset.part or dataset.name), files)
-    found = [root / folder.format(**words) / name.format(**words) for name in names]
-    also = dataset.options.get("splits")
-    return found + ([root / "splits" / also] if also else [])
+    return [root / folder.format(**words) / name.format(**words) for name in names] + others
 
 
 def ogb_files(dataset: Dataset) -> list[str]:
@@ -103,7 +102,7 @@ def write(dataset: Dataset, root: Path) -> None:
     files = raw_files(dataset, root)
     for path in files:
         path.parent.mkdir(parents=True, exist_ok=True)
-    WRITERS[dataset.of or dataset.reader](dataset, files, np.random.default_rng(7))
+    WRITERS[dataset.reader](dataset, files, np.random.default_rng(7))
 
 
 def ring(nodes: int) -> np.ndarray:

@@ -232,14 +232,18 @@ def benchmark(
     if isinstance(dataset, str) and not dataset.endswith((".yaml", ".yml")):
         find_dataset(dataset).check_reviewed(trust)  # before PyTorch is imported, which takes seconds
     from sstcast.benchmarks.config import load_benchmark
-    from sstcast.benchmarks.load import load_memory
+    from sstcast.benchmarks.load import load, load_memory
     from sstcast.benchmarks.run import result_lines, run_benchmark
 
-    loaded = None if isinstance(dataset, str) else load_memory(dataset, changes)
-    if loaded is None:
-        config = load_benchmark(str(at_home(str(dataset))), model, folder, changes)
+    if isinstance(dataset, str):
+        name = str(at_home(dataset))
+        config = load_benchmark(name, model, folder, changes)
+        loaded = load(config.declaration, config.root, config.cache, trust) if config.data is not None else None
     else:
-        config = load_benchmark(loaded.dataset.name, model, folder, changes, loaded.dataset)
+        loaded = load_memory(dataset, changes)
+        name = loaded.dataset.name
+    if loaded is not None:  # the labels of one's own data decide the defaults
+        config = load_benchmark(name, model, folder, changes, loaded.dataset)
     results = run_benchmark(config, chosen, trust, evaluate, loaded)
     for line in result_lines(config, results):
         say(line)

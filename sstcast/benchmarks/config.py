@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 from sstcast.artefacts import packaged
 from sstcast.benchmarks.registry import KINDS, Dataset, OwnData, SplitName, find_dataset
-from sstcast.config import FOLDER_NAME, WHERE, Count, Folder, ModelConfig, TrainingConfig
+from sstcast.config import FOLDER_NAME, LONGEST_NAME, WHERE, Count, Folder, ModelConfig, TrainingConfig
 from sstcast.errors import SSTCastError
 from sstcast.models import MODELS, default_options
 from sstcast.models.base import Positional
@@ -21,7 +21,6 @@ Epochs = Annotated[int, Field(ge=0, le=10**9)]
 Stages = Annotated[
     dict[str, Epochs], AfterValidator(lambda stages: {name: epochs for name, epochs in stages.items() if epochs})
 ]
-LONGEST_NAME = 100  # of a folder
 DATASET_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*(:[A-Za-z0-9][A-Za-z0-9._-]*)?$"
 PRESETS = "configs/benchmarks"
 YAML = (".yaml", ".yml")
@@ -102,25 +101,25 @@ def load_benchmark(
     model: str,
     root: Path | None = None,
     overrides: list[str] | None = None,
-    memory: Dataset | None = None,
+    read: Dataset | None = None,
 ) -> BenchmarkConfig:
     """Return the configuration of a benchmark: a preset for this model, or the model's defaults.
 
-    `dataset` is a name, the path of a YAML that describes a user's own data, or a name for the graphs that
-    `memory` declares. `model` is looked up as `configs/benchmarks/DATASET/MODEL.yaml`, then in
-    `configs/benchmarks/default/`; otherwise it is the name of a model, or of a local layer (`gcn`, `gatedgcn-vn`),
-    which stands for `mpnn` with that layer, trained as `configs/benchmarks/defaults.yaml` says. It may also be the
-    path of a user's own preset.
+    `dataset` is a name, the path of a YAML that describes a user's own data, or a name for graphs in memory;
+    `read` is the complete declaration of one's own data or of graphs in memory. `model` is looked up as
+    `configs/benchmarks/DATASET/MODEL.yaml`, then in `configs/benchmarks/default/`; otherwise it is the name of a
+    model, or of a local layer (`gcn`, `gatedgcn-vn`), which stands for `mpnn` with that layer, trained as
+    `configs/benchmarks/defaults.yaml` says. It may also be the path of a user's own preset.
     Raises SSTCastError for unknown names and wrong keys.
     """
     written = Path(model) if model.endswith(YAML) else None
     if written is not None:
         model = written.stem
     folders, where = ["default"], f"{dataset}, {model}"
-    if memory is not None:
-        raw: dict[str, Any] = {"dataset": memory.name, "data": {"kind": "memory"}}
-    elif dataset.endswith(YAML):
+    if dataset.endswith(YAML):
         raw = _own_data(Path(dataset))
+    elif read is not None:
+        raw = {"dataset": dataset, "data": {"kind": "memory"}}
     else:
         raw = {"dataset": find_dataset(dataset).name}
         folders = [raw["dataset"].lower(), "default"]
@@ -136,7 +135,7 @@ def load_benchmark(
         raise SSTCastError(
             f"data: leave it out; {raw['dataset']} has a task and a metric, and split=... changes its split"
         )
-    declared = memory or validate(BenchmarkConfig, raw, str(preset or where)).declaration
+    declared = read or validate(BenchmarkConfig, raw, str(preset or where)).declaration
     usual = _usual(declared.kind, raw["model"]) if preset is None else {}
     usual["training"] = TRAINING | usual.get("training", {})
     if declared.words:

@@ -1,19 +1,19 @@
 """Loads a declared data set, or graphs in memory: decides what its declaration leaves open, checks, and packs."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 from torch_geometric.data import Dataset as PyGDataset
 
 from sstcast.benchmarks.objectives import check_task, objective_of
 from sstcast.benchmarks.packed import Graphs, Joined, Split, digest_tensors, graph_of, pack
 from sstcast.benchmarks.reading import graphs_in, read_class, read_file
 from sstcast.benchmarks.registry import Dataset, Kind, Memory
-from sstcast.benchmarks.splits import scaffold_split
+from sstcast.benchmarks.splits import find_splits
 from sstcast.benchmarks.tables import read_nodes, read_smiles
 from sstcast.errors import SSTCastError, in_short
 from sstcast.yaml_files import apply_overrides, validate
@@ -40,13 +40,15 @@ def load(dataset: Dataset, root: Path, cache: Path, trust: bool = False) -> Load
     Raises SSTCastError if a raw file cannot be had, is damaged or may run code, or its content is inconsistent.
     """
     check_task(dataset)
-    if dataset.reader in ("class", "ogb"):
-        return pack_given(dataset, *read_class(dataset, root, trust), str(dataset.folder_in(root)))
     if dataset.reader == "smiles_csv":
-        return pack_given(dataset, *read_smiles(dataset, root, cache, trust), dataset.name)
-    path: Path = dataset.options["path"]
-    given = read_nodes(dataset) if dataset.reader == "graph_csv" else read_file(path, trust)
-    return pack_given(dataset, *given, str(path))
+        given = read_smiles(dataset, root, cache, trust)
+    elif dataset.reader == "graph_csv":
+        given = read_nodes(dataset)
+    elif dataset.reader == "pyg":
+        given = read_file(dataset.options["path"], trust)
+    else:
+        given = read_class(dataset, root, trust)
+    return pack_given(dataset, *given, str(dataset.options.get("path", dataset.folder_in(root))))
 
 
 def load_memory(source: Any, overrides: list[str]) -> Loaded:
@@ -68,16 +70,15 @@ def load_memory(source: Any, overrides: list[str]) -> Loaded:
 
 def pack_given(dataset: Dataset, joined: Joined, splits: list[Split], where: str) -> Loaded:
     """Check, complete and pack graphs of PyG; raise SSTCastError, saying `where` they are from, if one is bad."""
-    if dataset.split == "scaffold":
-        if not isinstance(smiles := joined.data.get("smiles"), list):
-            raise SSTCastError(f"{where}: split: scaffold is for molecules given as SMILES; choose another")
-        splits = [scaffold_split(smiles)]
-    dataset = complete(dataset, joined, bool(splits), where)
-    objective = objective_of(dataset)
-    kinds = {"x": dataset.node, "edge_attr": dataset.edge}
     try:
-        features = {name: _features(joined.data.get(name), kind) for name, kind in kinds.items()}
+        splits = find_splits(dataset.split, joined, splits)
+        tables = {name: _table(joined.data.get(name), name) for name in ("x", "edge_attr")}
+        dataset = complete(dataset, joined, tables, bool(splits))
+        objective, kinds = objective_of(dataset), {"x": dataset.node, "edge_attr": dataset.edge}
+        features = {name: _features(table, kinds[name]) for name, table in tables.items()}
         graphs = pack(joined, objective.level, **features, **objective.labels_of(joined))
+    except SSTCastError:
+        raise
     except Exception as error:  # whatever a user's graphs hold
         raise SSTCastError(f"{where}: {in_short(error)}") from error
     check_graphs(graphs, dataset, where)
@@ -86,37 +87,44 @@ def pack_given(dataset: Dataset, joined: Joined, splits: list[Split], where: str
     return Loaded(graphs, splits, dataset, digest_tensors(graphs.tensors() | parts, graphs.level))
 
 
-def _features(table: Tensor | None, kind: Kind | str) -> Tensor | None:
-    """Return features `[rows, columns]` of the declared kind, None if they are not to be used."""
-    if table is None or kind == "none":
+def _table(values: Any, name: str) -> Tensor | None:
+    """Return features as a dense table `[rows, columns]`; raise ValueError if they are none."""
+    if values is None:
         return None
-    table = table.to_dense() if table.layout != torch.strided else table
-    table = table.view(-1, 1) if table.ndim == 1 else table
-    return table.float() if kind == "linear" else table
+    if not isinstance(values, Tensor) or values.is_complex() or values.ndim not in (1, 2):
+        raise ValueError(f"{name} must be a tensor [rows, columns] of real numbers, the same kind in each graph")
+    table = values.to_dense() if values.layout != torch.strided else values
+    return table.view(-1, 1) if table.ndim == 1 else table
 
 
-def complete(dataset: Dataset, joined: Joined, official: bool, where: str) -> Dataset:
-    """Return the declaration with every field decided; `official` says whether the data have splits of their own.
+def _features(table: Tensor | None, kind: Kind) -> Tensor | None:
+    """Return features as their declared kind has them, None if they are not to be used."""
+    return None if table is None or kind == "none" else table.float() if kind == "linear" else table
+
+
+def complete(dataset: Dataset, joined: Joined, tables: Mapping[str, Tensor | None], official: bool) -> Dataset:
+    """Return the declaration with every field decided.
+
+    `tables` are the features `x` and `edge_attr`; `official` says whether the data have splits of their own.
 
     Whole numbers in a single column are classes; zeros and ones in several columns are yes-or-no questions; other
     numbers are regression targets. Labels are those of nodes if each node has one. Features of whole numbers are
     categories; 100 or more columns of zeros and ones say which words a node has. A declared field stays as it is.
-    Raises SSTCastError if the labels do not tell the task, or the metric is not one of the task's.
+    Raises ValueError if the labels do not tell the task, and SSTCastError if the metric is not one of the task's.
     """
-    data = joined.data
-    task, usual = (dataset.task, "") if dataset.task else _task(joined, where)
+    task, usual = (dataset.task, "") if dataset.task else _task(joined)
     dataset = replace(dataset, task=task, metric=dataset.metric or usual)
     check_task(dataset)
     objective = objective_of(dataset)
     single = dataset.single or (len(joined.nodes) == 1 and objective.level == "node")
-    if dataset.reader == "memory" and single:
-        dataset = _words(dataset, data)
+    if dataset.reader in ("memory", "pyg") and single:
+        dataset = _words(dataset, tables["x"], joined.data.get("train_mask"))
     return replace(
         dataset,
         metric=dataset.metric or next(iter(objective.metrics)),
         split=dataset.split or ("official" if official else "random:0.8/0.1/0.1"),
-        node=dataset.node or _kind(data.x),
-        edge=dataset.edge or _kind(data.edge_attr),
+        node=dataset.node or _kind(tables["x"]),
+        edge=dataset.edge or _kind(tables["edge_attr"]),
         single=single,
     )
 
@@ -154,24 +162,18 @@ def check_graphs(graphs: Graphs, dataset: Dataset, where: str) -> None:
             raise SSTCastError(f"{place(what, row)}: {value}")
 
 
-def _words(dataset: Dataset, data: Data) -> Dataset:
+def _words(dataset: Dataset, x: Tensor | None, mask: Tensor | None) -> Dataset:
     """Say whether rows of words are to be divided by their sum, and whether few nodes have labels to learn."""
-    x, mask = data.x, data.get("train_mask")
-    bag = x is not None and x.is_floating_point() and x.shape[-1] >= MANY_WORDS
-    bag = bag and bool(((x == 0) | (x == 1)).all())
-    few = bag and mask is not None and mask.double().mean() < FEW
-    return replace(dataset, words=bag and bool(x.mean() < DENSE), few=bool(few))
+    if x is None or not x.is_floating_point() or x.shape[1] < MANY_WORDS or not ((x == 0) | (x == 1)).all():
+        return dataset
+    few = mask is not None and bool(mask.double().mean() < FEW)
+    return replace(dataset, words=bool(x.mean() < DENSE), few=few)
 
 
-def _task(joined: Joined, where: str) -> tuple[str, str]:
+def _task(joined: Joined) -> tuple[str, str]:
     """Return the task, and the metric if the task's usual one does not suit."""
-    try:
-        labels = torch.as_tensor(joined.data.y)
-        y = labels.flatten().double()
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise SSTCastError(
-            f"{where}: every graph must have labels y, which are numbers ({in_short(error)})"
-        ) from error
+    labels = joined.labels
+    y = labels.flatten().double()
     known = y[~y.isnan()]
     many, nodes = len(joined.nodes) > 1, joined.nodes
     of_nodes = torch.equal(joined.counts["y"], nodes) and (not many or bool((nodes > 1).any()))
@@ -183,18 +185,17 @@ def _task(joined: Joined, where: str) -> tuple[str, str]:
     if columns > 1 or (labels.is_floating_point() and not binary):
         return f"{level}-regression", ""
     if (kinds := len(known.unique())) > max(MOST_CLASSES, len(known) / 10):
-        raise SSTCastError(
-            f"{where}: y has {kinds} different whole numbers; did you mean task={level}-regression? "
+        raise ValueError(
+            f"y has {kinds} different whole numbers; did you mean task={level}-regression? "
             f"If they are classes, set task={level}-classification"
         )
     return f"{level}-classification", ""
 
 
-def _kind(features: Tensor | None) -> Kind:
-    if features is None:
+def _kind(table: Tensor | None) -> Kind:
+    if table is None:
         return "none"
-    if features.is_floating_point() or features.is_complex() or features.dtype == torch.bool or not len(features):
+    if table.is_floating_point() or table.dtype == torch.bool or not len(table):
         return "linear"
-    columns = features.reshape(len(features), -1)
-    sizes = columns.amax(0) + 1
-    return tuple(sizes.tolist()) if columns.min() >= 0 and sizes.max() <= MOST_KINDS else "linear"
+    sizes = table.amax(0) + 1
+    return tuple(sizes.tolist()) if table.min() >= 0 and sizes.max() <= MOST_KINDS else "linear"

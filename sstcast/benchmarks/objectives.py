@@ -53,7 +53,7 @@ class Objective:
     @classmethod
     def labels_of(cls, graphs: Joined) -> dict[str, Tensor]:
         """Return the labels `y`; raise ValueError, naming the graph, if they are not as many as its rows."""
-        y = torch.as_tensor(graphs.data.y)
+        y = graphs.labels
         rows = graphs.nodes if cls.level == "node" else torch.ones_like(graphs.nodes)
         found, total = graphs.counts["y"] * (y.numel() // max(len(y), 1)), int(rows.sum())
         columns = 1 if cls.classes else y.numel() // total
@@ -66,8 +66,13 @@ class Objective:
     def check(cls, y: Tensor, dataset: Dataset, where: Callable[[int, int], str]) -> None:
         """Raise SSTCastError if a label cannot be used; `where` says in words where row and column are."""
         values = y.double().reshape(len(y), -1)
-        if not len(values) or (values.isnan() | (values == -1 if cls.classes else False)).all():
+        found = values[~(values.isnan() | (values == -1 if cls.classes else False))]
+        if not len(found):
             raise SSTCastError(f"{dataset.name}: no label is known")
+        if cls.classes and len(found) > 1 and (found == found[0]).all():  # as of labels that are -1 and 1
+            raise SSTCastError(
+                f"{dataset.name}: all known labels are {found[0]:g}; number the classes from 0, as -1 is unknown"
+            )
         wrong, known = cls.wrong(values, dataset)
         if wrong.any():
             row, column = wrong.nonzero()[0].tolist()
@@ -275,7 +280,7 @@ class Words(Objective):
 
     @classmethod
     def labels_of(cls, graphs: Joined) -> dict[str, Tensor]:
-        return {"y": graphs.data.y}
+        return {"y": graphs.labels.reshape(len(graphs.nodes), -1)}
 
     def weight(self, batch: GraphBatch) -> Tensor:
         return torch.tensor(LENGTH * len(batch.y))

@@ -17,6 +17,7 @@ from torch_geometric.data.collate import collate
 from torch_geometric.data.separate import separate
 from torch_geometric.utils import subgraph
 
+from sstcast.errors import in_short
 from sstcast.graphs.sparse import SparseGraph
 
 USED = {"x", "pos", "edge_index", "edge_attr", "y", "edge_label", "edge_label_index", "smiles", "num_nodes"}
@@ -41,6 +42,19 @@ class Joined(NamedTuple):
     nodes: Tensor  # [graphs]
     counts: Mapping[str, Tensor]
 
+    @property
+    def samples(self) -> int:
+        """How many samples a split divides: the nodes of a single graph, or the graphs."""
+        return int(self.nodes[0]) if len(self.nodes) == 1 else len(self.nodes)
+
+    @property
+    def labels(self) -> Tensor:
+        """The labels `y` of all graphs; raises ValueError if there are none, or they are no numbers."""
+        try:
+            return torch.as_tensor(self.data.y)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise ValueError(f"every graph must have labels y, which are numbers ({in_short(error)})") from error
+
     @classmethod
     def of_list(cls, graphs: Sequence[Any]) -> "Joined":
         """Join graphs; raise ValueError if they do not fit.
@@ -57,10 +71,18 @@ class Joined(NamedTuple):
 
     @classmethod
     def of_slices(cls, data: Data, slices: Mapping[str, Any] | None) -> "Joined":
-        """Join what an `InMemoryDataset` holds; `slices` are where each tensor's graphs begin."""
+        """Join what an `InMemoryDataset` holds; `slices` are where each tensor's graphs begin.
+
+        Raises ValueError if a tensor has other rows, as where a file that a class read is too short.
+        """
         if not slices:
             return cls.of_list([data])
         counts = _counts(slices)
+        for name, count in counts.items():
+            if isinstance(table := data.get(name), Tensor):
+                rows, belong = table.size(data.__cat_dim__(name, table)), int(count.sum())
+                if rows != belong:
+                    raise ValueError(f"{rows} rows of {name} where {belong} belong")
         nodes = counts.get("x", getattr(data, "_num_nodes", None))
         if nodes is None:
             graphs = range(len(next(iter(counts.values()))))

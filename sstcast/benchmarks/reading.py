@@ -28,15 +28,11 @@ from sstcast.artefacts import locked
 from sstcast.benchmarks.objectives import number_words
 from sstcast.benchmarks.packed import Joined, Split
 from sstcast.benchmarks.registry import Dataset
-from sstcast.benchmarks.splits import ranges, splits_of
+from sstcast.benchmarks.splits import by_part, splits_in
 from sstcast.errors import SSTCastError, in_short, reading
 
-PARTS = ("train", "val", "test")
-MASKS = ("train_mask", "val_mask", "test_mask")
-NAMES = (("train",), ("validation", "val", "valid"), ("test",))  # of the parts of a split in a mapping
 FORMS = "give a list of torch_geometric.data.Data, a single one, or a dictionary with train, validation and test"
 TEXT = (".txt", ".csv", ".tsv", ".json", ".index", ".edgelist", ".edges", ".gml", ".gz", ".zip", ".md", ".content")
-SPLITS = "https://github.com/cornell-zhang/Polynormer/raw/main/data/"
 DEEPEST = 20  # deeper nodes of a syntax tree count as this deep
 
 # Besides the types that PyG itself adds: what `torch.save` of a list of `Data` contains.
@@ -44,7 +40,7 @@ torch.serialization.add_safe_globals([DataEdgeAttr, DataTensorAttr, EdgeStorage,
 
 
 def read_class(dataset: Dataset, root: Path, trust: bool) -> tuple[Joined, list[Split]]:
-    """Return the graphs of a set of a class of PyG or OGB, and its official splits.
+    """Return the graphs of a set of a class of PyG or OGB, and its official splits, unless the graphs have masks.
 
     The class downloads, processes and caches in the set's folder below `root`; it processes again what is older
     than its raw files. Raises SSTCastError if the class, or a file that was already there, may run code and is not
@@ -53,14 +49,11 @@ def read_class(dataset: Dataset, root: Path, trust: bool) -> tuple[Joined, list[
     dataset.check_reviewed(trust)
     folder = dataset.folder_in(root)
     remedy = f"delete this folder to download {dataset.name} again, put its files there, or name another --root"
+    files = fetch(dataset, root)
     shown = sys.stderr if sys.stderr.isatty() else io.StringIO()  # what a class prints
     with reading(folder, remedy), locked(root / dataset.name):
         raw, processed = _files(folder, "raw"), _files(folder, "processed")
-        if not raw:
-            print(
-                f"{dataset.name}: downloading to {folder}: {dataset.size}; licence: {dataset.licence}", flush=True
-            )
-        elif any(path.stat().st_mtime < max(p.stat().st_mtime for p in raw) for path in processed):
+        if any(path.stat().st_mtime < max(p.stat().st_mtime for p in raw) for path in processed):
             for path in processed:
                 path.unlink()
             processed = []
@@ -72,16 +65,14 @@ def read_class(dataset: Dataset, root: Path, trust: bool) -> tuple[Joined, list[
             graphs, splits = read(dataset, root, [] if trust else raw)
             if dataset.options.get("positions"):  # of superpixels
                 graphs.data.x = torch.cat([graphs.data.x, graphs.data.pos], dim=1)
-    if (also := dataset.options.get("splits")) is not None:
-        path = root / "splits" / also
-        download(SPLITS + also, path)
+    for path in files:  # the splits of a paper
         with reading(path, "get it again"), np.load(path, allow_pickle=False) as file:
-            splits = splits_of([file[name] for name in ("train", "valid", "test")], int(graphs.nodes[0]))
+            splits = splits_in(file, graphs.samples)
     if dataset.options.get("standardise"):
         for name in ("x", "edge_attr"):
             if (table := graphs.data.get(name)) is not None:
                 graphs.data[name] = standardise(table)
-    return graphs, splits or own_splits(graphs)
+    return graphs, splits
 
 
 def _files(folder: Path, kind: str) -> list[Path]:
@@ -102,7 +93,7 @@ def _checking(cls: Any, raw: list[Path], known: Collection[str]) -> Any:
 
 def _of_pyg(dataset: Dataset, root: Path, raw: list[Path]) -> tuple[Joined, list[Split]]:
     """Return the graphs, and one split if the class has an argument for its parts."""
-    cls = getattr(torch_geometric.datasets, dataset.of)
+    cls = getattr(torch_geometric.datasets, dataset.reader)
     known = signature(cls).parameters
     cls = _checking(cls, raw, dataset.sha256) if "root" in known else cls  # others have no files
     arguments: dict[str, Any] = {"root": str(root / dataset.folder)} if "root" in known else {}
@@ -113,8 +104,7 @@ def _of_pyg(dataset: Dataset, root: Path, raw: list[Path]) -> tuple[Joined, list
     if split is None or split.default not in ("train", None) or len(first.processed_paths) < 2:
         # The edges of a single graph are sorted by node, whatever order a class gives them.
         return join([first[0].coalesce()] if len(first) == 1 else first), []
-    parts = [join(cls(**arguments, split=part)) for part in PARTS]
-    return Joined.of_parts(parts), [ranges([len(part.nodes) for part in parts])]
+    return _join_parts([cls(**arguments, split=part) for part in ("train", "val", "test")])
 
 
 def _of_ogb(dataset: Dataset, root: Path, raw: list[Path]) -> tuple[Joined, list[Split]]:
@@ -127,19 +117,18 @@ def _of_ogb(dataset: Dataset, root: Path, raw: list[Path]) -> tuple[Joined, list
         release.touch()  # without it, the class asks on the terminal whether to delete the files
     cls = PygNodePropPredDataset if dataset.single else PygGraphPropPredDataset
     source = _checking(cls, raw, dataset.sha256)(dataset.name, root=str(root))
-    rows = by_part(source.get_idx_split())
-    splits = splits_of(rows, int(source[0].num_nodes) if dataset.single else len(source))
+    rows = source.get_idx_split()
     if dataset.single:
         ends, _ = remove_self_loops(source[0].edge_index)
-        data = source[0].update({"edge_index": to_undirected(ends, num_nodes=source[0].num_nodes)})
-        return join([data]), splits
-    if dataset.task != "next-tokens":
-        return join(source), splits
-    trees = list(source)
-    words = number_words([tree.y for tree in trees], [trees[i].y for i in splits[0].train.tolist()])
-    graphs = join([_link_tokens(tree) for tree in trees])
-    graphs.data.y = words
-    return graphs, splits
+        ends = to_undirected(ends, num_nodes=source[0].num_nodes)
+        graphs = join([source[0].update({"edge_index": ends, "edge_attr": None})])
+    elif dataset.task == "next-tokens":
+        trees = list(source)
+        graphs = join([_link_tokens(tree) for tree in trees])
+        graphs.data.y = number_words([tree.y for tree in trees], [trees[i].y for i in rows["train"].tolist()])
+    else:
+        graphs = join(source)
+    return graphs, splits_in(rows, graphs.samples)
 
 
 def _link_tokens(tree: Data) -> Data:
@@ -165,7 +154,7 @@ def standardise(table: Tensor) -> Tensor:
 
 
 def graphs_in(source: Any, where: str) -> tuple[Joined, list[Split]]:
-    """Return the graphs in `source`, and their own splits.
+    """Return the graphs in `source`, and their own splits, unless the graphs have masks.
 
     `source` is one `Data`, several, or a data set of PyG or OGB; or a dictionary with `graphs` and with the
     numbers of those for `train`, `validation` and `test`, or masks; or one with a list of graphs for each of the
@@ -176,14 +165,20 @@ def graphs_in(source: Any, where: str) -> tuple[Joined, list[Split]]:
     try:
         rows: Any = source if isinstance(source, Mapping) else {}
         if rows and "graphs" not in rows:
-            parts = [join(part) for part in by_part(rows)]
-            return Joined.of_parts(parts), [ranges([len(part.nodes) for part in parts])]
+            return _join_parts(by_part(rows))
         if hasattr(source, "get_idx_split"):  # of OGB's classes
             rows = source.get_idx_split()
         graphs = join(source["graphs"] if isinstance(source, Mapping) else source)
-        return graphs, splits_of(by_part(rows), len(graphs.nodes)) if rows else own_splits(graphs)
+        return graphs, splits_in(rows, graphs.samples) if rows else []
     except Exception as error:  # whatever a user's graphs hold
         raise SSTCastError(f"{where}: {str(error) or type(error).__name__}; {FORMS}") from error
+
+
+def _join_parts(sources: Iterable[Any]) -> tuple[Joined, list[Split]]:
+    """Join the graphs for training, validation and testing; return them, and which are for what."""
+    parts = [join(source) for source in sources]
+    sizes = [len(part.nodes) for part in parts]
+    return Joined.of_parts(parts), [Split(*torch.arange(sum(sizes)).split(sizes))]
 
 
 def join(source: Any) -> Joined:
@@ -210,53 +205,29 @@ def read_file(path: Path, trust: bool) -> tuple[Joined, list[Split]]:
     return graphs_in(raw, str(path))
 
 
-def own_splits(graphs: Joined) -> list[Split]:
-    """Return the splits that the masks of the graphs say; raise ValueError if one mask is missing."""
-    masks = [graphs.data.get(name) for name in MASKS]
-    missing = [name for name, mask in zip(MASKS, masks, strict=True) if mask is None]
-    if masks[0] is None or len(missing) == 2:  # a training mask alone, as some of PyG's graphs have, is no split
-        return []
-    if missing:
-        raise ValueError(f"train_mask, but no {missing[0]}; add it, or leave out all masks and set split=70/15/15")
-    count = len(graphs.nodes)
-    if count > 1:  # masks of the nodes of many graphs are no split
-        return splits_of(masks, count) if all(mask.numel() == count for mask in masks) else []
-    if (stopping := graphs.data.get("stopping_mask")) is not None:  # WikiCS: for validation too
-        masks[1] = masks[1] | stopping
-    return splits_of(masks, int(graphs.nodes[0]))
-
-
-def by_part(source: Mapping[str, Any]) -> list[Any]:
-    """Return what a mapping has for training, validation (or `val`, `valid`) and testing."""
-    found = [next((source[name] for name in names if name in source), None) for names in NAMES]
-    if missing := [names[0] for names, part in zip(NAMES, found, strict=True) if part is None]:
-        raise ValueError(f"no part {missing[0]!r} in the split")
-    return found
-
-
 def fetch(dataset: Dataset, root: Path) -> list[Path]:
-    """Return the paths of the data set's `files` below `root`; download the missing ones and say their size."""
-    paths = {root / dataset.folder / name: address for name, address in dataset.files.items()}
-    if not all(path.exists() for path in paths):
-        print(f"{dataset.name}: downloading to {root}: {dataset.size}; licence: {dataset.licence}", flush=True)
-    for path, address in paths.items():
-        download(address.replace("*", path.name), path, root)
-    return list(paths)
+    """Return the paths of the data set's `files`; download the missing ones.
 
-
-def download(address: str, path: Path, root: Path | None = None) -> None:
-    """Download `path` unless it exists; an archive, which holds its folder, is unpacked below `root`."""
-    if path.exists():
-        return
-    try:
-        if root is not None and address.endswith(".zip"):
-            extract_zip(download_url(address, str(root)), str(root))
-        else:
-            download_url(address, str(path.parent), filename=path.name)
-    except Exception as error:  # networks and servers fail in many ways
-        raise SSTCastError(
-            f"{path}: the download from {address} failed ({in_short(error)}); put it there, or name another --root"
-        ) from error
+    If nothing of the set is below `root` yet, print its size and its licence first. Raises SSTCastError if a
+    download fails.
+    """
+    folder, paths = dataset.folder_in(root), [root / name for name in dataset.files]
+    if not folder.is_dir():
+        print(f"{dataset.name}: downloading to {folder}: {dataset.size}; licence: {dataset.licence}", flush=True)
+    for path, address in zip(paths, dataset.files.values(), strict=True):
+        if path.exists():
+            continue
+        try:
+            if address.endswith(".zip"):  # of a folder, as the path begins with it
+                extract_zip(download_url(address, str(root)), str(root))
+            else:
+                download_url(address, str(path.parent), filename=path.name)
+        except Exception as error:  # networks and servers fail in many ways
+            raise SSTCastError(
+                f"{path}: the download from {address} failed ({in_short(error)}); put it there, or name another "
+                "--root"
+            ) from error
+    return paths
 
 
 def check_raw(paths: Iterable[Path], known: Collection[str]) -> None:

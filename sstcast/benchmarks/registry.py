@@ -6,45 +6,50 @@ A name is one of `configs/benchmarks/datasets.yaml` (`Cora`), a class of PyG wit
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import pandas as pd
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic.dataclasses import dataclass
 
 from sstcast.artefacts import packaged
 from sstcast.config import Folder
 from sstcast.errors import SSTCastError, shorten
 from sstcast.yaml_files import Strict, read_config, suggest
 
-Categories = tuple[int, ...]  # number of categories in each column
-Kind = Categories | Literal["linear", "none"]  # of features
+Categories = tuple[Annotated[int, Field(ge=1, le=10**7)], ...]  # number of categories in each column
 
 ATOMS: Categories = (119, 5, 12, 12, 10, 6, 6, 2, 2)  # of ogb.utils.features
 BONDS: Categories = (5, 6, 2)
+
+# Of features; empty until it is inferred. Only the table of known sets writes `atoms` and `bonds`.
+Kind = Annotated[
+    Categories | Literal["linear", "none", ""],
+    BeforeValidator(lambda kind: {"atoms": ATOMS, "bonds": BONDS}.get(str(kind), kind)),
+]
 
 
 @dataclass(frozen=True)
 class Dataset:
     """The declaration of a data set, with everything that differs between data sets.
 
-    `reader` is `class` (the class `of` of PyG, for its set `part`), `ogb` (OGB's class), or a kind of one's own
-    data: `smiles_csv`, `graph_csv`, `pyg` or `memory`. `folder` is below the root: for a class of PyG, its own
-    root. `files` are the raw files of SMILES, each with its address. `sha256` are digests of raw files that may
-    run code and are known. `node` and `edge` describe the features: `linear` (real numbers), the number of
-    categories in each column, or `none`. `split` is `official`, `scaffold`, `folds:N`, `random:0.8/0.1/0.1` or
-    `random:N-per-class`. `load.complete` infers empty fields. A `single` graph has its nodes as
-    samples. `words` says that features count words. With `few`, the usual split trains on only some nodes of each
-    class. A class that is not `reviewed` may run what it downloads.
+    `reader` is a class of PyG, which reads its set `part`, `ogb`, or a kind of one's own data: `smiles_csv`,
+    `graph_csv`, `pyg` or `memory`. `folder` is below the root: for a class of PyG, its own root. `files` are what
+    no class downloads, SMILES or a paper's splits: paths below the root, each with its address. `sha256` are
+    digests of raw files that may run code and are known. `node` and `edge` describe the features: `linear` (real
+    numbers), the number of categories in each column, or `none`. `split` is `official`, `scaffold`, `folds:N`,
+    `random:0.8/0.1/0.1` or `random:N-per-class`. `load.complete` infers empty fields. A `single` graph has its
+    nodes as samples. `words` says that features count words. With `few`, the usual split trains on only some nodes
+    of each class. A class that is not `reviewed` may run what it downloads.
     """
 
     name: str
     reader: str
     folder: str = ""
-    of: str = ""
     part: str | None = None
     files: Mapping[str, str] = field(default_factory=dict)
     sha256: tuple[str, ...] = ()
@@ -53,8 +58,8 @@ class Dataset:
     size: str = "size not stated"
     split: str = ""
     licence: str = "not stated"
-    node: Kind | Literal[""] = ""
-    edge: Kind | Literal[""] = ""
+    node: Kind = ""
+    edge: Kind = ""
     balanced: bool = False  # classes count equally in the loss
     single: bool = False
     words: bool = False
@@ -81,7 +86,7 @@ class Dataset:
         """Raise SSTCastError if the class of PyG may run what it downloads, unless the user trusts it."""
         if not (self.reviewed or trust):
             raise SSTCastError(
-                f"{self.name}: PyG's {self.of} is not reviewed, and a class may run code that it downloads; "
+                f"{self.name}: PyG's {self.reader} is not reviewed, and a class may run code that it downloads; "
                 "if you trust it, use --trust (trust=True in Python)"
             )
 
@@ -110,8 +115,6 @@ def parse_split(text: str) -> str:
 
 
 SplitName = Annotated[str, AfterValidator(parse_split)]
-Kinds = Annotated[int, Field(ge=1, le=10**7)]  # number of categories in a column
-Features = tuple[Kinds, ...] | Literal["linear", "none", ""]
 
 
 class _Own(Strict):
@@ -119,6 +122,8 @@ class _Own(Strict):
 
     `classes` is the number of classes, by default one more than the largest.
     """
+
+    known: ClassVar[Mapping[str, Any]] = {}  # fields of the declaration that the kind determines
 
     kind: Any
     task: str = ""
@@ -130,15 +135,15 @@ class _Own(Strict):
         """Return the declaration; its options are the keys that only this kind has, and `classes`."""
         shared = self.model_dump(include={"task", "metric", "node", "edge"})
         options = self.model_dump(exclude={"kind", "split", *shared})
-        return Dataset(name, self.kind, split=self.split or "", options=options, **shared)
+        return Dataset(name, self.kind, split=self.split or "", options=options, **shared, **self.known)
 
 
 class Memory(_Own):
     """Graphs that a Python program passed; `node` and `edge` describe the features."""
 
     kind: Literal["memory"]
-    node: Features = ""
-    edge: Features = ""
+    node: Kind = ""
+    edge: Kind = ""
 
 
 class PyG(Memory):
@@ -151,6 +156,8 @@ class PyG(Memory):
 class SmilesCSV(_Own):
     """Molecules, one per row: columns `smiles` and `targets`, optionally `id` and `split_column`."""
 
+    known: ClassVar = {"node": ATOMS, "edge": BONDS}
+
     kind: Literal["smiles_csv"]
     path: Folder
     task: str = Field(min_length=1)
@@ -159,18 +166,17 @@ class SmilesCSV(_Own):
     id: str | None = None
     split_column: str | None = None
 
-    def declare(self, name: str) -> Dataset:
-        return replace(super().declare(name), node=ATOMS, edge=BONDS)
-
 
 class GraphCSV(_Own):
     """One graph whose nodes are labelled: a CSV of nodes, and a CSV `edges` beside it.
 
-    `target` is the column of the labels and `id` that of the nodes' names, by default their row number from 0 on.
-    `features` are columns of the nodes, by default all other numbers. `source` and `to` are columns of the edges,
-    as are `edge_features`. Edges go both ways unless the graph is `directed`. `split_column` is a column of the
-    nodes.
+    `target` is the column of the labels and `id` the one of the nodes' names, by default their row number from 0
+    on. `features` are columns of the nodes, by default all other numbers. `source` and `to` are columns of the
+    edges, as are `edge_features`. Edges go both ways unless the graph is `directed`. `split_column` is a column of
+    the nodes.
     """
+
+    known: ClassVar = {"single": True}
 
     kind: Literal["graph_csv"]
     path: Folder
@@ -184,16 +190,12 @@ class GraphCSV(_Own):
     directed: bool = False
     split_column: str | None = None
 
-    def declare(self, name: str) -> Dataset:
-        return replace(super().declare(name), single=True)
-
 
 OwnData = Annotated[SmilesCSV | GraphCSV | PyG | Memory, Field(discriminator="kind")]
 KINDS = ("smiles_csv", "graph_csv", "pyg")  # that a YAML may name
 
 
 SETS = "configs/benchmarks/datasets.yaml"
-FEATURES = {"atoms": ATOMS, "bonds": BONDS}
 OGB_METRICS = {"rocauc": "roc-auc", "ap": "ap", "rmse": "rmse", "acc": "accuracy", "F1": "f1"}
 
 
@@ -202,11 +204,11 @@ def named() -> dict[str, Dataset]:
     """Return the papers' data sets by their names in lower case."""
     found = {}
     for group, keys in read_config(packaged(SETS)).items():
-        shared = {key: value for key, value in keys.items() if key != "sets"}
-        for name, own in keys["sets"].items():
-            found[name.lower()] = _declare(
-                name, {"of": group.partition(" ")[0], "part": name} | shared | (own or {})
-            )
+        reader = group.partition(" ")[0]
+        for name, own in keys.pop("sets").items():
+            values = {"reader": reader, "folder": reader, "part": name} | keys | (own or {})
+            values.setdefault("split", "official" if "task" in values else "")
+            found[name.lower()] = Dataset(name, **values)
     return found
 
 
@@ -219,6 +221,8 @@ def find_dataset(name: str) -> Dataset:
         return _from_ogb(known) if known.reader == "ogb" else known
     if name.startswith(("ogbg-", "ogbn-")):
         return _from_ogb(Dataset(name, "ogb"))
+    if name.startswith("ogbl-"):
+        raise SSTCastError(f"{shorten(name)}: not supported: it is a set of links to predict")
     of, colon, part = name.partition(":")
     classes = _classes()
     of = classes.get(of.lower()) or classes.get(f"{of.lower()}dataset", "")
@@ -250,14 +254,14 @@ def dataset_lines(root: Path) -> Iterator[str]:
 
 def _of_class(of: str, part: str | None) -> Dataset:
     """Return the declaration of a class of PyG; one that the table lists has only the sets that stand there."""
-    known = [dataset for dataset in named().values() if dataset.of == of]
+    known = [dataset for dataset in named().values() if dataset.reader == of]
     for dataset in known:
         if _plain_name(dataset.part) == _plain_name(part):
             return dataset
     if of == "TUDataset" and part:
         return replace(known[0], name=f"TU:{part}", part=part, size="size not stated")
     if not known:
-        return Dataset(f"{of}:{part}" if part else of, "class", of, of, part, reviewed=False)
+        return Dataset(f"{of}:{part}" if part else of, of, of, part, reviewed=False)
     name = of if part is None else f"{of}:{part}"
     near = suggest(str(part), [str(dataset.part) for dataset in known])
     raise SSTCastError(
@@ -267,23 +271,6 @@ def _of_class(of: str, part: str | None) -> Dataset:
 
 def _plain_name(part: str | None) -> str:
     return str(part or "").lower().replace("_", "-")
-
-
-def _declare(name: str, keys: dict[str, Any]) -> Dataset:
-    values = {key: _plain(value) for key, value in keys.items()}
-    if keys["of"] not in ("ogb", "smiles_csv"):
-        split = "official" if "task" in keys else ""
-        return Dataset(name, **({"reader": "class", "folder": keys["of"], "split": split} | values))
-    values |= {"reader": keys["of"], "of": "", "part": None, "split": "official"}
-    values["files"] = {path: address for address, paths in keys.get("files", {}).items() for path in paths}
-    return Dataset(name, **values)
-
-
-def _plain(value: Any) -> Any:
-    """Convert a YAML value to the type that a declaration uses."""
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    return tuple(value) if isinstance(value, list) else FEATURES.get(value, value)
 
 
 @cache
@@ -312,7 +299,6 @@ def _from_ogb(dataset: Dataset) -> Dataset:
     task = f"{level}-{'regression' if kind == 'regression' else 'classification'}"
     if kind == "binary" and level == "graph" and int(known["num tasks"]) > 1:
         task = "multi-label"
-    has = [what for what in ("node", "edge") if known[f"has_{what}_attr"] == "True"]
     if kind == "subtoken":
         task = "next-tokens"
     return replace(
@@ -322,8 +308,8 @@ def _from_ogb(dataset: Dataset) -> Dataset:
         metric=OGB_METRICS[known["eval metric"]],
         split="official",
         single=level == "node",
-        node=dataset.node or (ATOMS if molecules else "linear" if "node" in has else "none"),
-        edge=dataset.edge or (BONDS if molecules else "linear" if "edge" in has and level == "graph" else "none"),
+        node=dataset.node or (ATOMS if molecules else ""),
+        edge=dataset.edge or (BONDS if molecules else ""),
         options={"version": known["version"]},
     )
 

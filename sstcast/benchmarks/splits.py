@@ -1,7 +1,7 @@
 """Divides samples into training, validation and test samples."""
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sstcast.benchmarks.objectives import TASKS
-from sstcast.benchmarks.packed import Graphs, Split
+from sstcast.benchmarks.packed import Graphs, Joined, Split
 from sstcast.benchmarks.registry import Dataset
 from sstcast.errors import SSTCastError
 
+NAMES = (("train",), ("validation", "val", "valid"), ("test",))  # of the parts of a split in a mapping
+MASKS = {part: f"{part}_mask" for part in ("train", "val", "test")}  # of PyG's graphs
 HELD_OUT = 500, 1000  # validation and test nodes of a split with N samples per class, as PyG's Planetoid has them
 
 
@@ -63,13 +65,13 @@ def _drawn(dataset: Dataset, graphs: Graphs, samples: int, seed: int) -> Split:
     return Split(order[:first], order[first:second], order[second:])
 
 
-def splits_of(parts: Iterable[Any], samples: int) -> list[Split]:
-    """Return the splits given by masks or lists of samples for training, validation and testing.
+def splits_in(parts: Mapping[str, Any], samples: int) -> list[Split]:
+    """Return the splits that a mapping holds, of masks or numbers of samples by the names of `NAMES`.
 
-    Masks are `[splits, samples]`, `[samples, splits]` or `[samples]`. Raises ValueError if a mask has another
-    length.
+    Masks are `[splits, samples]`, `[samples, splits]` or `[samples]`. Raises ValueError if a part is missing, or a
+    mask has another length.
     """
-    arrays = [np.asarray(part) for part in parts]
+    arrays = [np.asarray(part) for part in by_part(parts)]
     many = [a.T if a.ndim > 1 and len(a) == samples else np.atleast_2d(a) for a in arrays]
     return [
         Split(*(torch.from_numpy(_numbers_of(a[min(i, len(a) - 1)], samples)) for a in many))
@@ -77,18 +79,54 @@ def splits_of(parts: Iterable[Any], samples: int) -> list[Split]:
     ]
 
 
+def by_part(source: Mapping[str, Any]) -> list[Any]:
+    """Return the values of a mapping for training, validation and testing; raise ValueError if one is missing."""
+    found = [next((source[name] for name in names if name in source), None) for names in NAMES]
+    if missing := [names[0] for names, part in zip(NAMES, found, strict=True) if part is None]:
+        raise ValueError(
+            f"a split needs train, validation and test, or {', '.join(MASKS.values())}, and has no {missing[0]} "
+            "part; add it, or leave the others out and set split=70/15/15"
+        )
+    return found
+
+
+def find_splits(split: str, graphs: Joined, given: list[Split]) -> list[Split]:
+    """Return the split by scaffold if `split` says so, else the given ones, else those in the graphs' masks.
+
+    Raises ValueError if there are no SMILES to divide, or a mask that `split` needs is missing.
+    """
+    if split != "scaffold":
+        return given or _of_masks(graphs, wanted=split in ("", "official"))
+    if not isinstance(smiles := graphs.data.get("smiles"), list):
+        raise ValueError("split: scaffold is for molecules given as SMILES; choose another")
+    return [scaffold_split(smiles)]
+
+
+def _of_masks(graphs: Joined, wanted: bool) -> list[Split]:
+    """Return the splits that the masks of the graphs say.
+
+    Masks of the nodes of many graphs are no split, nor is a training mask alone, as some of PyG's graphs have.
+    Raises ValueError if another mask is missing and the splits are `wanted`.
+    """
+    masks = {part: mask for part, name in MASKS.items() if (mask := graphs.data.get(name)) is not None}
+    if "train" not in masks or len(masks) == 1 or not (wanted or len(masks) == len(MASKS)):
+        return []
+    if len(graphs.nodes) > 1 and any(mask.numel() != graphs.samples for mask in masks.values()):
+        return []
+    if (stopping := graphs.data.get("stopping_mask")) is not None and "val" in masks:  # WikiCS: for validation too
+        masks["val"] = masks["val"] | stopping
+    return splits_in(masks, graphs.samples)
+
+
 def _numbers_of(part: NDArray[Any], samples: int) -> NDArray[np.int64]:
     # More than two numbers that are all 0 or 1 cannot be a list of different samples, so they are a mask.
     if part.dtype != bool and (len(part) < 3 or not np.isin(part, (0, 1)).all()):
+        if len(part) and part.dtype.kind not in "iu":
+            raise ValueError("a part of a split must be whole numbers of samples, or a mask")
         return part.astype(np.int64)
     if len(part) != samples:
         raise ValueError(f"a mask of {len(part)} samples, where there are {samples}")
     return np.flatnonzero(part)
-
-
-def ranges(sizes: Sequence[int]) -> Split:
-    """Return the split of graphs stored as one part after the other."""
-    return Split(*torch.arange(sum(sizes)).split(list(sizes)))
 
 
 def scaffold_split(smiles: Sequence[str]) -> Split:

@@ -11,7 +11,6 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data, InMemoryDataset
 from torch_geometric.utils import coalesce, remove_self_loops, to_undirected
@@ -20,8 +19,9 @@ from sstcast.artefacts import atomic
 from sstcast.benchmarks.cache import cached, counted
 from sstcast.benchmarks.objectives import objective_of
 from sstcast.benchmarks.packed import Joined, Split
-from sstcast.benchmarks.reading import by_part, check_raw, fetch, join
+from sstcast.benchmarks.reading import check_raw, fetch, join
 from sstcast.benchmarks.registry import ATOMS, BONDS, Dataset
+from sstcast.benchmarks.splits import NAMES, splits_in
 from sstcast.errors import SSTCastError, reading
 
 HEADER = 2  # the first row's line in the file
@@ -67,7 +67,7 @@ def read_smiles(dataset: Dataset, root: Path, cache: Path, trust: bool) -> tuple
         return f"{path}: line {table.index[row]}, column {name!r}"
 
     objective_of(dataset).check(labels, dataset, where)
-    splits = _file_splits(rest[0], dataset, trust) if rest else column_split(table, part, path)
+    splits = _file_splits(rest[0], dataset, len(table), trust) if rest else column_split(table, part, path)
     smiles = table[options["smiles"]]
     name = f"{dataset.name}-{hashlib.sha256(smiles.to_csv().encode()).hexdigest()[:12]}.pt"
     graphs = join(cached(cache / name, lambda: featurise(smiles)))
@@ -145,12 +145,11 @@ def column_split(table: pd.DataFrame, name: str | None, path: Path) -> list[Spli
     """Return the split that a column of `train`, `validation` and `test` holds, if there is one."""
     if not name:
         return []
-    column = table[name].replace({"valid": "validation", "val": "validation"})
-    wrong = np.flatnonzero(~column.isin(Split._fields) & column.notna())
-    if len(wrong):
-        line, part = table.index[wrong[0]], column.iloc[wrong[0]]
-        raise SSTCastError(f"{path}: line {line}: {part!r} is no part of a split")
-    return [Split(*(torch.from_numpy(np.flatnonzero(column == part)) for part in Split._fields))]
+    known = [part for names in NAMES for part in names]
+    if len(wrong := np.flatnonzero(~table[name].isin(known) & table[name].notna())):
+        line, part = table.index[wrong[0]], table[name].iloc[wrong[0]]
+        raise SSTCastError(f"{path}: line {line}: {part!r} is no part of a split; give {', '.join(known)}")
+    return [Split(*(torch.from_numpy(np.flatnonzero(table[name].isin(names))) for names in NAMES))]
 
 
 def _number(table: pd.DataFrame, name: str | None, path: Path) -> "pd.Series[int]":
@@ -183,18 +182,15 @@ def _labels(table: pd.DataFrame, names: Sequence[str], path: Path) -> Tensor:
         return torch.tensor([json.loads(text) for text in columns.iloc[:, 0]], dtype=torch.float64)
 
 
-def _file_splits(path: Path, dataset: Dataset, trust: bool) -> list[Split]:
+def _file_splits(path: Path, dataset: Dataset, samples: int, trust: bool) -> list[Split]:
     """Read a dictionary of rows; of PCQM4Mv2, which has no test labels, the validation part is for testing."""
     if not trust:
         check_raw([path], dataset.sha256)
     with reading(path, "get it again"):  # `check_raw` or the user allows what it may run
-        if path.suffix == ".pt":
-            found: dict[str, NDArray[Any]] = torch.load(path, weights_only=False)
-        else:
-            found = pickle.loads(path.read_bytes())
-        rows = {name: torch.tensor(np.asarray(part), dtype=torch.long) for name, part in found.items()}
-        if "test" in rows:
-            return [Split(*by_part(rows))]
-        order = rows["train"][torch.randperm(len(rows["train"]), generator=torch.Generator().manual_seed(0))]
-        held_out = min(VALIDATION, len(order) // 10)
-        return [Split(order[held_out:], order[:held_out], rows["valid"])]
+        rows = torch.load(path, weights_only=False) if path.suffix == ".pt" else pickle.loads(path.read_bytes())
+        if "test" not in rows:
+            order = torch.as_tensor(rows["train"])
+            order = order[torch.randperm(len(order), generator=torch.Generator().manual_seed(0))]
+            held_out = min(VALIDATION, len(order) // 10)
+            rows = {"train": order[held_out:], "validation": order[:held_out], "test": rows["valid"]}
+        return splits_in(rows, samples)

@@ -18,11 +18,11 @@ import sstcast
 from sstcast.benchmarks.config import BenchmarkConfig, load_benchmark
 from sstcast.benchmarks.load import Loaded, load, load_memory
 from sstcast.benchmarks.packed import Split
-from sstcast.benchmarks.reading import MASKS
 from sstcast.benchmarks.registry import ATOMS, BONDS, find_dataset
-from sstcast.benchmarks.splits import choose_split
+from sstcast.benchmarks.splits import MASKS, choose_split
 from sstcast.errors import SSTCastError
 from sstcast.models.layers import CONVS
+from sstcast.yaml_files import read_config
 
 SMALL = ["model.width=8", "model.layers=1", "training.epochs=1", "training.batch_size=4", "training.device=cpu"]
 
@@ -60,6 +60,7 @@ def test_a_paper_s_set_has_one_declaration_under_either_name(name: str, known: s
         ("Planetoid:Corra", "did you mean 'Cora'"),
         ("ogbg-nonsense", "no data set 'ogbg-nonsense'"),
         ("ogbn-mag", "not supported"),
+        ("ogbl-collab", "ogbl-collab: not supported"),
     ],
 )
 def test_names_of_nothing_are_one_line(name: str, words: str) -> None:
@@ -73,7 +74,7 @@ def test_all_of_ogb_is_declared_by_its_own_table() -> None:
     assert (solubility.task, solubility.metric) == ("graph-regression", "rmse")
     assert (solubility.node, solubility.edge, solubility.folder) == (ATOMS, BONDS, "ogbg_molesol")
     assert find_dataset("ogbg-moltox21").task == "multi-label"
-    assert (proteins.task, proteins.metric, proteins.node) == ("node-classification", "roc-auc", "none")
+    assert (proteins.task, proteins.metric, proteins.node) == ("node-classification", "roc-auc", "")
 
 
 def test_any_set_in_tudataset_s_form_opens(tmp_path: Path) -> None:
@@ -86,6 +87,16 @@ def test_any_set_in_tudataset_s_form_opens(tmp_path: Path) -> None:
     assert found[0].digest == found[1].digest
     assert find_dataset("TU:ENZYMES").split == "random:0.7/0.15/0.15"
     assert find_dataset("TU:QM9").task == "graph-regression"
+
+
+@pytest.mark.parametrize(("file", "words"), [("graph_labels", "11 rows of y"), ("node_labels", "59 rows of x")])
+def test_files_that_are_too_short_are_refused(file: str, words: str, tmp_path: Path) -> None:
+    """PyG's class reads them, and fails only at the graph that is not there."""
+    write(find_dataset("MUTAG"), tmp_path)
+    path = tmp_path / f"TUDataset/MUTAG/raw/MUTAG_{file}.txt"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+    with pytest.raises(SSTCastError, match=f"MUTAG: cannot be read .{words} where"):
+        load(find_dataset("MUTAG"), tmp_path, tmp_path / "cache")
 
 
 def split_of(loaded: Loaded) -> Split:
@@ -220,7 +231,7 @@ def test_many_graphs_may_have_a_split_of_their_own(form: str, tmp_path: Path) ->
         wanted = [[0, 1, 2, 3], [4, 5], [6, 7]]
     elif form == "masks of graphs":
         for i, one in enumerate(ours):
-            one.update({name: mask[i] for name, mask in zip(MASKS, masks.values(), strict=True)})
+            one.update({name: mask[i] for name, mask in zip(MASKS.values(), masks.values(), strict=True)})
     else:
         ours = {"graphs": ours} | (masks if form == "masks" else INDICES)
     if form == "file":
@@ -231,6 +242,16 @@ def test_many_graphs_may_have_a_split_of_their_own(form: str, tmp_path: Path) ->
         loaded = load_memory(ours, [])
     assert loaded.dataset.split == "official"
     assert [part.tolist() for part in split_of(loaded)] == wanted
+
+
+def test_masks_without_validation_need_a_split() -> None:
+    """As `EllipticBitcoinDataset` has them."""
+    (one,) = graphs(1, y=lambda d, i: torch.arange(d.num_nodes) % 2)
+    one.train_mask, one.test_mask = torch.arange(4) < 2, torch.arange(4) > 2
+    for overrides in ([], ["split=official"]):
+        with pytest.raises(SSTCastError, match=r"has no validation part; add it, .* set split=70/15/15"):
+            load_memory(one, overrides)
+    assert load_memory(one, ["split=50/25/25"]).splits == []
 
 
 def test_whole_numbers_of_many_values_are_asked_about() -> None:
@@ -246,6 +267,10 @@ def test_whole_numbers_of_many_values_are_asked_about() -> None:
         ([1, 2], "graph 0 is int, not torch_geometric.data.Data"),
         (graphs(y=lambda d, i: "one"), "graphs: every graph must have labels y"),
         (graphs(y=lambda d, i: torch.tensor([torch.nan])), "graphs: no label is known"),
+        (
+            graphs(y=lambda d, i: torch.tensor([2 * (i % 2) - 1])),
+            "all known labels are 1; number the classes from 0",
+        ),
         ([Data(x=torch.ones(2, 1), y=torch.tensor([1]))], "edge_index must be a dense tensor"),
         ([Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]))], "every graph must have labels y"),
         (
@@ -257,11 +282,18 @@ def test_whole_numbers_of_many_values_are_asked_about() -> None:
             "graph 5: an edge's node is not one of its 6 nodes",
         ),
         (graphs(edge_index=lambda d, i: d.edge_index.float()), "edge_index must be a dense tensor"),
+        (graphs(x=lambda d, i: d.x.to_sparse()), r"x must be a tensor \[rows, columns\] of real numbers"),
+        (graphs(x=lambda d, i: d.x.to(torch.complex64)), "x must be a tensor"),
+        (graphs(x=lambda d, i: d.x[:, :, None]), "x must be a tensor"),
+        ({"graphs": graphs(8), "train": [0.5, 1], "val": [2], "test": [3]}, "whole numbers of samples"),
         (
             graphs(edge_index=lambda d, i: torch.eye(d.num_nodes).to_sparse()),
             "edge_index must be a dense",
         ),
-        (graphs(1, **dict.fromkeys(("y", "train_mask", "test_mask"), lambda d, i: d.x[:, 0] > 0)), "no val_mask"),
+        (
+            graphs(1, **dict.fromkeys(("y", "train_mask", "test_mask"), lambda d, i: d.x[:, 0] > 0)),
+            "has no validation part",
+        ),
     ],
 )
 def test_what_is_wrong_with_graphs_in_memory_is_said(data: Any, words: str) -> None:
@@ -270,7 +302,8 @@ def test_what_is_wrong_with_graphs_in_memory_is_said(data: Any, words: str) -> N
 
 
 def of_memory(data: list[Data]) -> BenchmarkConfig:
-    return load_benchmark("", "gcn", None, [], load_memory(data, []).dataset)
+    declared = load_memory(data, []).dataset
+    return load_benchmark(declared.name, "gcn", None, [], declared)
 
 
 def words_on_a_ring(features: int, labelled: int) -> Data:
@@ -295,6 +328,21 @@ def test_a_graph_in_memory_trains_as_its_like_that_has_a_name(features: int, lab
     parts = ("model", "predictor", "training")
     assert [getattr(ours, part) for part in parts] == [getattr(theirs, part) for part in parts]
     assert of_memory(graphs()).training.patience == 50
+
+
+@pytest.mark.parametrize("data", [graphs(), words_on_a_ring(1433, 2)], ids=["many", "one"])
+def test_graphs_in_a_file_train_as_in_memory(data: Any, tmp_path: Path) -> None:
+    """No key of the YAML says what they are, and their labels decide the defaults."""
+    torch.save(data, tmp_path / "mine.pt")
+    (tmp_path / "mine.yaml").write_text("kind: pyg\npath: mine.pt\n")
+    keys = ["training.epochs=1", f"cache={tmp_path / 'cache'}"]
+    found = []
+    for place, source in (("file", str(tmp_path / "mine.yaml")), ("memory", data)):
+        (result,) = sstcast.benchmark(source, "gcn", overrides=[*keys, f"runs={tmp_path / place}"])
+        (config,) = (tmp_path / place).rglob("config.yaml")
+        saved = read_config(config)
+        found.append([result["test"], *(saved[part] for part in ("model", "predictor", "training"))])
+    assert found[0] == found[1]
 
 
 def test_rows_of_many_words_are_not_divided() -> None:

@@ -28,9 +28,7 @@ def open_small(name: str, tmp: Path) -> tuple[Dataset, Loaded]:
     return loaded.dataset, loaded
 
 
-SMALL = [
-    name for name, dataset in named().items() if (dataset.of or dataset.reader) in WRITERS and ":" not in name
-]
+SMALL = [name for name, dataset in named().items() if dataset.reader in WRITERS and ":" not in name]
 
 
 @pytest.mark.parametrize("name", SMALL)
