@@ -1,6 +1,7 @@
 """Writes figures and pages: as files that carry their recipe, and as `data:` addresses that a page contains."""
 
 import base64
+import datetime as dt
 import io
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from PIL import Image as Pillow
 
+from sstcast import __version__
 from sstcast.artefacts import RECIPE, as_text, atomic
 from sstcast.geo import Box
 from sstcast.pages.maps import Room, draw_panels
@@ -39,7 +41,7 @@ class Image:
 def write_page(path: Path, template: str, recipe: Any, **values: Any) -> None:
     """Fill a template of this folder and write the page to `path` atomically; `values` are text, not markup.
 
-    The page carries its `recipe` in a comment on its second line.
+    The page carries its `recipe` in a comment on its second line, and says when which version wrote it.
     """
     loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
@@ -47,6 +49,7 @@ def write_page(path: Path, template: str, recipe: Any, **values: Any) -> None:
         "sort_keys": False,
         "allow_nan": False,
     }  # Bokeh's JSON has an order
+    values |= {"version": __version__, "written": dt.datetime.now(dt.UTC).isoformat(timespec="minutes")}
     doctype, rest = environment.get_template(template).render(values).split("\n", 1)
     with atomic(path) as temporary:
         temporary.write_text(f"{doctype}\n<!-- {RECIPE} {as_text(recipe)} -->\n{rest}", encoding="utf-8")

@@ -1,6 +1,5 @@
 """The commands `report` and `map`: all results of a run, of a file's forecasts or of a hindcast."""
 
-import datetime as dt
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +9,6 @@ from typing import Any
 from rich.console import Console
 from rich.progress import track
 
-from sstcast import __version__
 from sstcast.artefacts import is_made_of, locked
 from sstcast.errors import reading
 from sstcast.names import BASE_RATE, DEGREES, MODEL
@@ -68,8 +66,6 @@ def write_report(results: Results) -> tuple[Path, bool]:
             "report.html",
             results.recipe,
             run=results.name,
-            version=__version__,
-            written=dt.datetime.now(dt.UTC).isoformat(timespec="minutes"),
             credit=results.credit,
             summary=f"{tables.summary(results.metrics)}. Data: {results.metrics['source']}.",
             findings=_findings(results),
