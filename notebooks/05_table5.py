@@ -29,7 +29,7 @@ from sstcast.pages.maps import SLIDE, draw_panels
 from sstcast.pages.projection import DEFAULT_PROJECTION, View
 from sstcast.pages.results import Results
 from sstcast.pages.table5 import table5_sheets
-from sstcast.pages.tables import open_console, print_sheet
+from sstcast.pages.tables import print_sheets
 from sstcast.papers.table5 import Table5, table5
 
 experiment = Table5(
@@ -48,8 +48,7 @@ experiment = Table5(
     ],
 )
 found, _ = table5(experiment, say=lambda line: None)
-for sheet in table5_sheets(found, experiment.horizons):
-    print_sheet(open_console(), sheet)
+print_sheets(table5_sheets(found, experiment.horizons))
 
 # %% [markdown]
 # Each number is a run like any other: `sstcast evaluate`, `map` and `report` work on it. Two of them side by side:

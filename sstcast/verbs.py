@@ -207,9 +207,9 @@ def hindcast(result: Result[dict[str, Any]]) -> None:
 @verb("Train", "runs")
 def combine(run: Any) -> None:
     """Average runs of one ocean, with weights fitted to their validation days, or equal ones."""
-    from sstcast.pages.tables import open_console, print_sheet, weights
+    from sstcast.pages.tables import print_sheets, weights
 
-    print_sheet(open_console(), weights(run))
+    print_sheets([weights(run)])
 
 
 @app.command(rich_help_panel="Train")
@@ -296,8 +296,7 @@ def table5(result: Result[Any], horizons: str, dry_run: bool) -> None:
     if dry_run:
         return
     from sstcast.pages.table5 import table5_sheets
-    from sstcast.pages.tables import open_console, print_sheet
+    from sstcast.pages.tables import print_sheets
 
-    for sheet in table5_sheets(result.value, [int(day) for day in horizons.split(",")]):
-        print_sheet(open_console(), sheet)
+    print_sheets(table5_sheets(result.value, [int(day) for day in horizons.split(",")]))
     _file(result)

@@ -2,7 +2,6 @@
 
 import datetime as dt
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from sstcast.forecasting.forecast import LATEST, forecast, read_date
 from sstcast.forecasting.history import Normals, bring_up_to_date
 from sstcast.geo import area_weights
 from sstcast.ocean.reading import REMEDY, open_region, source_path
-from sstcast.pages.page import LARGEST, open_forecast, write_forecast_page
+from sstcast.pages.page import LARGEST, forecasts_in, open_forecast, write_forecast_page
 from sstcast.pages.page import REMEDY as REMAKE
 from sstcast.runs import Run
 from sstcast.scores.distributions import Gaussian
@@ -61,7 +60,7 @@ def update(folder: Path, date: str = LATEST, largest: float = LARGEST, today: dt
             forecast(run.folder, str(day or last), issued, say=lambda line: None)
         verified, scores = _verify(run, place, last)
         page = place / "latest.html"
-        newest = max(_issued(place).items())[1]
+        newest = max(forecasts_in(place).items())[1]
         _, shown = write_forecast_page(newest, page, largest=largest)
     reasons = report.missing.values() if report else ()
     down = next((reason for reason in reasons if not any(words in reason for words in ABSENT)), "")
@@ -77,19 +76,10 @@ def update(folder: Path, date: str = LATEST, largest: float = LARGEST, today: dt
     return Update(code, f"{now} {run.folder}: {'; '.join(filter(None, parts))}", newest)
 
 
-def _issued(place: Path) -> dict[dt.date, Path]:
-    """Return the forecasts in a folder by initial date; files of other names are not forecasts of `update`."""
-    found = {}
-    for file in place.glob("forecast-????-??-??.nc"):
-        with suppress(ValueError):
-            found[dt.date.fromisoformat(file.stem.removeprefix("forecast-"))] = file
-    return found
-
-
 def _verify(run: Run, place: Path, last: dt.date) -> tuple[bool, pd.DataFrame]:
     """Score the forecasts of the last days; return whether there were new scores to write, and the scores."""
     begin = last - LOOKED_BACK * DAY
-    files = [file for day, file in sorted(_issued(place).items()) if begin <= day < last]
+    files = [file for day, file in sorted(forecasts_in(place).items()) if begin <= day < last]
     if not files:
         return False, pd.DataFrame()
     data = run.config.data

@@ -1,6 +1,6 @@
 """Line charts, and descriptions of them as text for readers who cannot see them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from sstcast.pages.tables import week_ends
 
 SIZE = (5.0, 3.6)  # inches: as wide as a phone, so that text stays legible there
 PANEL, ACROSS = (2.5, 1.9), 2  # inches of a small panel, and panels in a row
+HIGHEST = 1.2  # ratio that panels show: those worth telling apart are near 1
 BAND = 0.2  # opacity of an interval
 LINE, THRESHOLD = "#0072B2", "#D55E00"  # of the model, and of limits to be exceeded
 Style = dict[str, Any]
@@ -33,8 +34,6 @@ STYLES: dict[str, Style] = {
     "promised": {"color": "0.4", "linestyle": ":", "linewidth": 1},  # what a reliable forecast would have
 }
 OTHERS = (LINE, "#E69F00", "#882255", "#332288", "#999933", "#44AA99", "#117733", "#AA4499")
-
-Values = Sequence[float | None] | NDArray[Any]
 
 
 class Picture(NamedTuple):
@@ -67,18 +66,18 @@ def legend(figure: Figure) -> None:
 
 
 def draw_curves(
-    curves: Mapping[str, Values],
+    curves: Mapping[str, Any],
     up: str,
     *,
     across: str = "Lead (days)",
-    x: NDArray[Any] | Sequence[str] | None = None,
+    x: Any = None,
     bands: Mapping[str, Any] | None = None,
     styles: Mapping[str, Style] | None = None,
 ) -> tuple[Figure, str]:
     """Draw curves, with a line at 0 if one falls below it; also return as text where each begins and ends.
 
     Args:
-        curves: values by name; None is a gap, and a curve of gaps is left out.
+        curves: values by name, as many of each; None is a gap, and a curve of gaps is left out.
         up: the label of the values, with their unit.
         across: the label of `x`; days ahead by default.
         x: positions of the values: numbers, days as `datetime64`, or names of classes.
@@ -88,37 +87,37 @@ def draw_curves(
     figure = Figure(figsize=SIZE, dpi=150, layout="constrained")
     ax = figure.add_subplot(xlabel=across, ylabel=up)
     plain(ax)
-    styles, longest = styles or styles_of(curves), max(map(len, curves.values()))
-    classes = [str(name) for name in x] if isinstance(x, (list, tuple)) else None
-    places = np.arange(1, longest + 1) if x is None or classes else np.asarray(x)
+    styles, count = styles or styles_of(curves), len(next(iter(curves.values())))
+    places = np.arange(1, count + 1) if x is None else np.asarray(x)
     parts, lowest = [], 0.0
     for name, values in curves.items():
         y = np.array(values, float)
-        at = places[: len(y)]
         shown = np.flatnonzero(np.isfinite(y))
         if not shown.size:
             continue
-        (line,) = ax.plot(at, y, label=name, marker="." if len(y) < 5 else None, **styles.get(name, {}))
-        if bands and name in bands:
-            low, high = np.array(bands[name], float).T
-            ax.fill_between(at, low, high, color=line.get_color(), alpha=BAND, linewidth=0)
+        _plot(ax, places, y, (bands or {}).get(name), label=name, **styles.get(name, {}))
         lowest = min(lowest, np.nanmin(y))
-        first, last = (f"{y[i]:.2f} at {classes[i] if classes else _text(at[i])}" for i in shown[[0, -1]])
+        first, last = (f"{y[i]:.2f} at {_text(places[i])}" for i in shown[[0, -1]])
         parts.append(f"{name} {first}, {last}")
     if lowest < 0:
         ax.axhline(0, color="0.2", linewidth=0.8)
-    if classes:
-        ax.set_xticks(places, classes)
-    elif np.issubdtype(places.dtype, np.datetime64):
+    if x is None:
+        ax.set_xlim(1, max(2, count))
+        ax.set_xticks(week_ends(count) if count >= 14 else places)
+    elif places.dtype.kind == "M":
         date_axis(ax)
-    elif x is None:
-        ax.set_xlim(1, max(2, longest))
-        ax.set_xticks(week_ends(longest) if longest >= 14 else range(1, longest + 1))
-    else:
+    elif places.dtype.kind != "U":  # Matplotlib has a tick for each class
         ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     if parts:
         legend(figure)
     return figure, f"{up} over {across}: {'; '.join(parts)}."
+
+
+def _plot(ax: Any, x: NDArray[Any], y: NDArray[Any], ends: Any = None, **style: Any) -> None:
+    """Draw a curve, with points if they are few, and the interval between `ends [len(x)][2]`."""
+    (line,) = ax.plot(x, y, marker="." if len(y) < 5 else None, **style)
+    if ends is not None:
+        ax.fill_between(x, *np.array(ends, float).T, color=line.get_color(), alpha=BAND, linewidth=0)
 
 
 def date_axis(ax: Any) -> None:
@@ -129,18 +128,17 @@ def date_axis(ax: Any) -> None:
 
 
 def draw_panels_of_ratios(
-    ratios: Mapping[str, Mapping[str, Any]], highest: float, up: str, styles: Mapping[str, Style]
+    ratios: Mapping[str, Mapping[str, Any]], up: str, styles: Mapping[str, Style]
 ) -> tuple[Figure, str]:
     """Draw ratios by lead with their intervals, a small panel each; also return their ends as text.
 
     Args:
-        ratios: by name `ratio [lead]` and `interval [lead][2]`; panels that lie above `highest` are left out, if
+        ratios: by name `ratio [lead]` and `interval [lead][2]`; panels that lie above `HIGHEST` are left out, if
             others do not.
-        highest: the largest ratio that panels show.
         up: the label of the ratios.
         styles: as in `draw_curves`.
     """
-    near = {name: of for name, of in ratios.items() if any(r is not None and r <= highest for r in of["ratio"])}
+    near = {name: of for name, of in ratios.items() if any(r is not None and r <= HIGHEST for r in of["ratio"])}
     ratios = near or ratios
     columns, rows = min(ACROSS, len(ratios)), -(-len(ratios) // ACROSS)
     figure = Figure((PANEL[0] * columns + 0.5, PANEL[1] * rows + 0.5), dpi=150, layout="constrained")
@@ -148,9 +146,8 @@ def draw_panels_of_ratios(
     parts, known = [], [np.ones(1)]
     for ax, (name, of) in zip(axes.flat, ratios.items(), strict=False):
         ratio, ends = np.array(of["ratio"], float), np.array(of["interval"], float)
-        leads, colour = np.arange(1, len(ratio) + 1), styles.get(name, {}).get("color", LINE)
-        ax.plot(leads, ratio, color=colour, marker="." if len(ratio) < 5 else None)
-        ax.fill_between(leads, *ends.T, color=colour, alpha=BAND, linewidth=0)
+        leads = np.arange(1, len(ratio) + 1)
+        _plot(ax, leads, ratio, ends, color=styles.get(name, {}).get("color", LINE))
         ax.axhline(1, color="0.2", linewidth=0.8)
         ax.set_title(name, fontsize="medium")
         plain(ax)
@@ -162,7 +159,7 @@ def draw_panels_of_ratios(
         elif position + columns >= len(ratios):  # the last of its column
             ax.tick_params(labelbottom=True)
     values = np.concatenate(known)
-    low, high = float(np.nanmin(values)), min(float(np.nanmax(values)), highest)
+    low, high = float(np.nanmin(values)), min(float(np.nanmax(values)), HIGHEST)
     margin = 0.05 * (high - low) + 1e-3
     axes.flat[0].set_ylim(low - margin, high + margin)
     axes.flat[0].set_xticks(week_ends(len(leads)))
@@ -172,4 +169,7 @@ def draw_panels_of_ratios(
 
 
 def _text(place: Any) -> str:
-    return np.datetime_as_string(place, unit="D") if isinstance(place, np.datetime64) else f"{place:g}"
+    """Return a day, a class or a number."""
+    if isinstance(place, np.datetime64):
+        return np.datetime_as_string(place, unit="D")
+    return str(place) if isinstance(place, str) else f"{place:g}"

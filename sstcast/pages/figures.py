@@ -10,17 +10,17 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from sstcast.names import BASE_RATE, CLIMATE, COVERED, DEGREES, EVENT, LEVELS, SEASONS, STATE, TRUTH
-from sstcast.pages.curves import THRESHOLD, Picture, draw_curves, draw_panels_of_ratios, legend
+from sstcast.pages.curves import HIGHEST, THRESHOLD, Picture, draw_curves, draw_panels_of_ratios, legend
 from sstcast.pages.heatwave_case import heatwave_case
 from sstcast.pages.maps import draw_forecast, draw_weeks
 from sstcast.pages.results import Results
-from sstcast.pages.tables import BOXES, HEATWAVES, comparisons
+from sstcast.pages.tables import BOXES, HEATWAVES, PARTS, comparisons
 from sstcast.scores.metrics import METRICS
 from sstcast.scores.significance import FDR, ratio
+from sstcast.scores.summary import dates_by_fold
 from sstcast.training.listing import read_history, read_losses
 
 ANOMALY = "SST anomaly (°C)"
-HIGHEST = 1.2  # ratio that panels show: those worth telling apart are near 1
 WEEKLY: tuple[tuple[str, str, str, str, Literal["error", "difference"]], ...] = (
     ("rmse", "RMSE", "RMSE (°C)", "Root mean squared error", "error"),
     ("bias", "Bias", "Forecast − observed (°C)", "Mean of forecast minus observation", "difference"),
@@ -94,7 +94,7 @@ def ratio_by_lead(results: Results) -> Iterator[Picture]:
     else:
         up, about = "MSE / MSE of each", "Mean squared error of the model divided by each system's"
         better = "below 1 the model is better"
-    figure, alt = draw_panels_of_ratios(found, HIGHEST, up, results.styles)
+    figure, alt = draw_panels_of_ratios(found, up, results.styles)
     yield Picture(figure, alt, f"{about}; {better}. Panels end at {HIGHEST}. {_about_bands(results)}")
 
 
@@ -132,23 +132,21 @@ def coverage(results: Results) -> Iterator[Picture]:
     if results.system not in results.metrics["probabilities"]:
         return
     of = results.metrics["probabilities"][results.system]
-    styles = {f"{level} % interval": _interval_style(at) for at, level in enumerate(LEVELS)}
-    for by, across, parts in (
-        ("by_lead", "Lead (days)", None),
-        ("by_season", "Season of the day forecast", SEASONS),
-    ):
-        curves = {}
-        for level, key in zip(LEVELS, COVERED, strict=True):
-            shares = of[by][key]
-            curves[f"{level} % interval"] = shares if parts is None else [shares[season] for season in parts]
-        x = None if parts is None else list(parts)
-        figure, alt = draw_curves(curves, "Share of the truth inside", across=across, x=x, styles=styles)
+    names = [f"{level} % interval" for level in LEVELS]
+    blues = ("#08306B", "#2171B5", "#6BAED6")  # darker for narrower intervals
+    styles = {name: {"color": blue, "linewidth": 2} for name, blue in zip(names, blues, strict=True)}
+    by_season = [[of["by_season"][key][season] for season in SEASONS] for key in COVERED]
+    axes: dict[str, tuple[Any, dict[str, Any]]] = {
+        "by_lead": ([of["by_lead"][key] for key in COVERED], {}),
+        "by_season": (by_season, {"across": PARTS["by_season"].capitalize(), "x": SEASONS}),
+    }
+    for split, (shares, axis) in axes.items():
+        curves = dict(zip(names, shares, strict=True))
+        figure, alt = draw_curves(curves, "Share of the truth inside", styles=styles, **axis)
         for level in LEVELS:
             figure.axes[0].axhline(level / 100, color="0.4", linestyle=":", linewidth=1)
-        where = "by lead" if parts is None else "by season of the day forecast"
-        yield Picture(
-            figure, alt, f"Share of the truth in the intervals of {_the(results)} {where}; dotted: promised."
-        )
+        caption = f"Share of the truth in the intervals of {_the(results)} by {PARTS[split]}; dotted: promised."
+        yield Picture(figure, alt, caption)
 
 
 def pit(results: Results) -> Iterator[Picture]:
@@ -252,11 +250,9 @@ def skill_maps(results: Results) -> Iterator[Map]:
         )
         if told:
             caption += f" Cells where it is significantly better and worse: {', '.join(told)}."
-        hatching: dict[str, Any] = {
-            "hatched": weekly["hatched"],
-            "hatch_label": f"not significant (false discoveries ≤ {FDR:.0%})",
-        }
-        draw = partial(draw_weeks, weekly["skill"], label=label, kind="skill", **hatching)
+        hatch = f"not significant (false discoveries ≤ {FDR:.0%})"
+        hatched = weekly["hatched"]
+        draw = partial(draw_weeks, weekly["skill"], label=label, kind="skill", hatched=hatched, hatch_label=hatch)
         many = results.metrics["kind"] == "hindcast"
         name, title = (
             (f"skill-{system}", f"Skill of {system} over {base}") if many else ("skill", f"Skill over {base}")
@@ -319,11 +315,6 @@ def _skill_curves(
     return draw_curves(curves, up, bands=bands, styles=results.styles)
 
 
-def _interval_style(rank: int) -> dict[str, Any]:
-    """Return a blue that is darker for narrower intervals."""
-    return {"color": ("#08306B", "#2171B5", "#6BAED6")[rank], "linewidth": 2}
-
-
 def _about_weeks(field: xr.DataArray, label: str) -> str:
     parts = []
     for week in field["week"].values:
@@ -338,8 +329,8 @@ def _rmse_interval(results: Results) -> Any:
     values, days = error.values.astype(float), results.metrics["block_days"]
     if days is None:
         return np.full((values.shape[1], 2), np.nan)
-    parts = tuple(np.unique(error["fold"].values, return_counts=True)[1].tolist())
-    return np.sqrt(ratio(values, np.ones_like(values), days // results.metrics["every"], parts)[1])
+    block = days // results.metrics["every"]
+    return np.sqrt(ratio(values, np.ones_like(values), block, dates_by_fold(error))[1])
 
 
 def _about_bands(results: Results) -> str:

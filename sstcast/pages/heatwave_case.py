@@ -20,6 +20,8 @@ from sstcast.scores.evaluate import open_forecasts
 INTERVALS = (95, 80, 50)  # per cent
 SHOWN = 42  # days before it
 EXPECTED = ("heatwave_threshold", "climatology")
+ALONG_TIME = np.zeros((3, 3, 3))  # what joins days to a heatwave: days before and after, not neighbouring cells
+ALONG_TIME[:, 1, 1] = 1
 AFTER = 3  # days from the first day of the heatwave shown to the last one known when it was forecast
 
 
@@ -57,25 +59,23 @@ def heatwave_case(results: Results) -> Iterator[Picture]:
 
 def _severest(results: Results) -> tuple[int, int, int] | None:
     """Return initial date, row and column of the forecast to show; None if there was no heatwave."""
+    from scipy import ndimage  # not above: it takes half a second to import
+
     data, starts = results.data, results.tables["init_time"].values
     days = slice(starts[0], results.tables["valid_time"].values[-1, -1])
     sst = Prepared.of(data).open()[0]["sst"].sel(time=days)
     sst = sst.where(results.tables["mse_by_cell"].isel(units=0, system=0, week=0).notnull()).load()
     expected = {name: on_days(limits_of(data)[name], sst["time"]).values for name in EXPECTED}
     inside = events(sst.values > expected["heatwave_threshold"])
-    day = np.arange(len(inside))[:, None, None]
-    before = np.concatenate([np.zeros_like(inside[:1]), inside[:-1]])
-    began = np.maximum.accumulate(np.where(inside & ~before, day, 0))
-    day, *cell = np.nonzero(inside)
-    severity = np.zeros(inside.shape)
-    np.add.at(severity, (began[inside], *cell), (sst.values - expected["climatology"])[inside])
-    severity[0] = 0  # may have begun before
-    severity[~np.isin(sst["time"].values + AFTER * DAY, starts)] = 0
+    heatwave, count = ndimage.label(inside, ALONG_TIME)
+    severity = ndimage.sum_labels(sst.values - expected["climatology"], heatwave, np.arange(1, count + 1))
+    day, row, col = np.unravel_index(np.unique(heatwave, return_index=True)[1][1:], heatwave.shape)
+    init = sst["time"].values[day] + AFTER * DAY
+    severity[(day == 0) | ~np.isin(init, starts)] = 0  # one of the first day may have begun before
     if not severity.any():
         return None
-    first, row, col = np.unravel_index(np.argmax(severity), severity.shape)
-    init = sst["time"].values[first] + AFTER * DAY
-    return int(np.flatnonzero(starts == init)[0]), int(row), int(col)
+    worst = np.argmax(severity)
+    return int(np.flatnonzero(starts == init[worst])[0]), int(row[worst]), int(col[worst])
 
 
 def _draw_case(cell: xr.Dataset, width: NDArray[np.floating], daily: xr.Dataset) -> Picture:

@@ -1,6 +1,7 @@
 """Writes figures and pages: as files that carry their recipe, and as `data:` addresses that a page contains."""
 
 import base64
+import datetime as dt
 import io
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,16 +13,15 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 from PIL import Image as Pillow
-from PIL import ImageOps
-from PIL.PngImagePlugin import PngInfo
 
+from sstcast import __version__
 from sstcast.artefacts import RECIPE, as_text, atomic
 from sstcast.geo import Box
 from sstcast.pages.maps import Room, draw_panels
 from sstcast.pages.projection import View
 
 COLOURS = 256  # in the palette of a map: few colours, and some shades of grey for the text
-PAD = 20  # pixels of white around a map
+TIGHT: dict[str, Any] = {"bbox_inches": "tight", "pad_inches": 20 / 150}  # cuts off the white around a map
 MOVING = Room(5.2, 4.0)
 MOVING_COLOURS = 64  # per frame: more only smooth the edges of letters, in four times the space
 DAY, LAST_DAY = 350, 1800  # milliseconds
@@ -41,7 +41,7 @@ class Image:
 def write_page(path: Path, template: str, recipe: Any, **values: Any) -> None:
     """Fill a template of this folder and write the page to `path` atomically; `values` are text, not markup.
 
-    The page carries its `recipe` in a comment on its second line.
+    The page carries its `recipe` in a comment on its second line, and says when which version wrote it.
     """
     loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
@@ -49,6 +49,7 @@ def write_page(path: Path, template: str, recipe: Any, **values: Any) -> None:
         "sort_keys": False,
         "allow_nan": False,
     }  # Bokeh's JSON has an order
+    values |= {"version": __version__, "written": dt.datetime.now(dt.UTC).isoformat(timespec="minutes")}
     doctype, rest = environment.get_template(template).render(values).split("\n", 1)
     with atomic(path) as temporary:
         temporary.write_text(f"{doctype}\n<!-- {RECIPE} {as_text(recipe)} -->\n{rest}", encoding="utf-8")
@@ -56,37 +57,14 @@ def write_page(path: Path, template: str, recipe: Any, **values: Any) -> None:
 
 def write_png(figure: Figure, path: Path, recipe: Any) -> None:
     """Write `figure` to `path` atomically; the image carries its `recipe` in a text chunk."""
-    about = PngInfo()
-    about.add_text(RECIPE, as_text(recipe))
     with atomic(path) as partial:
-        render(figure).save(partial, "PNG", pnginfo=about, dpi=(figure.dpi, figure.dpi))
-
-
-def render(figure: Figure) -> Pillow.Image:
-    """Draw `figure` and cut off the white around the drawing but for `PAD`."""
-    image = _draw(figure)
-    return _cut(image, _drawn(image))
-
-
-def _draw(figure: Figure) -> Pillow.Image:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="tiff")
-    return Pillow.open(buffer).convert("RGB")
-
-
-def _drawn(image: Pillow.Image) -> tuple[int, int, int, int]:
-    """Return the corners of all that is not white."""
-    return ImageOps.invert(image).getbbox() or (0, 0, *image.size)
-
-
-def _cut(image: Pillow.Image, box: tuple[int, int, int, int]) -> Pillow.Image:
-    return ImageOps.expand(image.crop(box), PAD, "white")
+        figure.savefig(partial, format="png", metadata={RECIPE: as_text(recipe)}, **TIGHT)
 
 
 def png_uri(figure: Figure) -> str:
     """Return `figure` as a `data:` address of a PNG with a palette."""
     buffer = io.BytesIO()
-    _few_colours(render(figure), COLOURS).save(buffer, "PNG", compress_level=6)
+    _draw(figure, COLOURS, **TIGHT).save(buffer, "PNG", compress_level=6)
     return _data_uri(buffer, "image/png")
 
 
@@ -108,14 +86,15 @@ def animate(forecast: xr.DataArray, truth: xr.DataArray, label: str) -> tuple[st
     view = View(Box.of(forecast))
     figure, meshes = draw_panels(first, view, label=label, kind="difference", room=MOVING, values=every_day)
     title = figure.suptitle(_day(forecast, -1))
-    box = _drawn(_draw(figure))
+    figure.draw_without_rendering()
+    whole = figure.get_tightbbox().padded(TIGHT["pad_inches"])
     figure.set_layout_engine("none")  # else every frame would be laid out anew
     frames = []
     for position in range(forecast.sizes["lead"]):
         for mesh, field in zip(meshes, (forecast, truth), strict=True):
             mesh.set_array(field.isel(lead=position).transpose("lat", "lon").values)
         title.set_text(_day(forecast, position))
-        frames.append(_few_colours(_cut(_draw(figure), box), MOVING_COLOURS).convert("RGB"))
+        frames.append(_draw(figure, MOVING_COLOURS, bbox_inches=whole).convert("RGB"))
     moving, still = io.BytesIO(), io.BytesIO()
     times = [DAY] * (len(frames) - 1) + [LAST_DAY]
     # More quality takes twice as long, and saves a sixth of the bytes.
@@ -130,9 +109,12 @@ def _day(forecast: xr.DataArray, position: int) -> str:
     return f"Day {int(one['lead'])}: {np.datetime_as_string(one['valid_time'].values, unit='D')}"
 
 
-def _few_colours(image: Pillow.Image, count: int) -> Pillow.Image:
-    """Return `image` with a palette of `count` colours, by the fastest of Pillow's ways."""
-    return image.quantize(count, Pillow.Quantize.FASTOCTREE, dither=Pillow.Dither.NONE)
+def _draw(figure: Figure, colours: int, **options: Any) -> Pillow.Image:
+    """Draw `figure` with a palette of so many `colours`, chosen by the fastest of Pillow's ways."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="tiff", **options)
+    image = Pillow.open(buffer).convert("RGB")
+    return image.quantize(colours, Pillow.Quantize.FASTOCTREE, dither=Pillow.Dither.NONE)
 
 
 def _data_uri(content: io.BytesIO, kind: str) -> str:

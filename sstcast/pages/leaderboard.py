@@ -9,7 +9,7 @@ from sstcast.artefacts import atomic, below
 from sstcast.errors import SSTCastError, warn
 from sstcast.names import STANDARDISED
 from sstcast.pages.images import write_page
-from sstcast.pages.tables import Sheet, errors, print_sheets, summary
+from sstcast.pages.tables import VARY, Sheet, errors, print_sheets, summary
 from sstcast.scores.leaderboard import SIGNIFICANT, Contest, LeaderboardEntry, SeedMean, shown
 from sstcast.scores.saved import Scored
 from sstcast.scores.significance import p_text
@@ -26,7 +26,7 @@ def print_leaderboard(contests: list[Contest], hindcasts: Sequence[Sheet] = ()) 
     notes = [NOTE] * bool(contests)
     if len(contests) > 1:
         notes.append(f"{len(contests)} tables: runs of other data or test periods cannot be compared")
-    print_sheets("", [*map(_sheet, contests), *hindcasts], note="\n".join(notes))
+    print_sheets([*map(_sheet, contests), *hindcasts], note="\n".join([*notes, VARY]))
 
 
 def write_leaderboard(contests: list[Contest], folder: Path, hindcasts: Sequence[Sheet] = ()) -> tuple[Path, Path]:

@@ -218,6 +218,13 @@ def colour_norm(values: NDArray[Any], kind: Kind) -> BoundaryNorm:
     return BoundaryNorm(levels, COLOURS[kind].N, extend=extend)
 
 
+def ticks_of(norm: BoundaryNorm, most: int = 9) -> NDArray[Any]:
+    """Return every nth of the colour levels, 0 among them if it is one."""
+    levels = np.asarray(norm.boundaries)
+    step = -(-len(levels) // most)
+    return levels[int(np.abs(levels).argmin()) % step :: step]
+
+
 def _levels(low: float, high: float, most: int) -> NDArray[Any]:
     return np.asarray(MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high))
 
@@ -261,11 +268,9 @@ def _panels(view: View, rows: int, columns: int, room: Room) -> tuple[Figure, ND
 def _bar(
     figure: Figure, mesh: QuadMesh, axes: Sequence[Any], label: str, side: Literal["bottom", "right"]
 ) -> None:
-    """Add a colour bar to one side of some maps, with every nth level as a tick, 0 among them."""
+    """Add a colour bar to one side of some maps."""
     assert isinstance(mesh.norm, BoundaryNorm)
-    levels = np.asarray(mesh.norm.boundaries)
-    step = -(-len(levels) // (5 if side == "bottom" and _is_narrow(figure) else 9))
-    ticks = levels[int(np.abs(levels).argmin()) % step :: step]
+    ticks = ticks_of(mesh.norm, 5 if side == "bottom" and _is_narrow(figure) else 9)
     figure.colorbar(mesh, ax=axes, location=side, label=label, ticks=ticks, fraction=0.04, aspect=40)
 
 

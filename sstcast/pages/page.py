@@ -1,14 +1,20 @@
-"""The command `page`: writes a forecast to one self-contained page to click on."""
+"""The command `page`: writes a forecast to one self-contained page to click on.
+
+The page holds the fields of the file that are in `STORED`, and shows those in `LAYERS` as maps.
+"""
 
 import base64
 import datetime as dt
 import zlib
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from bokeh.resources import Resources
+from matplotlib.colors import to_hex
 from numpy.typing import NDArray
 
 from sstcast import __version__
@@ -16,9 +22,9 @@ from sstcast.artefacts import fingerprint, is_made_of, locked, made_of
 from sstcast.errors import SSTCastError, reading_later
 from sstcast.geo import Box
 from sstcast.ocean.fields import PLAUSIBLE
+from sstcast.ocean.heatwaves import CATEGORIES
 from sstcast.pages.images import write_page
-from sstcast.pages.layers import STORED, described, field_of, fields_of, layers_of
-from sstcast.pages.maps import crop
+from sstcast.pages.maps import COLOURS, Kind, colour_norm, crop, ticks_of
 from sstcast.pages.plots import FAN, map_plot, series_plot
 from sstcast.runs import Run
 from sstcast.stores import open_netcdf, open_zarr
@@ -28,6 +34,47 @@ MISSING, HIGHEST = np.iinfo(np.int16).min, np.iinfo(np.int16).max  # in a page's
 REMEDY = "make it again with `sstcast forecast`"
 SCRIPTS = ("parts.js", "page.js")
 AXES = ("init_time", "lead", "lat", "lon")
+DEGREE, PROBABILITY = 0.005, 0.01  # the steps to which a page rounds
+# Of heatwave categories (Hobday et al. 2018, doi:10.5670/oceanog.2018.205), from light to dark, so that they are
+# told apart without seeing colours.
+CATEGORY_COLOURS = ("#dfe8ee", "#ffc866", "#ff6900", "#9e0000", "#2d0000")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A field to choose for the map: its name on the page, a label with units, and how it is coloured."""
+
+    name: str
+    label: str
+    kind: Kind | None  # None: categories
+
+
+LAYERS = (
+    Layer("sst", "Sea surface temperature (°C)", "temperature"),
+    Layer("anomaly", "Anomaly (°C)", "difference"),
+    Layer("heatwave_probability", "Probability of a marine heatwave", "probability"),
+    Layer("heatwave_category", "Category of the marine heatwave", None),
+    Layer("exceedance_probability", "Probability of a day above the heatwave threshold", "probability"),
+    Layer("cold_spell_probability", "Probability of a marine cold spell", "probability"),
+    Layer("spread", "Uncertainty: standard deviation (°C)", "error"),
+)
+# What the page stores, at which step; the anomaly is `sst - climatology`.
+STORED = {
+    "sst": DEGREE,
+    "climatology": DEGREE,
+    "spread": DEGREE,
+    "heatwave_threshold": DEGREE,
+    "heatwave_probability": PROBABILITY,
+    "heatwave_category": 1,
+    "exceedance_probability": PROBABILITY,
+    "cold_spell_probability": PROBABILITY,
+    "sst_past": DEGREE,
+    "climatology_past": DEGREE,
+    "heatwave_threshold_past": DEGREE,
+    "heatwave_start": 1,
+    "heatwave_end": 1,
+}
+DATES = ("heatwave_start", "heatwave_end")
 
 
 def write_forecast_page(
@@ -65,11 +112,19 @@ def newest_forecast(run: Run) -> Path:
 
     Raises SSTCastError if there is none.
     """
-    day = "forecast-[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9].nc"
-    files = [*run.folder.glob(day), *(run.folder / "forecasts").glob(day)]
+    files = forecasts_in(run.folder / "forecasts") | forecasts_in(run.folder)
     if not files:
         raise SSTCastError(f"{run.folder}: no forecast yet; run `sstcast forecast {run.folder}` first")
-    return max(files, key=lambda file: file.name)
+    return files[max(files)]
+
+
+def forecasts_in(folder: Path) -> dict[dt.date, Path]:
+    """Return the forecasts `forecast-DATE.nc` in a folder by initial date; other files are left out."""
+    found = {}
+    for file in folder.glob("forecast-????-??-??.nc"):
+        with suppress(ValueError):
+            found[dt.date.fromisoformat(file.stem.removeprefix("forecast-"))] = file
+    return found
 
 
 def open_forecast(file: Path) -> xr.Dataset:
@@ -78,6 +133,45 @@ def open_forecast(file: Path) -> xr.Dataset:
     if "sst" not in dataset or not set(AXES) <= set(dataset["sst"].dims) & set(dataset.coords):
         raise SSTCastError(f"{file}: is no forecast, has no sst(init_time, lead, lat, lon); name another file")
     return dataset
+
+
+def fields_of(forecast: xr.Dataset) -> dict[str, xr.DataArray]:
+    """Return the fields in `STORED` that a forecast from one day holds, `([lead or past,] lat, lon)`.
+
+    Dates become days after `init_time`. A file without `sst_quantile` is an older one, whose `sst_spread` comes
+    from an ensemble's members and says little about the error, so it is left out.
+    """
+    fields = {name: forecast[name] for name in STORED if name in forecast}
+    if "sst_anomaly" in forecast:
+        fields["climatology"] = forecast["sst"] - forecast["sst_anomaly"]
+    if {"sst_spread", "sst_quantile"} <= set(forecast.data_vars):
+        fields["spread"] = forecast["sst_spread"]
+    if "heatwave_category" in fields:
+        fields["heatwave_category"] = fields["heatwave_category"].where(fields["heatwave_category"] >= 0)
+    for name in set(DATES) & set(fields):
+        fields[name] = (fields[name] - forecast["init_time"]) / np.timedelta64(1, "D")
+    return fields
+
+
+def layers_of(fields: dict[str, xr.DataArray]) -> list[tuple[Layer, xr.DataArray]]:
+    """Return the layers that can be shown of these fields, each with its values `(lead, lat, lon)`."""
+    known = fields
+    if "climatology" in fields:
+        known = fields | {"anomaly": fields["sst"] - fields["climatology"]}
+    return [(layer, known[layer.name]) for layer in LAYERS if layer.name in known]
+
+
+def described(layer: Layer, values: NDArray[Any]) -> dict[str, Any]:
+    """Return a layer with its colours, lightest or coldest first, evenly from `low` to `high`, and its ticks."""
+    if layer.kind is None:
+        ends = {"low": -0.5, "high": len(CATEGORIES) - 0.5}
+        return asdict(layer) | ends | {"palette": CATEGORY_COLOURS, "ticks": dict(enumerate(CATEGORIES))}
+    norm = colour_norm(values, layer.kind)
+    levels = np.asarray(norm.boundaries)
+    palette = [to_hex(colour) for colour in COLOURS[layer.kind](norm((levels[:-1] + levels[1:]) / 2))]
+    scale, unit = (100, " %") if layer.kind == "probability" else (1, "")
+    ticks = {float(level): f"{level * scale:.6g}{unit}".replace("-", "−") for level in ticks_of(norm)}
+    return asdict(layer) | {"palette": palette, "low": levels[0], "high": levels[-1], "ticks": ticks}
 
 
 def _packed(fields: dict[str, xr.DataArray], file: Path, largest: float) -> dict[str, Any]:
@@ -129,9 +223,7 @@ def _write(
     packed: dict[str, Any],
 ) -> None:
     grid, attributes = forecast[["lat", "lon"]], forecast.attrs
-    if not bool(fields["sst"].notnull().any()):
-        raise SSTCastError(f"{name}: every cell is empty; choose another --region")
-    layers = [(layer, field_of(layer, fields)) for layer in layers_of(fields)]
+    layers = [described(layer, field.values) for layer, field in layers_of(fields)]
     first = np.datetime_as_string(forecast["init_time"].values, unit="D")
     leads = forecast["lead"].values.astype(int).tolist()
     facts = {
@@ -142,8 +234,8 @@ def _write(
         "leads": leads,
         "past": forecast["past"].values.astype(int).tolist() if "sst_past" in fields else [],
         "fan": list(FAN),
-        "layers": [described(layer, field.values) for layer, field in layers if field is not None],
-        "map": map_plot(grid, layers[0][0].label),
+        "layers": layers,
+        "map": map_plot(grid, layers[0]["label"]),
         "series": series_plot(),
         **packed,
     }
@@ -158,14 +250,8 @@ def _write(
         summary=attributes.get("title", name),
         notes=[str(attributes[key]) for key in ("source", "data", "references") if attributes.get(key)],
         wide=box.width / (box.north - box.south) * np.cos(np.radians(box.middle)) > 1.6,
-        has_past="sst_past" in fields,
-        has_fan="spread" in fields,
-        has_climatology="climatology" in fields,
-        has_threshold="heatwave_threshold" in fields,
-        layers=facts["layers"],
+        fields=list(fields),
         facts=facts,
         library=Resources(mode="inline", components=["bokeh"]).js_raw[0],
         script="\n".join(Path(__file__).with_name(name).read_text("utf-8") for name in SCRIPTS),
-        written=dt.datetime.now(dt.UTC).isoformat(timespec="minutes"),
-        version=__version__,
     )

@@ -16,30 +16,31 @@ from bokeh.models import (
     Span,
 )
 from bokeh.plotting import figure
+from matplotlib.colors import to_hex
 
 from sstcast.geo import Box
+from sstcast.pages.curves import LINE, THRESHOLD
 from sstcast.pages.projection import COAST, LAND, land_in
 
 FINEST = 1500  # pixels across a map: the coast is simplified to these
-# Okabe and Ito's colours, told apart by colour-blind readers.
-OBSERVED, FORECAST, CLIMATOLOGY, THRESHOLD, HEAT = "#000000", "#0072b2", "#555555", "#d55e00", "#e69f00"
+HEAT = "#E69F00"  # days above the threshold; page.js paints the lines whose colours are not given here
 FAN = {"95": 0.18, "80": 0.25, "50": 0.35}  # intervals in per cent, widest first, and how opaque they are
 _BARE: Any = {"toolbar_location": None, "tools": "", "output_backend": "canvas"}
 _TEXT = {"axis_label_text_font_style": "normal", "major_label_text_font_size": "13px"}
 
 
-def map_plot(grid: xr.Dataset, label: str) -> dict[str, Any]:
+def map_plot(grid: xr.Dataset, label: str) -> Any:
     """Return the map of an empty field on the cells `lat`, `lon`, as Bokeh's JSON."""
     box = Box.of(grid)
     plot = figure(x_range=(box.west, box.east), y_range=(box.south, box.north), name="map", **_BARE)
     land = ColumnDataSource(_polygons(box), name="land")
-    plot.multi_polygons("x", "y", source=land, fill_color=_grey(LAND), line_color=None)
+    plot.multi_polygons("x", "y", source=land, fill_color=to_hex(LAND), line_color=None)
     empty = np.full((grid.sizes["lat"], grid.sizes["lon"]), np.nan, np.float32)
     colours = LinearColorMapper(["#ffffff"], low=0, high=1, nan_color="rgba(0, 0, 0, 0)", name="colours")
     field = ColumnDataSource({"image": [empty]}, name="field")
     corner: Any = {"x": box.west, "y": box.south, "dw": box.east - box.west, "dh": box.north - box.south}
     plot.image("image", source=field, color_mapper=colours, **corner)
-    plot.multi_polygons("x", "y", source=land, fill_color=None, line_color=_grey(COAST), line_width=0.8)
+    plot.multi_polygons("x", "y", source=land, fill_color=None, line_color=to_hex(COAST), line_width=0.8)
     point = ColumnDataSource({"x": [], "y": []}, name="point")
     for colour, width in (("white", 5), ("black", 2)):
         plot.scatter("x", "y", source=point, size=15, fill_color=None, line_color=colour, line_width=width)
@@ -58,10 +59,10 @@ def map_plot(grid: xr.Dataset, label: str) -> dict[str, Any]:
         name="bar",
     )
     plot.add_layout(bar, "below")
-    return _json(plot)
+    return json_item(plot)
 
 
-def series_plot() -> dict[str, Any]:
+def series_plot() -> Any:
     """Return the plot of a point's days, with its fan, as Bokeh's JSON."""
     shape: Any = {"x_range": (0, 1), "y_range": (0, 1), "sizing_mode": "stretch_width", "height": 300}
     plot = figure(x_axis_type="datetime", name="series", **shape, **_BARE)
@@ -71,38 +72,20 @@ def series_plot() -> dict[str, Any]:
     past = ColumnDataSource(dict.fromkeys(("x", "sst", "threshold", "heat"), ()), name="past")
     plot.varea("x", "threshold", "heat", source=past, fill_color=HEAT, fill_alpha=0.75)
     for share, alpha in FAN.items():
-        plot.varea("x", f"low{share}", f"high{share}", source=fan, fill_color=FORECAST, fill_alpha=alpha)
-    plot.line(
-        "x",
-        "climatology",
-        source=days,
-        line_color=CLIMATOLOGY,
-        line_width=1.5,
-        line_dash="dashed",
-        name="climatology",
-    )
+        plot.varea("x", f"low{share}", f"high{share}", source=fan, fill_color=LINE, fill_alpha=alpha)
+    plot.line("x", "climatology", source=days, line_width=1.5, line_dash="dashed", name="climatology")
     plot.line("x", "threshold", source=days, line_color=THRESHOLD, line_width=1.5, line_dash="dotdash")
-    plot.line("x", "sst", source=fan, line_color=FORECAST, line_width=2.5, name="forecast")
-    plot.line("x", "sst", source=past, line_color=OBSERVED, line_width=2, name="observed")
-    plot.add_layout(Span(dimension="height", line_color="#333333", line_dash="dotted", name="chosen"))
-    plot.add_layout(
-        BoxAnnotation(fill_color="#f4f4f4", fill_alpha=1, line_color=None, level="underlay", name="before")
-    )
+    plot.line("x", "sst", source=fan, line_width=2.5, name="forecast")
+    plot.line("x", "sst", source=past, line_width=2, name="observed")
+    plot.add_layout(Span(dimension="height", line_dash="dotted", name="chosen"))
+    plot.add_layout(BoxAnnotation(fill_alpha=1, line_color=None, level="underlay", name="before"))
     plot.xaxis.formatter = DatetimeTickFormatter(days="%d %b", months="%b %Y")
     plot.xaxis.ticker.desired_num_ticks = 5
     plot.yaxis.axis_label = "°C"
     for axis in (plot.xaxis, plot.yaxis):
         axis.update(**_TEXT)
     plot.min_border_right = 25
-    return _json(plot)
-
-
-def _json(plot: Any) -> dict[str, Any]:
-    return dict(json_item(plot))
-
-
-def _grey(share: str) -> str:
-    return "#" + 3 * f"{round(float(share) * 255):02x}"
+    return json_item(plot)
 
 
 def _polygons(box: Box) -> dict[str, list[Any]]:

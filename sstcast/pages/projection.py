@@ -150,12 +150,8 @@ class View:
 @cache
 def projections() -> dict[str, Any]:
     """Return cartopy's projections by name."""
-    found = {name: value for name, value in vars(ccrs).items() if inspect.isclass(value)}
-    return {
-        name: value
-        for name, value in found.items()
-        if issubclass(value, ccrs.Projection) and value is not ccrs.Projection and not name.startswith("_")
-    }
+    classes = [(name, value) for name, value in inspect.getmembers(ccrs, inspect.isclass) if name[0] != "_"]
+    return {name: value for name, value in classes if ccrs.Projection in value.__mro__[1:]}
 
 
 def edges(centres: NDArray[Any]) -> NDArray[Any]:

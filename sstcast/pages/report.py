@@ -1,8 +1,7 @@
 """The commands `report` and `map`: all results of a run, of a file's forecasts or of a hindcast."""
 
-import datetime as dt
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 from rich.console import Console
 from rich.progress import track
 
-from sstcast import __version__
 from sstcast.artefacts import is_made_of, locked
 from sstcast.errors import reading
 from sstcast.names import BASE_RATE, DEGREES, MODEL
@@ -68,8 +66,6 @@ def write_report(results: Results) -> tuple[Path, bool]:
             "report.html",
             results.recipe,
             run=results.name,
-            version=__version__,
-            written=dt.datetime.now(dt.UTC).isoformat(timespec="minutes"),
             credit=results.credit,
             summary=f"{tables.summary(results.metrics)}. Data: {results.metrics['source']}.",
             findings=_findings(results),
@@ -114,9 +110,8 @@ def _sections(results: Results) -> list[Section]:
         sections[name].tables = found
     if results.run:
         sections["configuration"].source = results.run.config_file.read_text(encoding="utf-8")
-    steps: list[tuple[str, figures.Draw]]
-    steps = [(name, draw) for name, functions in figures.FIGURES.items() for draw in functions]
-    steps += [(name, draw) for name, functions in figures.MAPS.items() for draw in functions]
+    drawings: tuple[Mapping[str, Sequence[figures.Draw]], ...] = (figures.FIGURES, figures.MAPS)
+    steps = [(name, draw) for of in drawings for name, functions in of.items() for draw in functions]
     console = Console(stderr=True)
     for name, draw in track(steps, "report", console=console, disable=hides_progress(console), transient=True):
         for drawn in draw(results):
@@ -147,7 +142,7 @@ def _tables(results: Results) -> dict[str, list[Sheet]]:
         "scores": [
             *tables.errors(metrics, label),
             *tables.ratios(metrics, label),
-            *(tables.versus(compared, label, name) for name, compared in found.items()),
+            *(tables.versus(metrics, label, name) for name in found),
         ],
         "indices": list(tables.indices(metrics, label).values()),
         "probabilities": tables.probabilities(metrics, label),
@@ -199,9 +194,7 @@ def _data(results: Results) -> Sheet:
 
 def _provenance(run: Run) -> Sheet:
     file = run.folder / "provenance.json"
-    if not file.exists():
-        return _facts("Not known: provenance.json is not there", {})
-    with reading(file, "restore it, or delete it to make a report without it"):
+    with reading(file, "restore it"):
         made = json.loads(file.read_text())
         known = {name: made[name.lower()] for name in ("Time", "sstcast", "Python", "Platform")}
         known = {"Command": " ".join(made["command"])} | known | made["packages"]
@@ -246,20 +239,20 @@ def _key_figures(results: Results) -> list[tuple[str, str, str]]:
     best, base = (results.metrics["scores"][name][DEGREES] for name in (results.system, results.reference))
     last, name = results.metrics["horizon"], results.reference
 
-    def number(value: float | None, unit: str = " °C", digits: int = 3) -> str:
-        return "-" if value is None else f"{value:.{digits}f}{unit}"
+    def degrees(value: float | None) -> str:
+        return tables.number(value, unit=" °C")
 
     def at(score: dict[str, Any], lead: int) -> str:
-        return number(score["by_lead"]["rmse"][lead - 1])
+        return degrees(score["by_lead"]["rmse"][lead - 1])
 
     first = []
     if results.metrics["kind"] == "hindcast":
         first = [("Best system", results.system, f"the best linear one is {name}")]
     return [
         *first,
-        ("RMSE, all leads", number(best["rmse"]), f"{name} {number(base['rmse'])}"),
+        ("RMSE, all leads", degrees(best["rmse"]), f"{name} {degrees(base['rmse'])}"),
         ("RMSE, day 1", at(best, 1), f"{name} {at(base, 1)}"),
         (f"RMSE, day {last}", at(best, last), f"{name} {at(base, last)}"),
-        ("Bias", number(best["bias"]), "forecast − observed"),
-        ("Anomaly correlation", number(best["acc"], ""), f"{name} {number(base['acc'], '')}"),
+        ("Bias", degrees(best["bias"]), "forecast − observed"),
+        ("Anomaly correlation", tables.number(best["acc"]), f"{name} {tables.number(base['acc'])}"),
     ]

@@ -5,7 +5,7 @@ from statistics import stdev
 
 import numpy as np
 
-from sstcast.pages.tables import Sheet
+from sstcast.pages.tables import Sheet, number, percent
 from sstcast.papers.table5 import PUBLISHED, Found, error_interval, gain_significance, gains
 
 HEADER = {28: "4 weeks", 14: "2 weeks", 7: "1 week"}
@@ -14,15 +14,16 @@ HEADER = {28: "4 weeks", 14: "2 weeks", 7: "1 week"}
 def table5_sheets(found: Found, horizons: Sequence[int]) -> list[Sheet]:
     """Return the errors of systems and baselines and, where known, what the virtual node saves; ours, theirs."""
     header = [cell for horizon in horizons for cell in (f"{_ahead(horizon)}: paper", "here")]
-    rows = [
-        (name, [cell for n in horizons for cell in (_published(name, n), _error(errors.get(n, []), n))])
-        for name, errors in found.items()
-    ]
-    saved = gains(found)
-    cells = []
+    rows = []
+    for name, errors in found.items():
+        paper, cells = PUBLISHED.get(name, {}), []
+        for n in horizons:
+            cells += [number(paper.get(n), 4), _error(errors.get(n, []), n)]
+        rows.append((name, cells))
+    saved, cells = gains(found), []
     for n in horizons:
         theirs, ours = saved.get(n, (None, None))
-        cells += [_share(theirs), _share(ours) + _chance(found, n)]
+        cells += [percent(theirs), percent(ours) + _chance(found, n)]
     title = "Mean squared error of standardised anomalies; ± over seeds, and 95 % intervals from blocks of dates"
     sheets = [Sheet(title, header, rows)]
     if set(cells) != {"-"}:
@@ -33,11 +34,6 @@ def table5_sheets(found: Found, horizons: Sequence[int]) -> list[Sheet]:
 
 def _ahead(horizon: int) -> str:
     return HEADER.get(horizon, f"{horizon} day{'s' * (horizon > 1)}")
-
-
-def _published(name: str, horizon: int) -> str:
-    value = PUBLISHED.get(name, {}).get(horizon)
-    return "-" if value is None else f"{value:.4f}"
 
 
 def _error(errors: list[list[float]], horizon: int) -> str:
@@ -54,7 +50,3 @@ def _chance(found: Found, horizon: int) -> str:
         return ""
     (low, high), p_value = known
     return f", {low:.1%} to {high:.1%}, p {p_value:.2g}"
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1%}"

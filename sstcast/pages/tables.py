@@ -1,6 +1,6 @@
 """Scores as small text tables, for the terminal and for reports: of runs, scored files and hindcasts alike."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,12 @@ HEATWAVES = {
     "exceedance": "Days above the 90th percentile",
     "event": "Days in a marine heatwave",
 }
+PARTS = {  # what scores are split by, as titles and axes name it
+    "by_lead": "lead",
+    "by_week": "lead week",
+    "by_season": "season of the day forecast",
+    "by_fold": "fold",
+}
 NOTE = "* the 95 % interval of the ratio excludes 1. Skill is 1 less a ratio."
 VARY = "Last digits vary by machine: processors and versions of PyTorch round differently."
 
@@ -46,10 +52,10 @@ def print_scores(metrics: Scores, label: str, against: Sequence[str] = ()) -> No
     `against` names the systems with which the first system is compared by lead; by default the reference.
     """
     system, hindcast = next(iter(metrics["systems"])), metrics["kind"] == "hindcast"
-    compared, name = metrics["ratios"]["mse"][system], system if hindcast else label
+    name = system if hindcast else label
     sheets = [
         *errors(metrics, label),
-        *(versus(compared[other], name, other) for other in against or [metrics["reference"]] if other != system),
+        *(versus(metrics, name, other) for other in against or [metrics["reference"]] if other != system),
         *(ratios(metrics, label) if hindcast else []),
         *by_index(metrics, label),
         *probabilities(metrics, label),
@@ -57,27 +63,38 @@ def print_scores(metrics: Scores, label: str, against: Sequence[str] = ()) -> No
         *(sheet for box, sheet in indices(metrics, label).items() if box != REGION),
         *ensembles(metrics, label),
     ]
-    print_sheets(f"{printable(label)}: {summary(metrics)}", sheets, name, NOTE)
+    print_sheets(sheets, f"{printable(label)}: {summary(metrics)}", name, f"{NOTE}\n{VARY}")
 
 
-def print_sheets(heading: str, sheets: Sequence[Sheet], bold: str = "", note: str = "") -> None:
-    """Print tables with a `heading`; rows called `bold` stand out."""
-    console = open_console()
+def print_sheets(sheets: Sequence[Sheet], heading: str = "", bold: str = "", note: str = "") -> None:
+    """Print tables between a `heading` and a `note`; rows called `bold` stand out.
+
+    They are as wide as the terminal, or 140 columns if standard output is not a terminal.
+    """
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = 140
     if heading:
         console.print(heading, soft_wrap=True)
     for sheet in sheets:
-        print_sheet(console, sheet, bold)
-    console.print("\n".join(filter(None, [note, VARY])), soft_wrap=True)
+        table = Table(title=printable(sheet.title), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        table.add_column("", no_wrap=True)
+        for name in sheet.header:
+            table.add_column(name, justify="right", overflow="fold")
+        for name, cells in sheet.rows:
+            table.add_row(printable(name), *cells, style="bold" if name == bold else None)
+        console.print(table)
+    if note:
+        console.print(note, soft_wrap=True)
 
 
 def summary(metrics: Scores) -> str:
     """Return what was forecast, in a sentence."""
     (first, last), scored = metrics["test"], f"forecasts of {metrics['ocean_cells']} ocean cells"
     if protocol := metrics.get("protocol_of_hindcast"):
-        folds = len(metrics["ratios"]["mse"][metrics["reference"]][metrics["reference"]]["by_fold"]["ratio"])
         return (
             f"{metrics['forecasts']} {scored}, {protocol['first']} to {protocol['last']}, {metrics['horizon']} "
-            f"days ahead, by training on earlier years only ({folds} folds)"
+            f"days ahead, by training on earlier years only ({len(_folds(metrics))} folds)"
         )
     system = metrics["systems"][MODEL]
     members = f" (ensemble of {system['members']})" if system["members"] > 1 else ""
@@ -90,30 +107,28 @@ def summary(metrics: Scores) -> str:
 
 def errors(metrics: Scores, label: str) -> list[Sheet]:
     """Scores over all leads and the ratio to the reference; RMSE by lead and by season of the day forecast."""
-    leads, base = week_ends(metrics["horizon"]), metrics["reference"]
 
     def cells(name: str, score: Scores) -> list[str]:
-        numbers = [_number(score[units][metric]) for _, units, metric in columns()]
-        return [_number(score[DEGREES]["mse"], 4), *numbers, *_ratio(metrics, "mse", name)]
+        numbers = [number(score[units][metric]) for _, units, metric in columns()]
+        return [number(score[DEGREES]["mse"], 4), *numbers, *_ratio(metrics, "mse", name)]
 
-    def by_lead(_name: str, score: Scores) -> list[str]:
-        return [_number(score[DEGREES]["by_lead"]["rmse"][lead - 1]) for lead in leads]
+    def by(split: str) -> Sheet:
+        parts = parts_of(metrics, split)
 
-    def by_season(_name: str, score: Scores) -> list[str]:
-        return [_number(score[DEGREES]["by_season"]["rmse"][season]) for season in SEASONS]
+        def rmse(_name: str, score: Scores) -> list[str]:
+            return [number(score[DEGREES][split]["rmse"][part]) for part in parts.values()]
+
+        return _sheet(f"RMSE °C by {PARTS[split]}", [*parts], metrics, metrics["scores"], label, rmse)
 
     header = ["MSE", *(heading for heading, *_ in columns()), "ratio", "95 %", "p"]
-    title = f"All leads, °C, MSE °C² (* standardised; ratio: MSE / MSE of {base})"
-    return [
-        _sheet(title, header, metrics, metrics["scores"], label, cells),
-        _sheet("RMSE °C by lead", _days(leads), metrics, metrics["scores"], label, by_lead),
-        _sheet("RMSE °C by season of the day forecast", [*SEASONS], metrics, metrics["scores"], label, by_season),
-    ]
+    title = f"All leads, °C, MSE °C² (* standardised; ratio: MSE / MSE of {metrics['reference']})"
+    everything = _sheet(title, header, metrics, metrics["scores"], label, cells)
+    return [everything, by("by_lead"), by("by_season")]
 
 
-def comparisons(metrics: Scores, loss: str = "mse") -> dict[str, Scores]:
+def comparisons(metrics: Scores) -> dict[str, Scores]:
     """Return how the model compares with every other system or, of a hindcast, each system with the reference."""
-    found, base = metrics["ratios"].get(loss, {}), metrics["reference"]
+    found, base = metrics["ratios"].get("mse", {}), metrics["reference"]
     if metrics["kind"] != "hindcast":
         return dict(found.get(MODEL, {}))
     return {name: found[name][base] for name in metrics["systems"] if name in found and name != base}
@@ -121,25 +136,20 @@ def comparisons(metrics: Scores, loss: str = "mse") -> dict[str, Scores]:
 
 def ratios(metrics: Scores, label: str) -> list[Sheet]:
     """The `comparisons` by lead, lead week, season and fold."""
-    found, leads = comparisons(metrics), week_ends(metrics["horizon"])
-    first = next(iter(found.values()), None)
-    if first is None:
+    found = comparisons(metrics)
+    if not found:
         return []
     ours = metrics["kind"] != "hindcast"
     name = f"MSE of {label} / MSE of each system" if ours else f"MSE / MSE of {metrics['reference']}"
-
-    def table(by: str, parts: Mapping[str, Any], title: str) -> Sheet:
-        rows = [(of, [_marked(_at(c[by], part)) for part in parts.values()]) for of, c in found.items()]
-        return Sheet(f"{name}, by {title}", list(parts), rows)
-
-    folds = first["by_fold"]["ratio"]
-    weeks = {f"week {n + 1}": n for n in range(len(first["by_week"]["ratio"]))}
-    return [
-        table("by_lead", {f"day {lead}": lead - 1 for lead in leads}, "lead"),
-        table("by_week", weeks, "lead week"),
-        table("by_season", {season: season for season in SEASONS}, "season of the day forecast"),
-        *([table("by_fold", {f"from {fold}": fold for fold in folds}, "fold")] if len(folds) > 1 else []),
-    ]
+    sheets = []
+    for split, title in PARTS.items():
+        if parts := parts_of(metrics, split):
+            rows = [
+                (of, [_marked(_at(compared[split], part)) for part in parts.values()])
+                for of, compared in found.items()
+            ]
+            sheets.append(Sheet(f"{name}, by {title}", [*parts], rows))
+    return sheets
 
 
 def by_index(metrics: Scores, label: str) -> list[Sheet]:
@@ -150,7 +160,7 @@ def by_index(metrics: Scores, label: str) -> list[Sheet]:
 
     def cells(name: str, score: Scores) -> list[str]:
         compared = metrics["ratios"]["mse"].get(name, {}).get(base)
-        rmse = [_number(score[DEGREES]["by_index"]["rmse"][third]) for third in THIRDS]
+        rmse = [number(score[DEGREES]["by_index"]["rmse"][third]) for third in THIRDS]
         parts = [_at(compared["by_index"], third) if compared else None for third in THIRDS]
         return [*rmse, *(_marked(part) if part and name != base else "" for part in parts)]
 
@@ -159,73 +169,70 @@ def by_index(metrics: Scores, label: str) -> list[Sheet]:
     return [_sheet(title, header, metrics, metrics["scores"], label, cells)]
 
 
-def versus(compared: Scores, system: str, reference: str) -> Sheet:
-    """A comparison by lead: the ratio, its interval, the test of equal errors, shares of significant cells."""
-    by_lead = compared["by_lead"]
-    leads = week_ends(len(by_lead["ratio"]))
-    at = [compared, *(_at(by_lead, lead - 1) for lead in leads)]
-    weeks = [None, *((lead - 1) // 7 if lead % 7 == 0 or lead == leads[-1] else None for lead in leads)]
+def versus(metrics: Scores, name: str, reference: str) -> Sheet:
+    """The first system, called `name`, against another: ratio, interval and p-value by lead, and cells by week."""
+    compared = metrics["ratios"]["mse"][next(iter(metrics["systems"]))][reference]
+    leads = parts_of(metrics, "by_lead")
+    at = [compared, *(_at(compared["by_lead"], day) for day in leads.values())]
+    blank = [""] * len(leads)
     rows = [
         ("MSE ratio", [_marked(part) for part in at]),
         ("95 % interval", [_interval(part["interval"]) for part in at]),
         ("p (equal MSE)", [p_text(part["p_value"]) for part in at]),
     ]
+    ends = [None, *(day // 7 if day % 7 == 6 or day == metrics["horizon"] - 1 else None for day in leads.values())]
     for kind in ("better", "worse"):
         if shares := compared.get(kind):
-            rows.append((f"cells {kind}", ["" if week is None else _percent(shares[week]) for week in weeks]))
+            rows.append((f"cells {kind}", ["" if week is None else percent(shares[week]) for week in ends]))
     if folds := compared.get("over_folds"):
-        rows.append(("95 % over folds", [_interval(folds["interval"]), *[""] * len(leads)]))
-        rows.append(("p over folds", [p_text(folds["p_value"]), *[""] * len(leads)]))
+        rows.append(("95 % over folds", [_interval(folds["interval"]), *blank]))
+        rows.append(("p over folds", [p_text(folds["p_value"]), *blank]))
     if seeds := compared.get("over_seeds"):
         known = [ratio for ratio in seeds if ratio is not None]
-        rows.append(("each member", [_interval([min(known), max(known)]) if known else "-", *[""] * len(leads)]))
-    title = f"MSE of {system} / MSE of {reference} (cells: share with a significant difference, by week)"
-    return Sheet(title, ["all", *_days(leads)], rows)
+        rows.append(("each member", [_interval([min(known), max(known)]) if known else "-", *blank]))
+    title = f"MSE of {name} / MSE of {reference} (cells: share with a significant difference, by week)"
+    return Sheet(title, ["all", *leads], rows)
 
 
 def probabilities(metrics: Scores, label: str) -> list[Sheet]:
     """Scores of the distributions over all leads; coverage of 80 % intervals by lead, season and fold."""
-    found, leads, climate = metrics["probabilities"], week_ends(metrics["horizon"]), metrics["climate"]
+    found, climate = metrics["probabilities"], metrics["climate"]
     if not found:
         return []
-    folds = next(iter(found.values()))["by_fold"]["covered_80"]
+    parts = {split: parts_of(metrics, split) for split in ("by_lead", "by_season", "by_fold")}
 
     def cells(name: str, score: Scores) -> list[str]:
         skill = _skill(metrics["ratios"]["crps"][name].get(climate))
-        covered = [_percent(score[key]) for key in COVERED]
-        width = [_number(score["spread"]), _number(score["spread_skill"])]
-        return [_number(score["crps"], 4), *_ratio(metrics, "crps", name)[:2], skill, *covered, *width]
+        covered = [percent(score[key]) for key in COVERED]
+        width = [number(score["spread"]), number(score["spread_skill"])]
+        return [number(score["crps"], 4), *_ratio(metrics, "crps", name)[:2], skill, *covered, *width]
 
     def covered(_name: str, score: Scores) -> list[str]:
-        shares = [score["by_lead"]["covered_80"][lead - 1] for lead in leads]
-        shares += [score["by_season"]["covered_80"][season] for season in SEASONS]
-        return [
-            _percent(s) for s in (*shares, *(score["by_fold"]["covered_80"][f] for f in folds if len(folds) > 1))
-        ]
+        return [percent(score[split]["covered_80"][part]) for split, of in parts.items() for part in of.values()]
 
     header = ["CRPS", "ratio", "95 %", "skill", *(f"in {level} %" for level in LEVELS), "spread", "spread / error"]
     title = f"Probabilities, °C: CRPS, ratio to {metrics['reference']}, skill against {climate}"
-    parts = [*_days(leads), *SEASONS, *(f"from {fold}" for fold in folds if len(folds) > 1)]
-    by = "lead, season and fold" if len(folds) > 1 else "lead and season"
+    by = "lead, season and fold" if parts["by_fold"] else "lead and season"
+    headings = [heading for of in parts.values() for heading in of]
     return [
         _sheet(title, header, metrics, found, label, cells),
-        _sheet(f"Share of the truth within 80 % intervals, by {by}", parts, metrics, found, label, covered),
+        _sheet(f"Share of the truth within 80 % intervals, by {by}", headings, metrics, found, label, covered),
     ]
 
 
 def heatwaves(metrics: Scores, label: str) -> list[Sheet]:
     """Brier scores of the probabilities of each kind, the ratio, and the skill over the base rate by lead."""
-    sheets, leads = [], week_ends(metrics["horizon"])
+    sheets, leads = [], parts_of(metrics, "by_lead")
     for kind, found in metrics["heatwaves"].items():
 
         def cells(name: str, score: Scores, kind: str = kind) -> list[str]:
             base = metrics["ratios"][kind][name].get(BASE_RATE, {})
-            skills = [_skill(base), *(_skill(_at(base["by_lead"], n - 1) if base else None) for n in leads)]
-            numbers = [_number(score["roc_area"]), _number(score["sedi"])]
-            return [_number(score["brier"], 4), *_ratio(metrics, kind, name)[:2], *numbers, *skills]
+            skills = [_skill(base), *(_skill(_at(base["by_lead"], n) if base else None) for n in leads.values())]
+            numbers = [number(score["roc_area"]), number(score["sedi"])]
+            return [number(score["brier"], 4), *_ratio(metrics, kind, name)[:2], *numbers, *skills]
 
-        header = ["Brier", "ratio", "95 %", "ROC area", "SEDI", "skill", *_days(leads)]
-        observed = _percent(next(iter(found.values()))["observed"])
+        header = ["Brier", "ratio", "95 %", "ROC area", "SEDI", "skill", *leads]
+        observed = percent(next(iter(found.values()))["observed"])
         title = (
             f"{HEATWAVES[kind]}, {observed} observed: Brier score, ratio to {metrics['reference']}; "
             "skill over the base rate, also by lead"
@@ -240,7 +247,7 @@ def indices(metrics: Scores, label: str) -> dict[str, Sheet]:
     def cells(_name: str, score: Scores) -> list[str]:
         last = score["by_lead"]
         values = (score["rmse"], score["correlation"], last["rmse"][-1], last["correlation"][-1])
-        return [_number(value) for value in values]
+        return [number(value) for value in values]
 
     header = ["RMSE", "correlation", "RMSE, last day", "correlation, last day"]
     found = metrics["indices"].items()
@@ -250,15 +257,12 @@ def indices(metrics: Scores, label: str) -> dict[str, Sheet]:
 def ensembles(metrics: Scores, label: str) -> list[Sheet]:
     """Probabilistic scores of ensembles over all leads; no table without one."""
     names = {"crps": "CRPS", "crps_fair": "fair CRPS", "spread": "spread", "spread_skill": "spread / error"}
-    found = metrics["ensemble"]
-    if not found:
-        return []
-    title = "Ensemble, all leads, °C"
-    return [
-        _sheet(
-            title, [*names.values()], metrics, found, label, lambda _, of: [_number(of[name]) for name in names]
-        )
-    ]
+
+    def cells(_name: str, score: Scores) -> list[str]:
+        return [number(score[name]) for name in names]
+
+    found, header = metrics["ensemble"], [*names.values()]
+    return [_sheet("Ensemble, all leads, °C", header, metrics, found, label, cells)] if found else []
 
 
 def weights(run: Run) -> Sheet:
@@ -268,7 +272,7 @@ def weights(run: Run) -> Sheet:
 
     found = load_combination(run)
     names = ["/".join(step for step in part.run.parts if step != "..") for part in run.parts]
-    rows = [(name, [_number(weight) for weight in row]) for name, row in zip(names, found.T, strict=True)]
+    rows = [(name, [number(weight) for weight in row]) for name, row in zip(names, found.T, strict=True)]
     header = [f"week {1 + week}" for week in range(len(found))]
     return Sheet(f"Weights of {run.folder.name} by lead week", header, rows)
 
@@ -278,23 +282,34 @@ def week_ends(horizon: int) -> list[int]:
     return sorted({1, horizon, *range(7, horizon + 1, 7)})
 
 
-def open_console() -> Console:
-    """Return a console for standard output: as wide as the terminal, or 140 columns if it is not a terminal."""
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = 140
-    return console
+def parts_of(metrics: Scores, split: str) -> dict[str, Any]:
+    """Return the parts that a table shows of scores split in one of the ways of `PARTS`, by heading.
+
+    A part is a position in a list of scores, by day or by week, or a key. There are none if all is one fold.
+    """
+    horizon, folds = metrics["horizon"], _folds(metrics)
+    parts: dict[str, dict[str, Any]] = {
+        "by_lead": {f"day {day}": day - 1 for day in week_ends(horizon)},
+        "by_week": {f"week {week + 1}": week for week in range(-(-horizon // 7))},
+        "by_season": dict(zip(SEASONS, SEASONS, strict=True)),
+        "by_fold": {f"from {fold}": fold for fold in folds if len(folds) > 1},
+    }
+    return parts[split]
 
 
-def print_sheet(console: Console, sheet: Sheet, bold: str = "") -> None:
-    """Print a table; the row called `bold` stands out."""
-    table = Table(title=printable(sheet.title), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("", no_wrap=True)
-    for name in sheet.header:
-        table.add_column(name, justify="right", overflow="fold")
-    for name, cells in sheet.rows:
-        table.add_row(printable(name), *cells, style="bold" if name == bold else None)
-    console.print(table)
+def percent(value: float | None) -> str:
+    """Return a share as text."""
+    return "-" if value is None else f"{value:.1%}"
+
+
+def number(value: float | None, decimals: int = 3, unit: str = "") -> str:
+    """Return a score as text."""
+    return "-" if value is None else f"{value:.{decimals}f}{unit}"
+
+
+def _folds(metrics: Scores) -> list[str]:
+    """Return the first years of the folds."""
+    return list(next(iter(metrics["scores"].values()))[DEGREES]["by_fold"]["mse"])
 
 
 def _sheet(
@@ -342,16 +357,4 @@ def _interval(ends: Sequence[float | None]) -> str:
 
 
 def _skill(compared: Scores | None) -> str:
-    return _percent(None if not compared or compared["ratio"] is None else 1 - compared["ratio"])
-
-
-def _days(leads: Sequence[int]) -> list[str]:
-    return [f"day {lead}" for lead in leads]
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1%}"
-
-
-def _number(value: float | None, decimals: int = 3) -> str:
-    return "-" if value is None else f"{value:.{decimals}f}"
+    return percent(None if not compared or compared["ratio"] is None else 1 - compared["ratio"])
