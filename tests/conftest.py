@@ -1,4 +1,4 @@
-"""A small ocean, for tests that need one."""
+"""A small ocean, and runs on it that are scored once for all tests."""
 
 import os
 
@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from scored_runs import configure, make_run
 from small_ocean import make_sst
+
+from sstcast.runs import Run
+from sstcast.scores.evaluate import evaluate
 
 
 @pytest.fixture(scope="session")
@@ -18,6 +22,22 @@ def sst_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("ocean") / "small.nc"
     make_sst().to_netcdf(path, engine="netcdf4")
     return path
+
+
+@pytest.fixture(scope="session")
+def scored(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
+    """A run that is evaluated. Tests that write to it write to a copy."""
+    run = make_run(configure(tmp_path_factory.mktemp("scored"), sst_file))
+    evaluate(run)
+    return run
+
+
+@pytest.fixture(scope="session")
+def ensemble(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
+    """An ensemble of seeds 0 and 1 that is evaluated. Tests that write to it write to a copy."""
+    run = make_run(configure(tmp_path_factory.mktemp("ensemble"), sst_file), (0, 1))
+    evaluate(run)
+    return run
 
 
 @pytest.fixture

@@ -19,7 +19,8 @@ from sstcast.hindcasts.plan import Hindcast, Plan, Protocol
 from sstcast.workers import StopRequest
 from sstcast.yaml_files import validate
 
-QUICK = {"epochs": 2, "windows_per_epoch": 200, "device": "cpu", "checkpoint_steps": 2}
+EVERY = 6  # days from one initial date to the next
+QUICK = {"epochs": 2, "windows_per_epoch": 100, "device": "cpu", "checkpoint_steps": 2}
 
 
 def write_ocean(folder: Path, jump: float = 0) -> Path:
@@ -66,7 +67,7 @@ def plan(
     **protocol: int,
 ) -> Plan:
     """Plan two folds of two years each."""
-    chosen = {"first": 2005, "last": 2008, "fold": 2, "validation": 1, "every": 3} | protocol
+    chosen = {"first": 2005, "last": 2008, "fold": 2, "validation": 1, "every": EVERY} | protocol
     return Plan(Hindcast(Path(out)), Protocol(**chosen), list(systems), list(seeds), fitted, equal, select)
 
 

@@ -56,17 +56,11 @@ def complaints(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return [f"{group.name}: {group.msgs}" for group in groups if group.value[0] < group.value[1]]
 
 
-@pytest.mark.parametrize(("protocol", "coarsen", "tile"), [("physical", 1, "[8, 6]"), ("paper", 2, "[4, 3]")])
 def test_all_files_are_cf_and_line_up(
-    run_yaml: Path,
-    source: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    protocol: str,
-    coarsen: int,
-    tile: str,
+    run_yaml: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = scored(run_yaml, source, f"data.protocol={protocol}", BOX % (coarsen, tile))
+    coarsen = 2
+    run = scored(run_yaml, source, "data.protocol=paper", BOX % (coarsen, "[4, 3]"))
     path, _ = forecast(run.folder, say=str)
     ahead, hindcast = xr.open_dataset(path, engine="netcdf4"), xr.open_zarr(run.forecasts)
     cube, scores = xr.open_zarr(Prepared.of(run.config.data).cube), xr.open_dataset(Scored(run.folder).tables)
@@ -89,8 +83,7 @@ def test_all_files_are_cf_and_line_up(
             np.testing.assert_allclose(bounds[:, 1] - bounds[:, 0], step, atol=2e-6)
         assert {"title", "summary", "institution", "creator_name", "license", "history"} <= one.attrs.keys()
         assert one.attrs["geospatial_lat_min"] == pytest.approx(-12, abs=1e-5)
-        of_the_paper = protocol == "paper" and one is not cube  # a cube serves both protocols
-        assert ("Cai et al." in one.attrs["references"]) == of_the_paper
+        assert ("Cai et al." in one.attrs["references"]) == (one is not cube)  # which serves both protocols
     assert hindcast.attrs["time_coverage_start"] == "2004-06-11"
     assert ahead["sst"].attrs["cell_methods"] == hindcast["sst"].attrs["cell_methods"]
 

@@ -1,27 +1,59 @@
-"""A hindcast against plain NumPy, its table, report and leaderboard."""
+"""A hindcast against plain NumPy, its pages, and what it must not lose or do twice, however its processes end."""
 
+import contextlib
 import csv
 import json
+import os
+import shutil
+import signal
+import subprocess
 import sys
+import threading
+import time
+from functools import partial
 from pathlib import Path
 
+import distributed
 import numpy as np
 import pytest
 import xarray as xr
 from scipy.stats import norm, ttest_1samp
-from small_hindcast import metrics, plan, quiet, system, write_ocean
+from small_hindcast import EVERY, metrics, plan, quiet, system, systems, train_until_stopped, write_ocean
 
 from sstcast import cli
-from sstcast.errors import SSTCastError
+from sstcast.artefacts import remove
+from sstcast.errors import Interrupted, SSTCastError
+from sstcast.hindcasts import hindcast as verb
 from sstcast.hindcasts.fold import statistics_file
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Hindcast
+from sstcast.hindcasts.running import run_tasks
 from sstcast.names import BASELINES
+from sstcast.ocean.prepare import prepare
 from sstcast.pages.report import write_report
 from sstcast.pages.results import Results
 from sstcast.runs import Run, write_json
 from sstcast.scores.significance import SHORTEST_BLOCK, Lengths, adjust, diebold_mariano, ratio
 from sstcast.stores import open_written
+
+CELLS = ("lat", "lon")
+DATES = -(-(2 * 365 - 10 - 8) // EVERY)  # of each fold
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished hindcast of two systems, made from its own folder."""
+    folder = tmp_path_factory.mktemp("made")
+    write_ocean(folder)
+    with contextlib.chdir(folder):
+        assert hindcast(systems(), say=quiet)[1]
+    return folder
+
+
+@pytest.fixture
+def inside(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(made)
+    return made
 
 
 def truth() -> xr.DataArray:
@@ -48,9 +80,9 @@ def test_dates_and_scores_against_numpy_from_the_forecasts(inside: Path) -> None
     sst = truth()
     years = sst["time"].dt.year
     dates = []
-    for first, last in ((2005, 2006), (2007, 2008)):  # as windows of the years alone, every third
+    for first, last in ((2005, 2006), (2007, 2008)):  # as windows of the years alone
         days = sst["time"].values[(years >= first) & (years <= last)]
-        dates.append(days[np.arange(0, len(days) - 10 - 8, 3) + 9])
+        dates.append(days[np.arange(0, len(days) - 10 - 8, EVERY) + 9])
     one = forecasts["one"]
     np.testing.assert_array_equal(one["init_time"], np.concatenate(dates))
     assert (one["valid_time"] == one["init_time"] + one["lead"] * np.timedelta64(1, "D")).all()
@@ -113,8 +145,8 @@ def test_ratios_are_to_the_best_linear_system_with_its_interval(inside: Path) ->
     assert [*mse.values()] == sorted(mse.values())
     with Hindcast(Path("hindcast")).open() as opened:
         tables = opened.load()
-    block, lags = Lengths.of(8, 3, SHORTEST_BLOCK)
-    assert (block, lags) == (20, 5)  # 60 days, and a fortnight
+    block, lags = Lengths.of(8, EVERY, SHORTEST_BLOCK)
+    assert (block, lags) == (60 // EVERY, -(-14 // EVERY))
     parts = tuple(np.unique(tables["fold"], return_counts=True)[1].tolist())
     losses = tables["mse_by_date"].sel(units="degC").astype(float)
     ours, theirs = (losses.sel(system=name).values for name in ("one", found["reference"]))
@@ -163,22 +195,6 @@ def test_maps_are_files_drawn_once(
     reference = metrics()["reference"]
     skills = {f"skill-{name}.png" for name in ("one", "two") if name != reference}
     assert drawn == {"ratio-by-lead.png", "rmse.png", "bias.png"} | skills
-
-
-def test_an_ensemble_is_scored_as_its_mean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_ocean(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    ridge = system("ridge", "ridge", options={})
-    ours = plan(system("one", training={"epochs": 1}), ridge, seeds=(0, 1), every=6)
-    found, _ = hindcast(ours, say=quiet)
-    assert found["systems"]["one"]["members"] == 2
-    assert found["systems"]["ridge"]["members"] == 1  # a seed changes nothing in it
-    made = xr.open_zarr("hindcast/one/hindcast.zarr")
-    assert float(made["sst_spread"].isel(lead=0).max()) > 0
-    errors = squares(made["sst"].values, made["valid_time"].values)
-    assert found["scores"]["one"]["degC"]["mse"] == pytest.approx(errors.mean(), rel=1e-4)
-    with pytest.raises(SSTCastError, match="holds seed-0, seed-1; give the --seeds it was begun with"):
-        hindcast(plan(system("one", training={"epochs": 1})), say=quiet)
 
 
 def test_the_table_the_report_and_the_leaderboard(
@@ -232,3 +248,194 @@ def test_tables_of_a_fold_say_what_they_are_of(inside: Path) -> None:
         "test": ("2007-01-01", "2008-12-31"),
         "base_period": ("2001-01-01", "2006-12-31"),
     }
+
+
+# Heatwaves, from the forecasts and the source.
+
+
+def threshold(sst: xr.DataArray) -> np.ndarray:
+    """The 90th percentile of each day of the year, `[366, lat, lon]`: 11 days around, smoothed over 31."""
+    day, found = sst["time"].dt.dayofyear.values, []
+    for centre in range(1, 367):
+        apart = np.abs(day - centre)
+        found.append(np.percentile(sst.values[np.minimum(apart, 366 - apart) <= 5], 90, axis=0))
+    return np.mean([np.roll(found, shift, axis=0) for shift in range(-15, 16)], axis=0)
+
+
+def in_event(hot: xr.DataArray) -> xr.DataArray:
+    """Days of runs of five or more, and of the gaps of one or two days between two of them."""
+    found = np.zeros(hot.shape)
+    for cell in np.ndindex(hot.shape[1:]):
+        series = "".join("x" if yes else "." for yes in hot.values[:, *cell])
+        runs = series.replace("x.", "x .").replace(".x", ". x").split()
+        long = "".join(run if len(run) >= 5 else "." * len(run) for run in runs)
+        joined = long.replace("x.x", "xxx").replace("x..x", "xxxx")
+        found[:, *cell] = [mark == "x" for mark in joined]
+    return hot.copy(data=found)
+
+
+@pytest.fixture
+def folds(inside: Path) -> dict[str, xr.Dataset]:
+    """By fold: what came true, what was known on the initial date, base rates, and the chances of system `one`."""
+    with xr.open_dataset("small.nc") as ocean:
+        sst = ocean["sst"].load()
+    forecasts, found = xr.open_zarr("hindcast/one/hindcast.zarr"), {}
+    for first in (2005, 2007):
+        before = slice(None, str(first - 1))
+        limit = sst.copy(data=threshold(sst.sel(time=before))[sst["time"].dt.dayofyear.values - 1])
+        hot = (sst > limit).astype(float)
+        event, row = in_event(hot), (hot.rolling(time=5).sum() == 5).astype(float)
+        some = forecasts.sel(init_time=slice(str(first), str(first + 1))).load()
+        margin = some["sst"] - limit.sel(time=some["valid_time"]).drop_vars("time")
+        found[str(first)] = xr.Dataset(
+            {
+                "chance": margin.copy(data=norm.cdf(margin / some["sst_spread"])),
+                "exceedance": hot.sel(time=some["valid_time"]).drop_vars("time"),
+                "event": event.sel(time=some["valid_time"]).drop_vars("time"),
+                "exceedance state": hot.sel(time=some["init_time"]).drop_vars("time"),
+                "event state": row.sel(time=some["init_time"]).drop_vars("time"),
+                "exceedance rate": hot.sel(time=before).mean("time"),
+                "event rate": in_event(hot.sel(time=before)).mean("time"),
+                "area": np.cos(np.deg2rad(sst["lat"])) * sst[0].notnull(),
+            }
+        )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "probability"),
+    [
+        ("exceedance", "one", "chance"),
+        ("exceedance", "base rate", "exceedance rate"),
+        ("exceedance", "persistence of state", "exceedance state"),
+        ("event", "base rate", "event rate"),
+        ("event", "persistence of state", "event state"),
+    ],
+)
+def test_brier_scores_of_all_folds_by_thresholds_of_the_days_before(
+    folds: dict[str, xr.Dataset], kind: str, name: str, probability: str
+) -> None:
+    scores, ratios = metrics()["heatwaves"][kind], metrics()["ratios"][kind][name]
+    of, area = scores[name], folds["2005"]["area"]
+    errors = [((days[probability] - days[kind]) ** 2).transpose("init_time", ...) for days in folds.values()]
+    both = xr.concat(errors, "init_time").where(area > 0).weighted(area)
+    close = 5e-4  # forecasts are stored in hundredths of a degree
+
+    by_date = both.mean(CELLS)
+    assert of["brier"] == pytest.approx(float(by_date.mean()), abs=close)
+    np.testing.assert_allclose(of["by_lead"]["brier"], by_date.mean("init_time"), atol=close)
+    years = by_date["init_time"].dt.year
+    for fold, brier in of["by_fold"]["brier"].items():
+        inside = (years >= int(fold)) & (years <= int(fold) + 1)
+        assert brier == pytest.approx(float(by_date[inside].mean()), abs=close)
+    summer = by_date["valid_time"].dt.season == "DJF"
+    assert of["by_season"]["brier"]["DJF"] == pytest.approx(float(by_date.where(summer).mean()), abs=close)
+    came = xr.concat([days[kind] for days in folds.values()], "init_time").weighted(area).mean()
+    assert of["observed"] == pytest.approx(float(came), abs=1e-4)  # two days are equal to the threshold
+    for other in ("base rate", metrics()["reference"]):
+        compared = ratios[other]
+        assert compared["ratio"] == pytest.approx(of["brier"] / scores[other]["brier"], rel=1e-3)
+        assert compared["interval"][0] <= compared["ratio"] <= compared["interval"][1]
+
+
+def test_all_systems_are_measured_by_the_longest_record() -> None:
+    late = {"train": ["2001-06-01", "2002-12-31"], "validation": [2003, 2003], "test": [2004, 2004]}
+    planned = plan(system("late", splits=late), system("early"))
+    bases = [[str(day) for day in planned.thresholds(fold).splits.base] for fold in planned.protocol.folds]
+    assert bases == [["2001-01-01", "2004-12-31"], ["2001-01-01", "2006-12-31"]]
+
+
+# What is done once, and what survives.
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Forecasts and scores; not checkpoints and their digests, as PyTorch may write the same in other bytes."""
+    files = [file for file in folder.glob("*/hindcast.zarr/sst/*") if file.name[0].isdigit()]
+    found = {str(file.relative_to(folder)): file.read_bytes() for file in [*files, folder / "hindcast.csv"]}
+    scores = json.loads((folder / "metrics.json").read_text())
+    return found | {name: json.dumps(scores[name]).encode() for name in ("scores", "ratios", "heatwaves")}
+
+
+def test_a_finished_hindcast_has_nothing_to_do(inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("there is nothing to do")
+
+    for name in ("run_tasks", "prepare", "join_forecasts"):
+        monkeypatch.setattr(verb, name, fail)
+    found, new = hindcast(systems(), say=fail)
+    assert not new
+    assert found == metrics()
+    assert not list(Path("hindcast").glob("*/fold-*/hindcast.zarr"))
+
+
+def test_a_source_replaced_since_is_named(
+    inside: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The scores stay those of the days as they were; one line says so, and how to score the new days."""
+    found, kept = metrics(), shutil.copy2("small.nc", tmp_path / "small.nc")
+    write_ocean(inside, jump=1)
+    try:
+        assert hindcast(systems(), say=quiet) == (found, False)
+        told = capsys.readouterr().err
+        assert told.count("\n") == 1
+        for words in ("small.nc: has changed since", "on 366 day(s), the first 2008-01-01", "--out"):
+            assert words in told
+        Path("hindcast/metrics.json").unlink()
+        with pytest.raises(SSTCastError, match=r"fold-2007: was trained on other data than"):
+            hindcast(systems(), say=quiet)
+    finally:
+        shutil.copy2(kept, "small.nc")
+        write_json(Path("hindcast/metrics.json"), found)
+        for run in systems().trained:
+            prepare(run.data, say=quiet)
+    capsys.readouterr()
+    assert hindcast(systems(), say=quiet) == (found, False)
+    assert capsys.readouterr().err == ""
+
+
+def test_what_is_lost_is_made_again_and_no_more(inside: Path) -> None:
+    before = contents(inside / "hindcast")
+    for lost in (["one/hindcast.zarr"], ["two/fold-2007/hindcast.nc", "hindcast.csv"]):
+        for path in (*lost, "metrics.json"):
+            remove(Path("hindcast") / path)
+        lines: list[str] = []
+        assert hindcast(systems(), say=lines.append)[1]
+        assert sum(line.endswith("is trained") for line in lines) == 4
+        again = sum(line.endswith(f"{DATES} forecasts") for line in lines)
+        assert again == (2 if lost[0] == "one/hindcast.zarr" else 1)
+        assert contents(inside / "hindcast") == before
+
+
+def test_a_signal_to_the_parent_lets_the_tasks_at_hand_save(tmp_path: Path) -> None:
+    saved = [tmp_path / name for name in ("one", "two", "three")]
+
+    def stop() -> None:
+        while not all(file.with_suffix(".begun").exists() for file in saved[:2]):
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=stop).start()
+    with pytest.raises(Interrupted) as end:
+        run_tasks([partial(train_until_stopped, file) for file in saved], 2, None, quiet)
+    assert end.value.signal == signal.SIGTERM
+    assert [file.exists() for file in saved] == [True, True, False]  # the third has not begun
+
+
+def test_after_a_kill_of_all_processes_a_cluster_ends_in_the_same_bytes(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_ocean(tmp_path)
+    script = Path(__file__).parents[1] / "small_hindcast.py"
+    with subprocess.Popen([sys.executable, script, tmp_path, "2"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        while "trained" not in process.stdout.readline():
+            assert process.poll() is None
+        process.kill()
+    monkeypatch.chdir(tmp_path)
+    assert not Path("hindcast/metrics.json").exists()
+    lines: list[str] = []
+    options = {"processes": False, "dashboard_address": None, "n_workers": 1, "threads_per_worker": 2}
+    with distributed.LocalCluster(**options) as cluster:  # waits for no lock: the children have gone
+        hindcast(systems(), scheduler=cluster.scheduler_address, say=lines.append)
+    assert any(line.endswith("is trained") for line in lines)
+    assert contents(tmp_path / "hindcast") == contents(made / "hindcast")

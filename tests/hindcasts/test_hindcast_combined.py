@@ -1,17 +1,20 @@
 """A combination in a hindcast: weights fold by fold, from validation days that no part was fitted to."""
 
-import json
+import contextlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
 from scipy.optimize import minimize
-from small_hindcast import plan, system, write_ocean
+from small_hindcast import EVERY, metrics, plan, quiet, system, write_ocean
+from small_ocean import make_sst
 
-from sstcast.config import DataConfig
+from sstcast.config import DataConfig, RunConfig
 from sstcast.errors import SSTCastError
-from sstcast.forecasting.predictor import Models, Predictor, TrainedRun, load_combination
+from sstcast.forecasting.predictor import Models, Predictor, TrainedRun, in_degrees, load_combination
+from sstcast.geo import area_weights
 from sstcast.hindcasts.fold import combine_runs
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Plan
@@ -25,25 +28,25 @@ from sstcast.training.devices import choose_device
 from sstcast.training.forecast_task import fit
 
 
-def quiet(line: str) -> None:
-    """Say nothing."""
-
-
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a hindcast of a linear system, a network of two seeds and their combinations."""
     folder = tmp_path_factory.mktemp("combined")
     write_ocean(folder)
+    with contextlib.chdir(folder):
+        hindcast(planned(), say=quiet)
     return folder
 
 
+def planned(*others: RunConfig) -> Plan:
+    systems = system("wide", "multiscale-ridge", options={}), system("small"), *others
+    return plan(*systems, seeds=(0, 1), fitted="both", equal="mean")
+
+
 @pytest.fixture
-def combined(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
-    """A hindcast of a linear system, a network and their combination."""
-    monkeypatch.chdir(folder)
-    ridge = system("wide", "multiscale-ridge", options={})
-    planned = plan(ridge, system("small"), fitted="both", equal="mean")
-    hindcast(planned, say=quiet)
-    return planned
+def combined(made: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    monkeypatch.chdir(made)
+    return planned()
 
 
 def unseen(data: DataConfig) -> Predictor:
@@ -57,7 +60,7 @@ def unseen(data: DataConfig) -> Predictor:
 
 
 def test_the_forecast_is_the_weighted_mean_of_each_fold(combined: Plan) -> None:
-    scores = json.loads(combined.hindcast.metrics.read_text())
+    scores = metrics()
     parts = [xr.open_zarr(combined.hindcast.forecasts(name))["sst"] for name in ("wide", "small")]
     both = xr.open_zarr(combined.hindcast.forecasts("both"))["sst"]
     for fold in combined.protocol.folds:
@@ -74,6 +77,23 @@ def test_the_forecast_is_the_weighted_mean_of_each_fold(combined: Plan) -> None:
     assert not hindcast(combined, say=quiet)[1]
 
 
+def test_an_ensemble_is_scored_as_its_mean(combined: Plan) -> None:
+    found = metrics()
+    assert {name: found["systems"][name]["members"] for name in ("small", "wide")} == {"small": 2, "wide": 1}
+    forecasts = xr.open_zarr(combined.hindcast.forecasts("small"))
+    run = combined.run(combined.systems[1], combined.protocol.folds[1])
+    data, members = Truth.open(run.data, every=EVERY), Run(run.folder).members
+    mean = sum(TrainedRun(member).predict(*data.histories())[0] for member in members) / 2
+    sst = in_degrees(mean.expand_dims("member"), data.statistics)["sst"]
+    np.testing.assert_allclose(forecasts["sst"].sel(init_time=slice("2007", None)), sst, atol=0.011)
+    with xr.open_dataset("small.nc") as ocean:
+        error = forecasts["sst"] - ocean["sst"].sel(time=forecasts["valid_time"]).drop_vars("time")
+    mse = (error.astype(float) ** 2).weighted(area_weights(error["lat"])).mean()
+    assert found["scores"]["small"]["degC"]["mse"] == pytest.approx(float(mse), rel=1e-4)
+    with pytest.raises(SSTCastError, match="holds seed-0, seed-1; give the --seeds it was begun with"):
+        hindcast(replace(combined, seeds=[]), say=quiet)
+
+
 def test_weights_are_those_of_forecasts_that_have_not_seen_validation(combined: Plan) -> None:
     fold = combined.protocol.folds[0]
     run = Run(combined.hindcast.folder / "both" / fold.name)
@@ -84,7 +104,7 @@ def test_weights_are_those_of_forecasts_that_have_not_seen_validation(combined: 
     area = np.nan_to_num(data.area)
     errors = []
     for predictor in (unseen(run.config.data), network):
-        forecast = data.on_tiles(predictor.predict(*data.histories()))[0] * scale
+        forecast = data.on_tiles(predictor.predict(*data.histories())).mean(0) * scale
         errors.append(np.nan_to_num(forecast - truth))
     found = load_combination(run)
     for week, leads in enumerate((slice(0, 7), slice(7, 8))):
@@ -99,56 +119,42 @@ def test_weights_are_those_of_forecasts_that_have_not_seen_validation(combined: 
 
 def test_another_system_is_combined_too(combined: Plan) -> None:
     """The combinations are made anew; a name that a system has had is refused before anything is trained."""
-    third = system("third", training={"epochs": 1})
+    third = system("third", "ridge", options={})
     with pytest.raises(SSTCastError, match=r"small: .*fold-2005 holds a system of this name"):
         hindcast(plan(combined.systems[0], third, equal="small"), say=quiet)
     assert not Path("hindcast/third").exists()
-    more = plan(*combined.systems, third, fitted="both", equal="mean")
-    scores, new = hindcast(more, say=quiet)
+    scores, new = hindcast(planned(third), say=quiet)
     assert new
     assert {"third", "both", "mean"} <= set(scores["systems"])
     mean = xr.open_zarr(combined.hindcast.forecasts("mean"))["sst"]
     parts = [xr.open_zarr(combined.hindcast.forecasts(name))["sst"] for name in ("wide", "small", "third")]
     np.testing.assert_allclose(mean, sum(parts) / 3, atol=0.011)
-    assert not hindcast(more, say=quiet)[1]
 
 
 def test_the_system_of_a_fold_is_chosen_on_the_years_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The choice forecasts as the system chosen; a jump in the last year changes none."""
-    choices = []
-    for jump in (0, 2):
-        folder = tmp_path / str(jump)
-        write_ocean(folder, jump)
-        monkeypatch.chdir(folder)
-        systems = [
-            system(name, model, options={}) for name, model in (("still", "climatology"), ("last", "ridge"))
-        ]
-        planned = plan(
-            *systems, system("other", "persistence", options={}), select=("still", "last"), first=2007, fold=1
-        )
-        hindcast(planned, say=quiet)
-        chosen = {}
-        for fold in planned.protocol.folds:
-            run = Run(planned.hindcast.folder / "selected" / fold.name)
-            (part,) = run.parts
-            assert (load_combination(run) == 1).all()
-            chosen[fold.first] = part.run.parent.name
-            years = {"init_time": str(fold.first)}
-            ours, theirs = (
-                xr.open_zarr(planned.hindcast.forecasts(name))["sst"].sel(years)
-                for name in ("selected", chosen[fold.first])
-            )
-            np.testing.assert_array_equal(ours, theirs)
-        choices.append(chosen)
-    assert choices == [{2007: "last", 2008: "last"}] * 2
-
-    fold = planned.protocol.folds[-1]
-    parts = [planned.run(one, fold).folder for one in planned.systems]
-    selected = planned.run(planned.combinations[-1], fold)
-    combine_runs(parts[:1], selected, equal=True)  # the worse one
-    hindcast(planned, say=quiet)
-    assert [part.run.parent.name for part in Run(selected.folder).parts] == ["last"]
-    with pytest.raises(SSTCastError, match="--select: no system is called mean; the systems are still, last"):
-        hindcast(plan(*systems, equal="mean", select=("still", "mean")), say=quiet)
+    """Persistence is better in all years but the one that is forecast, which is noise about the climatology."""
+    ocean = make_sst(years=8)
+    noise = ocean["sst"].sel(time="2008")
+    day = noise["time"].dt.dayofyear
+    season = 20 + 4 * np.cos(2 * np.pi * day / 365.25) + 0.5 * xr.DataArray(np.arange(8), dims="lat")
+    noise = 0 * noise + np.random.default_rng(1).normal(0, 0.5, noise.shape)
+    ocean["sst"].loc[{"time": "2008"}] = (season + noise).transpose(*noise.dims).values
+    ocean.to_netcdf(tmp_path / "small.nc", engine="netcdf4")
+    monkeypatch.chdir(tmp_path)
+    systems = [system(f"the-{name}", name, options={}) for name in ("climatology", "persistence")]
+    chosen = plan(*systems, select=("the-climatology", "the-persistence"), first=2008, fold=1)
+    scores = hindcast(chosen, say=quiet)[0]["scores"]
+    assert scores["the-climatology"]["degC"]["mse"] < scores["the-persistence"]["degC"]["mse"]
+    run = Run(chosen.hindcast.folder / "selected/fold-2008")
+    (part,) = run.parts
+    assert part.run.parent.name == "the-persistence"
+    assert (load_combination(run) == 1).all()
+    stores = [chosen.hindcast.forecasts(name) for name in ("selected", "the-persistence")]
+    np.testing.assert_array_equal(*(xr.open_zarr(store)["sst"] for store in stores))
+    combine_runs([chosen.run(systems[0], chosen.protocol.folds[0]).folder], run.config, equal=True)  # the other
+    hindcast(chosen, say=quiet)
+    assert run.parts == [part]
+    with pytest.raises(SSTCastError, match="--select: no system is called mean; the systems are the-climatology"):
+        hindcast(plan(*systems, equal="mean", select=("the-climatology", "mean")), say=quiet)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from other_conventions import cf, cfgrib, climpred, oceanbench
+from other_conventions import cf, cfgrib, climpred, hourly, oceanbench
 from small_files import BOX, SPLITS, Write, data_of, folder_of, netcdf, zarr
 from small_ocean import make_sst
 from untrained import make_run
@@ -318,6 +318,7 @@ CONVENTIONS: dict[str, Write] = {
     "CF": netcdf(cf(forecasts())),
     "climpred": netcdf(climpred(forecasts())),
     "cfgrib": netcdf(cfgrib(forecasts())),
+    "leads in hours": netcdf(hourly(forecasts())),
     "OceanBench": netcdf(oceanbench(forecasts())),
     "a folder": by_date,
     "a single one": netcdf(in_place_of_leads(forecasts())),

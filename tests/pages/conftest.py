@@ -1,20 +1,15 @@
-"""An ensemble of two, evaluated once for all tests of maps and reports."""
-
-from pathlib import Path
+"""An ensemble with the files of its training, for tests of maps and reports."""
 
 import pandas as pd
 import pytest
-from scored_runs import configure, make_run
 
 from sstcast.runs import Run
-from sstcast.scores.evaluate import evaluate
 
 
 @pytest.fixture(scope="session")
-def evaluated(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
-    """Seeds 0 and 1, with three epochs of history each. Tests that write to it leave it as it was."""
-    run = make_run(configure(tmp_path_factory.mktemp("evaluated"), sst_file), seeds=(0, 1))
-    for seed, member in enumerate(run.members):
+def evaluated(ensemble: Run) -> Run:
+    """The ensemble with three epochs of history a member. Tests that write to it leave it as it was."""
+    for seed, member in enumerate(ensemble.members):
         epochs = {
             "epoch": [0, 1, 2],
             "train_loss": [0.9, 0.8, 0.7],
@@ -30,5 +25,4 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
             "train_loss": [1.1, 0.9, 0.9, 0.8, 0.8, 0.7],
         }
         pd.DataFrame(steps).to_csv(member.curve, index=False)
-    evaluate(run)
-    return run
+    return ensemble

@@ -38,10 +38,8 @@ def quiet(line: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
-    run = make_run(configure(tmp_path_factory.mktemp("here"), sst_file))
-    evaluate(run)
-    return run
+def run(tmp_path_factory: pytest.TempPathFactory, scored: Run) -> Run:
+    return Run(Path(shutil.copytree(scored.folder, tmp_path_factory.mktemp("here") / "runs" / "small")))
 
 
 @pytest.fixture(scope="module")
@@ -60,19 +58,6 @@ def there(run: Run, other_ocean: Path) -> Run:
     made = transferred_run(run, str(other_ocean), None, quiet)
     evaluate(made)
     return made
-
-
-def test_on_a_copy_of_its_own_ocean_scores_are_its_own(run: Run, sst_file: Path, tmp_path: Path) -> None:
-    shutil.copy(sst_file, tmp_path / "copy.nc")
-    before = {path: path.read_bytes() for path in run.folder.rglob("*.json")}
-    own, again = json.loads(run.metrics.read_text()), transferred_run(run, str(tmp_path / "copy.nc"), None, quiet)
-    found, new = evaluate(again)
-    assert new
-    for part in ("scores", "ratios", "heatwaves", "indices", "test", "block_days", "ocean_cells"):
-        assert found[part] == own[part], part
-    assert {path: path.read_bytes() for path in before} == before
-    assert again.folder.parent == run.folder
-    shutil.rmtree(again.folder)
 
 
 def test_another_ocean_by_hand(run: Run, there: Run, other_ocean: Path) -> None:
@@ -143,38 +128,41 @@ def test_what_is_written_says_what_was_trained_where(
         train(load_config(there.config_file), {})
 
 
-def test_nothing_to_do_until_run_or_ocean_change(run: Run, other_ocean: Path, tmp_path: Path) -> None:
+def test_nothing_to_do_until_the_run_changes(run: Run, there: Run, other_ocean: Path, tmp_path: Path) -> None:
+    copy = Run(Path(shutil.copytree(run.folder, tmp_path / "copy")))
+    made = transferred_run(copy, str(other_ocean), None, pytest.fail)
+    assert made.folder == copy.folder / there.folder.name
+    assert not evaluate(made)[1]
+    assert transferred_run(made, str(other_ocean), None, pytest.fail) == made  # it is the run that goes elsewhere
+    before = json.loads(made.metrics.read_text())["scores"]
+    state = torch.load(copy.best, weights_only=True)
+    for value in state["model"].values():
+        value.mul_(0.5)
+    torch.save(state, copy.best)
+    found, new = evaluate(made)
+    assert new
+    assert found["scores"]["model"] != before["model"]
+    assert found["scores"]["ridge"] == before["ridge"]
+    made.config_file.write_text("a: [")
+    assert transferred_run(copy, str(other_ocean), None, quiet).config == made.config
+    made.data.write_text(json.dumps(json.loads(made.data.read_text()) | {"cube": "0"}))
+    with pytest.raises(SSTCastError, match=rf"{made.folder}: was scored on other data than .*or score it again"):
+        evaluate(made)
+
+
+def test_scores_go_when_the_ocean_changes(run: Run, other_ocean: Path, tmp_path: Path) -> None:
     copy = Run(Path(shutil.copytree(run.folder, tmp_path / "copy")))
     source = Path(shutil.copy(other_ocean, tmp_path / "sst.nc"))
     lines: list[str] = []
     made = transferred_run(copy, str(source), None, lines.append)
     assert len(lines) == 3  # what was prepared
-    evaluate(made)
-    again = transferred_run(copy, str(source), None, lines.append)
-    assert (again, len(lines), evaluate(again)[1]) == (made, 3, False)
-    assert transferred_run(made, str(source), None, lines.append) == made  # it is the run that goes elsewhere
-
-    state = torch.load(copy.best, weights_only=True)
-    for value in state["model"].values():
-        value.mul_(0.5)
-    torch.save(state, copy.best)
-    before = json.loads(made.metrics.read_text())["scores"]
-    found, new = evaluate(made)
-    assert new
-    assert found["scores"]["model"] != before["model"]
-    assert found["scores"]["ridge"] == before["ridge"]
-
+    made.metrics.write_text("{}")
     (xr.load_dataset(other_ocean) * 1.01).assign_attrs(title="x").to_netcdf(source, engine="netcdf4")
-    made = transferred_run(copy, str(source), None, lines.append)
+    made = transferred_run(copy, str(source), None, quiet)
     assert not made.metrics.exists()
     xr.load_dataset(other_ocean).isel(time=slice(0, -30)).to_netcdf(source, engine="netcdf4")
-    made = transferred_run(copy, str(source), None, lines.append)
+    made = transferred_run(copy, str(source), None, quiet)
     assert str(made.config.data.splits.test[1]) == "2004-11-30"
-    made.config_file.write_text("a: [")
-    assert transferred_run(copy, str(source), None, lines.append).config == made.config
-    made.data.write_text(json.dumps(json.loads(made.data.read_text()) | {"cube": "0"}))
-    with pytest.raises(SSTCastError, match=rf"{made.folder}: was scored on other data than .*or score it again"):
-        evaluate(made)
 
 
 def test_another_region_is_that_of_a_forecast(run: Run) -> None:
@@ -190,18 +178,23 @@ def test_another_region_is_that_of_a_forecast(run: Run) -> None:
     shutil.rmtree(made.folder)
 
 
-def test_ensembles_and_combinations_go_elsewhere(tmp_path: Path, sst_file: Path, other_ocean: Path) -> None:
-    ensemble = make_run(configure(tmp_path, sst_file, "ensemble"), (0, 1))
-    single = make_run(configure(tmp_path, sst_file, "single"))
-    both = combine([ensemble, single], tmp_path / "runs/both", say=quiet)
-    there = [transferred_run(each, str(other_ocean), None, quiet) for each in (ensemble, both)]
-    metrics = [evaluate(each)[0] for each in there]
-    assert [found["systems"]["model"]["members"] for found in metrics] == [2, 1]
-    assert [Run.open(each.folder) for each in there] == there
-    assert ensemble.members == [Run(ensemble.folder / f"seed-{seed}") for seed in (0, 1)]
-    assert metrics[1]["scores"]["ridge"] == metrics[0]["scores"]["ridge"]
+def test_a_combination_goes_elsewhere_with_its_parts(
+    run: Run, ensemble: Run, there: Run, other_ocean: Path, tmp_path: Path
+) -> None:
+    parts = [
+        Run(Path(shutil.copytree(one.folder, tmp_path / "runs" / name)))
+        for one, name in ((ensemble, "ensemble"), (run, "single"))
+    ]
+    both = combine(parts, tmp_path / "runs/both", say=quiet)
+    made = transferred_run(both, str(other_ocean), None, quiet)
+    metrics, _ = evaluate(made)
+    assert Run.open(made.folder) == made
+    assert metrics["scores"]["ridge"] == json.loads(there.metrics.read_text())["scores"]["ridge"]
+    moved = transferred_run(parts[0], str(other_ocean), None, quiet)
+    assert len(Run.open(moved.folder).members) == 2
+    assert parts[0].members == [Run(parts[0].folder / f"seed-{seed}") for seed in (0, 1)]
     with pytest.raises(SSTCastError, match=r"was trained on another ocean; combine the runs, then evaluate"):
-        combine([single, there[0]], tmp_path / "runs/n", say=quiet)
+        combine([parts[1], moved], tmp_path / "runs/n", say=quiet)
 
 
 def test_what_it_refuses(run: Run, there: Run, tmp_path: Path, sst_file: Path) -> None:

@@ -10,23 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from scored_runs import configure, make_run
 
 from sstcast import cli
 from sstcast.errors import SSTCastError
 from sstcast.names import BASELINES
 from sstcast.pages.leaderboard import print_leaderboard, write_leaderboard
 from sstcast.runs import Run, write_json
-from sstcast.scores.evaluate import evaluate
 from sstcast.scores.leaderboard import leaderboard
 from sstcast.scores.saved import Scored
-
-
-@pytest.fixture(scope="module")
-def evaluated(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
-    run = make_run(configure(tmp_path_factory.mktemp("runs"), sst_file))
-    evaluate(run)
-    return run
 
 
 def copy(run: Run, folder: Path, error: float = 1, **changes: Any) -> Run:
@@ -48,20 +39,20 @@ def copy(run: Run, folder: Path, error: float = 1, **changes: Any) -> Run:
 
 
 @pytest.fixture
-def runs(evaluated: Run, tmp_path: Path) -> Path:
+def runs(scored: Run, tmp_path: Path) -> Path:
     for seed, error in ((0, 0.1), (1, 0.12)):
-        copy(evaluated, tmp_path / "good" / f"seed-{seed}", error, training__seed=seed)
-    copy(evaluated, tmp_path / "bad", 10, model__width=16)
+        copy(scored, tmp_path / "good" / f"seed-{seed}", error, training__seed=seed)
+    copy(scored, tmp_path / "bad", 10, model__width=16)
     splits = {
         "train": [2001, 2002],
         "validation": ["2003-01-01", "2003-06-30"],
         "test": ["2003-07-01", "2004-06-30"],
     }
-    copy(evaluated, tmp_path / "elsewhere", 1, data__splits=splits)
+    copy(scored, tmp_path / "elsewhere", 1, data__splits=splits)
     return tmp_path
 
 
-def test_seeds_are_one_entry_and_other_test_periods_another_table(runs: Path, evaluated: Run) -> None:
+def test_seeds_are_one_entry_and_other_test_periods_another_table(runs: Path, scored: Run) -> None:
     contests = leaderboard(runs)
     assert [contest.title[-24:] for contest in contests] == [
         "2004-01-01 to 2004-12-31",
@@ -73,7 +64,7 @@ def test_seeds_are_one_entry_and_other_test_periods_another_table(runs: Path, ev
     assert entries[-1].name == "bad"
     assert {entry.name for entry in entries[1:-1]} == set(BASELINES)
     assert [entry.runs for entry in entries] == [2, *[0] * len(BASELINES), 1]
-    rmse = json.loads(evaluated.metrics.read_text())["scores"]["model"]["degC"]["rmse"]
+    rmse = json.loads(scored.metrics.read_text())["scores"]["model"]["degC"]["rmse"]
     score = entries[0].scores["degC", "rmse"]
     assert score.mean == pytest.approx(0.11 * rmse)
     assert score.spread == pytest.approx(np.std([0.1 * rmse, 0.12 * rmse], ddof=1))
@@ -83,9 +74,9 @@ def test_seeds_are_one_entry_and_other_test_periods_another_table(runs: Path, ev
     assert losses == sorted(losses)
 
 
-def test_another_ocean_of_the_same_name_is_another_table(evaluated: Run, tmp_path: Path) -> None:
-    copy(evaluated, tmp_path / "here", 0.1)
-    there = copy(evaluated, tmp_path / "there")
+def test_another_ocean_of_the_same_name_is_another_table(scored: Run, tmp_path: Path) -> None:
+    copy(scored, tmp_path / "here", 0.1)
+    there = copy(scored, tmp_path / "there")
     metrics = json.loads(there.metrics.read_text())
     metrics["data"]["test"] = "0123456789"
     write_json(there.metrics, metrics)
@@ -95,9 +86,9 @@ def test_another_ocean_of_the_same_name_is_another_table(evaluated: Run, tmp_pat
     assert [contest.title for contest in contests if contest.title.endswith("(test days 01234567)")]
 
 
-def test_an_equal_entry_is_not_marked(evaluated: Run, tmp_path: Path) -> None:
-    copy(evaluated, tmp_path / "one", 0.1)
-    copy(evaluated, tmp_path / "same", 0.1, model__width=16)
+def test_an_equal_entry_is_not_marked(scored: Run, tmp_path: Path) -> None:
+    copy(scored, tmp_path / "one", 0.1)
+    copy(scored, tmp_path / "same", 0.1, model__width=16)
     first, second, *_ = leaderboard(tmp_path)[0].entries
     assert {first.name, second.name} == {"one", "same"}
     assert not first.worse
@@ -127,7 +118,7 @@ def test_terminal_csv_and_page_say_the_same(runs: Path, capsys: pytest.CaptureFi
 
 
 def test_the_verb(
-    evaluated: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    scored: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def sstcast(*arguments: object) -> object:
         monkeypatch.setattr(sys, "argv", ["sstcast", *map(str, arguments)])
@@ -139,17 +130,17 @@ def test_the_verb(
     assert (
         capsys.readouterr().err == f"sstcast: {tmp_path}: no evaluated runs; run `sstcast evaluate RUN...` first\n"
     )
-    copy(evaluated, tmp_path / "one")
+    copy(scored, tmp_path / "one")
     assert not sstcast("leaderboard", tmp_path)
     assert str(tmp_path / "leaderboard.html") in capsys.readouterr().out
-    assert not sstcast("evaluate", evaluated.folder, "--against", "damped")
+    assert not sstcast("evaluate", scored.folder, "--against", "damped")
     assert "/ MSE of damped persistence" in capsys.readouterr().out
-    assert sstcast("evaluate", evaluated.folder, "--against", "dampd") == 2
+    assert sstcast("evaluate", scored.folder, "--against", "dampd") == 2
     assert "did you mean 'damped'?" in capsys.readouterr().err
 
 
-def test_nothing_to_show(tmp_path: Path, evaluated: Run) -> None:
-    old = copy(evaluated, tmp_path / "old")
+def test_nothing_to_show(tmp_path: Path, scored: Run) -> None:
+    old = copy(scored, tmp_path / "old")
     old.metrics.write_text(json.dumps(json.loads(old.metrics.read_text()) | {"recipe": {"layout": 1}}))
     with pytest.raises(
         SSTCastError, match=r"old/metrics.json: absent, damaged or of another version; run `sstcast evaluate"

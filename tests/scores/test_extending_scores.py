@@ -1,13 +1,19 @@
 """What is added with one registration appears wherever its kind does."""
 
 import json
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 import xarray as xr
-from scored_runs import configure, make_run
 
+from sstcast.graphs.graph import Graph
+from sstcast.models import LINEAR, Entry, linear
+from sstcast.models.base import LinearSystem
+from sstcast.names import BASELINES
 from sstcast.pages import figures
 from sstcast.pages.curves import Picture, draw_curves
 from sstcast.pages.leaderboard import print_leaderboard, write_leaderboard
@@ -15,7 +21,7 @@ from sstcast.pages.report import write_report
 from sstcast.pages.results import Results
 from sstcast.pages.tables import print_scores
 from sstcast.runs import Run
-from sstcast.scores.evaluate import evaluate
+from sstcast.scores.evaluate import evaluate, reference
 from sstcast.scores.leaderboard import leaderboard
 from sstcast.scores.metrics import METRICS, Metric, Statistic
 from sstcast.scores.saved import Scored
@@ -34,26 +40,39 @@ def missed_days(results: Results) -> list[Picture]:
     return [Picture(*draw_curves({"model": [1, 2, 3]}, "days missed"), "Which days were missed.")]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("extending")
+class Yesterday(LinearSystem):
+    """The anomaly of the day before the last one, repeated."""
+
+    def forward(self, history: torch.Tensor, graph: Graph) -> torch.Tensor:
+        """Repeat it."""
+        return history[..., -2:-1].expand(*history.shape[:-1], self.horizon)
 
 
 @pytest.fixture(scope="module")
-def run(folder: Path, sst_file: Path) -> Run:
-    return make_run(configure(folder, sst_file))
+def registered() -> Iterator[None]:
+    """A metric and a baseline, each with its one registration."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(METRICS, "misses", Misses())
+        patch.setattr(linear, "Yesterday", Yesterday, raising=False)
+        patch.setitem(LINEAR, "yesterday", Entry("linear.Yesterday", {}, "the day before the last"))
+        patch.setitem(BASELINES, "day before", "yesterday")
+        yield
+
+
+@pytest.fixture(scope="module")
+def run(registered: None, scored: Run, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run that was evaluated before, and lacks what has been registered since."""
+    run = Run(Path(shutil.copytree(scored.folder, tmp_path_factory.mktemp("extending") / "small")))
+    assert evaluate(run)[1]
+    return run
 
 
 def test_a_metric_is_one_class(
-    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    evaluate(run)
-    monkeypatch.setitem(METRICS, "misses", Misses())
-    metrics, new = evaluate(run)
-    assert new  # what was evaluated without the metric lacks it
+    metrics = json.loads(run.metrics.read_text())
     share = metrics["scores"]["ridge"]["degC"]["misses"]
     assert 0 < share < 1
-    assert json.loads(run.metrics.read_text()) == metrics
     assert len(metrics["scores"]["ridge"]["degC"]["by_lead"]["misses"]) == 8
     assert set(metrics["scores"]["ridge"]["degC"]["by_season"]["misses"]) == {"DJF", "MAM", "JJA", "SON"}
     with Scored(run.folder).open() as tables:
@@ -64,17 +83,29 @@ def test_a_metric_is_one_class(
     shown = capsys.readouterr().out
     assert "misses" in shown
     assert f"{share:.3f}" in shown
-    contests = leaderboard(folder / "runs")
+    contests = leaderboard(run.folder.parent)
     assert [e.scores["degC", "misses"].mean for e in contests[0].entries if e.name == "ridge"] == [share]
     print_leaderboard(contests)
     assert "misses" in capsys.readouterr().out
-    table, page = write_leaderboard(contests, folder)
+    table, page = write_leaderboard(contests, run.folder.parent)
     assert "degC_misses" in table.read_text()
     assert f"{share:.3f}" in page.read_text()
     monkeypatch.setattr(figures, "MAPS", {})
     html = write_report(Results(run.folder))[0].read_text()
     assert f"{share:.3f}" in html
     assert "Share of errors larger than 0.3." in html
+
+
+def test_a_baseline_is_one_model_and_one_line(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = json.loads(run.metrics.read_text())
+    assert metrics["scores"]["day before"]["degC"]["rmse"] > metrics["scores"]["persistence"]["degC"]["rmse"]
+    compared = metrics["ratios"]["mse"]["model"]["day before"]
+    low, high = compared["interval"]
+    assert low < compared["ratio"] < high
+    assert reference("day") == reference("day before") == "day before"
+    print_scores(metrics, "small", ["day before"])
+    assert "day before" in capsys.readouterr().out
+    assert "day before" in [entry.name for entry in leaderboard(run.folder.parent)[0].entries]
 
 
 def test_a_figure_is_one_function(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
