@@ -141,6 +141,19 @@ def test_nodes_and_edges_of_a_csv(tmp_path: Path) -> None:
     assert one_way.edge_attr.flatten().tolist() == [1.0, 3.0, 6.0]
 
 
+def test_ids_may_be_numbers_and_words(tmp_path: Path) -> None:
+    raw = graph_csv(tmp_path)
+    nodes = re.sub(r"\bn(\d)", r"\1", (tmp_path / "mine.csv").read_text())
+    (tmp_path / "mine.csv").write_text(nodes.replace("39,", "last,", 1))
+    edges = "source,target\n0,1\n1,2\n"
+    (tmp_path / "edges.csv").write_text(edges)
+    assert load_own(tmp_path, raw).graphs.edge_index.T.tolist() == [[0, 1], [1, 0], [1, 2], [2, 1]]
+    edit(tmp_path, "mine.csv", "last,", "39,")
+    (tmp_path / "edges.csv").write_text(f"{edges}2,last\n")
+    with pytest.raises(SSTCastError, match="line 4: 2 - last: no such node"):
+        load_own(tmp_path, raw)
+
+
 def test_a_column_of_nodes_may_hold_the_split(tmp_path: Path) -> None:
     raw = graph_csv(tmp_path) | {"split_column": "part"}
     lines = (tmp_path / "mine.csv").read_text().splitlines()
