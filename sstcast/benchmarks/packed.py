@@ -78,9 +78,9 @@ class Joined(NamedTuple):
         if not slices:
             return cls.of_list([data])
         counts = _counts(slices)
-        for name, count in counts.items():
+        for name in USED.intersection(counts):
             if isinstance(table := data.get(name), Tensor):
-                rows, belong = table.size(data.__cat_dim__(name, table)), int(count.sum())
+                rows, belong = table.size(data.__cat_dim__(name, table)), int(counts[name].sum())
                 if rows != belong:
                     raise ValueError(f"{rows} rows of {name} where {belong} belong")
         nodes = counts.get("x", getattr(data, "_num_nodes", None))

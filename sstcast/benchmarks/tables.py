@@ -124,9 +124,13 @@ def read_nodes(dataset: Dataset) -> tuple[Joined, list[Split]]:
     features = _numbers(table[options["features"] or others], path).float()
     numbers = _number(table, options["id"], path)
     links = read_table(edges, [options["source"], options["to"], *options["edge_features"]])
-    ends = pd.concat([links[name].map(numbers) for name in (options["source"], options["to"])], axis=1)
+    named = links[[options["source"], options["to"]]]
+    # pandas may take the ids of one file for numbers and those of the other, where one is a word, for text.
+    numeric = pd.api.types.is_numeric_dtype(numbers.index)
+    ends = named.apply(pd.to_numeric, errors="coerce") if numeric else named.astype(str)
+    ends = ends.apply(lambda column: column.map(numbers))
     if (lost := np.flatnonzero(ends.isna().any(axis=1))).size:
-        source, to = links[[options["source"], options["to"]]].iloc[lost[0]]
+        source, to = named.iloc[lost[0]]
         raise SSTCastError(f"{edges}: line {links.index[lost[0]]}: {source} - {to}: no such node in {path}")
     index = torch.from_numpy(ends.to_numpy(np.int64).T.copy())
     index, attributes = remove_self_loops(index, _numbers(links[options["edge_features"]], edges).float())

@@ -1,19 +1,13 @@
 """What the tasks of a benchmark deal, ask and weigh: parts of a graph, batches, losses and scores."""
 
-import os
 import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-import yaml
 from lightning_fabric import Fabric
-from small_own import smiles_csv
 from small_raw import both_ways, packed, ring
 from torch_geometric.data import Data
 
@@ -27,17 +21,6 @@ from sstcast.benchmarks.run import build_task, run_benchmark
 from sstcast.benchmarks.tasks import PartsOfOneGraph
 from sstcast.errors import SSTCastError
 from sstcast.training.devices import start
-
-
-def test_a_validation_split_without_a_question_is_named(
-    configure: Callable[..., BenchmarkConfig], fabric: Fabric
-) -> None:
-    config = configure("minesweeper", "mpnn")
-    loaded = load(config.declaration, config.root, config.cache)
-    one_answer = loaded.splits[0]._replace(validation=torch.tensor([2, 10]))
-    task, model = build_task(config, loaded._replace(splits=[one_answer]), fabric)
-    with pytest.raises(SSTCastError, match="minesweeper: roc-auc of the validation split is not defined"):
-        task.validate(model.eval())
 
 
 def test_parts_of_a_graph_cover_all_its_nodes(configure: Callable[..., BenchmarkConfig], fabric: Fabric) -> None:
@@ -139,24 +122,6 @@ def page() -> str:
     code = re.search(r"```python\n(.*?)```", (ROOT / "docs/own-task.md").read_text(), re.DOTALL)
     assert code
     return code[1]
-
-
-def test_the_commands_know_a_task_written_where_the_page_says(page: str, tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "sstcast", tmp_path / "sstcast", ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / "configs").symlink_to(ROOT / "configs")
-    with (tmp_path / "sstcast/benchmarks/objectives.py").open("a") as file:
-        file.write(f"\n\n{page}")
-    (tmp_path / "mine.yaml").write_text(
-        yaml.safe_dump(smiles_csv(tmp_path) | {"task": "counts", "targets": ["toxic"]})
-    )
-    options = ["model.width=8", "training.epochs=1", "training.device=cpu", "cache=cache", "runs=runs"]
-    program = "from sstcast.cli import main; main()"
-    command = [sys.executable, "-c", program, "benchmark", "mine.yaml", "--model", "gin"]
-    command += [part for option in options for part in ("--set", option)]
-    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "mine, gin: test deviance" in done.stdout
 
 
 def graphs(of: float = 1.0) -> list[Data]:

@@ -141,6 +141,19 @@ def test_nodes_and_edges_of_a_csv(tmp_path: Path) -> None:
     assert one_way.edge_attr.flatten().tolist() == [1.0, 3.0, 6.0]
 
 
+def test_ids_may_be_numbers_and_words(tmp_path: Path) -> None:
+    raw = graph_csv(tmp_path)
+    nodes = re.sub(r"\bn(\d)", r"\1", (tmp_path / "mine.csv").read_text())
+    (tmp_path / "mine.csv").write_text(nodes.replace("39,", "last,", 1))
+    edges = "source,target\n0,1\n1,2\n"
+    (tmp_path / "edges.csv").write_text(edges)
+    assert load_own(tmp_path, raw).graphs.edge_index.T.tolist() == [[0, 1], [1, 0], [1, 2], [2, 1]]
+    edit(tmp_path, "mine.csv", "last,", "39,")
+    (tmp_path / "edges.csv").write_text(f"{edges}2,last\n")
+    with pytest.raises(SSTCastError, match="line 4: 2 - last: no such node"):
+        load_own(tmp_path, raw)
+
+
 def test_a_column_of_nodes_may_hold_the_split(tmp_path: Path) -> None:
     raw = graph_csv(tmp_path) | {"split_column": "part"}
     lines = (tmp_path / "mine.csv").read_text().splitlines()
@@ -218,6 +231,10 @@ BAD: dict[str, tuple[Make, list[str]]] = {
         bad(graph_csv, lambda f, raw: edit(f, "edges.csv", "n3,n4", "n3,n99")),
         ["edges.csv", "line 5: n3 - n99: no such node"],
     ),
+    "a feature that is no number": (
+        bad(graph_csv, lambda f, raw: edit(f, "mine.csv", "n7,1,0.", "n7,1,-1e999,1,1\nn99,1,0.")),
+        ["mine.csv: node 7: feature 0 is -inf, which is not a finite number"],
+    ),
     "a part that is none": (
         bad(graph_csv, lambda f, raw: raw.update(split_column="name")),
         ["mine.csv", "line 2: 'n0' is no part of a split"],
@@ -241,11 +258,6 @@ BAD: dict[str, tuple[Make, list[str]]] = {
     "no list": (bad(pyg, lambda f, raw: torch.save(1, f / "mine.pt")), ["mine.pt", "give a list of"]),
     "damaged": (bad(pyg, lambda f, raw: (f / "mine.pt").write_bytes(b"PK\3\4")), ["mine.pt: may run any code"]),
     "a task of another kind": (bad(graph_csv, lambda f, raw: raw.update(task="colour")), ["task: no 'colour'"]),
-    "a task of nobody": (bad(smiles_csv, lambda f, raw: raw.update(task="colour")), ["task: no 'colour'"]),
-    "half a word": (
-        bad(smiles_csv, lambda f, raw: raw.update(task="next-tokens")),
-        ["mine.csv", "line 2", "label 3.5", "the number of a word"],
-    ),
     "an unknown kind": (
         bad(graph_csv, lambda f, raw: raw.update(kind="memory")),
         ["smiles_csv, graph_csv or pyg"],
@@ -269,10 +281,3 @@ def test_what_is_wrong_is_said_in_one_line(case: str, tmp_path: Path, capsys: py
     assert err.count("\n") == 1
     for word in words:
         assert word in err
-
-
-def test_a_feature_that_is_no_number_is_named(tmp_path: Path) -> None:
-    raw = graph_csv(tmp_path)
-    (tmp_path / "mine.csv").write_text(re.sub(r"n7,1,[\d.]+", "n7,1,", (tmp_path / "mine.csv").read_text()))
-    with pytest.raises(SSTCastError, match=r"mine.csv: node 7: feature 0 is nan, which is not a finite number"):
-        load_own(tmp_path, raw)

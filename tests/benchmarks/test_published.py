@@ -86,45 +86,32 @@ def test_results_stand_beside_the_paper_s_number_and_the_best(dataset: str, mode
     assert ("best known, on its own split: " in line) is ("best known: " in end)
 
 
-def test_deepsets_take_the_place_of_attention() -> None:
-    """Cai et al. 2023, Tables 3 and 4: with and without positions, all else as in GPS."""
-    for dataset in ("ogbg-molhiv", "ogbg-molpcba", "ogbg-ppa", "ogbg-code2", "PCQM4Mv2"):
-        for size in ("", "-medium") if dataset == "PCQM4Mv2" else ("",):
-            gps, both, none = (preset(dataset, f"gps{kind}{size}") for kind in ("", "-deepsets", "-deepsets-nope"))
-            assert both.model == none.model
-            assert both.model.options == gps.model.options | {"attention": "deepsets"}
-            assert both.training == none.training == gps.training
-            assert none.predictor.positional == "none" != both.predictor.positional
+MOLECULES, OTHERS = ("ogbg-molhiv", "ogbg-molpcba", "PCQM4Mv2"), ("ogbg-ppa", "ogbg-code2")
+LAYERS = ("gcn", "gine", "gatedgcn", "gatedgcn-lap")
+COMPARED = [  # data set, two presets, and the options that differ between them
+    # Cai et al. 2023, Tables 3 and 4: DeepSets in the place of attention, with and without positions
+    *((name, "gps", "gps-deepsets", {"attention"}) for name in MOLECULES),
+    *((name, "gps", "gps-deepsets", {"attention", "positional", "pairs"}) for name in OTHERS),
+    *((name, "gps-deepsets", "gps-deepsets-nope", {"positional"}) for name in MOLECULES),
+    *((name, "gps-deepsets", "gps-deepsets-nope", {"positional", "pairs"}) for name in OTHERS),
+    ("PCQM4Mv2", "gps-medium", "gps-deepsets-medium", {"attention"}),
+    ("PCQM4Mv2", "gps-deepsets-medium", "gps-deepsets-nope-medium", {"positional"}),
+    # the same, Table 8: superpixels with a virtual node and equally many parameters
+    *(("pascalvoc-sp", name, f"{name}-vn", {"virtual_node", "width"}) for name in LAYERS),
+    # Kim et al. 2022, Table 2: identifiers of tokens
+    *((name, "tokengt", "tokengt-none", {"identifiers"}) for name in ("PCQM4Mv2", "ZINC")),
+    *((name, "tokengt", "tokengt-orf", {"identifiers", "identifier_size"}) for name in ("PCQM4Mv2", "ZINC")),
+    # Wu et al. 2023, KDLGT, Table 2: Performer alone or beside a local layer
+    *((name, "gps-lap", "gps-no-conv-lap", {"conv"}) for name in ("MUTAG", "NCI1", "Cora", "CiteSeer")),
+    *((name, "gps-rwse", "gps-no-conv-rwse", {"conv"}) for name in ("MUTAG", "NCI1", "Cora", "CiteSeer")),
+]
 
 
-def test_superpixels_with_and_without_a_virtual_node() -> None:
-    """Cai et al. 2023, Table 8: 8 layers and 500,000 parameters with the encoders and the head."""
-    for name in ("gcn", "gine", "gatedgcn", "gatedgcn-lap"):
-        plain, virtual = preset("pascalvoc-sp", name), preset("pascalvoc-sp", f"{name}-vn")
-        assert (plain.training, plain.predictor) == (virtual.training, virtual.predictor)
-        options = {key: value for key, value in virtual.model.options.items() if key != "width"}
-        assert options == {k: v for k, v in plain.model.options.items() if k != "width"} | {"virtual_node": True}
-        for config in (plain, virtual):
-            parts = network(config, edge_dim=config.model.options["width"]).parameters()
-            assert 420_000 < sum(p.numel() for p in parts) < 500_000
-
-
-@pytest.mark.parametrize("dataset", ["PCQM4Mv2", "ZINC"])
-def test_identifiers_of_tokens_change_nothing_else(dataset: str) -> None:
-    """Kim et al. 2022, Table 2."""
-    lap, orf, none = (preset(dataset, f"tokengt{kind}") for kind in ("", "-orf", "-none"))
-    assert lap.training == orf.training == none.training
-    assert none.model.options == lap.model.options | {"identifiers": "none"}
-    size = orf.model.options["identifier_size"]
-    assert orf.model.options == lap.model.options | {"identifiers": "orf", "identifier_size": size}
-
-
-@pytest.mark.parametrize("dataset", ["MUTAG", "NCI1", "Cora", "CiteSeer"])
-def test_gps_with_and_without_a_local_layer(dataset: str) -> None:
-    """Wu et al. 2023, KDLGT, Table 2: Performer, alone or beside a local layer, with two kinds of positions."""
-    for positional in ("lap", "rwse"):
-        beside, alone = (preset(dataset, f"gps-{kind}{positional}") for kind in ("", "no-conv-"))
-        assert beside.predictor == alone.predictor
-        assert beside.predictor.positional == positional
-        assert alone.model.options == beside.model.options | {"conv": "none"}
-        assert alone.model.options["attention"] == "performer"
+@pytest.mark.parametrize(("dataset", "one", "other", "keys"), COMPARED)
+def test_presets_that_a_paper_compares_differ_in_nothing_else(
+    dataset: str, one: str, other: str, keys: set[str]
+) -> None:
+    first, second = preset(dataset, one), preset(dataset, other)
+    assert first.training == second.training
+    ours, theirs = (c.model.options | c.predictor.model_dump() for c in (first, second))
+    assert {key for key in ours | theirs if ours.get(key) != theirs.get(key)} == keys

@@ -260,12 +260,6 @@ def test_published_statistics(name: str, tmp_path: Path, linked: Path | None) ->
     assert name != "ogbg-molhiv" or int(graphs.y.sum()) == 1443  # active molecules
 
 
-def test_minesweeper_has_ten_splits_and_few_mines(tmp_path: Path, linked: Path | None) -> None:
-    loaded = load(find_dataset("minesweeper"), need("minesweeper", linked), tmp_path)
-    assert len(loaded.splits) == 10
-    assert float(loaded.graphs.y.mean()) == pytest.approx(0.2, abs=0.001)
-
-
 def test_peptides_by_their_table_and_every_fiftieth_molecule(linked: Path | None) -> None:
     """All 15,535 take a minute: here their number, labels and split, and the features of some."""
     dataset = find_dataset("peptides-func")
