@@ -25,7 +25,8 @@ WEEKLY: tuple[tuple[str, str, str, str, Literal["error", "difference"]], ...] = 
     ("rmse", "RMSE", "RMSE (°C)", "Root mean squared error", "error"),
     ("bias", "Bias", "Forecast − observed (°C)", "Mean of forecast minus observation", "difference"),
 )
-CASES = {"forecast": "median", "best": "best", "worst": "worst"}  # names of maps, and of forecasts by their error
+# Forecasts shown, and which error they have: the best one's is the lowest.
+CASES = {"median": "median", "best": "lowest", "worst": "highest"}
 
 
 @dataclass(frozen=True)
@@ -262,8 +263,8 @@ def skill_maps(results: Results) -> Iterator[Map]:
 
 def case_maps(results: Results) -> Iterator[Map]:
     """The forecasts of the median, the lowest and the highest error beside the observation."""
-    for name, which in CASES.items() if results.metrics["kind"] != "hindcast" else ():
-        field = "sst" if which == "median" else "anomaly"
+    for which in CASES if results.metrics["kind"] != "hindcast" else ():
+        name, field = ("forecast", "sst") if which == "median" else (which, "anomaly")
         forecast, truth = (fields[field] for fields in results.fields(results.case(which)))
         last = (forecast - truth).isel(lead=-1)
         text = describe_case(results, which)
@@ -296,9 +297,8 @@ MAPS: dict[str, list[Callable[[Results], Iterable[Map]]]] = {
 def describe_case(results: Results, name: str) -> str:
     """Return a sentence that identifies the `best`, `median` or `worst` forecast."""
     error = results.error[results.case(name)]
-    kind = {"best": "lowest", "worst": "highest", "median": "median"}[name]
     day = np.datetime_as_string(error["init_time"].values, unit="D")
-    return f"The forecast of the {kind} error, from {day}: RMSE {float(error):.2f} °C over all its days."
+    return f"The forecast of the {CASES[name]} error, from {day}: RMSE {float(error):.2f} °C over all its days."
 
 
 def _the(results: Results, system: str | None = None) -> str:

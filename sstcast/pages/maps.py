@@ -172,7 +172,7 @@ def draw_forecast(
     return figure
 
 
-def crop(fields: xr.Dataset, region: str | None) -> xr.Dataset:
+def select_region(fields: xr.Dataset, region: str | None) -> xr.Dataset:
     """Return the cells of `fields(..., lat, lon)` with centres in `region`, longitudes east of its west edge.
 
     Raises SSTCastError if there are fewer than two rows or two columns.

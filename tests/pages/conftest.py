@@ -1,9 +1,11 @@
-"""An ensemble of two, evaluated once for all tests of maps and reports."""
+"""An ensemble of two, evaluated once for all tests of maps and reports, and a browser."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from chrome import Chrome, find_chrome
 from scored_runs import configure, make_run
 
 from sstcast.runs import Run
@@ -32,3 +34,11 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
         pd.DataFrame(steps).to_csv(member.curve, index=False)
     evaluate(run)
     return run
+
+
+@pytest.fixture(scope="session")
+def chrome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    if (executable := find_chrome()) is None:
+        pytest.skip("no Chromium or Chrome on PATH to look at the page with")
+    with Chrome(executable, tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
