@@ -17,7 +17,6 @@ from sstcast.pages.results import Results
 from sstcast.pages.tables import BOXES, HEATWAVES, PARTS, comparisons
 from sstcast.scores.metrics import METRICS
 from sstcast.scores.significance import FDR, ratio
-from sstcast.scores.summary import dates_by_fold
 from sstcast.training.listing import read_history, read_losses
 
 ANOMALY = "SST anomaly (°C)"
@@ -329,8 +328,8 @@ def _rmse_interval(results: Results) -> Any:
     values, days = error.values.astype(float), results.metrics["block_days"]
     if days is None:
         return np.full((values.shape[1], 2), np.nan)
-    block = days // results.metrics["every"]
-    return np.sqrt(ratio(values, np.ones_like(values), block, dates_by_fold(error))[1])
+    parts = tuple(np.unique(error["fold"].values, return_counts=True)[1].tolist())
+    return np.sqrt(ratio(values, np.ones_like(values), days // results.metrics["every"], parts)[1])
 
 
 def _about_bands(results: Results) -> str:
