@@ -17,7 +17,6 @@ from sstcast.pages.results import Results
 from sstcast.pages.tables import BOXES, HEATWAVES, PARTS, comparisons
 from sstcast.scores.metrics import METRICS
 from sstcast.scores.significance import FDR, ratio
-from sstcast.scores.summary import dates_by_fold
 from sstcast.training.listing import read_history, read_losses
 
 ANOMALY = "SST anomaly (°C)"
@@ -25,7 +24,8 @@ WEEKLY: tuple[tuple[str, str, str, str, Literal["error", "difference"]], ...] = 
     ("rmse", "RMSE", "RMSE (°C)", "Root mean squared error", "error"),
     ("bias", "Bias", "Forecast − observed (°C)", "Mean of forecast minus observation", "difference"),
 )
-CASES = {"forecast": "median", "best": "best", "worst": "worst"}  # names of maps, and of forecasts by their error
+# Forecasts shown, and which error they have: the best one's is the lowest.
+CASES = {"median": "median", "best": "lowest", "worst": "highest"}
 
 
 @dataclass(frozen=True)
@@ -262,8 +262,8 @@ def skill_maps(results: Results) -> Iterator[Map]:
 
 def case_maps(results: Results) -> Iterator[Map]:
     """The forecasts of the median, the lowest and the highest error beside the observation."""
-    for name, which in CASES.items() if results.metrics["kind"] != "hindcast" else ():
-        field = "sst" if which == "median" else "anomaly"
+    for which in CASES if results.metrics["kind"] != "hindcast" else ():
+        name, field = ("forecast", "sst") if which == "median" else (which, "anomaly")
         forecast, truth = (fields[field] for fields in results.fields(results.case(which)))
         last = (forecast - truth).isel(lead=-1)
         text = describe_case(results, which)
@@ -296,9 +296,8 @@ MAPS: dict[str, list[Callable[[Results], Iterable[Map]]]] = {
 def describe_case(results: Results, name: str) -> str:
     """Return a sentence that identifies the `best`, `median` or `worst` forecast."""
     error = results.error[results.case(name)]
-    kind = {"best": "lowest", "worst": "highest", "median": "median"}[name]
     day = np.datetime_as_string(error["init_time"].values, unit="D")
-    return f"The forecast of the {kind} error, from {day}: RMSE {float(error):.2f} °C over all its days."
+    return f"The forecast of the {CASES[name]} error, from {day}: RMSE {float(error):.2f} °C over all its days."
 
 
 def _the(results: Results, system: str | None = None) -> str:
@@ -329,8 +328,8 @@ def _rmse_interval(results: Results) -> Any:
     values, days = error.values.astype(float), results.metrics["block_days"]
     if days is None:
         return np.full((values.shape[1], 2), np.nan)
-    block = days // results.metrics["every"]
-    return np.sqrt(ratio(values, np.ones_like(values), block, dates_by_fold(error))[1])
+    parts = tuple(np.unique(error["fold"].values, return_counts=True)[1].tolist())
+    return np.sqrt(ratio(values, np.ones_like(values), days // results.metrics["every"], parts)[1])
 
 
 def _about_bands(results: Results) -> str:

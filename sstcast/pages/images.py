@@ -45,10 +45,8 @@ def write_page(path: Path, template: str, recipe: Any, **values: Any) -> None:
     """
     loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
-    environment.policies["json.dumps_kwargs"] = {
-        "sort_keys": False,
-        "allow_nan": False,
-    }  # Bokeh's JSON has an order
+    # Bokeh's JSON has an order.
+    environment.policies["json.dumps_kwargs"] = {"sort_keys": False, "allow_nan": False}
     values |= {"version": __version__, "written": dt.datetime.now(dt.UTC).isoformat(timespec="minutes")}
     doctype, rest = environment.get_template(template).render(values).split("\n", 1)
     with atomic(path) as temporary:

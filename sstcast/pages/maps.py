@@ -32,12 +32,8 @@ COLOURS: dict[Kind, Colormap] = {
     "probability": cmocean.cm.matter,
 }
 SMALLEST_RANGE = 0.01  # the resolution of OISST in degC: finer differences get no colour
-NO_DATA: dict[str, Any] = {
-    "facecolor": "white",
-    "edgecolor": "0.7",
-    "hatch": "....",
-    "linewidth": 0.0,
-}  # no pale colour is free
+# Dots mark cells without data, because no pale colour is free.
+NO_DATA: dict[str, Any] = {"facecolor": "white", "edgecolor": "0.7", "hatch": "....", "linewidth": 0.0}
 HATCH: dict[str, Any] = {"facecolor": "none", "edgecolor": "0.2", "hatch": "/////", "linewidth": 0.0}
 HATCH_WIDTH = 0.6  # points
 GAP = 0.5  # inches that a panel needs for its title, degrees and share of the colour bar
@@ -172,7 +168,7 @@ def draw_forecast(
     return figure
 
 
-def crop(fields: xr.Dataset, region: str | None) -> xr.Dataset:
+def select_region(fields: xr.Dataset, region: str | None) -> xr.Dataset:
     """Return the cells of `fields(..., lat, lon)` with centres in `region`, longitudes east of its west edge.
 
     Raises SSTCastError if there are fewer than two rows or two columns.
@@ -283,9 +279,5 @@ def _frame(figure: Figure, title: str, credit: str, legend: Sequence[Patch] = ()
     if title:
         figure.suptitle(title, fontsize="x-large")
     if legend or credit:
-        below: dict[str, Any] = {
-            "loc": "outside lower center",
-            "ncols": 1 if _is_narrow(figure) else 2,
-            "frameon": False,
-        }
+        below: Any = {"loc": "outside lower center", "ncols": 1 if _is_narrow(figure) else 2, "frameon": False}
         figure.legend(handles=legend, title=credit, title_fontsize="x-small", **below)

@@ -24,7 +24,7 @@ from sstcast.geo import Box
 from sstcast.ocean.fields import PLAUSIBLE
 from sstcast.ocean.heatwaves import CATEGORIES
 from sstcast.pages.images import write_page
-from sstcast.pages.maps import COLOURS, Kind, colour_norm, crop, ticks_of
+from sstcast.pages.maps import COLOURS, Kind, colour_norm, select_region, ticks_of
 from sstcast.pages.plots import FAN, map_plot, series_plot
 from sstcast.runs import Run
 from sstcast.stores import open_netcdf, open_zarr
@@ -100,7 +100,7 @@ def write_forecast_page(
         if page.exists() and "forecast" not in (made_of(page) or ()):
             raise SSTCastError(f"--out {page}: exists and is no page of a forecast; delete it or name another")
         with reading_later(file, REMEDY):
-            forecast = crop(forecast.isel(init_time=-1), region)
+            forecast = select_region(forecast.isel(init_time=-1), region)
             fields = fields_of(forecast)
             packed = _packed(fields, file, largest)
             _write(page, recipe, file.stem, forecast, fields, packed)

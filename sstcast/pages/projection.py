@@ -186,8 +186,6 @@ def _projection(name: str, box: Box) -> Any:
         "central_rotated_longitude": 0 if lat >= 0 else 180,
     }
     cls = projections()[name]
-    if cls is ccrs.PlateCarree:
-        return _degrees(lon)
     return cls(**{key: value for key, value in given.items() if key in inspect.signature(cls).parameters})
 
 

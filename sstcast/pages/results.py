@@ -18,7 +18,7 @@ from sstcast.ocean.grid import on_cells
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.tiles import in_tiles
 from sstcast.pages.curves import styles_of
-from sstcast.pages.maps import crop
+from sstcast.pages.maps import select_region
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate, open_forecasts
 from sstcast.scores.metrics import skill
@@ -93,7 +93,7 @@ class Results:
         Raises SSTCastError if the forecasts do not cover the region.
         """
         tables = self.tables.sel(units=DEGREES, drop=True)[["mse_by_cell", "bias_by_cell", "p_fdr"]]
-        cells = crop(tables, self.region)
+        cells = select_region(tables, self.region)
         error, base = (cells["mse_by_cell"].sel(system=name, drop=True) for name in (system, self.reference))
         p_value = cells["p_fdr"].sel(compared=system, reference=self.reference, drop=True)
         return xr.Dataset(
@@ -140,7 +140,7 @@ class Results:
         forecast, observed = (
             xr.Dataset({"sst": of, "anomaly": of - climatology}).where(known) for of in (sst, truth)
         )
-        return crop(forecast, self.region), crop(observed, self.region)
+        return select_region(forecast, self.region), select_region(observed, self.region)
 
     @cached_property
     def _of_file(self) -> xr.DataArray:

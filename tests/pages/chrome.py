@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+DESK, PHONE = (1280, 900), (390, 844)
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking "
@@ -119,6 +120,19 @@ class Chrome:
         """Click at a place of the screen, in CSS pixels."""
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def complaints(self) -> list[dict[str, Any]]:
+        """Return errors and warnings since the page was opened."""
+        quiet = ("info", "debug")
+        noisy = {"Log.entryAdded", "Runtime.exceptionThrown", "Runtime.consoleAPICalled"}
+        found = [event for event in self.events if event["method"] in noisy]
+        return [event for event in found if event["params"].get("type") not in quiet]
+
+    def fetched(self) -> list[str]:
+        """Return the addresses that the page has asked for, but for those that it holds itself."""
+        asked = [event["params"] for event in self.events if event["method"] == "Network.requestWillBeSent"]
+        urls = [params["request"]["url"] for params in asked]
+        return [url for url in urls if not url.startswith(("data:", "blob:"))]
 
     def screenshot(self, file: Path, *, whole: bool = False) -> None:
         """Write what is seen, or the `whole` page, as PNG."""

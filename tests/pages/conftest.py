@@ -1,7 +1,10 @@
-"""An ensemble with the files of its training, for tests of maps and reports."""
+"""An ensemble with the files of its training, for tests of maps and reports, and a browser."""
+
+from collections.abc import Iterator
 
 import pandas as pd
 import pytest
+from chrome import Chrome, find_chrome
 
 from sstcast.runs import Run
 
@@ -26,3 +29,11 @@ def evaluated(ensemble: Run) -> Run:
         }
         pd.DataFrame(steps).to_csv(member.curve, index=False)
     return ensemble
+
+
+@pytest.fixture(scope="session")
+def chrome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    if (executable := find_chrome()) is None:
+        pytest.skip("no Chromium or Chrome on PATH to look at the page with")
+    with Chrome(executable, tmp_path_factory.mktemp("profile")) as browser:
+        yield browser

@@ -9,13 +9,13 @@ import xarray as xr
 from whole_fields import truth_of
 
 from sstcast.errors import SSTCastError
+from sstcast.pages import figures
+from sstcast.pages.maps import select_region
 from sstcast.pages.report import draw_maps
-from sstcast.pages.results import Results, crop
+from sstcast.pages.results import Results
 from sstcast.runs import Run
 from sstcast.scores.saved import Scored
 from sstcast.scores.truth import Truth
-
-NAMES = ("rmse", "bias", "skill", "forecast", "best", "worst", "ratio-by-lead")
 
 
 def quiet(_line: str) -> None:
@@ -76,7 +76,7 @@ def test_a_case_is_the_forecast_of_its_day(evaluated: Run) -> None:
 def test_crop_across_the_date_line_of_a_map_that_begins_there(west: int) -> None:
     fields = globe()
     fields = fields.assign_coords(lon=(fields["lon"] + 180) % 360 - 180).sortby("lon")  # -175..175
-    cut = crop(fields, f"{west - 20},{west + 20},0,20")
+    cut = select_region(fields, f"{west - 20},{west + 20},0,20")
     np.testing.assert_array_equal(cut["lon"] % 360, [165, 175, 185, 195])
     assert (np.diff(cut["lon"]) == 10).all()
     for lon in (165, 195):
@@ -87,13 +87,13 @@ def test_crop_across_the_date_line_of_a_map_that_begins_there(west: int) -> None
 
 def test_a_gap_in_the_middle_of_the_part_stays_a_gap() -> None:
     fields = globe().isel(lon=slice(0, 35))  # 5..345
-    cut = crop(fields, "330,20,-90,90")
+    cut = select_region(fields, "330,20,-90,90")
     np.testing.assert_array_equal(cut["lon"], [335, 345, 355, 365, 375])
     np.testing.assert_array_equal(np.isnan(cut["value"]).all("lat"), [False, False, True, False, False])
 
 
 def test_a_region_is_known_by_name() -> None:
-    cut = crop(globe(1.0), "pacific")
+    cut = select_region(globe(1.0), "pacific")
     assert (cut["lon"][0], cut["lon"][-1], cut["lat"][0], cut["lat"][-1]) == (180.5, 269.5, -14.5, 14.5)
 
 
@@ -106,10 +106,17 @@ def test_regions_that_are_none(evaluated: Run, region: str, message: str) -> Non
         draw_maps(Results(evaluated.folder, region), say=quiet)
 
 
-def test_maps_are_drawn_once_a_way(run: Run) -> None:
+def test_every_map_has_a_file(evaluated: Run) -> None:
+    results = Results(evaluated.folder)
+    names = [one.name for functions in figures.MAPS.values() for draw in functions for one in draw(results)]
+    assert names == ["rmse", "bias", "skill", "forecast", "best", "worst"]
+
+
+def test_maps_are_drawn_once_a_way(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "MAPS", {"maps": [figures.weekly_maps]})
     lines: list[str] = []
     files = draw_maps(Results(run.folder), say=lines.append)
-    assert {file.name for file in files} == {f"{name}.png" for name in NAMES}
+    assert {file.name for file in files} == {"rmse.png", "bias.png", "ratio-by-lead.png"}
     assert lines == [str(file) for file in files]
     before = {file: file.read_bytes() for file in files}
     draw_maps(Results(run.folder), say=lines.append)
