@@ -138,7 +138,7 @@ def test_ratios_are_of_the_scores_and_none_where_undefined(scored: Run) -> None:
     assert metrics["ensemble"] == {}
 
 
-def tested_until(day: str, folder: Path, sst_file: Path) -> Run:
+def evaluated_until(day: str, folder: Path, sst_file: Path) -> Run:
     """Return a run that is evaluated on days of 2004."""
     splits = {"train": [2001, 2002], "validation": [2003, 2003], "test": ["2004-01-01", day]}
     run = make_run(configure(folder, sst_file, splits=splits))
@@ -149,7 +149,7 @@ def tested_until(day: str, folder: Path, sst_file: Path) -> Run:
 def test_neither_blocks_nor_arrays_in_files_change_anything(
     sst_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    short = tested_until("2004-04-30", tmp_path, sst_file)
+    short = evaluated_until("2004-04-30", tmp_path, sst_file)
     copy = Run(Path(shutil.copytree(short.folder, tmp_path / "copy")))
     copy.metrics.unlink()
     monkeypatch.setattr(forecasts_module, "BLOCK_ELEMENTS", 8 * 96 * 50)
@@ -175,7 +175,7 @@ def test_neither_blocks_nor_arrays_in_files_change_anything(
 def test_a_short_test_has_no_intervals_and_an_empty_season_is_a_dash(
     sst_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    metrics = metrics_of(tested_until("2004-03-31", tmp_path, sst_file))
+    metrics = metrics_of(evaluated_until("2004-03-31", tmp_path, sst_file))
     seasons = metrics["scores"]["model"]["degC"]["by_season"]["rmse"]
     assert [season for season, value in seasons.items() if value is None] == ["JJA", "SON"]
     compared = metrics["ratios"]["mse"]["model"]["ridge"]
