@@ -53,8 +53,8 @@ def read_forecasts(path: Path, variable: str | None = None, units: str | None = 
     """Open forecasts in a NetCDF file, a Zarr store or a folder of these, which are joined by initial date.
 
     `variable` and `units` are for files that do not say, or say wrongly, which variable holds the temperatures and
-    in which unit. The spread of a variable `sst` is called `sst_spread`; without units of its
-    own it has those of `sst`.
+    in which unit. The spread of a variable `sst` is called `sst_spread`. Without units of its own it has
+    those of `sst`.
 
     Raises SSTCastError, naming the file and the key, if it cannot be read, an axis, the temperatures or a unit is
     not recognised, or the files of a folder begin a forecast on the same date or are not laid out alike.

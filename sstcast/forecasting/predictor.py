@@ -325,10 +325,8 @@ class Combination(Predictor):
         """Take the parts, all of one region, history and horizon, and `weights [week, part]`."""
         first = parts[0]
         super().__init__(first.region, first.history, first.horizon)
-        self.parts, self.weights = (
-            parts,
-            weights[lead_weeks(1 + np.arange(first.horizon))].astype(np.float32),
-        )  # [lead, part]
+        leads = 1 + np.arange(first.horizon)
+        self.parts, self.weights = parts, weights[lead_weeks(leads)].astype(np.float32)  # [lead, part]
 
     def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
         """Forecast (see `Predictor.predict`) as one member.
