@@ -140,20 +140,6 @@ def test_edge_features_are_counted_in_the_data_or_refused_in_one_line(name: str)
         build(name)(data.x, data)
 
 
-def test_layers_without_edge_features_and_wrong_widths() -> None:
-    data = random_graph(edge_features=3)
-    build("mpnn", conv="gcn")(data.x, data)  # it never looks at them
-    with pytest.raises(SSTCastError, match="model gps: 8 node features where it takes 64; map them first"):
-        build_model("gps", width=64)(data.x, data)
-
-
-def test_whole_numbers_of_edges_are_features_too() -> None:
-    data, wanted = random_graph(), random_graph()
-    data.edge_attr = torch.arange(24) % 3  # one a row, as in PyG's ZINC
-    wanted.edge_attr = data.edge_attr.float().unsqueeze(1)
-    torch.testing.assert_close(build("gps", data=data)(data.x, data), build("gps", edge_dim=1)(data.x, wanted))
-
-
 @pytest.mark.parametrize("name", GRAPHS)
 def test_a_batch_keeps_its_graphs_apart(name: str) -> None:
     data, model = random_graph(), build(name)
@@ -197,11 +183,6 @@ def test_all_see_the_same_windows(folder: str) -> None:
     for other in others:
         own = {"training": {"learning_rate"}, "model": True, "name": True}
         assert other.model_dump(exclude=own) == first.model_dump(exclude=own)
-
-
-def test_both_sizes_are_runs_of_their_own() -> None:
-    folders = [preset(folder, name).folder for folder in FOLDERS for name in MODELS]
-    assert len(set(folders)) == len(folders)
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
