@@ -5,6 +5,8 @@ import os
 # Before NumPy and PyTorch: threads only fight for small arrays, and tests run side by side.
 os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,11 @@ import yaml
 from scored_runs import configure, make_run
 from small_ocean import make_sst
 
+from sstcast import cli
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate
+
+Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="session")
@@ -37,6 +42,20 @@ def ensemble(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> Run:
     """An ensemble of seeds 0 and 1 that is evaluated. Tests that write to it write to a copy."""
     run = make_run(configure(tmp_path_factory.mktemp("ensemble"), sst_file), (0, 1))
     evaluate(run)
+    return run
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run a command line in this process; return exit code, stdout and stderr."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        monkeypatch.setattr(sys, "argv", ["sstcast", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        return int(end.value.code or 0), *capsys.readouterr()
+
     return run
 
 

@@ -20,10 +20,10 @@ EDGES = {room: {"ocean"} for room in ("training", "scores", "hindcasts", "pages"
 EDGES |= {"ocean": {"graphs"}, "papers": {"ocean", "sources"}, "operations": {"ocean", "sources"}}
 
 
-def at_import(path: Path) -> set[str]:
-    """Return what a module imports when it is imported: not within its functions, nor for types alone."""
-    found = set()
-    for node in ast.parse(path.read_text()).body:
+def imports(path: Path, anywhere: bool = True) -> set[str]:
+    """Return what a module imports: anywhere, or when it is imported, not within functions nor for types alone."""
+    tree, found = ast.parse(path.read_text()), set()
+    for node in ast.walk(tree) if anywhere else tree.body:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -38,16 +38,6 @@ def allowed(room: str) -> set[str]:
         if room in line:
             below |= set(line[line.index(room) :])
     return below
-
-
-def imports(path: Path) -> set[str]:
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
 
 
 @pytest.mark.parametrize("room", sorted(ROOMS))
@@ -72,7 +62,8 @@ def test_modules_import_one_another_in_no_circle() -> None:
     }
     names = {name.removesuffix(".__init__"): path for name, path in names.items()}
     graph = {
-        name: {found if found in names else found.rpartition(".")[0] for found in at_import(path)} & names.keys()
+        name: {found if found in names else found.rpartition(".")[0] for found in imports(path, anywhere=False)}
+        & names.keys()
         for name, path in names.items()
     }
     assert list(TopologicalSorter(graph).static_order())

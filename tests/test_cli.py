@@ -1,6 +1,5 @@
 """The command line as a user meets it: what it prints, and how it ends."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -20,21 +19,7 @@ from sstcast.errors import Interrupted, SSTCastError
 from sstcast.runs import Run
 from sstcast.training import train as training
 
-Sstcast = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def sstcast(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Sstcast:
-    """Run a command line in this process; return exit code, stdout and stderr."""
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["sstcast", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        out = capsys.readouterr()
-        return int(end.value.code or 0), out.out, out.err
-
-    return run
+Command = Callable[..., tuple[int, str, str]]
 
 
 def files(folder: Path) -> set[Path]:
@@ -42,7 +27,7 @@ def files(folder: Path) -> set[Path]:
 
 
 @pytest.mark.parametrize(
-    ("command", "says", "may"),
+    ("verb", "says", "may"),
     [
         ("--help", ("prepare", "train", "evaluate", "map", "report"), set()),
         ("models", ("mpnn-vn", "lim"), set()),
@@ -51,31 +36,19 @@ def files(folder: Path) -> set[Path]:
     ],
 )
 def test_lists_do_not_wait_for_libraries(
-    command: str, says: tuple[str, ...], may: set[str], sstcast: Sstcast, run_yaml: Path, tmp_path: Path
+    verb: str, says: tuple[str, ...], may: set[str], command: Command, run_yaml: Path, tmp_path: Path
 ) -> None:
     heavy = "{'torch', 'torch_geometric', 'xarray', 'pandas', 'numpy', 'matplotlib', 'sklearn', 'zarr', 'h5py'}"
-    code = f"import sys; sys.argv = ['sstcast', '{command}']\nfrom sstcast.cli import main\n"
+    code = f"import sys; sys.argv = ['sstcast', '{verb}']\nfrom sstcast.cli import main\n"
     run = f"try:\n    main()\nexcept SystemExit:\n    print('HEAVY', *({heavy} & set(sys.modules)))\n    raise\n"
     Run.create(load_config(run_yaml, ["model={name: mlp}", f"runs={tmp_path}/runs"]))
-    sstcast("fetch", "--source", "sample", "--end", "1982-01-03", "--out", tmp_path / "data/some.zarr")
+    command("fetch", "--source", "sample", "--end", "1982-01-03", "--out", tmp_path / "data/some.zarr")
     out = subprocess.run([sys.executable, "-c", code + run], capture_output=True, text=True, cwd=tmp_path)
     assert out.returncode == 0
     for word in says:
         assert word in out.stdout
     loaded = out.stdout.split("HEAVY")[1].split()
     assert set(loaded) <= may
-
-
-@pytest.mark.parametrize(
-    ("given", "spins"),
-    [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")],
-)
-def test_threads_spin_briefly_unless_the_user_says_otherwise(given: dict[str, str], spins: str) -> None:
-    names = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
-    environment = {name: value for name, value in os.environ.items() if name not in names} | given
-    code = "import os, sstcast; print(os.environ.get('GOMP_SPINCOUNT'))"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
-    assert out.stdout.strip() == spins
 
 
 def bad_inputs(ocean: xr.Dataset) -> dict[str, tuple[xr.Dataset, list[str], list[str]]]:
@@ -101,13 +74,13 @@ def bad_inputs(ocean: xr.Dataset) -> dict[str, tuple[xr.Dataset, list[str], list
 
 
 @pytest.mark.parametrize("case", bad_inputs(make_sst()))
-def test_bad_input_to_prepare(sstcast: Sstcast, run_yaml: Path, tmp_path: Path, case: str) -> None:
+def test_bad_input_to_prepare(command: Command, run_yaml: Path, tmp_path: Path, case: str) -> None:
     source = tmp_path / "bad.nc"
     data, overrides, words = bad_inputs(make_sst())[case]
     data.to_netcdf(source, engine="netcdf4")
     before = files(tmp_path)
     sets = [argument for override in (f"data.source={source}", *overrides) for argument in ("--set", override)]
-    code, _, err = sstcast("prepare", run_yaml, *sets)
+    code, _, err = command("prepare", run_yaml, *sets)
     assert code == 2
     assert err.count("\n") == 1
     for word in words:
@@ -116,11 +89,11 @@ def test_bad_input_to_prepare(sstcast: Sstcast, run_yaml: Path, tmp_path: Path, 
     assert not stores
 
 
-def test_bad_input_to_the_other_verbs(sstcast: Sstcast, run_yaml: Path, tmp_path: Path) -> None:
+def test_bad_input_to_the_other_verbs(command: Command, run_yaml: Path, tmp_path: Path) -> None:
     run = tmp_path / "runs/small"
 
     def fails(words: list[str], *arguments: object) -> None:
-        code, _, err = sstcast(*arguments)
+        code, _, err = command(*arguments)
         assert code == 2
         assert err.count("\n") == 1
         for word in words:
@@ -128,13 +101,13 @@ def test_bad_input_to_the_other_verbs(sstcast: Sstcast, run_yaml: Path, tmp_path
 
     fails(["absent.yaml"], "train", tmp_path / "absent.yaml")
     fails(["runs/small", "not a run"], "evaluate", run)
-    sstcast("prepare", run_yaml)
+    command("prepare", run_yaml)
     fails(["model.name", "'mpnn'"], "train", run_yaml, "--set", "model.name=mpn")
     assert not run.exists()
     fails(["widht", "'width'"], "train", run_yaml, "--set", "model.widht=8")
     assert not run.exists()
-    sstcast("train", run_yaml)
-    assert "nothing to do" in sstcast("train", run_yaml, "--set", "training.keep=3")[1]  # the same run
+    command("train", run_yaml)
+    assert "nothing to do" in command("train", run_yaml, "--set", "training.keep=3")[1]  # the same run
     fails(["training.skip_nonfinite", "unknown key"], "train", run_yaml, "--set", "training.skip_nonfinite=3")
     fails(["small", "another configuration"], "train", run_yaml, "--set", "training.seed=7")
     checkpoint = torch.load(run / "checkpoints/best.pt", weights_only=True)
@@ -155,28 +128,28 @@ def test_bad_input_to_the_other_verbs(sstcast: Sstcast, run_yaml: Path, tmp_path
         (["map", "--x"], "--x"),
     ],
 )
-def test_wrong_arguments(sstcast: Sstcast, arguments: list[str], word: str) -> None:
-    code, _, err = sstcast(*arguments)
+def test_wrong_arguments(command: Command, arguments: list[str], word: str) -> None:
+    code, _, err = command(*arguments)
     assert code == 2
     assert err.count("\n") == 1
     assert word in err
 
 
-def test_version(sstcast: Sstcast) -> None:
-    assert sstcast("--version") == (0, f"{__version__}\n", "")
+def test_version(command: Command) -> None:
+    assert command("--version") == (0, f"{__version__}\n", "")
 
 
-def test_fetch_and_status(sstcast: Sstcast, tmp_path: Path) -> None:
+def test_fetch_and_status(command: Command, tmp_path: Path) -> None:
     store = tmp_path / "sample.zarr"
     fetch = ("fetch", "--source", "sample", "--start", "1982-01-01", "--end", "1982-02-15", "--out", store)
-    assert f"{tmp_path}: no fetched days; run `sstcast fetch`" in sstcast("status", tmp_path)[1]
-    assert sstcast(*fetch)[0] == 0
-    code, out, _ = sstcast(*fetch)
+    assert f"{tmp_path}: no fetched days; run `sstcast fetch`" in command("status", tmp_path)[1]
+    assert command(*fetch)[0] == 0
+    code, out, _ = command(*fetch)
     assert code == 0
     assert "nothing to do" in out
-    assert "46 days, 1982-01-01..1982-02-15" in sstcast("status", tmp_path)[1]
+    assert "46 days, 1982-01-01..1982-02-15" in command("status", tmp_path)[1]
     late = ("--start", "2016-12-25", "--end", "2017-01-02", "--out", tmp_path / "late.zarr")
-    code, out, _ = sstcast("fetch", "--source", "sample", *late)  # beyond the sample's last day
+    code, out, _ = command("fetch", "--source", "sample", *late)  # beyond the sample's last day
     assert code == 3
     assert "2017-01-02" in out
 
@@ -189,7 +162,7 @@ def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 @pytest.mark.parametrize(("first", "code"), [(True, 143), (False, 0)])
 def test_of_interrupted_processes_the_first_one_reports_it(
-    sstcast: Sstcast, run_yaml: Path, monkeypatch: pytest.MonkeyPatch, first: bool, code: int
+    command: Command, run_yaml: Path, monkeypatch: pytest.MonkeyPatch, first: bool, code: int
 ) -> None:
     def interrupted(*_: object) -> None:
         raise Interrupted(15)
@@ -197,21 +170,21 @@ def test_of_interrupted_processes_the_first_one_reports_it(
     monkeypatch.setattr(cli, "FIRST_PROCESS", first)
     monkeypatch.setattr(training, "training_windows", lambda config: {})
     monkeypatch.setattr(training, "train", interrupted)
-    got, _, err = sstcast("train", run_yaml)
+    got, _, err = command("train", run_yaml)
     assert (got, "re-run the command to resume" in err) == (code, first)
 
 
-def test_a_shell_completes_commands(sstcast: Sstcast, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shell_completes_commands(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {
         "_SSTCAST_COMPLETE": "complete_bash",
         "COMP_WORDS": "sstcast le",
         "COMP_CWORD": "1",
     }.items():
         monkeypatch.setenv(name, value)
-    assert sstcast() == (0, "leaderboard\n", "")
+    assert command() == (0, "leaderboard\n", "")
 
 
-def test_doctor_names_what_is_missing(sstcast: Sstcast, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_names_what_is_missing(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     real = metadata.version
 
     def version(name: str) -> str:
@@ -220,7 +193,7 @@ def test_doctor_names_what_is_missing(sstcast: Sstcast, monkeypatch: pytest.Monk
         return real(name)
 
     monkeypatch.setattr(metadata, "version", version)
-    code, out, err = sstcast("doctor")
+    code, out, err = command("doctor")
     assert code == 2
     assert err.startswith("sstcast: missing or too old: dask")
     assert f"torch {real('torch')}" in out
@@ -228,11 +201,11 @@ def test_doctor_names_what_is_missing(sstcast: Sstcast, monkeypatch: pytest.Monk
 
 
 def test_home_is_found_where_the_shell_leaves_the_tilde(
-    sstcast: Sstcast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     for arguments in (("train", "~/absent"), ("train", "--resume=~/absent"), ("init", "~/absent")):
-        assert f" {tmp_path}/absent: " in sstcast(*arguments)[2]
+        assert f" {tmp_path}/absent: " in command(*arguments)[2]
     for opened in (api.load_config, api.load, api.evaluate, api.forecast):
         with pytest.raises(SSTCastError, match=f"^{tmp_path}/absent"):
             opened("~/absent")

@@ -91,7 +91,7 @@ def test_short_commands_run(
         "data": {
             "source": "sample",
             "region": {"lon": [148, 150], "lat": [-43, -41], "tile": [8, 8]},
-            "splits": {"train": [2007, 2012], "validation": [2013, 2014], "test": ["2015-07-01", "2016-02-28"]},
+            "splits": {"train": [2007, 2012], "validation": [2013, 2014], "test": ["2015-10-15", "2016-02-28"]},
         },
     }
     Path("demo.yaml").write_text(yaml.safe_dump(demo))

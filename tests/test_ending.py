@@ -10,13 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import xarray as xr
 
 from sstcast import cli
-from sstcast.artefacts import atomic, below, locked
-from sstcast.cf import write_zarr
+from sstcast.artefacts import atomic, below
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError, printable
 from sstcast.ocean.prepare import prepare
@@ -104,24 +101,6 @@ def test_netcdf_does_not_say_why_it_cannot_write(tmp_path: Path) -> None:
         raise RuntimeError("NetCDF: HDF error")
 
 
-def test_a_full_disk_while_threads_write_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first chunk that fails ends the write, while others are still on their way."""
-    from zarr.storage import _local
-
-    write, count = _local._put, iter(range(10**6))
-
-    def put(path: Path, *arguments: Any, **options: Any) -> Any:
-        if "sst" in path.parts and next(count) > 20:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return write(path, *arguments, **options)
-
-    monkeypatch.setattr(_local, "_put", put)
-    data = xr.Dataset({"sst": (("time", "lat"), np.random.default_rng(0).random((400, 50)))})
-    with pytest.raises(SSTCastError, match=r"cube.zarr: no space left"), atomic(tmp_path / "cube.zarr") as part:
-        write_zarr(data, part, {"time": 2})
-    assert not list(tmp_path.iterdir())
-
-
 def test_links_stay_links(tmp_path: Path) -> None:
     real, link = tmp_path / "real", tmp_path / "link"
     for made in (real, tmp_path / "file"):
@@ -149,13 +128,6 @@ def test_what_lies_behind_links_is_found_once(tmp_path: Path) -> None:
     (tmp_path / "runs/.hidden/config.yaml").touch()
     (tmp_path / "runs/here").symlink_to(run)
     assert below(tmp_path / "runs", "config.yaml") == [tmp_path / "runs/here/config.yaml"]
-
-
-def test_a_lock_is_taken_again_by_its_holder(tmp_path: Path) -> None:
-    with locked(tmp_path / "thing"), locked(tmp_path / "thing"):
-        pass
-    with pytest.raises(SSTCastError, match="/proc/thing: cannot be written there"), locked(Path("/proc/thing")):
-        pass
 
 
 def test_a_terminal_is_told_nothing() -> None:

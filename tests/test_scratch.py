@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from sstcast.scratch import in_scratch, parts, release, scratch_array
+from sstcast.scratch import in_scratch, release, scratch_array
 
 
 @pytest.fixture
@@ -29,15 +29,6 @@ def test_a_field_that_is_held_is_the_same(
     assert found.chunks is None
     release()
     xr.testing.assert_identical(found, stored.compute())
-
-
-def test_parts_are_whole_chunks_of_no_more_than_needed(
-    stored: xr.DataArray, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert list(parts(stored)) == [slice(0, 7)]
-    monkeypatch.setattr("sstcast.scratch.VALUES_AT_ONCE", 4 * 5 * 2)
-    assert list(parts(stored[1:])) == [slice(0, 2), slice(2, 5), slice(5, 6)]
-    assert list(parts(stored.compute())) == [slice(0, 7)]
 
 
 def test_an_array_in_a_file_keeps_its_values(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,22 +120,6 @@ def test_codecs_that_run_code_are_refused_in_format_3_too(tmp_path: Path, inside
     assert "numcodecs.pickle" in refusal(open_zarr, tmp_path / "z")
 
 
-ARRAY: dict[str, dict[str, Any]] = {
-    "ranks differ": {"chunks": [4, 3]},
-    "disagrees with time": {"shape": [5, 3, 4]},
-    "not a type": {"dtype": "<f99"},
-    "objects of no codec": {"dtype": "|O"},
-    "fill": {"fill_value": "cold"},
-    "compressor is a list": {"compressor": [5]},
-}
-
-
-@pytest.mark.parametrize("change", ARRAY.values(), ids=ARRAY.keys())
-def test_damaged_metadata_of_an_array_is_one_line(store2: Path, change: dict[str, Any]) -> None:
-    edit(store2 / ".zmetadata", lambda c: c["metadata"]["sst/.zarray"].update(change))
-    refusal(open_zarr, store2)
-
-
 TEXTS = [b"", b"\x00\xff", b"[]", b'{"metadata": {"sst/.zarray": 1}}']
 
 

@@ -53,38 +53,6 @@ def test_the_timed_steps_train(pairs: ModuleType, name: str) -> None:
     assert losses[2][3] < losses[0][3]
 
 
-@pytest.mark.parametrize("name", ["gat", "gatedgcn"])
-def test_layers_agree_forward_and_backward(pairs: ModuleType, name: str) -> None:
-    size, _ = small(pairs)
-    pair = pairs.layer(name, size, compiled=False)
-    out, x, *_ = pair.ours()
-    expected, gradient, *_ = pair.reference()
-    torch.testing.assert_close(out.flatten(0, 1), expected, **TOLERANCE)
-    torch.testing.assert_close(x.flatten(0, 1), gradient, **TOLERANCE)
-
-
-def test_convolutions_see_eight_neighbours_of_the_grid(pairs: ModuleType) -> None:
-    x = torch.zeros(1, 30, 2)
-    x[0, 2 * 6 + 3] = 1  # row 2, column 3 of 5 x 6
-    net = pairs.Convolutions(2, 1, (5, 6))
-    changed = (net(x) != net(torch.zeros_like(x)) + x).any(-1).view(5, 6)
-    reached = torch.zeros(5, 6, dtype=torch.bool)
-    reached[1:4, 2:5] = True
-    assert not changed[~reached].any()
-    assert changed[reached].any()
-
-
-def test_batches_are_of_one_size(pairs: ModuleType) -> None:
-    size, windows = small(pairs)
-    pair = pairs.assembly(size, windows)
-    history, target = pair.ours()
-    x, y = pair.reference()
-    assert history.shape == (5, 24, 7)
-    assert target.shape == (5, 24, 3)
-    assert x.shape[1:] == (7,)
-    assert y.shape[1:] == (3,)
-
-
 def test_a_window_is_the_same_in_both(pairs: ModuleType) -> None:
     _, windows = small(pairs)
     batch, dataset = windows.batch(torch.tensor([7])), pairs.WindowDataset(windows)

@@ -1,6 +1,8 @@
 """The verb forecast on the small ocean: its numbers, its file, and what it refuses."""
 
 import shutil
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,6 @@ from small_ocean import make_sst
 from untrained import make_run
 
 import sstcast
-from sstcast import cli
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
@@ -226,24 +227,10 @@ def test_a_name_is_not_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         Run.open(Path("other"))
 
 
-def test_a_region_of_land(run_yaml: Path, tmp_path: Path) -> None:
-    ocean = make_sst()
-    ocean["sst"][:, :, :6] = np.nan
-    ocean.to_netcdf(tmp_path / "half.nc", engine="netcdf4")
-    run = make_run(load_config(run_yaml, [f"data.source={tmp_path / 'half.nc'}"]))
-    with pytest.raises(SSTCastError, match="all land"):
-        forecast(run.folder, region=WEST_TILE, say=str)
-
-
-def test_the_command_line(run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def sstcast_says(*options: str) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["sstcast", "forecast", str(run.folder), *options])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        return int(end.value.code or 0), *capsys.readouterr()
-
-    assert sstcast_says("--date", "2004-08-08") == (0, f"{run.folder / 'forecast-2004-08-08.nc'}: written\n", "")
-    assert sstcast_says("--date", "2004-08-08")[1].endswith(": nothing to do\n")
-    code, out, err = sstcast_says("--date", "2003-02-30")
+def test_the_command_line(run: Run, command: Callable[..., tuple[int, str, str]]) -> None:
+    says = partial(command, "forecast", run.folder)
+    assert says("--date", "2004-08-08") == (0, f"{run.folder / 'forecast-2004-08-08.nc'}: written\n", "")
+    assert says("--date", "2004-08-08")[1].endswith(": nothing to do\n")
+    code, out, err = says("--date", "2003-02-30")
     assert (code, out) == (2, "")
     assert err == "sstcast: --date 2003-02-30: write YYYY-MM-DD or latest\n"

@@ -113,8 +113,8 @@ def test_the_file_names_them_and_is_made_anew_when_they_are_final(run_yaml: Path
 
 
 def test_days_that_became_final_do_not_stop_a_system_fitted_to_newer_days(run_yaml: Path, tmp_path: Path) -> None:
-    store = put(tmp_path / "a.zarr", dt.date(1995, 1, 1), 5)
-    splits = "{train: [1995, 1999], validation: [2000, 2000], test: [2001, 2001]}"
+    store = put(tmp_path / "a.zarr", dt.date(1997, 1, 1), 5)
+    splits = "{train: [1997, 1999], validation: [2000, 2000], test: [2001, 2001]}"
     config = load_config(run_yaml, [f"data.source={store}", f"data.splits={splits}", "model={name: ridge}"])
     run = sstcast.train(config)
     path, _ = forecast(run.folder, str(LAST), say=str)
@@ -122,6 +122,6 @@ def test_days_that_became_final_do_not_stop_a_system_fitted_to_newer_days(run_ya
     put(store, LAST - 4 * DAY, 0, warmer=3)
     assert forecast(run.folder, str(LAST), say=str) == (path, True)
     assert float(abs(xr.load_dataset(path)["sst"] - before).max()) == pytest.approx(0.03, abs=0.02)
-    put(store, dt.date(1995, 1, 1), 0, warmer=30)  # also the days that it was trained on
+    put(store, dt.date(1997, 1, 1), 0, warmer=30)  # also the days that it was trained on
     with pytest.raises(SSTCastError, match="was trained on other data than"):
         forecast(run.folder, str(LAST), say=str)

@@ -14,8 +14,7 @@ from sstcast.graphs import positions
 from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.positions import landing_probabilities, laplacian_basis, node_identifiers
 from sstcast.graphs.sparse import SparseGraph
-from sstcast.models.base import Forecaster, LaplacianEncoding, RandomWalkEncoding
-from sstcast.models.mlp import PointwiseMLP
+from sstcast.models.base import LaplacianEncoding, RandomWalkEncoding
 
 
 def edges(graph: nx.Graph) -> Tensor:
@@ -191,26 +190,9 @@ def test_signs_flip_in_training_only() -> None:
     assert torch.equal(encoding(grid), encoding(grid))
 
 
-def test_padding_pairs_change_nothing() -> None:
-    """The encoding of a graph with 4 pairs is the same whether 4 or 9 are asked for."""
-    torch.manual_seed(0)
-    encoding, graph = LaplacianEncoding(8, pairs=9).eval(), SparseGraph.from_pyg(from_networkx(nx.path_graph(5)))
-    padded = encoding(graph)
-    encoding.pairs = 4
-    torch.testing.assert_close(encoding(graph), padded)
-
-
 def test_the_raw_walk_is_normalised() -> None:
     torch.manual_seed(0)
     encoding, graph = RandomWalkEncoding(8, 6), GridGraph(4, 5)
     walk = graph.random_walk(6)[0].double()
     scaled = (walk - walk.mean(0)) / (walk.var(0, unbiased=False) + 1e-5).sqrt()
     torch.testing.assert_close(encoding(graph)[0], encoding.linear(scaled.float()), atol=1e-4, rtol=1e-4)
-
-
-@pytest.mark.parametrize("name", ["lap", "rwse"])
-def test_positions_tell_nodes_apart(name: str) -> None:
-    torch.manual_seed(0)
-    model, grid = Forecaster(PointwiseMLP(8, 2), 7, 3, name).eval(), GridGraph(4, 5)
-    everywhere_the_same = model(torch.ones(1, 20, 7), grid)[0]
-    assert (everywhere_the_same[:1] - everywhere_the_same[7]).abs().max() > 1e-4

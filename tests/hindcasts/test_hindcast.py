@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +21,6 @@ import xarray as xr
 from scipy.stats import norm, ttest_1samp
 from small_hindcast import EVERY, metrics, plan, quiet, system, systems, train_until_stopped, write_ocean
 
-from sstcast import cli
 from sstcast.artefacts import remove
 from sstcast.errors import Interrupted, SSTCastError
 from sstcast.hindcasts import hindcast as verb
@@ -182,15 +182,9 @@ def test_maps_are_of_cells_and_their_significance(inside: Path) -> None:
     assert worse[0] == pytest.approx((told & ~less).sum() / ocean, abs=1e-6)
 
 
-def test_maps_are_files_drawn_once(
-    inside: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["sstcast", "map", "hindcast"])
+def test_maps_are_files_drawn_once(inside: Path, command: Callable[..., tuple[int, str, str]]) -> None:
     for said in ("hindcast/maps/skill-", "hindcast/maps: nothing to do"):
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        assert not end.value.code
-        assert said in capsys.readouterr().out
+        assert said in command("map", "hindcast")[1]
     drawn = {file.name for file in Path("hindcast/maps").iterdir()}
     reference = metrics()["reference"]
     skills = {f"skill-{name}.png" for name in ("one", "two") if name != reference}
@@ -198,7 +192,7 @@ def test_maps_are_files_drawn_once(
 
 
 def test_the_table_the_report_and_the_leaderboard(
-    inside: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    inside: Path, command: Callable[..., tuple[int, str, str]]
 ) -> None:
     found = metrics()
     with Path("hindcast/hindcast.csv").open(newline="") as file:
@@ -219,12 +213,8 @@ def test_the_table_the_report_and_the_leaderboard(
     assert f"{ours:.3f}" in html
     assert html.count("<img") > 15  # errors, ratios, maps, probabilities, heatwaves, box means
     assert "http" not in html.replace("http://www.w3.org", "")
-    monkeypatch.setattr(sys, "argv", ["sstcast", "leaderboard", "."])
-    with pytest.raises(SystemExit) as end:
-        cli.main()
-    assert not end.value.code
     mse = f"{found['scores']['one']['degC']['mse']:.4f}"
-    assert mse in capsys.readouterr().out
+    assert mse in command("leaderboard", ".")[1]
     assert mse in Path("leaderboard.html").read_text(encoding="utf-8")
 
 

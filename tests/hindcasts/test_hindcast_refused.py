@@ -1,15 +1,14 @@
 """Hindcasts that cannot be made: one line each, before anything is trained."""
 
-import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 from small_hindcast import plan, system, write_ocean
 
-from sstcast import cli, workers
+from sstcast import workers
 from sstcast.errors import SSTCastError
 from sstcast.hindcasts.hindcast import hindcast
 from sstcast.hindcasts.plan import Hindcast, Plan, Protocol
@@ -117,17 +116,14 @@ def test_no_scores_no_report(here: Path) -> None:
 def test_command_lines(
     here: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    command: Callable[..., tuple[int, str, str]],
     arguments: list[str],
-    words: Any,
+    words: str,
 ) -> None:
     monkeypatch.setattr(workers, "PATIENCE", "1s")
     Path("a.yaml").write_text(yaml.safe_dump(system("a").model_dump(mode="json")))
-    monkeypatch.setattr(sys, "argv", ["sstcast", "hindcast", *arguments])
-    with pytest.raises(SystemExit) as end:
-        cli.main()
-    err = capsys.readouterr().err
-    assert end.value.code == 2
+    code, _, err = command("hindcast", *arguments)
+    assert code == 2
     assert err.count("\n") == 1
     assert words in err
 

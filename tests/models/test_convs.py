@@ -12,9 +12,8 @@ from perf.parity import CONVS as OF_PYG
 from perf.parity import RECIPES, Plain, Recipe, build, configure
 from sstcast.benchmarks.predictor import GraphPredictor, LinearEncoder
 from sstcast.errors import SSTCastError
-from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph
-from sstcast.models import build_forecaster, build_model
+from sstcast.models import build_model
 from sstcast.models.convs import GatedGCN
 from sstcast.models.layers import CONVS, build_conv
 from sstcast.models.mpnn import MPNN
@@ -59,21 +58,6 @@ def test_gatedgcn_by_its_equations(edge_dim: int) -> None:
     torch.testing.assert_close(model(x, graph), nodes, rtol=1e-4, atol=1e-5)
 
 
-def test_gates_of_gatedgcn_can_close() -> None:
-    """A node with a low score is left out of the mean; edges None start at 0 and are kept from then on."""
-    graph = one_graph(torch.tensor([[0, 1], [2, 2]]), 3)
-    layer, x = GatedGCN(2, 2), torch.tensor([[1.0, 0], [0, 1], [0, 0]])
-    for parameter in layer.parameters():
-        nn.init.zeros_(parameter)
-    layer.node_norm, layer.neighbor = nn.Identity(), nn.Identity()
-    with torch.no_grad():
-        layer.source.weight.copy_(torch.tensor([[30.0, -30], [30, -30]]))  # +30 of node 0, -30 of node 1
-        layer.edge_norm.bias.fill_(0.5)
-    new_x, edges = layer(x, graph, None)
-    torch.testing.assert_close(new_x[2], torch.tensor([1.0, 0]))
-    torch.testing.assert_close(edges[0], torch.full((2, 2), 0.5))
-
-
 @pytest.mark.parametrize("name", CONVS)
 def test_the_edge_state_is_seen_or_handed_back(name: str) -> None:
     graph, x, layer = directed(), torch.randn(6, D), build_conv(name, D, D)
@@ -97,22 +81,10 @@ def test_residual_connections() -> None:
         torch.testing.assert_close(model(x, graph), x + y if residual is True else y)
 
 
-def test_a_forecaster_fits_the_ends_of_its_backbone() -> None:
-    sizes = {"history": 7, "horizon": 3, "shape": (4, 5)}
-    model = build_forecaster("mpnn", **sizes, width=8, in_width=5, out_width=6, positional="lap")
-    assert model.encoder.weight.shape == (5, 7)
-    assert model(torch.randn(2, 20, 7), GridGraph(4, 5)).shape == (2, 20, 3)
-
-
 @pytest.mark.parametrize("wrong", [{"norm": "batch"}, {"activation": "gelu"}, {"residual": False}])
 def test_a_layer_that_has_its_own_refuses_others(wrong: dict[str, object]) -> None:
     with pytest.raises(SSTCastError, match="conv gatedgcn: has its own norm, activation and residual"):
         build_model("mpnn", conv="gatedgcn", **wrong)
-
-
-def test_a_layer_that_keeps_the_width_says_so() -> None:
-    with pytest.raises(SSTCastError, match="conv gatedgcn: cannot map 5 channels to 8; leave encoder and head on"):
-        build_model("mpnn", conv="gatedgcn", width=8, in_width=5)
 
 
 # GCN, GraphSAGE, GIN, GINE and GAT: PyG's layers and networks with the same weights, and weights drawn alike.

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from small_graphs import land_grid, one_graph, path
+from small_graphs import land_grid, one_graph
 from torch import Tensor, nn
 
 from sstcast.errors import SSTCastError
@@ -35,23 +35,6 @@ def test_layer_by_its_equations(conv: str, norm: str) -> None:
     attended = layer.attention.attention(*graph.dense(x))
     y = layer.conv_norm(local if conv == "gatedgcn" else local + x) + layer.attention_norm(attended + x)
     torch.testing.assert_close(model(x, graph), layer.norm(y + layer.feed_forward(y)))
-
-
-def test_without_a_local_layer() -> None:
-    model, (x, graph) = GPS(D, 1, "none", "softmax", heads=2, norm="none", activation="gelu").eval(), make_grid()
-    (layer,) = model.layers
-    y = x + layer.attention.attention(*graph.dense(x))
-    first, _, _, second, _ = layer.feed_forward
-    torch.testing.assert_close(model(x, graph), y + second(nn.functional.gelu(first(y))))
-    with pytest.raises(SSTCastError, match="conv and attention are both none"):
-        GPS(D, 1, "none", "none")
-
-
-def test_edges_matter_to_exphormer() -> None:
-    model = GPS(D, 1, "gcn", "exphormer", heads=2)  # gcn itself is blind to them
-    x, features = torch.randn(9, D), torch.randn(16, 2)
-    plain, turned = (one_graph(path(9), 9, attr) for attr in (features, -features))
-    assert not torch.allclose(model(x, plain), model(x, turned), atol=1e-3)
 
 
 def test_attention_reaches_where_convolutions_do_not() -> None:

@@ -4,13 +4,12 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
-from small_graphs import as_sparse, land_grid, ocean_of, one_graph, path, same
+from small_graphs import as_sparse, one_graph, path, same
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch_geometric.utils import k_hop_subgraph
 
 from sstcast.errors import SSTCastError
-from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.paths import anchor_distances, path_distances
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models.attention import split_heads
@@ -187,25 +186,6 @@ def test_the_graph_node_reads_the_whole_graph() -> None:
     same(other[1:], tokens[1:], 1e-4)
 
 
-def test_a_single_node_attends_to_itself() -> None:
-    graph, x = as_sparse(nx.empty_graph(1)), torch.randn(1, WIDTH)
-    for layer, context in (
-        (AnchorAttention(WIDTH, HEADS, 16), (graph, anchor_distances(graph, 2))),
-        (StructureAwareAttention(WIDTH, HEADS, 1, 0, 16), (graph,)),
-        (StructureAwareAttention(WIDTH, HEADS, 1, 0, 0), (graph,)),
-    ):
-        torch.testing.assert_close(layer(x, *context), layer.out(layer.qkv(x)[:, 2 * WIDTH :]))
-
-
-def test_a_steep_slope_stays_finite() -> None:
-    graph, x, layer = as_sparse(nx.path_graph(200)), torch.randn(200, WIDTH), AnchorAttention(WIDTH, HEADS, 16)
-    nn.init.constant_(layer.slope, 50.0)
-    out = layer(x, graph, anchor_distances(graph, 20))
-    out.sum().backward()
-    assert out.isfinite().all()
-    assert layer.slope.grad.isfinite().all()
-
-
 def test_nodes_average_over_anchors_within_reach() -> None:
     """Two pieces in one graph get what they get apart."""
     one, two = nx.path_graph(9), nx.cycle_graph(5)
@@ -270,22 +250,6 @@ def test_path_lengths_are_no_product_of_few_columns() -> None:
     assert np.linalg.matrix_rank(path_distances(graph)[0].numpy()) > 60
     for column in anchor_distances(graph, 2)[0].numpy().T:
         assert np.linalg.matrix_rank(np.add.outer(column, column) / 2) <= 2
-
-
-def test_samples_of_a_grid_may_share_one_mask() -> None:
-    model, x, grid = MODELS["lsat-subgraph"](), torch.randn(2, 20, WIDTH), land_grid(4, 5, 1)
-    twice = GridGraph(4, 5, grid.mask.expand(2, -1))
-    same(model(x, grid)[:, grid.mask[0]], model(x, twice)[:, grid.mask[0]], 1e-4)
-    same(model(x[:1], grid)[grid.mask], model(x[0, grid.mask[0]], ocean_of(grid)), 1e-4)
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_dropout_and_wrong_heads(name: str) -> None:
-    graph, x, model = as_sparse(random_graph()), torch.randn(14, WIDTH), MODELS[name](dropout=0.5)
-    assert not torch.equal(model.train()(x, graph), model(x, graph))
-    assert torch.equal(model.eval()(x, graph), model(x, graph))
-    with pytest.raises(SSTCastError, match="heads: 3 heads cannot share a width of 16"):
-        type(model)(width=16, heads=3)
 
 
 @pytest.mark.parametrize("name", ["spdgt", "sapdgt"])

@@ -13,7 +13,6 @@ from scipy.ndimage import uniform_filter
 
 from sstcast.models import LINEAR, build_forecaster
 from sstcast.models.base import LinearSystem
-from sstcast.models.lagged import Sums
 from sstcast.models.linear import YEAR, Ridge, TrendClimatology
 from sstcast.models.modes import LinearInverseModel
 from sstcast.ocean.windows import Batch, Windows, unit_vectors
@@ -159,17 +158,6 @@ def test_all_windows_at_once_are_forecast_like_each(
         torch.testing.assert_close(several[:, :, 1:], alone)
 
 
-def test_sums_know_the_error_of_any_weights() -> None:
-    random = np.random.default_rng(0)
-    x, y = (torch.from_numpy(random.normal(size=(50, n)).astype(np.float32)) for n in (4, 3))
-    sums, weight = Sums(4, 3), torch.from_numpy(random.normal(size=(4, 3)))
-    sums.add(x[:20], y[:20])
-    rest = Sums(4, 3)
-    rest.add(x[20:], y[20:])
-    direct = (x.double() @ weight - y).square().sum(0)
-    torch.testing.assert_close((sums + rest).error(weight), direct, rtol=1e-5, atol=0)
-
-
 def test_the_correction_is_a_regression_in_each_cell(windows: tuple[Windows, Windows, Windows]) -> None:
     train, _, test = windows
     model = system("local-ridge")
@@ -200,17 +188,6 @@ def test_the_correction_is_a_regression_in_each_cell(windows: tuple[Windows, Win
     correction = ((states(test, 1) - mean) / deviation @ weights).reshape(pooled.shape)
     np.testing.assert_allclose(predicted(model, test), pooled + correction, atol=2e-4)
     assert abs(correction).max() > 0.01
-
-
-def test_outputs_are_solved_in_parts(
-    windows: tuple[Windows, Windows, Windows], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    train, validation, test = windows
-    whole, parts = system("local-ridge"), system("local-ridge")
-    chosen = fit(whole, train, validation)
-    monkeypatch.setattr("sstcast.models.lagged.OUTPUTS_AT_ONCE", 7)
-    assert fit(parts, train, validation) == chosen
-    np.testing.assert_allclose(predicted(parts, test), predicted(whole, test), atol=1e-5)
 
 
 def test_a_linear_inverse_model_finds_the_propagator_and_its_own_error(

@@ -199,11 +199,6 @@ def test_all_see_the_same_windows(folder: str) -> None:
         assert other.model_dump(exclude=own) == first.model_dump(exclude=own)
 
 
-def test_both_sizes_are_runs_of_their_own() -> None:
-    folders = [preset(folder, name).folder for folder in FOLDERS for name in MODELS]
-    assert len(set(folders)) == len(folders)
-
-
 @pytest.mark.parametrize("folder", FOLDERS)
 @pytest.mark.parametrize("name", MODELS)
 def test_their_options_exist(folder: str, name: str) -> None:

@@ -2,11 +2,8 @@
 
 import pytest
 import torch
-from small_graphs import land_grid, ocean_of
 from torch import nn
 
-from sstcast.errors import SSTCastError
-from sstcast.models import build_model
 from sstcast.models.norms import BatchNorm
 
 D = 6
@@ -77,20 +74,3 @@ def test_bf16_is_normalised_in_single_precision() -> None:
         found = ours(x, mask)[mask]
     assert found.dtype == torch.bfloat16
     torch.testing.assert_close(found.float(), theirs(x[mask].float()), rtol=0.02, atol=0.02)
-
-
-@pytest.mark.parametrize("options", [{"conv": "gin", "virtual_node": True}, {"conv": "sage", "heads": 2}], ids=str)
-def test_grid_and_sparse_train_alike(options: dict[str, object]) -> None:
-    """A step of training on the ocean of a grid: whatever is on land, the outputs and statistics are the same."""
-    name = "gps" if "heads" in options else "mpnn"
-    model, other = (build_model(name, width=8, layers=2, norm="batch", edge_dim=0, **options) for _ in range(2))
-    other.load_state_dict(model.state_dict())
-    grid, x = land_grid(4, 5), torch.randn(2, 20, 8)
-    found = model(x.masked_fill(~grid.mask.unsqueeze(-1), 1e3), grid)[grid.mask]
-    torch.testing.assert_close(found, other(x[grid.mask], ocean_of(grid)), rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(model.state_dict(), other.state_dict(), rtol=1e-4, atol=1e-4)
-
-
-def test_a_norm_that_does_not_exist() -> None:
-    with pytest.raises(SSTCastError, match=r"norm: .*no 'btach'; did you mean 'batch'"):
-        build_model("mpnn", norm="btach")

@@ -1,6 +1,5 @@
 """Primal attention against its equations and its dual (Primphormer, section 2.2)."""
 
-import copy
 from collections.abc import Callable
 
 import numpy as np
@@ -202,14 +201,6 @@ def test_primal_attention_on_sequences_by_its_equation(samples: int) -> None:
             r = (sampled.T @ attention.w_r[h]).T @ F.normalize(k[i, part], dim=0)
             expected.append(attention.compose(torch.cat([e, r])))
         torch.testing.assert_close(out[0, i], torch.cat(expected))
-
-
-def test_a_copy_after_training_is_the_same() -> None:
-    attention, x = make(2)
-    out, _ = attention(x, nodes_of(NODES), None, None)
-    copied = copy.deepcopy(attention)
-    assert torch.equal(copied(x, nodes_of(NODES), None, None)[0], out)
-    assert attention.objective.requires_grad
 
 
 def test_training_the_penalty_drives_the_objective_to_0() -> None:

@@ -5,7 +5,6 @@ import torch
 
 from sstcast.errors import SSTCastError
 from sstcast.graphs.grid import GridGraph
-from sstcast.graphs.sparse import SparseGraph
 from sstcast.models.tfnet import FlowSplit, TFNet
 
 ROWS, COLS, HISTORY, HORIZON = 5, 6, 8, 3
@@ -61,21 +60,6 @@ def test_the_last_day_reaches_the_forecast_of_its_own_node() -> None:
         model.net.out.weight[0, -1, 1, 1] = 1
         model.net.out.bias.zero_()
     torch.testing.assert_close(model(x, graph)[..., 0], x[..., -1])
-
-
-def test_grid_and_sparse_give_the_same() -> None:
-    model, x, nodes = make(), torch.randn(2, ROWS * COLS, HISTORY), ROWS * COLS
-    index = GridGraph(ROWS, COLS).edge_index()
-    sparse = SparseGraph(torch.cat([index, index + nodes], dim=1), torch.arange(2).repeat_interleave(nodes), 2)
-    torch.testing.assert_close(model(x.flatten(0, 1), sparse), model(x, GridGraph(ROWS, COLS)).flatten(0, 1))
-
-
-@pytest.mark.parametrize(("rows", "cols"), [(16, 16), (33, 20)])
-def test_any_shape_trains(rows: int, cols: int) -> None:
-    model, x = TFNet(HISTORY, HORIZON, rows, cols, width=4), torch.randn(1, rows * cols, HISTORY)
-    out = model(x, GridGraph(rows, cols))
-    assert out.shape == (1, rows * cols, HORIZON)
-    assert torch.isfinite(out).all()
 
 
 def test_size_of_the_paper() -> None:

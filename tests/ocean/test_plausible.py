@@ -9,13 +9,11 @@ import xarray as xr
 from small_files import SPLITS, Write, data_of, netcdf, zarr
 from small_ocean import make_sst
 
-from sstcast.artefacts import fingerprint
 from sstcast.config import DataConfig, Region, load_config
 from sstcast.errors import SSTCastError
 from sstcast.ocean.grid import crop
 from sstcast.ocean.plausible import checked
 from sstcast.ocean.prepare import prepare
-from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.reading import gaps_filled, open_region
 from sstcast.ocean.starting import start
 
@@ -172,30 +170,3 @@ def test_long_gaps_are_told_and_not_bridged(tmp_path: Path) -> None:
     assert any("12 days in a row are more than that" in line for line in lines)
     with pytest.raises(SSTCastError, match=r"12 missing day\(s\)"):
         prepare(load_config(tmp_path / "a.yaml", [f"data.directory={tmp_path}/p"]).data)
-
-
-def test_a_change_behind_a_link_is_seen(tmp_path: Path) -> None:
-    """Reading follows links to folders, so what tells whether a source has changed does too."""
-    (tmp_path / "far").mkdir()
-    (tmp_path / "source").mkdir()
-    for year, days in make_sst(4).groupby("time.year"):
-        days.to_netcdf(tmp_path / f"far/{year}.nc", engine="netcdf4")
-    (tmp_path / "source/linked").symlink_to(tmp_path / "far")
-    (tmp_path / "far/round").symlink_to(tmp_path / "source")
-    keys = {"directory": tmp_path / "prepared", "history": 10, "horizon": 5}
-    splits = {"train": [2001, 2002], "validation": [2003, 2003], "test": [2004, 2004]}
-    data = data_of(tmp_path / "source", splits=splits, **keys)
-    prepare(data, say=str)
-    before = fingerprint(tmp_path / "source")
-    last = make_sst(4).sel(time="2004") + 0.5
-    last["sst"].attrs["units"] = "Celsius"
-    last.to_netcdf(tmp_path / "far/2004.nc", engine="netcdf4")
-    assert fingerprint(tmp_path / "source") != before
-    lines: list[str] = []
-    prepare(data, say=lines.append)
-    assert lines
-    cube, _ = Prepared.of(data).open()
-    np.testing.assert_allclose(cube["sst"][-1].values, SST_OF_LAST + 0.5, atol=1e-4)
-
-
-SST_OF_LAST = make_sst(4)["sst"][-1].values

@@ -1,6 +1,7 @@
 """The command update: what it makes, only once, also after a kill, and without a source."""
 
 import datetime as dt
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +13,6 @@ from served_days import DAY, LAST, publish, put, serving
 from small_ocean import make_sst
 from untrained import make_run
 
-from sstcast import cli
 from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.forecasting import history
@@ -76,18 +76,13 @@ def test_forecasts_are_verified_by_lead(run: Run) -> None:
     assert table.loc[2, "coverage_80"] == pytest.approx(np.sum(shares * np.sum(covered, 0)), abs=1e-4)
 
 
-def test_only_what_is_not_there_is_made(
-    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.argv", ["sstcast", "update", str(run.folder)])
+def test_only_what_is_not_there_is_made(run: Run, command: Callable[..., tuple[int, str, str]]) -> None:
     html, both = run.folder / "forecasts/latest.html", "made forecast-2004-12-31.nc, latest.html"
     for code, words in ((MADE, both), (NOTHING_NEW, "nothing new"), (MADE, ": made latest.html")):
         if ": made" in words:  # as after a kill
             html.unlink()
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        out, err = capsys.readouterr()
-        assert (end.value.code or 0, err, out.count("\n")) == (code, "", 1)
+        found, out, err = command("update", run.folder)
+        assert (found, err, out.count("\n")) == (code, "", 1)
         assert words in out
 
 

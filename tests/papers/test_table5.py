@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,18 +13,15 @@ import torch
 from small_table5 import SIZES, small, write_presets
 from typer.testing import CliRunner
 
-from perf.simulated import Simulator
 from sstcast.cli import app
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import TrainedRun
-from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import cut_windows
 from sstcast.pages.table5 import table5_sheets
 from sstcast.papers import table5 as verb
 from sstcast.papers.table5 import BASELINES, Table5, error_interval, gain_significance, needs, table5
 from sstcast.runs import Run
-from sstcast.sources.fetch import fetch
 
 ROOT = Path(__file__).parents[2]
 
@@ -68,7 +64,7 @@ def test_errors_are_means_over_windows_leads_and_ocean_nodes(made: Path, monkeyp
     monkeypatch.chdir(made)
     config = next(run for run in small().runs if run.name == "mpnn-vn-3d-seed0")
     windows = cut_windows(Prepared.of(config.data).open()[1], config.data, "test")
-    assert len(windows) == 11 * (95 - 4 - 3)  # Table 9: tiles x (days - history - horizon)
+    assert len(windows) == 11 * (40 - 4 - 3)  # Table 9: tiles x (days - history - horizon)
     batch = windows.batch(torch.arange(len(windows)))
     model = TrainedRun(Run(config.folder)).models[0]
     with torch.no_grad():
@@ -80,7 +76,7 @@ def test_errors_are_means_over_windows_leads_and_ocean_nodes(made: Path, monkeyp
         squares = (forecast - batch.target).double().square()
         assert np.mean(reported[name]) == pytest.approx(float(squares[batch.ocean].mean()), rel=1e-5)
         by_window = (squares * batch.ocean.unsqueeze(-1)).sum((1, 2)).numpy()
-        by_date = by_window.reshape(88, 11).sum(1) / (3 * int(batch.ocean[:11].sum()))
+        by_date = by_window.reshape(33, 11).sum(1) / (3 * int(batch.ocean[:11].sum()))
         np.testing.assert_allclose(reported[name], by_date, rtol=1e-4)
 
 
@@ -116,25 +112,6 @@ def test_a_finished_table_has_nothing_to_do(made: Path, monkeypatch: pytest.Monk
     assert result.exit_code == 0
     assert re.search(r"multiscale ridge +- +\d+\.\d{4}", result.stdout)
     assert result.stdout.rstrip().endswith("nothing to do")
-
-
-def test_a_table_of_other_data_is_refused(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The store of days is replaced by another ocean's of the same name, and prepared again."""
-    for name in ("presets", "table5"):
-        shutil.copytree(made / name, tmp_path / name)
-    monkeypatch.chdir(tmp_path)
-    request = small().request
-    assert request is not None
-    monkeypatch.setattr(Simulator.__init__, "__defaults__", (1,))  # its seed
-    fetch(request, say=str)
-    prepare(small().data[0], say=str)
-    with pytest.raises(SSTCastError, match="mlp-3d-seed0"):
-        table5(small(), say=str)
-
-
-def test_days_come_from_the_source_or_elsewhere() -> None:
-    assert Table5(Path("runs/table5")).request is not None
-    assert Table5(Path("runs/table5"), overrides=["data.source=mine.nc"]).request is None
 
 
 def test_a_dry_run_lists_what_is_left(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:

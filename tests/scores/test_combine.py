@@ -2,20 +2,18 @@
 
 import json
 import shutil
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import xarray as xr
-import yaml
 from scipy.optimize import nnls
 from scored_runs import configure, make_run
 from whole_fields import forecast_of, truth_of
 
 import sstcast
-from sstcast import cli
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.forecast import forecast
 from sstcast.forecasting.predictor import TrainedRun, load_combination, predictor_of
@@ -32,10 +30,6 @@ from sstcast.training.listing import describe
 from sstcast.training.train import plan, train
 
 
-def quiet(line: str) -> None:
-    """Say nothing."""
-
-
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> list[Run]:
     """An ensemble of two and two single runs on the small ocean, none of them trained."""
@@ -46,7 +40,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, sst_file: Path) -> list[Run]:
 
 @pytest.fixture(scope="module")
 def both(runs: list[Run]) -> Run:
-    return combine(runs, runs[0].folder.parent / "both", say=quiet)
+    return combine(runs, runs[0].folder.parent / "both", say=str)
 
 
 def test_weights_are_least_squares_over_the_validation_days(runs: list[Run], both: Run) -> None:
@@ -77,13 +71,13 @@ def test_weights_of_two_known_systems() -> None:
 
 def test_blocks_change_no_weights(runs: list[Run], both: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(truth, "BLOCK_ELEMENTS", 3 * 8 * 96 * 10)
-    again = combine(runs, runs[0].folder.parent / "blocks", say=quiet)
+    again = combine(runs, runs[0].folder.parent / "blocks", say=str)
     np.testing.assert_allclose(load_combination(again), load_combination(both), atol=1e-5)
     shutil.rmtree(again.folder)
 
 
 def test_it_forecasts_the_weighted_mean_and_every_verb_takes_it(
-    runs: list[Run], both: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    runs: list[Run], both: Run, monkeypatch: pytest.MonkeyPatch, command: Callable[..., tuple[int, str, str]]
 ) -> None:
     metrics, new = evaluate(both)
     assert new
@@ -95,7 +89,7 @@ def test_it_forecasts_the_weighted_mean_and_every_verb_takes_it(
     )
     np.testing.assert_allclose(xr.open_zarr(both.forecasts)["sst"], expected, atol=1e-4)
     assert not evaluate(both)[1]
-    one = [xr.load_dataset(forecast(run.folder, "2004-07-01", say=quiet)[0]) for run in (both, *runs)]
+    one = [xr.load_dataset(forecast(run.folder, "2004-07-01", say=str)[0]) for run in (both, *runs)]
     mean = sum(
         part["sst"] * weight[np.arange(8) // 7][:, None, None]
         for part, weight in zip(one[1:], load_combination(both).T, strict=True)
@@ -106,20 +100,15 @@ def test_it_forecasts_the_weighted_mean_and_every_verb_takes_it(
     assert "both" in [entry.name for entry in leaderboard(both.folder.parent)[0].entries]
     assert describe(both)["state"] == "of 3 runs"
     monkeypatch.setattr(figures, "MAPS", {})
-    for verb in ("runs", "report"):
-        target = both.folder.parent if verb == "runs" else both.folder
-        monkeypatch.setattr(sys, "argv", ["sstcast", verb, str(target)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        assert not end.value.code
+    assert "of 3 runs" in command("runs", both.folder.parent)[1]
+    assert command("report", both.folder)[0] == 0
     page = (both.folder / "report.html").read_text()
     assert "Weights of both by lead week" in page
     assert "epochs" not in page.partition("Configuration</h2>")[2].partition("</pre>")[0]  # nothing was trained
-    assert "of 3 runs" in capsys.readouterr().out
 
 
 def test_a_combination_of_combinations(runs: list[Run], both: Run) -> None:
-    top = combine([both, runs[1]], both.folder.parent / "top", say=quiet)
+    top = combine([both, runs[1]], both.folder.parent / "top", say=str)
     of_both, of_b = load_combination(top)[0]
     data = Truth.of(top)
     dates = slice(0, 5)
@@ -147,7 +136,7 @@ def test_nothing_to_do_until_a_part_is_trained_again(runs: list[Run], both: Run,
     pattern = (
         rf"{made.folder}: its part {moved[1].folder} has been trained again since; run the same `sstcast comb"
     )
-    for verb in (lambda: Run.open(made.folder), lambda: evaluate(made), lambda: forecast(made.folder, say=quiet)):
+    for verb in (lambda: Run.open(made.folder), lambda: evaluate(made), lambda: forecast(made.folder, say=str)):
         with pytest.raises(SSTCastError, match=pattern):
             verb()
     combine(moved, made.folder, say=lines.append)
@@ -173,7 +162,7 @@ def test_what_it_refuses(runs: list[Run], both: Run, tmp_path: Path, sst_file: P
 
     def refused(words: str, *some: Run, folder: Path = out) -> None:
         with pytest.raises(SSTCastError, match=words) as error:
-            combine(list(some), folder, say=quiet)
+            combine(list(some), folder, say=str)
         assert "\n" not in str(error.value)
         assert not out.exists()
 
@@ -208,7 +197,7 @@ def test_what_it_refuses(runs: list[Run], both: Run, tmp_path: Path, sst_file: P
 def test_the_same_ocean_under_another_name(runs: list[Run], tmp_path: Path, sst_file: Path) -> None:
     shutil.copy(sst_file, tmp_path / "copy.nc")
     other = make_run(configure(tmp_path, tmp_path / "copy.nc", "other"), (7,))
-    assert Run.open(combine([runs[1], other], tmp_path / "n", say=quiet).folder).parts
+    assert Run.open(combine([runs[1], other], tmp_path / "n", say=str).folder).parts
 
 
 def test_forecasts_that_are_not_finite(runs: list[Run], tmp_path: Path) -> None:
@@ -218,31 +207,15 @@ def test_forecasts_that_are_not_finite(runs: list[Run], tmp_path: Path) -> None:
         value.fill_(1e30)
     torch.save(state, broken.best)
     with pytest.raises(SSTCastError, match=r"broken: its forecasts of the validation days are not finite; leave"):
-        combine([runs[1], broken], tmp_path / "n", say=quiet)
+        combine([runs[1], broken], tmp_path / "n", say=str)
 
 
-def test_a_configuration_that_names_no_parts(both: Run, tmp_path: Path) -> None:
-    copy = Run(Path(shutil.copytree(both.folder, tmp_path / "copy")))
-    raw = yaml.safe_load(copy.config_file.read_text())
-    raw["model"]["parts"] = [{"run": "../b"}]
-    copy.config_file.write_text(yaml.safe_dump(raw))
-    with pytest.raises(SSTCastError, match=r"config.yaml: model: parts"):
-        Run.open(copy.folder)
-
-
-def test_the_command_line(
-    runs: list[Run], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folders, folder = [str(run.folder) for run in runs[1:]], runs[0].folder.parent / "cli"
-    for name, code, words in (
-        ("cli", 0, f"{folder}: written"),
-        ("../x", 2, "--name ../x: give a name, not a path"),
-    ):
-        monkeypatch.setattr(sys, "argv", ["sstcast", "combine", *folders, "--name", name])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        assert (end.value.code or 0) == code
-        assert words in "".join(capsys.readouterr())
+def test_the_command_line(runs: list[Run], command: Callable[..., tuple[int, str, str]]) -> None:
+    folders, folder = [run.folder for run in runs[1:]], runs[0].folder.parent / "cli"
+    assert f"{folder}: written" in command("combine", *folders, "--name", "cli")[1]
+    code, _, err = command("combine", *folders, "--name", "../x")
+    assert code == 2
+    assert "--name ../x: give a name, not a path" in err
     shutil.rmtree(folder)
 
 
@@ -257,5 +230,5 @@ def test_equal_weights(runs: list[Run]) -> None:
     combine(runs[::-1], folder, equal=True, say=lines.append)
     assert lines == [f"{folder}: written", f"{folder}: nothing to do"]
     with pytest.raises(SSTCastError, match=r"mean: holds something else; choose another name"):
-        combine(runs, folder, say=quiet)
+        combine(runs, folder, say=str)
     shutil.rmtree(folder)

@@ -33,10 +33,6 @@ from sstcast.training.train import plan, train
 WEST = "170,171.5,-12,-10"
 
 
-def quiet(line: str) -> None:
-    """Say nothing."""
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory, scored: Run) -> Run:
     return Run(Path(shutil.copytree(scored.folder, tmp_path_factory.mktemp("here") / "runs" / "small")))
@@ -55,7 +51,7 @@ def other_ocean(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def there(run: Run, other_ocean: Path) -> Run:
-    made = transferred_run(run, str(other_ocean), None, quiet)
+    made = transferred_run(run, str(other_ocean), None, str)
     evaluate(made)
     return made
 
@@ -144,7 +140,7 @@ def test_nothing_to_do_until_the_run_changes(run: Run, there: Run, other_ocean: 
     assert found["scores"]["model"] != before["model"]
     assert found["scores"]["ridge"] == before["ridge"]
     made.config_file.write_text("a: [")
-    assert transferred_run(copy, str(other_ocean), None, quiet).config == made.config
+    assert transferred_run(copy, str(other_ocean), None, str).config == made.config
     made.data.write_text(json.dumps(json.loads(made.data.read_text()) | {"cube": "0"}))
     with pytest.raises(SSTCastError, match=rf"{made.folder}: was scored on other data than .*or score it again"):
         evaluate(made)
@@ -158,22 +154,22 @@ def test_scores_go_when_the_ocean_changes(run: Run, other_ocean: Path, tmp_path:
     assert len(lines) == 3  # what was prepared
     made.metrics.write_text("{}")
     (xr.load_dataset(other_ocean) * 1.01).assign_attrs(title="x").to_netcdf(source, engine="netcdf4")
-    made = transferred_run(copy, str(source), None, quiet)
+    made = transferred_run(copy, str(source), None, str)
     assert not made.metrics.exists()
     xr.load_dataset(other_ocean).isel(time=slice(0, -30)).to_netcdf(source, engine="netcdf4")
-    made = transferred_run(copy, str(source), None, quiet)
+    made = transferred_run(copy, str(source), None, str)
     assert str(made.config.data.splits.test[1]) == "2004-11-30"
 
 
 def test_another_region_is_that_of_a_forecast(run: Run) -> None:
-    made = transferred_run(run, None, WEST, quiet)
+    made = transferred_run(run, None, WEST, str)
     metrics, _ = evaluate(made)
     assert metrics["ocean_cells"] == 8 * 6 - 6
     assert made.folder.name.endswith("-170_171.5_-12_-10")
     hindcast = xr.open_zarr(made.forecasts)["sst"].sel(init_time="2004-05-05")
-    one, _ = forecast(run.folder, "2004-05-05", region=WEST, say=quiet)
+    one, _ = forecast(run.folder, "2004-05-05", region=WEST, say=str)
     np.testing.assert_allclose(hindcast, xr.load_dataset(one)["sst"][0], atol=1e-4)
-    same, _ = forecast(made.folder, "2004-05-05", say=quiet)  # a folder like any other
+    same, _ = forecast(made.folder, "2004-05-05", say=str)  # a folder like any other
     np.testing.assert_allclose(hindcast, xr.load_dataset(same)["sst"][0], atol=1e-4)
     shutil.rmtree(made.folder)
 
@@ -185,23 +181,23 @@ def test_a_combination_goes_elsewhere_with_its_parts(
         Run(Path(shutil.copytree(one.folder, tmp_path / "runs" / name)))
         for one, name in ((ensemble, "ensemble"), (run, "single"))
     ]
-    both = combine(parts, tmp_path / "runs/both", say=quiet)
-    made = transferred_run(both, str(other_ocean), None, quiet)
+    both = combine(parts, tmp_path / "runs/both", say=str)
+    made = transferred_run(both, str(other_ocean), None, str)
     metrics, _ = evaluate(made)
     assert Run.open(made.folder) == made
     assert metrics["scores"]["ridge"] == json.loads(there.metrics.read_text())["scores"]["ridge"]
-    moved = transferred_run(parts[0], str(other_ocean), None, quiet)
+    moved = transferred_run(parts[0], str(other_ocean), None, str)
     assert len(Run.open(moved.folder).members) == 2
     assert parts[0].members == [Run(parts[0].folder / f"seed-{seed}") for seed in (0, 1)]
     with pytest.raises(SSTCastError, match=r"was trained on another ocean; combine the runs, then evaluate"):
-        combine([parts[1], moved], tmp_path / "runs/n", say=quiet)
+        combine([parts[1], moved], tmp_path / "runs/n", say=str)
 
 
 def test_what_it_refuses(run: Run, there: Run, tmp_path: Path, sst_file: Path) -> None:
     def refused(words: str, source: Path | str | None, region: str | None = None) -> None:
         before = set(run.folder.iterdir())
         with pytest.raises(SSTCastError, match=words) as error:
-            transferred_run(run, None if source is None else str(source), region, quiet)
+            transferred_run(run, None if source is None else str(source), region, str)
         assert "\n" not in str(error.value)
         assert set(run.folder.iterdir()) == before
 
@@ -226,7 +222,7 @@ def test_a_model_that_knows_one_shape_of_tile(tmp_path: Path, sst_file: Path) ->
     raw = config.model_dump() | {"model": {"name": "mlp", "hidden": 4}}
     mlp = make_run(RunConfig.model_validate(raw))
     with pytest.raises(SSTCastError, match=r"--region tasman: model mlp knows tiles of 8 x 6 only"):
-        transferred_run(mlp, "sample", "tasman", quiet)
-    both = combine([mlp, make_run(configure(tmp_path, sst_file, "b"))], tmp_path / "runs/both", say=quiet)
+        transferred_run(mlp, "sample", "tasman", str)
+    both = combine([mlp, make_run(configure(tmp_path, sst_file, "b"))], tmp_path / "runs/both", say=str)
     with pytest.raises(SSTCastError, match=r"--region tasman: model mlp knows tiles"):
         sstcast.load(both.folder, "tasman")

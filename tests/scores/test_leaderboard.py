@@ -3,7 +3,7 @@
 import csv
 import json
 import shutil
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import yaml
 
-from sstcast import cli
 from sstcast.errors import SSTCastError
 from sstcast.names import BASELINES
 from sstcast.pages.leaderboard import print_leaderboard, write_leaderboard
@@ -117,26 +116,13 @@ def test_terminal_csv_and_page_say_the_same(runs: Path, capsys: pytest.CaptureFi
     assert "http" not in html
 
 
-def test_the_verb(
-    scored: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def sstcast(*arguments: object) -> object:
-        monkeypatch.setattr(sys, "argv", ["sstcast", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        return end.value.code
-
-    assert sstcast("leaderboard", tmp_path) == 2
-    assert (
-        capsys.readouterr().err == f"sstcast: {tmp_path}: no evaluated runs; run `sstcast evaluate RUN...` first\n"
-    )
+def test_the_verb(scored: Run, tmp_path: Path, command: Callable[..., tuple[int, str, str]]) -> None:
+    nothing = f"sstcast: {tmp_path}: no evaluated runs; run `sstcast evaluate RUN...` first\n"
+    assert command("leaderboard", tmp_path) == (2, "", nothing)
     copy(scored, tmp_path / "one")
-    assert not sstcast("leaderboard", tmp_path)
-    assert str(tmp_path / "leaderboard.html") in capsys.readouterr().out
-    assert not sstcast("evaluate", scored.folder, "--against", "damped")
-    assert "/ MSE of damped persistence" in capsys.readouterr().out
-    assert sstcast("evaluate", scored.folder, "--against", "dampd") == 2
-    assert "did you mean 'damped'?" in capsys.readouterr().err
+    assert str(tmp_path / "leaderboard.html") in command("leaderboard", tmp_path)[1]
+    assert "/ MSE of damped persistence" in command("evaluate", scored.folder, "--against", "damped")[1]
+    assert "did you mean 'damped'?" in command("evaluate", scored.folder, "--against", "dampd")[2]
 
 
 def test_nothing_to_show(tmp_path: Path, scored: Run) -> None:

@@ -9,7 +9,6 @@ import pytest
 import xarray as xr
 from other_conventions import climpred
 
-from sstcast import cli
 from sstcast.config import Region
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.files import read_forecasts
@@ -26,10 +25,6 @@ from sstcast.scores.score import complete, score
 EVERY = 7
 REGION = Region(lon=(170, 173), lat=(-12, -10))
 Change = Callable[[xr.Dataset], xr.Dataset]
-
-
-def quiet(line: str) -> None:
-    """Say nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +63,10 @@ def seasons(time: xr.DataArray) -> np.ndarray:
 
 
 def test_own_forecasts_have_the_scores_of_evaluate(
-    scored: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    scored: Run, monkeypatch: pytest.MonkeyPatch, command: Callable[..., tuple[int, str, str]]
 ) -> None:
     own = evaluate(scored)[0]
-    found, saved, new = score(scored.forecasts, against=[scored], say=quiet)
+    found, saved, new = score(scored.forecasts, against=[scored], say=str)
     assert new
     for method, expected in own["scores"].items():
         assert found["scores"][method] == expected
@@ -89,20 +84,13 @@ def test_own_forecasts_have_the_scores_of_evaluate(
     assert found["ratios"]["mse"]["model"]["small"]["ratio"] == pytest.approx(1, abs=1e-6)
     for ours, theirs in zip(Results(saved.folder).fields(5), Results(scored.folder).fields(5), strict=True):
         xr.testing.assert_allclose(ours.drop_vars("valid_time"), theirs.drop_vars("valid_time"), atol=1e-4)
-    line = ["score", scored.forecasts, "--against", scored.folder, "--against", "ridge"]
-    monkeypatch.setattr("sys.argv", ["sstcast", *map(str, line)])
-    with pytest.raises(SystemExit) as end:
-        cli.main()
-    said = capsys.readouterr().out
-    assert not end.value.code
+    code, said, _ = command("score", scored.forecasts, "--against", scored.folder, "--against", "ridge")
+    assert code == 0
     for words in ("/ MSE of small", "/ MSE of ridge", f"{saved.metrics}: nothing to do"):
         assert words in said
     draw_quickly(monkeypatch)
     for words in ("written", "nothing to do"):
-        monkeypatch.setattr("sys.argv", ["sstcast", "report", str(saved.folder)])
-        with pytest.raises(SystemExit):
-            cli.main()
-        assert capsys.readouterr().out == f"{saved.report}: {words}\n"
+        assert command("report", saved.folder)[1] == f"{saved.report}: {words}\n"
     page = saved.report.read_text(encoding="utf-8")
     for words in (
         "sst(init_time, lead, lat, lon)",
@@ -115,7 +103,7 @@ def test_own_forecasts_have_the_scores_of_evaluate(
 def test_weekly_ensembles_of_other_centres_by_hand(sparse: xr.Dataset, sst_file: Path, tmp_path: Path) -> None:
     """Without a run: the climatology of all days before, blocks of dates as far apart as these."""
     path = write(climpred(sparse), tmp_path / "f.nc")
-    found, _, _ = score(path, str(sst_file), say=quiet)
+    found, _, _ = score(path, str(sst_file), say=str)
     forecast = sparse["sst"].astype(float)
     observed = xr.open_dataset(sst_file, engine="netcdf4")["sst"].astype(float)
     base = observed.sel(time=slice(None, "2003-11-28"))  # before the 42 days before 2004-01-10, the first date
@@ -145,7 +133,7 @@ def test_leads_that_leave_days_out_are_scored_as_they_are(
 ) -> None:
     """As weekly forecasts do."""
     few = sparse.isel(init_time=slice(0, 12)).sel(lead=[2, 4, 8])
-    some, saved, _ = score(write(few, tmp_path / "some.nc"), against=[scored], say=quiet)
+    some, saved, _ = score(write(few, tmp_path / "some.nc"), against=[scored], say=str)
     observed = xr.open_dataset(sst_file, engine="netcdf4")["sst"]
     came = observed.sel(time=few["init_time"] + few["lead"] * np.timedelta64(1, "D")).drop_vars("time")
     squares = ((few["sst"].astype(float) - came) ** 2).weighted(area_weights(few["lat"]))
@@ -172,7 +160,7 @@ def test_one_forecast_has_scores_without_intervals(
     scored: Run, sparse: xr.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(sparse.isel(init_time=[4]), tmp_path / "f.nc")
-    found, saved, _ = score(path, against=[scored], leads=3, say=quiet)
+    found, saved, _ = score(path, against=[scored], leads=3, say=str)
     compared = found["ratios"]["mse"]["model"]["persistence"]
     assert found["forecasts"] == 1
     assert len(compared["by_lead"]["ratio"]) == 3
@@ -249,7 +237,7 @@ def test_no_forecast_may_be_of_something_else(
     path = write(bad, tmp_path / "bad.nc")
     day = str(bad["init_time"].values[2].astype("M8[D]"))
     with pytest.raises(SSTCastError, match=rf"^{path}: the forecast of {day}, lead 2, .*{message}") as error:
-        score(path, str(sst_file), region="170,173,-12,-10", say=quiet)
+        score(path, str(sst_file), region="170,173,-12,-10", say=str)
     assert "\n" not in str(error.value)
     assert not (tmp_path / "bad.nc-scores" / "metrics.json").exists()
 
@@ -275,7 +263,7 @@ def test_files_that_do_not_fit_the_truth(scored: Run, sparse: xr.Dataset, sst_fi
         ((path, None, [scored], None, scored.folder), r"--out .*: is a file, the folder of a run, or in"),
     ):
         with pytest.raises(SSTCastError, match=words):
-            score(*arguments, say=quiet)
+            score(*arguments, say=str)
 
 
 def test_forecasts_with_holes_are_left_out(sparse: xr.Dataset) -> None:

@@ -3,9 +3,6 @@
 import datetime as dt
 import itertools
 import shutil
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -147,24 +144,6 @@ def test_a_server_says_when_to_come_back(aws, tmp_path: Path, form: str) -> None
     assert get(tmp_path, [BAD], patience=Patience(attempts=2, backoff=0.01, longest_wait=1)).complete
     assert time.monotonic() - started >= 1
     assert aws.seen.count(daily_path(BAD)) == 2
-
-
-def test_ctrl_c_waits_for_no_retry(aws, tmp_path: Path) -> None:
-    aws.faults["*"] = itertools.repeat("500")
-    code = (
-        "import datetime as dt, sys\nfrom pathlib import Path\n"
-        "from sstcast.sources.fetch import fetch\n"
-        "from sstcast.sources.source import FetchRequest\n"
-        f"days = dt.date.fromisoformat('{DAYS[0]}'), dt.date.fromisoformat('{DAYS[-1]}')\n"
-        "fetch(FetchRequest(*days, sys.argv[1], sys.argv[2], Path(sys.argv[3])))"
-    )
-    command = [sys.executable, "-c", code, aws.url, REGION, tmp_path / "a.zarr"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        while len(aws.seen) < 20:
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        assert "KeyboardInterrupt" in process.communicate(timeout=30)[1]
-    assert len(aws.seen) < 200  # of the attempts at 40 days, by name and by year
 
 
 def test_preliminary_days_are_marked_and_replaced_by_final_ones(aws, tmp_path: Path) -> None:

@@ -21,9 +21,6 @@ from sstcast.errors import SSTCastError
 from sstcast.ocean.raw import open_days
 from sstcast.ocean.reading import source_path
 from sstcast.sources.noaa import Psl
-from sstcast.sources.source import FetchRequest
-
-BAD = DAYS[7]
 
 
 def test_files_of_a_year_are_cut_into_days(server, tmp_path: Path) -> None:
@@ -51,17 +48,6 @@ def test_the_current_year_grows(server, tmp_path: Path, monkeypatch) -> None:
     server.files = {"/sst.day.mean.2020.nc": yearly_file(days)}
     assert get(tmp_path, days, "psl").fetched == 20
     assert_right(tmp_path, days)
-
-
-def test_the_latest_days_of_psl_count_as_preliminary(server, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(Psl, "base", server.url)
-    today = dt.date.today()
-    days = [today - dt.timedelta(i) for i in range(20, 0, -1)]
-    server.files = {
-        f"/sst.day.mean.{year}.nc": yearly_file([day for day in days if day.year == year])
-        for year in {day.year for day in days}
-    }
-    assert get(tmp_path, days, "psl").preliminary == tuple(days[-14:])
 
 
 @pytest.mark.parametrize("fault", ["truncated", "html", "500", yearly_file(DAYS)[:5000]], ids=lambda f: str(f)[:9])
@@ -138,10 +124,3 @@ def test_a_folder_of_files_as_noaa_writes_them(tmp_path: Path) -> None:
 def test_a_wrong_request_is_named(tmp_path: Path, options, words: str) -> None:
     with pytest.raises(SSTCastError, match=words):
         get(tmp_path, **options)
-
-
-def test_stores_have_telling_names() -> None:
-    span = (DAYS[0], DAYS[-1])
-    assert FetchRequest(*span).path == Path("data/oisst-pacific.zarr")
-    assert FetchRequest(*span, "sample").path == Path("data/sample-tasman.zarr")
-    assert FetchRequest(*span, "simulator", "180,270,-15,15").path == Path("data/simulator-180_270_-15_15.zarr")

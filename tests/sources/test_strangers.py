@@ -63,19 +63,6 @@ def test_what_only_looks_like_a_day_is_refused(kind: str) -> None:
         read_granule(forged(template, change), [day], GLOBE)
 
 
-def test_a_scale_of_its_own_is_found_by_the_days_around(aws, tmp_path: Path) -> None:
-    get(tmp_path, [day for day in DAYS[:12] if day < BAD])
-
-    def warmer(file: h5py.File) -> None:
-        file["sst"].attrs.modify("scale_factor", np.float32(0.012))
-
-    aws.files[daily_path(BAD)] = forged(daily_file(BAD), warmer)
-    report = get(tmp_path)
-    assert list(report.missing) == [BAD]
-    assert "degC on average from" in report.missing[BAD]
-    assert_right(tmp_path, [day for day in DAYS if day != BAD])
-
-
 def test_values_in_other_files_do_not_land(aws, tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(np.full((1, 1, 8, 8), 2222, "<i2").tobytes())
 

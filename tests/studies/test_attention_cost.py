@@ -32,14 +32,6 @@ def test_memory_is_linear_in_nodes_and_grows_with_edges(rows: pd.DataFrame) -> N
     assert at.drop("polynormer").idxmax() == "exphormer"  # alone in having states on edges
 
 
-def test_table_and_figure(rows: pd.DataFrame) -> None:
-    table = attention_cost.tabulate(rows).set_index("attention")
-    assert list(table.index) == list(MODELS)
-    assert table.loc["softmax", "N = 1024: time, ms"] == "-"
-    assert table.loc["none", "N = 1024: time, ms"] != "-"
-    assert [len(axes.lines) for axes in attention_cost.draw(rows).axes] == [len(MODELS)] * 4
-
-
 def test_slope_of_a_power() -> None:
     x = pd.Series([1.0, 2.0, 8.0, 16.0])
     assert slope(x, 3 * x**1.5) == pytest.approx(1.5)

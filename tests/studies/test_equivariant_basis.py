@@ -6,13 +6,9 @@ import pandas as pd
 import pytest
 import torch
 
-from studies import equivariant_basis
 from studies.equivariant_basis import (
     BASES,
-    IDENTIFIERS,
-    TYPES,
     BasisAttention,
-    errors,
     make_tokens,
     study,
 )
@@ -60,18 +56,6 @@ def test_node_identifiers_are_orthogonal(identifiers: str, square: int) -> None:
     torch.testing.assert_close(p @ p.T, square * torch.eye(7), rtol=0, atol=1e-5)
 
 
-def test_errors_of_known_weights() -> None:
-    tokens = make_tokens([nx.complete_graph(4), nx.complete_graph(3)], dense=True)
-    sums = tokens.bases.sum(-1, keepdim=True)
-    perfect = tokens.bases / sums.clamp(min=1)
-    assert (errors(perfect, tokens.bases) == 0).all()
-    uniform = tokens.mask / tokens.mask.sum(1, keepdim=True)
-    of_identity = errors(uniform[:, None, None].expand(-1, 15, 16, -1), tokens.bases)[list(BASES).index("ij → ij")]
-    # One of n^2 entries lacks 1 - 1 / n^2, the others have 1 / n^2 too much; 12 rows of one graph, 6 of the other.
-    expected = (12 * (1 - 1 / 16) + 6 * (1 - 1 / 9)) / 18
-    assert of_identity == pytest.approx(expected)
-
-
 def test_only_both_identifiers_together_fit_the_bases() -> None:
     whole = study(seeds=(0,), steps=60, representations=("dense",))
     kept = [
@@ -83,14 +67,3 @@ def test_only_both_identifiers_together_fit_the_bases() -> None:
     error = rows.groupby(["identifiers", "types"])["test"].mean()
     assert error["orf", "yes"] < error["orf", "no"] / 2
     assert error["orf", "no"] < error["none", "yes"] / 2
-
-
-def test_table_and_figure() -> None:
-    kinds = itertools.product(("sparse",), IDENTIFIERS, TYPES, (0, 1), BASES)
-    rows = pd.DataFrame(kinds, columns=["tokens", "identifiers", "types", "seed", "basis"])
-    rows["train"], rows["test"] = 0.25, 0.5 + 0.1 * rows["seed"]
-    table = equivariant_basis.tabulate(rows)
-    assert len(table) == 10
-    assert set(table["sparse, train"]) == {"0.2500 ± 0.0000"}
-    assert set(table["sparse, test"]) == {"0.5500 ± 0.0707"}
-    assert equivariant_basis.draw(rows).axes[0].images[0].get_array().shape == (15, 10)

@@ -1,7 +1,6 @@
 from functools import partial
 
 import networkx as nx
-import pandas as pd
 import pytest
 import torch
 from torch.nn import Parameter
@@ -52,13 +51,3 @@ def test_the_graph_is_6_regular_and_sat_is_left_out_where_it_does_not_fit(monkey
     assert list(table["SAT / LSAT"] == "-") == [False, True, False, True]
     assert set(table["phase"]) == {"evaluation", "training"}
     assert len(kernel_speedup.draw(rows).axes) == 2
-
-
-def test_ratios() -> None:
-    times = {"LSAT": 2.0, "SAT": 30.0, "SAT, fused": 5.0}
-    rows = pd.DataFrame(
-        {"nodes": 128, "width": 32, "phase": "training", "model": name, "milliseconds": value}
-        for name, value in times.items()
-    )
-    line = kernel_speedup.tabulate(rows).iloc[0]
-    assert (line["SAT / LSAT"], line["SAT, fused / LSAT"]) == ("15.0", "2.5")

@@ -1,11 +1,9 @@
-from functools import partial
-
 import pytest
 import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-from studies.measure import Pass, median_seconds, peak_bytes
+from studies.measure import Pass, peak_bytes
 
 
 def profiled_peak(run: Pass) -> int:
@@ -46,11 +44,3 @@ def test_peak_of_training_agrees_with_the_profiler(layers: list[nn.Module]) -> N
 
     run()  # gradients of parameters are there from now on
     assert peak_bytes(run) == pytest.approx(profiled_peak(run), rel=0.02)
-
-
-def test_passes_take_turns() -> None:
-    calls: list[str] = []
-    seconds = median_seconds({name: partial(calls.append, name) for name in "ab"}, repeats=3)
-    assert calls == list("abababab")
-    assert set(seconds) == {"a", "b"}
-    assert all(value >= 0 for value in seconds.values())

@@ -13,7 +13,7 @@ from torch import nn
 import studies
 from sstcast.errors import SSTCastError
 from studies.__main__ import main
-from studies.study import Study, fit, run_study, spread
+from studies.study import Study, fit, run_study
 
 
 class Squares:
@@ -58,16 +58,6 @@ def test_more_cases_measure_only_what_is_missing(tmp_path: Path) -> None:
     assert "| 2 |" not in page
 
 
-@pytest.mark.parametrize("name", ["figure.png", "table.md"])
-def test_what_is_gone_is_made_again_from_the_rows(tmp_path: Path, name: str) -> None:
-    page, _ = run_study(Squares((2,)).study(), tmp_path)
-    (tmp_path / name).unlink()
-    again = Squares((2,))
-    assert run_study(again.study(), tmp_path) == (page, True)
-    assert (tmp_path / name).exists()
-    assert not again.measured
-
-
 @pytest.mark.parametrize("content", [b"", b"other,columns\n1,2\n", b'"cut'])
 def test_rows_that_are_no_rows(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "rows.csv").write_bytes(content)
@@ -104,11 +94,6 @@ def test_every_study_builds_and_an_unknown_one_is_named() -> None:
         assert len({tuple(case.items()) for case in study.cases}) == len(study.cases) > 0
     with pytest.raises(SSTCastError, match="no study 'attention-cots'; did you mean 'attention-cost'"):
         studies.build_study("attention-cots")
-
-
-def test_spread() -> None:
-    assert spread(pd.Series([1.0])) == "1.000"
-    assert spread(pd.Series([1.0, 2.0, 3.0]), ".1f") == "2.0 ± 1.0"
 
 
 def test_fit_finds_the_least_squares() -> None:

@@ -2,7 +2,6 @@ import pandas as pd
 import pytest
 import torch
 
-from studies import virtual_node
 from studies.virtual_node import CHANNELS, NODES, Target, features, study
 
 
@@ -29,10 +28,3 @@ def test_the_error_falls_with_width_and_needs_the_virtual_node(rows: pd.DataFram
     error = rows.set_index(["model", "width"])["error"]
     assert error["mpnn-vn", 32] < error["mpnn-vn", 4] / 1.5
     assert error["mpnn-vn", 32] < error["mpnn", 32] / 2
-
-
-def test_table_and_figure(rows: pd.DataFrame) -> None:
-    table = virtual_node.tabulate(rows)
-    assert list(table.columns) == ["width", "MPNN", "MPNN + VN"]
-    assert list(table["width"]) == [4, 32]
-    assert len(virtual_node.draw(rows).axes[0].lines) == 4

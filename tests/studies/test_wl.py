@@ -3,7 +3,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from studies import wl
 from studies.wl import skip_link_graphs, study
 
 
@@ -31,11 +30,3 @@ def test_message_passing_guesses_and_encodings_help(rows: pd.DataFrame) -> None:
     accuracy = rows.groupby("model")["accuracy"].mean()
     assert accuracy["MPNN"] == accuracy["MPNN + VN"] == pytest.approx(10)
     assert accuracy["MPNN + RWSE"] > 80
-
-
-def test_table_and_figure(rows: pd.DataFrame) -> None:
-    table = wl.tabulate(rows)
-    assert list(table["model"]) == ["MPNN", "MPNN + VN", "MPNN + RWSE"]
-    assert list(table["no more than 1-WL"]) == ["yes", "yes", "no"]
-    assert table["accuracy, %"][0] == "10.0"
-    assert len(wl.draw(rows).axes[0].patches) == 3

@@ -78,10 +78,10 @@ def test_a_share_is_the_regression_of_what_the_base_leaves(
         np.testing.assert_allclose(share[week], np.clip(best, 0, 1).item(), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("base", ["linear", {"name": "local", "memory": True, "stencil": True}])
 def test_without_a_share_a_run_is_its_base_to_the_bit_and_no_later_day_counts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base: object
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    base = {"name": "local", "memory": True, "stencil": True}
     found = []
     for name, jump in (("one", 0.0), ("other", 2.0)):
         cut(tmp_path / name, monkeypatch, jump)

@@ -94,11 +94,3 @@ def test_a_validation_score_that_is_not_finite(run_yaml: Path, monkeypatch: pyte
     config, windows = setup(run_yaml, "training.epochs=1")
     with pytest.raises(SSTCastError, match=r"validation score is not finite after epoch 1: .*learning_rate"):
         train(config, windows)
-
-
-def test_a_checkpoint_of_another_format_is_refused(run_yaml: Path) -> None:
-    config, windows = setup(run_yaml, "training.epochs=1")
-    run, _ = train(config, windows)
-    torch.save(torch.load(run.best, weights_only=True) | {"format": 1}, run.best)
-    with pytest.raises(SSTCastError, match=r"best\.pt: checkpoint format 1, this version reads 2; train again"):
-        load_checkpoint(run.best)
