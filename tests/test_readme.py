@@ -27,3 +27,9 @@ def test_the_example_of_graphs_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     exec(code, names)
     assert 0 <= names["result"]["test"] <= 1
     assert names["y"].shape == (34, 64)
+
+
+def test_links_lead_somewhere() -> None:
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"

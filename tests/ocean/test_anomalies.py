@@ -50,6 +50,21 @@ def test_paper_protocol() -> None:
     assert np.isnan(result["anomaly"].values[:, ~ocean]).all()
 
 
+def test_physical_protocol() -> None:
+    sst = small()
+    result, coarse = prepared("physical", sst)
+    day = sst["time"].dt.dayofyear.values
+    train = sst["time"].dt.year.values <= 2002
+    angle = 2 * np.pi * np.outer(day, [1, 2, 3]) / 365.2425
+    design = np.hstack([np.ones((len(day), 1)), np.cos(angle), np.sin(angle)])
+    values = coarse.values.reshape(len(day), -1)
+    ocean = ~np.isnan(values[0])
+    fit, *_ = np.linalg.lstsq(design[train], values[train][:, ocean], rcond=None)
+    anomaly = values[:, ocean] - design @ fit
+    expected = anomaly / anomaly[train].std()
+    np.testing.assert_allclose(result["anomaly"].values.reshape(len(day), -1)[:, ocean], expected, atol=1e-3)
+
+
 @pytest.mark.parametrize("protocol", ["physical", "paper"])
 def test_statistics_see_the_training_years_only(protocol: str) -> None:
     sst = small()

@@ -16,6 +16,7 @@ import yaml
 
 import perf.simulated  # noqa: F401 - adds the source `simulator`
 from sstcast.config import RunConfig, load_config, load_region
+from sstcast.errors import SSTCastError
 from sstcast.ocean.grid import coarsen, crop, ocean_cells, ocean_fraction
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import Prepared
@@ -69,14 +70,15 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fetched(tmp_path_factory.mktemp("stores") / "sim.zarr", MAY)
 
 
-def test_new_days_leave_the_statistics_and_end_in_the_same_bytes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("protocol", ["physical", "paper"])
+def test_new_days_leave_the_statistics_and_end_in_the_same_bytes(tmp_path: Path, protocol: str) -> None:
     store = fetched(tmp_path / "sim.zarr", MAY)
     lines: list[str] = []
-    prepare(config(tmp_path / "twice", store).data, say=lines.append)
-    made = Prepared.of(config(tmp_path / "twice", store).data)
+    prepare(config(tmp_path / "twice", store, protocol).data, say=lines.append)
+    made = Prepared.of(config(tmp_path / "twice", store, protocol).data)
     before = made.statistics.stat().st_ino
     fetched(store, SEPTEMBER)
-    prepare(config(tmp_path / "twice", store).data, say=lines.append)
+    prepare(config(tmp_path / "twice", store, protocol).data, say=lines.append)
     assert [line.split(": ")[1] for line in lines] == [
         "495 days written",
         "statistics of 2001-01-01..2001-12-31",
@@ -85,7 +87,7 @@ def test_new_days_leave_the_statistics_and_end_in_the_same_bytes(tmp_path: Path)
         "628 days written",
     ]
     assert made.statistics.stat().st_ino == before  # the training days are the same
-    prepare(config(tmp_path / "once", store).data, say=str)
+    prepare(config(tmp_path / "once", store, protocol).data, say=str)
     assert contents(tmp_path / "twice/prepared") == contents(tmp_path / "once/prepared")
 
 
@@ -102,6 +104,21 @@ def test_a_day_that_became_final_is_not_missed(tmp_path: Path) -> None:
     prepare(config(tmp_path / "fresh", store).data, say=str)
     fresh, _ = Prepared.of(config(tmp_path / "fresh", store).data).open()
     xr.testing.assert_equal(cube["sst"], fresh["sst"])
+
+
+def test_a_gap_is_named(tmp_path: Path) -> None:
+    store = fetched(tmp_path / "sim.zarr", dt.date(2001, 6, 1))
+    request = FetchRequest(dt.date(2001, 6, 11), dt.date(2002, 5, 10), "simulator", "200,206,-3,3", store)
+    fetch(request, say=str)
+    with pytest.raises(SSTCastError, match=r"sim.zarr: 9 missing day\(s\) in time, the first 2001-06-02"):
+        prepare(config(tmp_path, store).data)
+
+
+def test_simulated_days_say_so_to_the_end(tmp_path: Path, store: Path) -> None:
+    run = config(tmp_path, store)
+    prepare(run.data, say=str)
+    for dataset in Prepared.of(run.data).open():
+        assert "SIMULATED" in dataset.attrs["source"]
 
 
 def test_a_real_day_of_noaa_through_fetch_and_prepare(tmp_path: Path) -> None:
@@ -161,6 +178,19 @@ def test_a_kill_at_any_moment_loses_nothing(tmp_path: Path) -> None:
     assert kills == 3
 
 
+def test_two_processes_at_once_make_one_store(tmp_path: Path, store: Path) -> None:
+    processes = multiprocessing.get_context("forkserver")
+    data, alone = (config(tmp_path / name, store).data for name in ("both", "alone"))
+    prepare(alone, say=str)
+    both = [processes.Process(target=prepare, args=(data, str)) for _ in range(2)]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join()
+    assert [process.exitcode for process in both] == [0, 0]
+    assert contents(tmp_path / "both/prepared") == contents(tmp_path / "alone/prepared")
+
+
 def test_on_a_cluster_of_two_workers(tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     distributed = pytest.importorskip("distributed")
     from sstcast import cli
@@ -168,7 +198,9 @@ def test_on_a_cluster_of_two_workers(tmp_path: Path, store: Path, monkeypatch: p
     config(tmp_path / "threads", store, "paper")
     config(tmp_path / "cluster", store, "paper")
     prepare(load_config(tmp_path / "threads/run.yaml").data, say=str)
-    with distributed.LocalCluster(n_workers=2, processes=False, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+    ) as cluster:
         arguments = [
             "sstcast",
             "prepare",

@@ -7,7 +7,13 @@ import pytest
 from bad import CHANGES, Family
 
 from sstcast.artefacts import packaged
+from sstcast.config import load_config
+from sstcast.errors import SSTCastError
 
+VALUES = [
+    "null", "true", "-1", "0", "99999999999999999999", ".nan", "-.inf", "''", "[]", "{}", "x",
+    "[1, 2, 3]", "2013-02-30", "{a: {b: [c]}}", "!!python/name:os.system",
+]  # fmt: skip
 TEXTS = {
     "a day that is none": "data: {splits: {train: [1982-01-01, 2013-02-30]}}",
     "brackets left open": "data: [[[",
@@ -28,6 +34,29 @@ TEXTS = {
     "year 0": "data: {splits: {train: [0, 1]}}",
     "year as a fraction": "data: {splits: {train: [1982.5, 1983]}}",
 }
+PREPARED = (
+    "data.region.lon=[0, 10]", "data.region.lat=[-10, -12]", "data.region.lat=[80, 90]", "data.region.coarsen=7",
+    "data.region.tile=[10000, 10000]", "data.region.tile=[5, 5]", "data.region.skip=[7]", "data.region=pacific",
+    "data.source=absent.nc", "data.source=.", "data.source=''", "data.source=/dev/null",
+    "data.directory=/dev/null/x",
+    "data.splits={train: [1700, 1701], validation: [1702, 1702], test: [1703, 1703]}",
+)  # fmt: skip
+TRAINED = (
+    "model.name=absent", "model.width=10000000", "model.width=0", "model.width=x", "model.layers=100000000",
+    "model.dropout=2", "model.widht=3", "model={name: gps, width: 8, heads: 3}",
+    "model={name: gps, attention_options: {features: 1000000000}}", "training.device=tpu", "training.devices=9",
+    "data.horizon=9999", "runs=/dev/null",
+)  # fmt: skip
+
+
+def keys(values: dict, before: str = "") -> list[str]:
+    """Return the paths of all keys, sections included."""
+    found = []
+    for key, value in values.items():
+        found.append(before + key)
+        if isinstance(value, dict):
+            found += keys(value, f"{before}{key}.")
+    return found
 
 
 def test_damaged_files_and_texts(tmp_path: Path) -> None:
@@ -44,6 +73,33 @@ def test_damaged_files_and_texts(tmp_path: Path) -> None:
         bad.write_text(text)
         family.try_out(name, ("bad.yaml", "absent.yaml"), "prepare", bad)
     assert set(family.codes) == {2}
+    family.close()
+
+
+def test_values(world: Path) -> None:
+    """Each key with each value; only to be read, as some of them are right."""
+    raw = load_config(world / "small.yaml").model_dump(mode="json")
+    refused = {}
+    for setting in [f"{key}={value}" for key in keys(raw) for value in VALUES]:
+        try:
+            load_config(world / "small.yaml", [setting])
+        except SSTCastError as error:
+            refused[setting] = str(error)
+    assert len(refused) > 200
+    for setting, line in refused.items():
+        assert "\n" not in line
+        assert setting.partition(".")[0].partition("=")[0] in line
+
+
+def test_values_in_use(world: Path) -> None:
+    """What a configuration may say by itself, but not of this ocean."""
+    family, config = Family("values in use", world), world / "small.yaml"
+    words = ("data.", "small.nc", "absent.nc", "/dev/null", "model", "training", "width", "device", ": ")
+    for setting in PREPARED:
+        elsewhere = [] if "directory" in setting else ["--set", f"data.directory={world}/p"]
+        family.try_out(setting, words, "prepare", config, "--set", setting, *elsewhere)
+    for setting in TRAINED:
+        family.try_out(setting, words, "train", config, "--set", setting, "--set", "name=other")
     family.close()
 
 

@@ -34,7 +34,10 @@ def test_files_of_a_run(world: Path) -> None:
     for name, verbs in READERS.items():
         path = world / "runs/small" / name
         content = path.read_bytes()
-        kinds = [(kind, CHANGES[kind](content, chance)) for kind in chance.sample(list(CHANGES), 1)]
+        kinds = [
+            (kind, CHANGES[kind](content, chance))
+            for kind in chance.sample(list(CHANGES), 1 if verbs[0] == "evaluate" else 2)
+        ]
         for kind, new in [*kinds, ("list", b"[1, 2]")]:
             for verb in verbs:
                 with changed(path, new, world / "runs"):
@@ -52,6 +55,26 @@ def test_forecasts_of_a_run(world: Path) -> None:
         arguments = ("--against", world / "runs/small", "--out", world / "scored")
         family.try_out("cut chunks", ("forecasts.zarr",), "score", store, *arguments)
     assert set(family.codes) == {2}
+    family.close()
+
+
+@pytest.mark.parametrize("name", ["best.pt", "step-000000001.pt"])
+def test_checkpoints_of_something_else(world: Path, tmp_path: Path, name: str) -> None:
+    family, path, made = (
+        Family(f"checkpoints, {name}", world),
+        world / "runs/small/checkpoints" / name,
+        tmp_path / "a",
+    )
+    whole, weights = torch.load(path, weights_only=True), {"model": {"x": torch.zeros(2)}}
+    spoilt = {"tensor": torch.zeros(3), "nothing": {}, "later": weights | {"format": 99}}
+    spoilt |= {"other model": weights | {"format": 2}, "model of text": {"format": 2, "model": "x"}}
+    spoilt |= {f"{key} missing": {k: v for k, v in whole.items() if k != key} for key in whole}
+    spoilt |= {f"state.{key}": whole | {"state": whole["state"] | {key: "x"}} for key in whole.get("state", {})}
+    for case, state in spoilt.items():
+        torch.save(state, made)
+        with changed(path, made.read_bytes(), world / "runs"):
+            verb = "forecast" if name == "best.pt" else "resume"
+            family.try_out(case, (name, "checkpoints"), *command(verb, world))
     family.close()
 
 

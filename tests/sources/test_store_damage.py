@@ -3,13 +3,14 @@
 import asyncio
 import datetime as dt
 import errno
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
 from oisst_server import calendar, hundredths
-from storing import DAYS, GRID, assert_holds, put, tree
+from storing import DAYS, GRID, assert_holds, day, put, tree
 from zarr.core.sync import sync
 
 from sstcast.errors import SSTCastError
@@ -29,7 +30,7 @@ async def wait_for_others() -> None:
 
 
 def test_an_end_between_any_two_renames_costs_nothing(tmp_path: Path, monkeypatch) -> None:
-    """Every file is renamed into place; stop just before every third rename."""
+    """Every file is renamed into place; stop just before each rename in turn."""
     rename = Path.replace
     put(tmp_path / "whole.zarr", DAYS)
     put(tmp_path / "whole.zarr", calendar("1981-11-10", 60))
@@ -61,8 +62,26 @@ def test_an_end_between_any_two_renames_costs_nothing(tmp_path: Path, monkeypatc
         put(path, DAYS)
         put(path, calendar("1981-11-10", 60))
         assert tree(path) == tree(tmp_path / "whole.zarr")
-        moments += 3
+        moments += 1
     assert moments > 10
+
+
+def test_days_of_an_unfinished_commit_do_not_linger(tmp_path: Path, monkeypatch) -> None:
+    """Killed after the values are in place and before the status is: other days follow, those never do."""
+    rename, path = Path.replace, tmp_path / "a.zarr"
+    put(path, DAYS[:2], last=DAYS[-1])
+
+    def stop(self: Path, target: Path) -> Path:
+        if Path(target).parts[-2:] == ("status", "0"):
+            raise Killed
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "replace", stop)
+    with pytest.raises(Killed):
+        put(path, DAYS[3:6])
+    monkeypatch.setattr(Path, "replace", rename)
+    put(path, DAYS[:2] + DAYS[4:5])
+    assert_holds(path, DAYS[:2] + DAYS[4:5])
 
 
 def assert_whole(path: Path, days: list[dt.date]) -> None:
@@ -87,6 +106,26 @@ def test_a_full_disk_is_said_and_does_no_harm(tmp_path: Path, monkeypatch) -> No
     assert_holds(path, DAYS[:4])
     put(path, DAYS[4:])
     assert tree(path) == tree(tmp_path / "a.zarr")
+
+
+def test_one_writes_at_a_time(tmp_path: Path) -> None:
+    """A second writer waits, and then keeps what the first put into the same block."""
+    path = tmp_path / "a.zarr"
+    first = RawStore(path, GRID)
+    with ThreadPoolExecutor() as threads:
+        with first.writing():
+            second = threads.submit(put, path, DAYS[1:2])
+            with pytest.raises(TimeoutError):
+                second.result(timeout=0.5)
+            first.put({DAYS[0]: day(DAYS[0])}, DAYS[0])
+        second.result()
+    assert_holds(path, DAYS[:2])
+
+
+def test_a_place_that_takes_no_files_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SSTCastError, match=r"a\.zarr: cannot write"):
+        put(tmp_path / "file" / "a.zarr", DAYS)
 
 
 def broken(content: bytes, how: str, rng: np.random.Generator) -> bytes | None:

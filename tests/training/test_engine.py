@@ -1,5 +1,6 @@
 """The engine against plain PyTorch, against torch's schedulers, and against itself on two processes."""
 
+import io
 import os
 import subprocess
 import sys
@@ -8,16 +9,27 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
+from rich.console import Console
 from runs_of_training import setup, weights
+from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 from torch.optim import SGD, lr_scheduler
 
+from sstcast.artefacts import CACHE
 from sstcast.config import TrainingConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.runs import Run
+from sstcast.training import devices
 from sstcast.training.checkpoint import load_checkpoint
 from sstcast.training.devices import compile_model
 from sstcast.training.engine import learning_rate
+from sstcast.training.task import order_seed
 from sstcast.training.train import forecaster, train
+
+
+def test_windows_are_drawn_in_the_order_of_earlier_versions() -> None:
+    """They were seeded by Python's hash of seed and epoch."""
+    for pair in ((0, 0), (3, 17), (2**63 - 1, 2)):
+        assert order_seed(*pair) == hash(pair) % 2**63
 
 
 def rates(scheduler: object, optimizer: torch.optim.Optimizer, steps: int) -> list[float]:
@@ -121,6 +133,17 @@ def test_compilation_that_fails_is_said_and_done_without(capsys: pytest.CaptureF
     assert "not compiled: RuntimeError: no such luck; training continues without" in capsys.readouterr().out
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert model.weight.grad is None
+
+
+def test_a_terminal_shows_that_the_model_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", default_cache_dir())
+    terminal = io.StringIO()
+    monkeypatch.setattr(devices, "Console", lambda **_: Console(file=terminal, force_terminal=True))
+    monkeypatch.setattr(torch, "compile", lambda model, **_: model)
+    model = torch.nn.Linear(2, 2)
+    compile_model(model, True, torch.device("cpu"), 1, lambda module: None)
+    assert "compiling" in terminal.getvalue()
+    assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(CACHE / "inductor")  # where the next run finds it
 
 
 def test_short_runs_on_a_cpu_are_not_compiled() -> None:
