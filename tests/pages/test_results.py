@@ -18,6 +18,10 @@ from sstcast.scores.saved import Scored
 from sstcast.scores.truth import Truth
 
 
+def quiet(_line: str) -> None:
+    """Say nothing."""
+
+
 @pytest.fixture
 def run(evaluated: Run, tmp_path: Path) -> Run:
     """A copy to write to."""
@@ -99,7 +103,7 @@ def test_a_region_is_known_by_name() -> None:
 )
 def test_regions_that_are_none(evaluated: Run, region: str, message: str) -> None:
     with pytest.raises(SSTCastError, match=message):
-        draw_maps(Results(evaluated.folder, region), say=str)
+        draw_maps(Results(evaluated.folder, region), say=quiet)
 
 
 def test_every_map_has_a_file(evaluated: Run) -> None:
@@ -117,6 +121,6 @@ def test_maps_are_drawn_once_a_way(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     before = {file: file.read_bytes() for file in files}
     draw_maps(Results(run.folder), say=lines.append)
     assert lines[-1] == f"{run.maps}: nothing to do"
-    monkeypatch.setattr(figures, "MAPS", {"maps": [figures.skill_maps]})
-    skill, ratios = draw_maps(Results(run.folder, "170,172,-12,-10"), "Mollweide", say=lines.append)
-    assert all(file.read_bytes() != before[file] for file in (skill, ratios))
+    draw_maps(Results(run.folder, "170,172,-12,-10"), "Mollweide", say=lines.append)
+    assert lines[-1] == str(run.maps / "ratio-by-lead.png")
+    assert all(file.read_bytes() != before[file] for file in files)
