@@ -24,7 +24,6 @@ from sstcast.models import LINEAR
 from sstcast.names import BASE_RATE, COVERED, DEGREES
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import warn_of_source
-from sstcast.scores.significance import SHORTEST_BLOCK
 from sstcast.scores.summary import best_linear, finish, metadata, summarise
 from sstcast.scores.verify import join
 from sstcast.workers import cluster
@@ -106,8 +105,8 @@ def _score(plan: Plan) -> Scores:
     names = [str(name) for name in tables["system"].values]
     linear = [name for name in names if models.get(name) is None or models[name] in LINEAR]
     reference = best_linear(tables, linear)
-    tables = finish(tables, names, [reference], SHORTEST_BLOCK)
-    found = summarise(tables, reference, SHORTEST_BLOCK)
+    tables = finish(tables, names, [reference])
+    found = summarise(tables, reference)
     best_first = sorted(names, key=lambda name: found["scores"][name][DEGREES]["mse"])
     first, last = (plan.protocol.folds[end] for end in (0, -1))
     metrics = {
@@ -118,7 +117,7 @@ def _score(plan: Plan) -> Scores:
         },
         "protocol_of_hindcast": asdict(plan.protocol),
         "source": str(tables.attrs["source"]),
-        **metadata(plan.systems[0].data, tables, SHORTEST_BLOCK),
+        **metadata(plan.systems[0].data, tables),
         "test": [f"{first.first}-01-01", f"{last.last}-12-31"],
         **found,
     }

@@ -18,7 +18,7 @@ from sstcast.ocean.reading import source_path
 from sstcast.ocean.splits import for_years
 from sstcast.runs import Run
 from sstcast.scores.saved import Scored, recipe_of_scores
-from sstcast.scores.significance import SHORTEST_BLOCK, Lengths
+from sstcast.scores.significance import Lengths
 from sstcast.training.train import ensemble
 from sstcast.yaml_files import FIRST_YEAR, LAST_YEAR, validate
 
@@ -252,7 +252,7 @@ class Plan:
         data, every = config.data, self.protocol.every
         first, last = data.splits.test
         starts = max(0, -(-((last - first).days + 1 - data.history - data.horizon) // every))
-        block = Lengths.of(data.horizon, every, SHORTEST_BLOCK).block
+        block = Lengths.of(data.horizon, every).block
         needed = block * (2 if len(self.protocol.folds) == 1 else 1)
         if starts < needed:
             raise SSTCastError(

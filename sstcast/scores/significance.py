@@ -16,7 +16,6 @@ from scipy.special import stdtr, stdtrit  # of Student's t; scipy.stats takes a 
 CONFIDENCE = 0.95
 FDR = 0.10  # keeps the global level near 0.05 where neighbours are correlated (Wilks 2016, BAMS 97)
 REPLICATES = 1000
-SHORTEST_BLOCK = 60  # days of a block of a hindcast, at least
 
 Array = NDArray[np.floating]
 
@@ -36,12 +35,10 @@ class Lengths(NamedTuple):
     lags: int
 
     @classmethod
-    def of(cls, horizon: int, every: int, shortest: int = 0) -> "Lengths":
-        """Return the lengths for dates `every` days apart: blocks of three times the `memory`, so that few of
-        them cut through it, and of `shortest` days at least.
-        """
+    def of(cls, horizon: int, every: int) -> "Lengths":
+        """Return the lengths for dates `every` days apart: few blocks of three times the memory cut through it."""
         days = correlated_days(horizon)
-        return cls(-(-max(shortest, 3 * days) // every), -(-days // every))
+        return cls(-(-3 * days // every), -(-days // every))
 
 
 def spacing(dates: NDArray[np.datetime64]) -> int:

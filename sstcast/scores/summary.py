@@ -34,7 +34,6 @@ from sstcast.scores.saved import Scored
 from sstcast.scores.significance import (
     CONFIDENCE,
     FDR,
-    SHORTEST_BLOCK,
     Lengths,
     diebold_mariano,
     p_text,
@@ -57,10 +56,10 @@ def plain(values: Any) -> Any:
     return round(float(values), 6) if np.isfinite(values) else None
 
 
-def metadata(data: DataConfig, tables: xr.Dataset, shortest: int = 0) -> Scores:
-    """Return what forecasts were verified on, for the head of `metrics.json`; see `finish`."""
+def metadata(data: DataConfig, tables: xr.Dataset) -> Scores:
+    """Return what forecasts were verified on, for the head of `metrics.json`."""
     every = spacing(tables[DATES].values)
-    block = _lengths(tables, shortest).block
+    block = _lengths(tables).block
     enough = tables.sizes[DATES] >= 2 * block
     return {
         "region": data.region if isinstance(data.region, str) else data.box.bounds.yaml,
@@ -82,16 +81,13 @@ def best_linear(tables: xr.Dataset, linear: Sequence[str]) -> str:
     return linear[int(np.argmin(mean.values))]
 
 
-def finish(
-    tables: xr.Dataset, compared: Sequence[str], references: Sequence[str], shortest: int = 0
-) -> xr.Dataset:
+def finish(tables: xr.Dataset, compared: Sequence[str], references: Sequence[str]) -> xr.Dataset:
     """Return statistics as `scores.nc` holds them: metrics by cell, and the significance of differences.
 
     Args:
         tables: what `join` returns.
         compared: systems whose squared errors are tested against each of `references`, cell by cell.
         references: see above.
-        shortest: days that a block of the bootstrap lasts at least.
     """
     mapped = {metric.name: metric for metric in METRICS.values() if metric.by_cell}
     cells = {name: tables[f"{name}_by_cell"] for name in statistics(mapped)}
@@ -109,7 +105,7 @@ def finish(
         for theirs, other in enumerate(references):
             if name != other:
                 pair = (by_week.sel(system=one, drop=True) for one in (name, other))
-                p_value[ours, theirs], p_fdr[ours, theirs] = _tests_by_cell((*pair,), tables, shortest)
+                p_value[ours, theirs], p_fdr[ours, theirs] = _tests_by_cell((*pair,), tables)
     tables = tables.drop_vars("squared_error_by_week").assign_coords(compared=compared, reference=references)
     dims = ("compared", "reference", "week", "lat", "lon")
     tables = tables.assign(p_value=(dims, p_value), p_fdr=(dims, p_fdr))
@@ -118,13 +114,12 @@ def finish(
     return tables
 
 
-def summarise(tables: xr.Dataset, reference: str, shortest: int = 0) -> Scores:
+def summarise(tables: xr.Dataset, reference: str) -> Scores:
     """Return `reference`, `climate`, `scores`, `probabilities`, `heatwaves`, `indices`, `ensemble` and `ratios`.
 
     Args:
         tables: what `finish` returns.
         reference: the system that all others are compared with.
-        shortest: as in `finish`.
     """
     names = [str(name) for name in tables["system"].values]
     climates = [name for name in names if CLIMATE in name] or [reference]
@@ -148,66 +143,71 @@ def summarise(tables: xr.Dataset, reference: str, shortest: int = 0) -> Scores:
         "heatwaves": {kind: _warnings(tables.sel(kind=kind)) for kind in HEATWAVE_KINDS if "kind" in tables.dims},
         "indices": _indices(tables, names),
         "ensemble": members,
-        "ratios": _ratios(tables, reference, climate, shortest),
+        "ratios": _ratios(tables, reference, climate),
     }
 
 
 def split_by_index(scored: Scored, metrics: Scores, index: str) -> Scores:
     """Add `by_index` to scores: the scores of initial dates in each third of an `index` (`indices.thirds`)."""
-    shortest = SHORTEST_BLOCK if metrics["kind"] == "hindcast" else 0
     with scored.open() as opened:
         tables = opened.drop_vars("squared_error_by_week", errors="ignore").load()
     tables = tables.assign_coords(third=thirds(tables, index))
-    return metrics | {"index": index} | summarise(tables, metrics["reference"], shortest)
+    return metrics | {"index": index} | summarise(tables, metrics["reference"])
 
 
-def compare_losses(
-    ours: xr.DataArray, theirs: xr.DataArray, names: tuple[str, str, str], shortest: int = 0
-) -> Scores:
-    """Compare two losses `(init_time, lead)`, not negative, with the coordinates `season` and `fold`.
+class Dates:
+    """The initial dates and leads of losses that are compared, and the parts that are compared on their own."""
 
-    `names` names both systems and the loss.
+    def __init__(self, losses: xr.DataArray) -> None:
+        """Take losses `(..., init_time, lead)` with the coordinates `season` and `fold`."""
+        self.block, self.lags = _lengths(losses)
+        self.folds = dates_by_fold(losses)
+        self.weeks = np.split(np.arange(losses.sizes["lead"]), week_starts(losses["lead"].values)[1:])
+        self.parts = {
+            part: {name: mask.values if mask.ndim == 2 else mask.values[:, None] for name, mask in masks.items()}
+            for part, masks in groups(losses).items()
+        }
 
-    Returns:
-        `ratio`, its `interval` of 95 % and `p_value` of the Diebold-Mariano test, also `by_lead`, `by_week` and by
-        part (`groups`; no p-values of these); `over_folds`: interval and p-value by Student's t over the ratios of
-        folds; and a `sentence`. Intervals and p-values are None where the dates are not two blocks of the
-        bootstrap.
-    """
-    ours, theirs = (of.dropna(DATES, how="all").transpose(DATES, "lead") for of in (ours, theirs))
-    block, lags = _lengths(ours, shortest)
-    parts, pair = dates_by_fold(ours), [of.values.astype(float) for of in (ours, theirs)]
-    scored = np.isfinite(pair[0]).any(0)  # leads; a file may leave some out
-    weeks = np.split(np.arange(len(scored)), week_starts(ours["lead"].values)[1:])
-    known = [np.ma.masked_invalid(of) for of in pair]
-    by_week = [np.stack([of[:, week].mean(1).filled(np.nan) for week in weeks], 1) for of in known]
+    def compare(self, ours: Array, theirs: Array, names: tuple[str, str, str]) -> Scores:
+        """Compare two losses `[dates, leads]`, not negative; `names` names both systems and the loss.
 
-    def scores(losses: Sequence[Array], parts: tuple[int, ...] = parts) -> Scores:
-        found, ends = ratio(losses[0], losses[1], block, parts)
-        return {"ratio": plain(found), "interval": plain(ends)}
+        Returns:
+            `ratio`, its `interval` of 95 % and `p_value` of the Diebold-Mariano test, also `by_lead`, `by_week`
+            and by part (`groups`; no p-values of these). `over_folds`: interval and p-value by Student's t over
+            the ratios of folds. A `sentence`. Intervals and p-values are None where the dates are not two blocks
+            of the bootstrap.
+        """
+        pair = (ours, theirs)
+        scored = np.isfinite(ours).any(0)  # leads; a file may leave some out
+        known = [np.ma.masked_invalid(of) for of in pair]
+        by_week = [np.stack([of[:, week].mean(1).filled(np.nan) for week in self.weeks], 1) for of in known]
 
-    def tested(losses: Sequence[Array]) -> Scores:
-        p_value = diebold_mariano(losses[0] - losses[1], lags, parts)
-        enough = len(losses[0]) >= 2 * block
-        return scores(losses) | {"p_value": plain(p_value if enough else np.full_like(p_value, np.nan))}
+        def scores(losses: Sequence[Array], folds: tuple[int, ...] = self.folds) -> Scores:
+            found, ends = ratio(losses[0], losses[1], self.block, folds)
+            return {"ratio": plain(found), "interval": plain(ends)}
 
-    def of_part(mask: xr.DataArray) -> Scores:
-        inside = (mask.values if mask.ndim == 2 else mask.values[:, None]) & scored
-        return scores([np.where(inside, of, 0).sum(1) for of in pair])
+        def tested(losses: Sequence[Array]) -> Scores:
+            p_value = diebold_mariano(losses[0] - losses[1], self.lags, self.folds)
+            enough = len(losses[0]) >= 2 * self.block
+            return scores(losses) | {"p_value": plain(p_value if enough else np.full_like(p_value, np.nan))}
 
-    def of_fold(mask: xr.DataArray) -> Scores:
-        return scores([of[mask][:, scored].mean(1) for of in pair], (int(mask.sum()),))
+        def of_part(mask: NDArray[np.bool_]) -> Scores:
+            return scores([np.where(mask & scored, of, 0).sum(1) for of in pair])
 
-    found = {
-        **tested([of[:, scored].mean(1) for of in pair]),
-        "by_lead": tested(pair),
-        "by_week": tested(by_week),
-    }
-    for part, masks in groups(ours).items():
-        each = {name: (of_fold if part == "by_fold" else of_part)(mask) for name, mask in masks.items()}
-        found[part] = {key: {name: of[key] for name, of in each.items()} for key in ("ratio", "interval")}
-    found["over_folds"] = over_folds(list(found["by_fold"]["ratio"].values()))
-    return found | {"sentence": sentence(found, *names)}
+        def of_fold(mask: NDArray[np.bool_]) -> Scores:
+            dates = mask[:, 0]
+            return scores([of[dates][:, scored].mean(1) for of in pair], (int(dates.sum()),))
+
+        found = {
+            **tested([of[:, scored].mean(1) for of in pair]),
+            "by_lead": tested(pair),
+            "by_week": tested(by_week),
+        }
+        for part, masks in self.parts.items():
+            each = {name: (of_fold if part == "by_fold" else of_part)(mask) for name, mask in masks.items()}
+            found[part] = {key: {name: of[key] for name, of in each.items()} for key in ("ratio", "interval")}
+        found["over_folds"] = over_folds(list(found["by_fold"]["ratio"].values()))
+        return found | {"sentence": sentence(found, *names)}
 
 
 def groups(tables: xr.Dataset | xr.DataArray) -> dict[str, dict[str, xr.DataArray]]:
@@ -278,19 +278,17 @@ def shares(p_fdr: xr.DataArray, difference: xr.DataArray) -> Scores:
 def compare_models(tables: xr.Dataset, other: xr.Dataset, names: tuple[str, str]) -> Scores:
     """Compare the squared errors of the models of two runs' tables over the dates that both have."""
     errors = (_degrees(of, "mse").sel(system=MODEL, drop=True) for of in (tables, other))
-    error, reference = xr.align(*errors, join="inner", exclude={"lead"})
+    error, theirs = xr.align(*errors, join="inner", exclude={"lead"})
     cells = xr.align(*(of["squared_error_by_week"] for of in (tables, other)), join="inner")  # the same dates
     _, p_fdr = _tests_by_cell(cells, error)
     difference = cells[0].mean(DATES).compute() - cells[1].mean(DATES).compute()
-    found = compare_losses(error, reference, (*names, LOSSES["mse"]))
+    found = Dates(error).compare(error.values, theirs.values, (*names, LOSSES["mse"]))
     return found | shares(difference.copy(data=p_fdr), difference)
 
 
-def _tests_by_cell(
-    pair: tuple[xr.DataArray, ...], tables: xr.Dataset | xr.DataArray, shortest: int = 0
-) -> tuple[Array, Array]:
+def _tests_by_cell(pair: tuple[xr.DataArray, ...], tables: xr.Dataset | xr.DataArray) -> tuple[Array, Array]:
     """Return p-values and adjusted p-values by cell; NaN where the dates are fewer than two blocks."""
-    block, lags = _lengths(tables, shortest)
+    block, lags = _lengths(tables)
     p_value, p_fdr = compare_cells(pair, lags, dates_by_fold(tables))
     enough = tables.sizes[DATES] >= 2 * block
     return (p_value, p_fdr) if enough else (p_value * np.nan, p_fdr * np.nan)
@@ -301,8 +299,8 @@ def dates_by_fold(tables: xr.Dataset | xr.DataArray) -> tuple[int, ...]:
     return tuple(np.unique(tables["fold"], return_counts=True)[1].tolist())
 
 
-def _lengths(tables: xr.Dataset | xr.DataArray, shortest: int) -> Lengths:
-    return Lengths.of(tables.sizes["lead"], spacing(tables[DATES].values), shortest)
+def _lengths(tables: xr.Dataset | xr.DataArray) -> Lengths:
+    return Lengths.of(tables.sizes["lead"], spacing(tables[DATES].values))
 
 
 def _degrees(tables: xr.Dataset, name: str) -> xr.DataArray:
@@ -408,7 +406,7 @@ def _indices(tables: xr.Dataset, names: list[str]) -> Scores:
     return {box: {name: _numbers(parts, box=box, system=name) for name in names} for box in boxes}
 
 
-def _ratios(tables: xr.Dataset, reference: str, climate: str, shortest: int) -> Scores:
+def _ratios(tables: xr.Dataset, reference: str, climate: str) -> Scores:
     """Compare all systems with the reference, with the climatologies and the base rate, and the model with all."""
     losses = {
         "mse": _degrees(tables, "mse"),
@@ -422,24 +420,24 @@ def _ratios(tables: xr.Dataset, reference: str, climate: str, shortest: int) -> 
     cells = tables["mse_by_cell"].sel(units=DEGREES, drop=True)
     found: Scores = {loss: {} for loss in losses}
     for loss, field in losses.items():
-        names = _known(field)
+        names, field = _known(field), field.dropna(DATES, how="all").transpose("system", DATES, "lead")
+        dates, values = Dates(field), dict(zip(field["system"].values.tolist(), field.values, strict=True))
         bases = {reference, climate, BASE_RATE, *(other for other in names if other.startswith(CLIMATE))}
         for name in names:
             of = found[loss][name] = {}
             for other in (other for other in names if other != MODEL and (name == MODEL or other in bases)):
-                theirs = field.sel(system=other)
-                of[other] = compare_losses(field.sel(system=name), theirs, (name, other, LOSSES[loss]), shortest)
+                of[other] = dates.compare(values[name], values[other], (name, other, LOSSES[loss]))
                 if loss == "mse" and name in tables["compared"] and other in tables["reference"]:
                     p_fdr = tables["p_fdr"].sel(compared=name, reference=other)
                     of[other] |= shares(p_fdr, cells.sel(system=name) - cells.sel(system=other))
-                    of[other]["over_seeds"] = _over_seeds(tables, name, theirs)
+                    of[other]["over_seeds"] = _over_seeds(tables, name, values[other])
     return found
 
 
-def _over_seeds(tables: xr.Dataset, name: str, theirs: xr.DataArray) -> list[float] | None:
+def _over_seeds(tables: xr.Dataset, name: str, theirs: Array) -> list[float] | None:
     """Return the ratio of each member's mean squared error to a reference's; None of a single run."""
     if "member_mse_by_date" not in tables:
         return None
     own = tables["member_mse_by_date"].sel(system=name).astype(float).dropna("member", how="all")
-    found: list[float] = plain((own.mean((DATES, "lead")) / theirs.mean()).values)
+    found: list[float] = plain((own.mean((DATES, "lead")) / np.nanmean(theirs)).values)
     return found or None

@@ -101,7 +101,9 @@ def verify(
     heatwaves = (
         HeatwaveTables(truth, limits, list(systems), correlations, bool(references)) if truth.daily else None
     )
-    sums, observations = {name: _Sums(truth, of.members) for name, of in systems.items()}, _indices(truth)
+    boxes, shape = _boxes(truth), (truth.windows.starts, truth.leads)
+    observations = {name: RunningMeans(*shape, cells) for name, cells in boxes.items()}
+    sums = {name: _Sums(truth, boxes, of.members) for name, of in systems.items()}
 
     def add(name: str, dates: slice, past: tuple[xr.Dataset, int], observed: Observed) -> None:
         predictor, spread_model, _ = systems[name]
@@ -215,9 +217,10 @@ def weekly(by_lead: Array, axis: int, starts: NDArray[np.intp]) -> Array:
 class _Sums:
     """The statistics of one system."""
 
-    def __init__(self, truth: Truth, members: int) -> None:
+    def __init__(self, truth: Truth, boxes: Mapping[str, Array], members: int) -> None:
         shape = (truth.windows.starts, truth.leads)
-        self.truth, self.members, self.indices = truth, members, _indices(truth)
+        self.truth, self.members = truth, members
+        self.indices = {name: RunningMeans(*shape, cells) for name, cells in boxes.items()}
         self.errors = {
             STANDARDISED: RunningMeans(*shape, sum_to_one(truth.ocean), mapped=True),
             DEGREES: RunningMeans(*shape, truth.area, mapped=True, keep=SQUARED_ERROR.name),
@@ -285,14 +288,12 @@ def _of_scale(small: bool) -> list[Statistic]:
     return [statistic for statistic in statistics().values() if statistic.small is small]
 
 
-def _indices(truth: Truth) -> dict[str, RunningMeans]:
-    """Return means over the whole region and over those Niño boxes that the tiles cover."""
+def _boxes(truth: Truth) -> dict[str, Array]:
+    """Return the weights `[tile, N]` of means over the region and over those Niño boxes that the tiles cover."""
     area = area_weights(truth.anomalies["lat"]) * xr.ones_like(truth.anomalies["lon"])
     covered = {name: box for name, box in NINO.items() if covers(truth.tiled, box)}
     boxes = {name: area * box.contains(area["lat"], area["lon"]) for name, box in covered.items()}
-    weights = {REGION: truth.area} | {name: sum_to_one(truth.on_tiles(box)) for name, box in boxes.items()}
-    shape = truth.windows.starts, truth.leads
-    return {name: RunningMeans(*shape, cells) for name, cells in weights.items()}
+    return {REGION: truth.area} | {name: sum_to_one(truth.on_tiles(box)) for name, box in boxes.items()}
 
 
 def join(folds: Sequence[xr.Dataset]) -> xr.Dataset:
