@@ -121,7 +121,7 @@ def part_file(run: Run) -> Path:
 def recipe_of(run: Run, every: int) -> Recipe:
     """Return what determines a run's forecasts of its fold."""
     data = Prepared.of(run.config.data).record().model_dump()
-    return recipe_of_scores() | {"every": every, "data": data, "checkpoints": checkpoints(run)}
+    return recipe_of_scores() | {"every": every, "data": data, "checkpoints": checkpoints(run.members)}
 
 
 def recipes(plan: Plan, system: RunConfig) -> list[Any]:

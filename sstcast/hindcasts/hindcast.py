@@ -26,6 +26,7 @@ from sstcast.ocean.prepare import prepare
 from sstcast.ocean.prepared import warn_of_source
 from sstcast.scores.summary import best_linear, finish, metadata, summarise
 from sstcast.scores.verify import join
+from sstcast.training.train import ensemble
 from sstcast.workers import cluster
 
 Scores = dict[str, Any]
@@ -71,7 +72,12 @@ def _hindcast(plan: Plan, jobs: int, scheduler: str | None, say: Say) -> Scores:
     with cluster(scheduler):
         for ocean in needed:
             prepare(ocean, say)
-    tasks: list[Task] = [partial(train_run, member) for run in plan.trained for member in plan.members(run)]
+    tasks: list[Task] = []
+    for run in plan.trained:
+        members = plan.members(run)
+        if members != [run]:
+            ensemble(run, plan.seeds)
+        tasks += [partial(train_run, member) for member in members]
     tasks += [
         partial(score_baselines, one, every, plan.baselines(one), plan.thresholds(fold))
         for data in plan.oceans.values()

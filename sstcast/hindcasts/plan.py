@@ -19,7 +19,7 @@ from sstcast.ocean.splits import for_years
 from sstcast.runs import Run
 from sstcast.scores.saved import Scored, recipe_of_scores
 from sstcast.scores.significance import Lengths
-from sstcast.training.train import ensemble
+from sstcast.training.train import members
 from sstcast.yaml_files import FIRST_YEAR, LAST_YEAR, validate
 
 SELECTED = "selected"
@@ -166,8 +166,8 @@ class Plan:
         return chosen + [self.run(system, fold) for system in self.systems for fold in self.protocol.folds]
 
     def members(self, run: RunConfig) -> list[RunConfig]:
-        """Return what is trained for a run: itself, or an ensemble of it. A seed changes no linear system."""
-        return ensemble(run, self.seeds) if self.seeds and run.model.name not in LINEAR else [run]
+        """Return the members of a run, or itself: a seed changes neither linear systems nor combinations."""
+        return [run] if not self.seeds or run.model.name in (*LINEAR, COMBINATION) else members(run, self.seeds)
 
     def run(self, system: RunConfig, fold: Fold) -> RunConfig:
         """Return the configuration of a system's run, or ensemble, for a fold."""
@@ -196,10 +196,11 @@ class Plan:
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """What determines the scores, as far as it is there: protocol, and the checkpoints of every run."""
+        """What determines the scores, as far as it is there: protocol, and the checkpoints of every member."""
         runs = {
             system.name: {
-                fold.name: checkpoints(Run(self.run(system, fold).folder)) for fold in self.protocol.folds
+                fold.name: checkpoints([Run(member.folder) for member in self.members(self.run(system, fold))])
+                for fold in self.protocol.folds
             }
             for system in self.scored
         }
@@ -312,7 +313,7 @@ _COMBINED: dict[str, Callable[[DataConfig], Any]] = {
 }
 
 
-def checkpoints(run: Run) -> list[str]:
-    """Return the digests of a run's best weights, one a member; empty for one that is not there."""
-    files = [member.best for member in run.members]
+def checkpoints(members: list[Run]) -> list[str]:
+    """Return the digests of the best weights of a run's members; empty for one that is not there."""
+    files = [member.best for member in members]
     return [hashlib.sha256(file.read_bytes()).hexdigest() if file.exists() else "" for file in files]

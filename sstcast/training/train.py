@@ -146,12 +146,9 @@ def plan(
     return [config] if seeds is None else ensemble(config, seeds)
 
 
-def ensemble(config: RunConfig, seeds: list[int]) -> list[RunConfig]:
-    """Return the configurations of an ensemble's members, and make their folders.
-
-    Raises SSTCastError if a run of that name has another configuration or is a single run.
-    """
-    members = [
+def members(config: RunConfig, seeds: list[int]) -> list[RunConfig]:
+    """Return the configurations of an ensemble's members."""
+    return [
         config.model_copy(
             update={
                 "name": f"seed-{seed}",
@@ -161,12 +158,20 @@ def ensemble(config: RunConfig, seeds: list[int]) -> list[RunConfig]:
         )
         for seed in seeds
     ]
+
+
+def ensemble(config: RunConfig, seeds: list[int]) -> list[RunConfig]:
+    """Return the configurations of an ensemble's members, and make their folders.
+
+    Raises SSTCastError if a run of that name has another configuration or is a single run.
+    """
     run = Run.create(config)
     if run.best.exists():
         raise SSTCastError(f"{run.folder}: is a single run; choose another name with --set name=...")
-    for member in members:  # all of them now: --resume continues only members that have a folder
+    found = members(config, seeds)
+    for member in found:  # all of them now: --resume continues only members that have a folder
         Run.create(member)
-    return members
+    return found
 
 
 def training_windows(config: RunConfig) -> dict[str, AnyWindows]:

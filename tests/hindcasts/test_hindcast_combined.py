@@ -92,6 +92,8 @@ def test_an_ensemble_is_scored_as_its_mean(combined: Plan) -> None:
     assert found["scores"]["small"]["degC"]["mse"] == pytest.approx(float(mse), rel=1e-4)
     with pytest.raises(SSTCastError, match="holds seed-0, seed-1; give the --seeds it was begun with"):
         hindcast(replace(combined, seeds=[]), say=quiet)
+    assert combined.hindcast.known(combined.recipe) is not None
+    assert combined.hindcast.known(replace(combined, seeds=[0, 1, 2]).recipe) is None  # a member is missing
 
 
 def test_weights_are_those_of_forecasts_that_have_not_seen_validation(combined: Plan) -> None:
