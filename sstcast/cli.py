@@ -1,23 +1,70 @@
-"""The command line: runs a command, and turns any error into an exit code and one line on stderr."""
+"""The command line: commands, each with the arguments of the function of `sstcast` of the same name.
 
+A command prints what its function returns. Names, defaults and help of the arguments are those in `sstcast.api`.
+`models`, `runs` and `doctor` only print. `main` turns any error into an exit code and one line on stderr.
+"""
+
+from __future__ import annotations
+
+import inspect
 import io
 import os
+import re
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Annotated
+from datetime import date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sstcast import __version__
-from sstcast.artefacts import FIRST_PROCESS, FULL, is_full
+import sstcast
+from sstcast import __version__, api
+from sstcast.artefacts import FIRST_PROCESS, FULL, at_home, is_full
 from sstcast.errors import Interrupted, SSTCastError, in_short, printable, shorten
-from sstcast.memory import keep_memory
-from sstcast.verbs import app
-from sstcast.workers import choose_threads
+from sstcast.sources import KNOWN
+from sstcast.workers import choose_threads, keep_memory
 
-MENDABLE, BUG, INTERRUPTED = 2, 70, 130
+if TYPE_CHECKING:
+    from sstcast.api.data import Result
+    from sstcast.operations.update import Update
+    from sstcast.sources.fetch import FetchReport
+    from sstcast.sources.status import StoreStatus
+
+MENDABLE, INCOMPLETE, BUG, INTERRUPTED = 2, 3, 70, 130
 LONGEST = 2000  # characters of a line
 OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
+# The type of an option, by the first type that the argument may have; any other is text.
+TYPES: dict[str, Any] = {"Path": Path, "Run": Path, "RunConfig": Path, "bool": bool, "float": float, "int": int}
+METAVARS = {  # of the others, the name in capitals
+    **dict.fromkeys(("start", "end", "date"), "YYYY-MM-DD"),
+    **dict.fromkeys(("gaps", "leads", "every", "horizons"), "DAYS"),
+    **dict.fromkeys(("fold", "validation", "max_size", "devices", "concurrency", "jobs"), "N"),
+    **dict.fromkeys(("combine", "average", "variable", "projection", "precision", "strategy"), "NAME"),
+    **dict.fromkeys(("root", "presets"), "FOLDER"),
+    "overrides": "KEY=VALUE",
+    "years": "FIRST:LAST",
+    "truth": "SOURCE",
+    "scheduler": "ADDRESS",
+    "against": "RUN|BASELINE",
+    "index": "BOX|CSV",
+    "forecast": "RUN|FORECAST",
+    "resume": "RUN",
+    "runs": "RUN",
+    "configs": "CONFIG",
+    "select": "NAMES",
+    "out": "PATH",
+    "base": "none|persistence|linear",
+}
+LEAST = {"gaps": 0, "leads": 1, "max_size": 0, "fold": 1, "validation": 1, "every": 1, "jobs": 1}
+Show = Callable[..., None]
+
+app = typer.Typer(
+    help="Forecast sea surface temperature with graph networks.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
 
 
 def main() -> None:
@@ -109,6 +156,250 @@ def _explain(error: BaseException) -> tuple[int, str]:
             f"not enough memory ({in_short(error)}); choose a smaller region, model or training.batch_size"
         )
     return BUG, f"{type(error).__name__}: {in_short(error)}; this is a bug: run with --debug and report it"
+
+
+def verb(heading: str, argument: str | None = None, several: bool = False) -> Callable[[Show], Show]:
+    """Make a command of the function of `sstcast` that is named like the decorated one.
+
+    The decorated function prints the result; it may name arguments that it needs too. Its docstring is the
+    command's help. The argument called `argument` is given by position; with `several`, many of it may be.
+    """
+
+    def register(show: Show) -> Show:
+        name = show.__name__.rstrip("_")
+        function = getattr(sstcast, name)
+        names = inspect.signature(function).parameters
+        shown = [each for each in inspect.signature(show).parameters if each in names]
+
+        def command(**given: Any) -> None:
+            given = {key: value for key, value in given.items() if value is not None}
+            if "say" in names:
+                given["say"] = print
+            calls = [given | {str(argument): each} for each in given[str(argument)]] if several else [given]
+            for call in calls:
+                show(function(**call), **{key: call.get(key) for key in shown})
+
+        found = list(_parameters(function, argument, several))
+        command.__signature__ = inspect.Signature(found)  # type: ignore[attr-defined]
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in found}
+        command.__doc__ = show.__doc__
+        app.command(name, rich_help_panel=heading)(command)
+        return show
+
+    return register
+
+
+def _parameters(function: Callable[..., Any], argument: str | None, several: bool) -> Iterator[inspect.Parameter]:
+    """Yield the parameters of a command as Typer reads them."""
+    texts = _explained(function)
+    for name, given in inspect.signature(function).parameters.items():
+        if name == "say":
+            continue
+        many = given.annotation.startswith("Sequence[") or (several and name == argument)
+        first = given.annotation.removeprefix("Sequence[").split(" | ")[0].rstrip("]")
+        kind: Any = TYPES.get(first, str)
+        default = None if given.default == () else given.default
+        about: dict[str, Any] = {"help": texts[name]}
+        if kind is not bool:
+            about["metavar"] = METAVARS.get(name, name.upper())
+        if first == "dt.date":
+            kind, about = date, about | {"parser": _day}
+        if name in LEAST:
+            about["min"] = LEAST[name]
+        if name == argument:
+            made = typer.Argument(**about)
+        else:
+            made = typer.Option("--set" if name == "overrides" else f"--{name.replace('_', '-')}", **about)
+        if many:
+            kind = list[kind]
+        kind = Annotated[kind | None if default is None else kind, made]
+        yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+def _explained(function: Callable[..., Any]) -> dict[str, str]:
+    """Return the help of a function's arguments, from its docstring or, of shared ones, that of `sstcast.api`."""
+    texts = {}
+    for documented in (api, function):
+        listed = re.split(r"\n\n", (inspect.getdoc(documented) or "").partition("Args:\n")[2])[0]
+        for name, text in re.findall(r"^    (\w+): (.+(?:\n     .+)*)", listed, re.MULTILINE):
+            words = re.sub(r"; in Python also [^.;]*", "", " ".join(text.split()))
+            texts[name] = (words[0].upper() + words[1:]).replace("`", "")
+    if function in (sstcast.fetch, sstcast.table5):
+        texts["source"] = f"{KNOWN}."
+    return texts
+
+
+def _day(text: str) -> date:
+    return datetime.strptime(text, "%Y-%m-%d").date()
+
+
+def _file(result: Result[Any]) -> None:
+    print(f"{result.path}: {'written' if result.new else 'nothing to do'}")
+
+
+def _name(against: str) -> str:
+    from sstcast.scores.evaluate import reference
+
+    found = reference(str(at_home(against)))
+    return found if isinstance(found, str) else found.folder.name
+
+
+@verb("Data")
+def fetch(report: FetchReport) -> None:
+    """Download missing days; exit with code 3 if some could not be downloaded."""
+    print(*report.lines(), sep="\n")
+    if not report.complete:
+        raise typer.Exit(INCOMPLETE)
+
+
+@verb("Data", "folder")
+def status(stores: list[StoreStatus], folder: Path) -> None:
+    """List the days on disk: source, years, gaps, preliminary days, size."""
+    for store in stores:
+        print(*store.lines(), sep="\n")
+    if not stores:
+        print(f"{folder}: no fetched days; run `sstcast fetch` to download some (configs/demo.yaml needs none)")
+
+
+@verb("Data", "source")
+def init(lines: list[str]) -> None:
+    """Examine a source of temperatures and write a configuration that trains on it."""
+    print(*lines, sep="\n")
+
+
+@verb("Data", "config")
+def prepare(_: None) -> None:
+    """Crop the temperatures to a region; write a cube in degC and its standardised anomalies."""
+
+
+@app.command(rich_help_panel="Data")
+def doctor() -> None:
+    """Show versions, devices, threads and free disk space, and say what is missing for which task."""
+    from sstcast.doctor import examine
+
+    for line in examine():
+        print(line)
+
+
+@app.command(rich_help_panel="Train")
+def models() -> None:
+    """List the models to choose from for `model.name`."""
+    from sstcast.models import LINEAR, MODELS
+
+    for name, entry in [*MODELS.items(), *LINEAR.items()]:
+        print(f"{name:20}{entry.about}")
+
+
+@verb("Train", "config")
+def train(_: object) -> None:
+    """Train a model or an ensemble; resume if it was interrupted."""
+
+
+@verb("Train", "configs")
+def hindcast(result: Result[dict[str, Any]]) -> None:
+    """Train systems on earlier years only, forecast many years, score them together; resume if interrupted."""
+    from sstcast.pages.tables import print_scores
+
+    print_scores(result.value, result.path.parent.name)
+    _file(result)
+
+
+@verb("Train", "runs")
+def combine(run: Any) -> None:
+    """Average runs of one ocean, with weights fitted to their validation days, or equal ones."""
+    from sstcast.pages.tables import print_sheets, weights
+
+    print_sheets([weights(run)])
+
+
+@app.command(rich_help_panel="Train")
+def runs(folder: Annotated[Path, typer.Argument(help="A folder of runs.")] = Path("runs")) -> None:
+    """List runs: model, progress, best validation score, time."""
+    from sstcast.training.listing import list_runs
+
+    list_runs(folder)
+
+
+@verb("Forecast", "run")
+def forecast(result: Result[Any]) -> None:
+    """Make a forecast from the latest days; download them if they are missing."""
+    _file(result)
+
+
+@verb("Forecast", "forecast")
+def page(result: Result[None]) -> None:
+    """Write a forecast to one page to click on: a map of every day, and the days of every point."""
+    _file(result)
+
+
+@verb("Forecast", "run")
+def update(done: Update) -> None:
+    """Fetch new days, forecast, write a page, verify earlier forecasts. Code 3: nothing new, 4: source down."""
+    print(done.line)
+    raise typer.Exit(done.code)
+
+
+@verb("Score", "run", several=True)
+def evaluate(result: Result[dict[str, Any]], against: str) -> None:
+    """Score runs and the baselines on the test days; on another ocean or region, in RUN/elsewhere-NAME."""
+    from sstcast.pages.tables import print_scores
+
+    print_scores(result.value, result.path.parent.name, [_name(against)])
+    _file(result)
+
+
+@verb("Score", "file")
+def score(result: Result[dict[str, Any]], against: list[str] | None) -> None:
+    """Score anyone's forecasts, in a file, beside the baselines and your runs."""
+    from sstcast.pages.tables import print_scores
+
+    metrics = result.value
+    names = [metrics["references"].get(each) or _name(each) for each in against or ["multiscale"]]
+    print_scores(metrics, Path(metrics["file"]).name, names)
+    _file(result)
+
+
+@verb("Score", "folder")
+def leaderboard(result: Result[Any]) -> None:
+    """Rank all evaluated runs, and show the hindcasts."""
+    from sstcast.pages.leaderboard import print_leaderboard
+
+    print_leaderboard(*result.value)
+    print(result.path, result.path.with_suffix(".html"), sep="\n")
+
+
+@verb("Score", "run", several=True)
+def map_(_: object) -> None:
+    """Draw maps of the errors, and of example forecasts beside the observed SST; of a hindcast, maps of skill."""
+
+
+@verb("Score", "run")
+def report(result: Result[None]) -> None:
+    """Write all results of a run, of a hindcast, or of forecasts scored, to one page."""
+    _file(result)
+
+
+@verb("Papers")
+def datasets(lines: list[str]) -> None:
+    """List the graph data sets of `benchmark`, and whether their raw files are there."""
+    print(*lines, sep="\n")
+
+
+@verb("Papers", "dataset")
+def benchmark(_: object) -> None:
+    """Train a model on a graph data set, downloaded if it is missing, and score it on the test split."""
+
+
+@verb("Papers")
+def table5(result: Result[Any], horizons: str, dry_run: bool) -> None:
+    """Repeat Table 5 of Cai et al. (2023): train five systems for three horizons; compare with the paper."""
+    if dry_run:
+        return
+    from sstcast.pages.table5 import table5_sheets
+    from sstcast.pages.tables import print_sheets
+
+    print_sheets(table5_sheets(result.value, [int(day) for day in horizons.split(",")]))
+    _file(result)
 
 
 if __name__ == "__main__":

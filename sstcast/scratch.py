@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import DTypeLike, NDArray
 
-from sstcast.memory import trim
+from sstcast.workers import trim
 
 KEPT = 2**22  # values of an array that stays in memory
 VALUES_AT_ONCE = 2**21  # read of a store: at least so many, and a whole chunk

@@ -13,7 +13,7 @@ import yaml
 from torch_geometric.utils import from_networkx
 
 import sstcast
-from sstcast.verbs import app
+from sstcast.cli import app
 
 EARLIER = ["load_config", "fetch", "prepare", "open", "windows", "build_forecaster"]
 ORDER = [*EARLIER, "train", "evaluate", "hindcast", "combine", "load", "forecast", "score", "benchmark"]

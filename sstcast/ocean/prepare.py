@@ -28,7 +28,6 @@ from sstcast.artefacts import as_text, atomic, clear_leftovers, fingerprint, is_
 from sstcast.cf import describe, references, write_zarr
 from sstcast.config import DataConfig
 from sstcast.errors import SSTCastError, reading_later
-from sstcast.memory import trim
 from sstcast.ocean.anomalies import fit, standardise
 from sstcast.ocean.grid import coarsen, ocean_cells, ocean_fraction
 from sstcast.ocean.plausible import checked
@@ -36,6 +35,7 @@ from sstcast.ocean.prepared import Prepared, digest_of, digest_of_days, digests,
 from sstcast.ocean.reading import REMEDY, gaps_filled, open_region, source_path
 from sstcast.ocean.tiles import tile_index, to_tiles
 from sstcast.progress import dask_progress
+from sstcast.workers import trim
 
 DAYS_PER_CHUNK = 128
 LAYOUT = 7  # of the stores; part of every recipe
