@@ -178,6 +178,12 @@ def _task(joined: Joined) -> tuple[str, str]:
     many, nodes = len(joined.nodes) > 1, joined.nodes
     of_nodes = torch.equal(joined.counts["y"], nodes) and (not many or bool((nodes > 1).any()))
     level = "node" if of_nodes else "graph"
+    if not (many or of_nodes):
+        rows = int(joined.counts["y"].sum())
+        raise ValueError(
+            f"a single graph needs a label for each of its {int(nodes[0])} nodes, and y has {rows}; set num_nodes "
+            "if some nodes have no edges"
+        )
     columns = len(y) // max(int(nodes.sum()) if of_nodes else len(nodes), 1)
     binary = bool(((known == 0) | (known == 1)).all())
     if columns > 1 and binary:

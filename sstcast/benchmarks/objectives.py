@@ -66,7 +66,7 @@ class Objective:
     def check(cls, y: Tensor, dataset: Dataset, where: Callable[[int, int], str]) -> None:
         """Raise SSTCastError if a label cannot be used; `where` says in words where row and column are."""
         values = y.double().reshape(len(y), -1)
-        found = values[~(values.isnan() | (values == -1 if cls.classes else False))]
+        found = values[cls.known(values)]
         if not len(found):
             raise SSTCastError(f"{dataset.name}: no label is known")
         if cls.classes and len(found) > 1 and (found == found[0]).all():  # as of labels that are -1 and 1
@@ -79,9 +79,14 @@ class Objective:
             label = f"label {float(values[row, column]):g}, which is not {known}"
             raise SSTCastError(f"{where(row, column)}: {label}")
 
+    @classmethod
+    def known(cls, y: Tensor) -> Tensor:
+        """Return a mask of the known labels: unknown classes are -1, other unknown labels NaN."""
+        return ~(y.isnan() | (y == -1 if cls.classes else False))
+
     def weight(self, batch: GraphBatch) -> Tensor:
         """Return the total weight of the batch's known labels."""
-        return (~batch.y.isnan()).sum()
+        return self.known(batch.y).sum()
 
     def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
         """Return the loss summed over the known labels."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 from torch_geometric.data.collate import collate
 from torch_geometric.data.separate import separate
 from torch_geometric.utils import subgraph
@@ -64,7 +64,7 @@ class Joined(NamedTuple):
         if not graphs:
             raise ValueError("no graphs")
         for number, one in enumerate(graphs):
-            if not isinstance(one, Data):
+            if not isinstance(one, Data) or isinstance(one, Batch):
                 raise ValueError(f"graph {number} is {type(one).__name__}, not torch_geometric.data.Data")
         joined, slices = _collate(graphs, "graph")
         return cls(joined, torch.tensor([one.num_nodes or 0 for one in graphs]), _counts(slices))
@@ -225,14 +225,15 @@ def _counts(slices: Mapping[str, Any]) -> dict[str, Tensor]:
 
 
 def _collate(data: Sequence[Data], what: str) -> tuple[Data, Mapping[str, Any]]:
-    """Join what all have, with node numbers as they are; return it, and where each begins in it.
+    """Join the tensors that all data have, and keep node numbers; return them and the rows where each one begins.
 
-    Raises ValueError if features are not everywhere; `what` the data are, in words.
+    Raises ValueError, calling each one a `what`, if features are missing in some or differ in width.
     """
+    for name in ("x", "edge_attr"):
+        columns = [(name in one, getattr(one.get(name), "shape", ())[1:]) for one in data]
+        if differ := [number for number, found in enumerate(columns) if found != columns[0]]:
+            raise ValueError(f"{what} {differ[0]} and {what} 0 do not have the same columns of {name}")
     keys = [set(one.keys()) for one in data]
-    for number, own in enumerate(keys):
-        if differ := (own ^ keys[0]) & {"x", "edge_attr"}:
-            raise ValueError(f"{what} {number} and {what} 0 do not both have {min(differ)}")
     others = keys[0] - USED.intersection(*keys)
     joined, slices, _ = collate(type(data[0]), list(data), increment=False, add_batch=False, exclude_keys=others)
     return joined, slices

@@ -20,7 +20,7 @@ import torch
 import torch_geometric.datasets
 from torch import Tensor
 from torch_geometric.data import Data, InMemoryDataset, download_url, extract_zip
-from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+from torch_geometric.data.data import BaseData, DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import EdgeStorage, GlobalStorage, NodeStorage
 from torch_geometric.utils import remove_self_loops, to_undirected
 
@@ -183,7 +183,7 @@ def _join_parts(sources: Iterable[Any]) -> tuple[Joined, list[Split]]:
 
 def join(source: Any) -> Joined:
     """Join one `Data`, several, a data set of PyG, or what `InMemoryDataset.save` writes."""
-    if isinstance(source, Data):
+    if isinstance(source, BaseData):  # also of a kind that is refused
         return Joined.of_list([source])
     if isinstance(source, tuple) and len(source) > 1 and isinstance(source[0], dict):
         return Joined.of_slices(Data.from_dict(source[0]), source[1])
@@ -238,8 +238,8 @@ def check_raw(paths: Iterable[Path], known: Collection[str]) -> None:
             digest = "" if harmless else hashlib.sha256(path.read_bytes()).hexdigest()
         if not harmless and digest not in known:
             raise SSTCastError(
-                f"{path}: may run any code when it is read, as a pickle does, and is not a known one (SHA-256 "
-                f"{digest}); if you trust its origin, use --trust (trust=True in Python)"
+                f"{path}: damaged, or a pickle, which may run any code when it is read, and not a known one "
+                f"(SHA-256 {digest}); delete it, or use --trust (trust=True in Python) if you trust its origin"
             )
 
 

@@ -152,6 +152,8 @@ def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple
         rows = torch.isin(torch.arange(len(graphs)).repeat_interleave(graphs.nodes), rows)
     training = graphs.y if graphs.level == "pair" else graphs.y[rows]
     objective = objective_of(dataset)(graphs.y, training, dataset)
+    if not objective.known(training).any():
+        raise SSTCastError(f"{dataset.name}: no label of the training samples is known; choose another split")
     model = build_predictor(config, dataset, graphs, objective.outputs)
     if config.predictor.normalise == "row":  # as Kipf & Welling 2017 do for words
         assert graphs.x is not None

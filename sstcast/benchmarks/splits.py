@@ -112,6 +112,8 @@ def _of_masks(graphs: Joined, wanted: bool) -> list[Split]:
     if "train" not in masks or len(masks) == 1 or not (wanted or len(masks) == len(MASKS)):
         return []
     if len(graphs.nodes) > 1 and any(mask.numel() != graphs.samples for mask in masks.values()):
+        if wanted:
+            raise ValueError("masks of the nodes of many graphs are no split; set split=70/15/15 of the graphs")
         return []
     if (stopping := graphs.data.get("stopping_mask")) is not None and "val" in masks:  # WikiCS: for validation too
         masks["val"] = masks["val"] | stopping

@@ -36,7 +36,8 @@ def read_table(path: Path, columns: Sequence[str | None]) -> pd.DataFrame:
     """
     with reading(path, "save it as comma-separated text whose first line names the columns"), catch_warnings():
         simplefilter("error", pd.errors.ParserWarning)  # about lines longer than the first
-        table = pd.read_csv(path, index_col=False, skip_blank_lines=False)
+        # Nullable integers keep all digits of ids beside an empty cell, which float64 would round.
+        table = pd.read_csv(path, index_col=False, skip_blank_lines=False, dtype_backend="numpy_nullable")
     for name in columns:
         if name is not None and name not in table:
             raise SSTCastError(f"{path}: no column {name!r}; it has {', '.join(map(str, table.columns))}")
@@ -174,7 +175,7 @@ def _numbers(columns: pd.DataFrame, path: Path) -> Tensor:
         column = columns.columns[int(np.argmax(wrong.iloc[bad[0]]))]
         place = f"line {columns.index[bad[0]]}, column {column!r}"
         raise SSTCastError(f"{path}: {place}: {str(columns[column].iloc[bad[0]])!r} is not a number")
-    return torch.tensor(numbers.to_numpy(np.float64))
+    return torch.tensor(numbers.to_numpy(np.float64, na_value=np.nan))
 
 
 def _labels(table: pd.DataFrame, names: Sequence[str], path: Path) -> Tensor:

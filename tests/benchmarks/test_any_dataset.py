@@ -12,7 +12,8 @@ import torch
 from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
 from small_raw import SMILES, both_ways, ring, write
 from torch_geometric import datasets as pyg
-from torch_geometric.data import Data, InMemoryDataset
+from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
+from torch_geometric.loader import DataLoader
 
 import sstcast
 from sstcast.benchmarks.config import BenchmarkConfig, load_benchmark
@@ -211,10 +212,10 @@ def test_what_a_task_does_not_use_may_differ() -> None:
     assert load_memory(parts[0], []).digest == load_memory(parts[1], []).digest
     for data in parts[1]["test"]:
         data.num_nodes, data.x = len(data.x), None
-    with pytest.raises(SSTCastError, match="part 2 and part 0 do not both have x"):
+    with pytest.raises(SSTCastError, match="part 2 and part 0 do not have the same columns of x"):
         load_memory(parts[1], [])
     plain[0].num_nodes, plain[0].x = len(plain[0].x), None
-    with pytest.raises(SSTCastError, match="graph 1 and graph 0 do not both have x"):
+    with pytest.raises(SSTCastError, match="graph 1 and graph 0 do not have the same columns of x"):
         load_memory(plain[:9], [])
 
 
@@ -271,12 +272,21 @@ def test_whole_numbers_of_many_values_are_asked_about() -> None:
             graphs(y=lambda d, i: torch.tensor([2 * (i % 2) - 1])),
             "all known labels are 1; number the classes from 0",
         ),
-        ([Data(x=torch.ones(2, 1), y=torch.tensor([1]))], "edge_index must be a dense tensor"),
+        ([Data(x=torch.ones(2, 1), y=torch.tensor([1]))] * 2, "edge_index must be a dense tensor"),
         ([Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]))], "every graph must have labels y"),
         (
             graphs(x=lambda d, i: torch.ones(d.num_nodes, 1 + i // 7)),
-            "Expected size 1 but got size 2 for tensor number 7",
+            "graph 7 and graph 0 do not have the same columns of x",
         ),
+        (
+            graphs(edge_attr=lambda d, i: torch.ones(d.num_edges, 1 + i // 5)),
+            "graph 5 and graph 0 do not have the same columns of edge_attr",
+        ),
+        (HeteroData(), "graph 0 is HeteroData, not"),
+        (DataLoader(graphs(), batch_size=3), "graph 0 is DataBatch, not"),
+        (Batch.from_data_list(graphs()), "graph 0 is DataBatch, not"),
+        (graphs(1), "a label for each of its 4 nodes, and y has 1"),
+        (graphs(**dict.fromkeys(("y", *MASKS.values()), lambda d, i: d.x[:, 0] > 0)), "nodes of many graphs"),
         (
             graphs(edge_index=lambda d, i: d.edge_index + (i == 5)),
             "graph 5: an edge's node is not one of its 6 nodes",
@@ -299,6 +309,15 @@ def test_whole_numbers_of_many_values_are_asked_about() -> None:
 def test_what_is_wrong_with_graphs_in_memory_is_said(data: Any, words: str) -> None:
     with pytest.raises(SSTCastError, match=words):
         load_memory(data, [])
+
+
+@pytest.mark.parametrize(("unknown", "dtype"), [(-1, torch.long), (torch.nan, torch.float)])
+def test_training_samples_without_a_label_are_refused(unknown: float, dtype: torch.dtype, tmp_path: Path) -> None:
+    data = words_on_a_ring(5, 9)
+    data.y = torch.where(data.train_mask, unknown, torch.arange(30) / 7 if dtype.is_floating_point else data.y)
+    data.y = data.y.to(dtype)
+    with pytest.raises(SSTCastError, match="no label of the training samples is known"):
+        sstcast.benchmark(data, "gcn", overrides=[*SMALL, f"runs={tmp_path / 'runs'}"])
 
 
 def of_memory(data: list[Data]) -> BenchmarkConfig:

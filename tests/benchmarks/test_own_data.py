@@ -141,6 +141,15 @@ def test_nodes_and_edges_of_a_csv(tmp_path: Path) -> None:
     assert one_way.edge_attr.flatten().tolist() == [1.0, 3.0, 6.0]
 
 
+def test_ids_keep_all_their_digits(tmp_path: Path) -> None:
+    """An empty line at the end of the edges must not turn them into numbers of double precision."""
+    raw = graph_csv(tmp_path)
+    ids = [10**17 + i for i in range(NODES)]
+    (tmp_path / "mine.csv").write_text("name,kind,a\n" + "".join(f"{n},{n % 3},0.5\n" for n in ids))
+    (tmp_path / "edges.csv").write_text(f"source,target\n{ids[0]},{ids[1]}\n{ids[1]},{ids[2]}\n\n")
+    assert load_own(tmp_path, raw).graphs.edge_index.T.tolist() == [[0, 1], [1, 0], [1, 2], [2, 1]]
+
+
 def test_ids_may_be_numbers_and_words(tmp_path: Path) -> None:
     raw = graph_csv(tmp_path)
     nodes = re.sub(r"\bn(\d)", r"\1", (tmp_path / "mine.csv").read_text())
@@ -256,7 +265,10 @@ BAD: dict[str, tuple[Make, list[str]]] = {
         ["puts none of 12 samples into test"],
     ),
     "no list": (bad(pyg, lambda f, raw: torch.save(1, f / "mine.pt")), ["mine.pt", "give a list of"]),
-    "damaged": (bad(pyg, lambda f, raw: (f / "mine.pt").write_bytes(b"PK\3\4")), ["mine.pt: may run any code"]),
+    "damaged": (
+        bad(pyg, lambda f, raw: (f / "mine.pt").write_bytes(b"PK\3\4")),
+        ["mine.pt: damaged, or a pickle", "delete it"],
+    ),
     "a task of another kind": (bad(graph_csv, lambda f, raw: raw.update(task="colour")), ["task: no 'colour'"]),
     "an unknown kind": (
         bad(graph_csv, lambda f, raw: raw.update(kind="memory")),

@@ -24,7 +24,7 @@ from sstcast.benchmarks.splits import choose_split
 from sstcast.benchmarks.tables import featurise, read_table
 from sstcast.errors import SSTCastError
 
-REFUSED = "may run any code when it is read"
+REFUSED = "a pickle, which may run any code when it is read"
 
 
 class Calls:
