@@ -218,7 +218,7 @@ BAD: dict[str, tuple[Make, list[str]]] = {
     "an empty CSV": (bad(smiles_csv, lambda f, raw: (f / "mine.csv").write_text("")), ["mine.csv", "No columns"]),
     "a duplicate id": (
         bad(smiles_csv, lambda f, raw: edit(f, "mine.csv", "m4,", "m2,")),
-        ["mine.csv", "line 6", "'m2' has come before"],
+        ["mine.csv", "line 6", "'m2' is not unique"],
     ),
     "not a number": (
         bad(smiles_csv, lambda f, raw: edit(f, "mine.csv", "3.5", "high")),
@@ -246,7 +246,7 @@ BAD: dict[str, tuple[Make, list[str]]] = {
     ),
     "a part that is none": (
         bad(graph_csv, lambda f, raw: raw.update(split_column="name")),
-        ["mine.csv", "line 2: 'n0' is no part of a split"],
+        ["mine.csv", "line 2: 'n0' is not a part of a split"],
     ),
     "a split that repeats": (
         bad(pyg, lambda f, raw: split_file(f, [0, 1, 2], [2, 3], [4])),
@@ -258,7 +258,7 @@ BAD: dict[str, tuple[Make, list[str]]] = {
     ),
     "a mask of other graphs": (
         bad(pyg, lambda f, raw: split_file(f, *[[True] * 11] * 3)),
-        ["mine", "a mask of 11 samples, where there are 12"],
+        ["mine", "a mask has 11 samples instead of 12"],
     ),
     "nothing to test": (
         bad(pyg, lambda f, raw: split_file(f, [0, 1, 2], [3], [])),
