@@ -107,11 +107,7 @@ def parse_split(text: str) -> str:
             "write official, scaffold, folds:N (3 or more), random:N-per-class or random:0.8/0.1/0.1, "
             "where the three shares must be above 0 and add up to 1"
         )
-    return (
-        text
-        if text.startswith("random:") and whole == 1
-        else f"random:{'/'.join(f'{s / whole:g}' for s in shares)}"
-    )
+    return f"random:{'/'.join(f'{s / whole:g}' for s in shares)}"
 
 
 SplitName = Annotated[str, AfterValidator(parse_split)]

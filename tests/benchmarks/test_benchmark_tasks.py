@@ -37,12 +37,6 @@ def test_parts_of_a_graph_cover_all_its_nodes(configure: Callable[..., Benchmark
     assert sum(int(task.weight(task.batch(part))) for part in first) == len(task.split.train)
 
 
-def test_a_part_is_not_divided_again(configure: Callable[..., BenchmarkConfig]) -> None:
-    config = configure("minesweeper", "mpnn", "part=15", "training.accumulate=2")
-    with pytest.raises(SSTCastError, match=r"part: leave out training\.accumulate"):
-        run_benchmark(config, [0])
-
-
 def test_the_whole_graph_is_one_step_asked_about_training_nodes(
     configure: Callable[..., BenchmarkConfig], fabric: Fabric
 ) -> None:

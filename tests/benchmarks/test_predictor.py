@@ -21,7 +21,6 @@ from sstcast.benchmarks.predictor import (
     positions_of,
 )
 from sstcast.benchmarks.registry import ATOMS, BONDS, find_dataset
-from sstcast.errors import SSTCastError
 from sstcast.graphs.sparse import SparseGraph
 from sstcast.models import build_model
 
@@ -92,14 +91,6 @@ def test_the_virtual_node_sees_the_last_layer(tmp_path: Path) -> None:
     x, vn = predictor.backbone.encode(predictor.encode_nodes(batch), graph)
     row = vn + predictor.readout.update.mlp(global_mean_pool(x, g.batch) + vn)
     torch.testing.assert_close(predictor(batch), predictor.head(row))
-
-
-@pytest.mark.parametrize(
-    ("model", "readout", "words"), [("mpnn", "virtual-node", "no virtual-node"), ("gps", "token", "no token")]
-)
-def test_a_readout_needs_its_backbone(model: str, readout: str, words: str, tmp_path: Path) -> None:
-    with pytest.raises(SSTCastError, match=words):
-        make(tmp_path, model, f"predictor.readout={readout}")
 
 
 @pytest.mark.parametrize("model", ["mpnn", "gatedgcn-vn", "tokengt", "linear-transformer", "sapdgt", "spdgt"])
