@@ -21,7 +21,6 @@ from sstcast.progress import hides_progress
 T = TypeVar("T")
 FORMAT = 5  # of positional encodings
 AT_ONCE = 256  # graphs
-QUICK = 2000  # graphs; fewer need no progress bar
 
 
 def cached(path: Path, compute: Callable[[], Any]) -> Any:
@@ -65,9 +64,9 @@ def with_positions(graphs: Graphs, name: str, pairs: int, steps: int, cache: Pat
 
 def _batches(graphs: Graphs, what: str) -> Iterator[SparseGraph]:
     parts = torch.arange(len(graphs)).split(AT_ONCE)
-    return (graphs.batch(index).graph for index in counted(parts, what, len(graphs)))
+    return (graphs.batch(index).graph for index in counted(parts, what))
 
 
-def counted(parts: Iterable[T], what: str, graphs: int) -> Iterable[T]:
-    """Iterate over `parts`, with a progress bar on a terminal if there are many `graphs`."""
-    return track(parts, what, transient=True, disable=graphs < QUICK or hides_progress(get_console()))
+def counted(parts: Iterable[T], what: str) -> Iterable[T]:
+    """Iterate over `parts`, with a progress bar on a terminal."""
+    return track(parts, what, transient=True, disable=hides_progress(get_console()))

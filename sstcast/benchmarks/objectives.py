@@ -56,7 +56,7 @@ class Objective:
         y = graphs.labels
         rows = graphs.nodes if cls.level == "node" else torch.ones_like(graphs.nodes)
         found, total = graphs.counts["y"] * (y.numel() // max(len(y), 1)), int(rows.sum())
-        columns = 1 if cls.classes else y.numel() // total
+        columns = 1 if cls.classes else max(y.numel() // total, 1)
         if len(wrong := (found != rows * columns).nonzero()):
             graph = int(wrong[0])
             raise ValueError(f"graph {graph}: {int(found[graph])} labels for {int(rows[graph])} {cls.level}s")

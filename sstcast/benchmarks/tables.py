@@ -103,7 +103,7 @@ def featurise(smiles: "pd.Series[str]") -> Any:
     empty = {"node_feat": np.zeros((0, len(ATOMS)), int), "edge_feat": np.zeros((0, len(BONDS)), int)}
     empty["edge_index"] = np.zeros((2, 0), int)
     graphs = []
-    for text in counted(smiles, "reading molecules", len(smiles)):
+    for text in counted(smiles, "reading molecules"):
         try:
             with rdBase.BlockLogs():
                 raw = smiles2graph(text)

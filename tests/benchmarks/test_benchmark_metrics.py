@@ -86,7 +86,7 @@ def test_words_beyond_the_vocabulary_are_unknown_and_the_rest_is_the_end() -> No
 
 
 def test_links_are_ranked_among_all_nodes_of_their_graph() -> None:
-    """Ogb ranks one true tail among given others: here all other nodes of the graph, and of nobody else's."""
+    """OGB ranks a true tail among given others, which are here the other nodes of the same graph."""
     generator = torch.Generator().manual_seed(1)
     graphs, pairs = [], []
     for nodes, true in ((6, 3), (9, 1), (4, 0)):
@@ -115,7 +115,7 @@ def test_links_are_ranked_among_all_nodes_of_their_graph() -> None:
 
 
 def test_nodes_with_the_same_vector_are_tied() -> None:
-    """Half of the 99 others count as ahead, in whichever order a product is summed."""
+    """Half of the 99 others count as ahead, whatever the order of summation."""
     y, pair = torch.ones(1), torch.tensor([[0], [1]])
     graph = {"num_nodes": 100, "edge_index": torch.zeros(2, 0).long(), "y": y}
     batch = packed([graph], "pair", pairs=pair, pair_counts=torch.tensor([1])).batch(torch.arange(1))

@@ -1,4 +1,4 @@
-"""The verb `benchmark`: every backbone on every task, resuming, stages, seeds, and what it prints."""
+"""The verb `benchmark`: every backbone on every task, resuming, stages, seeds, and its output."""
 
 import json
 from collections.abc import Callable
@@ -57,7 +57,7 @@ def test_the_verb_scores_every_task(task: str, configure: Callable[..., Benchmar
     assert len((config.folder / "seed-0/history.csv").read_text().splitlines()) == 3
 
 
-def test_a_run_says_what_it_was_and_does_nothing_twice(
+def test_a_run_is_recorded_and_not_repeated(
     configure: Callable[..., BenchmarkConfig], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = configure("MUTAG", "mpnn")
@@ -90,7 +90,7 @@ def test_an_interrupted_run_ends_with_the_same_weights(
 
 
 def test_stages_train_one_after_the_other(configure: Callable[..., BenchmarkConfig], fabric: Fabric) -> None:
-    """The second continues from the best of the first: its weights, its Adam and its score, but for the head."""
+    """The second starts from the best weights, Adam state and score of the first, with a new head."""
     config = configure("minesweeper", "polynormer", "stages.local=3")
     assert config.stages == {"local": 3}
     (result,) = run_benchmark(config, [0])
@@ -185,7 +185,7 @@ def test_the_verb_prints_seeds_mean_and_the_paper_s_number(root: Path, tmp_path:
         (["none.yaml", "--model", "gps"], "none.yaml: cannot read it"),
     ],
 )
-def test_what_is_wrong_with_the_command_is_one_line(
+def test_wrong_arguments_are_refused_in_one_line(
     arguments: list[str], words: str, root: Path, tmp_path: Path, command: Command
 ) -> None:
     extra = ["--root", root, "--set", f"runs={tmp_path}", "--set", "training.device=cpu"]
@@ -195,7 +195,7 @@ def test_what_is_wrong_with_the_command_is_one_line(
     assert words in err
 
 
-def test_datasets_are_listed_with_what_is_there(root: Path, command: Command) -> None:
+def test_datasets_are_listed_with_their_presence(root: Path, command: Command) -> None:
     _, out, _ = command("datasets", "--root", root)
     lines = {line.split()[0]: line.split() for line in out.splitlines()}
     assert lines["minesweeper"][-1] == "yes"

@@ -1,4 +1,4 @@
-"""A user's own data: each kind trains, splits mean what they say, what is wrong is said in one line."""
+"""A user's own data: each kind trains, splits are kept, and errors are one line."""
 
 import re
 import sys
@@ -63,7 +63,7 @@ def test_data_replaced_since_the_training_are_refused(
 
 
 @pytest.mark.parametrize("package", ["ogb.utils", "rdkit"])
-def test_without_ogb_or_rdkit_the_command_to_install_them_is_said(
+def test_without_ogb_or_rdkit_the_error_says_how_to_install_them(
     package: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
@@ -171,8 +171,8 @@ def test_a_column_of_nodes_may_hold_the_split(tmp_path: Path) -> None:
     assert parts(load_own(tmp_path, raw)) == [[*range(20)], [*range(20, 30)], [*range(30, 39)]]
 
 
-def test_what_one_s_own_data_are_called_does_not_matter(tmp_path: Path) -> None:
-    """Neither a paper's settings nor its scores are those of a file that happens to be called like its data."""
+def test_the_name_of_a_user_s_data_does_not_matter(tmp_path: Path) -> None:
+    """A file named like a paper's data set gets neither its settings nor its scores."""
     raw = graph_csv(tmp_path)
     for name in ("mine", "cora"):
         (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(raw))
@@ -187,7 +187,7 @@ def test_what_one_s_own_data_are_called_does_not_matter(tmp_path: Path) -> None:
 
 
 def test_a_processed_dataset_of_pyg_opens(tmp_path: Path) -> None:
-    """What `InMemoryDataset.save` writes."""
+    """`InMemoryDataset.save` writes such files."""
     data = [
         Data(x=torch.ones(i, 1), edge_index=torch.tensor([[0], [1]]), y=torch.tensor([i % 2]))
         for i in range(2, 22)
@@ -286,7 +286,9 @@ def split_file(folder: Path, *rows: Any) -> None:
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_what_is_wrong_is_said_in_one_line(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unusable_data_are_refused_in_one_line(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     prepare, words = BAD[case]
     assert run(tmp_path, prepare(tmp_path)) == 2
     err = capsys.readouterr().err

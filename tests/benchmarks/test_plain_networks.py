@@ -1,4 +1,4 @@
-"""Networks as their papers have them, from a few lines of YAML; and what models without a preset are given."""
+"""Networks of papers from a few lines of YAML, and the defaults of models without a preset."""
 
 from collections.abc import Callable
 from pathlib import Path
