@@ -36,11 +36,6 @@ class Objective:
         """Set `outputs`, unless the class does, and everything else that depends on the labels."""
 
     @classmethod
-    def judged_by(cls, metric: str) -> "type[Objective]":
-        """Return the class of the task for this metric."""
-        return cls
-
-    @classmethod
     def wrong(cls, values: Tensor, dataset: Dataset) -> tuple[Tensor, str]:
         """Return a mask of the unusable labels in `values [rows, labels]`, and a description of a usable label."""
         raise NotImplementedError
@@ -192,10 +187,6 @@ class Classes(Objective):
             self.weights = len(training) / (self.outputs * sizes.clamp(min=1))
 
     @classmethod
-    def judged_by(cls, metric: str) -> type[Objective]:
-        return {"node": NodeQuestions, "graph": Questions}[cls.level] if metric in Questions.metrics else cls
-
-    @classmethod
     def wrong(cls, values: Tensor, dataset: Dataset) -> tuple[Tensor, str]:
         values = values.nan_to_num(-1, posinf=torch.inf, neginf=-torch.inf)
         classes = dataset.options.get("classes") or len(values)  # n samples have n classes at most
@@ -340,8 +331,11 @@ TASKS: dict[str, type[Objective]] = {
 
 
 def objective_of(dataset: Dataset) -> type[Objective]:
-    """Return the class of a declared task, for its metric."""
-    return TASKS[dataset.task].judged_by(dataset.metric)
+    """Return the class of a declared task; with a rank metric, classes are yes-or-no questions."""
+    task = TASKS[dataset.task]
+    if issubclass(task, Classes) and dataset.metric in Questions.metrics:
+        return NodeQuestions if task.level == "node" else Questions
+    return task
 
 
 def check_task(dataset: Dataset) -> None:
