@@ -72,9 +72,3 @@ def bad(make: Make, change: Callable[[Path, dict[str, Any]], Any]) -> Make:
         return raw
 
     return prepare
-
-
-def regraph(folder: Path, change: Callable[[list[Data]], Any]) -> None:
-    graphs = torch.load(folder / "mine.pt", weights_only=False)
-    change(graphs)
-    torch.save(graphs, folder / "mine.pt")

@@ -265,7 +265,7 @@ def given_path(path: Path | str | None) -> Path | None:
 
 
 def seeds_of(seeds: Seeds) -> list[int] | None:
-    """Read seeds written as `0..4`; None if none are given."""
+    """Read seeds written as `0..4` or listed; None if none are given."""
     from sstcast.yaml_files import parse_seeds
 
-    return parse_seeds(seeds) if isinstance(seeds, str) else None if seeds is None else list(seeds)
+    return None if seeds is None else parse_seeds(seeds if isinstance(seeds, str) else ",".join(map(str, seeds)))

@@ -1,4 +1,4 @@
-"""A cache of what takes long to compute from graphs: molecules' features and positional encodings."""
+"""Caches the features of molecules and the positional encodings of graphs, which take long to compute."""
 
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
@@ -21,22 +21,21 @@ from sstcast.progress import hides_progress
 T = TypeVar("T")
 FORMAT = 5  # of positional encodings
 AT_ONCE = 256  # graphs
-QUICK = 2000  # graphs for which no bar is shown
 
 
 def cached(path: Path, compute: Callable[[], Any]) -> Any:
-    """Return the tensors and plain data in the file `path`, whose name identifies what they are computed from.
+    """Return the tensors and plain data in the file `path`; if it is missing or damaged, compute and write them.
 
-    If it is absent or damaged, compute and write it.
+    The name of the file must identify the input of `compute`.
     """
     with locked(path):
         if path.exists():
             try:
-                if zipfile.ZipFile(path).testzip() is None:  # checksums, which torch.load does not compare
+                if zipfile.ZipFile(path).testzip() is None:  # torch.load ignores checksums
                     return torch.load(path, weights_only=True)
             except Exception:  # a damaged file can raise anything
                 pass
-            warn(f"{path}: damaged; making it again")
+            warn(f"{path}: damaged; computing it again")
         content = compute()
         with atomic(path) as temporary:
             torch.save(content, temporary)
@@ -46,7 +45,7 @@ def cached(path: Path, compute: Callable[[], Any]) -> Any:
 def with_positions(graphs: Graphs, name: str, pairs: int, steps: int, cache: Path) -> Graphs:
     """Return the graphs with `pairs` Laplacian eigenpairs and landing probabilities of up to `steps` steps.
 
-    Either may be 0. The data set's `name` and the digest of its edges name the files in `cache`.
+    Either may be 0. A file in `cache` is named after the data set and the digest of its edges.
     """
     edges = {"nodes": graphs.nodes, "edges": graphs.edges, "index": graphs.edge_index}
     stem = f"{name}-{digest_tensors(edges, FORMAT)[:12]}" if pairs or steps else ""
@@ -65,9 +64,9 @@ def with_positions(graphs: Graphs, name: str, pairs: int, steps: int, cache: Pat
 
 def _batches(graphs: Graphs, what: str) -> Iterator[SparseGraph]:
     parts = torch.arange(len(graphs)).split(AT_ONCE)
-    return (graphs.batch(index).graph for index in counted(parts, what, len(graphs)))
+    return (graphs.batch(index).graph for index in counted(parts, what))
 
 
-def counted(parts: Iterable[T], what: str, graphs: int) -> Iterable[T]:
-    """Show a bar on a terminal while many `graphs` are worked on in `parts`."""
-    return track(parts, what, transient=True, disable=graphs < QUICK or hides_progress(get_console()))
+def counted(parts: Iterable[T], what: str) -> Iterable[T]:
+    """Iterate over `parts`, with a progress bar on a terminal."""
+    return track(parts, what, transient=True, disable=hides_progress(get_console()))

@@ -31,11 +31,11 @@ TRAINING = {"batch_size": 128, "compile": False, "precision": "32-true"}
 class PredictorConfig(Strict):
     """The encoders, the readout and the head of a model.
 
-    `positional` is `none`, `lap` (with `pairs` eigenpairs) or `rwse` (walks of up to `steps` steps); `degree`
-    embeds the number of neighbours. `readout` computes a graph's vector from those of its nodes. The head has
-    `head_layers` hidden layers. If `normalise` is `row`, real-valued features are divided by the sum of each
-    node's; `input_dropout` acts on them. Without `encoder`, they go to the model's first layer as they are;
-    without `head`, its last layer returns the outputs.
+    `positional` is `none`, `lap` (with `pairs` eigenpairs) or `rwse` (walks of up to `steps` steps). `degree`
+    embeds the number of neighbours. `readout` reduces the nodes' vectors to one vector a graph. The head has
+    `head_layers` hidden layers. With `normalise: row`, each node's real-valued features are divided by their sum.
+    `input_dropout` drops real-valued features. Without `encoder`, the model's first layer reads the features
+    directly. Without `head`, its last layer returns the outputs.
     """
 
     positional: Positional = "none"
@@ -54,11 +54,10 @@ class PredictorConfig(Strict):
 class BenchmarkConfig(Strict):
     """One model on one data set, for one or more seeds.
 
-    `stages` gives the number of epochs for which a part of the model is trained before the whole, by the name of
-    the stage in the model; none with 0.
-    For a graph that does not fit in memory as a whole, `part` is the number of nodes in a random part of it.
-    `split` replaces the data set's usual split. Raw files are below `root`; what takes long to compute is kept in
-    `cache`.
+    `stages` maps a stage of the model to the number of epochs that train this part before the whole model; 0
+    skips the stage. `part` is the number of nodes in each random part of a graph that is too large for memory.
+    `split` replaces the data set's usual split. Raw files are below `root`. `cache` keeps the features of
+    molecules and the positional encodings.
     """
 
     dataset: str = Field(pattern=DATASET_NAME, max_length=LONGEST_NAME)
@@ -106,10 +105,10 @@ def load_benchmark(
     """Return the configuration of a benchmark: a preset for this model, or the model's defaults.
 
     `dataset` is a name, the path of a YAML that describes a user's own data, or a name for graphs in memory;
-    `read` is the complete declaration of one's own data or of graphs in memory. `model` is looked up as
+    `read` is the complete declaration of a user's own data or of graphs in memory. `model` is looked up as
     `configs/benchmarks/DATASET/MODEL.yaml`, then in `configs/benchmarks/default/`; otherwise it is the name of a
-    model, or of a local layer (`gcn`, `gatedgcn-vn`), which stands for `mpnn` with that layer, trained as
-    `configs/benchmarks/defaults.yaml` says. It may also be the path of a user's own preset.
+    model, or of a local layer (`gcn`, `gatedgcn-vn`), which stands for `mpnn` with that layer. Such a model gets
+    the defaults in `configs/benchmarks/defaults.yaml`. `model` may also be the path of a user's own preset.
     Raises SSTCastError for unknown names and wrong keys.
     """
     written = Path(model) if model.endswith(YAML) else None
@@ -157,10 +156,10 @@ def _own_data(path: Path) -> dict[str, Any]:
 
 
 def published(config: BenchmarkConfig, row: str | None = None) -> tuple[float, str] | None:
-    """Return a paper's number on this data set and its source, None if none is known.
+    """Return a paper's number on this data set and its source, or None if it is not listed.
 
-    `row` is the number's name in `published.yaml`, for instance `best`; by default that of this model, without the
-    `-paper` of a preset with the paper's training.
+    `row` is the number's name in `published.yaml`, for instance `best`. By default, it is this model's name
+    without the `-paper` of a preset with the paper's training.
     """
     if config.data is not None:
         return None
@@ -173,7 +172,7 @@ def published(config: BenchmarkConfig, row: str | None = None) -> tuple[float, s
 
 
 def _usual(kind: str, model: dict[str, Any]) -> dict[str, Any]:
-    """Return what a model without a preset is given on data of this kind, by section."""
+    """Return the default keys, by section, of a model without a preset on data of this kind."""
     known = read_config(packaged(f"{PRESETS}/defaults.yaml"))
     usual: dict[str, dict[str, Any]] = known.get(kind, known["others"])
     options = default_options(model["name"]) | model

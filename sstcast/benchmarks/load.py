@@ -1,4 +1,4 @@
-"""Loads a declared data set, or graphs in memory: decides what its declaration leaves open, checks, and packs."""
+"""Loads a declared data set or graphs in memory: completes the declaration, and checks and packs the graphs."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,14 +19,14 @@ from sstcast.errors import SSTCastError, in_short
 from sstcast.yaml_files import apply_overrides, validate
 
 MANY_WORDS = 100  # columns
-DENSE = 0.2  # of the columns: dividing a row by so many words would make its features too small to learn from
-FEW = 0.1  # of the nodes
-MOST_KINDS = 100_000  # in a column of whole numbers; larger ones are quantities
-MOST_CLASSES = 20  # more different whole numbers in a tenth of the samples are no classes, unless declared
+DENSE = 0.2  # of the columns; features of a row divided by more words would be too small to learn from
+FEW = 0.1  # of the nodes, in the training mask
+MOST_KINDS = 100_000  # categories in a column; larger whole numbers are quantities
+MOST_CLASSES = 20  # or a tenth of the samples; labels with more values are classes only if declared
 
 
 class Loaded(NamedTuple):
-    """A data set in memory: its graphs, the splits of its own, its complete declaration, and a digest of these."""
+    """A data set in memory: graphs, official splits, complete declaration, and digest of graphs and splits."""
 
     graphs: Graphs
     splits: list[Split]
@@ -35,9 +35,9 @@ class Loaded(NamedTuple):
 
 
 def load(dataset: Dataset, root: Path, cache: Path, trust: bool = False) -> Loaded:
-    """Read a data set, downloaded below `root` if it is missing; the features of molecules are kept in `cache`.
+    """Read a data set, downloading it below `root` if it is missing; `cache` keeps the features of molecules.
 
-    Raises SSTCastError if a raw file cannot be had, is damaged or may run code, or its content is inconsistent.
+    Raises SSTCastError if a raw file cannot be downloaded, is damaged or inconsistent, or may run code.
     """
     check_task(dataset)
     if dataset.reader == "smiles_csv":
@@ -54,8 +54,8 @@ def load(dataset: Dataset, root: Path, cache: Path, trust: bool = False) -> Load
 def load_memory(source: Any, overrides: list[str]) -> Loaded:
     """Check, complete and pack the graphs in `source`, as `graphs_in` describes it.
 
-    `overrides` may hold `data.task=...` and the like, and `split=...`. The data set is called by the name that the
-    source has, if any, and by a digest of the graphs. Raises SSTCastError if a graph or an override is wrong.
+    `overrides` may hold `data.task=...` and the like, and `split=...`. The name of the data set consists of the
+    source's name and a digest of the graphs. Raises SSTCastError if a graph or an override is wrong.
     """
     kind = type(source).__name__ if isinstance(source, PyGDataset) else "graphs"
     name = str(getattr(source, "name", None) or kind)
@@ -69,7 +69,7 @@ def load_memory(source: Any, overrides: list[str]) -> Loaded:
 
 
 def pack_given(dataset: Dataset, joined: Joined, splits: list[Split], where: str) -> Loaded:
-    """Check, complete and pack graphs of PyG; raise SSTCastError, saying `where` they are from, if one is bad."""
+    """Check, complete and pack graphs of PyG; raise SSTCastError, naming `where` they are from, if one is bad."""
     try:
         splits = find_splits(dataset.split, joined, splits)
         tables = {name: _table(joined.data.get(name), name) for name in ("x", "edge_attr")}
@@ -88,7 +88,7 @@ def pack_given(dataset: Dataset, joined: Joined, splits: list[Split], where: str
 
 
 def _table(values: Any, name: str) -> Tensor | None:
-    """Return features as a dense table `[rows, columns]`; raise ValueError if they are none."""
+    """Return features as a dense table `[rows, columns]`; raise ValueError for other types."""
     if values is None:
         return None
     if not isinstance(values, Tensor) or values.is_complex() or values.ndim not in (1, 2):
@@ -98,19 +98,19 @@ def _table(values: Any, name: str) -> Tensor | None:
 
 
 def _features(table: Tensor | None, kind: Kind) -> Tensor | None:
-    """Return features as their declared kind has them, None if they are not to be used."""
+    """Return real-valued features as float32 and categories unchanged, or None for the kind `none`."""
     return None if table is None or kind == "none" else table.float() if kind == "linear" else table
 
 
 def complete(dataset: Dataset, joined: Joined, tables: Mapping[str, Tensor | None], official: bool) -> Dataset:
     """Return the declaration with every field decided.
 
-    `tables` are the features `x` and `edge_attr`; `official` says whether the data have splits of their own.
+    `tables` holds the features `x` and `edge_attr`. `official` says whether the data include a split.
 
-    Whole numbers in a single column are classes; zeros and ones in several columns are yes-or-no questions; other
-    numbers are regression targets. Labels are those of nodes if each node has one. Features of whole numbers are
-    categories; 100 or more columns of zeros and ones say which words a node has. A declared field stays as it is.
-    Raises ValueError if the labels do not tell the task, and SSTCastError if the metric is not one of the task's.
+    Whole numbers in a single column are classes, zeros and ones in several columns are yes-or-no questions, and
+    other numbers are regression targets. If each node has a label, the task is to predict nodes. Features of whole
+    numbers are categories. 100 or more columns of zeros and ones stand for the words of a node. Declared fields
+    are kept. Raises ValueError if the task cannot be inferred, and SSTCastError for a metric of another task.
     """
     task, usual = (dataset.task, "") if dataset.task else _task(joined)
     dataset = replace(dataset, task=task, metric=dataset.metric or usual)
@@ -130,7 +130,7 @@ def complete(dataset: Dataset, joined: Joined, tables: Mapping[str, Tensor | Non
 
 
 def check_graphs(graphs: Graphs, dataset: Dataset, where: str) -> None:
-    """Raise SSTCastError, saying `where` the graphs are from, if a label or a feature is unusable."""
+    """Raise SSTCastError, naming the graphs' origin `where`, if a label or a feature is unusable."""
 
     def place(what: str, row: int) -> str:
         """Name a row of the packed graphs, nodes or edges as users number it."""
@@ -163,7 +163,7 @@ def check_graphs(graphs: Graphs, dataset: Dataset, where: str) -> None:
 
 
 def _words(dataset: Dataset, x: Tensor | None, mask: Tensor | None) -> Dataset:
-    """Say whether rows of words are to be divided by their sum, and whether few nodes have labels to learn."""
+    """Set `words` if each node has few words of many, and `few` if the training mask has few nodes."""
     if x is None or not x.is_floating_point() or x.shape[1] < MANY_WORDS or not ((x == 0) | (x == 1)).all():
         return dataset
     few = mask is not None and bool(mask.double().mean() < FEW)
@@ -171,13 +171,19 @@ def _words(dataset: Dataset, x: Tensor | None, mask: Tensor | None) -> Dataset:
 
 
 def _task(joined: Joined) -> tuple[str, str]:
-    """Return the task, and the metric if the task's usual one does not suit."""
+    """Infer the task, and the metric unless the task's usual one applies."""
     labels = joined.labels
     y = labels.flatten().double()
     known = y[~y.isnan()]
     many, nodes = len(joined.nodes) > 1, joined.nodes
     of_nodes = torch.equal(joined.counts["y"], nodes) and (not many or bool((nodes > 1).any()))
     level = "node" if of_nodes else "graph"
+    if not (many or of_nodes):
+        rows = int(joined.counts["y"].sum())
+        raise ValueError(
+            f"a single graph needs a label for each of its {int(nodes[0])} nodes, and y has {rows}; set num_nodes "
+            "if some nodes have no edges"
+        )
     columns = len(y) // max(int(nodes.sum()) if of_nodes else len(nodes), 1)
     binary = bool(((known == 0) | (known == 1)).all())
     if columns > 1 and binary:

@@ -1,4 +1,4 @@
-"""The tasks by name: what is learnt, by which loss, and by which metrics it is judged."""
+"""The tasks by name, with their labels, losses and metrics."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -20,14 +20,14 @@ Score = Callable[[Array, Array], float]  # of predictions and targets
 
 
 class Objective:
-    """A task: what is learnt and judged. To add one, write a subclass and list it in `objectives.TASKS`.
+    """A task with its labels, loss and metrics. To add one, write a subclass and list it in `objectives.TASKS`.
 
-    Labels are `y [rows, ...]`, one row per graph, node or pair, depending on `level`; `training` are those of the
-    training samples. A model returns `outputs` numbers per row.
+    Labels are `y [rows, ...]`, one row per graph, node or pair, depending on `level`. `training` holds the labels
+    of the training samples. A model returns `outputs` numbers per row.
     """
 
     level: ClassVar[str] = "graph"  # graph, node, or pair: of nodes whose link is to be predicted
-    metrics: ClassVar[Mapping[str, Score]]  # by name, the usual one first
+    metrics: ClassVar[Mapping[str, Score]]  # by name, the default first
     classes: ClassVar[bool] = False  # whether labels are whole numbers `[rows]`, one class each
     lower_is_better: ClassVar[bool] = False
     outputs: int
@@ -36,27 +36,22 @@ class Objective:
         """Set `outputs`, unless the class does, and everything else that depends on the labels."""
 
     @classmethod
-    def judged_by(cls, metric: str) -> "type[Objective]":
-        """Return the class for a metric, where the labels mean something else with it."""
-        return cls
-
-    @classmethod
     def wrong(cls, values: Tensor, dataset: Dataset) -> tuple[Tensor, str]:
-        """Return a mask of the unusable labels among `[rows, labels]`, and words for what a usable label is."""
+        """Return a mask of the unusable labels in `values [rows, labels]`, and a description of a usable label."""
         raise NotImplementedError
 
     @classmethod
     def shaped(cls, y: Tensor) -> Tensor:
-        """Return the labels of `labels_of`, once they are checked, as the loss takes them."""
+        """Return the checked labels of `labels_of` in the form that the loss needs."""
         return y
 
     @classmethod
     def labels_of(cls, graphs: Joined) -> dict[str, Tensor]:
-        """Return the labels `y`; raise ValueError, naming the graph, if they are not as many as its rows."""
+        """Return the labels `y`; raise ValueError, naming the graph, if it has too many or too few."""
         y = graphs.labels
         rows = graphs.nodes if cls.level == "node" else torch.ones_like(graphs.nodes)
         found, total = graphs.counts["y"] * (y.numel() // max(len(y), 1)), int(rows.sum())
-        columns = 1 if cls.classes else y.numel() // total
+        columns = 1 if cls.classes else max(y.numel() // total, 1)
         if len(wrong := (found != rows * columns).nonzero()):
             graph = int(wrong[0])
             raise ValueError(f"graph {graph}: {int(found[graph])} labels for {int(rows[graph])} {cls.level}s")
@@ -64,12 +59,12 @@ class Objective:
 
     @classmethod
     def check(cls, y: Tensor, dataset: Dataset, where: Callable[[int, int], str]) -> None:
-        """Raise SSTCastError if a label cannot be used; `where` says in words where row and column are."""
+        """Raise SSTCastError if a label is unusable; `where` describes the place of a row and column."""
         values = y.double().reshape(len(y), -1)
-        found = values[~(values.isnan() | (values == -1 if cls.classes else False))]
+        found = values[cls.known(values)]
         if not len(found):
             raise SSTCastError(f"{dataset.name}: no label is known")
-        if cls.classes and len(found) > 1 and (found == found[0]).all():  # as of labels that are -1 and 1
+        if cls.classes and len(found) > 1 and (found == found[0]).all():  # such as labels -1 and 1
             raise SSTCastError(
                 f"{dataset.name}: all known labels are {found[0]:g}; number the classes from 0, as -1 is unknown"
             )
@@ -79,9 +74,14 @@ class Objective:
             label = f"label {float(values[row, column]):g}, which is not {known}"
             raise SSTCastError(f"{where(row, column)}: {label}")
 
+    @classmethod
+    def known(cls, y: Tensor) -> Tensor:
+        """Return a mask of the known labels: unknown classes are -1, other unknown labels NaN."""
+        return ~(y.isnan() | (y == -1 if cls.classes else False))
+
     def weight(self, batch: GraphBatch) -> Tensor:
         """Return the total weight of the batch's known labels."""
-        return (~batch.y.isnan()).sum()
+        return self.known(batch.y).sum()
 
     def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
         """Return the loss summed over the known labels."""
@@ -93,7 +93,7 @@ class Objective:
 
 
 def of_classes(name: str, **options: str) -> Score:
-    """Return a score of scikit-learn of the most likely classes, NaN if all are unknown (-1)."""
+    """Return scikit-learn's score `name` of the most likely classes, which is NaN if all targets are -1."""
 
     def score(prediction: Array, target: Array) -> float:
         from sklearn import metrics  # which takes a second
@@ -106,7 +106,7 @@ def of_classes(name: str, **options: str) -> Score:
 
 
 def of_questions(name: str) -> Score:
-    """Return the mean of a score of scikit-learn over questions with both answers, NaN if there are none."""
+    """Return the mean of scikit-learn's score `name` over the questions with both answers, NaN without any."""
 
     def mean(prediction: Array, target: Array) -> float:
         from sklearn import metrics
@@ -187,13 +187,9 @@ class Classes(Objective):
             self.weights = len(training) / (self.outputs * sizes.clamp(min=1))
 
     @classmethod
-    def judged_by(cls, metric: str) -> type[Objective]:
-        return {"node": NodeQuestions, "graph": Questions}[cls.level] if metric in Questions.metrics else cls
-
-    @classmethod
     def wrong(cls, values: Tensor, dataset: Dataset) -> tuple[Tensor, str]:
         values = values.nan_to_num(-1, posinf=torch.inf, neginf=-torch.inf)
-        classes = dataset.options.get("classes") or len(values)  # of so many samples, no class has a higher number
+        classes = dataset.options.get("classes") or len(values)  # n samples have n classes at most
         known = f"a class: 0..{classes - 1}, or -1; for numbers, set task={cls.level}-regression"
         return (values != values.floor()) | (values < -1) | (values >= classes), known
 
@@ -252,14 +248,14 @@ class Links(Objective):
         return ranks, ranks
 
 
-# How many words a model knows, and how many it predicts, as in the authors' baselines.
+# The vocabulary of a model, and the number of words it predicts, as in the authors' baselines.
 WORDS = 5000
 UNKNOWN, END = WORDS, WORDS + 1
 LENGTH = 5
 
 
 def words_f1(prediction: Array, target: Array) -> float:
-    """Return the mean over graphs of F1 between the sets of words before the end of each."""
+    """Return the mean over graphs of the F1 of the predicted set of words, up to the first end."""
     scores = []
     for guess, truth in zip(prediction, target, strict=True):
         ends = np.flatnonzero(guess == END)
@@ -295,10 +291,10 @@ class Words(Objective):
 
 
 def number_words(lines: list[list[str]], training: list[list[str]]) -> Tensor:
-    """Number the words, `[lines, longest]`, -1 after the end; the `WORDS` most frequent in training come first.
+    """Number the words of each line, `[lines, longest]`, with -1 after its end.
 
-    Words that count as unknown get numbers from `WORDS` on, so that different unknown words stay different in the
-    reference.
+    The `WORDS` most frequent words of the training lines come first. Rarer words are unknown to the model and get
+    numbers from `WORDS` on, so that the metric tells them apart.
     """
     frequent = [word for word, _ in Counter(w for line in training for w in line).most_common(WORDS)]
     number = {word: i for i, word in enumerate(frequent)}
@@ -335,12 +331,15 @@ TASKS: dict[str, type[Objective]] = {
 
 
 def objective_of(dataset: Dataset) -> type[Objective]:
-    """Return the class of a declared task, for its metric."""
-    return TASKS[dataset.task].judged_by(dataset.metric)
+    """Return the class of a declared task; with a rank metric, classes are yes-or-no questions."""
+    task = TASKS[dataset.task]
+    if issubclass(task, Classes) and dataset.metric in Questions.metrics:
+        return NodeQuestions if task.level == "node" else Questions
+    return task
 
 
 def check_task(dataset: Dataset) -> None:
-    """Raise SSTCastError if there is no such task, or it has no such metric; either may be undecided yet."""
+    """Raise SSTCastError if the declared task is unknown, or the declared metric is not one of the task's."""
     task, metric = dataset.task, dataset.metric
     if task and task not in TASKS:
         raise SSTCastError(f"{dataset.name}: task: no {task!r}; known: {', '.join(TASKS)}")

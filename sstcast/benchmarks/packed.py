@@ -1,6 +1,6 @@
-"""Graphs packed end to end: `Joined`, as PyG's classes store them, and `Graphs`, from which batches are made.
+"""Graphs in concatenated tensors: `Joined` holds them as PyG stores them, and `Graphs` makes batches of them.
 
-There are no worker processes and no lists of objects: a batch is gathered from the packed tensors on their device.
+A batch is gathered from these tensors on their device, without worker processes.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 from torch_geometric.data.collate import collate
 from torch_geometric.data.separate import separate
 from torch_geometric.utils import subgraph
@@ -33,9 +33,10 @@ class Split(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """Graphs of PyG as one `Data`, whose tensors hold one graph after the other.
+    """Graphs of PyG as one `Data` of concatenated tensors.
 
-    Nodes are numbered within each graph. `counts` are the rows, `[graphs]`, that each graph has of a tensor.
+    Nodes are numbered within each graph. `counts` maps a tensor's name to its number of rows in each graph,
+    `[graphs]`.
     """
 
     data: Data
@@ -44,12 +45,12 @@ class Joined(NamedTuple):
 
     @property
     def samples(self) -> int:
-        """How many samples a split divides: the nodes of a single graph, or the graphs."""
+        """The number of samples that a split divides: the nodes of a single graph, or the graphs."""
         return int(self.nodes[0]) if len(self.nodes) == 1 else len(self.nodes)
 
     @property
     def labels(self) -> Tensor:
-        """The labels `y` of all graphs; raises ValueError if there are none, or they are no numbers."""
+        """The labels `y` of all graphs; raises ValueError if they are missing or not numbers."""
         try:
             return torch.as_tensor(self.data.y)
         except (TypeError, ValueError, RuntimeError) as error:
@@ -57,23 +58,24 @@ class Joined(NamedTuple):
 
     @classmethod
     def of_list(cls, graphs: Sequence[Any]) -> "Joined":
-        """Join graphs; raise ValueError if they do not fit.
+        """Join graphs, without attributes that some graphs lack.
 
-        Parts that not all graphs have are left out, but for features.
+        Raises ValueError if there are no graphs, an element is not a graph, or features are missing in some graphs
+        or differ in width.
         """
         if not graphs:
             raise ValueError("no graphs")
         for number, one in enumerate(graphs):
-            if not isinstance(one, Data):
+            if not isinstance(one, Data) or isinstance(one, Batch):
                 raise ValueError(f"graph {number} is {type(one).__name__}, not torch_geometric.data.Data")
         joined, slices = _collate(graphs, "graph")
         return cls(joined, torch.tensor([one.num_nodes or 0 for one in graphs]), _counts(slices))
 
     @classmethod
     def of_slices(cls, data: Data, slices: Mapping[str, Any] | None) -> "Joined":
-        """Join what an `InMemoryDataset` holds; `slices` are where each tensor's graphs begin.
+        """Join the storage of an `InMemoryDataset`; `slices` holds the row of each tensor where each graph begins.
 
-        Raises ValueError if a tensor has other rows, as where a file that a class read is too short.
+        Raises ValueError if a tensor has more or fewer rows, for instance because a class read a truncated file.
         """
         if not slices:
             return cls.of_list([data])
@@ -82,7 +84,7 @@ class Joined(NamedTuple):
             if isinstance(table := data.get(name), Tensor):
                 rows, belong = table.size(data.__cat_dim__(name, table)), int(counts[name].sum())
                 if rows != belong:
-                    raise ValueError(f"{rows} rows of {name} where {belong} belong")
+                    raise ValueError(f"{name} has {rows} rows instead of {belong}")
         nodes = counts.get("x", getattr(data, "_num_nodes", None))
         if nodes is None:
             graphs = range(len(next(iter(counts.values()))))
@@ -91,7 +93,7 @@ class Joined(NamedTuple):
 
     @classmethod
     def of_parts(cls, parts: Iterable["Joined"]) -> "Joined":
-        """Join graphs that are joined already, one part after the other."""
+        """Concatenate parts that are joined already."""
         several = list(parts)
         data, slices = _collate([part.data for part in several], "part")
         counts = {name: torch.cat([part.counts[name] for part in several]) for name in slices}
@@ -99,13 +101,13 @@ class Joined(NamedTuple):
 
 
 class GraphBatch(NamedTuple):
-    """Some graphs joined to one, with what to predict."""
+    """A batch of graphs as one graph, with the labels to predict."""
 
-    graph: SparseGraph  # without edge features: those below are not encoded yet
+    graph: SparseGraph  # without edge features, as `edge_attr` is not encoded yet
     x: Tensor | None  # [nodes, f], whole numbers are categories
     edge_attr: Tensor | None  # [edges, f]
     y: Tensor  # [graphs, ...], or [rows, ...] of nodes, or [pairs]
-    rows: Tensor | None = None  # the nodes to predict, if not all
+    rows: Tensor | None = None  # the nodes to predict; None for all
     pairs: Tensor | None = None  # [2, pairs] nodes whose link is to be predicted
 
 
@@ -140,7 +142,7 @@ class Graphs:
         return self.level == "node" and len(self) == 1
 
     def to(self, device: torch.device) -> "Graphs":
-        """Move all tensors except the counts, which stay on the CPU so that sizes are known without waiting."""
+        """Move all tensors except the counts, which stay on the CPU, where sizes can be read without waiting."""
         stay = {"nodes", "edges", "pair_counts"}
         moved: Any = {name: value.to(device) for name, value in self.tensors().items() if name not in stay}
         return replace(self, **moved)
@@ -177,7 +179,7 @@ class Graphs:
     def part(self, kept: Tensor, rows: Tensor) -> GraphBatch:
         """Return a single graph's nodes `kept` with the edges among them.
 
-        `rows` is a mask, over all nodes, of those to predict. Both are on the device.
+        The mask `rows` over all nodes selects the nodes to predict. Both are on the device.
         """
         ends, _, inside = subgraph(
             kept, self.edge_index.long(), relabel_nodes=True, num_nodes=int(self.nodes[0]), return_edge_mask=True
@@ -195,9 +197,10 @@ class Graphs:
 
 
 def pack(joined: Joined, level: str, **tensors: Tensor | None) -> Graphs:
-    """Pack joined graphs; `tensors` are `y` and other fields of `Graphs`, such as the features to use.
+    """Pack joined graphs; `tensors` holds `y` and other fields of `Graphs`, such as the features.
 
-    Raises ValueError, naming the graph, if an edge or the rows of a tensor do not fit.
+    Raises ValueError, naming the graph, if it has no nodes, an edge ends outside it, or it has too many or too few
+    rows of a feature.
     """
     index = joined.data.edge_index
     dense = isinstance(index, Tensor) and index.layout == torch.strided and not index.is_floating_point()
@@ -213,8 +216,8 @@ def pack(joined: Joined, level: str, **tensors: Tensor | None) -> Graphs:
     for name, rows in (("x", joined.nodes), ("edge_attr", edges)):
         if tensors.get(name) is not None and len(wrong := (joined.counts[name] != rows).nonzero()):
             graph = int(wrong[0])
-            found = f"{int(joined.counts[name][graph])} rows of {name} where {int(rows[graph])} belong"
-            raise ValueError(f"graph {graph}: {found}")
+            found = int(joined.counts[name][graph])
+            raise ValueError(f"graph {graph}: {name} has {found} rows instead of {int(rows[graph])}")
     counted = {"nodes": joined.nodes, "edges": edges, "pair_counts": tensors.pop("pair_counts", None)}
     small = {name: tensor if tensor is None else compact(tensor) for name, tensor in tensors.items()}
     return Graphs(level=level, edge_index=compact(index), **counted, **small)  # type: ignore[arg-type]
@@ -225,21 +228,22 @@ def _counts(slices: Mapping[str, Any]) -> dict[str, Tensor]:
 
 
 def _collate(data: Sequence[Data], what: str) -> tuple[Data, Mapping[str, Any]]:
-    """Join what all have, with node numbers as they are; return it, and where each begins in it.
+    """Join the tensors that all data have, and keep node numbers; return them and the rows where each one begins.
 
-    Raises ValueError if features are not everywhere; `what` the data are, in words.
+    Raises ValueError, calling each one a `what`, if features are missing in some or differ in width.
     """
+    for name in ("x", "edge_attr"):
+        columns = [(name in one, getattr(one.get(name), "shape", ())[1:]) for one in data]
+        if differ := [number for number, found in enumerate(columns) if found != columns[0]]:
+            raise ValueError(f"{what} {differ[0]} and {what} 0 do not have the same columns of {name}")
     keys = [set(one.keys()) for one in data]
-    for number, own in enumerate(keys):
-        if differ := (own ^ keys[0]) & {"x", "edge_attr"}:
-            raise ValueError(f"{what} {number} and {what} 0 do not both have {min(differ)}")
     others = keys[0] - USED.intersection(*keys)
     joined, slices, _ = collate(type(data[0]), list(data), increment=False, add_batch=False, exclude_keys=others)
     return joined, slices
 
 
 def graph_of(counts: Tensor, row: int) -> int:
-    """Return the graph of a row of a packed tensor, of which each graph has `counts` rows."""
+    """Return the graph that owns a row of a packed tensor with `counts` rows per graph."""
     return int(torch.searchsorted(counts.cumsum(0), row, right=True))
 
 

@@ -34,7 +34,7 @@ class CategoricalEncoder(nn.Module):
 
 
 class LinearEncoder(nn.Module):
-    """Dropout on real features `[rows, features]`, then a linear map, or nothing if `width` is None."""
+    """Dropout on real features `[rows, features]`, then a linear map unless `width` is None."""
 
     def __init__(self, features: int, width: int | None, dropout: float = 0.0) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class LinearEncoder(nn.Module):
 class DegreeEncoder(nn.Module):
     """An embedding of the number of incoming edges (Ying et al. 2021, arXiv:2106.05234).
 
-    It starts as small as the embeddings of categories: torch's N(0, 1) would drown the features it is added to.
+    Its initial weights are as small as the embeddings of categories. Torch's N(0, 1) would outweigh the features.
     """
 
     def __init__(self, width: int) -> None:
@@ -67,7 +67,7 @@ def build_encoder(
 ) -> nn.Module | None:
     """Build the encoder of `features` columns declared as `kind`; return None if the kind is `none`.
 
-    Without a `width`, the encoder passes real numbers on as they are.
+    Without a `width`, the encoder does not map real numbers.
     """
     if isinstance(kind, tuple) and width is not None:
         return CategoricalEncoder(kind, width)
@@ -75,9 +75,9 @@ def build_encoder(
 
 
 class Readout(nn.Module):
-    """Mean, sum or maximum of the nodes, or the row that the backbone itself keeps for a graph.
+    """The mean, sum or maximum of the nodes, or the backbone's own row for each graph.
 
-    `virtual-node` is the virtual node of message passing, updated once more from the last layer's nodes; `token`
+    `virtual-node` is the virtual node of message passing, updated once more from the last layer's nodes. `token`
     is the graph token of TokenGT. Raises SSTCastError if the backbone has no such row.
     """
 
@@ -91,7 +91,7 @@ class Readout(nn.Module):
             raise SSTCastError("predictor.readout: virtual-node needs a head; choose mean, sum or max")
 
     def forward(self, x: Tensor, own: Tensor | None, graph: Graph) -> Tensor:
-        """Reduce `x [nodes, width]` to `[graphs, width]`; `own` is the row that the backbone keeps."""
+        """Reduce `x [nodes, width]` to `[graphs, width]`; `own [graphs, width]` holds the backbone's own rows."""
         if self.update is not None:
             return self.update(x, own, graph)
         if self.kind == "token":
@@ -163,7 +163,7 @@ class GraphPredictor(Model):
 def build_predictor(config: BenchmarkConfig, dataset: Dataset, graphs: Graphs, outputs: int) -> GraphPredictor:
     """Build the configured predictor for these graphs.
 
-    Raises SSTCastError if the model works only on tiles of the sea, or an option does not suit it or the data.
+    Raises SSTCastError if the model forecasts only tiles of the sea, or an option does not suit it or the data.
     """
     name, options, predictor = config.model.name, config.model.options, config.predictor
     defaults = default_options(name)

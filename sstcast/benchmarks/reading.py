@@ -1,4 +1,4 @@
-"""Reads graphs that PyG or OGB have: sets that their classes download, process and cache, and a user's own `Data`.
+"""Reads data sets of PyG and OGB, whose classes download, process and cache them, and a user's own `Data`.
 
 A file that may run code is opened only if its digest is known or the user trusts it.
 """
@@ -20,7 +20,7 @@ import torch
 import torch_geometric.datasets
 from torch import Tensor
 from torch_geometric.data import Data, InMemoryDataset, download_url, extract_zip
-from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+from torch_geometric.data.data import BaseData, DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import EdgeStorage, GlobalStorage, NodeStorage
 from torch_geometric.utils import remove_self_loops, to_undirected
 
@@ -35,22 +35,22 @@ FORMS = "give a list of torch_geometric.data.Data, a single one, or a dictionary
 TEXT = (".txt", ".csv", ".tsv", ".json", ".index", ".edgelist", ".edges", ".gml", ".gz", ".zip", ".md", ".content")
 DEEPEST = 20  # deeper nodes of a syntax tree count as this deep
 
-# Besides the types that PyG itself adds: what `torch.save` of a list of `Data` contains.
+# `torch.save` writes these types for a list of `Data`, besides those that PyG itself adds.
 torch.serialization.add_safe_globals([DataEdgeAttr, DataTensorAttr, EdgeStorage, GlobalStorage, NodeStorage])
 
 
 def read_class(dataset: Dataset, root: Path, trust: bool) -> tuple[Joined, list[Split]]:
-    """Return the graphs of a set of a class of PyG or OGB, and its official splits, unless the graphs have masks.
+    """Return the graphs that a class of PyG or OGB reads, and official splits other than masks of the graphs.
 
-    The class downloads, processes and caches in the set's folder below `root`; it processes again what is older
-    than its raw files. Raises SSTCastError if the class, or a file that was already there, may run code and is not
-    trusted; if the download fails, or the class cannot read the files.
+    The class downloads, processes and caches the files in the set's folder below `root`. Processed files older
+    than a raw file are made again. Raises SSTCastError if the class, or a file that was already there, may run
+    code and is not trusted, if the download fails, or if the class cannot read the files.
     """
     dataset.check_reviewed(trust)
     folder = dataset.folder_in(root)
     remedy = f"delete this folder to download {dataset.name} again, put its files there, or name another --root"
     files = fetch(dataset, root)
-    shown = sys.stderr if sys.stderr.isatty() else io.StringIO()  # what a class prints
+    shown = sys.stderr if sys.stderr.isatty() else io.StringIO()  # the output of a class
     with reading(folder, remedy), locked(root / dataset.name):
         raw, processed = _files(folder, "raw"), _files(folder, "processed")
         if any(path.stat().st_mtime < max(p.stat().st_mtime for p in raw) for path in processed):
@@ -76,13 +76,13 @@ def read_class(dataset: Dataset, root: Path, trust: bool) -> tuple[Joined, list[
 
 
 def _files(folder: Path, kind: str) -> list[Path]:
-    """Return the files in the folders of a set whose names begin with `kind`: raw or processed."""
+    """Return the files in those folders of a set whose names begin with `kind`, which is raw or processed."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return [path for path in files if any(part.startswith(kind) for part in path.relative_to(folder).parts[:-1])]
 
 
 def _checking(cls: Any, raw: list[Path], known: Collection[str]) -> Any:
-    """Return the class with a check of the raw files before it reads them, which it does only to process them."""
+    """Return a subclass that checks the raw files before it processes them; it reads them only then."""
 
     def process(self: Any) -> None:
         check_raw(raw, known)
@@ -92,7 +92,7 @@ def _checking(cls: Any, raw: list[Path], known: Collection[str]) -> Any:
 
 
 def _of_pyg(dataset: Dataset, root: Path, raw: list[Path]) -> tuple[Joined, list[Split]]:
-    """Return the graphs, and one split if the class has an argument for its parts."""
+    """Return the graphs, and one split if the class reads its parts separately."""
     cls = getattr(torch_geometric.datasets, dataset.reader)
     known = signature(cls).parameters
     cls = _checking(cls, raw, dataset.sha256) if "root" in known else cls  # others have no files
@@ -132,9 +132,9 @@ def _of_ogb(dataset: Dataset, root: Path, raw: list[Path]) -> tuple[Joined, list
 
 
 def _link_tokens(tree: Data) -> Data:
-    """Add edges between successive tokens to a syntax tree, both ways, as in ogbg-code2's baselines.
+    """Add edges both ways between successive tokens of a syntax tree, as ogbg-code2's baselines do.
 
-    Edge features are two: whether between tokens, and whether inverse. A node's depth joins its features.
+    Edges have two features of 0 or 1: between tokens, and inverse. The depth of a node becomes a feature.
     """
     edges, tokens = tree.edge_index, tree.node_is_attributed.flatten().nonzero().flatten()  # in depth-first order
     chain = torch.stack([tokens[:-1], tokens[1:]])
@@ -146,7 +146,7 @@ def _link_tokens(tree: Data) -> Data:
 
 
 def standardise(table: Tensor) -> Tensor:
-    """Give the columns of features that are not all 0 and 1 the mean 0 and the deviation 1."""
+    """Standardise the columns of features, except those of zeros and ones."""
     whole = table.double()
     real = ~((whole == 0) | (whole == 1)).all(0)
     mean, scale = whole.mean(0) * real, torch.where(real, whole.std(0, unbiased=False).clamp(min=1e-6), 1.0)
@@ -154,13 +154,13 @@ def standardise(table: Tensor) -> Tensor:
 
 
 def graphs_in(source: Any, where: str) -> tuple[Joined, list[Split]]:
-    """Return the graphs in `source`, and their own splits, unless the graphs have masks.
+    """Return the graphs in `source`, and the splits in it that are not masks of the graphs.
 
-    `source` is one `Data`, several, or a data set of PyG or OGB; or a dictionary with `graphs` and with the
-    numbers of those for `train`, `validation` and `test`, or masks; or one with a list of graphs for each of the
-    three.
-    A single graph may have the masks `train_mask`, `val_mask` and `test_mask` of its nodes; several may each have
-    these as a single truth value. Raises SSTCastError, saying `where` the source is from, for anything else.
+    `source` is one `Data`, several, or a data set of PyG or OGB. It may also be a dictionary of `graphs` with the
+    numbers of graphs, or masks, for `train`, `validation` and `test`, or a dictionary of a list of graphs for each
+    of the three. A single graph may have the masks `train_mask`, `val_mask` and `test_mask` of its nodes. Each of
+    several graphs may have these as a single truth value. Raises SSTCastError, naming the origin `where`, for
+    anything else.
     """
     try:
         rows: Any = source if isinstance(source, Mapping) else {}
@@ -170,20 +170,20 @@ def graphs_in(source: Any, where: str) -> tuple[Joined, list[Split]]:
             rows = source.get_idx_split()
         graphs = join(source["graphs"] if isinstance(source, Mapping) else source)
         return graphs, splits_in(rows, graphs.samples) if rows else []
-    except Exception as error:  # whatever a user's graphs hold
+    except Exception as error:  # a user's graphs may hold anything
         raise SSTCastError(f"{where}: {str(error) or type(error).__name__}; {FORMS}") from error
 
 
 def _join_parts(sources: Iterable[Any]) -> tuple[Joined, list[Split]]:
-    """Join the graphs for training, validation and testing; return them, and which are for what."""
+    """Join the graphs for training, validation and testing; return them and their split."""
     parts = [join(source) for source in sources]
     sizes = [len(part.nodes) for part in parts]
     return Joined.of_parts(parts), [Split(*torch.arange(sum(sizes)).split(sizes))]
 
 
 def join(source: Any) -> Joined:
-    """Join one `Data`, several, a data set of PyG, or what `InMemoryDataset.save` writes."""
-    if isinstance(source, Data):
+    """Join one `Data`, several, a data set of PyG, or the content of a file of `InMemoryDataset.save`."""
+    if isinstance(source, BaseData):  # also of a kind that is refused
         return Joined.of_list([source])
     if isinstance(source, tuple) and len(source) > 1 and isinstance(source[0], dict):
         return Joined.of_slices(Data.from_dict(source[0]), source[1])
@@ -194,7 +194,7 @@ def join(source: Any) -> Joined:
 
 
 def read_file(path: Path, trust: bool) -> tuple[Joined, list[Split]]:
-    """Read what `torch.save` wrote of any `source` of `graphs_in`, or a processed `InMemoryDataset`.
+    """Read a file of `torch.save` with any `source` of `graphs_in`, or a processed `InMemoryDataset`.
 
     Raises SSTCastError if the file is missing or damaged, or may run code and is not trusted.
     """
@@ -206,9 +206,9 @@ def read_file(path: Path, trust: bool) -> tuple[Joined, list[Split]]:
 
 
 def fetch(dataset: Dataset, root: Path) -> list[Path]:
-    """Return the paths of the data set's `files`; download the missing ones.
+    """Return the paths of the data set's `files`, after downloading the missing ones.
 
-    If nothing of the set is below `root` yet, print its size and its licence first. Raises SSTCastError if a
+    If the set has no folder below `root` yet, print its size and its licence first. Raises SSTCastError if a
     download fails.
     """
     folder, paths = dataset.folder_in(root), [root / name for name in dataset.files]
@@ -218,7 +218,7 @@ def fetch(dataset: Dataset, root: Path) -> list[Path]:
         if path.exists():
             continue
         try:
-            if address.endswith(".zip"):  # of a folder, as the path begins with it
+            if address.endswith(".zip"):  # it holds the folder in which `path` is
                 extract_zip(download_url(address, str(root)), str(root))
             else:
                 download_url(address, str(path.parent), filename=path.name)
@@ -231,20 +231,20 @@ def fetch(dataset: Dataset, root: Path) -> list[Path]:
 
 
 def check_raw(paths: Iterable[Path], known: Collection[str]) -> None:
-    """Raise SSTCastError, executing nothing, if reading one of the files may run code; `known` are SHA-256."""
+    """Raise SSTCastError if reading one of the files may run code; files with a SHA-256 in `known` may be read."""
     for path in paths:
         with reading(path, "get it again"):
             harmless = path.suffix in TEXT or _is_plain(path)
             digest = "" if harmless else hashlib.sha256(path.read_bytes()).hexdigest()
         if not harmless and digest not in known:
             raise SSTCastError(
-                f"{path}: may run any code when it is read, as a pickle does, and is not a known one (SHA-256 "
-                f"{digest}); if you trust its origin, use --trust (trust=True in Python)"
+                f"{path}: damaged, or a pickle, which may run any code when it is read, and not a known one "
+                f"(SHA-256 {digest}); delete it, or use --trust (trust=True in Python) if you trust its origin"
             )
 
 
 def _is_plain(path: Path) -> bool:
-    """Return whether a file of NumPy or torch holds arrays, tensors and PyG's `Data` alone."""
+    """Return whether a file of NumPy or torch holds nothing but arrays, tensors and PyG's `Data`."""
     try:
         if path.suffix in (".npz", ".npy"):
             found = np.load(path, allow_pickle=False)
@@ -260,6 +260,6 @@ def _is_plain(path: Path) -> bool:
 def _load_plain(path: Path) -> Any:
     """Read a file of `torch.save` with `weights_only`."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about tensor types that torch will change
+        warnings.simplefilter("ignore")  # about future types of tensors
         # Mapped memory is never larger than the file, whatever sizes the file claims.
         return torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))

@@ -1,7 +1,7 @@
-"""Declarations of data sets: those known by name, and the keys of one's own data in YAML.
+"""Declarations of data sets: those known by name, and the YAML keys of a user's own data.
 
 A name is one of `configs/benchmarks/datasets.yaml` (`Cora`), a class of PyG with the name of a set
-(`Planetoid:CiteSeer`, `TU:NCI109`, `WikiCS`), or one of OGB's (`ogbg-molbace`). Nothing here imports PyTorch.
+(`Planetoid:CiteSeer`, `TU:NCI109`, `WikiCS`), or a set of OGB (`ogbg-molbace`). Nothing here imports PyTorch.
 """
 
 import re
@@ -26,7 +26,7 @@ Categories = tuple[Annotated[int, Field(ge=1, le=10**7)], ...]  # number of cate
 ATOMS: Categories = (119, 5, 12, 12, 10, 6, 6, 2, 2)  # of ogb.utils.features
 BONDS: Categories = (5, 6, 2)
 
-# Of features; empty until it is inferred. Only the table of known sets writes `atoms` and `bonds`.
+# Of features; empty until inferred. Only the table of known sets uses `atoms` and `bonds`.
 Kind = Annotated[
     Categories | Literal["linear", "none", ""],
     BeforeValidator(lambda kind: {"atoms": ATOMS, "bonds": BONDS}.get(str(kind), kind)),
@@ -37,14 +37,14 @@ Kind = Annotated[
 class Dataset:
     """The declaration of a data set, with everything that differs between data sets.
 
-    `reader` is a class of PyG, which reads its set `part`, `ogb`, or a kind of one's own data: `smiles_csv`,
-    `graph_csv`, `pyg` or `memory`. `folder` is below the root: for a class of PyG, its own root. `files` are what
-    no class downloads, SMILES or a paper's splits: paths below the root, each with its address. `sha256` are
-    digests of raw files that may run code and are known. `node` and `edge` describe the features: `linear` (real
-    numbers), the number of categories in each column, or `none`. `split` is `official`, `scaffold`, `folds:N`,
-    `random:0.8/0.1/0.1` or `random:N-per-class`. `load.complete` infers empty fields. A `single` graph has its
-    nodes as samples. `words` says that features count words. With `few`, the usual split trains on only some nodes
-    of each class. A class that is not `reviewed` may run what it downloads.
+    `reader` is a class of PyG, which reads its set `part`, or `ogb`, or a kind of a user's own data: `smiles_csv`,
+    `graph_csv`, `pyg` or `memory`. `folder` is below the root; a class of PyG gets it as its own root. `files`
+    maps paths below the root to addresses, for the files that no class downloads (SMILES, a paper's splits).
+    `sha256` lists the digests of raw files that may run code but are known. `node` and `edge` describe the
+    features: `linear` (real numbers), the number of categories in each column, or `none`. `split` is `official`,
+    `scaffold`, `folds:N`, `random:0.8/0.1/0.1` or `random:N-per-class`. `load.complete` infers empty fields. The
+    samples of a `single` graph are its nodes. With `words`, features count words. With `few`, the usual split
+    trains on only some nodes of each class. A class that is not `reviewed` may run code that it downloads.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Dataset:
     reviewed: bool = True
 
     def folder_in(self, root: Path) -> Path:
-        """Return the set's folder below `root`, which for a class holds its folders `raw` and `processed`."""
+        """Return the set's folder below `root`, where a class of PyG has its folders `raw` and `processed`."""
         place = root / self.folder
         if self.part is None:
             return place
@@ -77,7 +77,7 @@ class Dataset:
 
     @property
     def kind(self) -> str:
-        """Which of the defaults of `configs/benchmarks/defaults.yaml` suit the data set."""
+        """The section of `configs/benchmarks/defaults.yaml` for this data set."""
         if not self.single:
             return self.task
         return "few-labels" if self.few or self.split.endswith("-per-class") else "one-graph"
@@ -92,7 +92,7 @@ class Dataset:
 
 
 def parse_split(text: str) -> str:
-    """Return the split that `text` names, as a declaration has it; raise ValueError if it names none.
+    """Return the split that `text` names in the form of a declaration; raise ValueError for any other text.
 
     `public` is `official`, and `70/15/15` is `random:0.7/0.15/0.15`.
     """
@@ -107,23 +107,19 @@ def parse_split(text: str) -> str:
             "write official, scaffold, folds:N (3 or more), random:N-per-class or random:0.8/0.1/0.1, "
             "where the three shares must be above 0 and add up to 1"
         )
-    return (
-        text
-        if text.startswith("random:") and whole == 1
-        else f"random:{'/'.join(f'{s / whole:g}' for s in shares)}"
-    )
+    return f"random:{'/'.join(f'{s / whole:g}' for s in shares)}"
 
 
 SplitName = Annotated[str, AfterValidator(parse_split)]
 
 
 class _Own(Strict):
-    """The keys that all kinds of one's own data share; `load.complete` infers those that are left out.
+    """The keys of every kind of a user's own data; `load.complete` infers missing ones.
 
     `classes` is the number of classes, by default one more than the largest.
     """
 
-    known: ClassVar[Mapping[str, Any]] = {}  # fields of the declaration that the kind determines
+    known: ClassVar[Mapping[str, Any]] = {}  # fields of the declaration that depend on the kind alone
 
     kind: Any
     task: str = ""
@@ -132,7 +128,7 @@ class _Own(Strict):
     classes: int | None = Field(default=None, ge=2, le=10**6)
 
     def declare(self, name: str) -> Dataset:
-        """Return the declaration; its options are the keys that only this kind has, and `classes`."""
+        """Return the declaration; its options are `classes` and the keys of this kind alone."""
         shared = self.model_dump(include={"task", "metric", "node", "edge"})
         options = self.model_dump(exclude={"kind", "split", *shared})
         return Dataset(name, self.kind, split=self.split or "", options=options, **shared, **self.known)
@@ -147,14 +143,14 @@ class Memory(_Own):
 
 
 class PyG(Memory):
-    """A file, relative to the YAML, of `torch_geometric.data.Data`, as `load.graphs_in` describes it."""
+    """A file of `torch_geometric.data.Data` as for `reading.graphs_in`; its path is relative to the YAML."""
 
     kind: Literal["pyg"]  # type: ignore[assignment]
     path: Folder
 
 
 class SmilesCSV(_Own):
-    """Molecules, one per row: columns `smiles` and `targets`, optionally `id` and `split_column`."""
+    """Molecules, one per row, with columns `smiles` and `targets`, and optionally `id` and `split_column`."""
 
     known: ClassVar = {"node": ATOMS, "edge": BONDS}
 
@@ -168,12 +164,11 @@ class SmilesCSV(_Own):
 
 
 class GraphCSV(_Own):
-    """One graph whose nodes are labelled: a CSV of nodes, and a CSV `edges` beside it.
+    """One graph with labelled nodes: a CSV of nodes, and a CSV `edges` beside it.
 
-    `target` is the column of the labels and `id` the one of the nodes' names, by default their row number from 0
-    on. `features` are columns of the nodes, by default all other numbers. `source` and `to` are columns of the
-    edges, as are `edge_features`. Edges go both ways unless the graph is `directed`. `split_column` is a column of
-    the nodes.
+    `target`, `id`, `features` and `split_column` are columns of the nodes. Without `id`, nodes are numbered from 0
+    on. `features` are all other columns of numbers by default. `source`, `to` and `edge_features` are columns of
+    the edges. Edges go both ways unless the graph is `directed`.
     """
 
     known: ClassVar = {"single": True}
@@ -213,7 +208,7 @@ def named() -> dict[str, Dataset]:
 
 
 def find_dataset(name: str) -> Dataset:
-    """Return the declaration of the data set called `name`; upper or lower case matters only to OGB and TUDataset.
+    """Return the declaration of the data set called `name`; case matters only for sets of OGB and TUDataset.
 
     Raises SSTCastError, suggesting a similar name, if there is no such data set.
     """
@@ -222,7 +217,7 @@ def find_dataset(name: str) -> Dataset:
     if name.startswith(("ogbg-", "ogbn-")):
         return _from_ogb(Dataset(name, "ogb"))
     if name.startswith("ogbl-"):
-        raise SSTCastError(f"{shorten(name)}: not supported: it is a set of links to predict")
+        raise SSTCastError(f"{shorten(name)}: not supported, as sets of links to predict are not")
     of, colon, part = name.partition(":")
     classes = _classes()
     of = classes.get(of.lower()) or classes.get(f"{of.lower()}dataset", "")
@@ -236,7 +231,7 @@ def find_dataset(name: str) -> Dataset:
 
 
 def dataset_lines(root: Path) -> Iterator[str]:
-    """Yield a line per data set: name, task, metric, split, size, licence, and whether it is below `root`."""
+    """Yield a line per data set: its name, task, metric, split, size and licence, and whether `root` has it."""
     columns = ("name", "task", "metric", "split", "size", "licence", f"below {root}")
     rows = [columns]
     for name in named():
@@ -253,7 +248,7 @@ def dataset_lines(root: Path) -> Iterator[str]:
 
 
 def _of_class(of: str, part: str | None) -> Dataset:
-    """Return the declaration of a class of PyG; one that the table lists has only the sets that stand there."""
+    """Return the declaration of a set of a class of PyG; a class in the table has only the sets listed there."""
     known = [dataset for dataset in named().values() if dataset.reader == of]
     for dataset in known:
         if _plain_name(dataset.part) == _plain_name(part):
@@ -284,9 +279,9 @@ def _classes() -> dict[str, str]:
 
 
 def _from_ogb(dataset: Dataset) -> Dataset:
-    """Complete a declaration by OGB's own table of its data sets.
+    """Complete a declaration from OGB's own table of its data sets.
 
-    Raises SSTCastError if ogb is not installed, or does not know the data set, or has it in another form.
+    Raises SSTCastError if ogb is not installed, or the data set is unknown or of a form that is not supported.
     """
     level = "graph" if dataset.name.startswith("ogbg") else "node"
     table = _table(level)
@@ -294,7 +289,7 @@ def _from_ogb(dataset: Dataset) -> Dataset:
         raise SSTCastError(f"no data set {shorten(dataset.name)!r}{suggest(dataset.name, table)} in OGB")
     known = table[dataset.name]
     if known["binary"] == "True" or known.get("is hetero") == "True":
-        raise SSTCastError(f"{dataset.name}: not supported: it is not a single kind of nodes in CSV files")
+        raise SSTCastError(f"{dataset.name}: not supported; only sets in CSV files with nodes of one type are")
     kind, molecules = known["task type"].split()[0], known.get("data type") == "mol"
     task = f"{level}-{'regression' if kind == 'regression' else 'classification'}"
     if kind == "binary" and level == "graph" and int(known["num tasks"]) > 1:

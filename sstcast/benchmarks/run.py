@@ -35,7 +35,7 @@ class DataDigest(JsonRecord):
     graphs: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
     def check(self, run: Run) -> None:
-        """Raise SSTCastError if a run was trained on other data, or the record of them is damaged or absent."""
+        """Raise SSTCastError if a run was trained on other data, or its record of them is damaged or missing."""
         then = DataDigest.load(run.data, "delete the run's folder to train again").graphs
         if then != self.graphs:
             raise SSTCastError(
@@ -74,12 +74,11 @@ def run_benchmark(
 ) -> list[dict[str, Any]]:
     """Train and score each seed that has no `metrics.json` yet; return the results of all seeds.
 
-    By default, these are the numbers of all folds if the split is one of folds, and otherwise 0.
-    `loaded` are the data, if they are in memory. Missing raw files are downloaded. With `evaluate`, only score the
-    best weights so far, again where there is a score. With `trust`, classes and raw files that may run code are
-    used. Raises SSTCastError for raw files that are wrong, cannot be had or are not those that a run was trained
-    on, and for folders that hold another run; raises Interrupted after Ctrl-C or SIGTERM, and the same call then
-    resumes.
+    `seeds` is 0 by default, or the number of every fold of a split into folds. `loaded` holds data in memory;
+    otherwise, missing raw files are downloaded. With `evaluate`, only score the best weights so far, even if there
+    is a score already. With `trust`, use classes and raw files that may run code. Raises SSTCastError if raw files
+    are damaged, cannot be downloaded or have changed since the training, or a folder holds another run. Raises
+    Interrupted after Ctrl-C or SIGTERM; the same call then resumes.
     """
     loaded = loaded or load(config.declaration, config.root, config.cache, trust)
     dataset, data = loaded.dataset, DataDigest(graphs=loaded.digest)
@@ -107,7 +106,7 @@ def run_benchmark(
             raise SSTCastError(f"{run.folder}: not trained; run the command without --evaluate")
         fabric = fabric or start(config.training)
         print(f"{run.folder}: {_describe(loaded)}", flush=True)
-        task, model = build_task(ours, loaded, fabric)  # before the folder is made, as options may be wrong
+        task, model = build_task(ours, loaded, fabric)  # before the folder is made, because options may be wrong
         with locked(run.checkpoints) if fabric.is_global_zero else nullcontext():
             if fabric.is_global_zero:
                 Run.create(ours, folder=run.folder, data=data)
@@ -123,7 +122,7 @@ def run_benchmark(
 
 
 def result_lines(config: BenchmarkConfig, results: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield a line per seed and one for all seeds, with the paper's number and the best if they are known."""
+    """Yield a line per seed and one for all seeds, with the paper's number and the best known."""
     for r in results:
         yield (
             f"seed {r['seed']}: test {r['metric']} {r['test']:.4f}, validation {r['validation']:.4f} "
@@ -152,6 +151,8 @@ def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple
         rows = torch.isin(torch.arange(len(graphs)).repeat_interleave(graphs.nodes), rows)
     training = graphs.y if graphs.level == "pair" else graphs.y[rows]
     objective = objective_of(dataset)(graphs.y, training, dataset)
+    if not objective.known(training).any():
+        raise SSTCastError(f"{dataset.name}: no label of the training samples is known; choose another split")
     model = build_predictor(config, dataset, graphs, objective.outputs)
     if config.predictor.normalise == "row":  # as Kipf & Welling 2017 do for words
         assert graphs.x is not None
@@ -161,7 +162,7 @@ def build_task(config: BenchmarkConfig, loaded: Loaded, fabric: Fabric) -> tuple
         raise SSTCastError(f"stages: {config.model.name} has no {min(foreign)} stage; leave it out")
     if config.part and not graphs.transductive:
         raise SSTCastError(f"part: {config.dataset} has many graphs; set training.batch_size")
-    if config.part and config.training.accumulate * fabric.world_size > 1:  # which would divide each part again
+    if config.part and config.training.accumulate * fabric.world_size > 1:  # both would divide each part again
         raise SSTCastError("part: leave out training.accumulate and training.devices, or choose a smaller part")
     common = (dataset, graphs, split, objective, config.part or config.training.batch_size, fabric)
     kind = BenchmarkTask if not graphs.transductive else OneGraph if config.part is None else PartsOfOneGraph
@@ -204,9 +205,9 @@ def _fit_and_score(
 def _fit(
     config: BenchmarkConfig, run: Run, task: BenchmarkTask, model: GraphPredictor, train: bool
 ) -> dict[str | None, State]:
-    """Train the model stage by stage, last the whole model (stage None); return the progress of each stage.
+    """Train the model stage by stage, and finally the whole model (stage None); return the state of each stage.
 
-    Each stage starts from the best weights of the previous one, with its optimiser's state and its score to beat.
+    Each stage starts from the best weights of the previous one, its optimiser's state and its best score.
     """
     states: dict[str | None, State] = {}
     before = None
@@ -223,13 +224,13 @@ def _fit(
 
 
 def _best(config: BenchmarkConfig, run: Run) -> Path:
-    """Return the file of the best weights so far; while a stage trains, the run has only that stage's."""
+    """Return the file of the best weights so far, which a stage holds until the whole model trains."""
     stages = [Run(run.folder / stage).best for stage in reversed(config.stages)]
     return next((path for path in (run.best, *stages) if path.exists()), run.best)
 
 
 def _find(config: BenchmarkConfig) -> Run:
-    """Return the run of the configured seed; raise SSTCastError if its folder holds another."""
+    """Return the run of the configured seed; raise SSTCastError if its folder holds another one."""
     run = Run.find(config, config.folder / f"seed-{config.training.seed}")
     if not run.config_file.exists() and (run.metrics.exists() or any(run.checkpoints.glob("*.pt"))):
         raise SSTCastError(f"{run.config_file} is missing, so the run is unknown; delete its folder")

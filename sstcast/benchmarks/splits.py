@@ -14,24 +14,22 @@ from sstcast.benchmarks.packed import Graphs, Joined, Split
 from sstcast.benchmarks.registry import Dataset
 from sstcast.errors import SSTCastError
 
-NAMES = (("train",), ("validation", "val", "valid"), ("test",))  # of the parts of a split in a mapping
+NAMES = (("train",), ("validation", "val", "valid"), ("test",))  # of the parts of a split in a user's mapping
 MASKS = {part: f"{part}_mask" for part in ("train", "val", "test")}  # of PyG's graphs
-HELD_OUT = 500, 1000  # validation and test nodes of a split with N samples per class, as PyG's Planetoid has them
+HELD_OUT = 500, 1000  # validation and test nodes beside N samples per class, as in PyG's Planetoid
 
 
 def choose_split(dataset: Dataset, graphs: Graphs, official: Sequence[Split], seed: int) -> Split:
     """Return the split for a seed: an official split, a split from N folds, or a random one.
 
-    Of several official splits or N folds, the seed selects one. Of the folds, one is for testing, the next for
-    validation and the rest for training, each with its share of every class. Raises SSTCastError if a part is
-    empty, or the split does not fit the samples.
+    The seed selects one of several official splits or of N folds. One fold is for testing, the next for validation
+    and the rest for training, each with its share of every class. Raises SSTCastError if a part is empty, or the
+    split does not fit the samples.
     """
     samples = int(graphs.nodes[0]) if graphs.transductive else len(graphs)
     if dataset.split in ("official", "scaffold"):
         if not official:
-            raise SSTCastError(
-                f"{dataset.name}: it has no split of its own; choose split=70/15/15 or split=folds:N"
-            )
+            raise SSTCastError(f"{dataset.name}: it has no official split; choose split=70/15/15 or split=folds:N")
         split = official[seed % len(official)]
     else:
         split = _drawn(dataset, graphs, samples, seed)
@@ -50,8 +48,10 @@ def choose_split(dataset: Dataset, graphs: Graphs, official: Sequence[Split], se
 
 def _drawn(dataset: Dataset, graphs: Graphs, samples: int, seed: int) -> Split:
     kind, _, detail = dataset.split.partition(":")
-    of_samples = TASKS[dataset.task].classes and graphs.y.numel() == samples  # not several questions a sample
-    # A class that is not known is -1, or NaN with a rank metric.
+    of_samples = (
+        TASKS[dataset.task].classes and graphs.y.numel() == samples
+    )  # a sample may also have several questions
+    # An unknown class is -1, or NaN with a rank metric.
     labels = (graphs.y.flatten().nan_to_num(-1) if of_samples else torch.zeros(samples)).long()
     if kind == "folds":
         return _fold(dataset.name, int(detail), labels, seed)
@@ -66,9 +66,9 @@ def _drawn(dataset: Dataset, graphs: Graphs, samples: int, seed: int) -> Split:
 
 
 def splits_in(parts: Mapping[str, Any], samples: int) -> list[Split]:
-    """Return the splits that a mapping holds, of masks or numbers of samples by the names of `NAMES`.
+    """Return the splits in a mapping from the names in `NAMES` to masks or numbers of samples.
 
-    Masks are `[splits, samples]`, `[samples, splits]` or `[samples]`. Raises ValueError if a part is missing, or a
+    Masks are `[splits, samples]`, `[samples, splits]` or `[samples]`. Raises ValueError if a part is missing or a
     mask has another length.
     """
     arrays = [np.asarray(part) for part in by_part(parts)]
@@ -91,9 +91,9 @@ def by_part(source: Mapping[str, Any]) -> list[Any]:
 
 
 def find_splits(split: str, graphs: Joined, given: list[Split]) -> list[Split]:
-    """Return the split by scaffold if `split` says so, else the given ones, else those in the graphs' masks.
+    """Return the split by scaffold if `split` is `scaffold`, else the given ones, else those in the graphs' masks.
 
-    Raises ValueError if there are no SMILES to divide, or a mask that `split` needs is missing.
+    Raises ValueError if there are no SMILES to divide, or the masks that `split` needs are unusable.
     """
     if split != "scaffold":
         return given or _of_masks(graphs, wanted=split in ("", "official"))
@@ -103,36 +103,40 @@ def find_splits(split: str, graphs: Joined, given: list[Split]) -> list[Split]:
 
 
 def _of_masks(graphs: Joined, wanted: bool) -> list[Split]:
-    """Return the splits that the masks of the graphs say.
+    """Return the splits in the masks of the graphs.
 
-    Masks of the nodes of many graphs are no split, nor is a training mask alone, as some of PyG's graphs have.
-    Raises ValueError if another mask is missing and the splits are `wanted`.
+    A training mask alone, as in some of PyG's graphs, is not a split. If splits are `wanted`, raises ValueError
+    for masks of the nodes of many graphs, or if only one of the three masks is missing.
     """
     masks = {part: mask for part, name in MASKS.items() if (mask := graphs.data.get(name)) is not None}
     if "train" not in masks or len(masks) == 1 or not (wanted or len(masks) == len(MASKS)):
         return []
     if len(graphs.nodes) > 1 and any(mask.numel() != graphs.samples for mask in masks.values()):
+        if wanted:
+            raise ValueError("masks of the nodes of many graphs are not a split; set split=70/15/15")
         return []
-    if (stopping := graphs.data.get("stopping_mask")) is not None and "val" in masks:  # WikiCS: for validation too
+    if (
+        stopping := graphs.data.get("stopping_mask")
+    ) is not None and "val" in masks:  # of WikiCS, also for validation
         masks["val"] = masks["val"] | stopping
     return splits_in(masks, graphs.samples)
 
 
 def _numbers_of(part: NDArray[Any], samples: int) -> NDArray[np.int64]:
-    # More than two numbers that are all 0 or 1 cannot be a list of different samples, so they are a mask.
+    # Three or more numbers that are all 0 or 1 must be a mask, as samples do not repeat.
     if part.dtype != bool and (len(part) < 3 or not np.isin(part, (0, 1)).all()):
         if len(part) and part.dtype.kind not in "iu":
             raise ValueError("a part of a split must be whole numbers of samples, or a mask")
         return part.astype(np.int64)
     if len(part) != samples:
-        raise ValueError(f"a mask of {len(part)} samples, where there are {samples}")
+        raise ValueError(f"a mask has {len(part)} samples instead of {samples}")
     return np.flatnonzero(part)
 
 
 def scaffold_split(smiles: Sequence[str]) -> Split:
-    """Divide molecules 80/10/10 so that those with the same ring systems and linkers stay together.
+    """Divide molecules 80/10/10, and keep those with the same ring systems and linkers together.
 
-    The commonest scaffolds are for training, as in MoleculeNet (Wu et al. 2018, arXiv:1703.00564).
+    The most frequent scaffolds are for training, as in MoleculeNet (Wu et al. 2018, arXiv:1703.00564).
     """
     from rdkit import rdBase
     from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
@@ -156,7 +160,7 @@ def _fold(name: str, count: int, labels: Tensor, seed: int) -> Split:
         raise SSTCastError(f"{name}: no class has {count} samples; choose fewer folds")
     folds = StratifiedKFold(count, shuffle=True, random_state=0)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # about a class that is too rare to be in every fold
+        warnings.simplefilter("ignore", UserWarning)  # a class may be too rare for every fold
         parts = [torch.from_numpy(test) for _, test in folds.split(np.zeros(len(labels)), labels.numpy())]
     test, validation = parts[seed % count], parts[(seed + 1) % count]
     rest = [parts[(seed + i) % count] for i in range(2, count)]
@@ -166,7 +170,7 @@ def _fold(name: str, count: int, labels: Tensor, seed: int) -> Split:
 def _per_class(count: int, labels: Tensor, order: Tensor) -> Split:
     """Take the first `count` of each class for training, then 500 for validation and 1000 for testing.
 
-    Of fewer samples, a third of the rest is for validation.
+    If too few samples remain, a third of them is for validation.
     """
     train = torch.cat([order[labels[order] == c][:count] for c in labels[labels >= 0].unique()])
     rest = order[(labels[order] >= 0) & ~torch.isin(order, train)]

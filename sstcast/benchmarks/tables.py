@@ -1,4 +1,4 @@
-"""CSV files: molecules as SMILES with targets, or the nodes and the edges of one graph."""
+"""Reads CSV files of molecules as SMILES with targets, or of the nodes and the edges of one graph."""
 
 import hashlib
 import json
@@ -24,19 +24,20 @@ from sstcast.benchmarks.registry import ATOMS, BONDS, Dataset
 from sstcast.benchmarks.splits import NAMES, splits_in
 from sstcast.errors import SSTCastError, reading
 
-HEADER = 2  # the first row's line in the file
+HEADER = 2  # line of the first row in the file
 VALIDATION = 150_000  # training molecules of PCQM4Mv2 used for validation, as its test labels are secret
-LISTED = 5  # molecules that cannot be parsed, as printed
+LISTED = 5  # printed molecules that cannot be parsed
 
 
 def read_table(path: Path, columns: Sequence[str | None]) -> pd.DataFrame:
     """Read a CSV; the index holds line numbers in the file.
 
-    Raises SSTCastError if it is missing or empty, or lacks one of `columns`, of which None are left out.
+    Raises SSTCastError if it is missing or empty, or lacks one of `columns` that is not None.
     """
     with reading(path, "save it as comma-separated text whose first line names the columns"), catch_warnings():
         simplefilter("error", pd.errors.ParserWarning)  # about lines longer than the first
-        table = pd.read_csv(path, index_col=False, skip_blank_lines=False)
+        # Nullable integers keep all digits of ids beside an empty cell, which float64 would round.
+        table = pd.read_csv(path, index_col=False, skip_blank_lines=False, dtype_backend="numpy_nullable")
     for name in columns:
         if name is not None and name not in table:
             raise SSTCastError(f"{path}: no column {name!r}; it has {', '.join(map(str, table.columns))}")
@@ -48,12 +49,12 @@ def read_table(path: Path, columns: Sequence[str | None]) -> pd.DataFrame:
 
 
 def read_smiles(dataset: Dataset, root: Path, cache: Path, trust: bool) -> tuple[Joined, list[Split]]:
-    """Read molecules with the features of the Open Graph Benchmark, kept in `cache`, and the splits.
+    """Read molecules with the features of the Open Graph Benchmark, which `cache` keeps, and the splits.
 
-    `options` of the declaration: `smiles` and `targets` name columns; a single target may hold a list,
-    `[0, 1, 0]`, and an empty target is unknown. `id` names a column of unique values, `split_column` one of train,
-    validation and test. The second of the declared `files` is the official split: a dictionary of rows. Molecules
-    that cannot be parsed are left out; the first are printed, and a file in `cache` lists all.
+    The declaration's `options` name columns: `smiles`, `targets`, `id` (unique values) and `split_column` (train,
+    validation and test). A single target may hold a list, `[0, 1, 0]`, and an empty target is unknown. The second
+    of the declared `files` is the official split, a dictionary of rows. Molecules that cannot be parsed are left
+    out. The first are printed, and a file in `cache` lists all.
     """
     options = dataset.options
     own, part = options.get("id"), options.get("split_column")
@@ -79,7 +80,7 @@ def read_smiles(dataset: Dataset, root: Path, cache: Path, trust: bool) -> tuple
         report = (cache / name).with_suffix(".skipped.txt")
         with atomic(report) as temporary:
             temporary.write_text("".join(f"{path}: {line}\n" for line in skipped))
-        many = f"{len(skipped):,} of {len(known):,} molecules cannot be parsed and are left out; all in {report}"
+        many = f"{len(skipped):,} of {len(known):,} molecules cannot be parsed and are left out; see {report}"
         print(many, *skipped[:LISTED], sep="\n  ")
     graphs.data.update({"y": labels[known], "smiles": smiles[known.numpy()].tolist()})
     place = known.cumsum(0) - 1
@@ -90,7 +91,7 @@ def read_smiles(dataset: Dataset, root: Path, cache: Path, trust: bool) -> tuple
 
 
 def featurise(smiles: "pd.Series[str]") -> Any:
-    """Return the graphs of molecules, joined as in an `InMemoryDataset`; one that cannot be parsed has no nodes.
+    """Return the graphs of molecules as an `InMemoryDataset` stores them; an unreadable molecule has no nodes.
 
     Raises SSTCastError if ogb or rdkit is not installed.
     """
@@ -102,11 +103,11 @@ def featurise(smiles: "pd.Series[str]") -> Any:
     empty = {"node_feat": np.zeros((0, len(ATOMS)), int), "edge_feat": np.zeros((0, len(BONDS)), int)}
     empty["edge_index"] = np.zeros((2, 0), int)
     graphs = []
-    for text in counted(smiles, "reading molecules", len(smiles)):
+    for text in counted(smiles, "reading molecules"):
         try:
             with rdBase.BlockLogs():
                 raw = smiles2graph(text)
-        except (AttributeError, TypeError, ValueError):  # raised where rdkit returns None
+        except (AttributeError, TypeError, ValueError):  # raised because rdkit returns None
             raw = empty
         x, attr, index = (torch.from_numpy(raw[name]) for name in ("node_feat", "edge_feat", "edge_index"))
         graphs.append(Data(x=x, edge_attr=attr, edge_index=index))
@@ -115,7 +116,7 @@ def featurise(smiles: "pd.Series[str]") -> Any:
 
 
 def read_nodes(dataset: Dataset) -> tuple[Joined, list[Split]]:
-    """Read one graph from a CSV of its nodes and a CSV of its edges, and the split that a column holds."""
+    """Read one graph from a CSV of its nodes and a CSV of its edges, and its split from a column."""
     options = dataset.options
     path, edges = options["path"], options["path"].parent / options["edges"]
     wanted = [options["target"], options["id"], options["split_column"], *(options["features"] or ())]
@@ -125,7 +126,7 @@ def read_nodes(dataset: Dataset) -> tuple[Joined, list[Split]]:
     numbers = _number(table, options["id"], path)
     links = read_table(edges, [options["source"], options["to"], *options["edge_features"]])
     named = links[[options["source"], options["to"]]]
-    # pandas may take the ids of one file for numbers and those of the other, where one is a word, for text.
+    # A single word makes pandas read the ids of one file as text, and those in the other as numbers.
     numeric = pd.api.types.is_numeric_dtype(numbers.index)
     ends = named.apply(pd.to_numeric, errors="coerce") if numeric else named.astype(str)
     ends = ends.apply(lambda column: column.map(numbers))
@@ -137,7 +138,7 @@ def read_nodes(dataset: Dataset) -> tuple[Joined, list[Split]]:
     merge = coalesce if options["directed"] else to_undirected
     index, attributes = merge(index, attributes, num_nodes=len(table), reduce="mean")
     y = _labels(table, [options["target"]], path)
-    if not dataset.task and bool(((y == y.floor()) | y.isnan()).all()):  # so that whole numbers are classes
+    if not dataset.task and bool(((y == y.floor()) | y.isnan()).all()):  # whole numbers are classes
         y = y.nan_to_num(-1).long()
     data = Data(edge_index=index, y=y.squeeze(-1), num_nodes=len(table))
     data.x = features if features.shape[1] else None
@@ -146,27 +147,27 @@ def read_nodes(dataset: Dataset) -> tuple[Joined, list[Split]]:
 
 
 def column_split(table: pd.DataFrame, name: str | None, path: Path) -> list[Split]:
-    """Return the split that a column of `train`, `validation` and `test` holds, if there is one."""
+    """Return the split in a column of `train`, `validation` and `test`, if there is such a column."""
     if not name:
         return []
     known = [part for names in NAMES for part in names]
     if len(wrong := np.flatnonzero(~table[name].isin(known) & table[name].notna())):
         line, part = table.index[wrong[0]], table[name].iloc[wrong[0]]
-        raise SSTCastError(f"{path}: line {line}: {part!r} is no part of a split; give {', '.join(known)}")
+        raise SSTCastError(f"{path}: line {line}: {part!r} is not a part of a split; give {', '.join(known)}")
     return [Split(*(torch.from_numpy(np.flatnonzero(table[name].isin(names))) for names in NAMES))]
 
 
 def _number(table: pd.DataFrame, name: str | None, path: Path) -> "pd.Series[int]":
-    """Return the rows' numbers by their ids, or by themselves; raise SSTCastError if an id has come before."""
+    """Return the rows' numbers by id, or by number without ids; raise SSTCastError if an id repeats."""
     ids = table[name] if name else pd.Series(np.arange(len(table)), table.index)
     if len(again := np.flatnonzero(ids.duplicated())):
         line, value = table.index[again[0]], ids.iloc[again[0]]
-        raise SSTCastError(f"{path}: line {line}: the id {value!r} has come before")
+        raise SSTCastError(f"{path}: line {line}: the id {value!r} is not unique")
     return pd.Series(np.arange(len(table)), index=ids)
 
 
 def _numbers(columns: pd.DataFrame, path: Path) -> Tensor:
-    """Return columns of numbers, NaN where empty; raise SSTCastError, naming line and column, for others."""
+    """Return numeric columns, NaN where empty; raise SSTCastError, naming line and column, for a word."""
     numbers = columns.apply(pd.to_numeric, errors="coerce")
     wrong = numbers.isna() & columns.notna()
     bad = np.flatnonzero(wrong.any(axis=1))
@@ -174,11 +175,11 @@ def _numbers(columns: pd.DataFrame, path: Path) -> Tensor:
         column = columns.columns[int(np.argmax(wrong.iloc[bad[0]]))]
         place = f"line {columns.index[bad[0]]}, column {column!r}"
         raise SSTCastError(f"{path}: {place}: {str(columns[column].iloc[bad[0]])!r} is not a number")
-    return torch.tensor(numbers.to_numpy(np.float64))
+    return torch.tensor(numbers.to_numpy(np.float64, na_value=np.nan))
 
 
 def _labels(table: pd.DataFrame, names: Sequence[str], path: Path) -> Tensor:
-    """Return the labels `[rows, columns]`; those of one column may be written as lists."""
+    """Return the labels `[rows, columns]`; the cells of a single column may hold lists."""
     columns = table[list(names)]
     if len(names) > 1 or not str(columns.iloc[0, 0]).startswith("["):
         return _numbers(columns, path)
@@ -187,10 +188,10 @@ def _labels(table: pd.DataFrame, names: Sequence[str], path: Path) -> Tensor:
 
 
 def _file_splits(path: Path, dataset: Dataset, samples: int, trust: bool) -> list[Split]:
-    """Read a dictionary of rows; of PCQM4Mv2, which has no test labels, the validation part is for testing."""
+    """Read a dictionary of rows; without test rows, as in PCQM4Mv2, the validation rows are for testing."""
     if not trust:
         check_raw([path], dataset.sha256)
-    with reading(path, "get it again"):  # `check_raw` or the user allows what it may run
+    with reading(path, "get it again"):  # allowed by `check_raw` or the user
         rows = torch.load(path, weights_only=False) if path.suffix == ".pt" else pickle.loads(path.read_bytes())
         if "test" not in rows:
             order = torch.as_tensor(rows["train"])

@@ -1,4 +1,4 @@
-"""Benchmarks as tasks for the trainer: the samples of each step, and the score of a split."""
+"""Benchmarks as tasks for the trainer, with the samples of each step and the score of a split."""
 
 import warnings
 from collections.abc import Iterable
@@ -36,7 +36,7 @@ class BenchmarkTask:
         return self.graphs.batch(index)
 
     def batches(self, samples: Tensor) -> Iterable[GraphBatch]:
-        """Yield batches for scoring: graphs by size, as their order does not matter for scores."""
+        """Yield batches for scoring, with graphs sorted by size, because their order does not change scores."""
         return map(self.batch, self.ordered(samples).split(self.batch_size))
 
     def ordered(self, samples: Tensor) -> Tensor:
@@ -57,7 +57,7 @@ class BenchmarkTask:
     def predict(self, model: nn.Module, samples: Tensor) -> tuple[float, dict[str, NDArray[Any]]]:
         """Return the score, and each row's `prediction`, `target` and sample (`index`).
 
-        Raises SSTCastError if the score is not defined, such as the ROC-AUC of a single answer.
+        Raises SSTCastError if the score is undefined, such as the ROC-AUC of a single answer.
         """
         score, _, found = self._judge(model, samples)
         index = self.ordered(samples)
@@ -77,7 +77,7 @@ class BenchmarkTask:
         prediction, target = (torch.cat(parts).numpy() for parts in zip(*judged, strict=True))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # undefined values are reported below
-            wrong = not np.isfinite(prediction).all()  # for classes too, where argmax would return the first
+            wrong = not np.isfinite(prediction).all()  # argmax of NaN would return the first class
             score = float("nan") if wrong else self.objective.metrics[self.dataset.metric](prediction, target)
         if score != score:
             part = next((name for name, part in self.split._asdict().items() if part is samples), "a")
@@ -99,7 +99,7 @@ def shuffled(samples: Tensor, seed: int, epoch: int) -> Tensor:
 
 
 class OneGraph(BenchmarkTask):
-    """A graph as a whole: an epoch is one step."""
+    """The nodes of one graph: an epoch is one step on the whole graph."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -120,9 +120,10 @@ class OneGraph(BenchmarkTask):
 
 
 class PartsOfOneGraph(OneGraph):
-    """Random parts of a graph too large for memory, without the edges between parts; scores use the whole graph.
+    """Random parts of a graph that is too large for memory; scores use the whole graph.
 
-    As Polynormer does for ogbn-products and pokec, each epoch divides the nodes into new parts of `batch_size`.
+    Each epoch divides the nodes into new parts of `batch_size` and drops the edges between parts, as Polynormer
+    does for ogbn-products and pokec.
     """
 
     def __init__(self, *arguments: Any) -> None:

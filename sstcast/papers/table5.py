@@ -46,17 +46,16 @@ STEPS = 3  # measured by a dry run
 
 Say = Callable[[str], object]
 Interval = tuple[float, float]
-Found = dict[str, dict[int, list[list[float]]]]  # by system or baseline, and by horizon: of each seed, by date
+Found = dict[str, dict[int, list[list[float]]]]  # by system or baseline, then by horizon: errors [seeds, dates]
 
 
 @dataclass(frozen=True)
 class Table5:
-    """What to train: each system for each horizon with each seed, in a run named after the three.
+    """The runs of the table: one for each system, horizon and seed, named after the three.
 
-    `presets` is a folder with a YAML for each system. `source` is where missing days are fetched from, unless
-    `overrides` name another `data.source`. Raises SSTCastError for a system that the table does not have, what is
-    given twice, an override that is wrong or of a key that another argument sets, or a folder that holds other
-    runs.
+    `presets` is a folder with a YAML for each system. Missing days are fetched from `source`, unless `overrides`
+    name another `data.source`. Raises SSTCastError for an unknown system, a system, horizon or seed given twice,
+    an override that is wrong or that another argument sets, or a folder that holds other runs.
     """
 
     folder: Path
@@ -71,7 +70,7 @@ class Table5:
 
     @cached_property
     def runs(self) -> list[RunConfig]:
-        """All runs in the order of training: with one seed after the other, horizon by horizon."""
+        """All runs in the order of training: seed by seed, then horizon by horizon."""
         if unknown := [system for system in self.systems if system not in PUBLISHED]:
             near = suggest(unknown[0], PUBLISHED)
             raise SSTCastError(f"--systems {unknown[0]}: not in the table{near}; it has {', '.join(PUBLISHED)}")
@@ -92,7 +91,7 @@ class Table5:
 
     @property
     def request(self) -> FetchRequest | None:
-        """The days that are fetched; None if the data come from elsewhere."""
+        """The days to fetch; None if `overrides` name another source."""
         data = self.data[0]
         first, last = data.splits.whole
         request = FetchRequest(first, last, self.source, self.region)
@@ -121,12 +120,10 @@ class Table5:
 
 
 def table5(table: Table5, say: Say = print) -> tuple[Found, bool]:
-    """Do what is not done yet: fetch, prepare, train and forecast; keep the errors in `table5.json`.
+    """Fetch, prepare, train and forecast whatever is not done yet; keep the errors in `table5.json`.
 
-    Returns the errors, and whether there was anything to do; `say` gets a line for each step.
-
-    Raises SSTCastError if days are missing or a run cannot be trained, and Interrupted after Ctrl-C or SIGTERM;
-    the same call resumes.
+    Returns the errors, and whether there was anything to do. `say` gets a line for each step. Raises SSTCastError
+    if days are missing or a run cannot be trained, and Interrupted after Ctrl-C or SIGTERM; the same call resumes.
     """
     file = ErrorFile(table.folder)
     done = [config for config in table.runs if file.find(*_of_run(config)) is not None]
@@ -162,9 +159,9 @@ def table5(table: Table5, say: Say = print) -> tuple[Found, bool]:
 
 
 def needs(table: Table5) -> list[str]:
-    """Say which runs are left and what a step of the first one takes on this device; nothing is written.
+    """Return lines that list the remaining runs and time a step of the first one on this device; write nothing.
 
-    The step is one of a batch of noise.
+    The timed step is on a batch of noise.
     """
     file = ErrorFile(table.folder)
     left = [run for run in table.runs if file.find(*_of_run(run)) is None]
@@ -229,7 +226,7 @@ def errors(data: DataConfig, predictors: Mapping[str, Predictor]) -> dict[str, l
     return found
 
 
-Made = tuple[str, str, dict[str, Any]]  # the part of `table5.json`, the name in it, and what the errors are from
+Made = tuple[str, str, dict[str, Any]]  # the part of `table5.json`, the name in it, and the recipe of the errors
 
 
 def _of_run(config: RunConfig) -> Made:
@@ -242,13 +239,13 @@ def _of_baselines(data: DataConfig) -> Made:
 
 
 class ErrorFile:
-    """`table5.json` in a folder: errors by date, of runs and baselines, each beside the recipe it was made of."""
+    """`table5.json` in a folder: errors of runs and baselines by date, each with its recipe."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "table5.json"
 
     def find(self, part: str, name: str, recipe: dict[str, Any]) -> Any:
-        """Return the errors, None if they are not known for this recipe."""
+        """Return the errors, or None if they are missing or have another recipe."""
         known = self._read()[part].get(name, {})
         return known.get("errors") if known.items() >= recipe.items() else None
 
@@ -267,7 +264,7 @@ class ErrorFile:
 
 
 def gains(found: Found) -> dict[int, tuple[float | None, float | None]]:
-    """Return by horizon what share of MPNN's error the virtual node saves: in the paper and, if known, here."""
+    """Return by horizon the share of MPNN's error that the virtual node saves, in the paper and here."""
     with_it, without = found.get(WITH, {}), found.get(WITHOUT, {})
     horizons = [*HORIZONS, *(n for n in without if n not in HORIZONS)]
     return {
@@ -280,9 +277,9 @@ def gains(found: Found) -> dict[int, tuple[float | None, float | None]]:
 
 
 def saving_interval(ours: Any, theirs: Any, horizon: int) -> Interval | None:
-    """Return a 95 % interval of the share of the errors `theirs [seeds, dates]` that `ours` save.
+    """Return a 95 % interval of the share of `theirs [seeds, dates]` that `ours` save, from blocks of dates.
 
-    It is from blocks of dates; None if there are not two of them.
+    It is None for fewer than two blocks.
     """
     error, reference = np.mean(ours, axis=0), np.mean(theirs, axis=0)
     _, (low, high) = ratio(error, reference, Lengths.of(horizon, 1).block)
@@ -290,15 +287,15 @@ def saving_interval(ours: Any, theirs: Any, horizon: int) -> Interval | None:
 
 
 def error_interval(seeds: list[list[float]], horizon: int) -> Interval | None:
-    """Return a 95 % interval of the mean error of all seeds, likewise: errors are what they save of 1, from 1."""
-    saved = saving_interval(seeds, np.ones_like(seeds), horizon)
+    """Return a 95 % interval of the mean error of all seeds, from blocks of dates; None for fewer than two."""
+    saved = saving_interval(seeds, np.ones_like(seeds), horizon)  # an error is 1 less its saving of 1
     return None if saved is None else (1 - saved[1], 1 - saved[0])
 
 
 def gain_significance(found: Found, horizon: int) -> tuple[Interval, float] | None:
-    """Return a 95 % interval of what the virtual node saves here, and the p-value of a Diebold-Mariano test.
+    """Return a 95 % interval of the virtual node's saving here, and the p-value of a Diebold-Mariano test.
 
-    Both are of the means over seeds by date. None if a system is missing, or there are not two blocks of dates.
+    Both use means over seeds by date. None if a system is missing, or there are fewer than two blocks of dates.
     """
     ours, theirs = (found.get(name, {}).get(horizon) for name in (WITH, WITHOUT))
     if not ours or not theirs or (interval := saving_interval(ours, theirs, horizon)) is None:

@@ -1,4 +1,4 @@
-"""What the tasks of a benchmark deal, ask and weigh: parts of a graph, batches, losses and scores."""
+"""Tasks of benchmarks: parts of a graph, batches, losses, weights and scores."""
 
 import re
 from collections.abc import Callable
@@ -37,12 +37,6 @@ def test_parts_of_a_graph_cover_all_its_nodes(configure: Callable[..., Benchmark
     assert sum(int(task.weight(task.batch(part))) for part in first) == len(task.split.train)
 
 
-def test_a_part_is_not_divided_again(configure: Callable[..., BenchmarkConfig]) -> None:
-    config = configure("minesweeper", "mpnn", "part=15", "training.accumulate=2")
-    with pytest.raises(SSTCastError, match=r"part: leave out training\.accumulate"):
-        run_benchmark(config, [0])
-
-
 def test_the_whole_graph_is_one_step_asked_about_training_nodes(
     configure: Callable[..., BenchmarkConfig], fabric: Fabric
 ) -> None:
@@ -72,7 +66,7 @@ def one_graph(y: torch.Tensor) -> object:
     return packed([graph], "node").batch(torch.tensor([0]))
 
 
-def test_losses_are_sums_over_what_is_known() -> None:
+def test_losses_are_sums_over_known_labels() -> None:
     nan = torch.nan
     answers, logits = torch.tensor([[1.0, nan], [0, 1]]), torch.tensor([[0.3, 5], [-1, 2]])
     batch = one_graph(answers)
@@ -111,14 +105,14 @@ def test_balanced_classes_weigh_the_same_in_training(
     torch.testing.assert_close(shares, torch.full_like(shares, len(y) / len(task.objective.weights)))
 
 
-# A task of one's own, as docs/own-task.md describes it: one class and one line.
+# The user's own task of docs/own-task.md.
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def page() -> str:
-    """The code of the page."""
+    """The code in docs/own-task.md."""
     code = re.search(r"```python\n(.*?)```", (ROOT / "docs/own-task.md").read_text(), re.DOTALL)
     assert code
     return code[1]

@@ -1,4 +1,4 @@
-"""A user's own data: each kind trains, splits mean what they say, what is wrong is said in one line."""
+"""A user's own data: each kind trains, splits are kept, and errors are one line."""
 
 import re
 import sys
@@ -63,7 +63,7 @@ def test_data_replaced_since_the_training_are_refused(
 
 
 @pytest.mark.parametrize("package", ["ogb.utils", "rdkit"])
-def test_without_ogb_or_rdkit_the_command_to_install_them_is_said(
+def test_without_ogb_or_rdkit_the_error_says_how_to_install_them(
     package: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
@@ -141,6 +141,15 @@ def test_nodes_and_edges_of_a_csv(tmp_path: Path) -> None:
     assert one_way.edge_attr.flatten().tolist() == [1.0, 3.0, 6.0]
 
 
+def test_ids_keep_all_their_digits(tmp_path: Path) -> None:
+    """An empty line at the end of the edges must not turn them into numbers of double precision."""
+    raw = graph_csv(tmp_path)
+    ids = [10**17 + i for i in range(NODES)]
+    (tmp_path / "mine.csv").write_text("name,kind,a\n" + "".join(f"{n},{n % 3},0.5\n" for n in ids))
+    (tmp_path / "edges.csv").write_text(f"source,target\n{ids[0]},{ids[1]}\n{ids[1]},{ids[2]}\n\n")
+    assert load_own(tmp_path, raw).graphs.edge_index.T.tolist() == [[0, 1], [1, 0], [1, 2], [2, 1]]
+
+
 def test_ids_may_be_numbers_and_words(tmp_path: Path) -> None:
     raw = graph_csv(tmp_path)
     nodes = re.sub(r"\bn(\d)", r"\1", (tmp_path / "mine.csv").read_text())
@@ -162,8 +171,8 @@ def test_a_column_of_nodes_may_hold_the_split(tmp_path: Path) -> None:
     assert parts(load_own(tmp_path, raw)) == [[*range(20)], [*range(20, 30)], [*range(30, 39)]]
 
 
-def test_what_one_s_own_data_are_called_does_not_matter(tmp_path: Path) -> None:
-    """Neither a paper's settings nor its scores are those of a file that happens to be called like its data."""
+def test_the_name_of_a_user_s_data_does_not_matter(tmp_path: Path) -> None:
+    """A file named like a paper's data set gets neither its settings nor its scores."""
     raw = graph_csv(tmp_path)
     for name in ("mine", "cora"):
         (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(raw))
@@ -178,7 +187,7 @@ def test_what_one_s_own_data_are_called_does_not_matter(tmp_path: Path) -> None:
 
 
 def test_a_processed_dataset_of_pyg_opens(tmp_path: Path) -> None:
-    """What `InMemoryDataset.save` writes."""
+    """`InMemoryDataset.save` writes such files."""
     data = [
         Data(x=torch.ones(i, 1), edge_index=torch.tensor([[0], [1]]), y=torch.tensor([i % 2]))
         for i in range(2, 22)
@@ -209,7 +218,7 @@ BAD: dict[str, tuple[Make, list[str]]] = {
     "an empty CSV": (bad(smiles_csv, lambda f, raw: (f / "mine.csv").write_text("")), ["mine.csv", "No columns"]),
     "a duplicate id": (
         bad(smiles_csv, lambda f, raw: edit(f, "mine.csv", "m4,", "m2,")),
-        ["mine.csv", "line 6", "'m2' has come before"],
+        ["mine.csv", "line 6", "'m2' is not unique"],
     ),
     "not a number": (
         bad(smiles_csv, lambda f, raw: edit(f, "mine.csv", "3.5", "high")),
@@ -237,7 +246,7 @@ BAD: dict[str, tuple[Make, list[str]]] = {
     ),
     "a part that is none": (
         bad(graph_csv, lambda f, raw: raw.update(split_column="name")),
-        ["mine.csv", "line 2: 'n0' is no part of a split"],
+        ["mine.csv", "line 2: 'n0' is not a part of a split"],
     ),
     "a split that repeats": (
         bad(pyg, lambda f, raw: split_file(f, [0, 1, 2], [2, 3], [4])),
@@ -249,14 +258,17 @@ BAD: dict[str, tuple[Make, list[str]]] = {
     ),
     "a mask of other graphs": (
         bad(pyg, lambda f, raw: split_file(f, *[[True] * 11] * 3)),
-        ["mine", "a mask of 11 samples, where there are 12"],
+        ["mine", "a mask has 11 samples instead of 12"],
     ),
     "nothing to test": (
         bad(pyg, lambda f, raw: split_file(f, [0, 1, 2], [3], [])),
         ["puts none of 12 samples into test"],
     ),
     "no list": (bad(pyg, lambda f, raw: torch.save(1, f / "mine.pt")), ["mine.pt", "give a list of"]),
-    "damaged": (bad(pyg, lambda f, raw: (f / "mine.pt").write_bytes(b"PK\3\4")), ["mine.pt: may run any code"]),
+    "damaged": (
+        bad(pyg, lambda f, raw: (f / "mine.pt").write_bytes(b"PK\3\4")),
+        ["mine.pt: damaged, or a pickle", "delete it"],
+    ),
     "a task of another kind": (bad(graph_csv, lambda f, raw: raw.update(task="colour")), ["task: no 'colour'"]),
     "an unknown kind": (
         bad(graph_csv, lambda f, raw: raw.update(kind="memory")),
@@ -274,7 +286,9 @@ def split_file(folder: Path, *rows: Any) -> None:
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_what_is_wrong_is_said_in_one_line(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unusable_data_are_refused_in_one_line(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     prepare, words = BAD[case]
     assert run(tmp_path, prepare(tmp_path)) == 2
     err = capsys.readouterr().err

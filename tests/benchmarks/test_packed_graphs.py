@@ -200,5 +200,5 @@ def test_a_damaged_file_of_a_cache_is_made_again(
     content[content.find(whole.numpy().tobytes()) + 3] ^= 255
     path.write_bytes({"cut": content[:100], "empty": b"", "changed": content}[damage])
     assert torch.equal(cached(path, whole.clone), whole)
-    assert capsys.readouterr().err == f"{path}: damaged; making it again\n"
+    assert capsys.readouterr().err == f"{path}: damaged; computing it again\n"
     assert torch.equal(cached(path, lambda: None), whole)

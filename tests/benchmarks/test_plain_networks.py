@@ -1,4 +1,4 @@
-"""Networks as their papers have them, from a few lines of YAML; and what models without a preset are given."""
+"""Networks of papers from a few lines of YAML, and the defaults of models without a preset."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -81,10 +81,16 @@ def test_networks_without_encoder_and_head_learn(dataset: str, model: str, confi
         ("minesweeper", "gps", BARE[1:], "predictor.head: gps cannot replace it; leave it on, or choose mpnn"),
         ("minesweeper", "gatedgcn", BARE[1:], "conv gatedgcn: cannot map 8 channels to 1"),
         ("MUTAG", "gin-vn", [*BARE, "predictor.readout=virtual-node"], "virtual-node needs a head"),
+        ("MUTAG", "gin", ["predictor.readout=virtual-node"], "this model has no virtual-node"),
+        ("MUTAG", "gps", ["predictor.readout=token"], "this model has no token"),
+        ("minesweeper", "gps", ["stages.local=1"], "gps has no local stage"),
+        ("minesweeper", "mpnn", ["part=15", "training.accumulate=2"], r"part: leave out training\.accumulate"),
+        ("MUTAG", "gin", ["part=15"], "part: MUTAG has many graphs"),
+        ("ZINC", "gin", ["split=random:5-per-class"], "needs samples of known classes"),
         ("ZINC", "gin", ["predictor.normalise=row"], "predictor.normalise: ZINC has no real-valued features"),
     ],
 )
-def test_what_cannot_be_left_out_says_so(
+def test_options_that_do_not_suit_are_refused(
     dataset: str, model: str, overrides: list[str], words: str, configure: Configure, fabric: Fabric
 ) -> None:
     config = configure(dataset, model, *overrides)
@@ -122,17 +128,10 @@ def test_models_without_a_preset_get_the_defaults_that_they_have_options_for(tmp
     assert (chosen.model.options["dropout"], chosen.training.patience) == (0.7, 3)
     preset = load_benchmark("minesweeper", "gps", None, None)
     assert (preset.training.patience, preset.training.weight_decay) == (None, 0)
-    (tmp_path / "mine.yaml").write_text(
-        "{kind: graph_csv, path: a.csv, edges: b.csv, target: y, task: node-classification}"
-    )
-    assert load_benchmark(str(tmp_path / "mine.yaml"), "gat", None, None).model.options["dropout"] == 0.5
-
-
-def test_few_labels_are_known_from_the_split(tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text(
-        "{kind: graph_csv, path: a.csv, edges: b.csv, target: y, task: node-classification}"
-    )
-    mine, few = str(tmp_path / "mine.yaml"), ["split=random:20-per-class"]
+    mine = str(tmp_path / "mine.yaml")
+    Path(mine).write_text("{kind: graph_csv, path: a.csv, edges: b.csv, target: y, task: node-classification}")
+    assert load_benchmark(mine, "gat", None, None).model.options["dropout"] == 0.5
+    few = ["split=random:20-per-class"]
     for dataset, chosen, norm in (
         ("amazon-computers", None, "batch"),
         ("amazon-computers", few, "none"),

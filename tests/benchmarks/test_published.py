@@ -1,4 +1,4 @@
-"""Presets of the papers' rows, and the numbers beside them; those here are copied from the papers."""
+"""Presets for rows of the papers' tables, and the published numbers."""
 
 from pathlib import Path
 from typing import Any

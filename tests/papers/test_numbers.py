@@ -29,7 +29,7 @@ def of_sst(folder: str, name: str) -> RunConfig:
 
 
 def sizes_of_sst(name: str) -> dict[str, Any]:
-    """The options of a system of Table 5: those of D.4 and, where it is silent, of the authors' code."""
+    """The options of a system of Table 5 from D.4, or else from the authors' code."""
     said = SST["D.4"]
     if name == "mlp":
         return {"hidden": said["hidden"]}
@@ -71,7 +71,7 @@ def test_released_presets_differ_where_the_code_does(name: str) -> None:
 
 
 def test_the_released_encoder_sees_the_whole_tile() -> None:
-    """2.4 million weights between nodes, none of which the paper's encoder has."""
+    """It has 2.4 million weights between nodes, and the paper's encoder none."""
     options = of_sst("released", "mpnn-vn").model.options
     with torch.device("meta"):
         model = build_forecaster("mpnn-vn", history=42, horizon=28, shape=(30, 30), **options)
@@ -102,7 +102,7 @@ def test_the_paper_s_encoder_and_head() -> None:
 
 
 def test_gains_of_the_virtual_node() -> None:
-    """Section 7.3: those of the published numbers."""
+    """Section 7.3 gives the gains of the published numbers."""
     found = gains({"mpnn": {28: [[0.4, 0.5], [0.6, 0.5]], 7: [[0.2]]}, "mpnn-vn": {28: [[0.4, 0.4]]}})
     assert {str(n): round(100 * (found[n][0] or 0), 1) for n in HORIZONS} == SST["Section 7.3"]
     assert found[28][1] == pytest.approx(0.2)
@@ -122,7 +122,7 @@ def test_table_5_trains_the_presets() -> None:
 
 @pytest.mark.parametrize("horizon", SST["Table 9"])
 def test_windows_of_table_9(horizon: str) -> None:
-    """Eleven tiles, and each day but as many as a window has."""
+    """Eleven tiles have a window for each day except the length of a window."""
     data = of_sst("paper", "mpnn").data
     days = [
         (last - first).days + 1 for first, last in (data.splits.train, data.splits.validation, data.splits.test)
@@ -154,14 +154,14 @@ def test_hyperparameters_of_primphormer(dataset: str, said: dict[str, Any]) -> N
         "s": attention["rank"],
     }
     assert len(said) == 15
-    del said["#Parameters"]  # those of encoders and heads, which the paper leaves open, are among them
+    del said["#Parameters"]  # they include encoders and heads, which the paper leaves open
     assert said == {name: ours[name] for name in said}
 
 
 @pytest.mark.parametrize(("dataset", "said"), columns("Table A4"))
 def test_hyperparameters_of_the_compared_attentions(dataset: str, said: dict[str, Any]) -> None:
-    """Table A4 is of Table 4 (time, memory). The presets of Table 3, for which the paper gives nothing, take its
-    numbers, and differ in the attention alone.
+    """Table A4 belongs to Table 4 (time, memory). The presets of Table 3, which the paper does not describe, use
+    its numbers and differ in the attention alone.
     """
     dataset = dataset.replace("Pasv", "Pasc")
     first = preset(dataset, "gps-none")
@@ -248,7 +248,7 @@ def test_numbers_of_weights(dataset: str, name: str, printed: int) -> None:
 
 @pytest.mark.parametrize("name", ["lsat", "sat", "sapdgt", "spdgt"])
 def test_training_of_kdlgt(name: str) -> None:
-    """Section 6.1; and no message passing beside SAPDGT's attention."""
+    """Section 6.1, and no message passing beside SAPDGT's attention."""
     said, config = PAPERS["kdlgt"]["Section 6.1"], preset("ZINC", f"{name}-paper")
     training = config.training.model_dump(include=set(said))
     assert training == said | {"betas": tuple(said["betas"])}

@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a table whose process was killed in the middle, and then run again to its end."""
+    """The folder of a table whose process was killed in the middle and then run again to its end."""
     folder = tmp_path_factory.mktemp("table5")
     write_presets(folder)
     command = [sys.executable, "-m", "tests.small_table5", folder]
@@ -81,7 +81,7 @@ def test_errors_are_means_over_windows_leads_and_ocean_nodes(made: Path, monkeyp
 
 
 def test_chance_is_told_from_a_saving() -> None:
-    """The same noise by date, or a saving of a tenth beside it; both need two blocks of dates."""
+    """Noise by date alone is chance, and a saving of a tenth is not; both need two blocks of dates."""
     generator = np.random.default_rng(0)
     noise = 1 + 0.1 * generator.normal(size=(2, 3, 700))
     for saving, chance in ((0.0, True), (0.1, False)):

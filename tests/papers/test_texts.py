@@ -1,4 +1,4 @@
-"""`papers.yaml` and `published.yaml` of the benchmarks against the texts, which do not ship with sstcast."""
+"""`papers.yaml` and `published.yaml` of the benchmarks against the papers, which do not ship with sstcast."""
 
 import re
 from pathlib import Path
@@ -124,7 +124,7 @@ def test_section_5_2_of_tokengt() -> None:
     ]  # fmt: skip
 
 
-ROWS = {  # of our names, without -vn; several where tables call them differently
+ROWS = {  # in the papers' tables, by our names without -vn; some tables use different names
     "Cai et al. 2023": {
         "gcn": ["GCN", "GCN+virtual node", "GCN-virtual"],
         "gine": ["GINE", "GIN", "GIN+virtual node", "GIN-virtual"],
