@@ -1,4 +1,4 @@
-"""The engine against plain PyTorch, against torch's schedulers, and against itself on two processes."""
+"""The trainer against plain PyTorch, torch's schedulers, and itself on two processes."""
 
 import io
 import os
@@ -27,7 +27,7 @@ from sstcast.training.train import forecaster, train
 
 
 def test_windows_are_drawn_in_the_order_of_earlier_versions() -> None:
-    """They were seeded by Python's hash of seed and epoch."""
+    """The order is seeded by Python's hash of seed and epoch."""
     for pair in ((0, 0), (3, 17), (2**63 - 1, 2)):
         assert order_seed(*pair) == hash(pair) % 2**63
 
