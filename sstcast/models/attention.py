@@ -121,10 +121,7 @@ class PerformerAttention(HeadedAttention):
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
         """Attend through the m x d product of keys and values."""
-        with torch.autocast(q.device.type, enabled=False):
-            phi_q, phi_k = favor_features(widen(q), widen(k), mask, self.directions)
-            y = kernel_attention(phi_q, phi_k, widen(v)).to(v.dtype)
-        return F.dropout(y, self.dropout, self.training)
+        return F.dropout(favor_attention(q, k, v, mask, self.directions), self.dropout, self.training)
 
 
 class DeepSets(Attention):
@@ -156,6 +153,13 @@ def softmax_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, dropout: fl
         check_memory(f"softmax attention with dropout, {' x '.join(map(str, size))} scores", 4 * math.prod(size))
     keys = mask | ~mask.any(-1, keepdim=True)
     return F.scaled_dot_product_attention(q, k, v, keys[:, None, None], dropout_p=dropout)
+
+
+def favor_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, directions: Tensor) -> Tensor:
+    """Return an estimate of `softmax_attention`, `[B, heads, N, d]`, from the random features of FAVOR+."""
+    with torch.autocast(q.device.type, enabled=False):
+        phi_q, phi_k = favor_features(widen(q), widen(k), mask, directions)
+        return kernel_attention(phi_q, phi_k, widen(v)).to(v.dtype)
 
 
 def kernel_attention(phi_q: Tensor, phi_k: Tensor, v: Tensor) -> Tensor:

@@ -198,7 +198,7 @@ class ConvolutionEncoder(nn.Module):
         """Map `[B, nodes, history]` to `[B, nodes, width]`. Raises SSTCastError for another number of nodes."""
         if history.shape[-2] != self.nodes:
             raise SSTCastError(
-                f"model.encoder: built for tiles of {self.nodes} nodes, not {history.shape[-2]}; use such tiles"
+                f"model.encoder: built for tiles of {self.nodes} nodes, not {history.shape[-2]}; use those"
             )
         return F.leaky_relu(self.linear(F.leaky_relu(self.mix(history), 0.1)), 0.1)
 

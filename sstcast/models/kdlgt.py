@@ -27,8 +27,8 @@ from sstcast.graphs.paths import anchor_distances, ego_graphs, mean_along_paths,
 from sstcast.models.attention import (
     HeadedAttention,
     check_heads,
+    favor_attention,
     favor_features,
-    kernel_attention,
     merge_heads,
     orthogonal_directions,
     softmax_attention,
@@ -211,9 +211,7 @@ class StructureAwareAttention(nn.Module):
         if self.directions is None:
             # The fused kernels of torch, which store no N x N matrix, need values as wide as keys.
             return softmax_attention(q, k, F.pad(v, (0, v.shape[-1])), mask)[..., : v.shape[-1]]
-        with torch.autocast(q.device.type, enabled=False):
-            phi_q, phi_k = favor_features(widen(q), widen(k), mask, self.directions)
-            return kernel_attention(phi_q, phi_k, widen(v))
+        return favor_attention(q, k, v, mask, self.directions)
 
 
 class AnchorAttention(nn.Module):

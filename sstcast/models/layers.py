@@ -87,7 +87,7 @@ def build_conv(name: str, width: int, edge_dim: int, in_width: int | None = None
     if in_width == width:
         in_width = None
     if in_width is not None and "in_width" not in signature(CONVS[name]).parameters:
-        raise SSTCastError(f"conv {name}: cannot map {in_width} channels to {width}; leave encoder and head on")
+        raise SSTCastError(f"conv {name}: cannot map {in_width} channels to {width}; keep encoder and head")
     return _build(CONVS[name], {}, f"conv {name}", width=width, edge_dim=edge_dim, in_width=in_width, **more)
 
 

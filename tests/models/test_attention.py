@@ -17,8 +17,8 @@ from sstcast.models.attention import (
     DeepSets,
     LinearAttention,
     SoftmaxAttention,
+    favor_attention,
     favor_features,
-    kernel_attention,
     orthogonal_directions,
     split_heads,
 )
@@ -85,7 +85,7 @@ def test_favor_error_shrinks_with_the_number_of_features() -> None:
     errors = []
     for features in (16, 64, 256, 1024):
         draws = [orthogonal_directions(features, 8).double() for _ in range(8)]
-        outputs = [kernel_attention(*favor_features(q, k, mask, w), v) for w in draws]
+        outputs = [favor_attention(q, k, v, mask, w) for w in draws]
         errors.append(float(torch.stack([(y - exact).square().mean() for y in outputs]).mean().sqrt()))
     ratios = [b / a for a, b in pairwise(errors)]
     assert all(0.4 < ratio < 0.6 for ratio in ratios), ratios

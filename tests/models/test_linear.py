@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import torch
 import xarray as xr
+from linear_reference import Inputs
 from scipy.ndimage import uniform_filter
 
 from sstcast.models import LINEAR, build_forecaster
@@ -67,16 +68,9 @@ def system(name: str) -> LinearSystem:
 def rows(windows: Windows, stride: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield inputs and targets of a multiscale ridge, a row for each cell, in double precision."""
     fields = windows.values.numpy().astype(float).reshape(-1, ROWS, COLS)
-    weight = OCEAN.astype(float)
-    channels = [fields]
-    for size in (3, 7, 15):
-        total = uniform_filter(fields, (0, size, size), mode="constant")
-        channels.append(total / uniform_filter(weight, size, mode="constant"))
-    channels.append(np.broadcast_to(fields[:, OCEAN].mean(1)[:, None, None], fields.shape))
-    for start in range(0, windows.starts, stride):
-        seen = [channel[start : start + HISTORY][:, OCEAN] for channel in channels]
-        x = np.concatenate([*seen, np.ones((1, OCEAN.sum()))]).T
-        yield x, fields[start + HISTORY : start + HISTORY + HORIZON][:, OCEAN].T
+    inputs = Inputs(fields, OCEAN, HISTORY)
+    for day in range(HISTORY - 1, HISTORY - 1 + windows.starts, stride):
+        yield inputs.at(day), fields[day + 1 : day + 1 + HORIZON][:, OCEAN].T
 
 
 def stacked(windows: Windows, stride: int) -> tuple[np.ndarray, np.ndarray]:

@@ -79,8 +79,6 @@ def test_overrides_of_a_saved_run_name_its_oceans_as_the_user_did(run_yaml: Path
     assert load_config(saved, ["training.device=cpu"]) == config
     other = load_config(saved, ["data.1.gaps=3", "data.0.gaps=2"])
     assert [ocean.gaps for ocean in other.oceans] == [2, 3]
-    with pytest.raises(SSTCastError, match=r"data is a list; write data.0... to data.1..."):
-        load_config(saved, ["data.gaps=3"])
     with pytest.raises(SSTCastError, match=r"has another configuration"):
         Run.find(other)
 
@@ -196,7 +194,6 @@ def test_a_key_of_one_ocean_can_be_set(run_yaml: Path) -> None:
         ),
         ({"histroy": 3}, {}, r"small\.yaml: data\.1: histroy: unknown key; did you mean 'history'"),
         ({}, {"data": []}, r"data: give the keys of one ocean, or a list of such"),
-        ({}, {"data": [1]}, r"data: give the keys of one ocean, or a list of such"),
     ],
 )
 def test_oceans_that_do_not_go_together(
