@@ -227,9 +227,10 @@ def models() -> str:
     parts = ["# Models and their options", "The values of `model.name`, and the other keys of `model:` for each."]
     for name, entry in (MODELS | LINEAR).items():
         module, kind = entry.path.split(".")
-        text = inspect.cleandoc(getattr(import_module(f"sstcast.models.{module}"), kind).__doc__ or "")
-        about, _, arguments = text.partition("\n\nArgs:\n")
+        about = inspect.cleandoc(getattr(import_module(f"sstcast.models.{module}"), kind).__doc__ or "")
+        arguments = f"{inspect.getdoc(sstcast.models)}\n{about}"  # the class comes last, so its meanings win
         meanings = dict(re.findall(r"^    (\w+): (.*(?:\n        .*)*)", arguments, re.MULTILINE))
+        about = about.partition("\n\nArgs:\n")[0]
         options = [
             f"| `{key}` | `{json.dumps(value)}` | {' '.join(meanings.get(key, '').split())} |"
             for key, value in default_options(name).items()

@@ -2,7 +2,20 @@
 
 The options of a model are the arguments of its class, with their types and defaults. `build_model` and
 `build_forecaster` check options against them. PyTorch is imported only when a class is built, so that listing the
-names stays fast.
+names stays fast. Arguments of these names mean the same in every class that does not describe its own:
+
+Args:
+    history: days before a forecast.
+    horizon: days of a forecast.
+    nodes: the number of nodes in a tile, of `rows` and `cols`.
+    width: channels of the layers.
+    layers: the number of layers.
+    heads: attention heads, which must divide `width`.
+    dropout: the share of activations set to 0 in training.
+    edge_dim: the number of edge features of the graphs, 0 for none.
+    attention_options: further arguments of the attention's class, such as `features` of `performer`.
+    memory: whether to read means over three periods of the last year (see `lagged.Inputs`).
+    stencil: whether to read 3 x 3 means around the cell on five days (see `lagged.Inputs`).
 """
 
 import inspect

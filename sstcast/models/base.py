@@ -211,8 +211,6 @@ class Forecaster(ForecastModel):
 
     Args:
         backbone: the layers between encoder and head.
-        history: days before a forecast.
-        horizon: days of a forecast.
         positional: the positional encoding added to the node features: `lap`, `rwse` or `none`.
         geography: whether a linear map of place and time (`Graph.geography`) is added to the node features.
         encoder: `linear`, or `convolution` over the nodes of a tile.

@@ -56,16 +56,11 @@ class GPS(Backbone):
     """Layers of message passing beside global attention. One of the two may be `none`.
 
     Args:
-        width: channels.
-        layers: the number of layers.
         conv: the message passing (see `sstcast.models.layers`).
         attention: the attention (see `sstcast.models.layers`).
-        heads: attention heads.
-        dropout: the share of activations set to 0 in training.
         attention_dropout: the same inside the attention.
         edge_dim: edge features of the graphs, 0 for none. They are encoded to `width` channels if `conv` updates
             or the attention reads them.
-        attention_options: further arguments of the attention's class, such as `features` of `performer`.
         norm: the norm of the layers. `gatedgcn` and the attentions keep their own.
         activation: the activation of the feed-forward networks.
         stable_pairs: Laplacian eigenvectors in which `gatedgcn` measures distances (ESLapPE, see `GatedGCN`).

@@ -43,14 +43,9 @@ class StructureAware(Transformer):
     """`lsat`, or `sat` if `linear` is false.
 
     Args:
-        width: channels.
-        layers: the number of encoder layers.
-        heads: attention heads.
         hops: the depth k of the structure extractor.
         linear: whether the softmax is replaced by random features.
         features: random features per head.
-        dropout: the share of activations set to 0 in training.
-        edge_dim: edge features of the graphs, 0 for none.
         extractor: the k-subtree or k-subgraph extractor (see `StructureAwareAttention`).
     """
 
@@ -74,13 +69,8 @@ class AnchorDistance(Transformer):
     """`sapdgt`, with a bias for the shortest path distances to anchors (KDLGT, equations 14 to 16).
 
     Args:
-        width: channels.
-        layers: the number of encoder layers.
-        heads: attention heads.
         radius: hops within which every node has an anchor. A larger radius needs fewer anchors and less time.
         features: random features per head.
-        dropout: the share of activations set to 0 in training.
-        edge_dim: edge features of the graphs, 0 for none.
         edge_messages: whether `x_i + mean_j ReLU(x_j + E e_ij)` replaces the input if edges have features, which
             the paper's bias does not read. Without it, as in the paper, nodes interact by attention alone.
     """
@@ -111,12 +101,7 @@ class PathDistance(Transformer):
     """`spdgt`: the attention of Graphormer, with one bias for all layers (see `PathBias`).
 
     Args:
-        width: channels.
-        layers: the number of encoder layers.
-        heads: attention heads.
         max_hops: hops beyond which all distances share one bias.
-        dropout: the share of activations set to 0 in training.
-        edge_dim: edge features of the graphs, 0 for none.
         graph_node: whether a further node is linked to all others. Its features are the readout `token`.
     """
 

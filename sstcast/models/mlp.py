@@ -12,9 +12,6 @@ class TileMLP(ForecastModel):
     Weights belong to positions in the tile, so the model is not permutation equivariant, and tiles have one size.
 
     Args:
-        history: days before a forecast.
-        horizon: days of a forecast.
-        nodes: the number of nodes in a tile.
         hidden: units of the hidden layer.
     """
 
@@ -34,9 +31,7 @@ class PointwiseMLP(Backbone):
     """Residual perceptron layers on each node alone, which show how far a forecast comes without neighbours.
 
     Args:
-        width: channels.
         layers: the number of layers, each a linear map, LayerNorm, ReLU and dropout.
-        dropout: the share of activations set to 0 in training.
     """
 
     def __init__(self, width: int = 256, layers: int = 2, dropout: float = 0.0) -> None:

@@ -34,11 +34,7 @@ class MPNN(Backbone):
     else is the same with and without it, so that a comparison is fair.
 
     Args:
-        width: channels of the layers.
-        layers: the number of layers.
         virtual_node: whether there is a virtual node (Cai et al. 2023, Definition 3.3).
-        dropout: the share of activations set to 0 in training.
-        edge_dim: edge features of the graphs, 0 for none.
         conv: the message passing (see `sstcast.models.convs`). If it updates edges, they are encoded to `width`
             channels and passed from layer to layer.
         norm: `batch`, `layer` or `none`.

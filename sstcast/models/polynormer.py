@@ -24,16 +24,13 @@ class Polynormer(Backbone):
     """Polynormer, or Polynormer-r if `relu` is true.
 
     Args:
-        width: channels.
         local_layers: layers with local attention.
         global_layers: layers with global attention.
-        heads: attention heads.
         relu: whether the activations are ReLU, not the identity.
         beta: the first value of the free parameter beta. If None, beta is the sigmoid of a parameter.
         dropout: the share of activations set to 0 in training, in and before local layers.
         global_dropout: the same after global layers.
         pre_norm: whether local layers begin with a norm.
-        edge_dim: edge features of the graphs, 0 for none.
         form: `local-to-global` sums the outputs of all local layers and passes the sum to the global layers. Its
             stage `local` trains the local layers first. `local-and-global` has both attentions in each of its
             `local_layers` (appendix G). `base` has only layers of equation 4, whose weights depend on the

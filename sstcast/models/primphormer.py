@@ -71,9 +71,6 @@ class PrimphormerAttention(KSVDAttention, GraphAttention):
     scores.
 
     Args:
-        width: channels.
-        heads: attention heads.
-        dropout: the share of scores set to 0 in training.
         rank: rows of F, the paper's s.
         projections: columns of F, the paper's N_s.
         eta: the weight of J^2 in the loss.

@@ -90,9 +90,6 @@ class ExphormerAttention(GraphAttention):
     expander and to virtual nodes. Dropout acts on the result.
 
     Args:
-        width: channels.
-        heads: attention heads.
-        dropout: the share of the result set to 0 in training.
         edge_state: whether the layer gets an edge state.
         cycles: random Hamiltonian cycles, which form an expander of degree `2 cycles`.
         virtual_nodes: learned nodes that attend to all nodes and pass their state to the next layer.

@@ -19,10 +19,6 @@ class TFNet(ForecastModel):
     `none`: it forecasts the anomaly itself, not a change.
 
     Args:
-        history: days before a forecast.
-        horizon: days of a forecast.
-        rows: rows of a tile.
-        cols: columns of a tile.
         width: channels of the first stage.
         filter_days: the length of the temporal filter, in days.
         dropout: the share of whole channels set to 0 after each stage of the encoders in training.

@@ -55,12 +55,7 @@ class LinearTransformer(Transformer):
     It does not read the edges, so nodes know their positions only from positional encodings in `x`.
 
     Args:
-        width: channels.
-        layers: the number of encoder layers.
-        heads: attention heads.
         attention: any attention that reads only nodes (see `sstcast.models.layers`).
-        dropout: the share of activations set to 0 in training.
-        attention_options: further arguments of the attention's class, such as `features` of `performer`.
 
     Raises SSTCastError for options that the attention does not have, or if `heads` does not divide `width`.
     """
@@ -83,8 +78,7 @@ class LinearTransformer(Transformer):
 
 
 class TokenGT(Backbone):
-    """A Transformer over tokens of the graph, its nodes and its directed edges (Kim et al. 2022,
-    arXiv:2207.02505).
+    """A Transformer over tokens of the graph, its nodes and its edges (Kim et al. 2022, arXiv:2207.02505).
 
     With the node identifiers P, the token of a node is `x_v + W (P_v, P_v) + type`, and the token of an edge from
     u to v is `E e_uv + W (P_u, P_v) + type`. Their products show which edge is incident to which node, and how.
@@ -92,19 +86,14 @@ class TokenGT(Backbone):
     a grid has 9 tokens per node.
 
     Args:
-        width: channels of a token.
         layers: the number of encoder layers, with the norm before attention and feed-forward network.
-        heads: attention heads.
         attention: any attention that reads only nodes (see `sstcast.models.layers`).
         identifiers: `laplacian`, the eigenvectors of the smallest eigenvalues, of which training flips the signs
             at random, separately for each graph. `orf`, rows of a random orthogonal matrix, cut and rescaled to
             length 1, which training draws anew for each graph and pass, and evaluation from `seed`. `none`,
             neither node nor type identifiers, as the `Transformer` in the paper's Table 2.
         identifier_size: numbers in an identifier. `orf` identifiers are orthonormal up to so many nodes.
-        dropout: the share of activations set to 0 in training.
-        edge_dim: edge features of the graphs, 0 for none.
         seed: of the `orf` identifiers in evaluation.
-        attention_options: further arguments of the attention's class.
 
     Raises SSTCastError for options that the attention does not have, or if `heads` does not divide `width`.
     """
