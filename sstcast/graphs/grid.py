@@ -9,6 +9,7 @@ from torch._compile import _disable_dynamo  # torch.compiler.disable takes a sec
 from torch.nn import functional as F
 
 from sstcast.graphs.graph import DenseEdges, Planes, Reduce
+from sstcast.graphs.sparse import SparseGraph
 
 
 class GridGraph:
@@ -108,29 +109,21 @@ class GridGraph:
         ]
         return torch.cat(pairs, dim=1) - 1
 
+    @_disable_dynamo
     def laplacian(self, k: int) -> tuple[Tensor, Tensor]:
         """Return the eigenpairs of the whole grid, land included."""
-        return _laplacian(self.height, self.width, self.wrap, k, self.mask.device)
+        vectors, values = _whole_grid(self.height, self.width, self.wrap, self.mask.device).laplacian(k)
+        return vectors.unsqueeze(0), values
 
+    @_disable_dynamo
     def random_walk(self, steps: int) -> Tensor:
         """Return the landing probabilities on the whole grid, land included."""
-        return _random_walk(self.height, self.width, self.wrap, steps, self.mask.device)
+        whole = _whole_grid(self.height, self.width, self.wrap, self.mask.device)
+        return whole.random_walk(steps).unsqueeze(0)
 
 
-@_disable_dynamo
 @lru_cache
-def _laplacian(height: int, width: int, wrap: bool, k: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    from sstcast.graphs.positions import laplacian_basis  # here, because SciPy's solvers take long to import
-
-    one_graph = torch.zeros(height * width, dtype=torch.long)
-    vectors, values = laplacian_basis(GridGraph(height, width, wrap=wrap).edge_index(), one_graph, 1, k)
-    return vectors.unsqueeze(0).to(device), values.to(device)
-
-
-@_disable_dynamo
-@lru_cache
-def _random_walk(height: int, width: int, wrap: bool, steps: int, device: torch.device) -> Tensor:
-    from sstcast.graphs.positions import landing_probabilities
-
-    edges = GridGraph(height, width, wrap=wrap).edge_index()
-    return landing_probabilities(edges, height * width, steps).unsqueeze(0).to(device)
+def _whole_grid(height: int, width: int, wrap: bool, device: torch.device) -> SparseGraph:
+    """Return a grid as an edge list, which caches its positional encodings for all tiles of this shape."""
+    edges = GridGraph(height, width, wrap=wrap).edge_index().to(device)
+    return SparseGraph(edges, edges.new_zeros(height * width), 1)

@@ -79,9 +79,7 @@ class MPNN(Backbone):
         self.edge_encoder = EdgeEncoder(edge_dim, width) if CONVS[conv].updates_edges else None
         if self.edge_encoder is not None:
             edge_dim = width
-        self.bare = (
-            layers - 1 if out_width and not jumping else None
-        )  # the layer without norm, activation, residual
+        self.bare = layers - 1 if out_width and not jumping else None  # the layer of message passing alone
         outs = [out_width or width if layer == self.bare else width for layer in range(layers)]
         ins = [in_width or width, *outs][:layers]
         self.convs = nn.ModuleList()

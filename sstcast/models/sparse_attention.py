@@ -131,9 +131,7 @@ class ExphormerAttention(GraphAttention):
         virtual_q, virtual_k, virtual_v = self.qkv(virtual).chunk(3, dim=-1)
 
         keys, values = [], []  # each holds one key or value for every node
-        first = (
-            torch.arange(len(mask), device=mask.device).unsqueeze(1) * mask.shape[1]
-        )  # flat index of each graph
+        first = torch.arange(len(mask), device=mask.device).unsqueeze(1) * mask.shape[1]  # index of each graph
         for index in random_cycles(mask, self.cycles, self.seed):
             there = padded.flatten(0, 1).index_select(0, (first + index).flatten()).view_as(padded)
             key, value = graph.sparse(there).chunk(2, dim=-1)
