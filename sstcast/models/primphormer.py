@@ -5,7 +5,7 @@ From queries and keys of length 1, both classes compute the projection scores `e
 decomposition (KSVD), the scores are outputs of attention, `e_i = sum_j h~_j <phi(q_i), phi(k_j)>`, and the
 objective
 
-    J = mean_i ||Lambda e_i||^2 / 2 + mean_j ||Lambda r_j||^2 / 2 - Tr(W_e^T W_r)
+    J = mean_i e_i^T Lambda e_i / 2 + mean_j r_j^T Lambda r_j / 2 - Tr(W_e^T W_r)
 
 is 0. So `eta J^2` is added to the loss (Primphormer, equations 2.5 to 2.8 and 3.1, with means over nodes and heads
 as in Algorithm 1).
@@ -31,7 +31,7 @@ class KSVDAttention(nn.Module):
         check_heads(width, heads)
         self.heads, self.eta = heads, eta
         self.qk = nn.Linear(width, 2 * width)
-        self.scale = nn.Parameter(torch.rand(heads, rank))  # Lambda's square root in eq. 2.5
+        self.scale = nn.Parameter(torch.rand(heads, rank))  # the square root of Lambda in equation 2.5
         self.dropout = nn.Dropout(dropout)
         self.compose = nn.Linear(2 * rank, width // heads)
         self.objective = torch.zeros(())  # J of the last forward pass

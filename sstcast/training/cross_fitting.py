@@ -21,10 +21,10 @@ NODES_AT_ONCE = 2**15
 
 
 def blocks_of_years(windows: AnyWindows, count: int) -> Iterator[tuple[SeveralWindows, SeveralWindows]]:
-    """Divide windows into `count` blocks of years. Yield for each block the windows that share no day with it, and
-    it.
+    """Divide windows into `count` blocks of years.
 
-    Raises SSTCastError if there are too few years.
+    Yields for each block the windows that share no day with it, and the windows of the block. Raises SSTCastError
+    if there are too few years.
     """
     oceans = windows.oceans if isinstance(windows, SeveralWindows) else (windows,)
     years = [ocean.init_times.astype("datetime64[Y]") for ocean in oceans]

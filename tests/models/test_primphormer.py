@@ -75,7 +75,7 @@ def test_primal_and_dual_agree_for_the_weights_of_equation_2_7() -> None:
 
 
 def stationary(attention: PrimphormerAttention, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Set the weights of one head to a solution of eq. 2.6 and return its H_e and H_r.
+    """Set the weights of one head to a solution of equation 2.6 and return its H_e and H_r.
 
     With the singular value decomposition K = U S V^T, any orthogonal O and any diagonal Sigma,
 
