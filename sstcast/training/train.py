@@ -154,9 +154,9 @@ def plan(
 
 
 def ensemble(config: RunConfig, seeds: list[int]) -> list[RunConfig]:
-    """Make the folders of an ensemble, one for each seed, and return the configurations of its members.
+    """Return the configurations of an ensemble's members, and make their folders.
 
-    Raises SSTCastError if a run of this name has another configuration or is a single run.
+    Raises SSTCastError if a run of that name has another configuration or is a single run.
     """
     members = [
         config.model_copy(
@@ -171,7 +171,7 @@ def ensemble(config: RunConfig, seeds: list[int]) -> list[RunConfig]:
     run = Run.create(config)
     if run.best.exists():
         raise SSTCastError(f"{run.folder}: is a single run; choose another name with --set name=...")
-    for member in members:  # all of them now, because --resume continues only members that have a folder
+    for member in members:  # all of them now: --resume continues only members that have a folder
         Run.create(member)
     return members
 
