@@ -223,12 +223,18 @@ def _values(key: dict[str, Any]) -> str:
 
 
 def models() -> str:
-    """Return the page of the models: what each is, and its options with their defaults."""
+    """Return the page of the models, with their options from the signatures and docstrings of their classes."""
     parts = ["# Models and their options", "The values of `model.name`, and the other keys of `model:` for each."]
     for name, entry in (MODELS | LINEAR).items():
         module, kind = entry.path.split(".")
         about = inspect.cleandoc(getattr(import_module(f"sstcast.models.{module}"), kind).__doc__ or "")
-        options = [f"| `{key}` | `{json.dumps(value)}` |" for key, value in default_options(name).items()]
-        table = ["| option | default |", "|---|---|", *options] if options else ["It has no options."]
+        arguments = f"{inspect.getdoc(sstcast.models)}\n{about}"  # the class comes last, so its meanings win
+        meanings = dict(re.findall(r"^    (\w+): (.*(?:\n        .*)*)", arguments, re.MULTILINE))
+        about = about.partition("\n\nArgs:\n")[0]
+        options = [
+            f"| `{key}` | `{json.dumps(value)}` | {' '.join(meanings.get(key, '').split())} |"
+            for key, value in default_options(name).items()
+        ]
+        table = ["| option | default | |", "|---|---|---|", *options] if options else ["It has no options."]
         parts += [f"## {name}", f"{entry.about[0].upper()}{entry.about[1:]}.", about, "\n".join(table)]
     return "\n\n".join(parts)

@@ -51,7 +51,9 @@ def errors(data: DataConfig, systems: list[RunConfig], every: int) -> dict[str, 
         model, total, count = days.system(name, **options), np.zeros(data.horizon), 0
         test = whole_windows(anomalies, data, "test", days_before(name, options, data.history))
         for part in samples(test)(every):
-            squares = ((model.ahead(part) - part.spans(data.history, data.horizon)) * part.ocean)[:, :, 0].square()
+            squares = ((model.forecast_windows(part) - part.spans(data.history, data.horizon)) * part.ocean)[
+                :, :, 0
+            ].square()
             total += squares.sum(0).double().numpy() @ weights.values.ravel()
             count += part.starts
         found[system.name] = total / count / float(area.sum())

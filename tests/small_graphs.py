@@ -10,11 +10,11 @@ from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph
 
 NO_EDGES = torch.zeros(2, 0, dtype=torch.long)
-PAIRS = 16  # eigenpairs and steps of a walk that an ocean is given
+PAIRS = 16  # eigenpairs and steps of a walk given to an ocean
 
 
 def land_grid(rows: int, cols: int, batch: int = 2, wrap: bool = False, seed: int = 3) -> GridGraph:
-    """Return a grid with other land in each sample, on a quarter of the cells."""
+    """Return a grid with a quarter of the cells on land, different ones in each sample."""
     mask = torch.rand(batch, rows * cols, generator=torch.Generator().manual_seed(seed)) < 0.75
     return GridGraph(rows, cols, mask, wrap)
 
@@ -29,7 +29,7 @@ def offsets(grid: GridGraph) -> Tensor:
 
 
 def ocean_of(grid: GridGraph) -> SparseGraph:
-    """Return the ocean of each sample as a graph, with the positions that its nodes have on the grid."""
+    """Return the ocean of each sample as a graph, with the positional encodings of the grid."""
     graphs = []
     for keep in grid.mask:
         edges, attr = subgraph(keep, grid.edge_index(), offsets(grid), relabel_nodes=True, num_nodes=len(keep))

@@ -85,7 +85,7 @@ class Readout(nn.Module):
         super().__init__()
         self.kind = kind
         self.update = VirtualNode(backbone.width) if kind == "virtual-node" else None
-        if kind in ("virtual-node", "token") and kind != backbone.row:
+        if kind in ("virtual-node", "token") and kind != backbone.readout:
             raise SSTCastError(f"predictor.readout: this model has no {kind}; choose mean, sum or max")
         if kind == "virtual-node" and backbone.ends[1] != backbone.width:
             raise SSTCastError("predictor.readout: virtual-node needs a head; choose mean, sum or max")

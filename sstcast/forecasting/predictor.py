@@ -15,7 +15,7 @@ from sstcast import __version__
 from sstcast.cf import describe, references
 from sstcast.config import COMBINATION, DataConfig, Region, RunConfig
 from sstcast.errors import SSTCastError, reading
-from sstcast.models import LINEAR, STANDS_ON, base_of, build_forecaster, days_before
+from sstcast.models import LINEAR, LINEAR_BASES, base_of, build_forecaster, days_before
 from sstcast.models.base import ForecastModel, LinearSystem, Samples
 from sstcast.names import BASELINES
 from sstcast.ocean.anomalies import on_days
@@ -102,12 +102,12 @@ class Models(Predictor):
         for member, model in zip(members, self.models, strict=True):
             base = model if isinstance(model, LinearSystem) else model.linear
             if base is not model:
-                network = model if base is None else model.added
+                network = model if base is None else model.scaled_change
                 batches = map(past.batch, torch.arange(len(past), device=self.device).split(at_once))
                 out = torch.cat([network(batch.history, batch.graph).cpu() for batch in batches])
                 member += out.unflatten(0, (past.starts, tiles)).movedim(-1, 1).numpy()
             if isinstance(base, LinearSystem):
-                member += torch.cat([base.ahead(part).cpu() for part in past.parts(at_once)]).numpy()
+                member += torch.cat([base.forecast_windows(part).cpu() for part in past.parts(at_once)]).numpy()
         return members
 
 
@@ -280,7 +280,7 @@ def described(
     home = trained_elsewhere(config) or _origins(config, config.data, source if data is None else None)
     if data is not None and config.model.name in LINEAR:
         home = origin(data, source, to_validation=True)
-    elif (data or config.trained_on) and base_of(config.model.options)[0] in STANDS_ON:
+    elif (data or config.trained_on) and base_of(config.model.options)[0] in LINEAR_BASES:
         home += f"; its linear base fitted to {origin(forecast, source, to_validation=True)}"
     of = f", mean of {count} members" if count > 1 else ""
     names = {

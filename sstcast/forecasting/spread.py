@@ -32,7 +32,7 @@ from sstcast.forecasting.predictor import (
     predictor_of,
 )
 from sstcast.geo import area_weights
-from sstcast.models import LINEAR, STANDS_ON, base_of
+from sstcast.models import LINEAR, LINEAR_BASES, base_of
 from sstcast.names import SEASONS
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.prepared import Prepared, digest_of_days
@@ -283,9 +283,9 @@ def held_out(run: Run, days: ValidationDays, load: Load = predictor_of) -> Predi
     base, options = base_of(config.model.options)
     at_home = any(_overlap(ocean.box, days.data.box) for ocean in config.oceans)
     if not (at_home and config.training.include_validation):
-        fitted_anew = base in STANDS_ON and days.data not in config.oceans
+        fitted_anew = base in LINEAR_BASES and days.data not in config.oceans
         return TrainedRun(run, days.data, refit=False) if fitted_anew else load(run, days.data)
-    return days.training.fit(STANDS_ON.get(base or "", "multiscale-ridge"), refit=False, **options)
+    return days.training.fit(LINEAR_BASES.get(base or "", "multiscale-ridge"), refit=False, **options)
 
 
 def fitted_baselines(days: ValidationDays) -> tuple[dict[str, Predictor], dict[str, Spread]]:

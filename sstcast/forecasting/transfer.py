@@ -9,8 +9,8 @@ from sstcast.artefacts import atomic, locked
 from sstcast.config import DataConfig, Region, RunConfig, parse_box
 from sstcast.errors import SSTCastError
 from sstcast.geo import Box
-from sstcast.models import LINEAR, STANDS_ON, base_of, home
-from sstcast.models.base import Home
+from sstcast.models import LINEAR, LINEAR_BASES, base_of, transfer_of
+from sstcast.models.base import Transfer
 from sstcast.ocean.grid import crop
 from sstcast.ocean.prepare import check_splits, prepare
 from sstcast.ocean.prepared import Prepared, Record, source_name
@@ -48,21 +48,21 @@ def transferred_data(
     if region is not None and "," in region:
         place = _cut_as(data.box, parse_box(region))
     other = data.model_copy(update={"region": place})
-    homes = dict(_homes(run))
+    transfers = dict(_transfers(run))
     reading = {"variable": variable, "units": units, "gaps": gaps}
     given = {key: value for key, value in reading.items() if value is not None}
     if source is not None:
         other = _of_source(other, source, run.config.also, given)
     elif given:
         raise SSTCastError(f"--{next(iter(given))}: is for another source; name it with --source")
-    if set(homes.values()) == {"anywhere"} and (source is not None or "," in (region or "")):
+    if set(transfers.values()) == {"anywhere"} and (source is not None or "," in (region or "")):
         other = _fitted(other, anywhere=region is None)
-    for name, at_home in homes.items():
-        if at_home == "region" and other.box != data.box:
+    for name, transfer in transfers.items():
+        if transfer == "region" and other.box != data.box:
             raise SSTCastError(
                 f"--region {region}: model {name} knows the cells of its own region; choose another"
             )
-        if at_home == "tile" and other.box.tile != data.box.tile:
+        if transfer == "tile" and other.box.tile != data.box.tile:
             shapes = " x ".join(map(str, data.box.tile)), " x ".join(map(str, other.box.tile))
             raise SSTCastError(
                 f"--region {region}: model {name} knows tiles of {shapes[0]} only, the region's are {shapes[1]}; "
@@ -88,7 +88,7 @@ def newest_data(run: Run, last: dt.date) -> DataConfig:
 
 def _is_fitted(run: Run) -> bool:
     model = run.config.model
-    return model.name in LINEAR or base_of(model.options)[0] in STANDS_ON
+    return model.name in LINEAR or base_of(model.options)[0] in LINEAR_BASES
 
 
 def transferred_run(run: Run, source: str | None, region: str | None, say: Callable[[str], object] = print) -> Run:
@@ -192,11 +192,11 @@ def _of_days(data: DataConfig, source: str, to_forecast: bool) -> DataConfig:
     return other
 
 
-def _homes(run: Run) -> Iterator[tuple[str, Home]]:
-    """Yield the models of a run, or of the parts of a combination, and where they are at home."""
+def _transfers(run: Run) -> Iterator[tuple[str, Transfer]]:
+    """Yield the models of a run, or of the parts of a combination, and where their weights can be used."""
     run = run.trained
     for part in (parts := run.open_parts()):
-        yield from _homes(part)
+        yield from _transfers(part)
     if not parts:
         model = run.config.model
-        yield model.name, home(model.name, model.options)
+        yield model.name, transfer_of(model.name, model.options)

@@ -1,1 +1,1 @@
-"""Graphs as the layers use them: `graph.Graph`, `grid.GridGraph`, `sparse.SparseGraph`."""
+"""Graphs as layers see them: the interface `graph.Graph`, and its implementations for grids and edge lists."""

@@ -1,8 +1,8 @@
 """One interface for two ways to store a graph.
 
-A layer gets what it needs from a `Graph` and does not depend on how the graph is stored. Edge features and
-messages are always a list of planes: a grid has one plane for each of its 8 directions, a sparse graph a single
-plane of all its edges. Layers compute plane by plane, `[f(xj) for xj in graph.source(x)]`. Shapes, with d
+A layer reads a graph through the interface `Graph`, so it works on grids and on edge lists alike. Edge features
+and messages are lists of planes: a grid has one plane for each of its 8 directions, a sparse graph has a single
+plane with all its edges. Layers compute plane by plane, `[f(xj) for xj in graph.source(x)]`. Shapes, with d
 channels:
 
 | call                                    | GridGraph                    | SparseGraph                       |
@@ -12,7 +12,7 @@ channels:
 | `edge_attr`                             | 8 planes `[B, 1, 2]`         | 1 plane `[edges, f]`, or None     |
 | `aggregate(messages)`, `neighbors(x)`   | `[B, H*W, d]`                | `[nodes, d]`                      |
 | `pool(x)`                               | `[B, d]`                     | `[graphs, d]`                     |
-| `broadcast(g)`, which fits `x`          | `[B, 1, d]`                  | `[nodes, d]`                      |
+| `broadcast(g)`, broadcastable to `x`    | `[B, 1, d]`                  | `[nodes, d]`                      |
 | `dense(x)`: features, mask              | `[B, H*W, d]`, `[B, H*W]`    | `[graphs, N, d]`, `[graphs, N]`   |
 | `dense_edges(x)`: ends, mask            | `[B, 8*H*W, d]`, `[B, 8*H*W]`| `[graphs, M, d]`, `[graphs, M]`   |
 | `laplacian(k)`: vectors, values         | `[1, H*W, k]`, `[1, k]`      | `[nodes, k]`, `[graphs, k]`       |
@@ -20,12 +20,12 @@ channels:
 | `mask`, True on real nodes              | `[B, H*W]` or `[1, H*W]`     | None: all nodes are real          |
 | `geography`, or None                    | `[B, H*W, 5]`                | `[nodes, 5]`                      |
 
-A plane of one direction fits into a CPU's cache where all eight together do not, and a compiler can fuse a sum
-over planes but not a stack of them: `perf/planes.py` compares the two.
+One plane fits into a CPU's cache and eight do not. A compiler can fuse a sum over planes, but not a stack of them.
+`perf/planes.py` compares the two.
 
-Masked nodes of a grid (land) send no messages, and pooling and attention leave them out, so their values never
-affect the ocean. They only have to be finite. The positional encodings `laplacian` and `random_walk` belong to the
-whole grid, so that all tiles of one shape share them.
+Masked nodes of a grid (land) send no messages, and pooling and attention leave them out. Their values must be
+finite but never affect the ocean. The positional encodings `laplacian` and `random_walk` are computed on the whole
+grid, land included, so all tiles of one shape share them.
 """
 
 from collections.abc import Sequence
@@ -37,44 +37,44 @@ from sstcast.errors import SSTCastError
 
 Reduce = Literal["sum", "mean", "max"]
 Planes = Sequence[Tensor]
-GEOGRAPHY = 5  # channels of `geography`
-LIMIT = 8 * 2**30  # bytes
+GEOGRAPHY = 5  # channels of `Graph.geography`
+LIMIT = 8 * 2**30  # bytes in one array, see `check_memory`
 
 
 class DenseEdges(NamedTuple):
-    """Directed edges, padded to M places in each graph."""
+    """Directed edges, padded to M edges in each graph."""
 
-    source: Tensor  # node features at each edge's source, [graphs, M, d]
+    source: Tensor  # node features at the source of each edge, [graphs, M, d]
     target: Tensor  # node features at its target, [graphs, M, d]
     attr: Tensor | None  # edge features, [graphs, M, f]
     mask: Tensor  # True on edges, False on padding, [graphs, M]
 
 
 class Graph(Protocol):
-    """The interface of a graph for layers; the module's table lists the shapes."""
+    """The interface that layers use. The table above lists the shapes."""
 
     geography: Tensor | None
-    """Place and time: the unit vector of a node's position on the globe, sine and cosine of the time of year."""
+    """Unit vector of each node's position on the globe, then sine and cosine of the time of year."""
 
     @property
     def mask(self) -> Tensor | None:
-        """True on real nodes, None if all are real."""
+        """True on real nodes, or None if all nodes are real."""
 
     @property
     def edge_attr(self) -> Planes | None:
-        """Edge features, each plane broadcastable against a plane of messages."""
+        """Edge features. Each plane broadcasts against a plane of messages."""
 
     def without_loops(self) -> "tuple[Graph, Tensor | None]":
-        """Return the graph without edges from a node to itself, and which edges it keeps, None if all."""
+        """Return the graph without self-loops, and the mask of the edges it keeps (None if it keeps all)."""
 
     def source(self, x: Tensor) -> Planes:
-        """Return node features at each edge's source."""
+        """Return the node features at the source of each edge."""
 
     def target(self, x: Tensor) -> Planes:
-        """Return node features at each edge's target."""
+        """Return the node features at the target of each edge."""
 
     def aggregate(self, messages: Planes, reduce: Reduce = "sum") -> Tensor:
-        """Reduce messages over each node's incoming edges; a node without incoming edges gets 0."""
+        """Reduce messages over the incoming edges of each node. A node without incoming edges gets 0."""
 
     def neighbors(self, x: Tensor, reduce: Reduce = "sum") -> Tensor:
         """Return `aggregate(source(x))`."""
@@ -83,7 +83,7 @@ class Graph(Protocol):
         """Reduce node features to one row per graph."""
 
     def broadcast(self, g: Tensor) -> Tensor:
-        """Copy one row per graph to all nodes of the graph."""
+        """Copy the row of each graph to all its nodes."""
 
     def dense(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return node features padded with 0 to `[graphs, N, d]`, and the mask of real nodes."""
@@ -92,21 +92,21 @@ class Graph(Protocol):
         """Undo `dense`."""
 
     def dense_edges(self, x: Tensor) -> DenseEdges:
-        """Return each stored edge with the node features `x` at its ends.
+        """Return all edges with the node features `x` at their ends.
 
-        A grid has a place for each node and direction, in the order of its planes. The edges of a sparse graph
-        keep their order.
+        A grid returns one edge for each node and direction, in the order of its planes. A sparse graph keeps the
+        order of its edges.
         """
 
     def laplacian(self, k: int) -> tuple[Tensor, Tensor]:
-        """Return each graph's `k` smallest non-trivial Laplacian eigenpairs, see `positions.laplacian_basis`."""
+        """Return the `k` smallest non-trivial eigenpairs of each graph (see `positions.laplacian_basis`)."""
 
     def random_walk(self, steps: int) -> Tensor:
-        """Return `positions.landing_probabilities`."""
+        """Return the probabilities that a walk returns to its node (see `positions.landing_probabilities`)."""
 
 
 def check_memory(what: str, numbers: int) -> None:
-    """Raise SSTCastError if `numbers` values in single precision would need more than `LIMIT` bytes."""
+    """Raise SSTCastError, naming the array `what`, if so many float32 values would exceed `LIMIT` bytes."""
     if 4 * numbers > LIMIT:
         raise SSTCastError(
             f"{what}: needs {4 * numbers / 2**30:.1f} GiB, more than the limit of {LIMIT / 2**30:g}; "

@@ -9,14 +9,21 @@ from torch._compile import _disable_dynamo  # torch.compiler.disable takes a sec
 from torch.nn import functional as F
 
 from sstcast.graphs.graph import DenseEdges, Planes, Reduce
+from sstcast.graphs.sparse import SparseGraph
 
 
 class GridGraph:
     """B samples on one grid of `height` x `width` nodes, each linked to its 8 nearest neighbours.
 
-    Edges are shifted planes, without gather or scatter operations. `mask`, `[B, H*W]` or `[1, H*W]`, is True on
-    real nodes (ocean). `wrap` links the last column to the first (for a whole globe). `edge_attr` is the offset
-    (dx, dy) from target to source in cells.
+    Messages move by shifting planes, without gather or scatter operations. The edge features `edge_attr` are the
+    offset (dx, dy) from target to source, in cells.
+
+    Args:
+        height: rows of the grid.
+        width: columns of the grid.
+        mask: True on real nodes (ocean), `[B, H*W]`, or `[1, H*W]` if all samples share it.
+        wrap: whether the last column is linked to the first, as on a whole globe.
+        geography: place and time of each node, `[B, H*W, 5]` (see `Graph`).
     """
 
     OFFSETS = tuple((dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1) if (dy, dx) != (0, 0))
@@ -37,14 +44,14 @@ class GridGraph:
         self.degree = by_row + self._shift(by_row, 1, 0) + self._shift(by_row, -1, 0) - there
         offsets = [(float(dx), float(dy)) for dy, dx in self.OFFSETS]
         planes = torch.tensor(offsets, device=self.mask.device)[:, None, None]
-        # Once per sample: a compiled backward pass then sums their gradients by sample, which fits into the cache.
+        # Expanded to B samples: a compiled backward pass then sums gradients by sample, which fits into the cache.
         self.edge_attr = list(planes.expand(-1, len(self.mask), 1, -1))
 
     def without_loops(self) -> "tuple[GridGraph, None]":
         return self, None
 
     def source(self, x: Tensor) -> Planes:
-        """Return `x` once per direction: planes are stored at the sources of their edges."""
+        """Return `x` once for each direction, since planes are stored at the sources of their edges."""
         return [x] * len(self.OFFSETS)
 
     def target(self, x: Tensor) -> Planes:
@@ -62,7 +69,7 @@ class GridGraph:
         return total / self.degree.clamp(min=1).to(total.dtype) if reduce == "mean" else total
 
     def _shift(self, x: Tensor, dy: int, dx: int, beyond: float = 0.0) -> Tensor:
-        """Return the values at an offset of (dy, dx), and `beyond` outside the border."""
+        """Return at each node the value at the offset (dy, dx), and `beyond` where this lies outside the grid."""
         grid = x.expand(-1, self.height * self.width, -1).unflatten(1, (self.height, self.width))
         if self.wrap:
             grid, dx = grid.roll(-dx, dims=2), 0
@@ -95,36 +102,28 @@ class GridGraph:
         return DenseEdges(source, target, attr.expand(shape), real.squeeze(-1).expand(len(x), -1))
 
     def edge_index(self) -> Tensor:
-        """Return one sample's edges as `[2, edges]` of (source, target), ignoring the mask."""
-        nodes = torch.arange(1, self.height * self.width + 1).reshape(1, -1, 1)  # from 1: 0 is outside the border
+        """Return the edges of the whole grid, land included, as `[2, edges]` of (source, target)."""
+        nodes = torch.arange(1, self.height * self.width + 1).reshape(1, -1, 1)  # from 1: 0 is outside the grid
         pairs = [
             torch.stack([s, t])[:, t > 0] for s, t in zip(self.source(nodes), self.target(nodes), strict=True)
         ]
         return torch.cat(pairs, dim=1) - 1
 
+    @_disable_dynamo
     def laplacian(self, k: int) -> tuple[Tensor, Tensor]:
-        """Return eigenpairs of the whole grid, including land."""
-        return _laplacian(self.height, self.width, self.wrap, k, self.mask.device)
+        """Return the eigenpairs of the whole grid, land included."""
+        vectors, values = _whole_grid(self.height, self.width, self.wrap, self.mask.device).laplacian(k)
+        return vectors.unsqueeze(0), values
 
+    @_disable_dynamo
     def random_walk(self, steps: int) -> Tensor:
-        """Return landing probabilities on the whole grid, including land."""
-        return _random_walk(self.height, self.width, self.wrap, steps, self.mask.device)
+        """Return the landing probabilities on the whole grid, land included."""
+        whole = _whole_grid(self.height, self.width, self.wrap, self.mask.device)
+        return whole.random_walk(steps).unsqueeze(0)
 
 
-@_disable_dynamo
 @lru_cache
-def _laplacian(height: int, width: int, wrap: bool, k: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    from sstcast.graphs.positions import laplacian_basis  # not above: SciPy's solvers take long to import
-
-    one_graph = torch.zeros(height * width, dtype=torch.long)
-    vectors, values = laplacian_basis(GridGraph(height, width, wrap=wrap).edge_index(), one_graph, 1, k)
-    return vectors.unsqueeze(0).to(device), values.to(device)
-
-
-@_disable_dynamo
-@lru_cache
-def _random_walk(height: int, width: int, wrap: bool, steps: int, device: torch.device) -> Tensor:
-    from sstcast.graphs.positions import landing_probabilities
-
-    edges = GridGraph(height, width, wrap=wrap).edge_index()
-    return landing_probabilities(edges, height * width, steps).unsqueeze(0).to(device)
+def _whole_grid(height: int, width: int, wrap: bool, device: torch.device) -> SparseGraph:
+    """Return a grid as an edge list, which caches its positional encodings for all tiles of this shape."""
+    edges = GridGraph(height, width, wrap=wrap).edge_index().to(device)
+    return SparseGraph(edges, edges.new_zeros(height * width), 1)

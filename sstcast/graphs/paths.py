@@ -1,7 +1,7 @@
-"""Hops on a graph: distances to anchors and between all nodes, sums along shortest paths, neighbourhoods.
+"""Hops in a graph: distances to anchors and between all nodes, means along shortest paths, neighbourhoods.
 
-Paths use only unmasked nodes: on a grid they go around land, never across it. Results are cached per graph, so
-that training on a few tiles computes them once per tile.
+Paths visit only unmasked nodes, so on a grid they go around land. Results are cached per graph: training on a few
+tiles computes them once for each tile.
 """
 
 import hashlib
@@ -29,28 +29,29 @@ Numbers = NDArray[np.int64]
 def anchor_distances(graph: Graph, radius: int) -> Tensor:
     """Return the hops from every node to every anchor of its graph, `[graphs, N, anchors]`.
 
-    The value is infinite if there is no path, on land, and on padded nodes and anchors.
+    The anchors are a `dominating_set`. A value is infinite if there is no path, on land, and at padded nodes and
+    anchors. Raises SSTCastError if the result needs too much memory.
     """
     return _padded([_to_anchors(one, radius) for one in single_graphs(graph)])
 
 
 @_disable_dynamo
 def path_distances(graph: Graph) -> Tensor:
-    """Return the hops between all nodes of a graph, `[graphs, N, N]`, infinite as in `anchor_distances`."""
+    """Return the hops between all nodes of each graph, `[graphs, N, N]`, infinite as in `anchor_distances`.
+
+    Raises SSTCastError if the result needs too much memory.
+    """
     return _padded([hops_between_all(one) for one in single_graphs(graph)])
 
 
 @dataclass(frozen=True)
 class EdgeList:
-    """A mask of real nodes `[n]`, the edges `[2, e]` between them and each edge's place in `Graph.dense_edges`.
-
-    Graphs are compared by a digest of nodes and edges.
-    """
+    """One graph as a key for caches, which compare graphs by a digest of their nodes and edges."""
 
     digest: bytes
-    real: NDArray[np.bool_] = field(compare=False)
-    edges: NDArray[np.int64] = field(compare=False)
-    places: NDArray[np.int64] = field(compare=False)
+    real: NDArray[np.bool_] = field(compare=False)  # the mask of real nodes, [n]
+    edges: NDArray[np.int64] = field(compare=False)  # between real nodes, [2, e]
+    places: NDArray[np.int64] = field(compare=False)  # the index of each edge in Graph.dense_edges, [e]
 
     def adjacency(self) -> csr_array:
         source, target = np.concatenate([self.edges, self.edges[::-1]], axis=1)  # edges have no direction
@@ -75,11 +76,11 @@ def hops_between_all(graph: EdgeList) -> Tensor:
 
 
 def dominating_set(adjacency: csr_array, real: NDArray[np.bool_], radius: int) -> list[int]:
-    """Return anchors such that each node of `real` has an anchor within `radius` hops.
+    """Return anchors such that every node of `real` has one within `radius` hops.
 
-    The search is greedy: in order of decreasing degree, each node that is not yet near an anchor becomes one.
-    Equal degrees are ordered by colour, so that the numbering of nodes matters only between nodes of the same
-    colour, such as the corners of a square.
+    The search is greedy (KDLGT, section 4.3). It visits nodes by decreasing degree and makes each node an anchor
+    that has none within the radius yet. Nodes of equal degree are sorted by colour. So the numbering of nodes
+    decides only between nodes of the same colour, such as the corners of a square.
     """
     near, degree = np.split(adjacency.indices, adjacency.indptr[1:-1]), np.diff(adjacency.indptr)
     left, anchors = real.copy(), []
@@ -95,9 +96,9 @@ def dominating_set(adjacency: csr_array, real: NDArray[np.bool_], radius: int) -
 
 
 def colours(adjacency: csr_array, rounds: int = 16) -> NDArray[np.uint64]:
-    """Return Weisfeiler-Leman colours: each round hashes a node's colour with its neighbours' colours.
+    """Return the Weisfeiler-Leman colour of each node. Every round hashes it with the colours of its neighbours.
 
-    All values are integers, whose sums do not depend on the order of nodes.
+    Colours are integers, because their sums do not depend on the order of nodes.
     """
     joined = (adjacency != 0).astype(np.uint64)
     colour = joined @ np.ones(len(joined.indptr) - 1, np.uint64)
@@ -110,7 +111,7 @@ def colours(adjacency: csr_array, rounds: int = 16) -> NDArray[np.uint64]:
 
 
 def single_graphs(graph: Graph) -> Iterator[EdgeList]:
-    """Return the graphs of a batch, each by itself."""
+    """Yield the graphs of a batch one by one."""
     if isinstance(graph, GridGraph):
         index, inside = graph.edge_index().numpy(), graph.target(torch.ones(1, graph.mask.shape[1], 1))
         places = torch.cat(list(inside), dim=1).flatten().nonzero().flatten().numpy()
@@ -147,20 +148,24 @@ class Step(NamedTuple):
 
     first: Numbers  # i of each pair
     second: Numbers  # j of each pair
-    child: Numbers  # of each last edge: which of these pairs it leads to
-    parent: Numbers  # which pair of the step before, k - 1 hops apart, is (i, p); in the first step, i
-    edge: Numbers  # its place in `dense_edges`, or the place of (j, p) if only that is stored
-    share: NDArray[np.float32]  # of the shortest paths from i to j that end with it
+    child: Numbers  # for each last edge, the index of its pair (i, j)
+    parent: Numbers  # for each last edge, the index of (i, p) in the previous step; in the first step, i
+    edge: Numbers  # for each last edge, its index in `dense_edges`, or the index of (j, p) if only this is stored
+    share: NDArray[np.float32]  # for each last edge, the share of the shortest paths from i to j that end with it
 
 
 @_disable_dynamo
 def mean_along_paths(graph: Graph, scores: Sequence[Tensor], nodes: int) -> Tensor:
-    """Return the mean over the edges of the shortest paths from i to j, `[graphs, nodes, nodes, d]`.
+    """Return the mean score of the edges on the shortest paths from i to j, `[graphs, nodes, nodes, d]`.
 
-    The k-th edge of a path counts with its row of `scores[k]`, `[graphs, M, d]` (see `Graph.dense_edges`). The
-    mean is 0 for pairs more than `len(scores)` hops apart, or without a path. All graphs are padded to `nodes`. A
-    pair may have many shortest paths. The mean over all of them does not depend on the numbering of nodes, as the
-    choice of one would.
+    If there are several shortest paths, the mean is taken over all of them, because the choice of one would depend
+    on the numbering of nodes. It is 0 for pairs without a path and for pairs more than `len(scores)` hops apart.
+
+    Args:
+        graph: the graphs.
+        scores: `scores[k]` holds the score of every edge as the k-th of a path, `[graphs, M, d]`, in the order of
+            `Graph.dense_edges`.
+        nodes: the number of nodes to which all graphs are padded.
     """
     graphs, edges, width = scores[0].shape
     steps = [_steps(one, len(scores)) for one in single_graphs(graph)]
@@ -187,7 +192,7 @@ def mean_along_paths(graph: Graph, scores: Sequence[Tensor], nodes: int) -> Tens
     return pairs.view(graphs, nodes, nodes, width)
 
 
-@lru_cache(maxsize=16)  # 50 MB for a grid of 30 x 30
+@lru_cache(maxsize=16)  # a grid of 30 x 30 takes 50 MB
 def _steps(graph: EdgeList, most: int) -> list[Step]:
     hops, nodes = hops_between_all(graph).numpy(), len(graph.real)
     both = np.concatenate([graph.edges, graph.edges[::-1]], axis=1)  # edges have no direction
@@ -210,10 +215,16 @@ def _steps(graph: EdgeList, most: int) -> list[Step]:
 
 @_disable_dynamo
 def ego_graphs(graph: Graph, x: Tensor, radius: int) -> tuple[SparseGraph, Tensor, Tensor]:
-    """Return the graph of each node and all nodes within `radius` hops of it, with the edges among them.
+    """Return for each node the subgraph of all nodes within `radius` hops.
 
-    `x` are any node features. Returned with the graphs, in one batch, are the places of their nodes and of the
-    nodes at their centres, among the rows of `graph.dense(x)`.
+    Args:
+        graph: the graphs.
+        x: any node features of `graph`, for their shape.
+        radius: hops from the centre of a subgraph to its outermost nodes.
+
+    Returns:
+        All subgraphs as one batch. Then, for each of their nodes, its row in the flattened `graph.dense(x)`, and
+        the row of the centre of its subgraph there.
     """
     dense, edges = graph.dense(x[..., :1])[0], graph.dense_edges(x[..., :1])
     egos = [_egos(one, radius) for one in single_graphs(graph)]

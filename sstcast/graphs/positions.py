@@ -1,6 +1,6 @@
-"""Positions of nodes in their graph: Laplacian eigenvectors, random-walk probabilities, node identifiers.
+"""Positional encodings: Laplacian eigenvectors, landing probabilities of random walks, random identifiers.
 
-Edges are undirected and count once; loops are ignored.
+Edges count as undirected and once. Self-loops are ignored.
 """
 
 from collections.abc import Callable
@@ -17,26 +17,34 @@ from torch._compile import _disable_dynamo  # torch.compiler.disable takes a sec
 from torch.nn import functional as F
 
 Array = NDArray[np.float64]
-ENTRIES = 2**26  # matrix entries held at once: long walks on a small-world graph reach every node
-DENSE = 1000  # in components up to this many nodes, all eigenpairs are computed
-SPARE = 8  # extra pairs that the iterative solver computes, so that few degenerate groups are cut
-SAME = 1e-10  # eigenvalues closer than this are equal to solver precision
+ENTRIES = 2**26  # matrix entries in memory at once, because long walks on a small-world graph reach every node
+DENSE = 1000  # the largest component, in nodes, for which the dense solver is used
+SPARE = 8  # extra pairs from the iterative solver, so that it cuts few groups of equal eigenvalues
+SAME = 1e-10  # eigenvalues that differ by less count as equal
 
 
 @_disable_dynamo
 def laplacian_basis(edge_index: Tensor, batch: Tensor, graphs: int, k: int) -> tuple[Tensor, Tensor]:
-    """Return each graph's `k` smallest non-trivial eigenpairs of I - D^(-1/2) A D^(-1/2).
+    """Return the `k` smallest non-trivial eigenpairs of the normalised Laplacian I - D^(-1/2) A D^(-1/2).
 
-    Vectors are `[nodes, k]`, values `[graphs, k]`, ascending. Every connected component, even an isolated node,
-    has one trivial pair with eigenvalue 0; these pairs are not returned. In a disconnected graph the smallest
-    pairs of all components are taken, and a vector is 0 outside its component. Inside, its mean square is 1
-    instead of its length, as entries would be tiny in large graphs. A graph with fewer than `k` pairs is padded
-    with zeros; no other eigenvalue is 0.
+    Every connected component has one trivial pair with eigenvalue 0, which is left out. In a disconnected graph
+    the smallest pairs of all components are returned, and a vector is 0 outside its component. Inside, its mean
+    square is 1: with length 1, its entries would be tiny in large graphs.
 
-    The sign of an eigenvector is arbitrary and, if eigenvalues coincide (as they often do on a square grid), so is
-    a rotation of their eigenvectors. Both are fixed by a reference that depends on the order of nodes: a graph has
-    the same basis on every computer, but may have another basis if its nodes are in another order. A group of
-    equal eigenvalues that does not fit into `k` is cut.
+    Eigenvectors have an arbitrary sign, and those of equal eigenvalues, which are common on a square grid, an
+    arbitrary rotation. A reference vector fixes both, so a graph has the same basis on every computer. The
+    reference follows the order of nodes: if they are renumbered, the basis may change. A group of equal
+    eigenvalues is cut if only a part of it fits into `k`.
+
+    Args:
+        edge_index: (source, target) of each edge, `[2, edges]`.
+        batch: the graph of each node, in ascending order, `[nodes]`.
+        graphs: the number of graphs.
+        k: the number of pairs for each graph.
+
+    Returns:
+        The vectors `[nodes, k]` and the ascending values `[graphs, k]`. A graph with fewer than `k` pairs is
+        padded with zeros; no other eigenvalue is 0.
     """
     adjacency = _adjacency(edge_index, len(batch))
     starts = np.searchsorted(batch.cpu().numpy(), np.arange(graphs + 1))
@@ -51,15 +59,15 @@ def laplacian_basis(edge_index: Tensor, batch: Tensor, graphs: int, k: int) -> t
 
 @_disable_dynamo
 def landing_probabilities(edge_index: Tensor, nodes: int, steps: int) -> Tensor:
-    """Return the probability that a random walk of 1, 2 .. `steps` steps returns to its start, `[nodes, steps]`.
+    """Return the probability that a random walk is back at its start after 1, 2, ..., `steps` steps.
 
-    Source: Dwivedi et al. 2022, arXiv:2110.07875.
+    The result is `[nodes, steps]`. Source: Dwivedi et al. 2022, arXiv:2110.07875.
     """
     adjacency = _adjacency(edge_index, nodes)
     walk = csr_array(diags_array(1 / np.maximum(adjacency.sum(axis=1), 1)) @ adjacency)
     returns = np.zeros((nodes, steps), np.float32)
     ends = max(1, ENTRIES // max(nodes, 1))
-    for start in range(0, nodes, ends):  # for walks that end on a block of nodes
+    for start in range(0, nodes, ends):  # walks that end in one block of nodes
         some = slice(start, start + ends)
         power = eye_array(nodes, format="csc")[:, some]
         for step in range(steps):
@@ -69,16 +77,24 @@ def landing_probabilities(edge_index: Tensor, nodes: int, steps: int) -> Tensor:
 
 
 def node_identifiers(mask: Tensor, width: int, seed: int | None = None) -> Tensor:
-    """Draw orthogonal random features for each graph's nodes: `[graphs, N, width]`, 0 outside `mask [graphs, N]`.
+    """Draw orthogonal random features for the nodes of each graph.
 
     A graph of n nodes gets the rows of a random orthogonal n x n matrix, cut to `width` columns and rescaled to
-    length 1 (Kim et al. 2022, arXiv:2207.02505); up to n = `width` they are orthonormal. With a `seed` the draw
-    depends only on the seed and the positions of the nodes, not on other graphs in the batch or padding.
+    length 1 (Kim et al. 2022, arXiv:2207.02505, section 2). They are orthonormal if n is at most `width`.
+
+    Args:
+        mask: True on real nodes, `[graphs, N]`.
+        width: the number of features.
+        seed: of the draw, which then does not depend on padding or on other graphs in the batch. If None, the
+            features come from torch's generator, and each graph gets its own.
+
+    Returns:
+        The features `[graphs, N, width]`, 0 where the mask is False.
     """
     graphs, nodes = mask.shape
     if seed is None:
         normal = torch.randn(graphs, nodes, width, device=mask.device)
-    else:  # NumPy fills row by row, so a small graph's rows are the first of a large one's
+    else:  # NumPy fills row by row, so the rows of a small graph are the first rows of a large one
         rows = np.random.default_rng(seed).standard_normal((nodes, width), np.float32)
         normal = torch.from_numpy(rows).to(mask.device).expand(graphs, -1, -1)
     real = mask.unsqueeze(-1)
@@ -98,7 +114,7 @@ def _adjacency(edge_index: Tensor, nodes: int) -> csr_array:
 
 
 def _smallest_pairs(adjacency: csr_array, k: int) -> list[tuple[float, NDArray[np.intp], Array]]:
-    """Return at most `k` tuples of (eigenvalue, nodes of its component, vector on these nodes)."""
+    """Return at most `k` tuples of an eigenvalue, the nodes of its component, and the vector on these nodes."""
     _, component = connected_components(adjacency, directed=False)
     pairs = []
     for members in np.split(np.argsort(component, kind="stable"), np.cumsum(np.bincount(component))[:-1]):
@@ -106,11 +122,11 @@ def _smallest_pairs(adjacency: csr_array, k: int) -> list[tuple[float, NDArray[n
             values, vectors = _component_pairs(adjacency[members][:, members], k)
             vectors *= np.sqrt(len(members))
             pairs += [(value, members, vector) for value, vector in zip(values, vectors.T, strict=True)]
-    return sorted(pairs, key=lambda pair: round(pair[0], 9))[:k]  # rounded, to keep equal components in order
+    return sorted(pairs, key=lambda pair: round(pair[0], 9))[:k]  # rounding keeps equal components in order
 
 
 def _component_pairs(adjacency: csr_array, k: int) -> tuple[Array, Array]:
-    """Return the non-trivial eigenpairs of a connected graph, at least the `k` smallest if there are so many."""
+    """Return the non-trivial eigenpairs of a connected graph: all of them, or the `k` smallest and a few more."""
     nodes = adjacency.shape[0]
     root = np.sqrt(adjacency.sum(axis=1))
     laplacian = eye_array(nodes, format="csr") - diags_array(1 / root) @ adjacency @ diags_array(1 / root)
@@ -125,8 +141,8 @@ def _component_pairs(adjacency: csr_array, k: int) -> tuple[Array, Array]:
 def _iterate(laplacian: csr_array, trivial: Array, k: int) -> tuple[Array, Array]:
     """Return the `k` smallest non-trivial eigenpairs of a large Laplacian.
 
-    Lanczos needs no factorisation, which would fill the memory on graphs without small cuts. If it does not
-    converge, the eigenvalues are tiny, so the graph has small cuts and a factorisation is cheap.
+    The Lanczos method needs no factorisation, which would fill the memory on graphs without small cuts. Where it
+    does not converge, the eigenvalues are tiny. Then the graph has small cuts, and a factorisation is cheap.
     """
     try:
         vectors = _largest(lambda x: 2 * x - laplacian @ x, trivial, k)
@@ -138,10 +154,10 @@ def _iterate(laplacian: csr_array, trivial: Array, k: int) -> tuple[Array, Array
 
 
 def _largest(apply: Callable[[Array], Array], trivial: Array, k: int) -> Array:
-    """Return the eigenvectors of the `k` largest eigenvalues of a symmetric map, except `trivial`.
+    """Return the eigenvectors of the `k` largest eigenvalues of a symmetric map, without `trivial`.
 
-    One Krylov space may miss copies of a multiple eigenvalue, so the search continues orthogonally to the vectors
-    found, until no larger eigenvalue is left.
+    One Krylov space may miss copies of a multiple eigenvalue. So the search goes on in the orthogonal complement
+    of the vectors found, until no larger eigenvalue is left.
     """
     nodes = len(trivial)
     start = np.sin(np.arange(1.0, nodes + 1))
@@ -160,7 +176,7 @@ def _largest(apply: Callable[[Array], Array], trivial: Array, k: int) -> Array:
 
 
 def _settle(values: Array, vectors: Array) -> Array:
-    """Rotate the basis of each eigenspace so that a fixed reference is upper triangular with positive diagonal."""
+    """Rotate each eigenspace so that its product with a reference is upper triangular with positive diagonal."""
     places = np.arange(1.0, len(vectors) + 1)[:, None]
     groups = np.split(np.arange(len(values)), np.flatnonzero(np.diff(values) > SAME) + 1)
     for group in groups:

@@ -1,4 +1,4 @@
-"""`SparseGraph`: any graphs, stored as an edge list; `Groups`: sums over the edges of each node."""
+"""`SparseGraph`: graphs stored as edge lists. `Groups`: fast sums over the edges of each node."""
 
 from copy import copy
 from functools import cached_property
@@ -15,11 +15,16 @@ if TYPE_CHECKING:
 
 
 class SparseGraph:
-    """Any graphs, stored as in a batch of PyTorch Geometric, which is imported only when there is such a graph.
+    """Graphs stored as a batch of PyTorch Geometric stores them.
 
-    `edge_index` is `[2, edges]` of (source, target) nodes, `edge_attr` is `[edges, f]` or None, and
-    `batch [nodes]` is the graph of each node, in order. Positional encodings are computed when needed, unless
-    given: `basis`, the eigenvectors `[nodes, k]` and eigenvalues `[graphs, k]`, and `walk`, `[nodes, steps]`.
+    Args:
+        edge_index: (source, target) of each edge, `[2, edges]`.
+        batch: the graph of each node, in ascending order, `[nodes]`.
+        graphs: the number of graphs.
+        edge_attr: edge features, `[edges, f]`.
+        basis: Laplacian eigenvectors `[nodes, k]` and eigenvalues `[graphs, k]`, computed when needed if None.
+        walk: landing probabilities `[nodes, steps]`, computed when needed if None.
+        geography: place and time of each node, `[nodes, 5]` (see `Graph`).
     """
 
     mask: Tensor | None = None
@@ -43,11 +48,11 @@ class SparseGraph:
 
     @classmethod
     def from_pyg(cls, data: "Data") -> "SparseGraph":
-        """Wrap a PyTorch Geometric `Data` or `Batch`.
+        """Wrap a `Data` or `Batch` of PyTorch Geometric.
 
-        Precomputed positional encodings are taken from `laplacian_vectors` `[nodes, k]`, `laplacian_values` `[1,
-        k]` of each graph, and `random_walk` `[nodes, steps]`, if the data have them; so is `geography`. Whole
-        numbers among the edges' features count as real ones.
+        Positional encodings are taken from `laplacian_vectors` `[nodes, k]`, `laplacian_values` `[1, k]` of each
+        graph, and `random_walk` `[nodes, steps]`, where the data have them, and `geography` likewise. Integer edge
+        features are converted to floating point.
         """
         edges = data.edge_attr
         if edges is not None:
@@ -139,10 +144,10 @@ class SparseGraph:
 
 
 class Groups:
-    """Items in groups: item i is in group `index[i]`, one of `groups`.
+    """Items in groups: item i belongs to group `index[i]` of `groups`.
 
-    A sum over groups is a product with a matrix of zeros and ones, stored as a list of each group's items. A CPU
-    adds these up before it writes, in a fraction of the time that a scatter takes.
+    Sums go through `embedding_bag` over the items sorted by group. A CPU adds up each group before it writes,
+    which takes a fraction of the time of a scatter.
     """
 
     def __init__(self, index: Tensor, groups: int) -> None:
@@ -150,28 +155,28 @@ class Groups:
 
     @cached_property
     def order(self) -> Tensor:
-        """The items `[items]`, group by group."""
+        """The items sorted by group, `[items]`."""
         return self.index.argsort(stable=True)
 
     @cached_property
     def ends(self) -> Tensor:
-        """Where the groups begin and end in `order`, `[groups + 1]`."""
+        """The bounds of the groups in `order`, `[groups + 1]`."""
         return F.pad(torch.bincount(self.index, minlength=self.groups).cumsum(0), (1, 0))
 
     def copy(self, x: Tensor) -> Tensor:
-        """Return `[items, d]` from `x [groups, d]`."""
+        """Copy the row of each group to its items: `x [groups, d]` to `[items, d]`."""
         return _Copy.apply(x, self)
 
     def sum(self, x: Tensor) -> Tensor:
-        """Return `[groups, d]` from `x [items, d]`; a group without items gets 0."""
+        """Sum the rows of each group: `x [items, d]` to `[groups, d]`. A group without items gets 0."""
         return _Sum.apply(x, self)
 
     def sum_of(self, others: "Groups", x: Tensor) -> Tensor:
-        """Return `sum(others.copy(x))`, `[groups, d]` from `x [others.groups, d]`, without a row for each item."""
+        """Return `sum(others.copy(x))`, `[groups, d]`, without storing a row for each item."""
         return _SumOf.apply(x, others, self)
 
     def counts(self, like: Tensor) -> Tensor:
-        """Return the number of items of each group, `[groups, 1]`, at least 1 for means, of the type of `like`."""
+        """Return the number of items in each group, at least 1, `[groups, 1]`, in the dtype of `like`."""
         return self.ends.diff().clamp(min=1).to(like.dtype).unsqueeze(1)
 
 

@@ -1,8 +1,21 @@
 """The models by name.
 
-A model's options are the arguments of its class, with their types and defaults: `build_forecaster` checks given
-options against them, so an option is defined only in the class. PyTorch is imported when a class is needed, so
-that a list of names does not wait for it.
+The options of a model are the arguments of its class, with their types and defaults. `build_model` and
+`build_forecaster` check options against them. PyTorch is imported only when a class is built, so that listing the
+names stays fast. Arguments of these names mean the same in every class that does not describe its own:
+
+Args:
+    history: days before a forecast.
+    horizon: days of a forecast.
+    nodes: the number of nodes in a tile, of `rows` and `cols`.
+    width: channels of the layers.
+    layers: the number of layers.
+    heads: attention heads, which must divide `width`.
+    dropout: the share of activations set to 0 in training.
+    edge_dim: the number of edge features of the graphs, 0 for none.
+    attention_options: further arguments of the attention's class, such as `features` of `performer`.
+    memory: whether to read means over three periods of the last year (see `lagged.Inputs`).
+    stencil: whether to read 3 x 3 means around the cell on five days (see `lagged.Inputs`).
 """
 
 import inspect
@@ -17,11 +30,11 @@ if TYPE_CHECKING:
     from torch import nn
     from torch_geometric.data import Data
 
-    from sstcast.models.base import Base, ForecastModel, Home
+    from sstcast.models.base import Base, ForecastModel, Transfer
 
 
 class Entry(NamedTuple):
-    """A model's class (module.Class), the options that the name implies, and a short description."""
+    """The path of a model's class (module.Class), the options that its name implies, and a short description."""
 
     path: str
     fixed: dict[str, Any]
@@ -49,35 +62,43 @@ MODELS = {
     "spdgt": Entry("kdlgt.PathDistance", {}, "shortest path distance as a bias, full softmax (Graphormer)"),
 }
 
-# Fitted in closed form to the whole region as one tile.
+# Linear systems, fitted in closed form to the whole region as one tile.
 LINEAR = {
     "climatology": Entry("linear.Climatology", {}, "no anomaly"),
-    "trend-climatology": Entry("linear.TrendClimatology", {}, "a line through the anomalies of a cell"),
+    "trend-climatology": Entry("linear.TrendClimatology", {}, "a linear trend in each cell"),
     "recent-climatology": Entry("linear.RecentClimatology", {}, "the mean anomaly of the last ten years"),
     "persistence": Entry("linear.Persistence", {}, "the last day, repeated"),
     "damped-persistence": Entry(
         "linear.DampedPersistence", {}, "the last day times one coefficient for each lead"
     ),
-    "ridge": Entry("linear.Ridge", {}, "ridge regression on a cell's own history"),
+    "ridge": Entry("linear.Ridge", {}, "ridge regression on the history of the cell"),
     "multiscale-ridge": Entry(
-        "linear.MultiscaleRidge", {}, "ridge regression on its history and on means over boxes around it"
+        "linear.MultiscaleRidge", {}, "ridge regression on the cell's history and on means over boxes around it"
     ),
-    "local-ridge": Entry("modes.LocalRidge", {}, "multiscale ridge, corrected by place from principal components"),
+    "local-ridge": Entry(
+        "modes.LocalRidge", {}, "multiscale ridge with a correction in each cell by principal components"
+    ),
     "lim": Entry(
         "modes.LinearInverseModel", {}, "linear inverse model (10.1175/1520-0442(1995)008<1999:TOGOTS>2.0.CO;2)"
     ),
 }
 
-STANDS_ON = {"linear": "multiscale-ridge", "local": "local-ridge"}  # by `base`
+LINEAR_BASES = {"linear": "multiscale-ridge", "local": "local-ridge"}  # the linear system behind `model.base`
 
 
 def build_model(name: str, *, data: "Data | None" = None, **options: Any) -> Any:
-    """Build the model called `name`; `options` are the arguments of its class.
+    """Build a model.
 
-    A backbone `(x [nodes, width], graph) -> [nodes, width]` also takes an `edge_index` or PyG's `Data` as graph,
-    and `batch [nodes]`, the graph of each node, with an `edge_index`.
-    `data`, one of the graphs, says how many features an edge has. Raises SSTCastError for a name or an option
-    that does not exist, or a value of the wrong type, and when called with other numbers of features.
+    A backbone maps `(x [nodes, width], graph)` to `[nodes, width]`. The graph may be a `Graph`, an `edge_index`
+    `[2, edges]` with an optional `batch [nodes]` (the graph of each node), or a `Data` or `Batch` of PyG.
+
+    Args:
+        name: a name in `MODELS` or `LINEAR`.
+        data: one of the graphs, from which the option `edge_dim`, the number of edge features, is read.
+        **options: arguments of the model's class.
+
+    Raises SSTCastError for an unknown name or option, or a value of the wrong type. The backbone itself raises it
+    for graphs with another number of features.
     """
     from sstcast.models.base import Backbone, GraphArgument
     from sstcast.models.layers import check_options, reads_edges
@@ -95,41 +116,38 @@ def build_model(name: str, *, data: "Data | None" = None, **options: Any) -> Any
 
 
 def default_options(name: str) -> dict[str, Any]:
-    """Return the options of the model called `name`, those without a default left out.
-
-    Raises SSTCastError for a name that does not exist.
-    """
+    """Return the default options of a model. Raises SSTCastError for an unknown name."""
     cls, fixed = _class(name)
     return {k: p.default for k, p in _parameters(cls).items() if p.default is not p.empty} | fixed
 
 
 def takes_graphs(name: str) -> bool:
-    """Return whether the model called `name` accepts any graph, not only tiles of the sea."""
+    """Return whether a model accepts any graph, not only tiles of the sea."""
     from sstcast.models.base import Backbone
 
     return issubclass(_class(name)[0], Backbone)
 
 
 def base_of(options: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
-    """Return the name of the base among a network's options, if given, and the options of its linear system."""
+    """Return the name of the base from a network's options (None if absent), and the options of the base."""
     base = options.get("base")
     if not isinstance(base, Mapping):
         return base, {}
     return str(base.get("name")), {key: value for key, value in base.items() if key != "name"}
 
 
-def home(name: str, options: Mapping[str, Any]) -> "Home":
-    """Return where the weights of the forecaster called `name` can be used; linear systems are fitted anew."""
+def transfer_of(name: str, options: Mapping[str, Any]) -> "Transfer":
+    """Return where the trained weights of a forecaster can be used. Linear systems are fitted anew."""
     from sstcast.models.base import ForecastModel
 
     if base_of(options)[0] == "local":
         return "region"
     cls = _class(name)[0]
-    return cls.HOME if issubclass(cls, ForecastModel) else ForecastModel.HOME
+    return cls.TRANSFER if issubclass(cls, ForecastModel) else ForecastModel.TRANSFER
 
 
 def days_before(name: str, options: dict[str, Any], history: int) -> int:
-    """Return how many days before its history the forecaster called `name`, or its base, may look at."""
+    """Return how many days before its history a forecaster, or its base, may read."""
     from sstcast.models.lagged import LONGEST
 
     system = options if name in LINEAR else base_of(options)[1]
@@ -139,13 +157,22 @@ def days_before(name: str, options: dict[str, Any], history: int) -> int:
 def build_forecaster(
     name: str, *, history: int, horizon: int, shape: tuple[int, int], shared: bool = False, **options: Any
 ) -> "ForecastModel":
-    """Build a forecaster `(history [B, nodes, history], graph) -> [B, nodes, horizon]` for tiles of `shape`.
+    """Build a forecaster that maps `(history [B, nodes, history], graph)` to `[B, nodes, horizon]`.
 
-    A backbone gets an encoder and a head (`Forecaster`), whose other arguments are options too; a model that is
-    itself a forecaster gets the sizes that its class takes. The forecaster adds the network's output to the
-    forecast of its `base`: `persistence` (the last day), `linear` or `local` (a multiscale or local ridge, which
-    must be fitted first), or `none`. A mapping gives the `name` of the base and the options of its linear system.
-    If `shared`, the model has a share of the change, which starts at 1.
+    A backbone gets an encoder and a head (see `Forecaster`). A network adds its output to the forecast of its
+    base.
+
+    Args:
+        name: a name in `MODELS` or `LINEAR`.
+        history: days before a forecast.
+        horizon: days of a forecast.
+        shape: rows and columns of a tile.
+        shared: whether the network has a `share` of its change, which starts at 1 (see `ForecastModel`).
+        **options: arguments of the model's class, for a backbone also those of `Forecaster`, and `base`. This is
+            `persistence` (the last day), `linear` or `local` (a multiscale or local ridge, which must be fitted
+            first), `none`, or a mapping with the `name` of the base and the options of its linear system.
+
+    Raises SSTCastError for an unknown name or option, or a value of the wrong type.
     """
     import torch
 
@@ -174,14 +201,14 @@ def build_forecaster(
     else:
         model = build_model(name, **options, **_asked_for(sizes, cls))
     model.set_base(cast("Base", base))
-    if base in STANDS_ON:
-        system = _class(STANDS_ON[base])[0]
-        model.linear = build_model(STANDS_ON[base], **of_system, **_asked_for(sizes, system))
+    if base in LINEAR_BASES:
+        system = _class(LINEAR_BASES[base])[0]
+        model.linear = build_model(LINEAR_BASES[base], **of_system, **_asked_for(sizes, system))
     elif of_system:
         raise SSTCastError(f"model.base: {base} has no options; write base: {base}")
     if shared:
         if model.linear is None:
-            raise SSTCastError("training.cross_fit: is for networks on model.base linear or local; leave it out")
+            raise SSTCastError("training.cross_fit: needs model.base linear or local; choose one or leave it out")
         model.share = torch.ones(horizon)
     return model
 
@@ -193,7 +220,7 @@ def _asked_for(sizes: dict[str, int], cls: "type[nn.Module]") -> dict[str, int]:
 def _build(cls: "type[nn.Module]", name: str, options: dict[str, Any]) -> Any:
     try:
         return cls(**options)
-    except (ValueError, RuntimeError, ZeroDivisionError, AssertionError, MemoryError, OverflowError) as error:
+    except (ValueError, RuntimeError, ZeroDivisionError) as error:
         raise SSTCastError(f"model {name}: cannot be built: {in_short(error)}") from error
 
 

@@ -1,7 +1,7 @@
 """Global attention: `Attention` on padded nodes, `GraphAttention` on nodes and their graph.
 
-A masked node is neither a key nor a value, and is not counted in any denominator or mean. Ignore its output,
-which is finite. `layers` lists all of them by name. With n nodes, width d, m features and blocks of b nodes:
+Masked nodes are no keys, and no denominator or mean counts them. Their own output is finite and meaningless. With
+n nodes, width d, m random features and blocks of b nodes:
 
 | class                                 | time and memory    | source                                            |
 |---------------------------------------|--------------------|---------------------------------------------------|
@@ -28,7 +28,7 @@ from sstcast.models.norms import ACTIVATIONS, NORMS, NormName, widen
 
 
 class Attention(nn.Module):
-    """Attention that sees only padded nodes. If it adds a term to the loss, it has a method `penalty()`."""
+    """Attention that reads only padded nodes. If it adds a term to the loss, it has a method `penalty()`."""
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Map `x [B, N, width]` to the same shape; `mask [B, N]` is True on real nodes."""
@@ -36,7 +36,7 @@ class Attention(nn.Module):
 
 
 class GraphAttention(nn.Module):
-    """Attention that sees the graph and its edge state, and may pass a memory from layer to layer."""
+    """Attention that reads the graph and its edge state, and may pass a memory from layer to layer."""
 
     reads_edges = False
 
@@ -47,11 +47,11 @@ class GraphAttention(nn.Module):
         raise NotImplementedError
 
     def share(self, first: nn.Module) -> None:
-        """Take the parameters that all layers share from the first layer's attention; none by default."""
+        """Take the parameters that all layers share from the attention of the first layer. By default, none."""
 
 
 class OnGraph(GraphAttention):
-    """An `Attention`, called as a `GraphAttention`."""
+    """Adapts an `Attention` to the interface of a `GraphAttention`."""
 
     def __init__(self, attention: Attention) -> None:
         super().__init__()
@@ -64,9 +64,9 @@ class OnGraph(GraphAttention):
 
 
 class HeadedAttention(Attention):
-    """Queries, keys and values of `heads` heads, `attend` on each head, and a projection of all heads together.
+    """Projects to queries, keys and values, calls `attend` on all heads, and projects their outputs together.
 
-    Raises SSTCastError if the heads do not share the width evenly.
+    Raises SSTCastError if `heads` does not divide `width`.
     """
 
     def __init__(self, width: int, heads: int, dropout: float = 0.0) -> None:
@@ -86,18 +86,18 @@ class HeadedAttention(Attention):
 
 
 class SoftmaxAttention(HeadedAttention):
-    """`softmax(q k^T / sqrt(d)) v`; dropout acts on the weights."""
+    """`softmax(q k^T / sqrt(d)) v`. Dropout acts on the weights."""
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-        """Attend with torch's kernels, which never store the n^2 weights."""
+        """Attend with torch's fused kernels."""
         return softmax_attention(q, k, v, mask, self.dropout if self.training else 0.0)
 
 
 class LinearAttention(HeadedAttention):
-    """`phi(q) (phi(k)^T v) / phi(q) (phi(k)^T 1)` with `phi(x) = elu(x) + 1`; dropout acts on the result."""
+    """`phi(q) (phi(k)^T v) / phi(q) (phi(k)^T 1)` with `phi(x) = elu(x) + 1`. Dropout acts on the result."""
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-        """Attend through the d x d summary of keys and values."""
+        """Attend through the d x d product of keys and values."""
         with torch.autocast(q.device.type, enabled=False):
             phi_q, phi_k = elu_features(widen(q)), elu_features(widen(k))
             phi_k = phi_k.masked_fill(~mask[:, None, :, None], 0)
@@ -106,42 +106,28 @@ class LinearAttention(HeadedAttention):
 
 
 class PerformerAttention(HeadedAttention):
-    """Softmax attention by FAVOR+: positive orthogonal random features, unbiased; dropout acts on the result.
+    """Unbiased softmax attention by FAVOR+, positive orthogonal random features. Dropout acts on the result.
 
-    `features` is the number of random features, d ln d if None. With `redraw`, each forward pass in training draws
-    new ones; evaluation uses the last ones drawn, which are saved with the weights.
+    `features` is the number of random features, d ln d if None. They are drawn once and saved with the weights.
     """
 
-    def __init__(
-        self,
-        width: int,
-        heads: int,
-        dropout: float = 0.0,
-        features: PositiveInt | None = None,
-        redraw: bool = False,
-    ) -> None:
+    def __init__(self, width: int, heads: int, dropout: float = 0.0, features: PositiveInt | None = None) -> None:
         super().__init__(width, heads, dropout)
         size = width // heads
-        self.redraw = redraw
         self.directions: Tensor
         self.register_buffer(
             "directions", orthogonal_directions(features or math.ceil(size * math.log(size + 1)), size)
         )
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-        """Attend through the m x d summary of keys and values."""
-        if self.redraw and self.training:
-            self.directions = orthogonal_directions(*self.directions.shape).to(self.directions)
-        with torch.autocast(q.device.type, enabled=False):
-            phi_q, phi_k = favor_features(widen(q), widen(k), mask, self.directions)
-            y = kernel_attention(phi_q, phi_k, widen(v)).to(v.dtype)
-        return F.dropout(y, self.dropout, self.training)
+        """Attend through the m x d product of keys and values."""
+        return F.dropout(favor_attention(q, k, v, mask, self.directions), self.dropout, self.training)
 
 
 class DeepSets(Attention):
-    """`ReLU(norm(x A + mean(x) B + c))`: a virtual node in place of attention.
+    """`ReLU(norm(x A + mean(x) B + c))`, which replaces attention by a virtual node.
 
-    With the norm `none`, this is a layer of equivariant DeepSets and its ReLU (Cai et al. 2023, Definition 5.2).
+    With the norm `none`, this is a layer of equivariant DeepSets and a ReLU (Cai et al. 2023, Definition 5.2).
     """
 
     def __init__(self, width: int, dropout: float = 0.0, norm: NormName = "layer") -> None:
@@ -158,15 +144,22 @@ class DeepSets(Attention):
 
 
 def softmax_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, dropout: float = 0.0) -> Tensor:
-    """Return `[B, heads, N, d]`; a row without unmasked keys attends to all nodes, to avoid NaN.
+    """Return `[B, heads, N, d]`. A sample whose keys are all masked attends to all of them, which avoids NaN.
 
-    Raises SSTCastError if there is not enough memory for the weights, which are stored only for dropout on a CPU.
+    On a CPU, dropout makes torch store the n^2 weights. Raises SSTCastError if they would need too much memory.
     """
     if dropout and q.device.type == "cpu":
         size = (*q.shape[:-1], k.shape[-2])
         check_memory(f"softmax attention with dropout, {' x '.join(map(str, size))} scores", 4 * math.prod(size))
     keys = mask | ~mask.any(-1, keepdim=True)
     return F.scaled_dot_product_attention(q, k, v, keys[:, None, None], dropout_p=dropout)
+
+
+def favor_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, directions: Tensor) -> Tensor:
+    """Return an estimate of `softmax_attention`, `[B, heads, N, d]`, from the random features of FAVOR+."""
+    with torch.autocast(q.device.type, enabled=False):
+        phi_q, phi_k = favor_features(widen(q), widen(k), mask, directions)
+        return kernel_attention(phi_q, phi_k, widen(v)).to(v.dtype)
 
 
 def kernel_attention(phi_q: Tensor, phi_k: Tensor, v: Tensor) -> Tensor:
@@ -177,23 +170,27 @@ def kernel_attention(phi_q: Tensor, phi_k: Tensor, v: Tensor) -> Tensor:
 
 
 def elu_features(x: Tensor) -> Tensor:
-    """Return `elu(x) + 1`, computed so that very negative inputs give a positive value instead of 0."""
+    """Return `elu(x) + 1` without cancellation, so that very negative inputs give a positive value, not 0."""
     return x.clamp(max=0).exp() + x.relu()
 
 
 def favor_features(q: Tensor, k: Tensor, mask: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
-    """Return phi(q), phi(k) with `E[phi(q) phi(k)^T]` proportional to `exp(q k^T / sqrt(d))` in every row.
+    """Return phi(q) and phi(k) with `E[phi(q) phi(k)^T]` proportional to `exp(q k^T / sqrt(d))` in every row.
 
-    phi(x)_f = exp(w_f x - |x|^2 / 2). Factors of a row cancel in its average over keys; they, and the largest key
-    of each feature, are removed from phi before the exponential. Then no entry exceeds 1, every row has a weight
-    of at least 1, no small constant is needed, and masked nodes have no effect.
+    phi(x)_f = exp(w_f x - |x|^2 / 2). The factors of a row cancel in its average over keys. They are removed
+    before the exponential, and so is the largest key of each feature. Then no entry exceeds 1, every row has a
+    weight of at least 1, and no small constant is needed.
+
+    Args:
+        q: queries, `[B, heads, N, d]`.
+        k: keys, `[B, heads, N, d]`.
+        mask: True on real nodes, `[B, N]`.
+        directions: the directions w_f, `[features, d]`.
     """
     directions = directions * q.shape[-1] ** -0.25
     log_q = q @ directions.T
     log_k = k @ directions.T - k.square().sum(-1, keepdim=True) * q.shape[-1] ** -0.5 / 2
     log_k = log_k.masked_fill(~mask[:, None, :, None], torch.finfo(k.dtype).min)
-    if k.shape[-2] == 0:  # without keys there is no largest key
-        return log_q.exp(), log_k.exp()
     largest = log_k.amax(-2, keepdim=True).detach()
     log_q = log_q + largest
     phi_k = (log_k - largest).exp().masked_fill(~mask[:, None, :, None], 0)
@@ -201,10 +198,10 @@ def favor_features(q: Tensor, k: Tensor, mask: Tensor, directions: Tensor) -> tu
 
 
 def orthogonal_directions(features: int, size: int) -> Tensor:
-    """Draw `[features, size]`: each row is N(0, I), rows in a block of `size` are orthogonal.
+    """Draw `[features, size]`: rows are N(0, I), and orthogonal within each block of `size` rows.
 
-    LAPACK's Q prefers some signs (the first entry is never positive), which would bias the features; multiplying
-    by the signs of R's diagonal makes it uniform (Mezzadri 2007, arXiv:math-ph/0609050).
+    The Q of LAPACK prefers some signs (its first entry is never positive), which would bias the features.
+    Multiplied by the signs of R's diagonal it is uniform (Mezzadri 2007, arXiv:math-ph/0609050).
     """
     q, r = torch.linalg.qr(torch.randn(-(-features // size), size, size))
     blocks = q * r.diagonal(dim1=1, dim2=2).sign().unsqueeze(1)
@@ -214,7 +211,7 @@ def orthogonal_directions(features: int, size: int) -> Tensor:
 
 
 def check_heads(width: int, heads: int) -> None:
-    """Raise SSTCastError if the heads do not share the width evenly."""
+    """Raise SSTCastError if `heads` does not divide `width`."""
     if heads < 1 or width % heads:
         raise SSTCastError(f"heads: {heads} heads cannot share a width of {width}; choose a divisor of it")
 
@@ -230,7 +227,7 @@ def merge_heads(x: Tensor) -> Tensor:
 
 
 def feed_forward(width: int, dropout: float, activation: str = "relu") -> nn.Sequential:
-    """Return the perceptron that follows attention, with a hidden layer of twice the width."""
+    """Return the perceptron after an attention. Its hidden layer has twice the width."""
     return nn.Sequential(
         nn.Linear(width, 2 * width),
         ACTIVATIONS[activation](),

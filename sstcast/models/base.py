@@ -1,4 +1,4 @@
-"""Base classes of all systems: `Backbone`, and `Forecaster`, which adds an encoder and a head."""
+"""Base classes of all models, and `Forecaster`, which turns a `Backbone` into a forecast model."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Literal
@@ -11,20 +11,21 @@ from sstcast.errors import SSTCastError
 from sstcast.graphs.graph import GEOGRAPHY, Graph
 from sstcast.graphs.grid import GridGraph
 from sstcast.graphs.sparse import SparseGraph
+from sstcast.models.norms import BatchNorm
 
 Base = Literal["persistence", "linear", "local", "none"]
 Encoder = Literal["linear", "convolution"]
 Positional = Literal["none", "lap", "rwse"]
-Home = Literal["anywhere", "tile", "region"]  # where a model's weights can be used
-# Given n, the windows of a split that start every n days, some at a time, as `ocean.windows.Windows`.
+Transfer = Literal["anywhere", "tile", "region"]  # weights fit any tiles, tiles of one shape, or one region
+# A function of n that yields the windows of a split that start every n days, in parts (`ocean.windows.Windows`).
 Samples = Callable[[int], Iterable[Any]]
 
 
 class Model(nn.Module):
-    """A model that can be trained; its parts may add terms to the loss by a method `penalty()`."""
+    """A model that the trainer accepts. Its modules may add terms to the loss through a method `penalty()`."""
 
     def auxiliary_loss(self) -> Tensor:
-        """Return the loss terms of the last forward pass: the sum of `penalty()` over all parts that have one."""
+        """Return the sum of `penalty()` over all modules that have one, for the last forward pass."""
         penalties = [m.penalty() for m in self.modules() if hasattr(m, "penalty")]  # type: ignore[operator]
         return torch.stack(penalties).sum() if penalties else torch.zeros(())
 
@@ -32,45 +33,42 @@ class Model(nn.Module):
 class Backbone(Model):
     """Layers that map node features to node features.
 
-    `forward(x, graph)` takes `x` of the shape the graph stores (`[B, N, width]` on a grid,
-    `[nodes, width]` on a sparse graph) and returns the same, except for the channels if its `ends` differ.
-
-    `stages` names the parts of the model that can be trained before the whole. `row` names the graph token, if the
-    model has one (see `encode`). The model needs the first `eigenpairs` Laplacian eigenpairs of its graphs.
+    Features have the shape in which the graph stores them: `[B, N, width]` on a grid, `[nodes, width]` on a sparse
+    graph.
     """
 
-    width: int  # inside; `ends` are the widths of input and output
-    stages: tuple[str, ...] = ()
-    row: str | None = None
-    eigenpairs = 0
+    width: int  # of the layers; `ends` are the widths of input and output
+    stages: tuple[str, ...] = ()  # parts of the model that can be trained before the whole
+    readout: str | None = None  # the name of the graph's own features, if `encode` returns any
+    eigenpairs = 0  # Laplacian eigenpairs of each graph that the model reads
 
     @property
     def ends(self) -> tuple[int, int]:
-        """The number of channels that it takes and returns."""
+        """The number of input and output channels."""
         return self.width, self.width
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
-        """Map `x` to new features of the same nodes."""
+        """Return new features of the same nodes."""
         raise NotImplementedError
 
     def encode(self, x: Tensor, graph: Graph) -> tuple[Tensor, Tensor | None]:
-        """Return the node features and, if the model keeps one, each graph's own row `[graphs, width]`."""
+        """Return the node features, and the features of each graph `[graphs, width]` if the model has any."""
         return self(x, graph), None
 
     def enter(self, stage: str | None) -> None:
-        """Use only the part that is trained in `stage`, one of `stages`; use the whole model if it is None."""
+        """Restrict the model to the part that `stage`, one of `stages`, trains. None restores the whole model."""
 
 
 class ForecastModel(Model):
-    """A model that maps `history [B, N, history]` on a graph to standardised anomalies `[B, N, horizon]`.
+    """A model that maps standardised anomalies `[B, N, history]` on a graph to `[B, N, horizon]`.
 
-    A network predicts the `change` from its `base`: the last day of history, the forecast of `linear`, or 0.
-    Except in training, it adds the `share [horizon]` of the change that cross-fitting supports, if it has one. A
-    base with a memory is given the days before a window at the beginning of `history`.
+    A network predicts the `change` from its `base`: the last day of history, the forecast of `linear`, or 0. If it
+    has a `share [horizon]` from cross-fitting, it adds only this share of the change, except in training. A base
+    with a memory reads the days before the window, which come first in `history`.
     """
 
     BASE: ClassVar[Base] = "persistence"
-    HOME: ClassVar[Home] = "anywhere"
+    TRANSFER: ClassVar[Transfer] = "anywhere"
     base: Base
     linear: "LinearSystem | None"
     share: Tensor | None
@@ -82,32 +80,32 @@ class ForecastModel(Model):
 
     @property
     def before(self) -> int:
-        """The number of days before its history that a forecast needs."""
+        """The number of days that a forecast reads before its history."""
         return 0 if self.linear is None else self.linear.before
 
     def forward(self, history: Tensor, graph: Graph) -> Tensor:
         """Forecast the coming days."""
-        change = self.added(history, graph)
+        change = self.scaled_change(history, graph)
         if self.base == "none":
             return change
         return change + (history[..., -1:] if self.linear is None else self.linear(history, graph))
 
-    def added(self, history: Tensor, graph: Graph) -> Tensor:
-        """Return the share of the change that is added to the base."""
+    def scaled_change(self, history: Tensor, graph: Graph) -> Tensor:
+        """Return the change times its share, `[B, N, horizon]`."""
         change = self.change(history if self.linear is None else history[..., -self.linear.history :], graph)
         return change if self.share is None or self.training else self.share * change
 
     def change(self, history: Tensor, graph: Graph) -> Tensor:
-        """Return the change that is added to the base."""
+        """Return the predicted change from the base, `[B, N, horizon]`."""
         raise NotImplementedError
 
     def set_base(self, base: Base) -> None:
-        """Forecast the change from another base; raise SSTCastError if this model cannot."""
+        """Predict the change from another base. Raises SSTCastError if the model does not support it."""
         self.base = base
 
 
 class LinearSystem(ForecastModel):
-    """A forecaster whose weights are buffers, which `fit` computes from windows that start `STRIDE` days apart."""
+    """A forecaster with buffers as weights. `fit` computes them from windows that start `STRIDE` days apart."""
 
     STRIDE = 7
 
@@ -115,17 +113,23 @@ class LinearSystem(ForecastModel):
         super().__init__()
         self.history, self.horizon = history, horizon
 
-    def ahead(self, windows: Any) -> Tensor:
-        """Forecast all windows of a piece of `Samples`: `[starts, horizon, tile, N]`."""
+    def forecast_windows(self, windows: Any) -> Tensor:
+        """Forecast all windows of one part of `Samples`: `[starts, horizon, tile, N]`."""
         batch = windows.batch(torch.arange(len(windows), device=windows.device))
         forecast = self(batch.history, batch.graph).unflatten(0, (windows.starts, -1))
         return forecast.movedim(-1, 1)
 
     def fit(self, train: Samples, validation: Samples | None, refit: bool = True) -> dict[str, Any]:
-        """Fit the weights to the training windows; choose options, such as a penalty, on the validation windows.
+        """Fit the weights.
 
-        With the chosen options, the weights are fitted again to both splits, unless `refit` is false. Without
-        `validation`, the first option is used, with the training windows only. Returns the chosen options by name.
+        Args:
+            train: the training windows.
+            validation: the windows on which options such as a penalty are chosen. If None, the first option is
+                used and the weights are fitted to the training windows alone.
+            refit: whether the weights are fitted again, to both splits, with the chosen options.
+
+        Returns:
+            The chosen options by name.
         """
         return {}
 
@@ -133,8 +137,8 @@ class LinearSystem(ForecastModel):
 class LaplacianEncoding(nn.Module):
     """`rho(sum_k phi(v_ik, lambda_k))` over k eigenpairs (LapPE; Rampasek et al. 2022, arXiv:2205.12454).
 
-    In training each eigenvector of a graph gets a random sign in each pass, since the sign is arbitrary. Samples
-    on one grid share the signs.
+    Eigenvectors have an arbitrary sign, so training draws a random one for each vector of a graph in each pass.
+    The samples of a grid share these signs.
     """
 
     def __init__(self, width: int, pairs: int = 16, hidden: int = 32) -> None:
@@ -154,39 +158,34 @@ class LaplacianEncoding(nn.Module):
 
 
 class RandomWalkEncoding(nn.Module):
-    """A linear map of landing probabilities, each scaled by BatchNorm (Dwivedi et al. 2022, arXiv:2110.07875)."""
+    """BatchNorm and a linear map of the landing probabilities (RWSE; Dwivedi et al. 2022, arXiv:2110.07875)."""
 
     def __init__(self, width: int, steps: int = 16) -> None:
         super().__init__()
         self.steps = steps
-        self.norm = nn.BatchNorm1d(steps)
+        self.norm = BatchNorm(steps)
         self.linear = nn.Linear(steps, width)
 
     def forward(self, graph: Graph) -> Tensor:
         """Return `[1, H*W, width]` on a grid, `[nodes, width]` on a sparse graph."""
         walk = graph.random_walk(self.steps)
-        rows = walk.flatten(0, -2)
-        if len(rows) == 1:  # a single node has no variance
-            norm = self.norm
-            rows = F.batch_norm(rows, norm.running_mean, norm.running_var, norm.weight, norm.bias, eps=norm.eps)
-        else:
-            rows = self.norm(rows)
-        return self.linear(rows.reshape(walk.shape))
+        return self.linear(self.norm(walk.flatten(0, -2)).view(walk.shape))
 
 
 def build_encoding(
     name: Positional, width: int, pairs: int = 16, steps: int = 16
 ) -> LaplacianEncoding | RandomWalkEncoding | None:
-    """Build the encoding called `name`, of so many eigenpairs or steps; None for `none`."""
+    """Build a positional encoding from so many eigenpairs or steps. Returns None for `none`."""
     if name == "none":
         return None
     return LaplacianEncoding(width, pairs) if name == "lap" else RandomWalkEncoding(width, steps)
 
 
 class ConvolutionEncoder(nn.Module):
-    """A convolution over days whose channels are the nodes of a tile, and a linear map, each with a LeakyReLU.
+    """A convolution over days with the nodes of a tile as channels, and a linear map, each with a LeakyReLU.
 
-    As in the code of Cai et al. (2023): every node sees the whole tile, and weights belong to positions in it.
+    This is the encoder in the released code of Cai et al. (2023). Every node sees the whole tile, and weights
+    belong to positions in it.
     """
 
     def __init__(self, nodes: int, history: int, width: int) -> None:
@@ -196,22 +195,26 @@ class ConvolutionEncoder(nn.Module):
         self.linear = nn.Linear(history, width)
 
     def forward(self, history: Tensor) -> Tensor:
-        """Map `[B, nodes, history]` to `[B, nodes, width]`; raise SSTCastError for another number of nodes."""
+        """Map `[B, nodes, history]` to `[B, nodes, width]`. Raises SSTCastError for another number of nodes."""
         if history.shape[-2] != self.nodes:
             raise SSTCastError(
-                f"model.encoder: built for tiles of {self.nodes} nodes, not {history.shape[-2]}; use such tiles"
+                f"model.encoder: built for tiles of {self.nodes} nodes, not {history.shape[-2]}; use those"
             )
         return F.leaky_relu(self.linear(F.leaky_relu(self.mix(history), 0.1)), 0.1)
 
 
 class Forecaster(ForecastModel):
-    """History encoder -> backbone -> MLP head, which forecasts the change from the base.
+    """An encoder of the history, a backbone, and a perceptron that returns the change from the base.
 
-    So the network need not learn to repeat its input, or what a linear map already predicts. The encoder and the
-    head act on each node separately, so the model has the equivariance of its backbone, unless the encoder is a
-    `convolution` over the `nodes` of a tile (`ConvolutionEncoder`). With `positional`, node features include the
-    position in the graph (see `build_encoding`), and with `geography`, the place on the globe and the time
-    of year. The head has one hidden layer of twice the width (Cai et al. 2023, D.4: 256 and 512).
+    Encoder and head act on each node alone, so the model is as equivariant as its backbone, unless the encoder is
+    a `ConvolutionEncoder`. The head has one hidden layer of twice the width (Cai et al. 2023, D.4: 256 and 512).
+
+    Args:
+        backbone: the layers between encoder and head.
+        positional: the positional encoding added to the node features: `lap`, `rwse` or `none`.
+        geography: whether a linear map of place and time (`Graph.geography`) is added to the node features.
+        encoder: `linear`, or `convolution` over the nodes of a tile.
+        nodes: the number of nodes in a tile, for `convolution`.
     """
 
     def __init__(
@@ -234,7 +237,7 @@ class Forecaster(ForecastModel):
         self.head = nn.Sequential(nn.Linear(outside, 2 * outside), nn.ReLU(), nn.Linear(2 * outside, horizon))
 
     def change(self, history: Tensor, graph: Graph) -> Tensor:
-        """Return the change; raise SSTCastError if the graph lacks the requested geography."""
+        """Return the change. Raises SSTCastError if the model reads the geography and the graph has none."""
         x = self.encoder(history)
         if self.position is not None:
             x = x + self.position(graph)
@@ -246,11 +249,11 @@ class Forecaster(ForecastModel):
 
 
 class GraphArgument:
-    """A forward pre-hook of the backbone `name`, which reads `edge_dim` edge features, 0 for none.
+    """A forward pre-hook that turns an `edge_index`, or a `Data` or `Batch` of PyG, into a `SparseGraph`.
 
-    In place of a graph, the backbone then takes an `edge_index [2, edges]`, with `batch [nodes]` if it is of
-    several graphs, or PyG's `Data` or `Batch`. Raises SSTCastError if an `edge_index` is none, or if there are not
-    as many features as it was built for.
+    An `edge_index [2, edges]` may come with `batch [nodes]`, the graph of each node. The hook raises SSTCastError
+    if the edge index or the batch is malformed, or if the numbers of features differ from those of the backbone
+    `name`, which reads `edge_dim` edge features (0 for none).
     """
 
     def __init__(self, name: str, edge_dim: int) -> None:
@@ -259,7 +262,7 @@ class GraphArgument:
     def __call__(
         self, backbone: Backbone, arguments: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments of `forward`, the second of them a graph."""
+        """Return the arguments of `forward`: the node features and the graph."""
         names = dict(zip(("x", "graph", "batch"), arguments, strict=False)) | named
         names |= {"graph": names.pop("edge_index")} if "edge_index" in names else {}
         if "graph" not in names or isinstance(names["graph"], GridGraph):
@@ -270,7 +273,7 @@ class GraphArgument:
         if isinstance(graph, Tensor):
             graph = self._of_edges(graph, batch, len(x))
         elif batch is not None:
-            raise SSTCastError(f"model {self.name}: a graph has its batch; pass batch only with an edge_index")
+            raise SSTCastError(f"model {self.name}: pass batch only with an edge_index; other graphs hold theirs")
         elif isinstance(graph, Data):
             graph = SparseGraph.from_pyg(graph)
         width = backbone.ends[0]
@@ -294,8 +297,8 @@ class GraphArgument:
         if not whole or edge_index.ndim != 2 or len(edge_index) != 2:
             kind = f"{str(edge_index.layout).removeprefix('torch.')} {edge_index.dtype} {list(edge_index.shape)}"
             raise SSTCastError(
-                f"model {self.name}: edge_index is {kind}; give whole numbers [2, edges], for instance by "
-                "torch_geometric.utils.to_edge_index of a sparse matrix"
+                f"model {self.name}: edge_index is {kind}; give integers [2, edges], for a sparse matrix "
+                "torch_geometric.utils.to_edge_index(matrix)[0]"
             )
         if batch is None:
             return SparseGraph(edge_index, edge_index.new_zeros(nodes), 1)

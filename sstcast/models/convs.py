@@ -1,6 +1,6 @@
-"""Local layers: `forward(x, graph, edges) -> (x, edges)`, with node features and the edge state.
+"""Local layers, called as `layer(x, graph, edges) -> (x, edges)` with node features and the edge state.
 
-`layers` lists all of them by name:
+Names are those in `sstcast.models.layers`:
 
 | name       | new node features                                                              | source            |
 |------------|--------------------------------------------------------------------------------|-------------------|
@@ -8,15 +8,15 @@
 | `gin`      | MLP((1 + eps) x_i + sum_j x_j)                                                 | arXiv:1810.00826  |
 | `gine`     | MLP((1 + eps) x_i + sum_j ReLU(x_j + E e_ij))                                  | arXiv:1905.12265  |
 | `sage`     | W_1 x_i + W_2 mean_j x_j                                                       | arXiv:1706.02216  |
-| `gcn`      | sum_(j, i) W x_j / sqrt(d_i d_j) + b, d counting the node itself               | arXiv:1609.02907  |
+| `gcn`      | sum_(j, i) W x_j / sqrt(d_i d_j) + b, where d counts the node itself           | arXiv:1609.02907  |
 | `gat`      | sum_(j, i) softmax_j(LeakyReLU(s W x_j + t W x_i + u E e_ij)) W x_j + b        | arXiv:1710.10903  |
 | `gatedgcn` | x_i + ReLU(norm(U x_i + sum_j gate_ij * V x_j / (sum_j gate_ij + 1e-6))), with | arXiv:1711.07553, |
 |            | s_ij = A x_i + B x_j + C e_ij, gate_ij = sigmoid(s_ij),                        | arXiv:2003.00982  |
 |            | e_ij <- e_ij + ReLU(norm(s_ij))                                                |                   |
 
-`edges` are planes of `edge_dim` channels, such as `graph.edge_attr`, or None; then every layer omits its term in
-e_ij. Only `gatedgcn` changes them, so they must be as wide as the nodes; the other layers return them unchanged.
-Weights are drawn as in PyTorch Geometric: from Glorot's distribution for `gcn` and `gat`, else from torch's.
+`edges` are planes of `edge_dim` channels, such as `graph.edge_attr`, or None, in which case the term with e_ij is
+left out. Only `gatedgcn` updates them, so there they must be as wide as the nodes. Weights are drawn as in PyTorch
+Geometric: from Glorot's distribution for `gcn` and `gat`, else from the defaults of torch.
 """
 
 import torch
@@ -29,9 +29,9 @@ from sstcast.models.norms import NORMS, NormName
 
 
 class Conv(nn.Module):
-    """A local layer. Its arguments are `width` and any of the arguments of `layers.build_conv` that it uses.
+    """Base class of local layers. Their arguments are `width` and any that `layers.build_conv` passes.
 
-    A layer that is `residual` adds its own input; otherwise the caller adds residual, norm and dropout.
+    A `residual` layer adds its own input. For other layers the caller adds residual connection, norm and dropout.
     """
 
     residual = False
@@ -43,7 +43,7 @@ class Conv(nn.Module):
 
 
 class MessagePassing(Conv):
-    """`mean`. On a grid `e_ij` is the offset (dx, dy): without it, a mean over neighbours has no direction."""
+    """`mean`. On a grid, the edge features are offsets (dx, dy), without which the mean has no direction."""
 
     def __init__(self, width: int, edge_dim: int = 2, in_width: int | None = None) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class MessagePassing(Conv):
 
 
 class SAGE(Conv):
-    """`sage`, which ignores edge features. The mean is taken on the narrower side of W_2, to the same result."""
+    """`sage`, which ignores edge features. It averages on the side of W_2 that has fewer channels."""
 
     def __init__(self, width: int, in_width: int | None = None) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class SAGE(Conv):
 
 
 class GINE(Conv):
-    """`gine`. With the norm `batch`, its perceptron has one too, as in Xu et al. 2019 (arXiv:1810.00826)."""
+    """`gine`. With the norm `batch`, its perceptron has a BatchNorm, as in Xu et al. 2019 (arXiv:1810.00826)."""
 
     def __init__(
         self, width: int, edge_dim: int = 0, in_width: int | None = None, norm: NormName = "none"
@@ -100,7 +100,7 @@ class GIN(GINE):
 
 
 class GCN(Conv):
-    """`gcn`, which ignores edge features. A node counts itself once, whether or not it has an edge to itself."""
+    """`gcn`, which ignores edge features. Each node has one self-loop, in place of any in the graph."""
 
     def __init__(self, width: int, in_width: int | None = None) -> None:
         super().__init__()
@@ -118,9 +118,8 @@ class GCN(Conv):
 class GAT(Conv):
     """`gat` with `heads` side by side.
 
-    Each node has one edge to itself, in place of any such edge of the graph; its features are the mean of the
-    node's incoming edges, 0 without any, as in PyTorch Geometric. Raises SSTCastError if the heads do not share
-    the width evenly.
+    Each node has one self-loop, in place of any in the graph. As in PyTorch Geometric, its features are the mean
+    over the node's incoming edges, or 0 if there are none. Raises SSTCastError if `heads` does not divide `width`.
     """
 
     def __init__(
@@ -159,12 +158,19 @@ class GAT(Conv):
 
 
 class GatedGCN(Conv):
-    """`gatedgcn`, with dropout on its updates of nodes and edges; edges that are None start at 0.
+    """`gatedgcn`, with dropout on the updates of nodes and edges. An edge state of None counts as 0.
 
-    The gates see the edges' scores before norm and activation, as in the released layers of arXiv:2003.00982 and
-    GraphGPS. The `last` layer of a model leaves the edges as they are, since nothing reads them after it. With
-    `pairs`, a gate is multiplied by a learned function of the squared distance of its ends in the graph's first
-    `pairs` Laplacian eigenvectors, which no sign or rotation of them changes (ESLapPE, arXiv:2203.00199).
+    The gates read the edge scores before norm and activation, as in the released layers of arXiv:2003.00982 and
+    GraphGPS.
+
+    Args:
+        width: channels of nodes and edges.
+        edge_dim: channels of the edges, which must equal `width`.
+        dropout: the share of updates set to 0 in training.
+        last: whether this is the last layer of a model, which need not update the edges.
+        pairs: the number of Laplacian eigenvectors in which the distance between the ends of an edge is measured.
+            Each gate is multiplied by a learned function of its square, which does not depend on the signs and
+            rotations of eigenvectors (ESLapPE, arXiv:2203.00199).
     """
 
     residual = updates_edges = True
@@ -173,8 +179,6 @@ class GatedGCN(Conv):
         self, width: int, edge_dim: int, dropout: float = 0.0, last: bool = False, pairs: int = 0
     ) -> None:
         super().__init__()
-        if edge_dim != width:
-            raise ValueError(f"gatedgcn updates its edges, so they must have {width} channels, not {edge_dim}")
         self.own = nn.Linear(width, width)
         self.neighbor = nn.Linear(width, width)
         self.target = nn.Linear(width, width)
@@ -205,32 +209,32 @@ class GatedGCN(Conv):
 
 
 class EdgeEncoder(nn.Linear):
-    """The first state of edges, as wide as the nodes; edges without features all have the feature 1."""
+    """A linear map from edge features to the first edge state. Edges without features have the feature 1."""
 
     def __init__(self, edge_dim: int, width: int) -> None:
         super().__init__(max(edge_dim, 1), width)
         self.featureless = edge_dim == 0
 
     def planes(self, x: Tensor, graph: Graph) -> Planes | None:
-        """Return the state; None if the graph lacks the features."""
+        """Return the edge state, or None if the graph lacks the features."""
         edges = [x.new_ones(1)] * len(graph.source(x)) if self.featureless else graph.edge_attr
         return None if edges is None else [self(e) for e in edges]
 
 
 def glorot(inputs: int, outputs: int) -> nn.Linear:
-    """Return a linear map without bias that starts from Glorot's uniform distribution."""
+    """Return a linear map without bias, with weights from Glorot's uniform distribution."""
     linear = nn.Linear(inputs, outputs, bias=False)
     nn.init.xavier_uniform_(linear.weight)
     return linear
 
 
 def edge_linear(edge_dim: int, width: int) -> nn.Linear | None:
-    """Return the projection of edge features, without a bias, as the layers' other terms have one."""
+    """Return a projection of edge features, or None. Other terms of the layers have the bias."""
     return nn.Linear(edge_dim, width, bias=False) if edge_dim else None
 
 
 def add_edges(messages: Planes, linear: nn.Linear | None, edges: Planes | None) -> Planes:
-    """Add the projected edges to the messages, if there are edges and a projection."""
+    """Add the projected edges to the messages, if there are both edges and a projection."""
     if linear is None or edges is None:
         return messages
     return [m + linear(e) for m, e in zip(messages, edges, strict=True)]
@@ -239,19 +243,19 @@ def add_edges(messages: Planes, linear: nn.Linear | None, edges: Planes | None) 
 def edge_softmax(
     graph: Graph, edge_scores: Planes, edge_values: Planes, scores: Planes, values: Planes, base: Tensor
 ) -> Tensor:
-    """Average values with one softmax over each node's incoming edges and over further keys of its own.
+    """Average values with one softmax for each node, over its incoming edges and further keys.
 
     Args:
-        graph: the graph that has the edges.
+        graph: the graph with the edges.
         edge_scores: planes of scores, `[..., heads]`.
         edge_values: planes of values, `[..., width]`, the heads side by side.
-        scores: the scores of the further keys, one tensor a key, in the form of node features.
-        values: the values of the further keys.
-        base: a score of each node and head, subtracted from all scores before the exponential.
+        scores: for each further key, its score for every node, `[..., heads]`.
+        values: for each further key, its value for every node, `[..., width]`.
+        base: a score for each node and head, `[..., heads]`, subtracted from all scores for numerical stability.
     """
     relative = [s - o for s, o in zip(edge_scores, graph.target(base), strict=True)]
     scale = graph.aggregate(relative, "max").clamp(min=0).detach()
-    # The clamp is for masked edges: their scores may exceed the largest, and inf has no gradient.
+    # Masked edges may have larger scores than the maximum. The clamp keeps their exponentials finite.
     weights = [(r - s).clamp(max=0).exp() for r, s in zip(relative, graph.target(scale), strict=True)]
     own = [(s - base - scale).exp() for s in scores]
     total = graph.aggregate(weights) + torch.stack(own).sum(0)
@@ -262,5 +266,5 @@ def edge_softmax(
 
 
 def weigh(weight: Tensor, value: Tensor) -> Tensor:
-    """Return `value [..., width]` times the weight of its head, `[..., heads]`."""
+    """Multiply `value [..., width]` by the weight of its head, `[..., heads]`."""
     return (value.unflatten(-1, (weight.shape[-1], -1)) * weight.unsqueeze(-1)).flatten(-2)

@@ -10,22 +10,15 @@ from sstcast.graphs.graph import Graph, Planes
 from sstcast.models.attention import Attention, GraphAttention, OnGraph, feed_forward
 from sstcast.models.base import Backbone
 from sstcast.models.convs import Conv, EdgeEncoder
-from sstcast.models.layers import (
-    CONVS,
-    AttentionName,
-    ConvOrNone,
-    build_attention,
-    build_conv,
-    reads_edges,
-)
+from sstcast.models.layers import ATTENTIONS, CONVS, AttentionName, ConvOrNone, build_attention, build_conv
 from sstcast.models.norms import NORMS, ActivationName, NormName
 
 
 class GPSLayer(nn.Module):
-    """Local layer and attention read the same input; each gets residual, dropout and norm; then they are added.
+    """The sum of a local layer and an attention, then a feed-forward network, all with residual and norm.
 
-    A feed-forward network with its own residual and norm follows. A local layer that has its own residual gets no
-    second one here.
+    Local layer and attention read the same input. A local layer with its own residual connection gets no second
+    one.
     """
 
     def __init__(
@@ -60,16 +53,20 @@ class GPSLayer(nn.Module):
 
 
 class GPS(Backbone):
-    """`layers` of `conv` beside `attention` (see `sstcast.models.layers`); one of the two may be `none`.
+    """Layers of message passing beside global attention. One of the two may be `none`.
 
-    `norm` is the norm of the layers; `gatedgcn` and the attentions keep their own. The feed-forward networks use
-    `activation`. `attention_options` are further arguments of the attention's class, such as `features`
-    of `performer`. Edge features, `edge_dim` of them, are encoded to the nodes' width if the local layer updates
-    them or the attention reads them. `stable_pairs` is the number of Laplacian eigenvectors whose distances
-    `gatedgcn` sees (ESLapPE).
+    Args:
+        conv: the message passing (see `sstcast.models.layers`).
+        attention: the attention (see `sstcast.models.layers`).
+        attention_dropout: the same inside the attention.
+        edge_dim: edge features of the graphs, 0 for none. They are encoded to `width` channels if `conv` updates
+            or the attention reads them.
+        norm: the norm of the layers. `gatedgcn` and the attentions keep their own.
+        activation: the activation of the feed-forward networks.
+        stable_pairs: Laplacian eigenvectors in which `gatedgcn` measures distances (ESLapPE, see `GatedGCN`).
 
-    Raises SSTCastError for options that the attention does not have, if `heads` does not divide the width, if both
-    `conv` and `attention` are `none`, or for `stable_pairs` of another local layer.
+    Raises SSTCastError for options that the attention does not have, if `heads` does not divide `width`, if both
+    `conv` and `attention` are `none`, or for `stable_pairs` with another `conv` than `gatedgcn`.
     """
 
     def __init__(
@@ -94,8 +91,7 @@ class GPS(Backbone):
             raise SSTCastError(f"model gps: stable_pairs: {conv} has no gates; leave it out, or choose gatedgcn")
         self.width, self.eigenpairs = width, stable_pairs
         updates = conv != "none" and CONVS[conv].updates_edges
-        by_attention = reads_edges({"edge_dim": edge_dim, "conv": "none", "attention": attention})
-        encode = updates or (edge_dim > 0 and by_attention)
+        encode = updates or (edge_dim > 0 and getattr(ATTENTIONS.get(attention), "reads_edges", False))
         self.edge_encoder = EdgeEncoder(edge_dim, width) if encode else None
         sizes = {"width": width, "heads": heads, "dropout": attention_dropout, "edge_state": encode}
 

@@ -1,15 +1,18 @@
-"""Graph transformers with a bias, made linear by a kernel (Wu et al. 2023, KDLGT), and their quadratic originals.
+"""Graph transformers with structural attention (`sat`, `spdgt`), and their linear versions by a kernel (KDLGT).
+
+Source: Wu et al. 2023, KDLGT.
 
 | name     | weight of node j for node i, before it is normalised over j             | time              |
 |----------|-------------------------------------------------------------------------|-------------------|
 | `sat`    | exp((q_i k_j + (S W_q)_i (S W_k)_j) / sqrt(d))                          | nodes^2           |
 | `lsat`   | phi([q, S W_q]_i) phi([k, S W_k]_j)                                     | nodes             |
-| `spdgt`  | exp(q_i k_j / sqrt(d) + b), b of the hops and edges from i to j         | nodes^2           |
+| `spdgt`  | exp(q_i k_j / sqrt(d) + b), with a bias b for the path from i to j      | nodes^2           |
 | `sapdgt` | phi(q_i) phi(k_j) exp(c hops(j, a) / 2), c < 0; mean over the anchors a | nodes x anchors   |
 
-S is a GNN on the layer's input and phi the positive random features of softmax. The paper's `sapdgt` also adds
-c hops(i, a) / 2 to each row, which normalisation over j cancels. The remaining term is a factor of each key, which
-multiplies phi(k_j) exactly and needs no further dimension. Only `spdgt` stores a number for every pair of nodes.
+S is the output of a GNN on the layer's input, and phi are the positive random features of softmax. The paper's
+`sapdgt` also adds c hops(i, a) / 2 to each row, which the normalisation over j cancels. The other half of the bias
+is a factor of each key, so the decomposition is exact and phi needs no further dimension. Only `spdgt` stores a
+number for every pair of nodes.
 """
 
 import math
@@ -24,8 +27,8 @@ from sstcast.graphs.paths import anchor_distances, ego_graphs, mean_along_paths,
 from sstcast.models.attention import (
     HeadedAttention,
     check_heads,
+    favor_attention,
     favor_features,
-    kernel_attention,
     merge_heads,
     orthogonal_directions,
     softmax_attention,
@@ -37,10 +40,13 @@ from sstcast.models.transformers import Transformer
 
 
 class StructureAware(Transformer):
-    """`lsat`, or `sat` if not `linear`.
+    """`lsat`, or `sat` if `linear` is false.
 
-    `hops` is the depth of the structure extractor, of the k-subtree or the k-subgraph; `features` is the number of
-    random features per head.
+    Args:
+        hops: the depth k of the structure extractor.
+        linear: whether the softmax is replaced by random features.
+        features: random features per head.
+        extractor: the k-subtree or k-subgraph extractor (see `StructureAwareAttention`).
     """
 
     def __init__(
@@ -60,10 +66,13 @@ class StructureAware(Transformer):
 
 
 class AnchorDistance(Transformer):
-    """`sapdgt`: every node has an anchor within `radius` hops; a larger one needs fewer anchors and less time.
+    """`sapdgt`, with a bias for the shortest path distances to anchors (KDLGT, equations 14 to 16).
 
-    With `edge_messages`, `x_i + mean_j ReLU(x_j + E e_ij)` comes before the first layer, if edges have features:
-    the paper's bias does not see them. Without, as in the paper, nodes affect each other by attention alone.
+    Args:
+        radius: hops within which every node has an anchor. A larger radius needs fewer anchors and less time.
+        features: random features per head.
+        edge_messages: whether `x_i + mean_j ReLU(x_j + E e_ij)` replaces the input if edges have features, which
+            the paper's bias does not read. Without it, as in the paper, nodes interact by attention alone.
     """
 
     def __init__(
@@ -89,9 +98,11 @@ class AnchorDistance(Transformer):
 
 
 class PathDistance(Transformer):
-    """`spdgt`: Graphormer's attention, with one bias for all layers (see `PathBias`).
+    """`spdgt`: the attention of Graphormer, with one bias for all layers (see `PathBias`).
 
-    With a `graph_node`, linked to all nodes, its row is the readout `token`.
+    Args:
+        max_hops: hops beyond which all distances share one bias.
+        graph_node: whether a further node is linked to all others. Its features are the readout `token`.
     """
 
     def __init__(
@@ -105,7 +116,7 @@ class PathDistance(Transformer):
         graph_node: bool = False,
     ) -> None:
         super().__init__(width, (PathAttention(width, heads) for _ in range(layers)), dropout)
-        self.heads, self.row = heads, "token" if graph_node else None
+        self.heads, self.readout = heads, "token" if graph_node else None
         self.bias = PathBias(heads, max_hops, edge_dim, graph_node)
         self.graph_node = nn.Parameter(0.02 * torch.randn(1, 1, width)) if graph_node else None
 
@@ -113,14 +124,14 @@ class PathDistance(Transformer):
         return self.encode(x, graph)[0]
 
     def encode(self, x: Tensor, graph: Graph) -> tuple[Tensor, Tensor | None]:
-        """Return the node features, and each graph's own node if there is one."""
+        """Return the nodes, and the graph node `[graphs, width]` if there is one."""
         y, mask = graph.dense(x)
         if self.graph_node is not None:
             y = torch.cat([self.graph_node.expand(len(y), -1, -1), y], dim=1)
             mask = F.pad(mask, (1, 0), value=True)
         scores = (len(y), self.heads, *mask.shape[1:], *mask.shape[1:])
         check_memory(f"attention with {' x '.join(map(str, scores))} scores", math.prod(scores))
-        keys = mask | ~mask.any(-1, keepdim=True)  # a sample without nodes must not give NaN
+        keys = mask | ~mask.any(-1, keepdim=True)  # the softmax of a sample without nodes would be NaN
         y = self.attend(y, self.bias(x, graph).masked_fill(~keys[:, None, None], -torch.inf))
         if self.graph_node is None:
             return graph.sparse(y), None
@@ -128,11 +139,11 @@ class PathDistance(Transformer):
 
 
 class StructureAwareAttention(nn.Module):
-    """`lsat`, or `sat` if `features` is 0: queries and keys combine content and structure.
+    """Attention whose queries and keys combine content and structure: `lsat`, or `sat` if `features` is 0.
 
-    The structure extractor is a GNN of `hops` layers on the input of the layer, SAT's k-subtree extractor. With
-    `subgraph` it is the k-subgraph extractor: the GNN runs on the graph of all nodes within `hops` hops of a node,
-    and the sum of its output goes beside the node's own features (Chen et al. 2022, arXiv:2202.03036).
+    The structure extractor is a GNN of `hops` layers on the input of the layer, the k-subtree extractor of SAT.
+    With `subgraph` it is the k-subgraph extractor: the GNN runs on the subgraph within `hops` hops of each node,
+    and the sum of its output is concatenated to the features of the node (Chen et al. 2022, arXiv:2202.03036).
     """
 
     def __init__(
@@ -156,18 +167,18 @@ class StructureAwareAttention(nn.Module):
         return self.out(graph.sparse(merge_heads(self.attend(q, k, v, mask))))
 
     def project(self, x: Tensor, graph: Graph) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return queries and keys `[graphs, heads, N, 2 d]`, values of d, and the mask `[graphs, N]` of nodes."""
+        """Return queries and keys `[graphs, heads, N, 2 d]`, values of width d, and the mask `[graphs, N]`."""
         s = self.extract(x, graph)
         projected, mask = graph.dense(torch.cat([self.qkv(x), self.structure(s)], dim=-1))
         q, k, v, s_q, s_k = (split_heads(part, self.heads) for part in projected.chunk(5, dim=-1))
-        # The kernels divide by the square root of the whole width, 2 d; the equation divides by the root of d.
+        # The kernels divide by the square root of 2 d, but the equation divides by the square root of d.
         return torch.cat([q, s_q], dim=-1) * 2**0.25, torch.cat([k, s_k], dim=-1) * 2**0.25, v, mask
 
     def extract(self, x: Tensor, graph: Graph) -> Tensor:
         """Return the structure S."""
         if not self.subgraph:
             return self.norm(self.convolve(x, graph))
-        if not len(x):  # nor is there a neighbourhood
+        if not len(x):  # no node, so no subgraph
             return torch.cat([x, x], dim=-1)
         egos, member, centre = ego_graphs(graph, x, len(self.convs))
         y, _ = graph.dense(x)
@@ -181,19 +192,18 @@ class StructureAwareAttention(nn.Module):
         return x
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-        """Return `[B, heads, N, d]` from queries and keys of 2 d, values of d and the mask `[B, N]`."""
+        """Return `[B, heads, N, d]` from the result of `project`."""
         if self.directions is None:
-            # torch avoids the N x N matrix only if values are as wide as keys.
+            # The fused kernels of torch, which store no N x N matrix, need values as wide as keys.
             return softmax_attention(q, k, F.pad(v, (0, v.shape[-1])), mask)[..., : v.shape[-1]]
-        with torch.autocast(q.device.type, enabled=False):
-            phi_q, phi_k = favor_features(widen(q), widen(k), mask, self.directions)
-            return kernel_attention(phi_q, phi_k, widen(v))
+        return favor_attention(q, k, v, mask, self.directions)
 
 
 class AnchorAttention(nn.Module):
-    """`sapdgt`: for each anchor, a key's weight decreases with its distance from it; nodes average over anchors.
+    """The attention of `sapdgt`. For each anchor, the weight of a key decreases with its distance from the anchor.
 
-    A node averages over the anchors to which it has a path. `slope` is the inverse softplus of -c, one per head.
+    The result is the mean over the anchors to which a node has a path. `slope` is the inverse softplus of -c for
+    each head.
     """
 
     def __init__(self, width: int, heads: int, features: int) -> None:
@@ -207,12 +217,12 @@ class AnchorAttention(nn.Module):
         self.register_buffer("directions", orthogonal_directions(features, width // heads))
 
     def forward(self, x: Tensor, graph: Graph, hops: Tensor) -> Tensor:
-        """Map node features to node features of the same shape; `hops` are `anchor_distances(graph)`."""
+        """Map `x` to the same shape, given `hops`, the result of `anchor_distances(graph)`."""
         projected, mask = graph.dense(self.qkv(x))
         q, k, v = (split_heads(part, self.heads) for part in projected.chunk(3, dim=-1))
         check_memory(f"attention to {mask.numel()} nodes by {hops.shape[-1]} anchors", v.numel() * hops.shape[-1])
         reached = hops.isfinite().unsqueeze(1)  # [graphs, 1, N, anchors]
-        # Unreachable keys get no weight; inf * 0 would give NaN in the gradient of the slope.
+        # Unreachable keys get no weight. Their hops are set to 0, because inf * 0 is NaN in the slope's gradient.
         near = hops.unsqueeze(1).masked_fill(~reached, 0)
         with torch.autocast(q.device.type, enabled=False):
             phi_q, phi_k = favor_features(widen(q), widen(k), mask, self.directions)
@@ -223,12 +233,12 @@ class AnchorAttention(nn.Module):
 
 
 class PathBias(nn.Module):
-    """`spdgt`: the bias of Graphormer (Ying et al. 2021, arXiv:2106.05234, equations 6 and 7).
+    """The attention bias of Graphormer (Ying et al. 2021, arXiv:2106.05234, equations 6 and 7).
 
-    It is a learned number for each number of hops, and the mean over the edges of the shortest path of a dot
-    product of each edge's features with a weight for its place on the path; with several shortest paths, it
-    is also a mean over them. Beyond `max_hops` all distances share a number and edges do not count; pairs
-    of nodes without a path have a number of their own. With a `graph_node`, which comes first, N grows by one; all
+    It has two terms. The first is a learned number for each number of hops between two nodes. The second is the
+    mean over the edges of the shortest path of `e w_k`, where the weight w_k belongs to the k-th edge. If there
+    are several shortest paths, it is the mean over all of them. Beyond `max_hops`, all distances share a number
+    and the second term is 0. Pairs without a path have a number of their own. A `graph_node` comes first, and all
     pairs with it share a number.
     """
 
@@ -240,7 +250,7 @@ class PathBias(nn.Module):
         self.to_graph_node = nn.Parameter(0.02 * torch.randn(heads, 1, 1)) if graph_node else None
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
-        """Return the bias between the nodes of each graph, `[graphs, heads, N, N]`."""
+        """Return the bias between all nodes of each graph, `[graphs, heads, N, N]`."""
         hops = path_distances(graph).to(x.device)
         steps = hops.clamp(max=self.max_hops).masked_fill(hops.isinf(), self.max_hops + 1).long()
         bias = self.by_hops[:, steps].transpose(0, 1)
@@ -254,16 +264,16 @@ class PathBias(nn.Module):
         return torch.cat([top, torch.cat([beside, bias], dim=3)], dim=2)
 
     def along_paths(self, weights: Tensor, x: Tensor, graph: Graph, hops: Tensor) -> Tensor:
-        """Return the edges' part of the bias; `weights` are `[max_hops, edge_dim, heads]`."""
+        """Return the second term of the bias, given `weights [max_hops, edge_dim, heads]`."""
         attr = graph.dense_edges(x[..., :1]).attr
         assert attr is not None
-        attr = attr[: len(hops)]  # a mask that all samples share stands for one graph
+        attr = attr[: len(hops)]  # samples with a common mask count as one graph
         means = mean_along_paths(graph, [attr @ weight for weight in weights], hops.shape[1])
         return means.permute(0, 3, 1, 2)
 
 
 class PathAttention(HeadedAttention):
-    """`spdgt`: softmax attention of padded nodes with a bias, `-inf` for masked keys, in place of the mask."""
+    """Softmax attention with a bias in place of the mask. The bias is `-inf` for masked keys."""
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
         """Return `[B, heads, N, d]`; `mask` is the bias `[B, heads, N, N]`."""
@@ -271,12 +281,19 @@ class PathAttention(HeadedAttention):
 
 
 def anchored_attention(phi_q: Tensor, phi_k: Tensor, v: Tensor, weights: Tensor) -> Tensor:
-    """Return `[B, heads, N, anchors, d]`: values averaged with weights phi_q phi_k^T times an anchor's weights.
+    """Average the values for each anchor, with weights phi_q phi_k^T times the weights of the keys for the anchor.
 
-    `phi_q`, `phi_k` `[B, heads, N, features]`, `v` `[B, heads, N, d]`, `weights` `[B, heads, N, anchors]`. The
-    paper's bias c (hops(i, a) + hops(j, a)) / 2 has a part that is the same for a whole row; normalisation cancels
-    it. The key's part is a factor of phi_k; here it multiplies the values instead, since N x anchors x d numbers
-    are fewer than N x anchors x features. A column of ones appended to the values gives the normalisation.
+    The weights multiply the values instead of phi_k, because there are usually fewer channels than features. A
+    column of ones beside the values gives the denominator.
+
+    Args:
+        phi_q: features of the queries, `[B, heads, N, features]`.
+        phi_k: features of the keys, `[B, heads, N, features]`.
+        v: values, `[B, heads, N, d]`.
+        weights: weights of the keys, `[B, heads, N, anchors]`.
+
+    Returns:
+        The averages, `[B, heads, N, anchors, d]`.
     """
     values = weights.unsqueeze(-1) * F.pad(v, (0, 1), value=1.0).unsqueeze(-2)
     sums = (phi_q @ (phi_k.transpose(-1, -2) @ values.flatten(-2))).unflatten(-1, values.shape[-2:])

@@ -1,7 +1,7 @@
-"""The inputs of a ridge, and its normal equations: sums of products of days.
+"""The inputs of a ridge and its normal equations, which are sums of products of days.
 
-Windows that start a few days apart share most of their days. So box means are taken of days and not of windows,
-and the product of two days, which is one of many windows, is computed once.
+Windows that start a few days apart share most of their days. So each box mean is computed once for a day, and each
+product once for a pair of days, whatever the number of windows that contain them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,18 +17,18 @@ from torch.nn import functional
 
 from sstcast.graphs.grid import GridGraph
 
-OUTPUTS_AT_ONCE = 2**15  # of the normal equations: more take memory, and no less time
-DAYS_AT_ONCE = 28  # whose products with the days that follow are one matrix product
-VALUES_AT_ONCE = 2**22  # of days whose box means are taken together
-PERIODS = ((42, 90), (90, 180), (180, 365))  # of the memory: days before the initial date, the last left out
+OUTPUTS_AT_ONCE = 2**15  # outputs per block of the normal equations: more take memory but save no time
+DAYS_AT_ONCE = 28  # days per matrix product with the days that follow
+VALUES_AT_ONCE = 2**22  # values per block of box means
+PERIODS = ((42, 90), (90, 180), (180, 365))  # of the memory, from and up to so many days before the initial date
 LONGEST = PERIODS[-1][1]
-AROUND = (1, 7, 15, 0)  # sides of the boxes that the memory is averaged over; 0 is the whole tile
-LAGS = (0, 3, 7, 14, 28)  # days of the stencil
+AROUND = (1, 7, 15, 0)  # sides of the boxes over which the memory is averaged, in cells, 0 for the whole tile
+LAGS = (0, 3, 7, 14, 28)  # of the stencil, in days before the initial date
 OFFSETS = tuple((n * row, n * col) for n in (2, 4) for row, col in ((-1, 0), (1, 0), (0, 1), (0, -1)))
 
 
 class Sums:
-    """Sums for the normal equations: products of the inputs with each other and with the targets, over rows."""
+    """The sums in the normal equations: products of inputs with each other and with the targets, over all rows."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         self.gram = torch.zeros(inputs, inputs, dtype=torch.float64)
@@ -55,7 +55,7 @@ class Sums:
         return total
 
     def parts(self) -> Iterator[tuple[slice, "Sums"]]:
-        """Yield these sums for `OUTPUTS_AT_ONCE` outputs at a time, each with the place of its outputs."""
+        """Yield the sums for `OUTPUTS_AT_ONCE` outputs at a time, each with the slice of its outputs."""
         for first in range(0, self.cross.shape[1], OUTPUTS_AT_ONCE):
             place = slice(first, first + OUTPUTS_AT_ONCE)
             part = copy(self)
@@ -63,9 +63,9 @@ class Sums:
             yield place, part
 
     def solve(self, penalty: float | Tensor) -> Tensor:
-        """Return the least-squares weights `[inputs, outputs]` with a penalty on all inputs except the last.
+        """Return the ridge weights `[inputs, outputs]`.
 
-        It may be one for each of them, `[inputs - 1]`.
+        The penalty, a number or one for each input, `[inputs - 1]`, applies to all inputs except the last.
         """
         diagonal = torch.zeros(len(self.gram), dtype=torch.float64)
         diagonal[:-1] = penalty
@@ -77,14 +77,14 @@ class Sums:
 
 
 def cross_validate(blocks: Sequence[Sums], penalties: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """Choose for each output the penalties with the least error on blocks that were left out in turn; fit to all.
+    """Choose penalties by cross-validation, for each output its own, and fit to all blocks.
 
     Args:
-        blocks: the sums of each block of rows; of a single block the first penalties are taken.
-        penalties: what to choose from, each as `Sums.solve` takes it.
+        blocks: the sums of each block of rows. If there is only one, the first penalties are chosen.
+        penalties: the candidates, each as `Sums.solve` takes it.
 
     Returns:
-        The weights `[inputs, outputs]`, and which of the penalties each output has `[outputs]`.
+        The weights `[inputs, outputs]`, and the index of the chosen candidate for each output, `[outputs]`.
     """
     total = reduce(add, blocks)
     errors = torch.zeros(len(penalties), total.cross.shape[1], dtype=torch.float64)
@@ -100,11 +100,14 @@ def cross_validate(blocks: Sequence[Sums], penalties: Sequence[Tensor]) -> tuple
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a ridge sees at an initial date: the history of means over `boxes`, and further groups of inputs.
+    """The inputs of a ridge at an initial date, in groups.
 
-    The history is that of the cell and of boxes around it, whose sides are `boxes` cells; 0 is the whole tile.
-    The `memory` is means over three periods of the last year, of the cell and of boxes around it. The `stencil`
-    is 3 x 3 means on five days, two and four cells to the north, south, east and west.
+    The first group is the history of the cell and of means over boxes around it. The other groups are optional.
+
+    Args:
+        boxes: sides of these boxes, in cells, 0 for the whole tile.
+        memory: whether to read means over three periods of the last year, in the cell and boxes around it.
+        stencil: whether to read 3 x 3 means on five days, two and four cells to the north, south, east and west.
     """
 
     boxes: tuple[int, ...] = ()
@@ -112,7 +115,7 @@ class Inputs:
     stencil: bool = False
 
     def groups(self, history: int) -> dict[str, int]:
-        """Return how many inputs each group has, in their order."""
+        """Return the number of inputs in each group, in order."""
         lags = [lag for lag in LAGS if lag < history]
         return {
             "history": (1 + len(self.boxes)) * history,
@@ -121,9 +124,9 @@ class Inputs:
         }
 
     def further(self, windows: Any, fields: Tensor) -> Tensor:
-        """Return the further groups at the initial date of windows, `[starts, inputs, tiles * N]`, 0 on land.
+        """Return memory and stencil at the initial dates of windows, `[starts, inputs, tiles * N]`, 0 on land.
 
-        `fields` are the `daily` ones of the windows. The memory of windows without days before them is 0.
+        `fields` is the result of `daily` for these windows. Without days before the windows, the memory is 0.
         """
         height, width = windows.shape
         graph, starts = GridGraph(height, width, windows.ocean), windows.starts
@@ -141,10 +144,9 @@ class Inputs:
         return torch.cat(found, 1)
 
     def further_of(self, past: Tensor, graph: GridGraph, history: int) -> Tensor:
-        """Return the further groups `[B, N, inputs]` at the end of `past [B, N, days]`, 0 on land.
+        """Return memory and stencil at the end of `past [B, N, days]`, `[B, N, inputs]`, 0 on land.
 
-        The last `history` days are those of the first group. The memory is 0 if there are fewer days than it
-        reaches back.
+        The stencil reads only the last `history` days. The memory is 0 if `past` is too short for it.
         """
         ocean, count, found = graph.mask.unsqueeze(-1).to(past.dtype), past.shape[-1], []
         if self.memory:
@@ -160,7 +162,7 @@ class Inputs:
 
 
 def shifted(field: Tensor, rows: int, cols: int) -> Tensor:
-    """Return the value of `field [..., H, W]` so many rows and columns further on, 0 outside the tile."""
+    """Return the value so many rows and columns on from each cell of `field [..., H, W]`, 0 outside the tile."""
     height, width = field.shape[-2:]
     wide = functional.pad(field, (abs(cols), abs(cols), abs(rows), abs(rows)))
     return wide.narrow(-2, abs(rows) + rows, height).narrow(-1, abs(cols) + cols, width)
@@ -178,7 +180,7 @@ def _period_means(windows: Any) -> Tensor:
 
 
 def daily(windows: Any, boxes: tuple[int, ...]) -> Tensor:
-    """Return the windows' days and the means over boxes around cells, `[T, 1 + boxes, tiles * N]`, 0 on land."""
+    """Return all days of the windows and their box means, `[T, 1 + boxes, tiles * N]`, 0 on land."""
     height, width = windows.shape
     graph = GridGraph(height, width, windows.ocean)
     values = windows.values[windows.before :] * windows.ocean
@@ -192,7 +194,7 @@ def daily(windows: Any, boxes: tuple[int, ...]) -> Tensor:
 
 
 def lagged_sums(windows: Any, inputs: Inputs) -> Sums:
-    """Return the sums for the normal equations of windows, whose inputs are groups and 1."""
+    """Return the sums in the normal equations of windows, whose inputs are the groups of `inputs`, then 1."""
     history, length, starts = windows.history, windows.history + windows.horizon, windows.starts
     fields = daily(windows, inputs.boxes)
     # products[i, d, f, g]: of field f on day i of a window and field g, d days later, over windows and cells
@@ -203,7 +205,7 @@ def lagged_sums(windows: Any, inputs: Inputs) -> Sums:
     gram = products[first, apart]
     gram = torch.where((day[:, None] <= day)[..., None, None], gram, gram.transpose(2, 3))
     later = torch.arange(history, length) - day[:, None]
-    total = torch.stack([of_day.sum(1, dtype=torch.float64) for of_day in fields])  # of all, a copy would be made
+    total = torch.stack([one.sum(1, dtype=torch.float64) for one in fields])  # a single sum would copy them all
     total = torch.stack([total[i :: windows.every][:starts].sum(0) for i in range(length)])  # [day, field]
     sums = Sums(sum(inputs.groups(history).values()) + 1, windows.horizon)
     sums.gram[:size, :size] = gram.permute(2, 0, 3, 1).reshape(size, size)
@@ -218,7 +220,7 @@ def lagged_sums(windows: Any, inputs: Inputs) -> Sums:
 
 
 def _add_further(sums: Sums, further: Tensor, fields: Tensor, windows: Any) -> None:
-    """Add the products of the further inputs `[starts, inputs, cells]` with each other and with all fields."""
+    """Add the products of `further [starts, inputs, cells]` with each other and with all fields."""
     history, count, size = windows.history, fields.shape[1], windows.history * fields.shape[1]
     inside = slice(size, -1)
     for start, x in enumerate(further):
@@ -234,7 +236,10 @@ def _add_further(sums: Sums, further: Tensor, fields: Tensor, windows: Any) -> N
 
 
 def _over_windows(fields: Tensor, length: int, every: int, starts: int) -> Iterator[Tensor]:
-    """Yield, for each day of a window, the sums `[days later, field, field]` over windows."""
+    """Yield for each day of a window its products with the days from it on, `[days later, field, field]`.
+
+    The products are summed over all windows and cells.
+    """
     count = fields.shape[1]
     rows = every * max(1, DAYS_AT_ONCE // every)
     reach = rows + length - 1
@@ -242,7 +247,7 @@ def _over_windows(fields: Tensor, length: int, every: int, starts: int) -> Itera
     total = torch.zeros(-(-length // every), every, length, count, count, dtype=torch.float64)
     for day in range(0, days, rows):
         seen = fields[day : day + reach].flatten(0, 1)
-        product = fields.new_zeros(rows * count, reach * count)  # with days after the last one
+        product = fields.new_zeros(rows * count, reach * count)  # 0 for days after the last one
         product[: len(seen), : len(seen)] = seen[: rows * count] @ seen.T
         row = count * reach * count
         band = product.as_strided(
@@ -250,7 +255,7 @@ def _over_windows(fields: Tensor, length: int, every: int, starts: int) -> Itera
             (every * (row + count), row + count, count, reach * count, 1),
         )
         known: dict[tuple[int, int], Tensor] = {}
-        for step in range(len(total)):  # of the windows of which a day is one of days step * every ..
+        for step in range(len(total)):  # the windows in which these days are days step * every, ... of the window
             ends = max(0, step - day // every), min(rows // every, starts + step - day // every)
             if ends[0] < ends[1]:
                 if ends not in known:
@@ -260,9 +265,9 @@ def _over_windows(fields: Tensor, length: int, every: int, starts: int) -> Itera
 
 
 def box_means(history: Tensor, graph: GridGraph, size: int) -> Tensor:
-    """Average `history [B, N, T]`, 0 on land, over the ocean of boxes of `size` x `size` cells around each node.
+    """Average `history [B, N, T]`, 0 on land, over the ocean in a box of `size` x `size` cells around each node.
 
-    Boxes end at the tile's edge; a `size` of 0 is the whole tile. The mean is 0 on land.
+    Boxes end at the edge of the tile, and a `size` of 0 is the whole tile. The result is 0 on land.
     """
     shape, ocean = (graph.height, graph.width), graph.mask.unsqueeze(-1).to(history.dtype)
     if size == 0:
@@ -272,7 +277,7 @@ def box_means(history: Tensor, graph: GridGraph, size: int) -> Tensor:
 
 
 def _box_sums(field: Tensor, size: int) -> Tensor:
-    """Sum `[B, H, W, T]` over boxes: differences of cumulative sums, so the cost does not depend on the size."""
+    """Sum `[B, H, W, T]` over boxes by differences of cumulative sums, whose cost does not depend on the size."""
     reach = size // 2
     for dim in (1, 2):
         total, cells = field.cumsum(dim), field.shape[dim]

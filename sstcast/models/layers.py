@@ -1,7 +1,7 @@
-"""Local layers and attentions by name, and the check of options. To add one, write its class and a line here.
+"""Local layers and attentions by name, and the check of options. To add a layer, write its class and a line here.
 
-The names are the values of `model.conv` and `model.attention`. The name of a local layer, alone or with `-vn`, is
-also a `--model` of `sstcast benchmark`.
+The names are the values of `model.conv` and `model.attention`. `sstcast benchmark --model` also accepts the name
+of a local layer, alone or with `-vn`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ from sstcast.models.primphormer import PrimalAttention, PrimphormerAttention
 from sstcast.models.sparse_attention import BigBirdAttention, ExphormerAttention
 from sstcast.yaml_files import validate
 
-LARGEST, MOST_LAYERS = 10_000, 1000
+LARGEST, MOST_LAYERS = 10_000, 1000  # a mistyped size would fill the memory
 UNLIMITED = ("nodes", "seed")
 
 CONVS: dict[str, type[Conv]] = {
@@ -57,12 +57,12 @@ NodeAttentionName = Annotated[str, AfterValidator(lambda name: one_of(name, node
 
 
 def node_attentions() -> list[str]:
-    """Return the names of the attentions that see only the nodes, not the graph."""
+    """Return the names of the attentions that read only nodes, not the graph."""
     return [name for name, kind in ATTENTIONS.items() if issubclass(kind, Attention)]
 
 
 def reads_edges(options: Mapping[str, Any]) -> bool:
-    """Return whether a backbone with all these options, which include the defaults, uses edge features."""
+    """Return whether a backbone with these options, defaults included, reads edge features."""
     if "edge_dim" not in options or not options.get("edge_messages", True):
         return False
     conv = options.get("conv")
@@ -72,21 +72,32 @@ def reads_edges(options: Mapping[str, Any]) -> bool:
 
 
 def build_conv(name: str, width: int, edge_dim: int, in_width: int | None = None, **more: Any) -> Conv:
-    """Build the local layer called `name` for edges of `edge_dim` channels, 0 for none.
+    """Build a local layer.
 
-    It maps `in_width` channels, by default `width`, to `width`. It gets those of `more` that its class takes:
-    `dropout` and `norm` inside the layer, `heads`, and whether it is the `last`, which need not update edges.
-    Raises SSTCastError if it cannot change the width.
+    Args:
+        name: a name in `CONVS`.
+        width: output channels.
+        edge_dim: channels of the edges, 0 for none.
+        in_width: input channels, by default `width`.
+        **more: arguments for the classes that take them: `dropout` and `norm` inside the layer, `heads`, and
+            whether the layer is the `last`, which need not update edges.
+
+    Raises SSTCastError if the layer cannot change the number of channels.
     """
-    if in_width in (None, width):
+    if in_width == width:
         in_width = None
-    elif "in_width" not in signature(CONVS[name]).parameters:
-        raise SSTCastError(f"conv {name}: cannot map {in_width} channels to {width}; leave encoder and head on")
+    if in_width is not None and "in_width" not in signature(CONVS[name]).parameters:
+        raise SSTCastError(f"conv {name}: cannot map {in_width} channels to {width}; keep encoder and head")
     return _build(CONVS[name], {}, f"conv {name}", width=width, edge_dim=edge_dim, in_width=in_width, **more)
 
 
 def build_attention(name: str, options: dict[str, Any] | None = None, **sizes: Any) -> Any:
-    """Build the attention called `name`; it gets the `sizes` that it takes. `options` are further arguments.
+    """Build an attention.
+
+    Args:
+        name: a name in `ATTENTIONS`.
+        options: further arguments of its class.
+        **sizes: arguments for the classes that take them.
 
     Raises SSTCastError, naming the option, if it does not exist or its value is of the wrong type.
     """
@@ -101,10 +112,10 @@ def _build(kind: type[nn.Module], options: dict[str, Any], where: str, **sizes: 
 
 
 def check_options(parameters: Iterable[Parameter], options: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return a value for each parameter, from `options` or its default.
+    """Return the value of each parameter, from `options` or its default.
 
-    Raises SSTCastError, naming `where` and the option, if there is no such parameter, or its value is missing, of
-    the wrong type, negative, or so large that it would use all memory.
+    Raises SSTCastError, naming `where` and the option, if there is no such parameter, or if its value is missing,
+    of the wrong type, negative or too large.
     """
     fields: dict[str, Any] = {
         p.name: (p.annotation, ... if p.default is p.empty else p.default) for p in parameters
@@ -116,7 +127,6 @@ def check_options(parameters: Iterable[Parameter], options: Mapping[str, Any], w
 
 
 def _check_sizes(options: Mapping[str, Any], where: str) -> None:
-    """Raise SSTCastError if a whole number is negative, or a number would use all memory."""
     for key, value in options.items():
         if isinstance(value, dict):
             _check_sizes(value, f"{where}: {key}")
@@ -124,6 +134,5 @@ def _check_sizes(options: Mapping[str, Any], where: str) -> None:
         if isinstance(value, int) and value < least:
             raise SSTCastError(f"{where}: {key}: {value} is too small; give {least} or more")
         limit = MOST_LAYERS if key.endswith("layers") else LARGEST
-        numbers = value if isinstance(value, (list, tuple)) else [value]
-        if any(isinstance(number, (int, float)) and abs(number) > limit for number in numbers):
+        if isinstance(value, (int, float)) and abs(value) > limit:
             raise SSTCastError(f"{where}: {key}: {str(value)[:40]} is too large; give at most {limit:,}")

@@ -1,6 +1,6 @@
-"""Linear systems fitted in closed form, without training steps; each takes seconds.
+"""Linear systems, which `training.forecast_task.fit` fits in closed form, in seconds.
 
-All use the standardised anomalies of one tile, 0 on land. `training.forecast_task.fit` fits them.
+All read and forecast standardised anomalies of one tile, 0 on land.
 """
 
 from collections.abc import Callable
@@ -34,12 +34,12 @@ class Climatology(LinearSystem):
 
 
 class TrendClimatology(LinearSystem):
-    """For each cell, a line through the anomalies of all days that it is fitted to, continued to the day forecast.
+    """A linear trend in each cell, extrapolated to the day of the forecast.
 
-    `line [2, N]` holds the anomaly on the last of these days, and its change in a year.
+    `line [2, N]` holds the anomaly on the last day of the fit, and its change per year.
     """
 
-    HOME = "region"
+    TRANSFER = "region"
     line: Tensor
     last: Tensor
 
@@ -49,16 +49,16 @@ class TrendClimatology(LinearSystem):
         self.register_buffer("last", torch.zeros((), dtype=torch.int64))  # days since 1970
 
     def forward(self, history: Tensor, graph: Graph) -> Tensor:
-        """Return the anomaly of the last day fitted to, as neither argument says what year it is."""
+        """Return the anomaly on the last day of the fit, because neither argument tells the year."""
         return self.line[0, :, None].expand(*history.shape[:-1], self.horizon)
 
-    def ahead(self, windows: Any) -> Tensor:
-        """Forecast all windows (see `LinearSystem.ahead`)."""
+    def forecast_windows(self, windows: Any) -> Tensor:
+        """Forecast all windows (see `LinearSystem.forecast_windows`)."""
         days = windows.init_times[:, None] + np.arange(1, self.horizon + 1) * np.timedelta64(1, "D")
         return (self._inputs(days) @ self.line).unsqueeze(2)
 
     def fit(self, train: Samples, validation: Samples | None, refit: bool = True) -> dict[str, Any]:
-        """Fit the line by least squares; nothing is chosen."""
+        """Fit the line by least squares (see `LinearSystem.fit`)."""
         days = both(train, validation) if validation is not None and refit else train
         last = max(windows.init_times[-1] for windows in days(self.STRIDE)).astype("datetime64[D]")
         self.last.fill_(int(last.astype(int)))
@@ -74,7 +74,7 @@ class TrendClimatology(LinearSystem):
         return {}
 
     def _inputs(self, days: np.ndarray) -> Tensor:
-        """Return 1 and the years since the last day fitted to, `[..., 2]`."""
+        """Return 1 and the years since the last day of the fit, `[..., 2]`."""
         years = (days - np.datetime64(int(self.last), "D")) / YEAR
         return torch.from_numpy(np.stack([np.ones_like(years), years], -1)).to(self.line)
 
@@ -86,7 +86,7 @@ class TrendClimatology(LinearSystem):
 
 
 class RecentClimatology(TrendClimatology):
-    """For each cell, the mean anomaly of the last ten years of the days that it is fitted to."""
+    """The mean anomaly in each cell over the last ten years of the fit."""
 
     def _weight(self, days: np.ndarray) -> Tensor:
         return torch.from_numpy((days > np.datetime64(int(self.last), "D") - DECADE).astype(float))
@@ -103,7 +103,7 @@ class Persistence(LinearSystem):
 
 
 class DampedPersistence(LinearSystem):
-    """The last anomaly times one coefficient per lead: least squares without intercept on training windows."""
+    """The last anomaly times one coefficient for each lead, fitted by least squares without intercept."""
 
     STRIDE = 1
     damping: Tensor
@@ -113,7 +113,7 @@ class DampedPersistence(LinearSystem):
         self.register_buffer("damping", torch.zeros(horizon))
 
     def fit(self, train: Samples, validation: Samples | None, refit: bool = True) -> dict[str, Any]:
-        """Fit the coefficients; nothing is chosen."""
+        """Fit the coefficients to the training windows alone (see `LinearSystem.fit`)."""
         sums = sums_of(train, self.STRIDE)
         last = self.history - 1
         fitted = sums.cross[last] / sums.gram[last, last].clamp(min=1e-12)
@@ -125,10 +125,11 @@ class DampedPersistence(LinearSystem):
 
 
 class Ridge(LinearSystem):
-    """One linear map from a cell's history to all leads, pooled over ocean cells; the constant is not penalised.
+    """One linear map from the history of a cell to all leads, fitted to all ocean cells together.
 
-    `BOXES` are the sides, in cells, of boxes around the cell; the history averaged over their ocean is a further
-    input; 0 is the whole tile. The penalty of each lead is the best of `PENALTIES` on validation.
+    `BOXES` are the sides, in cells, of boxes around the cell, 0 for the whole tile. The mean history over the
+    ocean of each box is a further input. The penalty of each lead is the best of `PENALTIES` on the validation
+    windows. It does not apply to the constant.
     """
 
     BOXES: tuple[int, ...] = ()
@@ -140,17 +141,17 @@ class Ridge(LinearSystem):
         self._see(Inputs(self.BOXES))
 
     def _see(self, inputs: Inputs) -> None:
-        """Take these inputs; the weights are those of their groups, and the constant."""
+        """Set the inputs, and make a weight for each of them and the constant."""
         self.inputs, self.groups = inputs, inputs.groups(self.history)
         self.register_buffer("weight", torch.zeros(sum(self.groups.values()) + 1, self.horizon))
 
     def _weights(self) -> tuple[Tensor, Tensor]:
-        """Return the weights of the history by box, `[1 + boxes, history, horizon]`, and of the further groups."""
+        """Return the weights of the histories, `[1 + boxes, history, horizon]`, and of the further groups."""
         pooled, further = self.weight[:-1].tensor_split([self.groups["history"]])
         return pooled.unflatten(0, (-1, self.history)), further
 
     def forward(self, history: Tensor, graph: Graph) -> Tensor:
-        """Forecast; the days before a window that a memory needs are given at the beginning of `history`."""
+        """Forecast. With a memory, `history` begins with the days before the window."""
         assert isinstance(graph, GridGraph)
         self._check(history.shape[-1] - self.history)
         ocean = graph.mask.unsqueeze(-1).to(history.dtype)
@@ -169,8 +170,8 @@ class Ridge(LinearSystem):
                 f"there are {before + self.history}; give a longer record, or train without model.memory"
             )
 
-    def ahead(self, windows: Any) -> Tensor:
-        """Forecast all windows (see `LinearSystem.ahead`): box means are of days, not of windows."""
+    def forecast_windows(self, windows: Any) -> Tensor:
+        """Forecast all windows (see `LinearSystem.forecast_windows`). Each box mean is computed once for a day."""
         self._check(windows.before)
         fields = daily(windows, self.BOXES)
         seen = fields.unfold(0, self.history, windows.every)[: windows.starts].permute(0, 3, 1, 2).flatten(1, 2)
@@ -197,20 +198,20 @@ class Ridge(LinearSystem):
 
 
 class MultiscaleRidge(Ridge):
-    """Ridge regression that also sees means over the 3 x 3, 7 x 7 and 15 x 15 cells around, and over the tile.
+    """A ridge that also reads means over 3 x 3, 7 x 7 and 15 x 15 cells around the cell, and over the tile.
 
-    With `memory` or `stencil` it sees these groups too (`lagged.Inputs`). The history then has one penalty and
-    the further groups another, chosen lead by lead by cross-validation: each year is forecast from the others,
-    those of validation among them if the weights are fitted to them. Days before the record count as days without
-    anomaly in the memory of training windows; where they are too many (`ocean.windows.preceded`), the memory is
-    left out.
+    With `memory` or `stencil` it reads these groups of inputs (see `lagged.Inputs`). The history then has one
+    penalty and the further groups another. Both are chosen for each lead by cross-validation over years. These
+    include the validation years if the weights are fitted to them. In the memory of training windows, days before
+    the record count as days without anomaly. If there are too many of them (`ocean.windows.preceded`), the memory
+    is left out.
     """
 
     BOXES = (3, 7, 15, 0)
     PENALTIES = (1e3, 1e2, 1e4, 1e5)
     BY_GROUP = (
         (1e3, 1e2, 3e2, 3e3, 1e4, 3e4, 1e5),  # of the history
-        (1e5, 1e4, 3e4, 3e5, 1e6),  # of the others
+        (1e5, 1e4, 3e4, 3e5, 1e6),  # of the further groups
     )
     remembers: Tensor
 
@@ -222,7 +223,7 @@ class MultiscaleRidge(Ridge):
 
     @property
     def before(self) -> int:
-        """The number of days before its history that a forecast needs."""
+        """The number of days that a forecast reads before its history."""
         return max(0, LONGEST - self.history) if self.inputs.memory and self.remembers else 0
 
     def fit(self, train: Samples, validation: Samples | None, refit: bool = True) -> dict[str, Any]:
@@ -248,7 +249,7 @@ class MultiscaleRidge(Ridge):
 
 
 def sums_of(samples: Samples, stride: int, inputs: Inputs | None = None) -> Sums:
-    """Return the sums for a ridge on windows that start `stride` days apart (see `lagged_sums`)."""
+    """Return the sums for a ridge over all windows that start `stride` days apart (see `lagged_sums`)."""
     seen = inputs or Inputs()
     return once(
         samples, (stride, seen), lambda: reduce(add, (lagged_sums(part, seen) for part in samples(stride)))
@@ -256,7 +257,7 @@ def sums_of(samples: Samples, stride: int, inputs: Inputs | None = None) -> Sums
 
 
 def sums_by_year(samples: Samples, stride: int, inputs: Inputs) -> dict[int, Sums]:
-    """Return the sums for a ridge (see `sums_of`) by the year of the initial date."""
+    """Return the sums for a ridge (see `sums_of`) for each year of initial dates."""
 
     def make() -> dict[int, Sums]:
         found: dict[int, Sums] = {}
@@ -272,7 +273,7 @@ def sums_by_year(samples: Samples, stride: int, inputs: Inputs) -> dict[int, Sum
 
 
 def once(samples: Samples, key: object, make: Callable[[], Made]) -> Made:
-    """Return what `make` made of `samples` the first time, when it is asked for again under the same `key`."""
+    """Call `make` once for each `key` of `samples`, and return the cached result from then on."""
     made: dict[Any, Made] = _KNOWN.setdefault(samples, {})
     if key not in made:
         made[key] = make()

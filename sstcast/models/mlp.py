@@ -1,4 +1,4 @@
-"""Two perceptrons: for a whole tile, and for each node separately."""
+"""Perceptrons over a whole tile and over single nodes."""
 
 from torch import Tensor, nn
 
@@ -7,12 +7,15 @@ from sstcast.models.base import Backbone, ForecastModel
 
 
 class TileMLP(ForecastModel):
-    """A tile's history as one vector -> `hidden` -> its changes since the last day (Cai et al. 2023, D.4).
+    """A perceptron from the whole history of a tile to all its changes (Cai et al. 2023, D.4).
 
-    Its weights belong to positions in the tile, so it is not permutation equivariant and has one tile size.
+    Weights belong to positions in the tile, so the model is not permutation equivariant, and tiles have one size.
+
+    Args:
+        hidden: units of the hidden layer.
     """
 
-    HOME = "tile"
+    TRANSFER = "tile"
 
     def __init__(self, history: int, horizon: int, nodes: int, hidden: int = 512) -> None:
         super().__init__()
@@ -25,7 +28,11 @@ class TileMLP(ForecastModel):
 
 
 class PointwiseMLP(Backbone):
-    """Residual perceptron layers on each node separately: a forecast without neighbours."""
+    """Residual perceptron layers on each node alone, which show how far a forecast comes without neighbours.
+
+    Args:
+        layers: the number of layers, each a linear map, LayerNorm, ReLU and dropout.
+    """
 
     def __init__(self, width: int = 256, layers: int = 2, dropout: float = 0.0) -> None:
         super().__init__()

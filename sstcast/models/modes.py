@@ -1,4 +1,4 @@
-"""Linear systems of principal components: a local correction of the multiscale ridge, a linear inverse model."""
+"""Linear systems on principal components: a multiscale ridge with local corrections, a linear inverse model."""
 
 from itertools import product
 from typing import Any
@@ -15,17 +15,17 @@ from sstcast.models.linear import MultiscaleRidge, both, once
 
 Array = NDArray[np.float64]
 EOF_STRIDE = 3
-OVERSAMPLING, ITERATIONS = 10, 7  # directions more than wanted, and steps towards the leading ones
+OVERSAMPLING, ITERATIONS = 10, 7  # extra directions, and power iterations, of the randomised SVD
 LARGEST_FIELD = 50_000_000  # values from which EOFs are computed, at most
-SEASON = slice(3, 5)  # sine and cosine of the time of year in a graph's geography
+SEASON = slice(3, 5)  # sine and cosine of the time of year in `Graph.geography`
 
 
 class LocalRidge(MultiscaleRidge):
-    """A multiscale ridge, with a correction for each cell from the leading principal components.
+    """A multiscale ridge with a correction for each cell, so that the dynamics may differ from place to place.
 
-    The residual of the pooled map is regressed, for each cell and lead, on the `MODES` leading components at some
-    `LAGS`, on the season, and on products of the season with the components of the last day. The penalty is
-    applied as if all inputs had unit variance. So the dynamics may differ from place to place.
+    The residual of the ridge is regressed, for each cell and lead, on the `MODES` leading principal components at
+    the `LAGS` (in days), on the season, and on products of the season with the components of the last day. The
+    penalty is applied as if all inputs had unit variance.
     """
 
     MODES, LAGS = 20, (0, 3, 7, 14, 28, 41)
@@ -48,13 +48,13 @@ class LocalRidge(MultiscaleRidge):
         states = self.states([history[..., -1 - lag] for lag in self.lags], graph.geography[:, 0, SEASON])
         return super().forward(history, graph) + torch.tensordot(states, self.local, 1)
 
-    def ahead(self, windows: Any) -> Tensor:
-        """Forecast all windows (see `LinearSystem.ahead`)."""
+    def forecast_windows(self, windows: Any) -> Tensor:
+        """Forecast all windows (see `LinearSystem.forecast_windows`)."""
         local = torch.tensordot(self._states(windows), self.local, 1)
-        return super().ahead(windows) + local.movedim(-1, 1).unsqueeze(2)
+        return super().forecast_windows(windows) + local.movedim(-1, 1).unsqueeze(2)
 
     def states(self, days: list[Tensor], season: Tensor) -> Tensor:
-        """Return the inputs of the correction, and 1, `[B, states]`, from the days `[B, N]` at `lags`."""
+        """Return the inputs of the correction, 1 last, `[B, states]`, from the days `[B, N]` at `lags`."""
         components = [day @ self.patterns.T for day in days]
         products = [components[0] * term[:, None] for term in season.unbind(1)]
         return torch.cat([*components, season, *products, torch.ones_like(season[:, :1])], dim=1)
@@ -65,7 +65,7 @@ class LocalRidge(MultiscaleRidge):
         return self.states(days, windows.season[windows.at + last])
 
     def fit(self, train: Samples, validation: Samples | None, refit: bool = True) -> dict[str, Any]:
-        """Fit the ridge, then the correction to its residual."""
+        """Fit the ridge, then the correction to its residual (see `LinearSystem.fit`)."""
         chosen, penalty = {}, self.LOCAL_PENALTIES[0]
         if validation is not None:
             penalty = self._choose(train, validation)
@@ -94,17 +94,17 @@ class LocalRidge(MultiscaleRidge):
     def _rest(self, samples: Samples) -> Sums:
         sums = Sums(len(self.local), self.local[0].numel())
         for part in samples(self.LOCAL_STRIDE):
-            rest = (part.spans(self.history, self.horizon) - super().ahead(part)) * part.ocean
+            rest = (part.spans(self.history, self.horizon) - super().forecast_windows(part)) * part.ocean
             sums.add(self._states(part), rest.transpose(1, 3).flatten(1))
         return sums
 
 
 class LinearInverseModel(LinearSystem):
-    """Linear inverse model (Penland and Sardeshmukh 1995): the leading EOFs obey a linear stochastic equation.
+    """A linear inverse model, in which the leading EOFs obey a linear stochastic equation.
 
-    The propagators of all leads are powers of the propagator over one lag, `C(lag) C(0)^-1`. The part of the field
-    outside the EOFs is damped, lead by lead. Lag and number of EOFs are the best of `LAGS` and `MODES` on
-    validation.
+    Source: Penland and Sardeshmukh 1995, J. Climate 8. The propagators of all leads are powers of the propagator
+    over one lag, `C(lag) C(0)^-1`. The part of the field outside the EOFs is damped, with one coefficient for each
+    lead. The lag (in days) and the number of EOFs are the best of `LAGS` and `MODES` on the validation windows.
     """
 
     MODES, LAGS = (20, 10, 30, 40), (7, 5, 10, 14, 21)
@@ -154,9 +154,10 @@ class LinearInverseModel(LinearSystem):
 
 
 class Moments:
-    """Second moments, over some windows, of the principal components and of the rest of the field, at all leads.
+    """Second moments of the principal components and of the rest of the field, at all leads, over some windows.
 
-    As patterns are orthonormal, the error of any linear inverse model on these windows follows from the moments.
+    Since the EOFs are orthonormal, the error of any linear inverse model on these windows follows from the
+    moments.
     """
 
     def __init__(self, modes: int, horizon: int) -> None:
@@ -165,7 +166,7 @@ class Moments:
         self.all_now, self.all_later, self.all_of_later = 0.0, np.zeros(horizon), np.zeros(horizon)
 
     def add(self, now: Tensor, later: Tensor, patterns: Tensor) -> None:
-        """Add fields `now [B, N]` and `later [B, horizon, N]`."""
+        """Add the fields `now [B, N]` and `later [B, horizon, N]`."""
         first, then = (now @ patterns.T).double().numpy(), (later @ patterns.T).double().numpy()
         self.now += first.T @ first
         self.later += np.einsum("bli,bj->lij", then, first, optimize=True)
@@ -175,7 +176,7 @@ class Moments:
         self.all_of_later += later.square().sum((0, 2), dtype=torch.float64).numpy()
 
     def propagate(self, modes: int, lag: int) -> tuple[Array, Array]:
-        """Return by lead the propagators `[horizon, modes, modes]` and the damping of the rest `[horizon]`."""
+        """Return by lead the propagators `[horizon, modes, modes]` and the damping of the rest, `[horizon]`."""
         inside = slice(modes)
         values, vectors = np.linalg.eig(
             self.later[lag - 1, inside, inside] @ np.linalg.inv(self.now[inside, inside])
@@ -183,7 +184,7 @@ class Moments:
         leads = 1 + np.arange(len(self.later))
         powers = values[None, :] ** (leads[:, None] / lag)
         propagators = ((vectors * powers[:, None, :]) @ np.linalg.inv(vectors)).real
-        return propagators, self._outside(self.later, self.all_later, modes) / self._rest(modes)
+        return propagators, self._later_rest(modes) / self._rest(modes)
 
     def error(self, propagators: Array, damped: Array) -> float:
         """Return the summed squared error of a linear inverse model on these windows."""
@@ -194,21 +195,20 @@ class Moments:
         )
         within += np.einsum("lij,jk,lik->l", propagators, self.now[inside, inside], propagators, optimize=True)
         without = self.all_of_later - self.of_later[:, inside].sum(1)
-        without += damped**2 * self._rest(modes) - 2 * damped * self._outside(self.later, self.all_later, modes)
+        without += damped**2 * self._rest(modes) - 2 * damped * self._later_rest(modes)
         return float((within + without).sum())
 
     def _rest(self, modes: int) -> float:
         return max(self.all_now - float(np.trace(self.now[:modes, :modes])), 1e-12)
 
-    @staticmethod
-    def _outside(of_modes: Array, of_all: Array, modes: int) -> Array:
-        return of_all - np.einsum("lii->l", of_modes[:, :modes, :modes])
+    def _later_rest(self, modes: int) -> Array:
+        return self.all_later - np.einsum("lii->l", self.later[:, :modes, :modes])
 
 
 def solve_standardised(sums: Sums, penalty: float) -> Tensor:
-    """Solve for weights `[inputs, outputs]`, with a penalty as if inputs were standardised; the last input is 1.
+    """Solve a ridge for the weights `[inputs, outputs]`, with the penalty on standardised inputs.
 
-    The outputs have a mean of 0, so the only intercept is the one that centres the inputs.
+    The last input is 1. Outputs have a mean of 0, so the intercept only centres the inputs.
     """
     count, total = sums.gram[-1, -1], sums.gram[:-1, -1]
     mean = total / count
@@ -221,7 +221,7 @@ def solve_standardised(sums: Sums, penalty: float) -> Tensor:
 
 
 def eofs(samples: Samples, count: int) -> Tensor:
-    """Return the leading EOFs `[count, N]` of the last days of history, orthonormal, 0 on land."""
+    """Return the leading EOFs of the last days of all histories, orthonormal and 0 on land, `[count, N]`."""
     return once(samples, ("eofs", count), lambda: _eofs(samples, count))
 
 
@@ -231,19 +231,19 @@ def _eofs(samples: Samples, count: int) -> Tensor:
     days = (day for part in samples(EOF_STRIDE) for day in part.spans(part.history - 1, 1).flatten(0, 2))
     for number, day in enumerate(days):
         if number % step == 0:
-            kept.append(day.clone())  # a view would keep all days
+            kept.append(day.clone())  # a view would keep all days in memory
         if len(kept) * day.numel() > LARGEST_FIELD:
             kept, step = kept[::2], 2 * step
     thinned = torch.stack(kept)
     found = principal(thinned - thinned.mean(0), count)
     patterns = torch.zeros(count, thinned.shape[1])
     patterns[: len(found)] = found
-    return patterns * thinned.any(0)  # on land they are not quite 0
+    return patterns * thinned.any(0)  # rounding leaves small numbers on land
 
 
 def principal(field: Tensor, count: int) -> Tensor:
-    """Return the directions `[count, N]` in which `field [T, N]` varies most, fewer if it has not as many."""
-    with torch.random.fork_rng(devices=[]):  # it begins with random directions
+    """Return the leading right singular vectors of `field [T, N]`, `[count, N]`, or fewer if its rank is lower."""
+    with torch.random.fork_rng(devices=[]):  # the randomised SVD must not change the generator of the training
         torch.manual_seed(0)
         found = torch.svd_lowrank(field, min(count + OVERSAMPLING, *field.shape), niter=ITERATIONS)
     return found[2].T[:count]

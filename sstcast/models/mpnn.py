@@ -15,31 +15,38 @@ from sstcast.models.norms import ACTIVATIONS, NORMS, ActivationName, NormName
 
 
 class VirtualNode(nn.Module):
-    """One node linked to all others: `vn <- vn + MLP(mean_i x_i + vn)`, starting from `vn = 0`."""
+    """A node linked to all others: `vn <- vn + MLP(mean_i x_i + vn)`, starting from `vn = 0`."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.mlp = nn.Sequential(nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, width))
 
     def forward(self, x: Tensor, vn: Tensor | None, graph: Graph) -> Tensor:
-        """Return the new `vn`, one row per graph, from the nodes' mean and the old `vn` (None is 0)."""
+        """Return the new `vn [graphs, width]` from the nodes and the old one, which is 0 if None."""
         mean = graph.pool(x, "mean")
         return self.mlp(mean) if vn is None else vn + self.mlp(mean + vn)
 
 
 class MPNN(Backbone):
-    """`layers` of message passing, norm, activation and dropout, each with a residual connection.
+    """Layers of message passing, norm, activation and dropout, each with a residual connection.
 
-    `conv` is the message passing (see `sstcast.models.convs`), with `heads` if it is `gat`. If it updates edges,
-    they are encoded to the nodes' width and passed from layer to layer. With `virtual_node`, every layer first
-    adds the virtual node to the nodes, and every layer but the last then updates it. It starts at 0. Everything
-    else is the same with and without it, for a fair comparison.
+    With a virtual node, every layer first adds it to the nodes, and every layer but the last then updates it. All
+    else is the same with and without it, so that a comparison is fair.
 
-    `residual` adds a layer's input to its output where both have the same width; `linear` adds a linear map of the
-    input before the norm instead (Luo et al. 2024, arXiv:2406.08993). With `jumping`, the result is a linear map
-    of the outputs of all layers (Xu et al. 2019, arXiv:1810.00826). `in_width` and `out_width` are the channels of
-    the input and the result, by default `width`. If `out_width` is given, the last layer is its message passing
-    alone, with one head, as in Kipf & Welling 2017 (arXiv:1609.02907).
+    Args:
+        virtual_node: whether there is a virtual node (Cai et al. 2023, Definition 3.3).
+        conv: the message passing (see `sstcast.models.convs`). If it updates edges, they are encoded to `width`
+            channels and passed from layer to layer.
+        norm: `batch`, `layer` or `none`.
+        activation: the activation after the norm.
+        residual: whether a layer's input is added to its output where both have the same width. `linear` adds a
+            linear map of the input before the norm instead (Luo et al. 2024, arXiv:2406.08993).
+        heads: attention heads of `gat`.
+        jumping: whether the result is a linear map of the outputs of all layers (Xu et al. 2019,
+            arXiv:1810.00826).
+        in_width: channels of the input, by default `width`.
+        out_width: channels of the result, by default `width`. If given without `jumping`, the last layer is
+            message passing alone, with one head, as in Kipf & Welling 2017 (arXiv:1609.02907).
 
     Raises SSTCastError if `conv` has its own norm, activation and residual connection and others are chosen, if it
     cannot change the number of channels, or if there is a virtual node and only one layer.
@@ -72,7 +79,7 @@ class MPNN(Backbone):
         self.edge_encoder = EdgeEncoder(edge_dim, width) if CONVS[conv].updates_edges else None
         if self.edge_encoder is not None:
             edge_dim = width
-        self.bare = layers - 1 if out_width and not jumping else None  # the layer that is message passing alone
+        self.bare = layers - 1 if out_width and not jumping else None  # the layer of message passing alone
         outs = [out_width or width if layer == self.bare else width for layer in range(layers)]
         ins = [in_width or width, *outs][:layers]
         self.convs = nn.ModuleList()
@@ -86,9 +93,9 @@ class MPNN(Backbone):
         self.act = ACTIVATIONS[activation]()
         self.shortcuts = nn.ModuleList(nn.Linear(into, width) for into in ins[: self.bare] if residual == "linear")
         self.jump = nn.Linear(layers * width, out_width or width) if jumping else None
-        # The last layer has none, because nothing would use its update.
+        # Nothing would read an update after the last layer.
         self.virtual_nodes = nn.ModuleList(VirtualNode(width) for _ in range(layers - 1 if virtual_node else 0))
-        self.row = "virtual-node" if len(self.virtual_nodes) else None
+        self.readout = "virtual-node" if len(self.virtual_nodes) else None
         self.dropout = nn.Dropout(dropout)
         self._ends = in_width or width, out_width or width
 
@@ -100,7 +107,7 @@ class MPNN(Backbone):
         return self.encode(x, graph)[0]
 
     def encode(self, x: Tensor, graph: Graph) -> tuple[Tensor, Tensor | None]:
-        """Return the nodes, and the virtual node as it was before the last layer (None if there is none)."""
+        """Return the nodes and the virtual node that the last layer read (None if there is none)."""
         vn, edges, seen = None, graph.edge_attr, []
         if self.edge_encoder is not None:
             edges = self.edge_encoder.planes(x, graph)

@@ -1,7 +1,7 @@
 """Norms and activations by name, the values of `model.norm` and `model.activation`.
 
-A norm is called as `norm(x, mask)` with node features as a graph stores them and `graph.mask`. To add one, write
-its class and add a line to `NORMS`.
+A norm is called as `norm(x, mask)` with node features and `graph.mask`. To add one, write its class and a line in
+`NORMS`.
 """
 
 from collections.abc import Iterable
@@ -16,23 +16,22 @@ from sstcast.yaml_files import suggest
 
 
 def one_of(name: str, known: Iterable[str]) -> str:
-    """Return the name; raise ValueError, suggesting a similar one, if it is not known."""
+    """Return the name if it is known. Raises ValueError, with a similar name, if it is not."""
     if name not in (names := list(known)):
         raise ValueError(f"no {name!r}{suggest(name, names)}; known: {', '.join(names)}")
     return name
 
 
 def widen(x: Tensor) -> Tensor:
-    """Convert half precision to single precision, which sums over all nodes need."""
+    """Convert half to single precision, which sums over many nodes need."""
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
 class BatchNorm(nn.BatchNorm1d):
     """BatchNorm over the real nodes of all graphs in a batch (Ioffe & Szegedy 2015, arXiv:1502.03167).
 
-    Masked nodes (land) do not count in the statistics. Evaluation uses the running statistics, so that a graph's
-    output does not depend on the other graphs of its batch; so does training if there is only one node, which has
-    no variance. In training, each device normalises its own part of a batch, as it does in torch.
+    Masked nodes (land) do not count in the statistics. Training with a single node uses the running statistics,
+    because one node has no variance. In training, each device normalises its own part of a batch, as in torch.
     """
 
     running_mean: Tensor
@@ -41,14 +40,14 @@ class BatchNorm(nn.BatchNorm1d):
     momentum: float
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return `x [nodes, width]`, or `[B, N, width]` with a `mask [B, N]` or `[1, N]`, normalised."""
+        """Normalise `x [nodes, width]`, or `x [B, N, width]` with a `mask [B, N]` or `[1, N]`."""
         if not self.training or (mask is None and len(x) < 2):
             known = self.running_mean, self.running_var, self.weight, self.bias
             return F.batch_norm(x.flatten(0, -2), *known, eps=self.eps).view(x.shape)
         return super().forward(x) if mask is None else self._masked(x, mask)
 
     def _masked(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Normalise in training; sums over masked nodes have fixed shapes, which a compiler needs."""
+        """Normalise in training. Masked sums keep the shapes fixed, which a compiler needs."""
         absent = ~mask.unsqueeze(-1)
         count = mask.expand(x.shape[:-1]).sum()
         several, divisor = count > 1, count.clamp(min=1)
@@ -69,17 +68,14 @@ class BatchNorm(nn.BatchNorm1d):
 
 
 class LayerNorm(nn.LayerNorm):
-    """LayerNorm of each node (Ba et al. 2016, arXiv:1607.06450)."""
+    """LayerNorm over the channels of each node (Ba et al. 2016, arXiv:1607.06450)."""
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         return super().forward(x)
 
 
 class NoNorm(nn.Identity):
-    """No norm."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
+    """The identity, called like a norm."""
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         return x

@@ -1,8 +1,8 @@
 """Polynormer: local, then global attention, each multiplied by its input (Deng et al. 2024, arXiv:2403.01232).
 
-Without norms and activations, and with fixed attention coefficients, a node's output is a polynomial in the input,
-and every layer doubles its degree. In a layer's `forward(x, graph, place)`, `place` is one number for each node,
-or None, and multiplies the argument of the sigmoid of beta.
+Without norms and activations and with fixed attention weights, the output is a polynomial in the input, and every
+layer doubles its degree. Layers are called as `layer(x, graph, place)`. The number `place` of each node, or None,
+multiplies the parameter beta (equation 19).
 """
 
 from typing import Literal
@@ -21,22 +21,27 @@ GateName = Literal["activation", "sigmoid"]
 
 
 class Polynormer(Backbone):
-    """Polynormer, or Polynormer-r if `relu`, in one of its forms.
+    """Polynormer, or Polynormer-r if `relu` is true.
 
-    - `local-to-global`: local layers, whose outputs are summed, then global layers. Local layers should be trained
-      first: in the stage `local` the model ends after them.
-    - `local-and-global`: `local_layers` layers, each with both attentions (appendix G).
-    - `base`: `local_layers` layers of equation 4 and nothing else, for graphs of `nodes` nodes each; its weights
-      depend on the numbering of nodes.
+    Args:
+        local_layers: layers with local attention.
+        global_layers: layers with global attention.
+        relu: whether the activations are ReLU, not the identity.
+        beta: the first value of the free parameter beta. If None, beta is the sigmoid of a parameter.
+        dropout: the share of activations set to 0 in training, in and before local layers.
+        global_dropout: the same after global layers.
+        pre_norm: whether local layers begin with a norm.
+        form: `local-to-global` sums the outputs of all local layers and passes the sum to the global layers. Its
+            stage `local` trains the local layers first. `local-and-global` has both attentions in each of its
+            `local_layers` (appendix G). `base` has only layers of equation 4, whose weights depend on the
+            numbering of nodes.
+        eigenvector: whether this is Polynormer-v2 (equation 19), where beta's parameter is multiplied by the first
+            non-trivial eigenvector of the Laplacian, whose sign is arbitrary.
+        nodes: the number of nodes in each graph, for `base`.
+        gate: the function of H in local layers: `sigmoid`, or `activation`, the ReLU or nothing, as in the
+            released code.
 
-    `gate` is the function of H in local layers: a sigmoid, or the layer's `activation`, which is none without
-    `relu`, as in the authors' code.
-
-    If `beta` is None, it is learned as a sigmoid; otherwise it is a free parameter that starts at this value. With
-    `eigenvector`, this is Polynormer-v2 (equation 19): the argument of beta's sigmoid is multiplied by the first
-    non-trivial eigenvector of the Laplacian, whose sign is arbitrary.
-
-    Raises SSTCastError if the heads do not share the width evenly, or `base` lacks `nodes`.
+    Raises SSTCastError if `heads` does not divide `width`, or if `base` lacks `nodes`.
     """
 
     def __init__(
@@ -83,7 +88,7 @@ class Polynormer(Backbone):
         self.dropout, self.global_dropout = nn.Dropout(dropout), nn.Dropout(global_dropout)
 
     def enter(self, stage: str | None) -> None:
-        """End after the local layers in the stage `local`."""
+        """End after the local layers if the stage is `local`."""
         self.global_attention = stage != "local"
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
@@ -117,8 +122,7 @@ class Polynormer(Backbone):
 class Mixture(nn.Module):
     """The factor beta of lower-degree terms: a sigmoid, or a free parameter that starts at `beta`.
 
-    As in the released code, the sigmoid's argument starts as a row of a Glorot matrix `[layers, width]`. `place`,
-    one number for each node, multiplies it (equation 19).
+    As in the released code, the argument of the sigmoid starts as a row of a Glorot matrix `[layers, width]`.
     """
 
     def __init__(self, width: int, beta: float | None, layers: int) -> None:
@@ -128,7 +132,7 @@ class Mixture(nn.Module):
         self.value = nn.Parameter(start + (2 / (layers + width)) ** 0.5 * torch.randn(width) * self.bounded)
 
     def forward(self, place: Tensor | None) -> Tensor:
-        """Return beta, `[width]`, or for each node if there is a `place`, in the form of node features."""
+        """Return beta: `[width]`, or with a `place`, a value for each node, `[..., width]`."""
         value = self.value if place is None else self.value * place
         return value.sigmoid() if self.bounded else value
 
@@ -180,7 +184,7 @@ class GlobalLayer(nn.Module):
         return self.norm(y) * (self.gate(x) + self.beta(place))
 
     def weights(self, x: Tensor, graph: Graph) -> Tensor:
-        """Return the attention's weight of each node for each, `[graphs, heads, N, N]`."""
+        """Return the attention weights, `[graphs, heads, N, N]`."""
         key, mask = graph.dense(self.key(x))
         q = split_heads(key.sigmoid(), self.heads)
         scores = q @ q.transpose(-1, -2) * mask[:, None, None]
@@ -188,7 +192,7 @@ class GlobalLayer(nn.Module):
 
 
 class ParallelLayer(nn.Module):
-    """`norm(A v + q (k^T v) / q (k^T 1)) * (H x + beta)`, A as in GAT, `q` and `k` sigmoids (equation 15)."""
+    """`norm(A v + q (k^T v) / q (k^T 1)) * (H x + beta)` with A from GAT and sigmoids q, k (equation 15)."""
 
     def __init__(self, width: int, heads: int, mixture: Mixture, edge_dim: int) -> None:
         super().__init__()
@@ -204,7 +208,7 @@ class ParallelLayer(nn.Module):
 
 
 class BaseLayer(nn.Module):
-    """`(W X) * (X + B)` with a weight for each pair of nodes and a shift for each node (equation 4)."""
+    """`(W X) * (X + B)` with a weight W for each pair of nodes and a shift B for each node (equation 4)."""
 
     def __init__(self, width: int, nodes: int) -> None:
         super().__init__()
@@ -212,10 +216,10 @@ class BaseLayer(nn.Module):
         self.shift = nn.Parameter(torch.ones(nodes, width))
 
     def forward(self, x: Tensor, graph: Graph, place: None) -> Tensor:
-        """Raise SSTCastError if a graph has another number of nodes."""
+        """Return new node features. Raises SSTCastError if a graph has another number of nodes."""
         y, _ = graph.dense(x)
         if y.shape[1] != len(self.weight):
-            raise SSTCastError(f"model.nodes: {len(self.weight)}, but a graph has {y.shape[1]}; give that number")
+            raise SSTCastError(f"model.nodes: {len(self.weight)}, but a graph has {y.shape[1]}; give this number")
         return graph.sparse(self.weight @ y * (y + self.shift))
 
 

@@ -1,13 +1,14 @@
-"""Attention in its primal representation: linear, without pairs of nodes, with an asymmetric kernel trick.
+"""Attention in its primal representation, whose cost is linear because it needs no pairs of nodes.
 
-Both kinds compute, from queries and keys of length 1, the projection scores `e_i = f(X) W_e phi(q_i)` and
-`r_j = f(X) W_r phi(k_j)`, and map both together to the output. At the optimum of the kernel singular value
-decomposition, these are attention outputs `e_i = sum_j h~_j <phi(q_i), phi(k_j)>` and the objective
+From queries and keys of length 1, both classes compute the projection scores `e_i = f(X) W_e phi(q_i)` and
+`r_j = f(X) W_r phi(k_j)`, and map them together to the output. At the optimum of the kernel singular value
+decomposition (KSVD), the scores are outputs of attention, `e_i = sum_j h~_j <phi(q_i), phi(k_j)>`, and the
+objective
 
-    J = mean_i ||Lambda e_i||^2 / 2 + mean_j ||Lambda r_j||^2 / 2 - Tr(W_e^T W_r)
+    J = mean_i e_i^T Lambda e_i / 2 + mean_j r_j^T Lambda r_j / 2 - Tr(W_e^T W_r)
 
-is 0, so `eta J^2` is added to the loss (Primphormer, eqs. 2.5 to 2.8 and 3.1, with means over nodes and heads as
-in its Algorithm 1).
+is 0. So `eta J^2` is added to the loss (Primphormer, equations 2.5 to 2.8 and 3.1, with means over nodes and heads
+as in Algorithm 1).
 """
 
 from typing import Any
@@ -23,20 +24,20 @@ from sstcast.models.sparse_attention import pack
 
 
 class KSVDAttention(nn.Module):
-    """The base of both kinds: features of queries and keys, the map from scores to outputs, the objective."""
+    """Base class: features of queries and keys, the map from scores to outputs, and the objective."""
 
     def __init__(self, width: int, heads: int, dropout: float, rank: int, eta: float) -> None:
         super().__init__()
         check_heads(width, heads)
         self.heads, self.eta = heads, eta
         self.qk = nn.Linear(width, 2 * width)
-        self.scale = nn.Parameter(torch.rand(heads, rank))  # Lambda's square root in eq. 2.5
+        self.scale = nn.Parameter(torch.rand(heads, rank))  # the square root of Lambda in equation 2.5
         self.dropout = nn.Dropout(dropout)
         self.compose = nn.Linear(2 * rank, width // heads)
         self.objective = torch.zeros(())  # J of the last forward pass
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the objective of the last forward pass: torch cannot copy a tensor with a gradient history."""
+        """Leave out the last objective, because torch cannot copy a tensor with a gradient history."""
         return self.__dict__ | {"objective": torch.zeros(())}
 
     def penalty(self) -> Tensor:
@@ -44,32 +45,37 @@ class KSVDAttention(nn.Module):
         return self.eta * self.objective.square()
 
     def features(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return `phi(q)` and `phi(k)`, `[..., heads, d]`, of length 1."""
+        """Return `phi(q)` and `phi(k)` of length 1, `[..., heads, d]`."""
         phi_q, phi_k = self.qk(x).unflatten(-1, (2, self.heads, -1)).unbind(-3)
         return F.normalize(phi_q, dim=-1), F.normalize(phi_k, dim=-1)
 
     def outputs(self, e: Tensor, r: Tensor) -> Tensor:
-        """Return node features from both scores `[..., heads, rank]`."""
+        """Return node features from the scores, each `[..., heads, rank]`."""
         return self.compose(self.dropout(torch.cat([e, r], dim=-1))).flatten(-2)
 
     def energy(self, e: Tensor, r: Tensor) -> Tensor:
-        """Return each node's part of J, a mean over heads, `[..., 1]`."""
+        """Return the part of each node in J, averaged over heads, `[..., 1]`."""
         squares = (self.scale * e).square().sum(-1) + (self.scale * r).square().sum(-1)
         return squares.mean(-1, keepdim=True) / 2
 
     def coupling(self, w_e: Tensor, w_r: Tensor) -> Tensor:
-        """Return `Tr(W_e^T W_r)`, a mean over heads."""
+        """Return `Tr(W_e^T W_r)`, averaged over heads."""
         return (w_e * w_r).sum() / self.heads
 
 
 class PrimphormerAttention(KSVDAttention, GraphAttention):
-    """Primal attention on graphs: `f(X) = F + v 1^T`, with v a virtual node.
+    """Primal attention on graphs: `f(X) = F + v 1^T` with a virtual node v (Primphormer, Algorithm 1).
 
-    F, `[rank, projections]`, is learned; v is a projection of the nodes' mean, accumulated from layer to layer.
-    Since `f(X) W = F W + v (1^T W)`, no matrix per graph is needed. `rank` and `projections` are the paper's
-    s and N_s. Dropout acts on the scores. All this follows the paper's Algorithm 1. With `sums`, v is a sum of the
-    nodes' projections without a bias, in each layer its own, as in equation C19, and J sums over the nodes of a
-    graph, as in equation 2.5; it is a mean over graphs.
+    F is learned and shared by all layers. The virtual node is a projection of the mean of the nodes, accumulated
+    from layer to layer. Since `f(X) W = F W + v (1^T W)`, no matrix per graph is stored. Dropout acts on the
+    scores.
+
+    Args:
+        rank: rows of F, the paper's s.
+        projections: columns of F, the paper's N_s.
+        eta: the weight of J^2 in the loss.
+        sums: whether v sums the projections of the nodes without a bias and starts anew in each layer, as in
+            equation C19. J then sums over the nodes of a graph, as in equation 2.5, and averages over graphs.
     """
 
     def __init__(
@@ -92,7 +98,7 @@ class PrimphormerAttention(KSVDAttention, GraphAttention):
     def forward(
         self, x: Tensor, graph: Graph, edges: Planes | None, memory: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Return node features, and v, `[B, rank]`, as the next layer's `memory`."""
+        """Return node features, and v `[graphs, rank]` as the `memory` of the next layer."""
         v = self.virtual(graph.pool(x, "sum" if self.sums else "mean"))
         v = v if memory is None or self.sums else memory + v
         phi_q, phi_k = self.features(x)
@@ -104,7 +110,7 @@ class PrimphormerAttention(KSVDAttention, GraphAttention):
         return self.outputs(e, r), v
 
     def share(self, first: nn.Module) -> None:
-        """Take F, which all layers share."""
+        """Take F from the first layer."""
         self.basis = first.basis  # type: ignore[assignment]
 
     def _scores(self, phi: Tensor, w: Tensor, v: Tensor, graph: Graph) -> Tensor:
@@ -114,10 +120,10 @@ class PrimphormerAttention(KSVDAttention, GraphAttention):
 
 
 class PrimalAttention(KSVDAttention, Attention):
-    """Primal attention on sequences: `f(X)` holds `samples` nodes at equal steps in the order of storage.
+    """Primal attention on sequences (Chen et al. 2023, arXiv:2305.19798).
 
-    Their features replace F and v in each head, so that `e_i = (X'^T W_e)^T phi(q_i)`
-    (Chen et al. 2023, arXiv:2305.19798). Dropout acts on the scores.
+    f(X) holds the features X' of `samples` nodes at equal steps in the order of storage, in each head its own
+    channels, so that `e_i = (X'^T W_e)^T phi(q_i)`. Dropout acts on the scores.
     """
 
     def __init__(
@@ -142,7 +148,7 @@ class PrimalAttention(KSVDAttention, Attention):
         return self.outputs(e, r)
 
     def _sample(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Return `[B, samples, width]`: from the first node to the last, with repetitions if there are fewer."""
+        """Return nodes from first to last, `[B, samples, width]`, with repetitions if there are too few."""
         packed, _, _ = pack(x, mask)
         steps = torch.linspace(0, 1, self.w_e.shape[1], device=x.device)
         index = (steps * (mask.sum(1, keepdim=True) - 1).clamp(min=0)).round().long()

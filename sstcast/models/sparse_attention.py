@@ -1,7 +1,7 @@
-"""Attention to few nodes: to blocks (`bigbird`), or along edges of the graph and of an expander (`exphormer`).
+"""Sparse attention: to blocks of nodes (`bigbird`), or along the edges of graph and expander (`exphormer`).
 
-Blocks and expanders follow the order in which nodes are stored. They count only real nodes, so that padding and
-land have no effect.
+Blocks and expanders follow the order in which nodes are stored. They count only real nodes, so padding and land
+have no effect.
 """
 
 import torch
@@ -24,9 +24,9 @@ from sstcast.models.convs import edge_softmax
 class BigBirdAttention(HeadedAttention):
     """Softmax attention of each block of nodes to itself, its two neighbours, random blocks and the first block.
 
-    The first block attends to all nodes: its nodes are the internal global tokens of Zaheer et al. 2020
-    (arXiv:2007.14062). A block has `block` nodes, in the order of storage. The `random_blocks` are drawn from
-    `seed`. Dropout acts on the weights.
+    The first block attends to all nodes. Its nodes are the internal global tokens of Zaheer et al. 2020
+    (arXiv:2007.14062). A block holds `block` consecutive nodes. The `random_blocks` are drawn from `seed`. Dropout
+    acts on the weights.
     """
 
     def __init__(
@@ -42,12 +42,12 @@ class BigBirdAttention(HeadedAttention):
         self.block, self.random_blocks, self.seed = block, random_blocks, seed
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Attend over each row's real nodes, which are moved to the front."""
+        """Move the real nodes of each sample to the front, attend, and move them back."""
         packed, front, index = pack(x, mask)
         return super().forward(packed, front).gather(1, index)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-        """Attend from each block to the gathered keys of its chosen blocks; then replace the first block."""
+        """Attend from each block to the gathered keys of its chosen blocks, from the first block to all keys."""
         dropout = self.dropout if self.training else 0.0
         batch, nodes = mask.shape
         real = F.pad(mask, (0, -nodes % self.block)).unflatten(1, (-1, self.block))
@@ -68,9 +68,10 @@ class BigBirdAttention(HeadedAttention):
         return padded.unflatten(2, (-1, self.block)).transpose(1, 2)
 
     def _choose(self, count: Tensor, total: int) -> tuple[Tensor, Tensor]:
-        """Return which of `total` blocks each block attends to, `[B, total, choices]`, and which to ignore.
+        """Choose the blocks to which each of `total` blocks attends, given the numbers `count [B]` of real blocks.
 
-        `count` `[B]` is the number of real blocks. Choices of other blocks and repeated choices are to be ignored.
+        Returns the choices `[B, total, choices]`, and a mask of the choices to ignore: repeated ones, and those
+        that are no real block.
         """
         count = count[:, None, None]
         own = torch.arange(total, device=count.device)
@@ -82,12 +83,17 @@ class BigBirdAttention(HeadedAttention):
 
 
 class ExphormerAttention(GraphAttention):
-    """Softmax attention to neighbours on the graph, neighbours on random cycles, and virtual nodes.
+    """Softmax attention to neighbours in the graph, neighbours on random cycles, and virtual nodes.
 
-    The score of node j for node i is `q_i (k_j * e) / sqrt(d)`; e is computed from the edge state if there is one
-    (`edge_state`), and is learned for edges of the expander and to virtual nodes. `cycles` random Hamiltonian
-    cycles form an expander of degree `2 cycles`. Virtual nodes are learned, attend to all nodes, and pass their
-    state to the next layer (Shirzad et al. 2023, arXiv:2303.06147). Dropout acts on the result.
+    Source: Shirzad et al. 2023, arXiv:2303.06147. The score of node j for node i is `q_i (k_j * e) / sqrt(d)`. The
+    edge term e is computed from the edge state if `edge_state` is true, and is a learned vector for edges of the
+    expander and to virtual nodes. Dropout acts on the result.
+
+    Args:
+        edge_state: whether the layer gets an edge state.
+        cycles: random Hamiltonian cycles, which form an expander of degree `2 cycles`.
+        virtual_nodes: learned nodes that attend to all nodes and pass their state to the next layer.
+        seed: of the cycles.
     """
 
     reads_edges = True
@@ -124,8 +130,8 @@ class ExphormerAttention(GraphAttention):
         virtual = self.virtual.expand(len(mask), -1, -1) if memory is None else self.virtual + memory
         virtual_q, virtual_k, virtual_v = self.qkv(virtual).chunk(3, dim=-1)
 
-        keys, values = [], []  # one per node, aligned with the nodes
-        first = torch.arange(len(mask), device=mask.device).unsqueeze(1) * mask.shape[1]  # row of each graph
+        keys, values = [], []  # each holds one key or value for every node
+        first = torch.arange(len(mask), device=mask.device).unsqueeze(1) * mask.shape[1]  # index of each graph
         for index in random_cycles(mask, self.cycles, self.seed):
             there = padded.flatten(0, 1).index_select(0, (first + index).flatten()).view_as(padded)
             key, value = graph.sparse(there).chunk(2, dim=-1)
@@ -157,9 +163,9 @@ class ExphormerAttention(GraphAttention):
 
 
 def pack(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Move the real nodes of each row of `x` `[B, N, d]` to the front, keeping their order.
+    """Move the real nodes of each sample of `x [B, N, d]` to the front, in their order.
 
-    Returns the moved nodes, their mask, and the index with which `gather(1, index)` moves them back.
+    Returns the moved nodes, their mask, and the index for `gather(1, index)`, which moves them back.
     """
     seat = rank(mask)
     seat = torch.where(mask, seat, mask.sum(1, keepdim=True) + rank(~mask))
@@ -169,15 +175,15 @@ def pack(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def rank(mask: Tensor) -> Tensor:
-    """Return how many real nodes come before each node, `[B, N]`."""
+    """Count the real nodes before each node, `[B, N]`."""
     return mask.cumsum(1) - mask.long()
 
 
 def random_cycles(mask: Tensor, cycles: int, seed: int) -> list[Tensor]:
-    """Link the real nodes of each row in random Hamiltonian cycles, which together form an expander.
+    """Link the real nodes of each sample by random Hamiltonian cycles, which together form an expander.
 
-    Returns twice as many planes `[B, N]` of node indices: the next node on each cycle, and the one before.
-    A node that is not real, or alone, is its own neighbour.
+    Returns two planes `[B, N]` of node indices for each cycle: the next node, and the previous one. A node that is
+    masked or alone is its own neighbour.
     """
     draws = random_integers(mask.shape[1], cycles, seed, mask.device)[rank(mask)]
     draws = draws.masked_fill(~mask.unsqueeze(-1), 2**32)  # larger than every draw, so that real nodes come first
@@ -193,9 +199,9 @@ def random_cycles(mask: Tensor, cycles: int, seed: int) -> list[Tensor]:
 
 
 def random_integers(rows: int, columns: int, seed: int, device: torch.device) -> Tensor:
-    """Draw `[rows, columns]` integers in 0 .. 2^32 - 1, the same on every device; more rows only append to them.
+    """Draw integers from 0 to 2^32 - 1, `[rows, columns]`, the same on every device and for any number of rows.
 
-    They are hashes of counters (two rounds of multiply and xor-shift), as a compiled graph cannot hold a
+    They are hashes of counters, two rounds of multiply and xor-shift, because a compiled graph cannot hold a
     generator.
     """
     x = torch.arange(rows * columns, device=device).reshape(rows, columns) + seed * 0x9E3779B1 % 2**32

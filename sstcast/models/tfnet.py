@@ -13,19 +13,22 @@ from sstcast.models.base import Base, ForecastModel
 
 
 class TFNet(ForecastModel):
-    """A tile of `rows` x `cols` nodes -> its next `horizon` days. Land is 0 on every day that the network sees.
+    """TF-Net on tiles of one shape, with land at 0.
 
-    By default its `base` is `none`: it forecasts the anomaly itself, not a change.
+    Its weights belong to directions on the grid, so it is not permutation equivariant. By default its `base` is
+    `none`: it forecasts the anomaly itself, not a change.
 
-    `direct` decoding gives all days in one pass; `rollout` gives one day, appends it to the input in place of the
-    oldest day, and repeats. `filter_days` is the length of the temporal filter and `width` the number of channels
-    of the first stage; `dropout` leaves out whole channels after each stage of the encoders. Weights belong to
-    positions in a tile, so the model is not permutation equivariant and has one tile shape.
+    Args:
+        width: channels of the first stage.
+        filter_days: the length of the temporal filter, in days.
+        dropout: the share of whole channels set to 0 after each stage of the encoders in training.
+        decoding: `direct` returns all days in one pass. `rollout` returns one day, appends it to the input in
+            place of the oldest day, and repeats.
 
     Raises SSTCastError if the filter is longer than the history.
     """
 
-    BASE, HOME = "none", "tile"
+    BASE, TRANSFER = "none", "tile"
 
     def __init__(
         self,
@@ -47,12 +50,7 @@ class TFNet(ForecastModel):
         self.net = FlowNet(history - filter_days + 1, horizon // self.passes, width, dropout)
 
     def change(self, history: Tensor, graph: Graph) -> Tensor:
-        """Return the change; raise SSTCastError if the graph is not the size of a tile."""
         nodes, mask = graph.dense(history)
-        if nodes.shape[1] != self.rows * self.cols:
-            raise SSTCastError(
-                f"tfnet: built for tiles of {self.rows} x {self.cols} nodes, not {nodes.shape[1]}; use such tiles"
-            )
         days = nodes.transpose(1, 2).unflatten(2, (self.rows, self.cols))
         land = ~mask.unflatten(1, (1, self.rows, self.cols))
         forecast = []
@@ -62,9 +60,9 @@ class TFNet(ForecastModel):
         return graph.sparse(torch.cat(forecast, dim=1).flatten(2).transpose(1, 2))
 
     def set_base(self, base: Base) -> None:
-        """Forecast the change from another base, at first 0; raise SSTCastError for a rollout."""
+        """Predict the change from another base, at first 0. Raises SSTCastError for a rollout."""
         if self.passes > 1 and base != "none":
-            raise SSTCastError(f"model.base: tfnet's rollout, whose days become input, has no {base}; choose none")
+            raise SSTCastError(f"model.base: a rollout of tfnet reads its own days and has no {base}; choose none")
         super().set_base(base)
         if base != "none":  # an untrained network equals its base
             for parameter in self.net.out.parameters():
@@ -79,11 +77,11 @@ class TFNet(ForecastModel):
 
 
 class FlowSplit(nn.Module):
-    """Splits days u into mean flow, spatial and temporal fluctuation, `[B, 3, days, rows, cols]`, which sum to u.
+    """Splits the flow u into mean flow, spatial and temporal fluctuation, which sum to u.
 
-    A filter over 3 x 3 nodes smooths each day, and a filter over `days` smoothed days gives the mean flow of the
-    last. The fluctuations are u minus smoothed u, and smoothed u minus mean flow. Both filters start as averages
-    and are learned.
+    A filter over 3 x 3 nodes smooths each day. A filter over `days` smoothed days gives the mean flow on the last
+    of them. The fluctuations are u minus smoothed u, and smoothed u minus mean flow. Both filters are learned and
+    start as averages.
     """
 
     def __init__(self, days: int) -> None:
@@ -92,19 +90,22 @@ class FlowSplit(nn.Module):
         self.temporal = nn.Parameter(torch.full((1, 1, days, 1, 1), 1 / days))
 
     def forward(self, days: Tensor) -> Tensor:
-        """Split `[B, history, rows, cols]`; leave out the first days, which have no complete temporal filter."""
+        """Split `[B, history, rows, cols]` into `[B, 3, history - days + 1, rows, cols]`.
+
+        The first days are left out, because the temporal filter does not fit before them.
+        """
         seen, length = days.shape[1], self.temporal.numel()
         found = seen - length + 1
-        each_day = self.spatial[0].expand(seen, -1, -1, -1)  # as channels: a convolution over days is slow
+        each_day = self.spatial[0].expand(seen, -1, -1, -1)  # days as channels, because a 3D convolution is slow
         smooth = F.conv2d(F.pad(days, (1, 1, 1, 1), mode="replicate"), each_day, groups=seen)
-        shifted = F.pad(self.temporal.flatten(), (0, found)).repeat(found)[: found * seen]  # a day later each row
+        shifted = F.pad(self.temporal.flatten(), (0, found)).repeat(found)[: found * seen]  # each row a day later
         mean = F.conv2d(smooth, shifted.view(found, seen, 1, 1))
         flow, smooth = days[:, -found:], smooth[:, -found:]
         return torch.stack([mean, flow - smooth, smooth - mean], dim=1)
 
 
 class FlowNet(nn.Module):
-    """An encoder for each part of the flow, and one decoder, which gets the sum of the encoders at every stage."""
+    """An encoder for each part of the flow, and one decoder that reads the sum of the encoders at every stage."""
 
     def __init__(self, days: int, out: int, width: int, dropout: float) -> None:
         super().__init__()
@@ -125,7 +126,7 @@ class FlowNet(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Four stages with `width` to 8 `width` channels, each with half the rows and columns of the one before."""
+    """Four stages with `width` to `8 width` channels, each of which halves rows and columns."""
 
     def __init__(self, days: int, width: int, dropout: float) -> None:
         super().__init__()
@@ -156,9 +157,9 @@ def up(channels: int, out: int) -> nn.Sequential:
 
 
 def halves(size: int) -> tuple[int, int]:
-    """Return the padding on both sides of `size` up to a multiple of 16, at least 32.
+    """Return the padding on both sides that makes `size` a multiple of 16, at least 32.
 
-    The last stage of an encoder is 16 times smaller, and a batch norm cannot train on a single node.
+    The last stage of an encoder is 16 times smaller, and BatchNorm cannot train on a single node.
     """
     missing = max(32, -(-size // 16) * 16) - size
     return missing // 2, missing - missing // 2

@@ -1,4 +1,4 @@
-"""Transformers whose tokens are nodes (`linear-transformer`), or nodes and edges (`tokengt`)."""
+"""Transformers over nodes (`linear-transformer`), and over nodes and edges (`tokengt`)."""
 
 from collections.abc import Iterable
 from typing import Any, Literal
@@ -12,10 +12,11 @@ from sstcast.graphs.positions import node_identifiers
 from sstcast.models.attention import feed_forward
 from sstcast.models.base import Backbone
 from sstcast.models.layers import NodeAttentionName, build_attention
+from sstcast.models.sparse_attention import rank
 
 
 class EncoderLayer(nn.Module):
-    """Attention, then a feed-forward network, each with a norm before it and a residual connection."""
+    """Attention and a feed-forward network, each after a norm and with a residual connection."""
 
     def __init__(self, width: int, attention: nn.Module, dropout: float) -> None:
         super().__init__()
@@ -24,13 +25,13 @@ class EncoderLayer(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, *context: Any) -> Tensor:
-        """Map node features to the same shape; the attention also gets the `context`, such as a mask."""
+        """Map `x [..., width]` to the same shape. The attention also gets the `context`, such as a mask."""
         x = x + self.dropout(self.attention(self.attention_norm(x), *context))
         return x + self.feed_forward(self.feed_forward_norm(x))
 
 
 class Transformer(Backbone):
-    """Encoder layers with the given `attentions`, and a norm."""
+    """Encoder layers with the given `attentions`, and a final norm."""
 
     def __init__(self, width: int, attentions: Iterable[nn.Module], dropout: float) -> None:
         super().__init__()
@@ -42,19 +43,21 @@ class Transformer(Backbone):
         return self.attend(x, graph)
 
     def attend(self, x: Tensor, *context: Any) -> Tensor:
-        """Map node features to the same shape; every attention gets the `context`."""
+        """Map `x [..., width]` to the same shape. Every attention also gets the `context`."""
         for layer in self.layers:
             x = layer(x, *context)
         return self.norm(x)
 
 
 class LinearTransformer(Transformer):
-    """Linear attention (Katharopoulos et al. 2020, arXiv:2006.16236), or any other that sees only the nodes.
+    """A Transformer with linear attention (Katharopoulos et al. 2020, arXiv:2006.16236), or another over nodes.
 
-    Only positional encodings in `x` tell nodes their positions. `attention_options` are further arguments of
-    the attention's class (see `sstcast.models.layers`), such as `features` and `redraw` of `performer`.
+    It does not read the edges, so nodes know their positions only from positional encodings in `x`.
 
-    Raises SSTCastError for options that the attention does not have, or if `heads` does not divide the width.
+    Args:
+        attention: any attention that reads only nodes (see `sstcast.models.layers`).
+
+    Raises SSTCastError for options that the attention does not have, or if `heads` does not divide `width`.
     """
 
     def __init__(
@@ -75,29 +78,27 @@ class LinearTransformer(Transformer):
 
 
 class TokenGT(Backbone):
-    """Tokens for the graph, its nodes and its edges, both ways, through `layers` of a pre-norm Transformer.
+    """A Transformer over tokens of the graph, its nodes and its edges (Kim et al. 2022, arXiv:2207.02505).
 
-    Source: Kim et al. 2022, TokenGT, arXiv:2207.02505.
+    With the node identifiers P, the token of a node is `x_v + W (P_v, P_v) + type`, and the token of an edge from
+    u to v is `E e_uv + W (P_u, P_v) + type`. Their products show which edge is incident to which node, and how.
+    The paper uses 12 layers of width 768 with 32 heads of softmax. Here `linear` attention is the default, because
+    a grid has 9 tokens per node.
 
-    With the node identifiers P, a node's token is `x_v + W (P_v, P_v) + type`. The token of an edge from u to v
-    is `E e_uv + W (P_u, P_v) + type`. Their products show which edge is incident to which node, and how.
-    Identifiers of `identifier_size` numbers are
+    Args:
+        layers: the number of encoder layers, with the norm before attention and feed-forward network.
+        attention: any attention that reads only nodes (see `sstcast.models.layers`).
+        identifiers: `laplacian`, the eigenvectors of the smallest eigenvalues, of which training flips the signs
+            at random, separately for each graph. `orf`, rows of a random orthogonal matrix, cut and rescaled to
+            length 1, which training draws anew for each graph and pass, and evaluation from `seed`. `none`,
+            neither node nor type identifiers, as the `Transformer` in the paper's Table 2.
+        identifier_size: numbers in an identifier. `orf` identifiers are orthonormal up to so many nodes.
+        seed: of the `orf` identifiers in evaluation.
 
-    - `laplacian`: eigenvectors of the smallest eigenvalues, the trivial one first; in training the sign of each is
-      flipped at random, separately for each graph;
-    - `orf`: rows of a random orthogonal matrix, cut and rescaled to length 1. Training draws new ones per graph
-      and pass, evaluation draws them from `seed`. They are orthonormal if a graph has at most `identifier_size`
-      nodes;
-    - `none`: neither node nor type identifiers, the paper's `Transformer` in Table 2.
-
-    `linear` attention is the default because a grid has 9 tokens per node; `attention_options` are further
-    arguments of its class (see `sstcast.models.layers`). The paper uses 12 layers of width 768 with 32 heads, and
-    softmax.
-
-    Raises SSTCastError for options that the attention does not have, or if `heads` does not divide the width.
+    Raises SSTCastError for options that the attention does not have, or if `heads` does not divide `width`.
     """
 
-    row = "token"
+    readout = "token"
 
     def __init__(
         self,
@@ -131,7 +132,7 @@ class TokenGT(Backbone):
         return self.encode(x, graph)[0]
 
     def encode(self, x: Tensor, graph: Graph) -> tuple[Tensor, Tensor]:
-        """Return the last tokens of the nodes, in the form of `x`, and of the graphs, `[graphs, width]`."""
+        """Return the final tokens of the nodes, shaped like `x`, and of the graphs, `[graphs, width]`."""
         tokens, mask = self.embed(x, graph, self.draw_identifiers(x, graph))
         for layer in self.layers:
             tokens = layer(tokens, mask)
@@ -140,9 +141,9 @@ class TokenGT(Backbone):
         return graph.sparse(tokens[:, 1 : 1 + nodes]), tokens[:, 0]
 
     def embed(self, x: Tensor, graph: Graph, p: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the first tokens `[graphs, 1 + nodes + edges, width]`, in this order, and the mask of real ones.
+        """Return the initial tokens of graph, nodes and edges, in this order, and the mask of real ones.
 
-        `p` are the node identifiers in the form of `x`.
+        Tokens are `[graphs, 1 + nodes + edges, width]`. `p` holds the node identifiers, shaped like `x`.
         """
         nodes, node_mask = graph.dense(self._identify(x, p, p, 0))
         ends = graph.dense_edges(p)
@@ -159,7 +160,7 @@ class TokenGT(Backbone):
         return x + self.node_identifiers(torch.cat([first, second], dim=-1)) + self.type_identifiers[kind]
 
     def draw_identifiers(self, x: Tensor, graph: Graph) -> Tensor:
-        """Return P in the form of `x`, with `identifier_size` channels, or none."""
+        """Return the node identifiers P, shaped like `x`, with `identifier_size` channels (0 for `none`)."""
         if self.identifiers == "none":
             return x[..., :0]
         if self.identifiers == "orf":
@@ -173,19 +174,19 @@ class TokenGT(Backbone):
 
 @_disable_dynamo
 def orthogonal_identifiers(x: Tensor, graph: Graph, size: int, seed: int | None) -> Tensor:
-    """Return orthogonal random features in the form of `x`; land gets 0 and does not affect the draw."""
+    """Return orthogonal random features, shaped like `x`. Land gets 0 and does not affect the draw."""
     _, mask = graph.dense(x[..., :1])
-    packed, seat = mask.sort(dim=1, descending=True).values, mask.cumsum(1) - mask.long()
-    rows = node_identifiers(packed, size, seed).gather(1, seat.unsqueeze(-1).expand(-1, -1, size))
+    packed = mask.sort(dim=1, descending=True).values
+    rows = node_identifiers(packed, size, seed).gather(1, rank(mask).unsqueeze(-1).expand(-1, -1, size))
     return graph.sparse(rows.masked_fill(~mask.unsqueeze(-1), 0)).to(x)
 
 
 def laplacian_identifiers(x: Tensor, graph: Graph, size: int) -> Tensor:
-    """Return the first `size` eigenvectors in the form of `x`.
+    """Return the first `size` eigenvectors, the trivial one first, shaped like `x`.
 
-    The trivial eigenvector is the square root of the degree, where isolated nodes count as degree 1. All have a
-    mean square of 1 over a graph; with length 1, as in the paper, they would be negligible beside `x` on hundreds
-    of nodes.
+    The trivial eigenvector is the square root of the degree, where isolated nodes have degree 1. All have a mean
+    square of 1 over a graph. With length 1, as in the paper, they would be negligible beside `x` in graphs of
+    hundreds of nodes.
     """
     ones = torch.ones_like(x[..., :1])
     degree = graph.neighbors(ones).clamp(min=1)

@@ -1,1 +1,1 @@
-"""Trains models on the windows of a prepared ocean, or on other tasks."""
+"""Training: the loop over epochs and steps, its tasks, checkpoints and devices, and the command `train`."""

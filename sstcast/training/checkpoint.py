@@ -1,4 +1,4 @@
-"""Checkpoints, which hold only tensors and plain values, so that opening one cannot run code."""
+"""Checkpoints. They hold only tensors and plain values, so opening one cannot run code."""
 
 import os
 import zipfile
@@ -17,7 +17,7 @@ FORMAT = 2
 
 
 def save_checkpoint(path: Path, config: BaseModel, **state: Any) -> None:
-    """Write `state`, the configuration and the versions atomically."""
+    """Write `state`, the configuration and the versions of sstcast and torch atomically."""
     header = {
         "format": FORMAT,
         "config": config.model_dump(mode="json"),
@@ -26,13 +26,13 @@ def save_checkpoint(path: Path, config: BaseModel, **state: Any) -> None:
     with atomic(path) as temporary, temporary.open("wb") as file:
         torch.save(header | state, file)
         file.flush()
-        os.fsync(file.fileno())  # otherwise a power cut could leave an empty file under the new name
+        os.fsync(file.fileno())  # without it, a power cut could leave an empty file under the new name
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
     """Read a checkpoint to the CPU with `weights_only=True`.
 
-    Raises SSTCastError if it is damaged, not a checkpoint of sstcast, or in another format.
+    Raises SSTCastError if it is absent, damaged, not from sstcast, or in another format.
     """
     try:
         with zipfile.ZipFile(path) as file:  # PyTorch itself does not check the checksums
@@ -49,16 +49,16 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def newest_checkpoint(folder: Path) -> tuple[Path, dict[str, Any]] | None:
-    """Return the newest readable checkpoint to resume from, and print which ones are not readable.
+    """Return the newest readable checkpoint to resume from, or None if there is no checkpoint.
 
-    Returns None if there are no checkpoints. Raises SSTCastError if there are some but none is readable.
+    Prints the names of those it cannot read. Raises SSTCastError if it can read none of them.
     """
     candidates = step_checkpoints(folder)[::-1]
     for path in candidates:
         try:
             return path, load_checkpoint(path)
         except SSTCastError as error:
-            print(f"{str(error).partition(';')[0]}; trying the one before", flush=True)
+            print(f"{str(error).partition(';')[0]}; trying the previous one", flush=True)
     if candidates:
         raise SSTCastError(f"{folder}: no checkpoint in it can be read; delete the folder to start training again")
     return None
@@ -70,7 +70,7 @@ def step_checkpoints(folder: Path) -> list[Path]:
 
 
 def prune_checkpoints(newest: Path, keep: int) -> None:
-    """Delete all checkpoints except the last `keep` up to `newest`; later ones were unreadable."""
+    """Delete all checkpoints except the last `keep` up to `newest`. Later ones are damaged ones from before."""
     steps = step_checkpoints(newest.parent)
     end = steps.index(newest) + 1
     for file in [*steps[: max(end - keep, 0)], *steps[end:]]:
@@ -78,9 +78,9 @@ def prune_checkpoints(newest: Path, keep: int) -> None:
 
 
 def load_weights(model: torch.nn.Module, state: dict[str, Any], path: Path) -> None:
-    """Load a checkpoint's weights into `model`.
+    """Load the weights of a checkpoint into `model`.
 
-    Raises SSTCastError if they belong to another model, or are not finite.
+    Raises SSTCastError if they belong to another model or are not finite.
     """
     try:
         model.load_state_dict(state["model"])
@@ -98,9 +98,9 @@ def load_weights(model: torch.nn.Module, state: dict[str, Any], path: Path) -> N
 
 
 def begin_stage(model: torch.nn.Module, optimizer: torch.optim.Optimizer, path: Path) -> tuple[float, float]:
-    """Start a stage of a longer training from the previous stage's best weights, with the optimiser's state then.
+    """Start a stage of a longer training from the best weights of the previous stage, and its optimiser state.
 
-    Return the score and loss to beat.
+    Returns the score and the loss to beat.
     """
     saved, own = load_checkpoint(path), getattr(model, "of_each_stage", ())
     fresh = {name: value for name, value in model.state_dict().items() if name.startswith(own)}

@@ -1,8 +1,9 @@
-"""How much of a network's change from its base is supported by years that neither of them has learnt.
+"""Cross-fitting: the share of a network's change from its base that holds in years which neither has seen.
 
-The training years are divided into blocks. For each, network and base are trained without it, and the errors of
-the base in the block are regressed on the network's change, by lead week. The coefficient, within 0 and 1, is the
-share of the change that is added to the base. It is near 0 where the change does not generalise.
+The training years are divided into blocks. For each block, network and base are trained on the other years. Then
+the errors of the base in the block are regressed on the change of the network, for each lead week. The
+coefficient, clipped to [0, 1], is the share of the change that is added to the base. It is near 0 where the change
+does not generalise.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,16 +21,17 @@ NODES_AT_ONCE = 2**15
 
 
 def blocks_of_years(windows: AnyWindows, count: int) -> Iterator[tuple[SeveralWindows, SeveralWindows]]:
-    """Divide windows into `count` blocks of years; yield each block after the windows that have no day in it.
+    """Divide windows into `count` blocks of years.
 
-    Raises SSTCastError if there are too few years.
+    Yields for each block the windows that share no day with it, and the windows of the block. Raises SSTCastError
+    if there are too few years.
     """
     oceans = windows.oceans if isinstance(windows, SeveralWindows) else (windows,)
     years = [ocean.init_times.astype("datetime64[Y]") for ocean in oceans]
     known = np.unique(np.concatenate(years))
     if len(known) < count:
         raise SSTCastError(
-            f"training.cross_fit: {len(known)} year(s) of training windows are no {count} blocks; choose fewer"
+            f"training.cross_fit: {len(known)} year(s) of training windows for {count} blocks; choose fewer blocks"
         )
     for block in np.array_split(known, count):
         inside, outside = [], []
@@ -40,14 +42,12 @@ def blocks_of_years(windows: AnyWindows, count: int) -> Iterator[tuple[SeveralWi
             outside += [ocean.part(start, stop) for start, stop in parts if start < stop]
             inside += [ocean.part(first, last)] if first < last else []
         if not outside:
-            raise SSTCastError(
-                f"training.cross_fit: no window lies outside {block[0]}; lengthen data.splits.train"
-            )
+            raise SSTCastError(f"training.cross_fit: no window is outside {block[0]}; lengthen data.splits.train")
         yield SeveralWindows(tuple(outside)), SeveralWindows(tuple(inside))
 
 
 def supported_share(fitted: Iterable[tuple[ForecastModel, SeveralWindows]]) -> Tensor:
-    """Return the share `[horizon]` of the change, from networks and a block that each has not seen."""
+    """Return the share of the change, `[horizon]`, from pairs of a network and a block that it has not seen."""
     products = squares = torch.zeros(0)
     for model, block in fitted:
         base, device = model.eval().linear, next(model.parameters()).device

@@ -1,4 +1,4 @@
-"""Chooses the device and the precision, and compiles models where that saves time."""
+"""Devices, precision, and the compilation of models."""
 
 import os
 import shutil
@@ -17,16 +17,16 @@ from sstcast.errors import SSTCastError
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-KEPT = "TORCHINDUCTOR_CACHE_DIR"
-LEAST_STEPS_ON_CPU = 2000  # about a minute for the demo's model; compiling takes most of a minute
+CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
+LEAST_STEPS_ON_CPU = 2000  # with fewer, a compiler takes longer than it saves
 
 
 def start(options: TrainingConfig) -> "Fabric":
-    """Start Lightning Fabric on the requested devices; on a GPU, matrix products use TF32.
+    """Start Lightning Fabric on the requested devices. On a GPU, matrix products use TF32.
 
     Raises SSTCastError if the device is not available.
     """
-    from lightning_fabric import Fabric  # not above: forecasting does not need it, and it takes a second to import
+    from lightning_fabric import Fabric  # here, because its import takes a second and a forecast does not need it
 
     device = choose_device(options.device)
     precision: Any = options.precision
@@ -41,12 +41,15 @@ def start(options: TrainingConfig) -> "Fabric":
 
 
 def choose_device(name: str) -> torch.device:
-    """Return the device called `name`; `auto` is the GPU if there is one, else the CPU."""
+    """Return the device called `name`. `auto` is the GPU if there is one, else the CPU.
+
+    Raises SSTCastError if the device is not available.
+    """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.empty(0, device=name).device
-        if device.type not in ("cpu", "cuda", "mps"):  # PyTorch has others that Fabric does not support
+        if device.type not in ("cpu", "cuda", "mps"):  # Fabric supports no others
             raise RuntimeError(f"no accelerator is called {name}")
         return device
     except (RuntimeError, AssertionError) as error:
@@ -60,26 +63,34 @@ def compile_model(
     steps: int,
     attempt: Callable[[nn.Module], None],
 ) -> nn.Module:
-    """Return `model`, compiled if possible and worthwhile.
+    """Compile a model if this is possible and saves time.
 
-    `attempt(module)` runs the forward and backward pass of one step, while a terminal says that it is compiled; if
-    the compiled module fails in it, print the reason and return `model` unchanged. On a GPU, compiled steps run as
-    CUDA graphs. Compiled code is kept in the user's cache folder for the next run.
+    On a GPU, compiled steps run as CUDA graphs. Compiled code is cached in the user's cache folder.
+
+    Args:
+        model: the model.
+        wanted: `training.compile`: true, false, or `auto`.
+        device: where it is trained.
+        steps: the number of training steps.
+        attempt: runs the forward and backward pass of one step with the module it is given.
+
+    Returns:
+        The compiled model, or `model` unchanged if `attempt` fails with the compiled one. The reason is printed.
     """
     if wanted is False or (wanted == "auto" and device.type == "cpu" and steps < LEAST_STEPS_ON_CPU):
         return model
     if device.type == "cpu" and not any(map(shutil.which, (os.environ.get("CXX", "g++"), "g++", "clang++"))):
         print("not compiled: there is no C++ compiler; install g++ or set training.compile=false", flush=True)
         return model
-    from torch._functorch import config as aot  # these two take a second to import
+    from torch._functorch import config as aot  # here, because these take a second to import
     from torch._inductor import config as inductor
     from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
-    if os.environ.get(KEPT) in (None, default_cache_dir()):  # which PyTorch sets itself, and does not last
-        os.environ[KEPT] = str(CACHE / "inductor")
+    if os.environ.get(CACHE_VARIABLE) in (None, default_cache_dir()):  # the default of torch is a temporary folder
+        os.environ[CACHE_VARIABLE] = str(CACHE / "inductor")
     mode = "reduce-overhead" if device.type == "cuda" else None  # all steps have the same shape
-    # On a CPU, the backward pass would load the signs of ReLU as bytes and unpack them one by one, unless views
-    # are recomputed. With the default limit of 4 reads, messages would be stored, one plane per direction.
+    # On a CPU, recomputed views spare the backward pass from unpacking the signs of ReLU byte by byte. With 5
+    # reads instead of the default 4, the messages of a grid are fused and not stored for each direction.
     views, reads = (True, 5) if device.type == "cpu" else (False, 4)
     compiled: nn.Module = torch.compile(model, dynamic=False, mode=mode)  # type: ignore[assignment]
     buffers = {name: value.clone() for name, value in model.named_buffers()}

@@ -1,4 +1,4 @@
-"""The training loop over epochs and steps, and how it is interrupted and resumed."""
+"""The training loop over epochs and steps, which can be interrupted and resumed."""
 
 import csv
 import math
@@ -34,29 +34,29 @@ from sstcast.training.devices import compile_model
 from sstcast.training.task import Task, seed_of
 from sstcast.workers import StopRequest, trim
 
-STEPS_BETWEEN_READS = {"cuda": 32}  # because reading a loss waits for the device
+STEPS_BETWEEN_READS = {"cuda": 32}  # reading a loss waits for the device
 RISE, START, END = 0.3, 1 / 25, 1 / 25e4  # one-cycle: share of rising steps, first and last rate, as in torch
-POINTS = 50  # of the training curve, about: means over several steps, which scatter less
+POINTS = 50  # of the training curve, each a mean over several steps
 REMEDY = "train under another name with a lower training.learning_rate or with training.clip"
 
 
 @dataclass
 class State:
-    """The progress of a training, in plain values, which a checkpoint can hold.
+    """The progress of a training in plain values, as a checkpoint holds it.
 
-    Raises ValueError if a damaged checkpoint holds values of other types.
+    Raises ValueError if a checkpoint holds values of other types.
     """
 
     epoch: int = 0
     step: int = 0  # steps done in this epoch
-    loss: float = 0.0  # their summed loss
-    weight: float = 0.0  # number of elements in that sum
+    loss: float = 0.0  # summed over these steps
+    weight: float = 0.0  # number of elements in this sum
     seconds: float = 0.0
-    best: float = math.inf  # score to be minimised
+    best: float = math.inf  # the lowest score so far
     best_loss: float = math.inf  # decides between equal scores
     best_epoch: int = -1
     history: list[dict[str, Any]] = field(default_factory=list)
-    curve: list[list[float]] = field(default_factory=list)  # a row sums some steps: last step, loss, weight
+    curve: list[list[float]] = field(default_factory=list)  # points: last step, summed loss, weight
 
     @property
     def mean_loss(self) -> float:
@@ -64,7 +64,7 @@ class State:
         return self.loss / max(self.weight, 1.0)
 
     def add(self, loss: float, weight: float, done: int, every: int) -> None:
-        """Add the summed loss of a step, the `done`-th of the training; `every` steps are a point of the curve."""
+        """Add the summed loss of step `done` of the training. Each point of the curve covers `every` steps."""
         self.loss += loss
         self.weight += weight
         if not self.curve or self.curve[-1][0] % every == 0:
@@ -73,14 +73,14 @@ class State:
         self.curve[-1] = [done, before + loss, weights + weight]
 
     def close_epoch(self, learning_rate: float, scores: dict[str, float], better: bool) -> None:
-        """Add an epoch to the history and begin the next."""
+        """Add the epoch to the history and begin the next one."""
         row = {"epoch": self.epoch, "train_loss": self.mean_loss, "learning_rate": learning_rate}
         row |= {f"validation_{name}": value for name, value in scores.items()}
         self.history.append(row | {"best": better, "seconds": self.seconds})
         self.epoch, self.step, self.loss, self.weight = self.epoch + 1, 0, 0.0, 0.0
 
     def write_history(self, path: Path) -> None:
-        """Write one row per finished epoch, if there is any."""
+        """Write a row for each finished epoch, if there is any."""
         if not self.history:
             return
         with atomic(path) as temporary, temporary.open("w", newline="") as file:
@@ -89,23 +89,30 @@ class State:
             writer.writerows(self.history)
 
     def write_curve(self, path: Path, steps: int) -> None:
-        """Write the mean loss of every point of the curve, given the `steps` of an epoch."""
+        """Write the mean loss at every point of the curve, given the number of `steps` in an epoch."""
         rows = [(step, step / steps, loss / max(weight, 1.0)) for step, loss, weight in self.curve]
         with atomic(path) as temporary, temporary.open("w", newline="") as file:
             csv.writer(file).writerows([("step", "epoch", "train_loss"), *rows])
 
 
 class Trainer:
-    """Trains `model` on `task` and writes `history.csv`, `curve.csv` and `checkpoints/` to the run's folder.
+    """Trains a model on a task and writes `history.csv`, `curve.csv` and `checkpoints/` to the folder of the run.
 
-    Order, dropout and all other random numbers are functions of seed, epoch, step and device, so no generator
-    state is saved. On a CPU, a resumed run ends with weights that are bit-identical to those of an uninterrupted
-    run.
+    All random numbers depend only on seed, epoch, step and device, so no generator state is saved. On a CPU, a
+    resumed run ends with the same weights, bit for bit, as an uninterrupted one.
 
-    `config` is stored in the checkpoints. A `stage` of a longer training starts from the best weights of the stage
-    `before` it, with the optimiser's state at that time, and its score as the score to beat.
+    Args:
+        run: the run, from whose newest checkpoint the training resumes.
+        config: the configuration stored in the checkpoints.
+        options: the training options.
+        model: the model, with a method `auxiliary_loss()`.
+        task: batches, loss and validation score.
+        fabric: the devices.
+        stage: the name of this stage of a longer training, if it has stages.
+        before: the run of the previous stage. Training starts from its best weights and the optimiser state saved
+            with them, and has to beat their score.
 
-    Raises SSTCastError if the checkpoints in the run's folder are damaged or belong to another model.
+    Raises SSTCastError if the checkpoints in the folder are damaged or belong to another model.
     """
 
     def __init__(
@@ -135,15 +142,16 @@ class Trainer:
 
     @property
     def finished(self) -> bool:
-        """Whether all epochs are done, or the patience is used up."""
+        """Whether all epochs are done or the patience is used up."""
         waited = self.state.epoch - 1 - self.state.best_epoch
         out_of_patience = self.options.patience is not None and waited >= self.options.patience
         return self.state.epoch >= self.options.epochs or (self.state.epoch > 0 and out_of_patience)
 
     def fit(self) -> None:
-        """Train until finished.
+        """Train to the end.
 
-        Raises Interrupted after Ctrl-C or SIGTERM, after saving, and SSTCastError if the loss is not finite.
+        Raises Interrupted after Ctrl-C or SIGTERM, once a checkpoint is saved, and SSTCastError if the loss is not
+        finite.
         """
         total = self.steps * self.options.epochs
         module = compile_model(self.model, self.options.compile, self.fabric.device, total, self._attempt)
@@ -157,7 +165,7 @@ class Trainer:
                 self._close_epoch()
                 progress.epoch(self.state.history[-1])
             self._save()
-            if number := self._signal(stop):  # do not start the other members of an ensemble
+            if number := self._signal(stop):  # so that no further member of an ensemble starts
                 self._leave(number)
 
     def _attempt(self, module: nn.Module) -> None:
@@ -177,11 +185,11 @@ class Trainer:
         for index in batches[self.state.step :]:
             pending.append((index, self._step(index)))
             self.state.step += 1
-            if self.state.step % 4 == 1:  # often enough, and seldom enough to cost little
+            if self.state.step % 4 == 1:  # every step would cost time
                 trim()
             due = len(pending) >= every or self.state.step == len(batches)
             if not due and not (self.single and (stop.signal or self._checkpoint_due())):
-                continue  # all devices must read at the same step, or one would wait forever
+                continue  # several devices must read at the same step, or one would wait forever
             self._read(pending)
             self.state.seconds += time.monotonic() - started
             started = time.monotonic()
@@ -190,12 +198,12 @@ class Trainer:
             if number or self._checkpoint_due():
                 self._save()
             if number:
-                if not self.run.best.exists():  # stopped in the first epoch: use these weights
+                if not self.run.best.exists():  # in the first epoch, these weights are the best
                     self._save_best()
                 self._leave(number)
 
     def _step(self, index: Tensor) -> Tensor:
-        """Do one step; return its summed loss and the number of elements in it, still on the device."""
+        """Train one step. Return its summed loss and the number of elements in it, still on the device."""
         self._seed(self.state.step)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(self._done, self.steps * self.options.epochs, self.options)
@@ -206,7 +214,7 @@ class Trainer:
         for i, (batch, weight) in enumerate(zip(batches, weights, strict=True)):
             with self.fabric.no_backward_sync(self.module, enabled=i + 1 < len(batches)):
                 loss = self.task.loss(self.module, batch)
-                # Fabric averages the devices' gradients; each must count by its share of the whole step's weight.
+                # Fabric averages gradients over devices, but each element of the step must count once.
                 share = (self.fabric.world_size / whole.clamp(min=1)).to(loss.dtype)
                 auxiliary = self.auxiliary_loss() * weight.to(loss.dtype)
                 self.fabric.backward((loss + auxiliary) * share)
@@ -214,7 +222,7 @@ class Trainer:
         return torch.stack([self._update(self._sum(total)), whole])
 
     def _update(self, loss: Tensor) -> Tensor:
-        """Update the weights; return the loss, NaN if the gradient is clipped and not finite."""
+        """Update the weights. Return the loss, or NaN if clipping finds a gradient that is not finite."""
         if self.options.clip is not None:
             loss = loss + 0 * nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip)
         self.stepper.step()
@@ -224,7 +232,7 @@ class Trainer:
         return loss
 
     def _read(self, pending: list[tuple[Tensor, Tensor]]) -> None:
-        """Copy the last steps' losses from the device and check that they are finite."""
+        """Copy the losses of the last steps from the device and check that they are finite."""
         rows = torch.stack([row for _, row in pending]).tolist()
         for step, ((index, _), (loss, weight)) in enumerate(
             zip(pending, rows, strict=True), self.state.step - len(pending)
@@ -236,7 +244,7 @@ class Trainer:
         pending.clear()
 
     def _signal(self, stop: StopRequest) -> int | None:
-        """Return the signal that any of the processes received."""
+        """Return the signal that any process has received, or None."""
         if self.single:
             return stop.signal
         signals = (signal.SIGINT, signal.SIGTERM)
@@ -244,7 +252,7 @@ class Trainer:
         return next((int(s) for s, count in zip(signals, got.tolist(), strict=True) if count), None)
 
     def _leave(self, number: int) -> NoReturn:
-        self.fabric.barrier()  # once one process is gone, Fabric kills the first, which may still be saving
+        self.fabric.barrier()  # when a process ends, Fabric kills the first, which may still be saving
         raise Interrupted(number)
 
     def _not_finite(self, step: int, index: Tensor) -> str:
@@ -265,7 +273,7 @@ class Trainer:
             raise SSTCastError(
                 f"{self.run.folder}: the validation score is not finite after epoch {state.epoch + 1}: {REMEDY}"
             )
-        # With few samples, scores are often equal; then the lower loss decides, if the task returns one.
+        # With few samples, scores are often equal. Then the lower loss decides, if the task returns one.
         loss = scores.get("loss", math.inf)
         better = (score, loss) < (state.best, state.best_loss)
         if better:
@@ -278,7 +286,7 @@ class Trainer:
         return self.state.epoch * self.steps + self.state.step
 
     def _parts(self, index: Tensor) -> list[Tensor]:
-        """Distribute a step's samples over the devices; return this device's, in `accumulate` parts."""
+        """Return the samples of a step that belong to this device, in `accumulate` parts."""
         mine = index[self.fabric.global_rank :: self.fabric.world_size]
         return [part for part in mine.tensor_split(self.options.accumulate) if len(part)]
 
@@ -303,23 +311,23 @@ class Trainer:
             return
         path, saved = found
         load_weights(self.model, saved, path)
-        with reading(path, "delete it to resume from the one before"):
+        with reading(path, "delete it to resume from the previous one"):
             self.optimizer.load_state_dict(saved["optimizer"])
             if self.ema is not None:
                 self.ema.load_state_dict(saved["ema"])
             self.state = State(**saved["state"])
-        if self.fabric.is_global_zero:  # the run may have been killed between checkpoint and history
+        if self.fabric.is_global_zero:  # a kill may have come between checkpoint and history
             self.state.write_history(self.run.history)
 
     def _continue(self, before: Run) -> None:
-        self.fabric.barrier()  # the first process may still be saving it
+        self.fabric.barrier()  # the first process may still be saving the previous stage
         self.state.best, self.state.best_loss = begin_stage(self.model, self.optimizer, before.best)
         if self.fabric.is_global_zero:
             with atomic(self.run.best) as temporary:
                 shutil.copyfile(before.best, temporary)
 
     def _save(self) -> None:
-        """Write a checkpoint to resume from, delete the oldest, and update `history.csv`."""
+        """Write a checkpoint to resume from, delete the oldest, and update `history.csv` and `curve.csv`."""
         self.saved_at = time.monotonic()
         if not self.fabric.is_global_zero:
             return
@@ -335,14 +343,14 @@ class Trainer:
         if self.fabric.is_global_zero:
             model = self.model if self.ema is None else self.ema.module
             state = {"model": model.state_dict(), "epoch": self.state.epoch, "stage": self.stage}
-            if self.stage is not None:  # the next stage starts from here
+            if self.stage is not None:  # the next stage starts from it
                 state |= {"optimizer": self.optimizer.state_dict()}
                 state |= {"score": [self.state.best, self.state.best_loss]}
             save_checkpoint(self.run.best, self.config, **state)
 
 
 def build_optimizer(parameters: Iterable[nn.Parameter], options: TrainingConfig) -> torch.optim.Optimizer:
-    """Return Adagrad or Adam, whose weight decay is added to the gradient, or AdamW, which decays the weights."""
+    """Return Adagrad, Adam or AdamW. The weight decay of AdamW is decoupled from the gradient."""
     shared: dict[str, Any] = {
         "lr": options.learning_rate,
         "eps": options.eps,
@@ -355,7 +363,7 @@ def build_optimizer(parameters: Iterable[nn.Parameter], options: TrainingConfig)
 
 
 def learning_rate(step: int, steps: int, options: TrainingConfig) -> float:
-    """Return the rate at `step`, 0 to `steps - 1`; it has no state, so a resumed run uses the same rates."""
+    """Return the learning rate at `step` of `steps`. It has no state, so a resumed run uses the same rates."""
     if options.schedule == "one-cycle":
         top = RISE * steps - 1
         if step <= top:

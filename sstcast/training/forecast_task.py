@@ -1,4 +1,4 @@
-"""The windows of an ocean, for a trainer of networks and for linear systems."""
+"""The task of forecasting windows, for the trainer of networks and for linear systems."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -15,17 +15,17 @@ from sstcast.training.task import order_seed
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-NAMED = 3  # windows listed when a batch is described
-SHARE_OF_MEMORY = 0.5
-LEAST, VALUES_AT_ONCE = 4, 2**19  # windows, and values of their days: more leave the cache
+NAMED = 3  # windows in the description of a batch
+SHARE_OF_MEMORY = 0.5  # of a device's free memory that windows may fill
+LEAST, VALUES_AT_ONCE = 4, 2**19  # windows and values in a part of `samples`, which fits into the cache
 
 
 class ForecastTask:
-    """The windows of an ocean: mean squared error over ocean nodes and leads, in training and in validation.
+    """Forecasts windows, with the mean squared error over ocean nodes and leads as loss and validation score.
 
-    Windows are kept on the device if they fit into half of its free memory. Otherwise they stay on the host, where
-    batches are made and pinned. Every device holds all windows, since they are small (the paper's are 0.5 GB), and
-    processes its part of every step: shards by tile would have unequal lengths.
+    Windows move to the device if they fit into half of its free memory. Otherwise they stay on the host, which
+    makes and pins the batches. Every device holds all windows, which are small (0.5 GB in the paper), and
+    processes its part of every step. A split by tiles would give the devices unequal work.
     """
 
     lower_is_better = True
@@ -36,7 +36,7 @@ class ForecastTask:
         self.drawn = min(options.windows_per_epoch or len(self.train), len(self.train))
 
     def order(self, seed: int, epoch: int) -> list[Tensor]:
-        """Draw windows without replacement; all steps are full, unless there are too few windows for one."""
+        """Draw windows without replacement. All steps are full, unless the windows do not fill one."""
         generator = torch.Generator().manual_seed(order_seed(seed, epoch))
         drawn = torch.randperm(len(self.train), generator=generator)[: self.drawn]
         full = len(drawn) // self.batch_size * self.batch_size
@@ -46,7 +46,7 @@ class ForecastTask:
         return self._cut(self.train, index)
 
     def weight(self, batch: Batch) -> Tensor:
-        """Return the number of ocean nodes times leads."""
+        """Return the number of ocean nodes times the number of leads."""
         return batch.ocean.sum() * batch.target.shape[-1]
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
@@ -56,7 +56,7 @@ class ForecastTask:
 
     @torch.no_grad()
     def validate(self, model: nn.Module) -> dict[str, float]:
-        """Return the mean squared error over all windows, ocean nodes and leads; each element counts once."""
+        """Return the mean squared error over all windows, ocean nodes and leads, each counted once."""
         mine = torch.arange(self.fabric.global_rank, len(self.validation), self.fabric.world_size)
         total = torch.zeros(2, dtype=torch.float64, device=self.fabric.device)
         for index in mine.split(4 * self.batch_size):
@@ -69,7 +69,7 @@ class ForecastTask:
         return {"mse": float(total[0] / total[1])}
 
     def describe(self, index: Tensor) -> str:
-        """Return the tiles and days of the windows as text; those with values not finite or extreme come first."""
+        """Return the tiles and days of the windows as text, those with infinite or extreme values first."""
         batch = self.batch(index)
         sizes = torch.cat([batch.history, batch.target], dim=-1).abs().nan_to_num(torch.inf, posinf=torch.inf)
         index = index[sizes.flatten(1).amax(1).argsort(descending=True, stable=True).to(index.device)]
@@ -88,7 +88,7 @@ def to_device(windows: AnyWindows, device: torch.device) -> AnyWindows:
 
 
 def samples(windows: AnyWindows) -> Samples:
-    """Return a function that, given n, yields the windows of every n-th day, all tiles, some at a time."""
+    """Return a function of n that yields the windows of every n-th day and all tiles, in parts."""
     oceans = windows.oceans if isinstance(windows, SeveralWindows) else (windows,)
 
     def every(stride: int) -> Iterator[Windows]:
@@ -104,5 +104,5 @@ def samples(windows: AnyWindows) -> Samples:
 def fit(
     model: LinearSystem, train: AnyWindows, validation: AnyWindows | None, refit: bool = True
 ) -> dict[str, Any]:
-    """Fit a system; return what was chosen on validation, by name (see `LinearSystem.fit`)."""
+    """Fit a linear system. Return its chosen options by name (see `LinearSystem.fit`)."""
     return model.fit(samples(train), samples(validation) if validation is not None else None, refit)

@@ -1,4 +1,4 @@
-"""The command `runs`: lists runs and their progress."""
+"""The command `runs`, which lists runs and their progress."""
 
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,12 @@ CSV: Any = {"delimiter": ",", "deletechars": "", "encoding": "utf-8"}
 
 
 def list_runs(folder: Path) -> None:
-    """Print a row for every run below `folder`; raise SSTCastError if there is none."""
+    """Print a row for every run below `folder`. Raises SSTCastError if there is none."""
     runs = [Run(file.parent) for file in below(folder, "config.yaml")]
     rows = [
         {"run": str(run.folder.relative_to(folder))} | _row(run)
         for run in runs
-        if run.members == [run]  # an ensemble's members, not the ensemble
+        if run.members == [run]  # the members of an ensemble are listed, not the ensemble
     ]
     if not rows:
         raise SSTCastError(f"{folder}: no runs; make one with sstcast train configs/demo.yaml")
@@ -46,7 +46,7 @@ def _row(run: Run) -> dict[str, str]:
 
 
 def describe(run: Run) -> dict[str, str]:
-    """Return a run's model, state, best validation score and training time, from `history.csv`."""
+    """Return the model, state, best validation score and training time of a run, from its files."""
     config = read_yaml(run.config_file)
     with reading(run.config_file, "restore it"):
         if config["model"]["name"] == COMBINATION:
@@ -74,7 +74,7 @@ def describe(run: Run) -> dict[str, str]:
 
 
 def read_history(file: Path) -> dict[str, NDArray[Any]]:
-    """Read the columns of a run's `history.csv`, a value per epoch; raise SSTCastError if it is damaged."""
+    """Read the columns of a `history.csv`, with a value for each epoch. Raises SSTCastError if it is damaged."""
     with reading(file, f"run `sstcast train --resume {file.parent}`, which writes it again"):
         table = np.atleast_1d(np.genfromtxt(file, names=True, dtype=None, **CSV))
         scores = [name for name in table.dtype.names or () if name.startswith("validation_")]
@@ -89,9 +89,9 @@ def read_history(file: Path) -> dict[str, NDArray[Any]]:
 
 
 def read_losses(run: Run) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Read a run's `curve.csv`: epochs, with fractions, and the training loss up to there; None if there is none.
+    """Read the `curve.csv` of a run: fractional epochs, and the mean training loss since the previous one.
 
-    Raises SSTCastError if it is damaged.
+    Returns None if the file does not exist. Raises SSTCastError if it is damaged.
     """
     if not run.curve.exists():
         return None

@@ -1,4 +1,4 @@
-"""The interface `Task` of a trainer, and seeds made of several whole numbers, such as seed, epoch and step."""
+"""The interface `Task` for the trainer, and seeds made of several integers, such as seed, epoch and step."""
 
 from typing import Any, Protocol
 
@@ -9,43 +9,43 @@ BITS = 2**64 - 1
 
 
 class Task(Protocol):
-    """Provides batches, their loss, and the score that selects the best weights."""
+    """A source of batches, with their loss and the score that selects the best weights."""
 
     lower_is_better: bool
 
     def order(self, seed: int, epoch: int) -> list[Tensor]:
-        """Return an epoch's steps, each as the indices of its samples; depends only on `seed` and `epoch`."""
+        """Return the sample indices of each step in an epoch. They depend only on `seed` and `epoch`."""
 
     def batch(self, index: Tensor) -> Any:
         """Return the samples with these indices, on the device."""
 
     def weight(self, batch: Any) -> Tensor | int:
-        """Return the number of elements in the batch's loss."""
+        """Return the number of elements in the loss of a batch."""
 
     def loss(self, model: nn.Module, batch: Any) -> Tensor:
-        """Return the loss summed, not averaged, over those elements.
+        """Return the loss, summed and not averaged over its elements.
 
-        The trainer divides by the weight of the whole step, so that each element counts once, however a step is
-        split into parts and distributed over devices.
+        The trainer divides by the weight of the whole step. So each element counts once, however a step is split
+        into parts and distributed over devices.
         """
 
     def validate(self, model: nn.Module) -> dict[str, float]:
-        """Return scores of `model` in evaluation mode: the first selects the best, `loss` breaks ties."""
+        """Return scores of `model` in evaluation mode. The first selects the best epoch, `loss` breaks ties."""
 
     def describe(self, index: Tensor) -> str:
-        """Return text that identifies these samples, for an error message."""
+        """Return a text that identifies these samples in an error message."""
 
 
 def seed_of(*numbers: int) -> int:
-    """Return a seed of 63 bits, as PyTorch's generators take it: a different one for different `numbers`."""
+    """Hash integers into a seed of 63 bits for the generators of torch."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 def order_seed(seed: int, epoch: int) -> int:
-    """Return the seed of the order in which an epoch of a forecaster draws its windows.
+    """Return the seed with which an epoch draws its windows.
 
-    It is Python's own hash of the pair, xxHash by Collet (https://xxhash.com) with 64 bits, written out so that no
-    version of Python changes it, and runs of earlier versions can be repeated and resumed.
+    It is the hash of the pair in CPython, 64-bit xxHash by Collet (https://xxhash.com). It is written out here so
+    that runs of earlier versions can be repeated and resumed, whatever the version of Python.
     """
     mixed = 2870177450012600261
     for number in (seed % (2**61 - 1), epoch):

@@ -1,4 +1,4 @@
-"""The command `train`: trains a forecaster on the windows of a prepared ocean."""
+"""The command `train`, which trains a forecaster on the windows of a prepared ocean."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
@@ -26,20 +26,23 @@ if TYPE_CHECKING:
 
 
 def train(config: RunConfig, windows: Mapping[str, AnyWindows]) -> tuple[Run, bool]:
-    """Train `config.model` on `windows["train"]`; select the weights by the error on `windows["validation"]`.
+    """Train `config.model` on `windows["train"]`, and select the weights by the error on `windows["validation"]`.
 
-    A linear system is solved directly: it chooses its options on the validation windows, and is then fitted to
-    both splits. A linear system inside a network is fitted to the windows that the network learns from, so that
-    validation can tell when to stop. With `training.cross_fit`, the share of the network's change comes first.
+    A linear system is solved directly. It chooses its options on the validation windows and is then fitted to both
+    splits. The linear base of a network is fitted only to the windows that train the network, so that the
+    validation error can tell when to stop. With `training.cross_fit`, the share of the network's change is
+    computed first.
 
-    Returns the run and whether there was anything to do. An interrupted run resumes where it stopped; on a CPU it
-    ends with weights that are bit-identical to those of an uninterrupted run. If another process trains the run,
-    this one waits, and takes over if that one dies.
+    An interrupted run resumes where it stopped. On a CPU it ends with the same weights, bit for bit, as an
+    uninterrupted one. If another process trains the run, this one waits, and takes over if the other one dies.
 
-    Raises SSTCastError if the run's folder holds another configuration, the device is not available or the loss is
-    not finite, and Interrupted after Ctrl-C or SIGTERM, once `checkpoints/` is up to date.
+    Returns:
+        The run, and whether there was anything to do.
+
+    Raises SSTCastError if the folder of the run holds another configuration, the device is not available or the
+    loss is not finite. Raises Interrupted after Ctrl-C or SIGTERM, once a checkpoint is saved.
     """
-    choose_device(config.training.device)  # before anything is written
+    choose_device(config.training.device)  # raises before anything is written
     if config.model.name == COMBINATION:
         raise SSTCastError("model.name: a combination is not trained; make one with `sstcast combine`")
     if config.trained_on is not None:
@@ -49,11 +52,11 @@ def train(config: RunConfig, windows: Mapping[str, AnyWindows]) -> tuple[Run, bo
     torch.manual_seed(config.training.seed)
     model = forecaster(config, windows["train"])
     run = Run.create(config, write=FIRST_PROCESS)
-    # The first process starts the others, which would not wait for it forever, so take the lock before that.
+    # The first process waits for the lock before it starts the others, whose own wait would time out.
     with locked(run.checkpoints) if FIRST_PROCESS else nullcontext():
         if FIRST_PROCESS and not any(run.checkpoints.glob("*.pt")) and Record.read(run.folder) is None:
             records = [Prepared.of(data).record() for data in config.oceans]
-            for number in range(len(records), 0, -1):  # the first one last: it says that all are there
+            for number in range(len(records), 0, -1):  # the first one last, as the sign that all are written
                 records[number - 1].save(run.data_of(number))
         else:
             check_data(run)
@@ -81,8 +84,8 @@ def train(config: RunConfig, windows: Mapping[str, AnyWindows]) -> tuple[Run, bo
 def _train_network(
     config: RunConfig, run: Run, model: ForecastModel, windows: Mapping[str, AnyWindows], fabric: "Fabric"
 ) -> bool:
-    """Fit the base and train the network; return whether there was anything to do."""
-    from sstcast.training.engine import Trainer  # not above: linear systems do not need Lightning Fabric
+    """Fit the base and train the network. Return whether there was anything to do."""
+    from sstcast.training.engine import Trainer  # here, because linear systems do not need Lightning Fabric
 
     if model.linear is not None and not step_checkpoints(run.checkpoints):
         fit(model.linear, windows["train"], None)
@@ -94,7 +97,7 @@ def _train_network(
 
 
 def _cross_fitted(config: RunConfig, run: Run, windows: Mapping[str, AnyWindows], fabric: "Fabric") -> Tensor:
-    """Return the share of the change, from networks trained without a block of years (see `cross_fitting`)."""
+    """Return the share of the change, from networks that are each trained without a block of years."""
 
     def networks() -> Iterator[tuple[ForecastModel, SeveralWindows]]:
         blocks = blocks_of_years(windows["train"], config.training.cross_fit)
@@ -113,11 +116,15 @@ def _cross_fitted(config: RunConfig, run: Run, windows: Mapping[str, AnyWindows]
 def plan(
     config: RunConfig | None, resume: Path | None, seeds: list[int] | None, overrides: list[str]
 ) -> list[RunConfig]:
-    """Return the configurations to train: `config`, its ensemble with `seeds`, or the run to `resume`.
+    """Return the configurations to train.
 
-    Only a run to resume is changed by `overrides`.
+    Args:
+        config: the configuration of a new run.
+        resume: the folder of a run or ensemble to resume, instead of `config`.
+        seeds: the seeds of an ensemble with this configuration.
+        overrides: changes to the configuration of the run to resume.
 
-    Raises SSTCastError if the arguments contradict each other, or a run of that name has another configuration.
+    Raises SSTCastError if the arguments contradict each other, or a run of this name has another configuration.
     """
     if (config is None) == (resume is None):
         raise SSTCastError("train: give either a YAML, for instance configs/demo.yaml, or --resume RUN")
@@ -135,7 +142,7 @@ def plan(
         for key in ("name", "runs"):
             if any(override.partition("=")[0] == key for override in overrides):
                 raise SSTCastError(f"--resume {resume}: continues in that folder; leave out --set {key}=...")
-        # If a folder was moved or renamed, or the working folder differs, its config.yaml names another place.
+        # The folder may have been moved, or config.yaml may be relative to another working folder.
         return [
             load_config(member.config_file, overrides).model_copy(
                 update={"name": member.folder.name, "runs": member.folder.parent}
@@ -175,10 +182,10 @@ def ensemble(config: RunConfig, seeds: list[int]) -> list[RunConfig]:
 
 
 def training_windows(config: RunConfig) -> dict[str, AnyWindows]:
-    """Return the windows for training and validation, of all oceans of a run.
+    """Return the training and validation windows of all oceans of a run.
 
-    Raises SSTCastError if `prepare` has not made them, a source has changed since, tiles are of several shapes, or
-    the model stands on a system of one tile and there are several.
+    Raises SSTCastError if the data are not prepared or their source has changed since, if tiles have several
+    shapes, or if the base of the model fits one tile and there are several.
     """
     as_one, model = config.model.name in LINEAR, config.model
     if as_one and config.also:
@@ -206,7 +213,7 @@ def training_windows(config: RunConfig) -> dict[str, AnyWindows]:
 
 
 def forecaster(config: RunConfig, windows: AnyWindows) -> ForecastModel:
-    """Build the configured forecaster for tiles with the shape of those in `windows`."""
+    """Build the configured forecaster for the tile shape of `windows`."""
     return build_forecaster(
         config.model.name,
         history=windows.history,

@@ -1,4 +1,4 @@
-"""GridGraph against the SparseGraph of the same grid, and both against plain loops."""
+"""GridGraph against the SparseGraph of the same grid, and both against networkx and NumPy."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ H, W, D = 4, 5, 3
 
 
 def kings_graph() -> nx.Graph:
-    """Link each cell to its eight nearest."""
+    """Return a graph that links each cell to its eight nearest neighbours."""
     cells = [(row, col) for row in range(H) for col in range(W)]
     near = [(a, b) for a in cells for b in cells if max(abs(a[0] - b[0]), abs(a[1] - b[1])) == 1]
     return nx.relabel_nodes(nx.Graph(near), {cell: i for i, cell in enumerate(cells)})
@@ -93,7 +93,7 @@ def test_dense_edges_of_grid_and_sparse_are_the_same() -> None:
 
 @pytest.mark.parametrize("features", [0, 2])
 def test_dense_edges_of_two_graphs_mixed_up(features: int) -> None:
-    """The edges of each graph are those of the list, whatever their order there."""
+    """Each graph gets its own edges, in any order of the edge list."""
     index = torch.cat([torch.randint(0, 6, (2, 9)), torch.randint(6, 10, (2, 5))], dim=1)[:, torch.randperm(14)]
     attr = torch.randn(14, features) if features else None
     x, batch = torch.randn(10, 3), torch.tensor([0] * 6 + [1] * 4)
@@ -106,7 +106,7 @@ def test_dense_edges_of_two_graphs_mixed_up(features: int) -> None:
 
 
 SOURCES = Groups(torch.tensor([4, 0, 2, 2, 0, 1, 2]), 5)
-TARGETS = Groups(torch.tensor([1, 1, 5, 0, 1, 5, 3]), 6)  # 2 and 4 are no item's
+TARGETS = Groups(torch.tensor([1, 1, 5, 0, 1, 5, 3]), 6)  # groups 2 and 4 are empty
 NONE = Groups(NO_EDGES[0], 3)
 OPERATIONS: dict[str, tuple[Callable[[Tensor], Tensor], int]] = {
     "copy": (TARGETS.copy, 6),
@@ -119,7 +119,7 @@ OPERATIONS: dict[str, tuple[Callable[[Tensor], Tensor], int]] = {
 
 
 def matrix(groups: Groups) -> np.ndarray:
-    """The matrix `[groups, items]` that is 1 where an item is a group's."""
+    """Return the matrix `[groups, items]` that is 1 where an item belongs to a group."""
     return (np.arange(groups.groups)[:, None] == groups.index.numpy()).astype(float)
 
 

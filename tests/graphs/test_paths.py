@@ -14,7 +14,7 @@ from sstcast.graphs.paths import anchor_distances, dominating_set, mean_along_pa
 from sstcast.graphs.sparse import SparseGraph
 
 H, W, MOST = 6, 7, 3
-# Connected, in pieces, a single node and no node at all.
+# A connected graph, a disconnected one, a single node and no node.
 GRAPHS = [
     nx.random_regular_graph(3, 20, seed=1),
     nx.gnm_random_graph(15, 9, seed=2),
@@ -63,7 +63,9 @@ def test_every_node_has_an_anchor_within_the_radius(radius: int) -> None:
 
 
 def test_the_set_is_small_and_knows_no_land() -> None:
-    assert anchor_distances(GridGraph(30, 30), 5).shape[2] <= 25  # a 11 x 11 block an anchor would be 9
+    assert (
+        anchor_distances(GridGraph(30, 30), 5).shape[2] <= 25
+    )  # blocks of 11 x 11 around each anchor would need 9
     grid = land_grid(H, W, 1)
     hops, mask = anchor_distances(grid, 2)[0], grid.mask[0]
     assert hops[~mask].isinf().all()
@@ -72,7 +74,7 @@ def test_the_set_is_small_and_knows_no_land() -> None:
 
 
 def test_numbering_does_not_choose_the_anchors() -> None:
-    """The Frucht graph is regular and has no symmetry, but all its nodes have one colour: take off an edge."""
+    """The Frucht graph without an edge has no symmetry. With it, all nodes would have one colour."""
     graph = nx.frucht_graph()
     graph.remove_edge(0, 1)
     order = np.random.default_rng(0).permutation(len(graph))
@@ -93,7 +95,7 @@ def test_too_large_is_refused_with_the_number(monkeypatch: pytest.MonkeyPatch) -
 
 
 def scores_of(graph: GridGraph | SparseGraph, x: Tensor) -> list[Tensor]:
-    """The k-th edge of a path counts by the k-th power of its feature."""
+    """Score the k-th edge of a path by the k-th power of its feature."""
     attr = graph.dense_edges(x).attr
     return [attr**k for k in range(1, MOST + 1)]
 
@@ -111,7 +113,7 @@ def means_of(graph: nx.Graph, feature: dict[tuple[int, int], float], size: int) 
 
 
 def test_means_of_graphs_in_a_batch() -> None:
-    """Many paths, few, several pieces, no edge and no node."""
+    """Graphs with many paths, with few, with several components, without edges, and without nodes."""
     torch.manual_seed(0)
     pieces = nx.disjoint_union(nx.path_graph(6), nx.cycle_graph(4))
     graphs = [nx.gnm_random_graph(12, 20, seed=0), nx.Graph(), pieces, nx.empty_graph(2)]
@@ -145,7 +147,7 @@ def test_an_edge_stored_one_way_counts_both_ways() -> None:
 
 @pytest.mark.parametrize("most", [1, 2])
 def test_gradients_of_means(most: int) -> None:
-    """By differences: the mean is linear in the scores, so they are exact."""
+    """Finite differences are exact, because the mean is linear in the scores."""
     graph = as_sparse(nx.cycle_graph(4))
     scores = torch.randn(most, 1, 8, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda s: mean_along_paths(graph, list(s), 4), scores)

@@ -1,4 +1,4 @@
-"""Positions against closed forms, dense solvers and PyTorch Geometric's transform."""
+"""Positional encodings against closed forms, dense solvers and PyTorch Geometric."""
 
 import networkx as nx
 import numpy as np
@@ -46,7 +46,7 @@ def test_a_path_in_closed_form() -> None:
     [
         (nx.balanced_tree(2, 9), 16),
         (nx.grid_2d_graph(33, 33, periodic=True), 24),
-        (nx.cycle_graph(1100), 5),  # tiny eigenvalues: Lanczos does not converge
+        (nx.cycle_graph(1100), 5),  # its eigenvalues are so small that Lanczos does not converge
         (nx.barabasi_albert_graph(1200, 3, seed=0), 8),
     ],
 )
@@ -62,7 +62,7 @@ def test_large_graphs_get_what_a_dense_solver_gives(graph: nx.Graph, k: int) -> 
 
 
 def test_a_pair_that_the_solver_misses_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a graph with many equal eigenvalues Lanczos may leave one out, and so does this one, twice."""
+    """Lanczos may miss one of many equal eigenvalues. Here the first call misses two."""
     graph = nx.grid_2d_graph(33, 33, periodic=True)
     eigsh, calls = positions.eigsh, []
 
@@ -80,7 +80,7 @@ def test_a_pair_that_the_solver_misses_is_found(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_every_component_has_its_own_trivial_pair() -> None:
-    """A path of 4 and one of 3, an isolated node between: the closed forms merge, and no 0 is returned."""
+    """Two paths and an isolated node: the closed forms are merged, and no trivial 0 is returned."""
     edge_index = torch.cat([edges(nx.path_graph(4)), edges(nx.path_graph(3)) + 5], dim=1)
     vectors, values = basis(edge_index, 8, 8)
     merged = sorted([*(1 - np.cos(np.pi * np.arange(1, 4) / 3)), *(1 - np.cos(np.pi * np.arange(1, 3) / 2))])
@@ -100,12 +100,14 @@ def test_small_graphs_are_padded() -> None:
         assert vectors.shape == (nodes, 4)
         assert not vectors.any()
         assert not values.any()
-    _, values = basis(torch.tensor([[0, 0, 1, 2, 2], [1, 1, 2, 0, 2]]), 3, 3)  # a triangle: an edge twice, a loop
+    _, values = basis(
+        torch.tensor([[0, 0, 1, 2, 2], [1, 1, 2, 0, 2]]), 3, 3
+    )  # a triangle with a repeated edge and a self-loop
     np.testing.assert_allclose(values, [1.5, 1.5, 0], atol=1e-6)
 
 
 def test_the_basis_does_not_depend_on_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A solver may turn the basis of a degenerate pair, of which a square grid has many; what we return stays."""
+    """A solver may rotate a pair of equal eigenvalues, common on a square grid, but the result stays the same."""
     edge_index, (vectors, values) = GridGraph(6, 6).edge_index(), GridGraph(6, 6).laplacian(7)
     assert (values[0].diff() < 1e-6).any()
     eigh = np.linalg.eigh
@@ -155,7 +157,7 @@ def test_positions_computed_beforehand_are_taken() -> None:
 
 @pytest.mark.parametrize("entries", [positions.ENTRIES, 5 * 32, 1])
 def test_landing_probabilities_are_pygs(monkeypatch: pytest.MonkeyPatch, entries: int) -> None:
-    """In one piece, in pieces of five nodes, and node by node."""
+    """All nodes at once, five at a time, and one by one."""
     monkeypatch.setattr(positions, "ENTRIES", entries)
     edge_index = to_undirected(torch.randint(0, 30, (2, 60), generator=torch.Generator().manual_seed(0)))
     edge_index = edge_index[:, edge_index[0] != edge_index[1]]

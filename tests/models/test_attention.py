@@ -1,4 +1,4 @@
-"""Every attention against its definition, written out over pairs of nodes, and the features of kernels."""
+"""Every attention against its definition, written out over pairs of nodes, and the random features."""
 
 import math
 from itertools import pairwise
@@ -16,10 +16,9 @@ from sstcast.errors import SSTCastError
 from sstcast.models.attention import (
     DeepSets,
     LinearAttention,
-    PerformerAttention,
     SoftmaxAttention,
+    favor_attention,
     favor_features,
-    kernel_attention,
     orthogonal_directions,
     split_heads,
 )
@@ -32,11 +31,7 @@ from sstcast.models.sparse_attention import (
 )
 
 D, HEADS = 12, 3
-
-
-@pytest.fixture(autouse=True)
-def _seed() -> None:
-    torch.manual_seed(0)
+CPU = torch.device("cpu")
 
 
 def make(batch: int = 2, nodes: int = 30) -> tuple[Tensor, Tensor]:
@@ -78,19 +73,8 @@ def test_deepsets_by_its_equation(norm: str) -> None:
         torch.testing.assert_close(out[real], mixed.relu(), rtol=1e-9, atol=1e-12)
 
 
-def test_redraw_in_training_only() -> None:
-    x, mask = make()
-    for redraw in (False, True):
-        attention = PerformerAttention(D, HEADS, redraw=redraw).double()
-        assert torch.equal(attention(x, mask), attention(x, mask)) != redraw
-        before = attention.eval().directions
-        assert torch.equal(attention(x, mask), attention(x, mask))
-        assert attention.directions is before
-        assert "directions" in attention.state_dict()
-
-
 def test_favor_error_shrinks_with_the_number_of_features() -> None:
-    """The mean error falls as one over the square root: by half for four times the features.
+    """The mean error falls with the square root of their number: four times the features halve it.
 
     Moderate queries and keys: the estimator's variance grows with exp |q + k|^2, and a few draws of a heavy tail
     show no rate.
@@ -101,7 +85,7 @@ def test_favor_error_shrinks_with_the_number_of_features() -> None:
     errors = []
     for features in (16, 64, 256, 1024):
         draws = [orthogonal_directions(features, 8).double() for _ in range(8)]
-        outputs = [kernel_attention(*favor_features(q, k, mask, w), v) for w in draws]
+        outputs = [favor_attention(q, k, v, mask, w) for w in draws]
         errors.append(float(torch.stack([(y - exact).square().mean() for y in outputs]).mean().sqrt()))
     ratios = [b / a for a, b in pairwise(errors)]
     assert all(0.4 < ratio < 0.6 for ratio in ratios), ratios
@@ -126,7 +110,7 @@ def test_directions_are_orthogonal_and_favour_none() -> None:
     products = blocks @ blocks.transpose(1, 2)
     off = products - torch.diag_embed(products.diagonal(dim1=1, dim2=2))
     assert off.abs().max() < 1e-4
-    assert blocks.mean(0).abs().max() < bound  # entry by entry: LAPACK's own Q has means of 0.4
+    assert blocks.mean(0).abs().max() < bound  # the Q of LAPACK has means of 0.4
     torch.testing.assert_close(w.T @ w / 4000, torch.eye(4), rtol=0, atol=bound)
 
 
@@ -148,11 +132,7 @@ def test_error_of_features_by_equation_18_of_kdlgt() -> None:
     assert found[1] < 0.95 * squared
 
 
-# BigBird and Exphormer against softmax over their pairs, and the random draws behind both.
-
-D, HEADS = 12, 3
-
-CPU = torch.device("cpu")
+# BigBird and Exphormer against softmax over their pairs, and the random draws of both.
 
 
 def test_it_is_softmax_where_every_block_sees_every_other() -> None:
@@ -179,7 +159,7 @@ def test_it_sees_its_blocks_and_no_others() -> None:
 
 
 def test_one_softmax_over_all_pairs() -> None:
-    """Exphormer's edges, cycles and virtual nodes as one list of pairs, which PyG's softmax normalises."""
+    """Exphormer against PyG's softmax over one list of edges, cycles and links to virtual nodes."""
     attention, nodes = ExphormerAttention(D, HEADS, edge_state=True, cycles=1, virtual_nodes=2).double(), 7
     for kind in (attention.expander, attention.membership):
         nn.init.normal_(kind)
@@ -203,7 +183,7 @@ def test_one_softmax_over_all_pairs() -> None:
 
 
 def test_random_cycles_are_an_expander() -> None:
-    """Each cycle visits every node once; the second eigenvalue stays well below the degree of 6."""
+    """Each cycle visits every node once, and the second eigenvalue is well below the degree of 6."""
     mask = torch.ones(1, 400, dtype=torch.bool)
     mask[0, ::5] = False
     real, planes = np.flatnonzero(mask[0]), random_cycles(mask, 3, seed=0)
@@ -230,7 +210,7 @@ def test_packing_there_and_back() -> None:
 
 
 def test_random_integers_are_uniform_and_only_append() -> None:
-    """A histogram within five sigma, columns and seeds that know nothing of each other, and a stable prefix."""
+    """The histogram is flat within five sigma, columns and seeds are uncorrelated, and more rows only append."""
     draws = random_integers(20_000, 2, 0, CPU)
     assert torch.equal(random_integers(100, 2, 0, CPU), draws[:100])
     assert draws.min() >= 0

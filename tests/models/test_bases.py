@@ -12,7 +12,7 @@ from scored_runs import configure
 from sstcast.config import RunConfig, TrainingConfig
 from sstcast.errors import SSTCastError
 from sstcast.forecasting.predictor import TrainedRun
-from sstcast.models import build_forecaster, home, modes
+from sstcast.models import build_forecaster, modes, transfer_of
 from sstcast.models.base import LinearSystem
 from sstcast.models.linear import Ridge, sums_of
 from sstcast.ocean.prepare import prepare
@@ -73,7 +73,7 @@ def test_a_local_base_is_the_local_ridge_of_a_single_tile(
         torch.testing.assert_close(
             net.eval()(batch.history, batch.graph), alone(batch.history, batch.graph), rtol=0, atol=0
         )
-    assert [home("mpnn", {"base": base}) for base in ("local", "linear")] == ["region", "anywhere"]
+    assert [transfer_of("mpnn", {"base": base}) for base in ("local", "linear")] == ["region", "anywhere"]
 
 
 def test_a_base_is_saved_with_the_run_and_not_fitted_again(config: RunConfig) -> None:
@@ -92,7 +92,7 @@ def test_a_base_is_saved_with_the_run_and_not_fitted_again(config: RunConfig) ->
 
 
 def test_a_network_may_learn_from_the_validation_days_too(config: RunConfig, tmp_path: Path) -> None:
-    """It then sees the days that linear systems see, and no weights can be fitted to its validation errors."""
+    """It then trains on the same days as linear systems, so combining weights cannot be fitted to its errors."""
     asked = {"epochs": 1, "compile": False, "windows_per_epoch": 20, "include_validation": True}
     config = config.model_copy(
         update={
@@ -148,7 +148,7 @@ def test_a_rollout_stands_on_nothing() -> None:
     build_forecaster("tfnet", **size, decoding="rollout")
     build_forecaster("tfnet", **size, decoding="rollout", base="none")
     for base in ("linear", "persistence"):
-        with pytest.raises(SSTCastError, match=rf"model\.base: tfnet's rollout, .* has no {base}"):
+        with pytest.raises(SSTCastError, match=rf"model\.base: a rollout of tfnet .* has no {base}"):
             build_forecaster("tfnet", **size, decoding="rollout", base=base)
 
 

@@ -12,7 +12,7 @@ HISTORY, HORIZON = 10, 8
 
 
 def warming() -> Windows:
-    """Twenty years of noise about lines, a cell each."""
+    """Return twenty years of noise around a linear trend, which differs in each cell."""
     random = np.random.default_rng(0)
     days = np.datetime64("1990-01-01") + np.arange(20 * 365)
     slopes = np.array([0.1, -0.1, 0.3, 0])
@@ -31,7 +31,7 @@ def fitted(name: str, windows: Windows) -> TrendClimatology:
 
 def test_a_trend_is_the_least_squares_line_on_the_days_ahead() -> None:
     windows = warming()
-    ahead = fitted("trend-climatology", windows).ahead(windows).numpy()
+    ahead = fitted("trend-climatology", windows).forecast_windows(windows).numpy()
     last = windows.at + HISTORY - 1
     used, values = last[::7], windows.values[:, 0].numpy().astype(float)
     for cell in range(4):
@@ -41,7 +41,7 @@ def test_a_trend_is_the_least_squares_line_on_the_days_ahead() -> None:
 
 def test_the_recent_climatology_is_the_mean_of_the_last_ten_years() -> None:
     windows = warming()
-    ahead = fitted("recent-climatology", windows).ahead(windows).numpy()
+    ahead = fitted("recent-climatology", windows).forecast_windows(windows).numpy()
     used = (windows.at + HISTORY - 1)[::7]
     recent = used[used > used[-1] - 3652]
     expected = windows.values[recent, 0].numpy().mean(0)

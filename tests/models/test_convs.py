@@ -1,4 +1,4 @@
-"""Local layers: GatedGCN by its equations, the others against PyG's layers and networks with the same weights."""
+"""GatedGCN against its equations, other local layers against PyG's layers and networks with the same weights."""
 
 from pathlib import Path
 
@@ -23,19 +23,14 @@ D = 8
 BLIND = {"gin", "gcn", "sage"}
 
 
-@pytest.fixture(autouse=True)
-def _seed() -> None:
-    torch.manual_seed(0)
-
-
 def directed(edge_dim: int = D) -> SparseGraph:
-    """A node that hears nobody, and one that is alone."""
+    """Return a graph with a node without incoming edges, and an isolated one."""
     edge_index = torch.tensor([[0, 1, 2, 0, 3, 4, 4], [1, 0, 1, 2, 2, 0, 3]])
     return one_graph(edge_index, 6, torch.randn(7, edge_dim) if edge_dim else None)
 
 
 def gatedgcn(layer: GatedGCN, x: Tensor, e: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
-    """One layer, edge by edge, as arXiv:2003.00982 releases it."""
+    """Compute one layer edge by edge, as in the released code of arXiv:2003.00982."""
     new_e, above, below = e.clone(), torch.zeros_like(x), torch.full_like(x, 1e-6)
     for number, (source, target) in enumerate(edges.T.tolist()):
         score = layer.target(x[target]) + layer.source(x[source]) + layer.edge(e[number])
@@ -48,9 +43,9 @@ def gatedgcn(layer: GatedGCN, x: Tensor, e: Tensor, edges: Tensor) -> tuple[Tens
 
 @pytest.mark.parametrize("edge_dim", [0, 3])
 def test_gatedgcn_by_its_equations(edge_dim: int) -> None:
-    """Three layers; without features all edges start with one learned vector, and keep a state of their own."""
+    """Three layers. Without features, all edges start with the same learned vector."""
     graph, x, model = directed(edge_dim), torch.randn(6, D), MPNN(D, 3, edge_dim=edge_dim, conv="gatedgcn")
-    for parameter in model.parameters():  # away from zeros and ones
+    for parameter in model.parameters():  # so that none stays 0 or 1
         nn.init.normal_(parameter, std=0.5)
     nodes, edges = x, model.edge_encoder(graph.edge_attr[0] if edge_dim else torch.ones(7, 1))
     for layer in model.convs:
@@ -69,7 +64,7 @@ def test_the_edge_state_is_seen_or_handed_back(name: str) -> None:
 
 
 def test_residual_connections() -> None:
-    """None, the input itself, and a linear map of it before the norm."""
+    """No residual, the input itself, and a linear map of the input before the norm."""
     x, graph = torch.randn(6, D), directed(0)
     for residual in (False, True, "linear"):
         options = {"conv": "gcn", "width": D, "layers": 1, "activation": "silu", "edge_dim": 0}
@@ -87,13 +82,13 @@ def test_a_layer_that_has_its_own_refuses_others(wrong: dict[str, object]) -> No
         build_model("mpnn", conv="gatedgcn", **wrong)
 
 
-# GCN, GraphSAGE, GIN, GINE and GAT: PyG's layers and networks with the same weights, and weights drawn alike.
+# GCN, GraphSAGE, GIN, GINE and GAT against PyG, with the same weights and the same initial distributions.
 
 PLAIN = Recipe(1, norm="none")
 
 
 def graphs(edge_dim: int = 0, loops: bool = False) -> SparseGraph:
-    """Two graphs, directed, with a node that hears nobody."""
+    """Return two directed graphs with a node without incoming edges."""
     edges = torch.tensor([[0, 1, 2, 0, 3, 4, 4, 6, 7], [1, 0, 1, 2, 2, 0, 3, 7, 8]])
     if loops:
         edges = torch.cat([edges, torch.tensor([[3, 3, 4], [3, 3, 4]])], dim=1)
@@ -102,7 +97,7 @@ def graphs(edge_dim: int = 0, loops: bool = False) -> SparseGraph:
 
 
 def take(ours: nn.Module, theirs: nn.Module, conv: str) -> None:
-    """Give our layer random weights, and PyG's the same."""
+    """Give our layer random weights, and PyG's layer the same."""
     for parameter in ours.parameters():
         nn.init.normal_(parameter, std=0.5)
     if conv == "gcn":
@@ -153,14 +148,14 @@ def test_layers_that_see_edges_are_pygs(conv: str, heads: int) -> None:
 
 
 def weights(module: nn.Module) -> dict[str, Tensor]:
-    """The matrices, and attention vectors, of a layer by their sizes."""
+    """Return the matrices and attention vectors of a layer by their sizes."""
     found = [p.detach().squeeze(0) for p in module.parameters()]
     return {f"{tuple(sorted(p.shape))}": p for p in found if p.dim() == 2}
 
 
 @pytest.mark.parametrize("conv", OF_PYG)
 def test_weights_are_drawn_as_pyg_draws_them(conv: str) -> None:
-    """From uniform distributions of the same bounds."""
+    """Both are uniform with the same bounds."""
     ours, theirs = build_conv(conv, 80, 0, 300, heads=8), build(conv, 300, 80, 8, PLAIN)
     own, other = weights(ours), weights(theirs)
     assert own.keys() == other.keys()
@@ -173,7 +168,7 @@ def test_weights_are_drawn_as_pyg_draws_them(conv: str) -> None:
 @pytest.mark.parametrize("name", RECIPES)
 @pytest.mark.parametrize("conv", OF_PYG)
 def test_networks_of_the_same_recipe_are_the_same(name: str, conv: str) -> None:
-    """Training and evaluation of sstcast's predictor and of plain PyG, on the recipes of perf/parity.py."""
+    """The predictor against plain PyG, in training and evaluation, with the recipes of perf/parity.py."""
     recipe, graph, features = RECIPES[name], graphs(), 11
     config = configure(name, conv, recipe, Path())
     several, outputs = name in ("NCI1", "ZINC"), 8

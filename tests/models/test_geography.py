@@ -1,4 +1,4 @@
-"""The geography of a forecaster: where on the globe its nodes are, and when in the year."""
+"""The geography that a forecaster reads: the position of nodes on the globe, and the time of year."""
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ def make(name: str = "mpnn") -> Forecaster:
 
 
 def geography(latitude: Tensor, day: float) -> Tensor:
-    """Features of nodes on the meridian of Greenwich, at latitudes `[B, N]` in degrees."""
+    """Return the features of nodes on the Greenwich meridian, at latitudes `[B, N]` in degrees."""
     angle, time = torch.deg2rad(latitude), torch.full_like(latitude, day / 365 * 2 * torch.pi)
     return torch.stack([angle.cos(), torch.zeros_like(angle), angle.sin(), time.sin(), time.cos()], dim=-1)
 

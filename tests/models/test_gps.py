@@ -1,4 +1,4 @@
-"""GPS by its equations."""
+"""GPS against its equations."""
 
 import pytest
 import torch
@@ -12,11 +12,6 @@ from sstcast.models.gps import GPS
 from sstcast.models.layers import ATTENTIONS
 
 D = 16
-
-
-@pytest.fixture(autouse=True)
-def _seed() -> None:
-    torch.manual_seed(0)
 
 
 def make_grid() -> tuple[Tensor, GridGraph]:
@@ -70,7 +65,7 @@ def test_wrong_options(attention: str, options: dict[str, object], words: str) -
 
 
 def test_stable_positions_reach_the_gates_alone() -> None:
-    """ESLapPE: neither signs of eigenvectors nor a rotation of all of them matter, but where they lie does."""
+    """ESLapPE depends on the eigenvectors, but not on their signs or a rotation of all of them."""
     ring = torch.arange(7)
     edges = torch.cat([torch.stack([ring, (ring + 1) % 7]), torch.tensor([[0, 3], [2, 5]])], dim=1)
     edges = torch.cat([edges, edges.flip(0)], dim=1)

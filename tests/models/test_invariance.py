@@ -1,6 +1,7 @@
-"""What every network must keep, with each of its layers and attentions.
+"""Invariances of every network, with each local layer and attention.
 
-Land, other samples and padding change nothing, grids and edge lists agree, and almost empty graphs give numbers.
+Land, other samples and padding change nothing, grids and edge lists agree, and almost empty graphs give finite
+numbers.
 """
 
 import pytest
@@ -54,9 +55,9 @@ SYSTEMS = {name: (name, SMALL) for name in MODELS} | {
     **{f"transformer-{kind}": ("linear-transformer", {**GPS, "positional": kind}) for kind in ("lap", "rwse")},
 }
 FREE = [label for label, (name, _) in SYSTEMS.items() if name not in {"mlp", "tfnet"}]  # not bound to one tile
-# Edges, samples or identifiers follow the order in which nodes are stored: test_tokengt.py permutes identifiers.
+# Their edges, samples or identifiers follow the order of nodes. test_tokengt.py permutes identifiers.
 BY_ORDER = {"gps-bigbird", "gps-exphormer", "gps-primal", "gps-batch", "tokengt-orf"}
-# One of each kind: tracing takes seconds.
+# One of each kind, because tracing takes seconds.
 COMPILED = [
     "tfnet",
     "mpnn-vn",
@@ -84,7 +85,7 @@ def windows(batch: int = 2) -> tuple[Tensor, GridGraph]:
 
 @every
 def test_land_changes_nothing_and_gets_no_gradient(label: str) -> None:
-    """Even where scores on land would overflow: an inf behind a mask is NaN on the way back."""
+    """Even if scores on land overflow: the gradient of a masked inf would be NaN."""
     model, (x, graph) = make(label), windows()
     changed = torch.where(graph.mask.unsqueeze(-1), x, 1e4 * torch.randn_like(x)).requires_grad_()
     out = model(changed, graph)[graph.mask]
@@ -102,7 +103,7 @@ def test_batch_mates_change_nothing(label: str) -> None:
 
 @every_free
 def test_padding_changes_nothing(label: str) -> None:
-    """A small graph is padded to its batch's largest: alone or beside a large one, it gets the same."""
+    """A graph gets the same output alone as beside a larger one, to whose size it is padded."""
     model, (x, grid) = make(label), windows(1)
     grid.mask[0, H * W // 2 :] = False
     small = GridGraph(H, W, grid.mask)
@@ -122,7 +123,7 @@ def test_grid_and_sparse_give_the_same(label: str) -> None:
 
 @every_free
 def test_permuting_nodes_permutes_outputs(label: str) -> None:
-    """The nodes take their positions with them."""
+    """Their positions are permuted with them."""
     model, (x, grid) = make(label), windows(1)
     graph, x = ocean_of(grid), x[grid.mask]
     order = torch.randperm(len(x))
@@ -163,10 +164,10 @@ def test_bf16_is_finite(label: str) -> None:
     torch.testing.assert_close(out.float(), model(10 * x, graph), rtol=0.1, atol=0.3)
 
 
-@pytest.mark.filterwarnings("ignore:The .grad attribute")  # Dynamo's own, where it resumes after a break
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # from Dynamo itself, which resumes after a graph break
 @pytest.mark.parametrize("label", COMPILED)
 def test_compiled_gives_the_same(label: str) -> None:
-    """Dynamo's graphs, run op by op: generating code for them would take minutes."""
+    """Dynamo's graphs run op by op, because generating code for them would take minutes."""
     torch._dynamo.reset()
     model, (x, graph) = make(label).train(label == "mpnn-batch"), windows()
     traced = CompileCounterWithBackend("eager")
@@ -180,7 +181,7 @@ def test_compiled_gives_the_same(label: str) -> None:
 
 
 def check(model: nn.Module, x: Tensor, graph: GridGraph | SparseGraph) -> Tensor:
-    """Numbers in training and evaluation, forwards and backwards; returns those of evaluation."""
+    """Check that outputs and gradients are finite in training and evaluation. Return the output of evaluation."""
     loss = model.train()(x, graph).square().sum() + model.auxiliary_loss()
     loss.backward()
     assert torch.isfinite(loss)
@@ -194,7 +195,7 @@ def check(model: nn.Module, x: Tensor, graph: GridGraph | SparseGraph) -> Tensor
 
 @every_free
 def test_graphs_with_little_in_them(label: str) -> None:
-    """Single and isolated nodes, loops, no edge features; encodings ask for more eigenpairs than there are."""
+    """Single and isolated nodes, self-loops, no edge features, and fewer eigenpairs than encodings read."""
     loop = torch.tensor([[5], [5]])
     for edges, sizes in ((NO_EDGES, [1]), (NO_EDGES, [1, 4, 1]), (torch.cat([path(4), loop], dim=1), [7, 1])):
         batch = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
@@ -205,7 +206,7 @@ def test_graphs_with_little_in_them(label: str) -> None:
 
 @every_free
 def test_graphs_without_nodes(label: str) -> None:
-    """A batch of nothing else; and on both sides of a graph, which they do not change."""
+    """A batch of empty graphs, and empty graphs around another, whose output they do not change."""
     none = SparseGraph(NO_EDGES, torch.zeros(0, dtype=torch.long), 2, torch.zeros(0, 2))
     check(make(label), torch.zeros(0, HISTORY), none)
     model, x, attr = make(label), torch.randn(5, HISTORY), torch.randn(8, 2)
@@ -224,7 +225,7 @@ def test_tiles_with_little_in_them(label: str) -> None:
     same(model(x[1:], GridGraph(3, 4, mask[1:]))[0, 5], out[1, 5])
 
 
-LARGE = 50_000  # nodes, for each pair of which a number in single precision takes 9.3 GiB
+LARGE = 50_000  # nodes. A float32 for each pair of them takes 9.3 GiB.
 
 
 @pytest.mark.parametrize(
@@ -236,7 +237,7 @@ LARGE = 50_000  # nodes, for each pair of which a number in single precision tak
     ],
 )
 def test_more_nodes_than_a_quadratic_model_can_hold(name: str, options: dict[str, object]) -> None:
-    """Dropout makes softmax attention one of these on a CPU."""
+    """On a CPU, softmax attention with dropout is quadratic."""
     model = build_forecaster(name, history=1, horizon=1, shape=(1, 1), width=4, layers=1, heads=1, **options)
     with pytest.raises(SSTCastError, match=rf"{LARGE}.* (9\.3|37\.3) GiB"):
         model.train()(torch.zeros(LARGE, 1), one_graph(path(LARGE), LARGE))

@@ -7,7 +7,7 @@ import torch
 from small_graphs import as_sparse, one_graph, path, same
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch_geometric.utils import k_hop_subgraph
+from torch_geometric.utils import k_hop_subgraph, scatter
 
 from sstcast.errors import SSTCastError
 from sstcast.graphs.paths import anchor_distances, path_distances
@@ -34,11 +34,6 @@ MODELS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _seed() -> None:
-    torch.manual_seed(0)
-
-
 def random_graph() -> nx.Graph:
     return nx.gnm_random_graph(14, 20, seed=0)
 
@@ -49,21 +44,15 @@ def heads_of(x: Tensor, heads: int = HEADS) -> Tensor:
 
 
 def explicit(layer: nn.Module, x: Tensor, bias: Tensor) -> Tensor:
-    """Softmax over all pairs of the layer's content and `bias [heads, N, N]`."""
+    """Compute softmax attention over all pairs, with the queries, keys and values of the layer and a bias."""
     q, k, v = (heads_of(part) for part in layer.qkv(x).chunk(3, dim=-1))
     weights = (q @ k.transpose(1, 2) / SIZE**0.5 + bias).softmax(-1)
     return layer.out((weights @ v).transpose(0, 1).flatten(1))
 
 
-def convolved(layer: StructureAwareAttention, x: Tensor, graph: SparseGraph) -> Tensor:
-    for conv in layer.convs:
-        x = conv(x, graph, graph.edge_attr)[0].relu()
-    return x
-
-
 def structure_bias(layer: StructureAwareAttention, x: Tensor, graph: SparseGraph) -> Tensor:
     """(S W_q) (S W_k)^T / sqrt(d), equation 12."""
-    s, (w_q, w_k) = layer.norm(convolved(layer, x, graph)), layer.structure.weight.chunk(2)
+    s, (w_q, w_k) = layer.norm(layer.convolve(x, graph)), layer.structure.weight.chunk(2)
     return heads_of(s @ w_q.T) @ heads_of(s @ w_k.T).transpose(1, 2) / SIZE**0.5
 
 
@@ -75,16 +64,16 @@ def test_sat_by_its_equation() -> None:
 
 @pytest.mark.parametrize("subgraph", [False, True])
 def test_structure_extractors(subgraph: bool) -> None:
-    """Node by node, on a batch of a connected graph, one in pieces, and a single node."""
+    """Node by node, on a batch of a connected graph, a disconnected one, and a single node."""
     two = nx.disjoint_union(nx.path_graph(4), nx.cycle_graph(3))
     batch = as_sparse(nx.gnm_random_graph(9, 12, seed=1), two, nx.empty_graph(1), features=3)
     layer, x = StructureAwareAttention(WIDTH, HEADS, 2, 3, 0, subgraph), torch.randn(17, WIDTH)
-    expected = convolved(layer, x, batch)
+    expected = layer.convolve(x, batch)
     if subgraph:
         rows = []
         for node in range(17):
             near, edges, _, kept = k_hop_subgraph(node, 2, batch.edge_index, relabel_nodes=True, num_nodes=17)
-            rows.append(convolved(layer, x[near], one_graph(edges, len(near), batch.edge_attr[0][kept])).sum(0))
+            rows.append(layer.convolve(x[near], one_graph(edges, len(near), batch.edge_attr[0][kept])).sum(0))
         expected = torch.stack(rows)
     expected = layer.norm(expected)
     torch.testing.assert_close(layer.extract(x, batch), torch.cat([x, expected], 1) if subgraph else expected)
@@ -104,12 +93,12 @@ def test_lsat_approaches_softmax_with_more_features() -> None:
             exact = explicit(layer, x, structure_bias(layer, x, graph))
             runs.append((layer(x, graph) - exact).square().mean() / exact.square().mean())
         errors.append(torch.stack(runs).mean().sqrt())
-    assert errors[0] > 2 * errors[1] > 4 * errors[2]  # as 1 / sqrt(features): by 4 each
+    assert errors[0] > 2 * errors[1] > 4 * errors[2]  # 1 / sqrt(features) falls to a quarter each time
     assert errors[2] < 0.02
 
 
 def test_lemma_1_of_kdlgt_assumes_more_than_holds() -> None:
-    """It needs c = sqrt((exp(|q + k|^2) - 1) / r) below 1 for all pairs, which untrained weights already break."""
+    """It assumes c = sqrt((exp(|q + k|^2) - 1) / r) < 1 for all pairs, which fails even for untrained weights."""
     graph, x, features = as_sparse(nx.random_regular_graph(4, 60, seed=0)), torch.randn(60, 64), 64
     layer = StructureAwareAttention(64, 4, hops=2, edge_dim=0, features=features)
     parts = torch.cat([layer.qkv(x)[:, :128], layer.structure(layer.extract(x, graph))], dim=1)
@@ -119,7 +108,7 @@ def test_lemma_1_of_kdlgt_assumes_more_than_holds() -> None:
 
 
 def test_sapdgt_approaches_softmax_with_more_features() -> None:
-    """The explicit form has both terms of the bias, c hops(i, a) / 2 and c hops(j, a) / 2, and a softmax each."""
+    """The explicit form has both terms of the bias, c hops(i, a) / 2 and c hops(j, a) / 2, for each anchor a."""
     graph, x = as_sparse(nx.path_graph(14)), torch.randn(14, WIDTH)
     hops = anchor_distances(graph, 2)
     assert hops.shape[2] > 2
@@ -131,7 +120,7 @@ def test_sapdgt_approaches_softmax_with_more_features() -> None:
 
 
 def test_bias_in_the_features_is_exact() -> None:
-    """For features that are the kernel: exp(b_i + b_j) phi_q phi_k^T normalised, as a softmax of its logarithm."""
+    """exp(b_i + b_j) phi_q phi_k^T, normalised, equals the softmax of its logarithm."""
     phi_q, phi_k, v = torch.rand(2, HEADS, 9, 5), torch.rand(2, HEADS, 9, 5), torch.randn(2, HEADS, 9, SIZE)
     b = -3 * torch.rand(2, HEADS, 9, 4)
     ours = anchored_attention(phi_q, phi_k, v, b.exp())
@@ -142,7 +131,7 @@ def test_bias_in_the_features_is_exact() -> None:
 
 
 def test_spdgt_by_its_equation() -> None:
-    """Graphormer's two biases; in a tree there is one path between two nodes."""
+    """Both terms of Graphormer's bias, on trees, where there is one path between two nodes."""
     pieces = nx.disjoint_union(nx.path_graph(9), nx.star_graph(4))
     graph = as_sparse(pieces, features=3)
     feature = dict(zip(map(tuple, graph.edge_index.T.tolist()), graph.edge_attr[0], strict=True))
@@ -172,9 +161,9 @@ def test_the_graph_node_has_a_bias_of_its_own() -> None:
 
 
 def test_the_graph_node_reads_the_whole_graph() -> None:
-    """As one more node of the graph: alone, beside others, and without any node."""
+    """The graph node gets the same for a graph alone as in a batch, even for a graph without nodes."""
     model = MODELS["spdgt"](graph_node=True).eval()
-    assert model.row == "token"
+    assert model.readout == "token"
     graphs = [random_graph(), nx.path_graph(3), nx.Graph()]
     xs = [torch.randn(len(g), WIDTH) for g in graphs]
     nodes, tokens = model.encode(torch.cat(xs), as_sparse(*graphs))
@@ -187,7 +176,7 @@ def test_the_graph_node_reads_the_whole_graph() -> None:
 
 
 def test_nodes_average_over_anchors_within_reach() -> None:
-    """Two pieces in one graph get what they get apart."""
+    """The components of a graph get the same as separate graphs."""
     one, two = nx.path_graph(9), nx.cycle_graph(5)
     model, x = MODELS["sapdgt"]().eval(), torch.randn(14, WIDTH)
     same(model(x, as_sparse(nx.disjoint_union(one, two))), model(x, as_sparse(one, two)))
@@ -195,7 +184,7 @@ def test_nodes_average_over_anchors_within_reach() -> None:
 
 @pytest.mark.parametrize("name", ["sapdgt", "spdgt"])
 def test_bonds_are_seen(name: str) -> None:
-    """Two molecules of the same atoms and bonds, whose double bond is in another place."""
+    """Two molecules that differ only in the place of a double bond."""
     index = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
     single, double = torch.tensor([1.0, 0]), torch.tensor([0, 1.0])
     bonds = [torch.stack([double] * 2 + [single] * 4), torch.stack([single] * 2 + [double] * 2 + [single] * 2)]
@@ -206,7 +195,7 @@ def test_bonds_are_seen(name: str) -> None:
 
 
 def test_neighbours_act_by_attention_alone() -> None:
-    """The paper has no encoder of messages: with attention off, a node sees only itself."""
+    """As in the paper, no messages are passed: without attention, a node reads only itself."""
     model, x = AnchorDistance(WIDTH, 2, HEADS, edge_dim=3), torch.randn(3, WIDTH)
     graph, changed = one_graph(path(3), 3, torch.randn(4, 3)), x.clone()
     changed[1:] = torch.randn(2, WIDTH)
@@ -217,25 +206,21 @@ def test_neighbours_act_by_attention_alone() -> None:
 
 
 def test_sapdgt_adds_its_neighbours_by_their_edges() -> None:
-    model, x, attr = (
-        AnchorDistance(WIDTH, 0, HEADS, edge_dim=3, edge_messages=True),
-        torch.randn(3, WIDTH),
-        torch.randn(4, 3),
-    )
+    model = AnchorDistance(WIDTH, 0, HEADS, edge_dim=3, edge_messages=True)
+    x, attr = torch.randn(3, WIDTH), torch.randn(4, 3)
     model.norm = nn.Identity()
-    index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
-    messages = (x[index[0]] + attr @ model.edge.weight.T).relu()
-    added = torch.stack([messages[1], (messages[0] + messages[3]) / 2, messages[2]])
-    torch.testing.assert_close(model(x, one_graph(index, 3, attr)), x + added)
+    source, target = path(3)
+    added = scatter((x[source] + attr @ model.edge.weight.T).relu(), target, reduce="mean")
+    torch.testing.assert_close(model(x, one_graph(path(3), 3, attr)), x + added)
 
 
 @pytest.mark.parametrize("length", [12, 20, 31])
 def test_an_anchor_far_from_both_nodes_breaks_equation_17(length: int) -> None:
-    """A path: an anchor at distance d from a node puts the node at distance d from itself, whatever k is."""
+    """On a path, an anchor at distance d from a node puts the node at distance d from itself, whatever k is."""
     k = 5
     to_anchor = anchor_distances(as_sparse(nx.path_graph(length)), k)[0].numpy()
     exact = np.abs(np.subtract.outer(np.arange(length), np.arange(length)))
-    assert to_anchor.min(1).max() <= k  # what the paper infers equation 17 from holds
+    assert to_anchor.min(1).max() <= k  # the premise of equation 17 holds
     by_anchor = (to_anchor[:, None] + to_anchor) / 2  # equation 14, [i, j, anchor]
     furthest = to_anchor.max()
     assert furthest > k
@@ -245,7 +230,7 @@ def test_an_anchor_far_from_both_nodes_breaks_equation_17(length: int) -> None:
 
 
 def test_path_lengths_are_no_product_of_few_columns() -> None:
-    """KDLGT, section 4.3, ineffective decomposition: the rank of SPD is nearly N, that of SAPD at most 2."""
+    """KDLGT, section 4.3: shortest path distances have a rank of nearly N, distances to one anchor at most 2."""
     graph = as_sparse(nx.random_regular_graph(6, 64, seed=0))
     assert np.linalg.matrix_rank(path_distances(graph)[0].numpy()) > 60
     for column in anchor_distances(graph, 2)[0].numpy().T:
@@ -254,7 +239,7 @@ def test_path_lengths_are_no_product_of_few_columns() -> None:
 
 @pytest.mark.parametrize("name", ["spdgt", "sapdgt"])
 def test_too_large_is_refused_with_the_number(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With 2 heads the scores of 500 isolated nodes take 1.9 MiB, and the values of as many anchors 15 MiB."""
+    """With 2 heads, the scores of 500 isolated nodes take 1.9 MiB, and the values for as many anchors 15 MiB."""
     model, graph, x = MODELS[name](), as_sparse(nx.empty_graph(500)), torch.randn(500, WIDTH)
     assert model(x, graph).isfinite().all()
     monkeypatch.setattr("sstcast.graphs.graph.LIMIT", 1.5 * 2**20)

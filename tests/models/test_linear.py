@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import torch
 import xarray as xr
+from linear_reference import Inputs
 from scipy.ndimage import uniform_filter
 
 from sstcast.models import LINEAR, build_forecaster
@@ -19,7 +20,7 @@ from sstcast.ocean.windows import Batch, Windows, unit_vectors
 from sstcast.training.forecast_task import fit, samples
 
 ROWS, COLS, HISTORY, HORIZON = 6, 9, 12, 5
-BY_CELL = {"trend-climatology", "recent-climatology", "local-ridge"}  # their weights are those of one tile's cells
+BY_CELL = {"trend-climatology", "recent-climatology", "local-ridge"}  # with weights for each cell of one tile
 OCEAN = np.ones((ROWS, COLS), bool)
 OCEAN[2, 3:6] = OCEAN[0, 0] = False
 SHIPPED = Path(__file__).parents[2] / "data/sample/tasman_oisst_daily_1982_2016.nc"
@@ -65,18 +66,11 @@ def system(name: str) -> LinearSystem:
 
 
 def rows(windows: Windows, stride: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield what a multiscale ridge sees and what comes, cell by cell, in double precision."""
+    """Yield inputs and targets of a multiscale ridge, a row for each cell, in double precision."""
     fields = windows.values.numpy().astype(float).reshape(-1, ROWS, COLS)
-    weight = OCEAN.astype(float)
-    channels = [fields]
-    for size in (3, 7, 15):
-        total = uniform_filter(fields, (0, size, size), mode="constant")
-        channels.append(total / uniform_filter(weight, size, mode="constant"))
-    channels.append(np.broadcast_to(fields[:, OCEAN].mean(1)[:, None, None], fields.shape))
-    for start in range(0, windows.starts, stride):
-        seen = [channel[start : start + HISTORY][:, OCEAN] for channel in channels]
-        x = np.concatenate([*seen, np.ones((1, OCEAN.sum()))]).T
-        yield x, fields[start + HISTORY : start + HISTORY + HORIZON][:, OCEAN].T
+    inputs = Inputs(fields, OCEAN, HISTORY)
+    for day in range(HISTORY - 1, HISTORY - 1 + windows.starts, stride):
+        yield inputs.at(day), fields[day + 1 : day + 1 + HORIZON][:, OCEAN].T
 
 
 def stacked(windows: Windows, stride: int) -> tuple[np.ndarray, np.ndarray]:
@@ -85,7 +79,7 @@ def stacked(windows: Windows, stride: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def batches(windows: Windows, stride: int) -> Iterator[Batch]:
-    """Yield the windows that start every `stride` days, as a model gets them."""
+    """Yield batches of the windows that start every `stride` days."""
     for part in samples(windows)(stride):
         yield part.batch(torch.arange(len(part)))
 
@@ -140,10 +134,10 @@ def test_all_windows_at_once_are_forecast_like_each(
     model = system(name)
     fit(model, train, validation)
     with torch.no_grad():
-        at_once = torch.cat([model.ahead(part) for part in samples(test)(every)])
+        at_once = torch.cat([model.forecast_windows(part) for part in samples(test)(every)])
     ahead = at_once[:, :, 0].movedim(1, -1).numpy()[:, OCEAN.ravel()]
     each = predicted(model, test, every)
-    if isinstance(model, TrendClimatology):  # one window alone does not say what year it is
+    if isinstance(model, TrendClimatology):  # a window alone does not tell the year
         days = test.thinned(every).init_times[:, None] + np.arange(1, HORIZON + 1) * np.timedelta64(1, "D")
         years = (days - np.datetime64(int(model.last), "D")) / YEAR
         each = each + model.line[1, OCEAN.ravel(), None].numpy() * years[:, None]
@@ -152,9 +146,9 @@ def test_all_windows_at_once_are_forecast_like_each(
     if name not in BY_CELL:
         other, joined = -2 * test.values, torch.cat([test.values, -2 * test.values], 1)
         both = replace(test, values=joined, ocean=test.ocean.expand(2, -1), place=test.place.expand(2, -1, -1))
-        several = model.ahead(both.thinned(every))
-        assert torch.equal(several[:, :, 0], model.ahead(test.thinned(every))[:, :, 0])
-        alone = model.ahead(replace(test.thinned(every), values=other))
+        several = model.forecast_windows(both.thinned(every))
+        assert torch.equal(several[:, :, 0], model.forecast_windows(test.thinned(every))[:, :, 0])
+        alone = model.forecast_windows(replace(test.thinned(every), values=other))
         torch.testing.assert_close(several[:, :, 1:], alone)
 
 
@@ -198,7 +192,7 @@ def test_a_linear_inverse_model_finds_the_propagator_and_its_own_error(
     model = system("lim")
     assert isinstance(model, LinearInverseModel)
     chosen = fit(model, train, None)
-    assert chosen == {"modes": 4, "lag": 5}  # no lag is longer than the horizon
+    assert chosen == {"modes": 4, "lag": 5}  # the longest lag within the horizon
     first, then = [], []
     for batch in batches(train, 3):
         first.append(batch.history[..., -1] @ model.patterns.T)

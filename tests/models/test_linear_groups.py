@@ -28,7 +28,7 @@ GROUPS = [("memory",), ("stencil",), ("memory", "stencil")]
 
 @pytest.fixture(scope="module")
 def field() -> np.ndarray:
-    """Red noise in time and space, on a slow one, `[T, rows, columns]`, 0 on land."""
+    """Red noise in time and space plus slow red noise, `[T, rows, columns]`, 0 on land."""
     random = np.random.default_rng(3)
     found, slow = np.zeros((LAST, ROWS, COLS), np.float32), np.zeros((ROWS, COLS))
     for day in range(1, LAST):
@@ -40,7 +40,7 @@ def field() -> np.ndarray:
 
 
 def days(field: np.ndarray, first: int, stop: int) -> Windows:
-    """Return the windows of days `first .. stop`, with the year before them as far as the field has it."""
+    """Return the windows of days `first` to `stop`, with the year before them as far as it is in the field."""
     axes = {"lat": 0.25 * np.arange(ROWS), "lon": 0.25 * np.arange(COLS)}
     whole = {"time": pd.date_range("2001-01-01", periods=LAST), **axes}
     anomalies = xr.Dataset(
@@ -61,14 +61,16 @@ def system(name: str, groups: tuple[str, ...]) -> LinearSystem:
 
 
 def initial(windows: Windows, first: int, every: int = 1) -> np.ndarray:
-    """Return the numbers of the initial dates of `windows`, whose first day is `first`."""
+    """Return the day numbers of the initial dates of `windows`, whose first day is `first`."""
     return first + HISTORY - 1 + every * np.arange(windows.thinned(every).starts)
 
 
 def ahead(model: LinearSystem, windows: Windows) -> np.ndarray:
     """Forecast on ocean cells, `[starts, horizon, cells]`."""
     with torch.no_grad():
-        return torch.cat([model.ahead(part) for part in samples(windows)(1)]).numpy()[:, :, 0, OCEAN.ravel()]
+        return torch.cat([model.forecast_windows(part) for part in samples(windows)(1)]).numpy()[
+            :, :, 0, OCEAN.ravel()
+        ]
 
 
 @pytest.mark.parametrize("groups", GROUPS)
@@ -96,7 +98,7 @@ def test_all_windows_at_once_are_forecast_like_each(field: np.ndarray, name: str
     fit(model, train, None)
     batch = test.batch(torch.arange(len(test)))
     with torch.no_grad():
-        each, at_once = model(batch.history, batch.graph), model.ahead(test)
+        each, at_once = model(batch.history, batch.graph), model.forecast_windows(test)
     torch.testing.assert_close(at_once[:, :, 0], each.transpose(1, 2), atol=1e-5, rtol=0)
     assert not at_once[..., ~OCEAN.ravel()].any()
 
@@ -137,4 +139,4 @@ def test_without_a_year_before_the_windows_the_memory_is_left_out_and_refused(fi
     with pytest.raises(SSTCastError, match="365 days up to the initial date, there are 12"):
         both(batch.history, batch.graph)
     with pytest.raises(SSTCastError, match="365 days"):
-        both.ahead(cut(test))
+        both.forecast_windows(cut(test))

@@ -1,4 +1,4 @@
-"""Message passing by its equations, options, backbones on graphs as others store them, and the presets."""
+"""Message passing against its equations, options, backbones on graphs of PyG, and the presets."""
 
 import pytest
 import torch
@@ -45,7 +45,6 @@ def test_options_of_the_forecaster() -> None:
 
 
 def test_message_passing_by_its_equation() -> None:
-    torch.manual_seed(0)
     layer, graph, x = MessagePassing(4), GridGraph(3, 4), torch.randn(1, 12, 4)
     out, _ = layer(x, graph, graph.edge_attr)
     for i in range(12):
@@ -60,8 +59,7 @@ def test_message_passing_by_its_equation() -> None:
 
 @torch.no_grad()
 def test_the_virtual_node_by_its_equation() -> None:
-    """After each layer but the last, vn <- vn + MLP(mean of nodes + vn); each layer first adds it to its nodes."""
-    torch.manual_seed(0)
+    """Each layer first adds vn to its nodes. Each but the last then sets vn <- vn + MLP(mean of nodes + vn)."""
     model, graph, x = MPNN(8, 4, virtual_node=True), GridGraph(4, 5), torch.randn(1, 20, 8)
     y, vn = x, torch.zeros(1, 1, 8)
     for layer, (conv, norm) in enumerate(zip(model.convs, model.norms, strict=True)):
@@ -75,7 +73,6 @@ def test_the_virtual_node_by_its_equation() -> None:
 
 
 def test_the_virtual_node_is_the_only_difference() -> None:
-    torch.manual_seed(0)
     plain, virtual = MPNN(8, 3), MPNN(8, 3, virtual_node=True)
     shared = dict(plain.named_parameters()).keys()
     assert all(name.startswith("virtual_nodes") for name, _ in virtual.named_parameters() if name not in shared)
@@ -88,7 +85,6 @@ def test_the_virtual_node_is_the_only_difference() -> None:
 
 
 def test_the_virtual_node_reaches_the_far_end() -> None:
-    torch.manual_seed(0)
     x, graph = torch.randn(1, 100, 8), GridGraph(1, 100)
     changed = x.clone()
     changed[0, 0] += 10
@@ -113,7 +109,7 @@ def random_graph(edge_features: int = 0) -> Data:
 
 def build(name: str, **options: object) -> Backbone:
     torch.manual_seed(0)
-    if name == "sapdgt":  # without them, it reads no edge features
+    if name == "sapdgt":  # else it reads no edge features
         options = {"edge_messages": True} | options
     return build_model(name, width=8, **options).eval()
 
@@ -142,14 +138,14 @@ def test_edge_features_are_counted_in_the_data_or_refused_in_one_line(name: str)
 
 def test_layers_without_edge_features_and_wrong_widths() -> None:
     data = random_graph(edge_features=3)
-    build("mpnn", conv="gcn")(data.x, data)  # it never looks at them
+    build("mpnn", conv="gcn")(data.x, data)  # does not read them
     with pytest.raises(SSTCastError, match="model gps: got 8 node features, expected 64; map them first"):
         build_model("gps", width=64)(data.x, data)
 
 
 def test_whole_numbers_of_edges_are_features_too() -> None:
     data, wanted = random_graph(), random_graph()
-    data.edge_attr = torch.arange(24) % 3  # one a row, as in PyG's ZINC
+    data.edge_attr = torch.arange(24) % 3  # one number for each edge, as in PyG's ZINC
     wanted.edge_attr = data.edge_attr.float().unsqueeze(1)
     torch.testing.assert_close(build("gps", data=data)(data.x, data), build("gps", edge_dim=1)(data.x, wanted))
 
@@ -169,13 +165,13 @@ def test_a_batch_keeps_its_graphs_apart(name: str) -> None:
     "wrong", [torch.zeros(2, 3), torch.eye(9).to_sparse(), torch.eye(9), torch.zeros(3, 2, dtype=torch.long)]
 )
 def test_an_edge_index_that_is_none_is_refused_in_one_line(wrong: torch.Tensor) -> None:
-    with pytest.raises(SSTCastError, match=r"model gps: edge_index is .*; give whole numbers"):
+    with pytest.raises(SSTCastError, match=r"model gps: edge_index is .*; give integers"):
         build("gps")(random_graph().x, wrong)
     with pytest.raises(SSTCastError, match="batch: give the graph of each of the 9 nodes, in order"):
         build("gps")(random_graph().x, random_graph().edge_index, batch=torch.zeros(8, dtype=torch.long))
 
 
-# The presets of `configs/models/`: one of each size a model, all of which can be built and compared.
+# The presets of `configs/models/`: every model has one in each folder, and all can be built and compared.
 
 FOLDERS = ["configs/models", "configs/models/paper"]
 
@@ -203,5 +199,5 @@ def test_all_see_the_same_windows(folder: str) -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_their_options_exist(folder: str, name: str) -> None:
     config = preset(folder, name)
-    with torch.device("meta"):  # no numbers: the largest has 85 million of them
+    with torch.device("meta"):  # without data, because the largest has 85 million weights
         build_forecaster(name, history=42, horizon=28, shape=config.data.box.tile, **config.model.options)

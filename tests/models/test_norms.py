@@ -1,4 +1,4 @@
-"""BatchNorm on grids with land and on sparse graphs, against torch's on the real nodes alone."""
+"""BatchNorm on grids with land and on sparse graphs, against torch's BatchNorm of the real nodes."""
 
 import pytest
 import torch
@@ -7,11 +7,6 @@ from torch import nn
 from sstcast.models.norms import BatchNorm
 
 D = 6
-
-
-@pytest.fixture(autouse=True)
-def _seed() -> None:
-    torch.manual_seed(0)
 
 
 def pair() -> tuple[BatchNorm, nn.BatchNorm1d]:
@@ -24,7 +19,7 @@ def pair() -> tuple[BatchNorm, nn.BatchNorm1d]:
 
 @pytest.mark.parametrize("shared", [False, True], ids=["a mask each", "one mask for all"])
 def test_only_the_ocean_counts(shared: bool) -> None:
-    """Three steps of training and then evaluation: outputs, gradients and running statistics."""
+    """Outputs, gradients and running statistics in three steps of training and one of evaluation."""
     ours, theirs = pair()
     mask = torch.rand(1 if shared else 4, 30) < 0.6
     ocean = mask.expand(4, -1)
@@ -53,7 +48,7 @@ def test_all_rows_of_a_sparse_graph_count() -> None:
 
 @pytest.mark.parametrize("nodes", [0, 1])
 def test_a_single_node_has_no_variance(nodes: int) -> None:
-    """Then the running statistics are used, and stay as they are, on a sparse graph as in a single ocean cell."""
+    """So the running statistics are used and stay as they are, on a sparse graph and on a grid."""
     ours, _ = pair()
     ours.running_mean.normal_()
     ours.running_var.uniform_(1, 2)

@@ -1,4 +1,4 @@
-"""Polynormer's degree (Theorem 3.3), and its layers by their equations."""
+"""The degree of Polynormer (Theorem 3.3), and its layers against their equations."""
 
 import math
 
@@ -18,13 +18,8 @@ from sstcast.models.polynormer import GateName, GlobalLayer, LocalLayer, Mixture
 H, W, D = 3, 4, 8
 
 
-@pytest.fixture(autouse=True)
-def _seed() -> None:
-    torch.manual_seed(0)
-
-
 def base_model(local_layers: int, global_layers: int) -> Polynormer:
-    """Norms and activations off; attention that sees edges and places, but not features."""
+    """Return a model without norms and activations, whose attention does not depend on the features."""
     model = Polynormer(D, local_layers, global_layers, heads=2, relu=False).double()
     model.norm = nn.Identity()
     for layer in (*model.local_layers, *model.global_layers):
@@ -41,10 +36,10 @@ def base_model(local_layers: int, global_layers: int) -> Polynormer:
 @torch.no_grad()
 @pytest.mark.parametrize(("local_layers", "global_layers"), [(1, 0), (2, 0), (3, 0), (1, 1), (1, 2), (2, 1)])
 def test_layers_double_the_degree(local_layers: int, global_layers: int) -> None:
-    """Theorem 3.3: along a line the output is a polynomial of degree 2^L.
+    """Theorem 3.3: along a line, the output is a polynomial of degree 2^L.
 
-    Of such, differences of order 2^L in steps of s are constant, 2^L! s^(2^L) times the leading coefficient,
-    and those of the next order are 0.
+    So its differences of order 2^L in steps of s are constant, 2^L! s^(2^L) times the leading coefficient, and
+    those of the next order are 0.
     """
     model, degree = base_model(local_layers, global_layers), 2 ** (local_layers + global_layers)
     graph, (start, way) = GridGraph(H, W), torch.randn(2, 1, H * W, D).double()
@@ -78,8 +73,9 @@ def pyg_gat(conv: nn.Module, heads: int) -> pyg.GATConv:
 @torch.no_grad()
 @pytest.mark.parametrize("gate", ["activation", "sigmoid"])
 def test_local_layer_by_equation_7(gate: GateName) -> None:
-    """`A V * (H + sigmoid(beta))`, or with a sigmoid of H: biases, W x and the norm are off, and so is the
-    factor 1 - beta, which comes with the norm (equation 17).
+    """`A V * (H + sigmoid(beta))`, or with a sigmoid of H.
+
+    Biases, W x and the norm are off, and so is the factor 1 - beta, which comes with the norm (equation 17).
     """
     layer = LocalLayer(D, 2, nn.Identity(), Mixture(D, None, 1), 0.0, False, 0, gate).double()
     for extra in (layer.gate.bias, layer.root.weight, layer.root.bias):
@@ -108,7 +104,7 @@ def test_local_layer_by_equation_17(gate: GateName, relu: bool) -> None:
 
 @torch.no_grad()
 def test_the_shift_of_the_base_model_gives_lower_degrees() -> None:
-    """Appendix B: along a ray, the degrees are 1 to 2^L with B, and 2^L alone without."""
+    """Appendix B: along a ray, the output has the degrees 1 to 2^L with B, and only 2^L without."""
     x = torch.randn(1, H * W, D).double()
     rays = np.linspace(-1, 1, 9)
     for shift, lower in ((0.0, False), (1.0, True)):
@@ -123,7 +119,7 @@ def test_the_shift_of_the_base_model_gives_lower_degrees() -> None:
 
 @pytest.mark.parametrize("heads", [1, 4])
 def test_global_layer_by_its_equation(heads: int) -> None:
-    """Each head weighs all nodes by q_i k_j, explicitly, over the nodes that take part."""
+    """Each head weighs all real nodes j by q_i k_j."""
     layer, grid = GlobalLayer(D, heads, Mixture(D, 0.7, 1)), land_grid(H, W)
     x, size = torch.randn(2, H * W, D), D // heads
     out, shown = layer(x, grid, None), layer.weights(x, grid)
@@ -181,7 +177,7 @@ def test_base_form_by_equation_4() -> None:
 
 @pytest.mark.parametrize("beta", [None, 0.7])
 def test_v2_by_equation_19(beta: float | None) -> None:
-    """Beta is multiplied by the second eigenvector, here of a path, from networkx."""
+    """Beta is multiplied by the second eigenvector, here of a path, computed with networkx."""
     graph = one_graph(path(5), 5)
     laplacian = nx.normalized_laplacian_matrix(nx.path_graph(5)).toarray()
     vector = np.linalg.eigh(laplacian)[1][:, 1] * 5**0.5
@@ -216,7 +212,7 @@ def test_attention_map_is_that_of_the_last_layer() -> None:
 
 
 def test_weights_start_as_released() -> None:
-    """Glorot for GAT, and for the betas of all layers together; a constant beta starts exactly there."""
+    """From Glorot's distribution for GAT and for the betas of all layers together. A given beta is exact."""
     model = Polynormer(512, 7, 2, 8, edge_dim=0)
     for layer in model.local_layers:
         assert layer.conv.linear.weight.std().item() == pytest.approx((2 / 1024) ** 0.5, rel=0.02)
@@ -240,8 +236,8 @@ def test_warm_up_trains_the_local_layers_alone() -> None:
 def test_v2_tells_graphs_apart_that_v1_does_not() -> None:
     """Figure 6: two local layers on CSL graphs with ones as features and a random walk as attention.
 
-    Two eigenvectors have the same eigenvalue. A mean over the 41 nodes does not depend on which of them it is, and
-    so not on the numbering of nodes.
+    Two eigenvectors have the same eigenvalue. A mean over the 41 nodes is the same for both, so it does not
+    depend on the numbering of nodes.
     """
 
     def shown(skip: int, numbering: int, eigenvector: bool) -> float:
@@ -262,5 +258,7 @@ def test_v2_tells_graphs_apart_that_v1_does_not() -> None:
     first, second = (np.array([[shown(skip, n, v2) for n in range(2)] for skip in skips]) for v2 in (False, True))
     np.testing.assert_allclose(first, first[0, 0], rtol=1e-10)
     within = np.abs(np.diff(second, axis=1)).flatten()
-    assert np.delete(within, skips.index(9)).max() < 1e-6  # of 9, four eigenvectors have the same eigenvalue
+    assert (
+        np.delete(within, skips.index(9)).max() < 1e-6
+    )  # with skip 9, four eigenvectors have the same eigenvalue
     assert np.diff(np.sort(second[:, 0])).min() > 1e-3

@@ -19,28 +19,27 @@ D, RANK, PROJECTIONS, NODES = 12, 4, 6, 15
 
 
 def nodes_of(*sizes: int) -> SparseGraph:
-    """Graphs of so many nodes, without edges."""
+    """Return graphs of so many nodes, without edges."""
     return SparseGraph(NO_EDGES, torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes)), len(sizes))
 
 
 def make(heads: int) -> tuple[PrimphormerAttention, Tensor]:
-    torch.manual_seed(0)
     attention = PrimphormerAttention(D, heads, rank=RANK, projections=PROJECTIONS).double()
     return attention, torch.randn(NODES, D, dtype=torch.double)
 
 
 def projection(attention: PrimphormerAttention, x: Tensor) -> Tensor:
-    """f(X) = F + v 1^T, `[s, N_s]`, with v from the mean of the nodes."""
+    """Return f(X) = F + v 1^T, `[s, N_s]`, with v from the mean of the nodes."""
     return attention.basis + attention.virtual(x.mean(0)).unsqueeze(1)
 
 
 def by_pairs(h: Tensor, f: Tensor, kernel: Tensor) -> Tensor:
-    """The dual form of eq. 2.8: sum_j F_X h_j kernel_ij, `[N, heads, s]`."""
+    """Return the dual form of equation 2.8, sum_j F_X h_j kernel_ij, `[N, heads, s]`."""
     return torch.einsum("hij,jhs->ihs", kernel, h @ f @ f.T)
 
 
 def scores(attention: PrimphormerAttention, x: Tensor) -> Tensor:
-    """The scores that reach the output map, e and r side by side, `[N, heads, 2 s]`."""
+    """Return the input of the output map, e and r side by side, `[N, heads, 2 s]`."""
     caught = []
     handle = attention.compose.register_forward_pre_hook(lambda _, args: caught.append(args[0]))
     attention(x, nodes_of(len(x)), None, None)
@@ -61,7 +60,7 @@ def test_scores_by_equation_2_5() -> None:
 
 
 def test_primal_and_dual_agree_for_the_weights_of_equation_2_7() -> None:
-    """Whatever the dual variables, W = sum_j f(X)^T h_j phi(x_j)^T turns projections into attention over pairs."""
+    """W = sum_j f(X)^T h_j phi(x_j)^T turns projections into attention over pairs, for any dual variables."""
     heads = 3
     attention, x = make(heads)
     phi_q, phi_k = attention.features(x)
@@ -76,7 +75,7 @@ def test_primal_and_dual_agree_for_the_weights_of_equation_2_7() -> None:
 
 
 def stationary(attention: PrimphormerAttention, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Set the weights of one head to a solution of eq. 2.6 and return its H_e and H_r.
+    """Set the weights of one head to a solution of equation 2.6 and return its H_e and H_r.
 
     With the singular value decomposition K = U S V^T, any orthogonal O and any diagonal Sigma,
 
@@ -103,7 +102,7 @@ def stationary(attention: PrimphormerAttention, x: Tensor) -> tuple[Tensor, Tens
 
 @torch.no_grad()
 def test_the_objective_is_0_where_the_dual_problem_is_solved() -> None:
-    """Theorem 2; and there the scores are the dual variables: Lambda e_i = h_ei, Lambda r_j = h_rj (C2)."""
+    """Theorem 2. At the solution, the scores are the dual variables: Lambda e_i = h_ei, Lambda r_j = h_rj (C2)."""
     attention, x = make(1)
     h_e, h_r = stationary(attention, x)
     e, r = scores(attention, x)[:, 0].chunk(2, dim=-1)
@@ -111,7 +110,7 @@ def test_the_objective_is_0_where_the_dual_problem_is_solved() -> None:
     torch.testing.assert_close(capital_lambda * e, h_e, rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(capital_lambda * r, h_r, rtol=1e-9, atol=1e-9)
     coupling = attention.coupling(attention.w_e, attention.w_r)
-    assert abs(coupling) > 0.1  # 0 is not 0 - 0
+    assert abs(coupling) > 0.1  # so that the objective is no difference of zeros
     assert abs(attention.objective) < 1e-10 * abs(coupling)
     attention.w_r *= 1.1
     attention(x, nodes_of(NODES), None, None)
@@ -131,8 +130,7 @@ def test_the_objective_by_its_equation() -> None:
 
 @torch.no_grad()
 def test_sums_by_equations_2_5_and_c19() -> None:
-    """One head, F = 0: f(X) = B X 1 1^T, and J sums over the nodes of a graph; it is a mean over graphs."""
-    torch.manual_seed(0)
+    """One head with F = 0: f(X) = B X 1 1^T, and J sums over the nodes of a graph and averages over graphs."""
     options = {"rank": RANK, "projections": PROJECTIONS, "sums": True}
     attention, sizes = PrimphormerAttention(D, 1, **options).double(), (9, 4)
     attention.basis.zero_()
@@ -145,15 +143,14 @@ def test_sums_by_equations_2_5_and_c19() -> None:
         e, r = phi_q @ (f @ w_e).T, phi_k @ (f @ w_r).T
         objectives.append(((e @ squared * e).sum() + (r @ squared * r).sum()) / 2 - torch.trace(w_e.T @ w_r))
         outputs.append(attention.compose(torch.cat([e, r], 1)))
-    for memory in (None, torch.randn(2, RANK).double()):  # no layer adds to another's
+    for memory in (None, torch.randn(2, RANK).double()):  # each layer starts anew
         ours, _ = attention(torch.cat(xs), nodes_of(*sizes), None, memory)
         torch.testing.assert_close(ours, torch.cat(outputs), rtol=1e-9, atol=1e-9)
         torch.testing.assert_close(attention.objective, sum(objectives) / 2, rtol=1e-9, atol=0)
 
 
 def test_each_node_counts_once_in_the_objective() -> None:
-    """Also between graphs of different sizes, and on a grid with land."""
-    torch.manual_seed(0)
+    """For graphs of different sizes, and on a grid with land."""
     attention = PrimphormerAttention(D, 2, rank=RANK, projections=PROJECTIONS)
     mask = torch.rand(2, NODES) < torch.tensor([[0.9], [0.3]])
     x = torch.randn(2, NODES, D)
@@ -164,7 +161,6 @@ def test_each_node_counts_once_in_the_objective() -> None:
 
 
 def test_one_basis_and_an_ever_growing_virtual_node() -> None:
-    torch.manual_seed(0)
     options = {"rank": RANK, "projections": PROJECTIONS}
     model = GPS(D, 3, attention="primphormer", heads=2, attention_options=options).eval()
     layers = [layer.attention for layer in model.layers]
@@ -185,8 +181,7 @@ def test_one_basis_and_an_ever_growing_virtual_node() -> None:
 
 @pytest.mark.parametrize("samples", [5, 40])
 def test_primal_attention_on_sequences_by_its_equation(samples: int) -> None:
-    """Its samples are nodes at equal steps, ends included, and repeat where nodes are fewer."""
-    torch.manual_seed(0)
+    """It samples nodes at equal steps, both ends included, with repetitions if there are too few."""
     attention = PrimalAttention(D, 3, rank=RANK, samples=samples).double()
     x = torch.randn(1, 9, D, dtype=torch.double)
     out = attention(x, torch.ones(1, 9, dtype=torch.bool))
@@ -216,11 +211,10 @@ def test_training_the_penalty_drives_the_objective_to_0() -> None:
     assert values[-1] < 1e-3 * values[0]
 
 
-# Theorems 3 to 5 of Primphormer with weights instead of training: Sumformers, and functions of sets of
-# numbers. A Sumformer gives each node a function of itself and of Xi, a sum over all nodes. The shipped
-# attention with `sums` brings Xi to every node (C14 to C22). Here xi(x) are the powers of a number, so that Xi
-# determines the set of numbers by Newton's identities, which take the place of the approximations in Theorems
-# 5 and 6; any function of the set can be computed from it.
+# Theorems 3 to 5 of Primphormer with constructed weights. A Sumformer gives each node a function of itself and of
+# Xi, a sum over all nodes. The shipped attention with `sums` passes Xi to every node (C14 to C22). Here xi(x) are
+# the powers of a number, so Xi determines the set of numbers by Newton's identities, and any function of the set
+# can be computed from it. The identities replace the approximations in Theorems 5 and 6.
 
 N = 5
 
@@ -229,7 +223,7 @@ Array = NDArray[np.float64]
 
 @torch.no_grad()
 def sums_by_attention(xi: Array) -> Array:
-    """Return the sum of `xi [N, d']` over all nodes as every node gets it, by the weights of (C16) to (C21)."""
+    """Return the sum of `xi [N, d']` over all nodes that each node gets with the weights of (C16) to (C21)."""
     nodes, size = xi.shape
     width = 2 + 2 * size  # [1, x, xi, 0] with d = 1
     layer = PrimphormerAttention(width, 1, rank=size, projections=3, sums=True).double()

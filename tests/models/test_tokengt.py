@@ -1,4 +1,4 @@
-"""TokenGT: its tokens, its identifiers, and what they can tell apart."""
+"""TokenGT: its tokens, its identifiers, and the graphs that it tells apart."""
 
 import itertools
 
@@ -32,7 +32,7 @@ def make(attention: str = "linear", identifiers: str = "laplacian", **options: o
 
 
 def test_products_of_identifiers_show_incidence() -> None:
-    """(P_u, P_v) (P_k, P_k) = 1 where node k is an end of the edge, else 0; of a node with itself 2."""
+    """(P_u, P_v) (P_k, P_k) is 1 if node k is an end of the edge (u, v), else 0."""
     graph = nx.gnm_random_graph(8, 12, seed=0)
     batch = as_sparse(graph)
     p = orthogonal_identifiers(torch.zeros(8, 1), batch, 8, None)
@@ -44,7 +44,7 @@ def test_products_of_identifiers_show_incidence() -> None:
 
 
 def test_two_heads_are_the_bases_of_order_1() -> None:
-    """Equations 4 to 6: on orthonormal identifiers one head finds the node itself, the other all but it."""
+    """Equations 4 to 6: one head finds the node itself, the other all other nodes."""
     graph, x = as_sparse(nx.empty_graph(8)), torch.randn(1, 8, 3)
     p = orthogonal_identifiers(torch.zeros(8, 1), graph, 8, None)[None]
     own, others = x, (x.sum(1, keepdim=True) - x) / 7
@@ -78,7 +78,7 @@ def test_laplacian_identifiers_are_eigenvectors() -> None:
 
 
 def test_tokens_of_a_tile() -> None:
-    """One for the graph, 900 nodes and 3,422 edges in two directions."""
+    """There is one for the graph, and 900 nodes and 3,422 edges in two directions."""
     model, seen = make(edge_dim=2), []
     model.layers[0].register_forward_pre_hook(lambda _, args: seen.append(int(args[1].sum())))
     model(torch.zeros(1, 900, WIDTH), GridGraph(30, 30))
@@ -102,7 +102,7 @@ def test_permuting_nodes_and_identifiers_permutes_outputs(
 
 @every_variant
 def test_small_and_empty_graphs(attention: str, identifiers: str) -> None:
-    """Fewer nodes than identifiers, no edges, one node and none, alone or beside others: nodes and token."""
+    """Fewer nodes than identifiers, no edges, one node, and no node: the same alone as in a batch."""
     model = make(attention, identifiers)
     graphs = [nx.gnm_random_graph(14, 20, seed=0), nx.empty_graph(5), nx.empty_graph(1), nx.Graph()]
     xs = [torch.randn(len(g), WIDTH) for g in graphs]
@@ -115,7 +115,7 @@ def test_small_and_empty_graphs(attention: str, identifiers: str) -> None:
 
 @every_variant
 def test_seeds_and_modes(attention: str, identifiers: str) -> None:
-    """Evaluation repeats itself; training draws identifiers, if any, anew for every graph, by torch's seed."""
+    """Evaluation is repeatable. Training draws identifiers, if any, for every graph, from torch's generator."""
     model, graph = make(attention, identifiers), as_sparse(nx.path_graph(12), nx.path_graph(12))
     x = torch.randn(12, WIDTH).repeat(2, 1)
     assert torch.equal(model(x, graph), model(x, graph))
@@ -135,7 +135,7 @@ def test_seeds_and_modes(attention: str, identifiers: str) -> None:
 
 
 def test_each_direction_is_a_token_of_its_own() -> None:
-    """W (P_u, P_v) with the encoded edge, for u -> v and v -> u; a model without identifiers sees no ends."""
+    """W (P_u, P_v) and the encoded edge, for u -> v and v -> u. Without identifiers, no ends."""
     index, attr = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), torch.randn(4, 3)
     graph, x = one_graph(index, 3, attr), torch.randn(3, WIDTH)
     model, blind = make(edge_dim=3), make(identifiers="none", edge_dim=3)
@@ -160,7 +160,7 @@ def test_the_graph_token_reads_nodes_and_edges() -> None:
 
 
 def test_attention_distance_of_known_weights() -> None:
-    """Equal weights give the mean over pairs of tokens; a layer that looks only at the token itself gives 0."""
+    """Equal weights give the mean over pairs of tokens. Attention of each token to itself gives 0."""
     path, model = nx.path_graph(4), make(attention="softmax", identifiers="orf")
     tokens = [(i, i) for i in path] + [pair for i, j in path.edges for pair in ((i, j), (j, i))]
     mean = (
@@ -182,12 +182,11 @@ def test_attention_distance_of_known_weights() -> None:
 
 
 def incidence_model(nodes: int) -> TokenGT:
-    """Weights under which the tokens' products, and so the output, depend on the graph alone and not on the draw.
+    """Return a model whose output depends on the graph and not on the draw of identifiers.
 
-    A token holds (P_u + P_v, type) and the same with the other sign, so that LayerNorm leaves its direction. The
-    first layer moves identifiers along edges: a node's token then holds its neighbours' P as well. By the second
-    layer's products a node gives weight to edges between its neighbours, and notes the types that it gives
-    weight to.
+    A token holds (P_u + P_v, type), and the same with the other sign, so that LayerNorm keeps its direction. The
+    first layer moves identifiers along edges, so the token of a node also holds the P of its neighbours. In the
+    second layer, a node attends to edges between its neighbours, and collects the types of these tokens.
     """
     half = nodes + 2
     model = TokenGT(2 * half, 2, 1, "softmax", "orf", identifier_size=nodes, edge_dim=0)
@@ -208,7 +207,7 @@ def incidence_model(nodes: int) -> TokenGT:
 
 
 def test_csl_graphs_are_told_apart_where_message_passing_cannot() -> None:
-    """1-WL sees two 4-regular graphs of 11 nodes; one has triangles and the other none."""
+    """1-WL cannot tell two 4-regular graphs of 11 nodes apart, of which only one has triangles."""
     draws, (with_triangles, without) = 16, (nx.circulant_graph(11, [1, skip]) for skip in (2, 3))
     assert (sum(nx.triangles(with_triangles).values()), sum(nx.triangles(without).values())) == (33, 0)
     model = incidence_model(11)
@@ -229,12 +228,12 @@ def test_csl_graphs_are_told_apart_where_message_passing_cannot() -> None:
     same(pooled(mpnn, with_triangles, x + 1), pooled(mpnn, without, x + 1), 1e-6)
 
 
-# Lemma 1, Theorems 1 and 2 and Corollary 1 of TokenGT for graphs (k = 2), with weights instead of training.
+# Lemma 1, Theorems 1 and 2 and Corollary 1 of TokenGT for graphs (k = 2), with constructed weights.
 # All n^2 pairs of nodes are tokens with orthonormal node identifiers and a type. A head's score counts which
 # of the conditions of a basis tensor hold: for each index of query and key that they are equal, or not, and
 # the key's type. All hold exactly on the tensor's entries, so softmax becomes a mean over them as the scores
 # are scaled up. A perceptron then multiplies by their number, and by 0 where the query has the other type. The
-# attention is shipped.
+# attention is the shipped one.
 
 Array = NDArray[np.float64]
 
@@ -242,7 +241,7 @@ PATTERNS = list(BASES.values())
 
 
 class Layout:
-    """The channels of a token: value, type (1 on the diagonal), constant, both identifiers, the heads' sums."""
+    """The channels of a token: value, type (1 on the diagonal), constant, both identifiers, sums of the heads."""
 
     def __init__(self, nodes: int) -> None:
         self.nodes, self.heads = nodes, len(PATTERNS)
@@ -264,7 +263,7 @@ class Layout:
 
 
 def basis(pattern: tuple[int, ...], layout: Layout) -> Array:
-    """A basis tensor as a matrix over pairs."""
+    """Return a basis tensor as a matrix over pairs."""
     wanted = np.equal.outer(pattern, pattern)
     return np.array(
         [[float((np.equal.outer((*i, *j), (*i, *j)) == wanted).all()) for j in layout.pairs] for i in layout.pairs]
@@ -273,7 +272,7 @@ def basis(pattern: tuple[int, ...], layout: Layout) -> Array:
 
 @torch.no_grad()
 def attention(layout: Layout, scale: float) -> SoftmaxAttention:
-    """Heads whose weights tend to the basis tensors; head h writes its sum into channel `sums[h]`."""
+    """Return heads whose weights tend to the basis tensors. Head h writes its sum into channel `sums[h]`."""
     layer = SoftmaxAttention(layout.width, layout.heads).double()
     for parameter in layer.parameters():
         nn.init.zeros_(parameter)
@@ -294,7 +293,7 @@ def attention(layout: Layout, scale: float) -> SoftmaxAttention:
 
 @torch.no_grad()
 def equivariant_layer(layout: Layout, scale: float, weights: Array, biases: Array, bound: float) -> EncoderLayer:
-    """A Transformer layer that replaces the value by L(X) of equation 2; values up to `bound` are exact."""
+    """Return a Transformer layer that replaces the value by L(X) of equation 2, for values up to `bound`."""
     layer = EncoderLayer(layout.width, attention(layout, scale), 0.0).double()
     layer.attention_norm = layer.feed_forward_norm = nn.Identity()
     first, _, _, last, _ = layer.feed_forward
@@ -321,7 +320,7 @@ def equivariant_layer(layout: Layout, scale: float, weights: Array, biases: Arra
 
 
 def exact_layer(x: Array, layout: Layout, weights: Array, biases: Array) -> Array:
-    """L(X) of equation 2, by the basis tensors."""
+    """Return L(X) of equation 2, from the basis tensors."""
     out = sum(w * basis(p, layout) @ x.flatten() for w, p in zip(weights, PATTERNS, strict=True))
     diagonal = np.array([i == j for i, j in layout.pairs])
     return np.asarray(out + np.where(diagonal, biases[0], biases[1])).reshape(x.shape)
@@ -330,7 +329,7 @@ def exact_layer(x: Array, layout: Layout, weights: Array, biases: Array) -> Arra
 @torch.no_grad()
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_every_basis_tensor_is_the_limit_of_a_head(pattern: tuple[int, ...]) -> None:
-    """Lemma 1: rows of the tensor that are not 0, divided by their sums."""
+    """Lemma 1: the weights tend to the nonzero rows of the tensor, divided by their sums."""
     layout, head = Layout(4), PATTERNS.index(pattern)
     exact = basis(pattern, layout)
     rows = exact.any(1)
@@ -367,7 +366,7 @@ def test_a_layer_is_an_equivariant_linear_layer(nodes: int) -> None:
 
 @torch.no_grad()
 def network(x: Array, layers: list[tuple[Array, Array]], scale: float = 400.0) -> float:
-    """Theorem 2: layers with ReLU between them, and a sum over all tokens."""
+    """Compute layers with ReLU between them, and a sum over all tokens (Theorem 2)."""
     layout = Layout(len(x))
     tokens, mask = layout.tokens(x, seed=1), torch.ones(1, len(x) ** 2, dtype=torch.bool)
     for number, (weights, biases) in enumerate(layers):

@@ -1,8 +1,8 @@
-"""What Cai et al. (2023, arXiv:2301.11956) prove of MPNN + VN, with the weights of the proofs.
+"""The theorems of Cai et al. (2023, arXiv:2301.11956) on MPNN + VN, with the weights of the proofs.
 
-Both constructions run in the shipped `MPNN`, without norms. A layer adds ReLU(root x) to x; each block of
-channels is written by one layer alone, so that it holds exactly those activations from there on, and the next
-layer's root may combine all blocks so far linearly.
+Both constructions run in the shipped `MPNN`, without norms. A layer adds ReLU(root x) to x. Only one layer writes
+each block of channels, which holds its activations from then on. The root of the next layer can combine all blocks
+so far linearly.
 """
 
 import itertools
@@ -24,7 +24,7 @@ from sstcast.models.mpnn import MPNN
 
 
 class Circuit:
-    """An `MPNN` with virtual node of zero weights and without norms, and the writing of weights into it."""
+    """An `MPNN` with a virtual node, zero weights and no norms, and methods that write weights into it."""
 
     def __init__(self, width: int, layers: int) -> None:
         self.model = MPNN(width, layers, virtual_node=True, edge_dim=0, norm="none").double()
@@ -42,7 +42,7 @@ class Circuit:
 
     @torch.no_grad()
     def relu(self, layer: int, inputs: Tensor) -> Tensor:
-        """Let `layer` compute the ReLU of linear functions `[count, width + 1]`; return its channels."""
+        """Let `layer` compute the ReLU of linear functions `[count, width + 1]`. Return its channels."""
         first = self.used
         outputs = self.allocate(len(inputs))
         root = self.model.convs[layer].root
@@ -52,9 +52,9 @@ class Circuit:
 
     @torch.no_grad()
     def mean(self, layer: int, inputs: Tensor) -> Tensor:
-        """Let the virtual node after `layer` bring the nodes' mean of linear functions to the next layer.
+        """Let the virtual node after `layer` pass the mean of linear functions over nodes to the next layer.
 
-        Later layers add it again, so it is to be read in the next one only.
+        Later layers add it again, so only the next one may read it.
         """
         first, count = self.used, len(inputs)
         outputs = self.allocate(count)
@@ -65,14 +65,13 @@ class Circuit:
         return outputs
 
     def run(self, x: Tensor, graph: object, outputs: Tensor) -> Tensor:
-        """Return the linear functions `outputs` of what the model makes of `x`, padded with zero channels."""
+        """Run the model on `x`, padded with zero channels. Return `outputs`, linear functions of its result."""
         padded = torch.cat([x, x.new_zeros(*x.shape[:-1], self.width - x.shape[-1])], dim=-1)
         return self.model(padded, graph) @ outputs[:, :-1].T + outputs[:, -1]
 
 
 def test_mpnn_with_virtual_node_is_deepsets() -> None:
-    """Theorem 5.5: two layers are X A + mean(X) B + c exactly, and its ReLU comes with it."""
-    torch.manual_seed(0)
+    """Theorem 5.5: two layers give X A + mean(X) B + c exactly, and its ReLU."""
     d = 3
     a, b, c = torch.randn(d, d).double(), torch.randn(d, d).double(), torch.randn(d).double()
     circuit = Circuit(4 * d, 2)
@@ -92,7 +91,7 @@ def test_mpnn_with_virtual_node_is_deepsets() -> None:
         torch.testing.assert_close(relu[real], expected[real].relu(), rtol=1e-12, atol=1e-12)
 
     batch = torch.arange(2).unsqueeze(1).expand(2, 20)[mask]
-    sparse = SparseGraph(torch.tensor([[0, 1], [1, 0]]), batch, 2)  # whichever edges: the messages are 0
+    sparse = SparseGraph(torch.tensor([[0, 1], [1, 0]]), batch, 2)  # any edges, because the messages are 0
     torch.testing.assert_close(circuit.run(x[mask], sparse, positive - negative), linear[mask])
 
 
@@ -151,8 +150,7 @@ def approximate_linear_attention(attention: LinearAttention, pieces: int) -> tup
 @torch.no_grad()
 @pytest.mark.parametrize(("pieces", "tolerance"), [(16, 0.05), (32, 0.0125)])
 def test_mpnn_with_virtual_node_approximates_linear_attention(pieces: int, tolerance: float) -> None:
-    """With twice the pieces the error falls to a quarter: it can be made as small as one likes."""
-    torch.manual_seed(0)
+    """Twice the pieces reduce the error to a quarter."""
     attention = LinearAttention(2, heads=1).double()
     circuit, outputs = approximate_linear_attention(attention, pieces)
     mask = torch.rand(1, 20) < 0.8
@@ -196,7 +194,7 @@ def product(x: Tensor, y: Tensor, bound: float, knots: int) -> Tensor:
 
 
 class Update:
-    """Equation (9) by perceptrons, for attention scores `x^T W y` and values `V y`."""
+    """Equation 9 by perceptrons, for attention scores `x^T W y` and values `V y`."""
 
     def __init__(self, scores: Tensor, values: Tensor, knots: int) -> None:
         self.scores, self.values, self.knots = scores, values, knots
@@ -206,7 +204,7 @@ class Update:
         self.inverse = perceptron(torch.reciprocal, float(least) / 2, 2 * float(most), 8 * knots)
 
     def add(self, x: Tensor, total: Tensor, count: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Return `tmp` and `partialsum` after the virtual node has brought `y`: k = 2, ..., n + 1."""
+        """Return `tmp` and `partialsum` after the virtual node has passed `y` on, for k = 2, ..., n + 1."""
         turned = y @ self.scores.T
         bound = max(BOUND, float(turned.abs().max()))
         weight = each(self.exp, product(x, turned.expand_as(x), bound, self.knots).sum(-1))
@@ -215,7 +213,7 @@ class Update:
         return total + product(weight[:, None].expand_as(x), value.expand_as(x), bound, self.knots), count + weight
 
     def divide(self, total: Tensor, count: Tensor) -> Tensor:
-        """Return `tmp / partialsum`: k = n + 2."""
+        """Return `tmp / partialsum`, for k = n + 2."""
         inverse = each(self.inverse, count)[:, None].expand_as(total)
         return product(total, inverse, float(max(total.abs().max(), inverse.max())), self.knots)
 
@@ -225,7 +223,7 @@ def attention(x: Tensor, scores: Tensor, values: Tensor) -> Tensor:
 
 
 def simulated(x: Tensor, brought: Tensor, update: Update) -> Tensor:
-    """Return what the graph nodes hold in the end; the virtual node brings a row of `brought` after the other."""
+    """Return the final graph nodes, after the virtual node has passed on the rows of `brought` one by one."""
     total, count = torch.zeros_like(x), x.new_zeros(len(x))
     for y in brought:
         total, count = update.add(x, total, count, y)
@@ -234,7 +232,6 @@ def simulated(x: Tensor, brought: Tensor, update: Update) -> Tensor:
 
 @pytest.fixture
 def layer() -> tuple[Tensor, Tensor, Tensor]:
-    torch.manual_seed(0)
     x = 2 * torch.rand(NODES, WIDTH, dtype=torch.float64) - 1
     scores, values = 0.3 * torch.randn(2, WIDTH, WIDTH, dtype=torch.float64)
     return x, scores, values
@@ -249,7 +246,7 @@ def test_a_perceptron_errs_by_the_square_of_the_distance_of_its_knots() -> None:
 
 
 def test_updates_are_approximated_as_well_as_one_likes(layer: tuple[Tensor, Tensor, Tensor]) -> None:
-    """Lemma B.4: with knots ten times as dense, attention by the updates is some 100 times as near."""
+    """Lemma B.4: with knots ten times as dense, the error of the updates is about 100 times smaller."""
     x, scores, values = layer
     exact = attention(x, scores, values)
     errors = [
@@ -261,7 +258,7 @@ def test_updates_are_approximated_as_well_as_one_likes(layer: tuple[Tensor, Tens
 
 
 def test_errors_of_the_input_pass_in_proportion(layer: tuple[Tensor, Tensor, Tensor]) -> None:
-    """Lemma B.5 and Remark B.6: beside the perceptrons' own error stands one in proportion to the input's."""
+    """Lemma B.5 and Remark B.6: beyond the perceptrons' own error, the error is proportional to the input's."""
     x, scores, values = layer
     exact, update = attention(x, scores, values), Update(scores, values, 10_001)
     own = (simulated(x, x, update) - exact).abs().max()
@@ -273,14 +270,14 @@ def test_errors_of_the_input_pass_in_proportion(layer: tuple[Tensor, Tensor, Ten
 
 
 # Theorem 6.3 of Cai et al. (2023, arXiv:2301.11956): n layers that each select one node are attention. The
-# construction of appendix B.2 is written out here, since the shipped virtual node takes a mean and selects
-# nothing; selection and the target are the shipped softmax attention.
+# construction of appendix B.2 is written out here, because the shipped virtual node takes a mean and cannot
+# select. The shipped softmax attention selects, and is the target.
 
 CLUSTERS = torch.tensor([[2.0, 0.0], [0.0, 2.0], [-2.0, 0.0], [0.0, -2.0]], dtype=torch.float64)
 
 
 def draws(centres: Tensor, spread: float = 0.2, count: int = 20) -> Tensor:
-    """Elements of a compact set: every node stays near its own centre, `[count, nodes, 2]`."""
+    """Draw elements of a compact set, in which every node is near its own centre, `[count, nodes, 2]`."""
     torch.manual_seed(0)
     return centres + spread * (2 * torch.rand(count, *centres.shape, dtype=torch.float64) - 1)
 
@@ -305,7 +302,7 @@ def gatv2(x: Tensor, vector: Tensor) -> Tensor:
 
 
 def by_selection(attention: SoftmaxAttention, x: Tensor, scores: list[Tensor]) -> Tensor:
-    """In layer k the virtual node selects node k, and each node adds exp(q k) v and exp(q k); the last divides."""
+    """Simulate attention: in layer k, each node adds exp(q k) v and exp(q k) of node k. The last layer divides."""
     q, _, _ = attention.qkv(x).chunk(3, dim=-1)
     total, weight = torch.zeros_like(x), torch.zeros_like(x[..., :1])
     for row in scores:
@@ -344,7 +341,7 @@ def test_selection_is_as_hard_as_one_likes() -> None:
 
 @torch.no_grad()
 def test_n_layers_that_select_are_attention() -> None:
-    """Theorem 6.3, with the same vectors for the whole set; the error falls with the selection's scale."""
+    """Theorem 6.3, with the same vectors for the whole set. The error falls with the scale of the selection."""
     x = draws(CLUSTERS)
     errors = [error(x, [c * bilinear(x, v) for v in CLUSTERS]) for c in (0.5, 2.0, 8.0)]
     assert errors[0] > 10 * errors[1] > 100 * errors[2]
@@ -353,7 +350,7 @@ def test_n_layers_that_select_are_attention() -> None:
 
 @torch.no_grad()
 def test_a_node_among_the_others_needs_gatv2() -> None:
-    """Proposition B.10: a bilinear score cannot select what lies between the others, GATv2's can."""
+    """Proposition B.10: the score of GATv2 can select a node between the others, a bilinear score cannot."""
     centres = torch.cat([CLUSTERS, torch.tensor([[0.6, 0.4]], dtype=torch.float64)])
     x = draws(centres)
     assert error(x, [8 * bilinear(x, v) for v in centres]) > 0.01
@@ -365,7 +362,7 @@ def test_a_node_among_the_others_needs_gatv2() -> None:
 @torch.no_grad()
 @pytest.mark.parametrize("seed", range(4))
 def test_what_can_be_selected_is_outside_the_others_hull(seed: int) -> None:
-    """Lemma B.2: by linear programming, a node is in the hull, or there is a vector that selects it."""
+    """Lemma B.2: a node is in the hull of the others, or a vector selects it. Linear programs find which."""
     points = np.random.default_rng(seed).standard_normal((7, 2))
     x, inside = torch.from_numpy(points)[None], 0
     vectors = 10 * torch.randn(200, 2, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""One place for all that the tests of this folder prepare."""
+"""Shares prepared stores among the tests of this folder."""
 
 from pathlib import Path
 

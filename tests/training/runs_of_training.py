@@ -1,8 +1,8 @@
-"""Ways to train that tests share; run as a script, it trains under SIGKILL.
+"""Helpers for tests that train. As a script, it trains under SIGKILL:
 
     python runs_of_training.py YAML KILLS
 
-trains `small` without and `disturbed` with so many kills, and prints the number that hit a working process.
+trains `small` undisturbed and `disturbed` with so many kills, and prints how many hit a running process.
 """
 
 import os

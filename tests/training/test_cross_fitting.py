@@ -1,4 +1,4 @@
-"""The share of a network's change that blocks of years support, each block unseen by network and base."""
+"""Cross-fitting: the share of a network's change that holds in blocks of years it has not seen."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def network(base: object = "linear", **training: int) -> RunConfig:
 
 
 def cut(folder: Path, monkeypatch: pytest.MonkeyPatch, jump: float = 0) -> Windows:
-    """Write and prepare the ocean in `folder`, which becomes the working folder; return its training windows."""
+    """Write and prepare the ocean in `folder`, the new working folder, and return its training windows."""
     write_ocean(folder, jump)
     monkeypatch.chdir(folder)
     data = network().data
@@ -110,7 +110,7 @@ def test_without_a_share_a_run_is_its_base_to_the_bit_and_no_later_day_counts(
 def test_a_share_needs_a_linear_base_and_two_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cut(tmp_path, monkeypatch)
     config = network("persistence")
-    with pytest.raises(SSTCastError, match=r"cross_fit: is for networks on model\.base linear or local"):
+    with pytest.raises(SSTCastError, match=r"cross_fit: needs model\.base linear or local"):
         train(config, training_windows(config))
     with pytest.raises((ValidationError, SSTCastError), match="a single block leaves nothing to train on"):
         network(cross_fit=1)

@@ -1,9 +1,10 @@
-"""The engine against plain PyTorch, against torch's schedulers, and against itself on two processes."""
+"""The trainer against plain PyTorch, torch's schedulers, and itself on two processes."""
 
 import io
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -27,39 +28,40 @@ from sstcast.training.train import forecaster, train
 
 
 def test_windows_are_drawn_in_the_order_of_earlier_versions() -> None:
-    """They were seeded by Python's hash of seed and epoch."""
+    """The order is seeded by Python's hash of seed and epoch."""
     for pair in ((0, 0), (3, 17), (2**63 - 1, 2)):
         assert order_seed(*pair) == hash(pair) % 2**63
 
 
-def rates(scheduler: object, optimizer: torch.optim.Optimizer, steps: int) -> list[float]:
-    out = []
-    for _ in range(steps):
-        out.append(optimizer.param_groups[0]["lr"])
+def one_cycle(optimizer: SGD) -> lr_scheduler.LRScheduler:
+    return lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=40)
+
+
+def cosine(optimizer: SGD) -> lr_scheduler.LRScheduler:
+    rise = lr_scheduler.LinearLR(optimizer, 1 / 5, 1.0, total_iters=4)
+    return lr_scheduler.SequentialLR(optimizer, [rise, lr_scheduler.CosineAnnealingLR(optimizer, 35)], [5])
+
+
+def linear(optimizer: SGD) -> lr_scheduler.LRScheduler:
+    rise = lr_scheduler.LinearLR(optimizer, 1 / 5, 1.0, total_iters=4)
+    return lr_scheduler.SequentialLR(optimizer, [rise, lr_scheduler.PolynomialLR(optimizer, 35)], [5])
+
+
+@pytest.mark.parametrize(("scheduler", "warmup"), [(one_cycle, 0), (cosine, 5), (linear, 5)])
+def test_learning_rates_are_those_of_torch(
+    scheduler: Callable[[SGD], lr_scheduler.LRScheduler], warmup: int
+) -> None:
+    optimizer = SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+    theirs, rates = scheduler(optimizer), []
+    for _ in range(39):
+        rates.append(optimizer.param_groups[0]["lr"])
         optimizer.step()
-        scheduler.step()
-    return out
+        theirs.step()
+    options = TrainingConfig(learning_rate=0.1, schedule=scheduler.__name__.replace("_", "-"), warmup=warmup)
+    assert [learning_rate(step, 40, options) for step in range(39)] == pytest.approx(rates, rel=1e-6)
 
 
-def test_learning_rates_are_those_of_torch() -> None:
-    optimizer = SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
-    theirs = rates(lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=40), optimizer, 39)
-    options = TrainingConfig(learning_rate=0.1, schedule="one-cycle")
-    assert [learning_rate(step, 40, options) for step in range(39)] == pytest.approx(theirs, rel=1e-6)
-
-    optimizer = SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
-    rise = lr_scheduler.LinearLR(optimizer, 1 / 5, 1.0, total_iters=4)
-    fall = lr_scheduler.CosineAnnealingLR(optimizer, 35)
-    theirs = rates(lr_scheduler.SequentialLR(optimizer, [rise, fall], [5]), optimizer, 40)
-    options = TrainingConfig(learning_rate=0.1, schedule="cosine", warmup=5)
-    assert [learning_rate(step, 40, options) for step in range(40)] == pytest.approx(theirs, rel=1e-6)
-
-    optimizer = SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
-    rise = lr_scheduler.LinearLR(optimizer, 1 / 5, 1.0, total_iters=4)
-    fall = lr_scheduler.PolynomialLR(optimizer, 35, power=1)
-    theirs = rates(lr_scheduler.SequentialLR(optimizer, [rise, fall], [5]), optimizer, 40)
-    options = TrainingConfig(learning_rate=0.1, schedule="linear", warmup=5)
-    assert [learning_rate(step, 40, options) for step in range(40)] == pytest.approx(theirs, rel=1e-6)
+def test_a_constant_learning_rate() -> None:
     assert {learning_rate(step, 9, TrainingConfig()) for step in range(9)} == {1e-3}
 
 

@@ -1,7 +1,7 @@
 """Networks on a linear base in oceans with known dynamics: advection and diffusion driven by noise.
 
-In the linear one no forecast beats the best linear map, so a network that seems to beat its base has seen what it
-must not. In the other, anomalies fall into one of two states, which only a network can learn.
+In the linear ocean no forecast beats the best linear map, so a network that seems to beat its base has seen test
+days. In the other ocean, anomalies fall into one of two states, which only a network can learn.
 """
 
 import numpy as np
@@ -17,8 +17,8 @@ from sstcast.training.forecast_task import fit
 
 ROWS, COLS, HISTORY, HORIZON, YEARS = 5, 6, 5, 7, 10
 STEPS, BATCH, LEARNING_RATE = 150, 16, 3e-3
-BASE = {"name": "linear", "stencil": True}  # whose penalties are chosen by cross-validation
-FOLDS = (4, 6, 8)  # years that are trained on; the two after them are forecast
+BASE = {"name": "linear", "stencil": True}  # with penalties from cross-validation
+FOLDS = (4, 6, 8)  # training years, after which two years are forecast
 
 
 def simulate(two_states: bool) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Nothing is lost: kills, damage, losses that are not finite."""
+"""Training survives kills and damaged checkpoints, and stops at losses that are not finite."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ SCRIPT = Path(__file__).parent / "runs_of_training.py"
 
 
 def test_kills_change_no_bit(run_yaml: Path) -> None:
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}  # a fork must not inherit threads
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}  # a forked process has no threads
     out = subprocess.run(
         [sys.executable, SCRIPT, run_yaml, "2"], env=environment, capture_output=True, text=True, check=True
     )
@@ -55,7 +55,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(
     again, new = train(config, windows)
     assert new
     assert f"{newest[-1].name}: is damaged" in capsys.readouterr().out
-    assert step_checkpoints(run.checkpoints) == newest  # the damaged one does not count among the last two
+    assert step_checkpoints(run.checkpoints) == newest  # the damaged one is not among the two that are kept
     assert all(torch.equal(value, weights(again)[name]) for name, value in end.items())
     for path in step_checkpoints(run.checkpoints):
         path.write_bytes(b"")

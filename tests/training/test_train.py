@@ -25,7 +25,7 @@ from sstcast.workers import StopRequest
 
 
 def interrupt_after(monkeypatch: pytest.MonkeyPatch, steps: int, number: signal.Signals) -> None:
-    """Send this process a signal once so many batches have been drawn."""
+    """Send this process a signal after so many batches."""
     drawn = 0
     draw = Windows.batch
 
@@ -45,7 +45,7 @@ def validation_mse(model: torch.nn.Module, config: RunConfig, windows: dict[str,
 
 
 def assert_plain(value: object) -> None:
-    """Checkpoints hold tensors and plain values alone."""
+    """Check that a checkpoint holds only tensors and plain values."""
     plain = (dict, list, tuple, str, int, float, bool, type(None), torch.Tensor)
     assert isinstance(value, plain), type(value)
     assert not isinstance(value, np.generic)
@@ -101,7 +101,7 @@ def test_validation_is_a_mean_over_elements_not_over_batches(run_yaml: Path) -> 
     batch = split.batch(torch.arange(len(split)))
     with torch.no_grad():
         error = ((model(batch.history, batch.graph) - batch.target) ** 2)[batch.ocean].mean()
-    assert batch.ocean.sum(1).unique().numel() > 1  # tiles with unlike amounts of ocean
+    assert batch.ocean.sum(1).unique().numel() > 1  # tiles with different numbers of ocean cells
     for batch_size in (2, 16, 2500):
         config, _ = setup(run_yaml, f"training.batch_size={batch_size}")
         assert validation_mse(model, config, windows) == pytest.approx(float(error), rel=1e-5)
@@ -187,7 +187,7 @@ def test_patience_stops_early(run_yaml: Path) -> None:
 
 
 def test_of_equal_scores_the_lower_loss_is_better(run_yaml: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few validation samples often score the same; a lower loss does not make up for a worse score."""
+    """Few validation samples often have equal scores. A lower loss does not outweigh a worse score."""
     scores = iter([(2.0, 5.0), (1.0, 9.0), (1.0, 7.0), (1.0, 8.0), (3.0, 1.0)])
     monkeypatch.setattr(
         ForecastTask, "validate", lambda *_: dict(zip(("error", "loss"), next(scores), strict=True))
@@ -213,7 +213,7 @@ def test_one_name_one_configuration(run_yaml: Path) -> None:
 
 
 def test_half_a_configuration_is_refused(run_yaml: Path) -> None:
-    """Cut after any line, the file would still be valid, with defaults for what is missing."""
+    """Cut after any line, the file would still be valid, with defaults for the missing keys."""
     run = make_run(load_config(run_yaml))
     lines = run.config_file.read_text().splitlines(keepends=True)
     assert Run.open(run.folder).config.data.horizon == 5
@@ -265,7 +265,7 @@ def test_no_such_device(name: str) -> None:
 
 
 def test_a_split_too_short_for_a_window(run_yaml: Path) -> None:
-    """`prepare` refuses one, but may have been there before the split was shortened."""
+    """`prepare` refuses such a split, but it may have run before the split was shortened."""
     setup(run_yaml)
     longer, shorter = (
         load_config(run_yaml, [f"data.splits.validation=[2003-01-01, 2003-01-{day}]"]) for day in (16, 15)
