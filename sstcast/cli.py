@@ -335,7 +335,7 @@ def page(result: Result[None]) -> None:
 
 @verb("Forecast", "run")
 def update(done: Update) -> None:
-    """Fetch new days, forecast, write a page, verify old forecasts; exit with 3 if nothing is new, 4 if offline."""
+    """Fetch new days, forecast, write a page, verify old forecasts. Exit codes: 3 nothing new, 4 source down."""
     print(done.line)
     raise typer.Exit(done.code)
 

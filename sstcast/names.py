@@ -19,7 +19,7 @@ BASE_RATE, STATE = REFERENCES = ("base rate", "persistence of state")  # referen
 STANDARDISED, DEGREES = UNITS = ("standardised", "degC")
 DATES = "init_time"
 SEASONS = ("DJF", "MAM", "JJA", "SON")  # season of the valid day
-THIRDS = ("lower", "middle", "upper")  # terciles of an index on the initial dates
+THIRDS = ("lower", "middle", "upper")  # of an index on the initial dates
 REGION = "region"  # the box that covers the whole region
 
 HEATWAVE_KINDS = EXCEEDANCE, EVENT = ("exceedance", "event")

@@ -215,7 +215,7 @@ class Run:
 
 
 def unpacked(folder: Path) -> Path:
-    """Return a run's folder; for `pretrained`, copy the run that ships with sstcast to `runs/` and return the copy.
+    """Return a run's folder; for `pretrained`, copy the run that ships with sstcast to `runs/` first.
 
     Results are written to the copy. Raises SSTCastError if `runs/pretrained` holds another run.
     """
