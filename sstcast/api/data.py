@@ -216,8 +216,8 @@ def benchmark(
     Args:
         dataset: a name listed by `sstcast datasets`, or the YAML that describes your own data; in Python also a
             PyG data set, a PyG `Data` with `edge_index` and `y`, a list of them, or, to set the split, a
-            dictionary with the list `graphs` and the numbers or masks of the `train`, `validation` and `test` graphs, or with
-            a list of graphs for each of the three.
+            dictionary with the list `graphs` and the numbers or masks of the `train`, `validation` and `test`
+            graphs, or with a list of graphs for each of the three.
         model: a model, a preset or a local layer (`gps`, `gcn-vn`, ...), or the YAML of your own preset.
         root: the folder of raw files, `data/graphs` by default.
         seeds: one run per seed, for instance `0..3`; by default 0, or all folds of a split `folds:N`; in Python

@@ -212,8 +212,8 @@ def hindcast(
         every: days between initial dates.
         combine: name for a combination of all systems, with weights fitted in each fold; it is also scored.
         average: name for a combination with equal weights; it is also scored.
-        select: names of systems, separated by commas; in each fold, the one with the lowest error in the years
-            before it is scored as `selected`.
+        select: names of systems, separated by commas; in each fold, the one with the lowest error in the two
+            folds before it is scored as `selected`.
         out: the hindcast's folder, `runs/hindcast-YEARS` by default.
         jobs: number of runs to train in parallel.
 

@@ -251,7 +251,7 @@ REFUSED: dict[str, tuple[Write, list[str]]] = {
         ["is something else: its long_name is 'Estimated error of SST'"],
     ),
     "no time": (netcdf(OCEAN.isel(time=0, drop=True)), ["has dimensions lat, lon, none of", "as time"]),
-    "members": (netcdf(xr.concat([OCEAN, OCEAN], "member")), ["has a dimension member of 2"]),
+    "members": (netcdf(xr.concat([OCEAN, OCEAN], "member")), ["has an extra dimension member of 2"]),
     "furlong": (netcdf(xr.Dataset({"sst": SST.assign_attrs(units="furlong")})), ["'furlong'", "degC or K"]),
     "two units": (
         netcdf(xr.Dataset({"sst": SST.drop_attrs() + 273.15 * (SST.lon > 172)})),
@@ -359,9 +359,9 @@ def other_leads(**attributes: str) -> Change:
 
 
 BAD: dict[str, Change] = {
-    r"has no initial time; .*or call it init_time; it has lat, lon, lead": lambda f: f.drop_vars("init_time"),
-    r"has no lead; .*or call it lead; it has .*init_time": lambda f: f.rename(lead="ahead"),
-    r"which variable is the sea surface temperature\? .*; set --variable": lambda f: f.rename(sst="a").assign(
+    r"has no initial time among lat, lon, lead; .*or rename it to init_time": lambda f: f.drop_vars("init_time"),
+    r"has no lead among .*init_time.*; .*or rename it to lead": lambda f: f.rename(lead="ahead"),
+    r"which variable is sea surface temperature\? .*; set --variable": lambda f: f.rename(sst="a").assign(
         b=f["sst"]
     ),
     r"'furlong' is not a unit of temperature; set --units": lambda f: f.assign(
@@ -371,7 +371,7 @@ BAD: dict[str, Change] = {
     r"lead 0\.25, 0\.5, 0\.75 days: several a day; average them": other_leads(units="hours"),
     r"2002-11-01 begins two forecasts": lambda f: xr.concat([f, f.isel(init_time=[0])], "init_time"),
     r"init_time does not hold dates": lambda f: f.assign_coords(init_time=np.arange(4)),
-    r"has a dimension level_ of 2; save one of them": lambda f: xr.concat([f, f], "level_"),
+    r"has an extra dimension level_ of 2; select one index": lambda f: xr.concat([f, f], "level_"),
     r"looks like observations; run `sstcast forecast` first": lambda f: OCEAN,
 }
 

@@ -128,7 +128,7 @@ def test_one_wrong_value_is_found_as_it_is_computed(tmp_path: Path, value: float
     ("day", "place", "value", "words"),
     [
         (33, 0, 21.5, "21.5 degC on 2001-02-03 at lat -11.875, lon 170.125"),
-        (-5, slice(None), np.nan, "a cell that holds 0 on other days"),  # a day near the end without values
+        (-5, slice(None), np.nan, "this cell has 0 on other days"),  # a day near the end without values
     ],
 )
 def test_a_number_that_stands_for_land_must_stay_there(
