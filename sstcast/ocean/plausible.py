@@ -61,7 +61,7 @@ def without_land_numbers(sst: xr.DataArray, path: Path) -> xr.DataArray:
 
 
 def _constant(values: Field, share: float = 1) -> NDArray[np.bool_]:
-    """Return a mask of cells of `[time, lat, lon]`, except ice, with one number on at least a `share` of the days."""
+    """Return a mask of cells in `[time, lat, lon]`, except ice, with one number on at least a `share` of days."""
     middle = np.sort(values, axis=0)[len(values) // 2]  # the number, if it is there on more than half of the days
     return ((values == middle).mean(0) >= share) & ~((middle >= ICE[0]) & (middle <= ICE[1]))
 

@@ -149,8 +149,7 @@ class _Preparation:
         as_given = {axis: (axis, self.source[axis].coarsen({axis: n}).mean().values) for axis in ("lat", "lon")}
         return fitted.assign_attrs(
             title="Climatology and scale of daily sea surface temperature",
-            digest=digest_of(fitted.assign_coords(as_given)),  # unrounded coordinates, for runs of earlier
-            versions
+            digest=digest_of(fitted.assign_coords(as_given)),  # unrounded, as in runs of earlier versions
         )
 
     def _anomalies(self) -> xr.Dataset:

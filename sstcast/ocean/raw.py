@@ -28,8 +28,8 @@ FIRST_DAY = dt.date(1981, 9, 1)
 BLOCK = 32  # days per chunk; one chunk is written at a time
 REMEDY = "move the store away and fetch again"
 
-# Names for the status of a day, in the order of their numbers. Every store begins with these names, including those
-# of the removed source `simulator`. The first day from another source appends that source's two names.
+# Names for the status of a day, in the order of their numbers. Every store begins with these names, including
+# those of the removed source `simulator`. The first day from another source appends that source's two names.
 STATUS = (
     "missing",
     *(

@@ -279,7 +279,7 @@ def days_in(anomalies: xr.Dataset, data: DataConfig, split: str) -> xr.Dataset:
     first, last = getattr(data.splits, split)
     found, needed = anomalies.sel(time=slice(str(first), str(last))), data.history + data.horizon + 1
     if (days := found.sizes["time"]) < needed:
-        raise SSTCastError(f"data.splits.{split}: {days} days; a window needs {needed}: lengthen it")
+        raise SSTCastError(f"data.splits.{split}: {days} days, but a window needs {needed}; lengthen it")
     return found
 
 

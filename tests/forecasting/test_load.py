@@ -133,7 +133,7 @@ def test_preliminary_days_are_named(run: LoadedRun, history: xr.DataArray) -> No
 
 def test_what_prepare_made_must_be_there(run_yaml: Path, tmp_path: Path, history: xr.DataArray) -> None:
     run = make_run(load_config(run_yaml, [f"data.directory={tmp_path}/empty"]))
-    with pytest.raises(SSTCastError, match=r"small-\S+\.zarr: is not there"):
+    with pytest.raises(SSTCastError, match=r"small-\S+\.zarr: does not exist"):
         sstcast.load(run.folder).forecast(history)
 
 

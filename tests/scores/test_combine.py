@@ -149,9 +149,7 @@ def test_nothing_to_do_until_a_part_is_trained_again(runs: list[Run], both: Run,
     combine(moved, made.folder, say=lines.append)
     Run.open(made.folder)
     shutil.rmtree(moved[2].folder)
-    with pytest.raises(
-        SSTCastError, match=rf"{made.folder}: its part {moved[2].folder} is not there; put it back"
-    ):
+    with pytest.raises(SSTCastError, match=rf"{made.folder}: its part {moved[2].folder} is missing; put it back"):
         Run.open(made.folder)
     assert not list(tmp_path.rglob("*.partial"))
 

@@ -142,7 +142,7 @@ def test_nothing_to_do_until_the_run_changes(run: Run, there: Run, other_ocean: 
     made.config_file.write_text("a: [")
     assert transferred_run(copy, str(other_ocean), None, str).config == made.config
     made.data.write_text(json.dumps(json.loads(made.data.read_text()) | {"cube": "0"}))
-    with pytest.raises(SSTCastError, match=rf"{made.folder}: was scored on other data than .*or score it again"):
+    with pytest.raises(SSTCastError, match=rf"{made.folder}: was scored on other data than .*or score again"):
         evaluate(made)
 
 
