@@ -121,7 +121,7 @@ def find_field(
         field = field.isel(lat=slice(None, None, -1))
     if not (units := units or str(field.attrs.get("units", "")).strip()):
         units = _guessed_units(field, path)
-        notes.append(f"in {units}, which it does not say")
+        notes.append(f"in {units}, because the file states no units")
     factor, zero = celsius(units, path)
     field = _blocks(field, dataset[name], axes).astype("float32")
     if factor != 1:

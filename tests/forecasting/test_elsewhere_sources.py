@@ -64,7 +64,7 @@ def test_a_short_record_is_refused(run: Run, years: Path, tmp_path: Path) -> Non
     short = tmp_path / "short.nc"
     xr.load_dataset(years).sel(time=slice("2012", None)).to_netcdf(short, engine="netcdf4")
     with pytest.raises(
-        SSTCastError, match=r"short.nc: holds 2012.*; a climatology needs 5 years before 2016-01-01"
+        SSTCastError, match=r"short.nc: has 2012.*, but a climatology needs 5 years before 2016-01-01"
     ):
         forecast(run.folder, source=str(short), say=str)
     assert not list(run.folder.glob("*.nc"))

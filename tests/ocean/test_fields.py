@@ -164,7 +164,7 @@ def test_what_was_chosen_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixt
     path = folder_of(*odd)(tmp_path)
     (path / "year.grib").touch()
     open_sst(path)
-    expected = ["not read, not NetCDF or Zarr by name: year.grib", "sst is read in K, which it does not say"]
+    expected = ["skipped, because the names are not of NetCDF or Zarr: year.grib", "sst is read in K, because"]
     assert capsys.readouterr().err.splitlines() == [f"{path}: {line}" for line in expected]
 
 

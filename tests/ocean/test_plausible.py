@@ -167,6 +167,6 @@ def test_long_gaps_are_told_and_not_bridged(tmp_path: Path) -> None:
     path = netcdf(data.isel(time=[*range(500), *range(512, data.sizes["time"])]))(tmp_path)
     lines = start(str(path), tmp_path / "a.yaml")
     assert load_config(tmp_path / "a.yaml").data.gaps == 3
-    assert any("12 days in a row are more than that" in line for line in lines)
+    assert any("the gap of 12 days in a row is too long" in line for line in lines)
     with pytest.raises(SSTCastError, match=r"12 missing day\(s\)"):
         prepare(load_config(tmp_path / "a.yaml", [f"data.directory={tmp_path}/p"]).data)

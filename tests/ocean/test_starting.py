@@ -87,7 +87,7 @@ def test_what_it_writes_can_be_trained_on(tmp_path: Path, write: Callable[[Path]
 
 def test_too_short_a_record_leaves_nothing(tmp_path: Path) -> None:
     ocean(380, 8, 8, 1.0).to_netcdf(tmp_path / "a.nc", engine="netcdf4")
-    with pytest.raises(SSTCastError, match=r"a.nc: 380 days; training needs 445"):
+    with pytest.raises(SSTCastError, match=r"a.nc: 380 days, but training needs 445"):
         start(str(tmp_path / "a.nc"), tmp_path / "a.yaml")
     assert [path.name for path in tmp_path.iterdir()] == ["a.nc"]
 
