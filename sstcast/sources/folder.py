@@ -1,4 +1,4 @@
-"""Files downloaded earlier, the sample among them; their content, not their names, tells the days."""
+"""Sources of files on disk, including the sample; days are read from the files' content, not their names."""
 
 import datetime as dt
 from collections import defaultdict
@@ -17,7 +17,7 @@ STORES = (".zgroup", ".zarray", "zarr.json")
 
 
 class Folder(Source):
-    """All files below a folder, or one file. Final days are preferred to preliminary ones, then the first name."""
+    """All files below a folder, or a single file; final days come first, then files in order of their names."""
 
     name = "mirror"
 
@@ -55,7 +55,7 @@ class Folder(Source):
             progress.settled(len(days))
 
     def _block(self, left: dict[dt.date, list[Path]]) -> Batch:
-        """Read the days of a block, each from the first of its files that is readable."""
+        """Read the days of a block, each from its first readable file."""
         batch: Batch = {}
         while left := {day: paths for day, paths in left.items() if paths}:
             wanted: dict[Path, list[dt.date]] = defaultdict(list)
@@ -84,7 +84,7 @@ class Folder(Source):
             yield from (here / name for name in names if (here / name).is_file())
 
     def _name_the_second(self, files: dict[Path, Granule], choice: dict[dt.date, list[Path]], need: Need) -> None:
-        """Report the files that are not used because other files hold all their days."""
+        """Report files that are unused because other files contain the same days."""
         first = {paths[0] for paths in choice.values()}
         for day, paths in choice.items():
             for path in paths[1:]:
@@ -97,7 +97,7 @@ class Folder(Source):
 
 
 class Sample(Folder):
-    """All days of the sample, which is a single file."""
+    """The sample that ships with sstcast, a single file."""
 
     name = store = "sample"
     region = "tasman"
@@ -105,7 +105,7 @@ class Sample(Folder):
     end = dt.date(2016, 12, 31)
 
     def __init__(self, request: FetchRequest) -> None:
-        from sstcast.ocean.reading import source_path  # not above: it takes a second to import
+        from sstcast.ocean.reading import source_path  # imported late: it takes a second
 
         super().__init__(request)
         self.root = source_path("sample")

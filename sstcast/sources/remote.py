@@ -1,6 +1,6 @@
 """Sources that download files from a URL: daily files in many threads, longer files one after another.
 
-A `Server` has time limits, retries with back-off and jitter, and keeps to Retry-After.
+`Server` sets time limits, retries with back-off and jitter, and obeys Retry-After.
 """
 
 import datetime as dt
@@ -25,26 +25,26 @@ from sstcast.progress import Progress
 from sstcast.sources.granule import BadFile, Granule, read_granule
 from sstcast.sources.source import Batch, Need, Patience, Source
 
-PASSING = (408, 429, 500, 502, 503, 504)  # states that may be temporary
+PASSING = (408, 429, 500, 502, 503, 504)  # HTTP status codes that may be temporary
 PART = 1 << 20  # bytes
 
 
 class Absent(Exception):
-    """The server works, but has no such file."""
+    """The server has no such file."""
 
 
 class Trouble(Exception):
-    """A request failed in a way that may be temporary."""
+    """A request failed, perhaps temporarily."""
 
 
 class Server:
-    """A base URL. Its methods may be called from many threads, `together` of them at once."""
+    """Downloads files below a base URL; its methods may be called from `together` threads at once."""
 
     def __init__(self, base: str, time_limit: float, patience: Patience, together: int = 1) -> None:
-        """Prepare requests, but send none yet."""
+        """Set up a session without sending a request."""
         self._base, self._give_up = base.rstrip("/"), patience.give_up
         limit = patience.time_limit or time_limit
-        self._limits = min(10, limit), limit  # to connect, and to wait for bytes
+        self._limits = min(10, limit), limit  # seconds to connect, and to wait for data
         self._stop, self._lock, self._failures = threading.Event(), threading.Lock(), 0
         retries = _Retries(
             total=patience.attempts - 1,
@@ -62,14 +62,14 @@ class Server:
         self.down: str | None = None
 
     def close(self) -> None:
-        """Make all threads that download or wait for another attempt give up at once."""
+        """Stop all downloads and waiting retries at once."""
         self.down = "stopped"
         self._stop.set()
 
     def get(self, name: str, file: IO[bytes]) -> None:
-        """Write the body of `name` to `file`.
+        """Download `name` to `file`.
 
-        Raises Absent if there is no such file, Trouble if all attempts failed or the body is incomplete.
+        Raises Absent if there is no such file, and Trouble if all attempts fail or the body is incomplete.
         """
         if self.down:
             raise Trouble(self.down)
@@ -98,7 +98,7 @@ class Server:
 
 
 class _Retries(Retry):
-    """Retries whose waits end when `stop` is set, so that Ctrl-C need not wait; none is above `backoff_max`."""
+    """Retries that wait at most `backoff_max` seconds, and stop waiting when `stop` is set, as by Ctrl-C."""
 
     def __init__(self, *arguments: Any, stop: threading.Event, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -126,10 +126,10 @@ def _cause(error: Exception) -> str:
 
 
 class Remote(Source):
-    """Files below the URL `base`. Days in the same file (such as one year) are downloaded together.
+    """A source of files below the URL `base`; days in the same file, such as a year, are downloaded together.
 
-    `together` is how many parallel requests the server tolerates, None for as many as the user allows;
-    `long_files` says whether a file holds many days. `time_limit` is in seconds per request.
+    `together` is the number of parallel requests that the server tolerates, or None if only the user limits it.
+    `long_files` tells whether a file contains many days. `time_limit` is in seconds per request.
     """
 
     base: str
@@ -139,22 +139,22 @@ class Remote(Source):
 
     @abstractmethod
     def files(self, day: dt.date, final_only: bool = False) -> tuple[str, ...]:
-        """Return the names of the files that may hold a day, best first."""
+        """Return names of files that may contain a day, best first; no preliminary ones if `final_only`."""
 
     def provisional(self, file: str, day: dt.date) -> bool:
-        """Return whether a day from this file counts as preliminary, whatever the file itself says."""
+        """Return whether a day from this file is preliminary, even if the file does not say so."""
         return False
 
     def read(self, need: Need, progress: Progress) -> Iterator[Batch]:
         patience, together = self.request.patience, self.request.concurrency
-        if self.together:  # with so few requests at once, a server that is down would cost long waits
+        if self.together:  # few parallel requests would wait long for a server that is down
             together = min(together, self.together)
             patience = replace(patience, give_up=min(patience.give_up, 3))
         self._server, self._progress = Server(self.base, self.time_limit, patience, together), progress
         yield from self._long_files(need) if self.long_files else self._daily_files(need, together)
 
     def _daily_files(self, need: Need, together: int) -> Iterator[Batch]:
-        """Request `together` files at a time; yield whole blocks, so that each is written to disk only once."""
+        """Request `together` files at a time; yield whole blocks, so that each is written only once."""
         outstanding = Counter(map(block_of, need))
         blocks: dict[int, Batch] = defaultdict(dict)
         pool = ThreadPoolExecutor(together)
@@ -192,7 +192,7 @@ class Remote(Source):
         return read_granule(body.getvalue(), [day], self.request.box)
 
     def _long_files(self, need: Need) -> Iterator[Batch]:
-        """Download one file after another; yield its days block by block, so that only one block is in memory."""
+        """Download files one after another; yield their days in blocks, so that only one block is in memory."""
         files = {day: self.files(day, final_only) for day, final_only in need.items()}
         store = self.request.path
         for names, members in groupby(filter(files.get, files), files.__getitem__):

@@ -56,7 +56,7 @@ WRONG = {
     "holds 2020-03-09": daily_file(dt.date(2020, 3, 9)),
     "wrong grid: no cell at lat": daily_file(BAD, lat=LAT + 0.125),
     "sst of 20.49..99.99 degC": daily_file(BAD, field=np.array([[2049] * 8] * 7 + [[9999] * 8], np.int16)),
-    "holds no value": daily_file(BAD, field=np.full((8, 8), -999, np.int16)),
+    "has no values": daily_file(BAD, field=np.full((8, 8), -999, np.int16)),
     "not a NetCDF file": b"<html>nothing</html>",
 }
 QUICK = Patience(attempts=3, backoff=0.01, time_limit=0.5)
