@@ -132,7 +132,7 @@ def start(
         f"{horizon} days ahead",
     ]
     if gap:
-        lines.append(f"  gaps: up to {gap} missing days in a row are filled linearly in time")
+        lines.append(f"  gaps: up to {gap} days in a row are filled linearly in time, also in single cells")
     if longest > gap:
         lines.append(f"  the gap of {longest} days in a row is too long for prepare; fetch these days")
     run = config.folder.parent / _name(out.stem)

@@ -133,9 +133,7 @@ def test_nothing_to_do_until_a_part_is_trained_again(runs: list[Run], both: Run,
     for value in state["model"].values():
         value.mul_(0.5)
     torch.save(state, moved[1].best)
-    pattern = (
-        rf"{made.folder}: its part {moved[1].folder} has been trained again since; run the same `sstcast comb"
-    )
+    pattern = rf"{made.folder}: its part {moved[1].folder} has been retrained since; run the same `sstcast comb"
     for verb in (lambda: Run.open(made.folder), lambda: evaluate(made), lambda: forecast(made.folder, say=str)):
         with pytest.raises(SSTCastError, match=pattern):
             verb()

@@ -219,7 +219,7 @@ def test_half_a_configuration_is_refused(run_yaml: Path) -> None:
     assert Run.open(run.folder).config.data.horizon == 5
     for count in range(1, len(lines)):
         run.config_file.write_text("".join(lines[:count]))
-        with pytest.raises(SSTCastError, match=r"config.yaml: its end is missing"):
+        with pytest.raises(SSTCastError, match=r"config.yaml: is truncated"):
             Run.open(run.folder).config  # noqa: B018
 
 
