@@ -25,8 +25,8 @@ RECIPE = "recipe"
 PACKAGE = Path(__file__).parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "sstcast"  # noqa: PTH111 - never fails
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-LITTLE = 2**20  # bytes; if a write fails with less free space than this, the disk counts as full
-FULL = "no space left on its disk; free some and re-run the command"
+LOW_SPACE = 2**20  # bytes; if a write fails with less free space than this, the disk counts as full
+DISK_FULL = "no space left on its disk; free some and re-run the command"
 FIRST_PROCESS = os.environ.get("LOCAL_RANK", "0") == "0"  # in distributed training only the first process prints
 
 
@@ -116,7 +116,7 @@ def space_for(path: Path) -> Iterator[None]:
         raise
     except Exception as error:
         if is_full(error, path):
-            raise SSTCastError(f"{path}: {FULL}") from error
+            raise SSTCastError(f"{path}: {DISK_FULL}") from error
         if isinstance(error, RuntimeError) and str(error).startswith("NetCDF:"):  # netCDF gives no reason
             raise SSTCastError(
                 f"{path}: cannot be written ({error}); check whether its disk or quota is full"
@@ -135,7 +135,7 @@ def is_full(error: BaseException, path: Path | None = None) -> bool:
         return False
     with suppress(OSError):
         disk = shutil.disk_usage(path.parent)
-        return disk.free < LITTLE < disk.total
+        return disk.free < LOW_SPACE < disk.total
     return False
 
 

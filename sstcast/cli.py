@@ -21,7 +21,7 @@ import typer
 
 import sstcast
 from sstcast import __version__, api
-from sstcast.artefacts import FIRST_PROCESS, FULL, at_home, is_full
+from sstcast.artefacts import DISK_FULL, FIRST_PROCESS, at_home, is_full
 from sstcast.errors import Interrupted, SSTCastError, in_short, printable, shorten
 from sstcast.sources import KNOWN
 from sstcast.workers import choose_threads, keep_memory
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sstcast.sources.fetch import FetchReport
     from sstcast.sources.status import StoreStatus
 
-MENDABLE, INCOMPLETE, BUG, INTERRUPTED = 2, 3, 70, 130
+USER_ERROR, INCOMPLETE, BUG, INTERRUPTED = 2, 3, 70, 130
 LONGEST = 2000  # characters of an error message
 OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
 # The type of an option, by the first type in the argument's annotation; all other options are text.
@@ -132,9 +132,9 @@ def explain(error: BaseException) -> tuple[int, str]:
 def _explain(error: BaseException) -> tuple[int, str]:
     if usage := getattr(error, "format_message", None):  # wrong arguments, in Typer's own words
         text = usage()
-        return MENDABLE, f"{text}; see sstcast --help" if text else ""  # empty if Typer has printed the help
+        return USER_ERROR, f"{text}; see sstcast --help" if text else ""  # empty if Typer has printed the help
     if isinstance(error, SSTCastError):
-        return MENDABLE, str(error)
+        return USER_ERROR, str(error)
     if isinstance(error, Interrupted):
         # The other processes exit with 0, because Fabric kills the first process as soon as another one fails.
         return 128 + error.signal if FIRST_PROCESS else 0, "interrupted and saved; re-run the command to resume"
@@ -146,13 +146,13 @@ def _explain(error: BaseException) -> tuple[int, str]:
         named = f"{error.filename}: " if error.filename is not None else ""
         if is_full(error):
             return (
-                MENDABLE,
-                f"{named}{FULL if named else 'no space left on a disk; free some and re-run the command'}",
+                USER_ERROR,
+                f"{named}{DISK_FULL if named else 'no space left on a disk; free some and re-run the command'}",
             )
-        return MENDABLE, named + in_short(error)
+        return USER_ERROR, named + in_short(error)
     no_memory = isinstance(error, RuntimeError) and any(words in str(error) for words in OUT_OF_MEMORY)
     if isinstance(error, MemoryError) or no_memory:  # PyTorch raises a RuntimeError
-        return MENDABLE, (
+        return USER_ERROR, (
             f"not enough memory ({in_short(error)}); choose a smaller region, model or training.batch_size"
         )
     return BUG, f"{type(error).__name__}: {in_short(error)}; this is a bug: run with --debug and report it"

@@ -233,7 +233,7 @@ class TrainingConfig(Strict):
 LONGEST_NAME = 100
 FOLDER_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # a run's name must not lead out of the folder of runs
 # Training keys that do not affect the result, so they may change when a run is resumed.
-WHERE = {"device", "devices", "strategy", "checkpoint_minutes", "checkpoint_steps", "keep"}
+RUNTIME_KEYS = {"device", "devices", "strategy", "checkpoint_minutes", "checkpoint_steps", "keep"}
 
 
 class ModelConfig(BaseModel):
@@ -313,7 +313,7 @@ class RunConfig(Strict):
     def same_experiment(self, other: "RunConfig") -> bool:
         """Return whether both give the same result; folder, device and checkpoint settings may differ."""
         ours, theirs = (
-            c.model_dump(exclude={"name": True, "runs": True, "training": WHERE}) for c in (self, other)
+            c.model_dump(exclude={"name": True, "runs": True, "training": RUNTIME_KEYS}) for c in (self, other)
         )
         return ours == theirs
 

@@ -67,7 +67,7 @@ class JsonRecord(Strict):
         write_json(path, self.model_dump(mode="json"))
 
 
-class _Inside:
+class _PathInRun:
     """Attribute of a run: the path of a file or folder inside the run's folder."""
 
     def __init__(self, name: str) -> None:
@@ -83,16 +83,16 @@ class Run:
 
     folder: Path
 
-    config_file = _Inside("config.yaml")
-    data = _Inside("data.json")
-    history = _Inside("history.csv")
-    curve = _Inside("curve.csv")
-    checkpoints = _Inside("checkpoints")
-    best = _Inside("checkpoints/best.pt")
-    forecasts = _Inside("forecasts.zarr")
-    metrics = _Inside("metrics.json")
-    maps = _Inside("maps")
-    report = _Inside("report.html")
+    config_file = _PathInRun("config.yaml")
+    data = _PathInRun("data.json")
+    history = _PathInRun("history.csv")
+    curve = _PathInRun("curve.csv")
+    checkpoints = _PathInRun("checkpoints")
+    best = _PathInRun("checkpoints/best.pt")
+    forecasts = _PathInRun("forecasts.zarr")
+    metrics = _PathInRun("metrics.json")
+    maps = _PathInRun("maps")
+    report = _PathInRun("report.html")
 
     @property
     def members(self) -> list["Run"]:
@@ -158,7 +158,7 @@ class Run:
         Raises SSTCastError if the folder is not a run, a member has no checkpoint, or a part of a combination is
         absent or has changed.
         """
-        run = cls(unpacked(folder))
+        run = cls(run_folder(folder))
         if not run.config_file.exists():
             meant = Path("runs") / folder
             known = f"; did you mean {meant}?" if cls(meant).config_file.exists() else ""
@@ -214,7 +214,7 @@ class Run:
         return run
 
 
-def unpacked(folder: Path) -> Path:
+def run_folder(folder: Path) -> Path:
     """Return a run's folder; for `pretrained`, copy the run that ships with sstcast to `runs/` first.
 
     Results are written to the copy. Raises SSTCastError if `runs/pretrained` holds another run.

@@ -23,16 +23,16 @@ def cores() -> int:
 
 
 @contextmanager
-def processes(count: int, begin: Callable[..., object], *arguments: Any) -> Iterator[ProcessPoolExecutor]:
+def processes(count: int, initializer: Callable[..., object], *arguments: Any) -> Iterator[ProcessPoolExecutor]:
     """Yield a pool of workers that print nothing, ignore Ctrl-C and exit with their parent.
 
-    Each worker first calls `begin(*arguments)`. After an error, pending tasks are cancelled and running ones get
-    SIGTERM. Workers are spawned rather than forked, because library threads do not survive a fork. Each worker
+    Each worker first calls `initializer(*arguments)`. After an error, pending tasks are cancelled and running ones
+    get SIGTERM. Workers are spawned rather than forked, because library threads do not survive a fork. Each worker
     therefore imports the main script again, without the part under `if __name__ == "__main__"`.
     """
     before = set(multiprocessing.active_children())
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(count, context, _begin, (begin, arguments))
+    pool = ProcessPoolExecutor(count, context, _start_worker, (initializer, arguments))
     with _ignoring_ctrl_c():
         for _ in range(count):
             pool.submit(str)  # starts a worker
@@ -54,8 +54,8 @@ class StopRequest:
 
     def __enter__(self) -> "StopRequest":
         self.signal: int | None = None
-        heard = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
-        self._previous = {s: signal.signal(s, self._on_signal) for s in heard}
+        signals = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+        self._previous = {s: signal.signal(s, self._on_signal) for s in signals}
         return self
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
@@ -77,14 +77,14 @@ def _ignoring_ctrl_c() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set signal handlers
         return
-    heard = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, heard)
+        signal.signal(signal.SIGINT, previous)
 
 
-def _begin(begin: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+def _start_worker(initializer: Callable[..., object], arguments: tuple[Any, ...]) -> None:
     sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - stays open while the worker lives
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
@@ -95,10 +95,10 @@ def _begin(begin: Callable[..., object], arguments: tuple[Any, ...]) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=follow, daemon=True).start()
-    begin(*arguments)
+    initializer(*arguments)
 
 
-PATIENCE = "10s"
+CONNECT_TIMEOUT = "10s"
 
 
 def choose_threads() -> None:
@@ -128,7 +128,7 @@ def cluster(address: str | None) -> Iterator[Any]:
     except ImportError:
         raise SSTCastError("--scheduler: needs dask.distributed; pip install 'sstcast[cluster]'") from None
     try:
-        client = Client(address, timeout=PATIENCE)
+        client = Client(address, timeout=CONNECT_TIMEOUT)
     except (OSError, ValueError) as error:
         raise SSTCastError(
             f"--scheduler {address}: no dask scheduler answers; start one or omit the option"
@@ -141,7 +141,7 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # parameters of glibc's mallopt, fr
 LARGEST_HEAP = 2**31 - 1  # bytes; the process may keep this much free memory
 
 
-class _Known(ctypes.Structure):  # mallinfo2 in malloc.h
+class _MallInfo2(ctypes.Structure):  # mallinfo2 in malloc.h
     _fields_ = [("bytes", ctypes.c_size_t * 10)]
 
 
@@ -167,8 +167,8 @@ def trim(kept: int = LARGEST_HEAP) -> None:
     """
     with suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)
-        libc.mallinfo2.restype = _Known
-        known = libc.mallinfo2().bytes
+        libc.mallinfo2.restype = _MallInfo2
+        counts = libc.mallinfo2().bytes
         _, resident, of_files, *_ = map(int, Path("/proc/self/statm").read_text().split())  # pages, proc(5)
-        if (resident - of_files) * os.sysconf("SC_PAGE_SIZE") - known[USED] - known[MAPPED] > kept:
+        if (resident - of_files) * os.sysconf("SC_PAGE_SIZE") - counts[USED] - counts[MAPPED] > kept:
             libc.malloc_trim(0)

@@ -202,8 +202,8 @@ class MultiscaleRidge(Ridge):
     With `memory` or `stencil` it sees these groups too (`lagged.Inputs`). The history then has one penalty and
     the further groups another, chosen lead by lead by cross-validation: each year is forecast from the others,
     those of validation among them if the weights are fitted to them. Days before the record count as days without
-    anomaly in the memory of training windows; where they are too many (`ocean.windows.preceded`), the memory is
-    left out.
+    anomaly in the memory of training windows; where they are too many (`ocean.windows.with_days_before`), the
+    memory is left out.
     """
 
     BOXES = (3, 7, 15, 0)

@@ -26,7 +26,7 @@ JUDGED = 4096  # cells compared between two days; all cells would take too long
 Field = NDArray[np.float32]
 
 
-def without_land_numbers(sst: xr.DataArray, path: Path) -> xr.DataArray:
+def mask_constant_cells(sst: xr.DataArray, path: Path) -> xr.DataArray:
     """Mask cells with the same number on every day (-999, 0, 1e30) as land, and report this on stderr.
 
     A few days are enough to find these cells. All other days of `sst(time, lat, lon)` are checked when computed.
@@ -53,7 +53,7 @@ def without_land_numbers(sst: xr.DataArray, path: Path) -> xr.DataArray:
     def block(values: Field, day: NDArray[np.datetime64]) -> Field:
         differs = land & (values != some[0])
         if differs.any():
-            where = _place(sst, differs, day, values)
+            where = _describe_first(sst, differs, day, values)
             raise SSTCastError(f"{path}: {where}, but this cell has {told} on other days; correct the file")
         return np.where(land, np.float32(np.nan), values)
 
@@ -79,7 +79,7 @@ def checked(sst: xr.DataArray, path: Path, gaps: int = 0) -> tuple[xr.DataArray,
     def block(values: Field, day: NDArray[np.datetime64]) -> Field:
         low, high = np.fmin.reduce(values, axis=None), np.fmax.reduce(values, axis=None)
         if low < COLDEST or high > WARMEST:
-            where = _place(sst, (values < COLDEST) | (values > WARMEST), day, values)
+            where = _describe_first(sst, (values < COLDEST) | (values > WARMEST), day, values)
             raise SSTCastError(
                 f"{path}: {where}; SST lies in {COLDEST:g}..{WARMEST:g}: set data.units if the unit is wrong, "
                 "or set _FillValue in the file if this number marks missing values"
@@ -88,13 +88,13 @@ def checked(sst: xr.DataArray, path: Path, gaps: int = 0) -> tuple[xr.DataArray,
         if (missing != land).any():
             if (short := missing & ~land).any():
                 count = short.any((1, 2)).sum()
-                where = _place(sst, short, day)
+                where = _describe_first(sst, short, day)
                 raise SSTCastError(
                     f"{path}: ocean cells lack values on {count} or more day(s), the first {where}, longer "
                     f"than data.gaps: {gaps}; raise it to fill them linearly in time, or use a gap-free "
                     "(level 4) analysis"
                 )
-            where = _place(sst, ~missing & land, day, values)
+            where = _describe_first(sst, ~missing & land, day, values)
             raise SSTCastError(
                 f"{path}: {where}, but this cell has no values in the first year; remove those days"
             )
@@ -147,7 +147,7 @@ def by_day(
     return sst.copy(data=whole.map_blocks(one, chunks=sst.chunks, dtype=sst.dtype))
 
 
-def _place(
+def _describe_first(
     sst: xr.DataArray, where: NDArray[np.bool_], day: NDArray[np.datetime64], values: Field | None = None
 ) -> str:
     """Describe date, position and value of the first True in `where [time, lat, lon]`."""

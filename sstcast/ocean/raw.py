@@ -76,7 +76,7 @@ def day_ranges(days: Mapping[dt.date, str]) -> list[tuple[dt.date, dt.date, str]
 
 
 @dataclass(frozen=True)
-class Held:
+class RawContents:
     """An open raw store: the lazy `dataset`, and `status[time]`, the index of each day's origin in `words`."""
 
     dataset: xr.Dataset
@@ -97,7 +97,7 @@ def is_raw_store(path: Path) -> bool:
     return (path / "status" / ".zarray").exists() and (path / "sst" / ".zarray").exists()
 
 
-def look_into(path: Path) -> Held:
+def open_raw_store(path: Path) -> RawContents:
     """Open a raw store; raise SSTCastError if it is damaged, now or when values are computed."""
     dataset = open_written(path, REMEDY, sparse="sst")
     with reading(path, REMEDY):
@@ -105,7 +105,7 @@ def look_into(path: Path) -> Held:
         for block in np.unique(np.flatnonzero(status.values) // BLOCK):
             if not (path / "sst" / f"{block}.0.0").is_file():
                 raise ValueError(f"its file sst/{block}.0.0 is missing")
-        return Held(dataset, status.values, tuple(status.flag_meanings.split()), about["title"])
+        return RawContents(dataset, status.values, tuple(status.flag_meanings.split()), about["title"])
 
 
 def open_days(path: Path) -> xr.Dataset:
@@ -113,7 +113,7 @@ def open_days(path: Path) -> xr.Dataset:
 
     Raises SSTCastError if the store is damaged, now or when values are computed.
     """
-    held = look_into(path)
+    held = open_raw_store(path)
     present = np.flatnonzero(held.status)
     whole = present.size and present[-1] - present[0] + 1 == present.size
     # A slice keeps dask's chunks, an index array would not.

@@ -20,7 +20,7 @@ from sstcast.errors import SSTCastError, warn
 from sstcast.geo import step
 from sstcast.ocean.fields import Layout, dates, find_field, is_leapless
 from sstcast.ocean.grid import crop
-from sstcast.ocean.plausible import without_land_numbers
+from sstcast.ocean.plausible import mask_constant_cells
 from sstcast.ocean.raw import is_raw_store, open_days
 from sstcast.stores import open_netcdf, open_zarr
 
@@ -67,7 +67,7 @@ def open_region(data: DataConfig) -> xr.DataArray:
     opened = open_sst(path, data.variable, data.units)
     sst = crop(opened, data.box, path)
     if not is_raw_store(path):
-        sst = without_land_numbers(sst, path)
+        sst = mask_constant_cells(sst, path)
     sst = fill_gaps(sst, data.gaps, path)
     sst.set_close(opened.close)
     return sst

@@ -15,7 +15,7 @@ from sstcast.errors import SSTCastError
 from sstcast.geo import Box
 from sstcast.ocean.fields import options_for_keys
 from sstcast.ocean.grid import crop
-from sstcast.ocean.plausible import LOOKED_AT, without_land_numbers
+from sstcast.ocean.plausible import LOOKED_AT, mask_constant_cells
 from sstcast.ocean.raw import is_raw_store
 from sstcast.ocean.reading import longest_gap, open_sst, source_path
 from sstcast.ocean.splits import for_training
@@ -33,7 +33,7 @@ data:
   source: {source}{variable}{units}{gaps}
   # The data cover {whole}, {cells} cells.
   # lon and lat are cell edges; tile is rows and columns of cells; skip lists tiles of land.
-  region: {{{region}, tile: [{place.tile[0]}, {place.tile[1]}]{skip}}}
+  region: {{{region}, tile: [{area.tile[0]}, {area.tile[1]}]{skip}}}
   protocol: physical
   history: {history} # days of input to a forecast
   horizon: {horizon} # days ahead
@@ -51,7 +51,7 @@ model:
 
 
 @dataclass(frozen=True)
-class Place:
+class TrainingArea:
     """The area to train on: rows and columns of the data, the shape of a tile, and the land tiles to skip."""
 
     rows: slice
@@ -82,7 +82,7 @@ def start(
     with options_for_keys():
         sst = open_sst(path, variable, units)
     if not is_raw_store(path):
-        sst = without_land_numbers(sst, path)
+        sst = mask_constant_cells(sst, path)
     days, lat, lon = sst.indexes["time"], sst["lat"].values, sst["lon"].values
     some = np.unique(np.linspace(0, days.size - 1, LOOKED_AT).astype(int))
     present = np.isfinite(sst.isel(time=some).values)
@@ -90,11 +90,11 @@ def start(
     holes = int((present != ocean).any((1, 2)).sum())
     if not ocean.any():
         raise SSTCastError(f"{path}: no cell has values; choose another source")
-    place = choose_place(ocean)
+    area = choose_area(ocean)
     history, horizon, splits = for_training(days[0].date(), days[-1].date(), path)
     longest = longest_gap(days)
     gap = MOST_GAPS if holes else min(longest, MOST_GAPS)
-    whole, region = (box.yaml for box in (Box.of(sst), Box.of({"lat": lat[place.rows], "lon": lon[place.cols]})))
+    whole, region = (box.yaml for box in (Box.of(sst), Box.of({"lat": lat[area.rows], "lon": lon[area.cols]})))
     cells = f"{lat.size} x {lon.size}"
     text = TEMPLATE.format(
         name=json.dumps(_name(out.stem)),
@@ -105,8 +105,8 @@ def start(
         whole=whole,
         cells=cells,
         region=region[1:-1],
-        place=place,
-        skip=f", skip: {place.skip}" if place.skip else "",
+        area=area,
+        skip=f", skip: {area.skip}" if area.skip else "",
         history=history,
         horizon=horizon,
         first=f"{days[0]:%Y-%m-%d}",
@@ -126,8 +126,8 @@ def start(
     if holes:
         lines.append(f"  ocean cells lack values on {holes} of {len(some)} days examined")
     lines += [
-        f"  region: {region}, {place.tiles} tile(s) of {place.tile[0]} x {place.tile[1]}, "
-        f"{ocean[place.rows, place.cols].mean():.0%} ocean",
+        f"  region: {region}, {area.tiles} tile(s) of {area.tile[0]} x {area.tile[1]}, "
+        f"{ocean[area.rows, area.cols].mean():.0%} ocean",
         f"  splits: train to {splits.train[1]}, test from {splits.test[0]}; {history} days of history, "
         f"{horizon} days ahead",
     ]
@@ -139,7 +139,7 @@ def start(
     return [*lines, f"{out}: written; next: sstcast train {out}", f"then: sstcast forecast {run}"]
 
 
-def choose_place(ocean: NDArray[np.bool_]) -> Place:
+def choose_area(ocean: NDArray[np.bool_]) -> TrainingArea:
     """Choose tiles of about 30 x 30 cells in the area with the most ocean in the mask `ocean [lat, lon]`."""
     tile = _near(ocean.shape[0]), _near(ocean.shape[1])
     size = [
@@ -152,7 +152,7 @@ def choose_place(ocean: NDArray[np.bool_]) -> Place:
     inside = ocean[row : row + high, col : col + wide]
     share = inside.reshape(high // tile[0], tile[0], wide // tile[1], tile[1]).mean((1, 3)).ravel()
     skip = np.flatnonzero(share < min(LEAST_OCEAN, share.max())).tolist()
-    return Place(slice(row, row + high), slice(col, col + wide), tile, skip)
+    return TrainingArea(slice(row, row + high), slice(col, col + wide), tile, skip)
 
 
 def _near(cells: int) -> int:

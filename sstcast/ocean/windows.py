@@ -242,11 +242,12 @@ def cut_windows(
     """Cut the windows of a split from the anomalies, for all tiles of the region.
 
     `split` is `train`, `validation`, `test` or `before_test` (from the first training day to the last validation
-    day). `empty` allocates the array of values. The windows follow `before` days of the record (see `preceded`).
+    day). `empty` allocates the array of values. The windows follow `before` days of the record (see
+    `with_days_before`).
 
     Raises SSTCastError if the split is too short for a window.
     """
-    days, before, absent = preceded(anomalies, data, split, before)
+    days, before, absent = with_days_before(anomalies, data, split, before)
     return windows_of(days, data.box, data.history, data.horizon, empty, before, absent)
 
 
@@ -259,14 +260,16 @@ def whole_windows(anomalies: xr.Dataset, data: DataConfig, split: str, before: i
     return cut_windows(anomalies, as_one, split, scratch_array, before)
 
 
-def preceded(anomalies: xr.Dataset, data: DataConfig, split: str, before: int) -> tuple[xr.Dataset, int, int]:
+def with_days_before(
+    anomalies: xr.Dataset, data: DataConfig, split: str, before: int
+) -> tuple[xr.Dataset, int, int]:
     """Return the days of a split with the `before` days ahead of it, `before`, and the number of days absent.
 
     Windows treat days before the record as days without anomaly. If fewer than two years would have a complete
     memory, the days ahead are dropped and `before` is 0. Raises SSTCastError if the split is too short for a
     window.
     """
-    days = days_in(anomalies, data, split)
+    days = days_of_split(anomalies, data, split)
     first, count = int(anomalies.indexes["time"].get_loc(days.indexes["time"][0])), days.sizes["time"]
     absent = max(0, before - first)
     if absent and count - absent < LEAST:
@@ -274,7 +277,7 @@ def preceded(anomalies: xr.Dataset, data: DataConfig, split: str, before: int) -
     return anomalies.isel(time=slice(first + absent - before, first + count)), before, absent
 
 
-def days_in(anomalies: xr.Dataset, data: DataConfig, split: str) -> xr.Dataset:
+def days_of_split(anomalies: xr.Dataset, data: DataConfig, split: str) -> xr.Dataset:
     """Return the days of a split; raise SSTCastError if they are too few for a window."""
     first, last = getattr(data.splits, split)
     found, needed = anomalies.sel(time=slice(str(first), str(last))), data.history + data.horizon + 1

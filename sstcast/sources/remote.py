@@ -23,36 +23,36 @@ from sstcast.errors import in_short
 from sstcast.ocean.raw import Day, block_of
 from sstcast.progress import Progress
 from sstcast.sources.granule import BadFile, Granule, read_granule
-from sstcast.sources.source import Batch, Need, Patience, Source
+from sstcast.sources.source import Batch, Need, RetryPolicy, Source
 
-PASSING = (408, 429, 500, 502, 503, 504)  # HTTP status codes that may be temporary
+TRANSIENT = (408, 429, 500, 502, 503, 504)  # HTTP status codes that may be temporary
 PART = 1 << 20  # bytes
 
 
-class Absent(Exception):
+class NotFound(Exception):
     """The server has no such file."""
 
 
-class Trouble(Exception):
+class RequestFailed(Exception):
     """A request failed, perhaps temporarily."""
 
 
 class Server:
     """Downloads files below a base URL; its methods may be called from `together` threads at once."""
 
-    def __init__(self, base: str, time_limit: float, patience: Patience, together: int = 1) -> None:
+    def __init__(self, base: str, time_limit: float, retry: RetryPolicy, together: int = 1) -> None:
         """Set up a session without sending a request."""
-        self._base, self._give_up = base.rstrip("/"), patience.give_up
-        limit = patience.time_limit or time_limit
+        self._base, self._give_up = base.rstrip("/"), retry.give_up
+        limit = retry.time_limit or time_limit
         self._limits = min(10, limit), limit  # seconds to connect, and to wait for data
         self._stop, self._lock, self._failures = threading.Event(), threading.Lock(), 0
         retries = _Retries(
-            total=patience.attempts - 1,
-            status_forcelist=PASSING,
+            total=retry.attempts - 1,
+            status_forcelist=TRANSIENT,
             raise_on_status=False,
-            backoff_factor=patience.backoff,
-            backoff_jitter=patience.backoff,
-            backoff_max=patience.longest_wait,
+            backoff_factor=retry.backoff,
+            backoff_jitter=retry.backoff,
+            backoff_max=retry.longest_wait,
             stop=self._stop,
         )
         self._session = requests.Session()
@@ -69,25 +69,25 @@ class Server:
     def get(self, name: str, file: IO[bytes]) -> None:
         """Download `name` to `file`.
 
-        Raises Absent if there is no such file, and Trouble if all attempts fail or the body is incomplete.
+        Raises NotFound if there is no such file, and RequestFailed if all attempts fail or the body is incomplete.
         """
         if self.down:
-            raise Trouble(self.down)
+            raise RequestFailed(self.down)
         try:
             with self._session.get(f"{self._base}/{name}", stream=True, timeout=self._limits) as response:
                 if response.status_code == 404:
                     self._note(None)
-                    raise Absent("not there")
+                    raise NotFound("not there")
                 if not response.ok:
-                    raise Trouble(f"status {response.status_code}")
+                    raise RequestFailed(f"status {response.status_code}")
                 for part in response.iter_content(PART):
                     if self._stop.is_set():
-                        raise Trouble("stopped")
+                        raise RequestFailed("stopped")
                     file.write(part)
-        except (requests.RequestException, Trouble) as error:
-            reason = str(error) if isinstance(error, Trouble) else _cause(error)
+        except (requests.RequestException, RequestFailed) as error:
+            reason = str(error) if isinstance(error, RequestFailed) else _cause(error)
             self._note(reason)
-            raise Trouble(reason) from None
+            raise RequestFailed(reason) from None
         self._note(None)
 
     def _note(self, failure: str | None) -> None:
@@ -146,11 +146,11 @@ class Remote(Source):
         return False
 
     def read(self, need: Need, progress: Progress) -> Iterator[Batch]:
-        patience, together = self.request.patience, self.request.concurrency
+        retry, together = self.request.retry, self.request.concurrency
         if self.together:  # few parallel requests would wait long for a server that is down
             together = min(together, self.together)
-            patience = replace(patience, give_up=min(patience.give_up, 3))
-        self._server, self._progress = Server(self.base, self.time_limit, patience, together), progress
+            retry = replace(retry, give_up=min(retry.give_up, 3))
+        self._server, self._progress = Server(self.base, self.time_limit, retry, together), progress
         yield from self._long_files(need) if self.long_files else self._daily_files(need, together)
 
     def _daily_files(self, need: Need, together: int) -> Iterator[Batch]:
@@ -176,12 +176,12 @@ class Remote(Source):
         for file in self.files(day, final_only):
             try:
                 granule = self._read(file, day)
-            except Absent:
+            except NotFound:
                 continue
-            except (Trouble, BadFile) as error:
+            except (RequestFailed, BadFile) as error:
                 return day, str(error)
             if day in granule.fields:
-                return day, self._dress(granule, file, day)
+                return day, self._as_day(granule, file, day)
             reason = f"{file} holds {granule.span}"
         return day, reason
 
@@ -203,7 +203,7 @@ class Remote(Source):
                     self._progress.downloaded(file.tell())
                 for _, block in groupby(days, block_of):
                     yield self._block(path, names[0], list(block))
-            except (Absent, Trouble, BadFile) as error:
+            except (NotFound, RequestFailed, BadFile) as error:
                 yield dict.fromkeys(days, str(error))
                 self._progress.settled(len(days))
             finally:
@@ -213,10 +213,10 @@ class Remote(Source):
         granule = read_granule(path, days, self.request.box)
         self._progress.settled(len(days))
         return {
-            day: self._dress(granule, name, day) if day in granule.fields else f"{name} holds {granule.span}"
+            day: self._as_day(granule, name, day) if day in granule.fields else f"{name} holds {granule.span}"
             for day in days
         }
 
-    def _dress(self, granule: Granule, file: str, day: dt.date) -> Day:
+    def _as_day(self, granule: Granule, file: str, day: dt.date) -> Day:
         preliminary = granule.preliminary or self.provisional(file, day)
         return Day(granule.fields[day], self.name, preliminary)

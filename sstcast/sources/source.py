@@ -23,7 +23,7 @@ MOST_TOGETHER = 256
 
 
 @dataclass(frozen=True)
-class Patience:
+class RetryPolicy:
     """Retry policy: waits double from `backoff` to `longest_wait` seconds, with jitter.
 
     After `give_up` consecutive files have failed `attempts` times each, the server gets no more requests.
@@ -52,7 +52,7 @@ class FetchRequest:
     region: str | None = None
     out: Path | None = None
     concurrency: int = 16
-    patience: Patience = field(default_factory=Patience)
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
 
     def __post_init__(self) -> None:
         if self.end < self.start:

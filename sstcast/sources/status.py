@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from sstcast.errors import SSTCastError
-from sstcast.ocean.raw import FIRST_DAY, day_ranges, is_raw_store, look_into
+from sstcast.ocean.raw import FIRST_DAY, day_ranges, is_raw_store, open_raw_store
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def status(directory: Path, complain: Callable[[str], object] = print) -> list[S
 
 
 def _describe(path: Path) -> StoreStatus:
-    held = look_into(path)
+    held = open_raw_store(path)
     origin = {FIRST_DAY + int(i) * _DAY: held.words[held.status[i]] for i in np.flatnonzero(held.status)}
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     return StoreStatus(path, held.title, origin, size)

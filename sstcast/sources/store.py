@@ -31,7 +31,7 @@ from sstcast.ocean.raw import (
     Packed,
     block_of,
     is_raw_store,
-    look_into,
+    open_raw_store,
 )
 from sstcast.sources.source import Source
 from sstcast.stores import check_codecs, consolidate
@@ -145,7 +145,7 @@ class RawStore:
     def _open(self) -> None:
         if not is_raw_store(self.path):
             raise SSTCastError(f"{self.path}: exists and is not a store made by fetch; choose another --out")
-        held = look_into(self.path)
+        held = open_raw_store(self.path)
         if not (all(np.array_equal(held.dataset[axis], getattr(self.box, axis)) for axis in ("lat", "lon"))):
             raise SSTCastError(
                 f"{self.path}: holds region {held.box}, not {self.box}; choose another --out or --region"

@@ -120,7 +120,7 @@ def test_command_lines(
     arguments: list[str],
     words: str,
 ) -> None:
-    monkeypatch.setattr(workers, "PATIENCE", "1s")
+    monkeypatch.setattr(workers, "CONNECT_TIMEOUT", "1s")
     Path("a.yaml").write_text(yaml.safe_dump(system("a").model_dump(mode="json")))
     code, _, err = command("hindcast", *arguments)
     assert code == 2

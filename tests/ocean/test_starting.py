@@ -13,7 +13,7 @@ from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.splits import for_training
-from sstcast.ocean.starting import choose_place, start
+from sstcast.ocean.starting import choose_area, start
 from sstcast.ocean.windows import cut_windows
 from sstcast.sources.fetch import fetch
 from sstcast.sources.source import FetchRequest
@@ -109,7 +109,7 @@ def test_splits_follow_one_another_and_hold_windows(count: int) -> None:
 def test_tiles_lie_where_the_ocean_is() -> None:
     mask = np.zeros((180, 360), bool)
     mask[60:140, 100:260] = True
-    place = choose_place(mask)
+    place = choose_area(mask)
     assert place.tile == (30, 30)
     assert mask[place.rows, place.cols].all()
     assert place.tiles == 8
