@@ -27,7 +27,7 @@ _DAY = {"units_metadata": "leap_seconds: none"}
 _MEAN = {"cell_methods": "area: mean where sea"}
 _SST = {"standard_name": "sea_surface_temperature", **_CELSIUS, **_MEAN}
 
-_EVENT = "an event: five days or more, gaps of up to two joined"
+_EVENT = "an event of five or more days, with gaps of up to two days joined"
 _CATEGORY = {
     "units": "1",
     "flag_values": np.arange(5, dtype=np.int8),
@@ -60,7 +60,7 @@ VARIABLES: dict[str, dict[str, Any]] = {
     "past": {"long_name": "day of history; 0 is the last", "units": "day"},
     "anomaly": {"long_name": "standardised anomaly", "units": "1"},
     "climatology": {"long_name": "climatology of the training days", **_CELSIUS},
-    "scale": {"long_name": "degC of one standardised unit", **_DIFFERENCE},
+    "scale": {"long_name": "scale in degC of one standardised unit", **_DIFFERENCE},
     "heatwave_threshold": {"long_name": "90th percentile of the day in the base period", **_CELSIUS},
     "heatwave_threshold_past": {"long_name": "90th percentile of the day in the base period", **_CELSIUS},
     "cold_spell_threshold": {"long_name": "10th percentile of the day in the base period", **_CELSIUS},
@@ -73,13 +73,13 @@ VARIABLES: dict[str, dict[str, Any]] = {
     "heatwave_category": {"long_name": "most likely category of marine heatwave", **_CATEGORY},
     "cold_spell_category": {"long_name": "most likely category of marine cold spell", **_CATEGORY},
     "heatwave_start": {
-        "long_name": "first day of the heatwave, median",
-        "comment": "where a heatwave on the days forecast is as likely as not; the first day known: or before",
+        "long_name": "median first day of the heatwave",
+        "comment": "where a heatwave in the forecast is as likely as not; the first known day means then or earlier",
         **_DAY,
     },
     "heatwave_end": {
-        "long_name": "last day of the heatwave, median",
-        "comment": "where a heatwave on the days forecast is as likely as not; the last day forecast: or later",
+        "long_name": "median last day of the heatwave",
+        "comment": "where a heatwave in the forecast is as likely as not; the last forecast day means then or later",
         **_DAY,
     },
     "ocean_fraction": {
@@ -96,7 +96,7 @@ _MAKER = {
     "Conventions": CONVENTIONS,
     "institution": "not stated",
     "creator_name": f"sstcast {__version__}",
-    "license": "that of the source",
+    "license": "same as the source",
     "geospatial_lat_units": "degrees_north",
     "geospatial_lon_units": "degrees_east",
 }

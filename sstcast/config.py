@@ -340,7 +340,7 @@ def load_config(path: Path, overrides: list[str] | None = None) -> RunConfig:
 
 
 def load_region(name: str) -> Region:
-    """Look up a region in `configs/regions.yaml`; raise SSTCastError if it is not there."""
+    """Look up a region in `configs/regions.yaml`; raise SSTCastError if it is unknown."""
     path = packaged("configs/regions.yaml")
     regions = read_yaml(path)
     if name not in regions:

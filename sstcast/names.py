@@ -1,7 +1,7 @@
 """Names of methods, units, seasons and scores in tables, `metrics.json` and figures."""
 
 # Methods.
-MODEL = "model"  # the run itself, whatever its folder is called
+MODEL = "model"  # the run itself, independent of the name of its folder
 TRUTH = "truth"
 CLIMATE = "climatology"  # the baseline whose distribution is the climatological one
 DEFAULT_REFERENCE = "multiscale ridge"  # the baseline for skill scores

@@ -106,7 +106,7 @@ def read_parts(path: Path, read: Callable[[Path, xr.Dataset], Read]) -> list[Rea
     Raises SSTCastError if there are none or one cannot be read. Warns about other files in a folder.
     """
     if not path.exists():
-        raise SSTCastError(f"{path}: no such file or folder; name one that exists")
+        raise SSTCastError(f"{path}: no such file or folder; check the path")
     if path.is_file() or _is_zarr(path):
         return [read(path, open_dataset(path))]
     found: list[Path] = []

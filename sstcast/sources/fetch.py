@@ -38,12 +38,12 @@ class FetchReport:
 
     def lines(self) -> list[str]:
         """Format the report; consecutive days missing for the same reason share a line."""
-        lines = [f"{self.path}: {self.fetched} days fetched, {self.present} were already there"]
+        lines = [f"{self.path}: {self.fetched} days fetched, {self.present} already present"]
         if not self.fetched and self.complete:
-            lines = [f"{self.path}: nothing to do, all {self.present} days are there"]
+            lines = [f"{self.path}: nothing to do, all {self.present} days are present"]
         if self.preliminary:
             lines.append(
-                f"{len(self.preliminary)} days are preliminary; fetch again when NOAA has made them final"
+                f"{len(self.preliminary)} days are preliminary; fetch again after NOAA has finalised them"
             )
         for first, last, reason in day_ranges(self.missing):
             days = str(first) if first == last else f"{first}..{last} ({(last - first).days + 1} days)"

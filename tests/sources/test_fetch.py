@@ -38,7 +38,7 @@ def test_all_days_arrive_and_the_second_time_there_is_nothing_to_do(aws, tmp_pat
     said: list[str] = []
     request = FetchRequest(DAYS[0], DAYS[-1], region=REGION, out=tmp_path / "a.zarr")
     assert fetch(request, said.append).fetched == 0
-    assert said == [f"{tmp_path / 'a.zarr'}: nothing to do, all 40 days are there"]
+    assert said == [f"{tmp_path / 'a.zarr'}: nothing to do, all 40 days are present"]
     assert aws.seen == []
 
 
