@@ -74,12 +74,12 @@ VARIABLES: dict[str, dict[str, Any]] = {
     "cold_spell_category": {"long_name": "most likely category of marine cold spell", **_CATEGORY},
     "heatwave_start": {
         "long_name": "median first day of the heatwave",
-        "comment": "where a heatwave in the forecast is as likely as not; the first known day means then or earlier",
+        "comment": "where a heatwave is as likely as not; the first known day means then or earlier",
         **_DAY,
     },
     "heatwave_end": {
         "long_name": "median last day of the heatwave",
-        "comment": "where a heatwave in the forecast is as likely as not; the last forecast day means then or later",
+        "comment": "where a heatwave is as likely as not; the last forecast day means then or later",
         **_DAY,
     },
     "ocean_fraction": {
