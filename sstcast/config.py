@@ -301,7 +301,8 @@ class RunConfig(Strict):
                     )
             if max(other.splits.validation[1], other.splits.base[1]) >= (test := self.data.splits.test[0]):
                 raise ValueError(
-                    f"data.{number}.splits: end validation and base_period before {test}, the first ocean's test"
+                    f"data.{number}.splits: end validation and base_period before {test}, "
+                    "when the first ocean's test starts"
                 )
         return self
 

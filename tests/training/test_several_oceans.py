@@ -166,11 +166,11 @@ def test_a_key_of_one_ocean_can_be_set(run_yaml: Path) -> None:
     [
         ({"region": EAST | {"tile": [4, 3]}}, {}, r"data\.region: tiles of 4 x 3 and 8 x 6; give all oceans one"),
         ({"horizon": 4}, {}, r"data\.1\.horizon: is 4, but 5 for the first ocean; make them equal"),
-        ({"protocol": "paper"}, {}, r"data\.1\.protocol: is paper, and physical in the first"),
+        ({"protocol": "paper"}, {}, r"data\.1\.protocol: is paper, but physical for the first"),
         (
             {"splits": {"train": [2001, 2002], "validation": [2003, "2004-01-31"], "test": ["2004-02-01", 2004]}},
             {},
-            r"data\.1\.splits: end validation and base_period before 2004-01-01, when the first is tested",
+            r"data\.1\.splits: end validation and base_period before 2004-01-01",
         ),
         (
             {
