@@ -116,5 +116,5 @@ def open_days(path: Path) -> xr.Dataset:
     held = open_raw_store(path)
     present = np.flatnonzero(held.status)
     whole = present.size and present[-1] - present[0] + 1 == present.size
-    # A slice keeps dask's chunks, an index array would not.
+    # A slice keeps dask's chunks, but an index array would split them.
     return held.dataset.isel(time=slice(int(present[0]), int(present[-1]) + 1) if whole else present)

@@ -147,7 +147,7 @@ class Remote(Source):
 
     def read(self, need: Need, progress: Progress) -> Iterator[Batch]:
         retry, together = self.request.retry, self.request.concurrency
-        if self.together:  # few parallel requests would wait long for a server that is down
+        if self.together:  # with few requests at once, a server that is down costs long waits
             together = min(together, self.together)
             retry = replace(retry, give_up=min(retry.give_up, 3))
         self._server, self._progress = Server(self.base, self.time_limit, retry, together), progress
