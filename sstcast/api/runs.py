@@ -117,9 +117,6 @@ def combine(runs: Sequence[Run | Path | str], name: str, equal: bool = False, sa
     Returns:
         The new run, which `evaluate`, `load` and `forecast` accept like any other run.
 
-    Raises:
-        SSTCastError: fewer than two runs are given, or `name` is a path.
-
     Source:
         Granger and Ramanathan (1984), J. Forecast. 3, 197-204, with non-negative weights that sum to 1.
 

@@ -209,7 +209,7 @@ def test_what_it_refuses(run: Run, there: Run, tmp_path: Path, sst_file: Path) -
     refused(r"--source .*absent.nc: no such file", tmp_path / "absent.nc")
     refused(r"--source : no such file", "")
     refused(r"has 2001-01-01..2003-12-31, but no day of the run's data.splits.test, 2004", ocean("2001", "2003"))
-    refused(r"too little of the run's data.splits.train: 31 days; a climatology", ocean("2002-12", "2004"))
+    refused(r"too little of the run's data.splits.train: 31 days, but a climatology", ocean("2002-12", "2004"))
     refused(r"no region 'atlantis'", None, "atlantis")
     refused(r"no region ''", None, "")
     refused(r"small.nc: data.region", None, "10,11.5,-12,-10")
