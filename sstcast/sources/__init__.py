@@ -33,7 +33,9 @@ def find_source(name: str) -> "type[Source]":
     for place in map(_load, PLACES):
         if place.accepts(name):
             return place
-    raise SSTCastError(f"--source {name}: neither a source, nor a folder, nor a URL; give {KNOWN}")
+    raise SSTCastError(
+        f"--source {name}: neither a source, nor a folder, nor a URL; give {', '.join(SOURCES)}, a URL or a folder"
+    )
 
 
 def _load(source: "str | type[Source]") -> "type[Source]":
