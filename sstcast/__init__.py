@@ -1,7 +1,7 @@
 """Forecasting sea surface temperature with graph networks.
 
-The functions below are all that a notebook needs; `docs/architecture.md` describes the rest of the package. The
-commands of `sstcast` call them with the same arguments.
+A notebook needs only the functions below, and the commands of `sstcast` call them with the same arguments.
+`docs/architecture.md` describes the rest of the package.
 """
 
 import os
@@ -9,7 +9,7 @@ import os
 __version__ = "0.2.0"
 
 if "OMP_WAIT_POLICY" not in os.environ:
-    # With libgomp's long spinning, training beside a busy core took 1.6 times as long (perf/busy.py).
+    # libgomp's idle threads spin by default, so training beside a busy core took 1.6 times as long (perf/busy.py).
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 from sstcast.api.data import Result, benchmark, datasets, fetch, init, load_config, open, prepare, status, windows

@@ -1,9 +1,9 @@
-"""Files that commands write: atomic writes, locks, and the recipe that says what each file was made from.
+"""Output files: atomic writes, locks, and recipes that tell whether a file is up to date.
 
-Every derived file carries a recipe, plain data that determine its content: the layout of the file, the data and
-the weights it was made from, and the options of the command. A file whose recipe equals the one wanted is current.
-NetCDF and Zarr hold it as JSON in the attribute `recipe`, JSON files in the key `recipe`, PNG images in a text
-chunk and HTML pages in a comment on the second line.
+Every derived file carries a recipe, plain data that determine its content: the file's layout, the input data, the
+weights and the options of the command. A file is up to date if its recipe equals the requested one. NetCDF and
+Zarr store the recipe as JSON in the attribute `recipe`, JSON files in the key `recipe`, PNG images in a text chunk
+and HTML pages in a comment on the second line.
 """
 
 import errno
@@ -25,8 +25,8 @@ RECIPE = "recipe"
 PACKAGE = Path(__file__).parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "sstcast"  # noqa: PTH111 - never fails
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-LITTLE = 2**20  # bytes: with less free space, a failed write is taken to mean a full disk
-FULL = "no space left on its disk; free some and re-run the command"
+LOW_SPACE = 2**20  # bytes; if a write fails with less free space than this, the disk counts as full
+DISK_FULL = "no space left on its disk; free some and re-run the command"
 FIRST_PROCESS = os.environ.get("LOCAL_RANK", "0") == "0"  # in distributed training only the first process prints
 
 
@@ -40,7 +40,7 @@ def packaged(relative: str) -> Path:
 
 
 def at_home(path: Path | str) -> Path:
-    """Return a path with a leading `~` or `~user` expanded; unchanged if there is no such user."""
+    """Expand a leading `~` or `~user` in a path; return it unchanged if the user does not exist."""
     try:
         return Path(path).expanduser()
     except RuntimeError:
@@ -49,10 +49,10 @@ def at_home(path: Path | str) -> Path:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Lock `path` against other processes that write it; if one holds the lock, say so and wait.
+    """Lock `path` against other writing processes; if one holds the lock, print a line on stderr and wait.
 
-    After waiting, `path` may have changed, so look at it inside the `with` block. The kernel holds the lock and
-    releases it when the process ends; the empty file `.NAME.lock` beside `path` stays. The lock is re-entrant.
+    `path` may have changed while waiting, so check it inside the `with` block. The kernel releases the lock when
+    the process ends. The empty file `.NAME.lock` stays beside `path`. The lock is re-entrant.
     """
     path = _target(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -60,13 +60,11 @@ def locked(path: Path) -> Iterator[None]:
         place = path.with_name(f".{path.name}.lock")
         try:
             if not place.exists():
-                place.open("a").close()  # filelock would wait forever where no file can be created
+                place.open("a").close()  # filelock would wait forever if it cannot create the file
         except OSError as error:
             if is_full(error):
                 raise
-            raise SSTCastError(
-                f"{path}: cannot be written there ({in_short(error)}); choose another folder"
-            ) from error
+            raise SSTCastError(f"{path}: cannot be written ({in_short(error)}); choose another folder") from error
         lock = FileLock(place, is_singleton=True)
         try:
             held = lock.acquire(blocking=False)
@@ -79,11 +77,11 @@ def locked(path: Path) -> Iterator[None]:
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path` to write a file or a folder to; rename it to `path` on success.
+    """Yield a temporary path beside `path` for a file or a folder, and rename it to `path` on success.
 
-    After an error the temporary is removed and `path` is unchanged; a full disk raises an SSTCastError.
-    If `path` is a link, its target is replaced. The next write of the same path removes a temporary left by a
-    killed process; if two processes may write `path`, use `locked` too.
+    After an error, the temporary is removed and `path` is unchanged. A full disk raises an SSTCastError. If `path`
+    is a link, its target is replaced. If a killed process leaves its temporary behind, the next write of the same
+    path removes it. If two processes may write `path`, also use `locked`.
     """
     path = _target(path)
     partial, previous = _beside(path)
@@ -104,7 +102,7 @@ def atomic(path: Path) -> Iterator[Path]:
 
 
 def clear_leftovers(path: Path) -> None:
-    """Delete what a killed write of `path` left beside it. Call it under `locked`."""
+    """Delete temporaries that a killed write of `path` left behind; call it inside `locked`."""
     for leftover in _beside(_target(path)):
         remove(leftover)
 
@@ -118,8 +116,8 @@ def space_for(path: Path) -> Iterator[None]:
         raise
     except Exception as error:
         if is_full(error, path):
-            raise SSTCastError(f"{path}: {FULL}") from error
-        if isinstance(error, RuntimeError) and str(error).startswith("NetCDF:"):  # without a reason
+            raise SSTCastError(f"{path}: {DISK_FULL}") from error
+        if isinstance(error, RuntimeError) and str(error).startswith("NetCDF:"):  # netCDF gives no reason
             raise SSTCastError(
                 f"{path}: cannot be written ({error}); check whether its disk or quota is full"
             ) from error
@@ -127,9 +125,9 @@ def space_for(path: Path) -> Iterator[None]:
 
 
 def is_full(error: BaseException, path: Path | None = None) -> bool:
-    """Return whether `error` means that a disk, a quota or the maximum file size is used up.
+    """Return whether `error` means that a disk or quota is full, or a file is too large for its file system.
 
-    Libraries such as PyTorch and HDF5 say only that a write failed; then the free space beside `path` decides.
+    PyTorch and HDF5 report only that a write failed. The free space beside `path` then decides.
     """
     if getattr(error, "errno", None) in NO_SPACE or os.strerror(errno.ENOSPC) in str(error):
         return True
@@ -137,7 +135,7 @@ def is_full(error: BaseException, path: Path | None = None) -> bool:
         return False
     with suppress(OSError):
         disk = shutil.disk_usage(path.parent)
-        return disk.free < LITTLE < disk.total
+        return disk.free < LOW_SPACE < disk.total
     return False
 
 
@@ -156,9 +154,9 @@ def digest(path: Path) -> str:
 
 
 def fingerprint(path: Path) -> str:
-    """Return a hash of the names, sizes and modification times of all files at `path` and below, also of links.
+    """Return a hash of the names, sizes and modification times of all files in `path`, following links.
 
-    Equal fingerprints mean that nothing has changed, so that no file needs to be opened.
+    `path` is a file or a folder. Equal fingerprints mean that nothing has changed, so no file needs to be opened.
     """
     files = [path]
     if path.is_dir():
@@ -167,16 +165,16 @@ def fingerprint(path: Path) -> str:
     for file in files:
         try:
             state = file.stat()
-        except OSError:  # removed in the meantime, or a broken link
+        except OSError:  # a file removed meanwhile, or a broken link
             continue
         lines.append(f"{file.relative_to(path)}\0{state.st_size}\0{state.st_mtime_ns}")
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
 
 
 def below(folder: Path, name: str) -> list[Path]:
-    """Return the files called `name` in `folder` and all folders below it, following links, in order.
+    """Return the sorted paths of all files called `name` in `folder` and its subfolders, following links.
 
-    Hidden folders are left out, and a folder that several links lead to is visited once.
+    Hidden folders are skipped. A folder that several links point to is visited once.
     """
     found = []
     for place, folders, files in walk(folder):
@@ -187,9 +185,9 @@ def below(folder: Path, name: str) -> list[Path]:
 
 
 def walk(folder: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
-    """Yield a folder and all folders below it, following links, with the names of their folders and files.
+    """Yield a folder and all its subfolders, following links, with the names of the folders and files in each.
 
-    A folder that several links lead to is visited once. Names removed from the list of folders are not visited.
+    A folder that several links point to is visited once. To skip folders, remove their names from the list.
     """
     seen = set()
     for place, folders, files in os.walk(folder, followlinks=True):
@@ -203,7 +201,7 @@ def walk(folder: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
 
 
 def _beside(path: Path) -> tuple[Path, Path]:
-    """Return the temporary path that `atomic` writes to, and the path to which it moves an earlier folder."""
+    """Return the temporary path that `atomic` writes to, and the path that it moves an existing folder to."""
     return path.with_name(f".{path.name}.partial"), path.with_name(f".{path.name}.previous")
 
 
@@ -213,7 +211,7 @@ def _target(path: Path) -> Path:
 
 
 def _clear(partial: Path) -> None:
-    """Delete what an error left behind, although other threads may still be writing a little of it."""
+    """Delete an unfinished write, retrying while other threads still write to it."""
     quiet = 0
     for _ in range(100):
         with suppress(OSError):
@@ -225,12 +223,12 @@ def _clear(partial: Path) -> None:
 
 
 def as_text(recipe: Any) -> str:
-    """Return a recipe as the JSON that files carry."""
+    """Serialise a recipe as JSON with sorted keys."""
     return json.dumps(recipe, sort_keys=True)
 
 
 def made_of(path: Path) -> Any:
-    """Return the recipe of a derived file; None if the file is absent, unreadable or carries none."""
+    """Return the recipe of a derived file; None if the file is absent, unreadable or has no recipe."""
     try:
         return json.loads(_carried(path))
     except (OSError, ValueError, LookupError, TypeError, SSTCastError, RecursionError):
@@ -238,7 +236,7 @@ def made_of(path: Path) -> Any:
 
 
 def is_made_of(path: Path, recipe: Any) -> bool:
-    """Return whether a file is there and was made from `recipe`."""
+    """Return whether a file exists and was made from `recipe`."""
     return made_of(path) == json.loads(as_text(recipe))
 
 
@@ -255,7 +253,7 @@ def _carried(path: Path) -> str:
 
         with Image.open(path) as image:
             return str(image.info[RECIPE])
-    from sstcast.stores import open_netcdf, open_written  # not above: xarray takes half a second to import
+    from sstcast.stores import open_netcdf, open_written  # imported late: xarray takes half a second
 
     with (open_written if path.suffix == ".zarr" else open_netcdf)(path, "delete it") as dataset:
         return str(dataset.attrs[RECIPE])

@@ -1,7 +1,7 @@
 """CF and ACDD metadata: names, units, attributes, types and encodings of all files that sstcast writes.
 
-CF-1.11 (cfconventions.org) and ACDD-1.3 (wiki.esipfed.org). All files align in xarray: latitude and longitude have
-the same type and values, leads are in days, and times are in days since the same date.
+The files follow CF-1.11 (cfconventions.org) and ACDD-1.3 (wiki.esipfed.org). They align in xarray: latitudes and
+longitudes have the same type and values, leads are in days, and times count days from the same date.
 """
 
 from pathlib import Path
@@ -19,7 +19,7 @@ CONVENTIONS = "CF-1.11, ACDD-1.3"
 OISST = "Huang et al. (2021), doi:10.1175/JCLI-D-20-0166.1"
 PAPER = "Cai et al. (2023), arXiv:2301.11956"
 EPOCH = "days since 1970-01-01"
-DECIMALS = 6  # of a degree, about 0.1 m: makes coordinates read from float32 and float64 equal
+DECIMALS = 6  # decimals of a degree (0.1 m), so that coordinates stored as float32 and float64 are equal
 
 _CELSIUS = {"units": "degree_Celsius", "units_metadata": "temperature: on_scale"}
 _DIFFERENCE = {"units": "degree_Celsius", "units_metadata": "temperature: difference"}
@@ -27,7 +27,7 @@ _DAY = {"units_metadata": "leap_seconds: none"}
 _MEAN = {"cell_methods": "area: mean where sea"}
 _SST = {"standard_name": "sea_surface_temperature", **_CELSIUS, **_MEAN}
 
-_EVENT = "an event: five days or more, gaps of up to two joined"
+_EVENT = "an event of five or more days, with gaps of up to two days joined"
 _CATEGORY = {
     "units": "1",
     "flag_values": np.arange(5, dtype=np.int8),
@@ -60,7 +60,7 @@ VARIABLES: dict[str, dict[str, Any]] = {
     "past": {"long_name": "day of history; 0 is the last", "units": "day"},
     "anomaly": {"long_name": "standardised anomaly", "units": "1"},
     "climatology": {"long_name": "climatology of the training days", **_CELSIUS},
-    "scale": {"long_name": "degC of one standardised unit", **_DIFFERENCE},
+    "scale": {"long_name": "scale in degC of one standardised unit", **_DIFFERENCE},
     "heatwave_threshold": {"long_name": "90th percentile of the day in the base period", **_CELSIUS},
     "heatwave_threshold_past": {"long_name": "90th percentile of the day in the base period", **_CELSIUS},
     "cold_spell_threshold": {"long_name": "10th percentile of the day in the base period", **_CELSIUS},
@@ -73,13 +73,13 @@ VARIABLES: dict[str, dict[str, Any]] = {
     "heatwave_category": {"long_name": "most likely category of marine heatwave", **_CATEGORY},
     "cold_spell_category": {"long_name": "most likely category of marine cold spell", **_CATEGORY},
     "heatwave_start": {
-        "long_name": "first day of the heatwave, median",
-        "comment": "where a heatwave on the days forecast is as likely as not; the first day known: or before",
+        "long_name": "median first day of the heatwave",
+        "comment": "where a heatwave is as likely as not; the first known day means then or earlier",
         **_DAY,
     },
     "heatwave_end": {
-        "long_name": "last day of the heatwave, median",
-        "comment": "where a heatwave on the days forecast is as likely as not; the last day forecast: or later",
+        "long_name": "median last day of the heatwave",
+        "comment": "where a heatwave is as likely as not; the last forecast day means then or later",
         **_DAY,
     },
     "ocean_fraction": {
@@ -96,7 +96,7 @@ _MAKER = {
     "Conventions": CONVENTIONS,
     "institution": "not stated",
     "creator_name": f"sstcast {__version__}",
-    "license": "that of the source",
+    "license": "same as the source",
     "geospatial_lat_units": "degrees_north",
     "geospatial_lon_units": "degrees_east",
 }
@@ -105,18 +105,18 @@ Labelled = TypeVar("Labelled", xr.Dataset, xr.DataArray)
 
 
 def rounded(data: Labelled) -> Labelled:
-    """Return `data` with `lat` and `lon`, where present, as float64 rounded to `DECIMALS` decimals."""
+    """Convert `lat` and `lon`, if present, to float64 and round them to `DECIMALS` decimals."""
     cells = {axis: data[axis].astype(np.float64).round(DECIMALS) for axis in ("lat", "lon") if axis in data.coords}
     return data.assign_coords(cells)
 
 
 def describe(dataset: xr.Dataset, long_names: dict[str, str] | None = None, /, **attributes: str) -> xr.Dataset:
-    """Return a dataset ready to be written: with CF attributes, bounds of its cells and global attributes.
+    """Add CF attributes, cell bounds and global attributes to a dataset, ready for writing.
 
     Args:
-        dataset: variables named as in `VARIABLES`; other variables get their name as `long_name`. `lat` and `lon`
-            are evenly spaced. An axis with a single cell has no bounds.
-        long_names: replace those of `VARIABLES`.
+        dataset: variables named as in `VARIABLES`; for any other variable, the name becomes its `long_name`. `lat`
+            and `lon` are evenly spaced. An axis with a single cell gets no bounds.
+        long_names: long names that replace the defaults in `VARIABLES`.
         attributes: global attributes, such as `title`, `summary`, `source` and `history`.
     """
     dataset = dataset.copy()
@@ -140,17 +140,17 @@ def describe(dataset: xr.Dataset, long_names: dict[str, str] | None = None, /, *
 
 
 def references(source: str, protocol: str) -> dict[str, str]:
-    """Return the attribute `references` for data made from a source with this title under a protocol.
+    """Return the global attribute `references`, from the title of the source and the name of the protocol.
 
-    It cites OISST only if the data are OISST, and the published experiment only if its protocol was used. If
-    neither applies, there is no such attribute.
+    It cites OISST if the data are OISST, and Cai et al. (2023) if their protocol was used. If neither applies, the
+    dictionary is empty.
     """
     used = [PAPER] * (protocol == "paper") + [OISST] * ("OISST" in source and "simulated" not in source.lower())
     return {"references": "; ".join(used)} if used else {}
 
 
 def encoded(dataset: xr.Dataset) -> xr.Dataset:
-    """Return a described dataset with the encoding of times, coordinates and categories that all files share."""
+    """Set the encoding of times, coordinates and categories, which is the same in all files."""
     dataset = dataset.drop_encoding()
     for name in dataset.coords:
         times = {"units": EPOCH, "dtype": "int32"}
@@ -164,9 +164,9 @@ def encoded(dataset: xr.Dataset) -> xr.Dataset:
 
 
 def write(dataset: xr.Dataset, path: Path, grows_along: str | None = None) -> None:
-    """Write a described dataset atomically: as Zarr if the path ends in .zarr, else as compressed NetCDF.
+    """Write a dataset from `describe` atomically, as Zarr if the path ends in .zarr, else as compressed NetCDF.
 
-    Both have checksums. The dimension `grows_along` of a NetCDF file is unlimited, so that ncrcat can join files.
+    Both formats get checksums. In NetCDF, the dimension `grows_along` is unlimited, so that ncrcat can join files.
     """
     with atomic(path) as temporary:
         if path.suffix == ".zarr":
@@ -176,7 +176,7 @@ def write(dataset: xr.Dataset, path: Path, grows_along: str | None = None) -> No
         dataset = encoded(dataset)
         packed: Any = {name: field.encoding | _PACKED for name, field in dataset.data_vars.items()}
         for name, field in dataset.data_vars.items():
-            if field.chunks:  # which come one at a time: the file's own would be written many times
+            if field.chunks:  # align chunks with dask's, so that each chunk is compressed once
                 packed[name]["chunksizes"] = [sizes[0] for sizes in field.chunks]
         for name, axis in dataset.coords.items():
             if axis.ndim and axis.dtype.kind in "iufM":
@@ -185,9 +185,10 @@ def write(dataset: xr.Dataset, path: Path, grows_along: str | None = None) -> No
 
 
 def write_zarr(dataset: xr.Dataset, path: Path, chunks: dict[str, int]) -> None:
-    """Write `dataset` as a Zarr store for `stores.open_written`; dimensions not in `chunks` are one chunk.
+    """Write `dataset` as a Zarr store that `stores.open_written` can open.
 
-    The format is 2, because consolidated metadata, which let a store open in one read, are no part of format 3.
+    `chunks` gives chunk lengths. Any other dimension is one chunk. The format is Zarr 2, because the Zarr 3
+    specification has no consolidated metadata, with which a store opens in one read.
     """
     sizes = {str(d): chunks.get(str(d), n) for d, n in dataset.sizes.items()}
     dataset = encoded(dataset).chunk(sizes)
@@ -196,9 +197,9 @@ def write_zarr(dataset: xr.Dataset, path: Path, chunks: dict[str, int]) -> None:
 
 
 def zarr_options(dataset: xr.Dataset) -> dict[str, Any]:
-    """Return the options of `to_zarr` with which `stores.open_written` detects lost and damaged chunks.
+    """Return options for `to_zarr` that let `stores.open_written` detect lost and damaged chunks.
 
-    They hold the encoding of `encoded`, because an encoding given to `to_zarr` replaces the variables' own.
+    They include the encoding set by `encoded`, because `to_zarr` replaces the encoding of the variables.
     """
     encoding: dict[str, Any] = {}
     for name, variable in encoded(dataset).variables.items():

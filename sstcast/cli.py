@@ -1,7 +1,7 @@
-"""The command line: commands, each with the arguments of the function of `sstcast` of the same name.
+"""The command line: each command calls the function of the same name in `sstcast` and prints its result.
 
-A command prints what its function returns. Names, defaults and help of the arguments are those in `sstcast.api`.
-`models`, `runs` and `doctor` only print. `main` turns any error into an exit code and one line on stderr.
+Options take their names, defaults and help from the functions and docstrings in `sstcast.api`. The commands
+`models`, `runs` and `doctor` have no function. `main` turns any error into an exit code and one line on stderr.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import typer
 
 import sstcast
 from sstcast import __version__, api
-from sstcast.artefacts import FIRST_PROCESS, FULL, at_home, is_full
+from sstcast.artefacts import DISK_FULL, FIRST_PROCESS, at_home, is_full
 from sstcast.errors import Interrupted, SSTCastError, in_short, printable, shorten
 from sstcast.sources import KNOWN
 from sstcast.workers import choose_threads, keep_memory
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from sstcast.sources.fetch import FetchReport
     from sstcast.sources.status import StoreStatus
 
-MENDABLE, INCOMPLETE, BUG, INTERRUPTED = 2, 3, 70, 130
-LONGEST = 2000  # characters of a line
+USER_ERROR, INCOMPLETE, BUG, INTERRUPTED = 2, 3, 70, 130
+LONGEST = 2000  # characters of an error message
 OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
-# The type of an option, by the first type that the argument may have; any other is text.
+# The type of an option, by the first type in the argument's annotation; all other options are text.
 TYPES: dict[str, Any] = {"Path": Path, "Run": Path, "RunConfig": Path, "bool": bool, "float": float, "int": int}
-METAVARS = {  # of the others, the name in capitals
+METAVARS = {  # the default is the argument's name in capitals
     **dict.fromkeys(("start", "end", "date"), "YYYY-MM-DD"),
     **dict.fromkeys(("gaps", "leads", "every", "horizons"), "DAYS"),
     **dict.fromkeys(("fold", "validation", "max_size", "devices", "concurrency", "jobs"), "N"),
@@ -73,7 +73,7 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(
             errors="backslashreplace"
-        )  # a terminal may lack °, and a path may not be valid text
+        )  # the terminal may be unable to show ° or the bytes of a path
     try:
         code = _run([argument for argument in sys.argv[1:] if argument != "--debug"])
         sys.stdout.flush()
@@ -85,17 +85,17 @@ def main() -> None:
             print(f"sstcast: {line}", file=sys.stderr)
     try:
         sys.stdout.flush()
-    except OSError:  # nobody reads it any more; keep Python from reporting that at exit
+    except OSError:  # the reader has closed the pipe; without this, Python would report it at exit
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
 
 
 def _run(arguments: list[str]) -> int:
-    """Run a command; unlike Typer's own runner, pass on every exception unchanged."""
+    """Run a command; unlike Typer's own runner, let every exception through."""
     keep_memory()
     command = typer.main.get_command(app)
-    if "_SSTCAST_COMPLETE" in os.environ:  # a shell asks what may follow; Typer's own runner answers
+    if "_SSTCAST_COMPLETE" in os.environ:  # shell completion, which only Typer's own runner answers
         command.main(prog_name="sstcast")
     try:
         with command.make_context("sstcast", arguments) as context:
@@ -124,7 +124,7 @@ def options(
 
 
 def explain(error: BaseException) -> tuple[int, str]:
-    """Return the exit code for an error and the line to print; the line is empty if there is nothing to print."""
+    """Return the exit code for an error and the line to print, which may be empty."""
     code, text = _explain(error)
     return code, shorten(printable(" ".join(text.split())), LONGEST)
 
@@ -132,37 +132,38 @@ def explain(error: BaseException) -> tuple[int, str]:
 def _explain(error: BaseException) -> tuple[int, str]:
     if usage := getattr(error, "format_message", None):  # wrong arguments, in Typer's own words
         text = usage()
-        return MENDABLE, f"{text}; see sstcast --help" if text else ""  # without arguments, help has been printed
+        return USER_ERROR, f"{text}; see sstcast --help" if text else ""  # empty if Typer has printed the help
     if isinstance(error, SSTCastError):
-        return MENDABLE, str(error)
+        return USER_ERROR, str(error)
     if isinstance(error, Interrupted):
-        # Fabric kills the first process at once when another process fails.
+        # The other processes exit with 0, because Fabric kills the first process as soon as another one fails.
         return 128 + error.signal if FIRST_PROCESS else 0, "interrupted and saved; re-run the command to resume"
     if isinstance(error, KeyboardInterrupt):
-        return INTERRUPTED, "interrupted; re-run the command to do the rest"
-    if isinstance(error, BrokenPipeError):  # the reader of the output has closed it, as `| head` does
+        return INTERRUPTED, "interrupted; re-run the command to finish"
+    if isinstance(error, BrokenPipeError):  # the reader has closed the pipe, as `| head` does
         return 1, ""
     if isinstance(error, OSError):
         named = f"{error.filename}: " if error.filename is not None else ""
         if is_full(error):
             return (
-                MENDABLE,
-                f"{named}{FULL if named else 'no space left on a disk; free some and re-run the command'}",
+                USER_ERROR,
+                f"{named}{DISK_FULL if named else 'no space left on a disk; free some and re-run the command'}",
             )
-        return MENDABLE, named + in_short(error)
+        return USER_ERROR, named + in_short(error)
     no_memory = isinstance(error, RuntimeError) and any(words in str(error) for words in OUT_OF_MEMORY)
-    if isinstance(error, MemoryError) or no_memory:  # the second of PyTorch
-        return MENDABLE, (
+    if isinstance(error, MemoryError) or no_memory:  # PyTorch raises a RuntimeError
+        return USER_ERROR, (
             f"not enough memory ({in_short(error)}); choose a smaller region, model or training.batch_size"
         )
     return BUG, f"{type(error).__name__}: {in_short(error)}; this is a bug: run with --debug and report it"
 
 
 def verb(heading: str, argument: str | None = None, several: bool = False) -> Callable[[Show], Show]:
-    """Make a command of the function of `sstcast` that is named like the decorated one.
+    """Turn the function of `sstcast` with the name of the decorated function into a command.
 
-    The decorated function prints the result; it may name arguments that it needs too. Its docstring is the
-    command's help. The argument called `argument` is given by position; with `several`, many of it may be.
+    The decorated function prints the result and may ask for arguments of the call by name. Its docstring becomes
+    the command's help. `argument` names the positional argument. With `several`, the user may give it several
+    times, and the function is called for each.
     """
 
     def register(show: Show) -> Show:
@@ -217,7 +218,7 @@ def _parameters(function: Callable[..., Any], argument: str | None, several: boo
 
 
 def _explained(function: Callable[..., Any]) -> dict[str, str]:
-    """Return the help of a function's arguments, from its docstring or, of shared ones, that of `sstcast.api`."""
+    """Return the help of a function's arguments from its docstring, and of shared ones from `sstcast.api`."""
     texts = {}
     for documented in (api, function):
         listed = re.split(r"\n\n", (inspect.getdoc(documented) or "").partition("Args:\n")[2])[0]
@@ -254,7 +255,7 @@ def fetch(report: FetchReport) -> None:
 
 @verb("Data", "folder")
 def status(stores: list[StoreStatus], folder: Path) -> None:
-    """List the days on disk: source, years, gaps, preliminary days, size."""
+    """Summarise the days on disk: source, years, gaps, preliminary days, size."""
     for store in stores:
         print(*store.lines(), sep="\n")
     if not stores:
@@ -263,18 +264,18 @@ def status(stores: list[StoreStatus], folder: Path) -> None:
 
 @verb("Data", "source")
 def init(lines: list[str]) -> None:
-    """Examine a source of temperatures and write a configuration that trains on it."""
+    """Examine SST data and write a configuration to train on them."""
     print(*lines, sep="\n")
 
 
 @verb("Data", "config")
 def prepare(_: None) -> None:
-    """Crop the temperatures to a region; write a cube in degC and its standardised anomalies."""
+    """Crop SST to the region and write it in degC and as standardised anomalies."""
 
 
 @app.command(rich_help_panel="Data")
 def doctor() -> None:
-    """Show versions, devices, threads and free disk space, and say what is missing for which task."""
+    """Show versions, devices, threads and free disk space, and list missing packages by task."""
     from sstcast.doctor import examine
 
     for line in examine():
@@ -283,7 +284,7 @@ def doctor() -> None:
 
 @app.command(rich_help_panel="Train")
 def models() -> None:
-    """List the models to choose from for `model.name`."""
+    """List the models that `model.name` may select."""
     from sstcast.models import LINEAR, MODELS
 
     for name, entry in [*MODELS.items(), *LINEAR.items()]:
@@ -292,12 +293,12 @@ def models() -> None:
 
 @verb("Train", "config")
 def train(_: object) -> None:
-    """Train a model or an ensemble; resume if it was interrupted."""
+    """Train a model or an ensemble, or resume interrupted training."""
 
 
 @verb("Train", "configs")
 def hindcast(result: Result[dict[str, Any]]) -> None:
-    """Train systems on earlier years only, forecast many years, score them together; resume if interrupted."""
+    """Train systems on earlier years only, forecast many years and score them; resume if interrupted."""
     from sstcast.pages.tables import print_scores
 
     print_scores(result.value, result.path.parent.name)
@@ -306,7 +307,7 @@ def hindcast(result: Result[dict[str, Any]]) -> None:
 
 @verb("Train", "runs")
 def combine(run: Any) -> None:
-    """Average runs of one ocean, with weights fitted to their validation days, or equal ones."""
+    """Average runs on one ocean, with equal weights or weights fitted to the validation days."""
     from sstcast.pages.tables import print_sheets, weights
 
     print_sheets([weights(run)])
@@ -314,7 +315,7 @@ def combine(run: Any) -> None:
 
 @app.command(rich_help_panel="Train")
 def runs(folder: Annotated[Path, typer.Argument(help="A folder of runs.")] = Path("runs")) -> None:
-    """List runs: model, progress, best validation score, time."""
+    """List runs with their model, progress, best validation score and time."""
     from sstcast.training.listing import list_runs
 
     list_runs(folder)
@@ -322,26 +323,26 @@ def runs(folder: Annotated[Path, typer.Argument(help="A folder of runs.")] = Pat
 
 @verb("Forecast", "run")
 def forecast(result: Result[Any]) -> None:
-    """Make a forecast from the latest days; download them if they are missing."""
+    """Forecast from the latest days, downloading them if they are missing."""
     _file(result)
 
 
 @verb("Forecast", "forecast")
 def page(result: Result[None]) -> None:
-    """Write a forecast to one page to click on: a map of every day, and the days of every point."""
+    """Write a forecast as one interactive HTML page, with daily maps and a time series at every point."""
     _file(result)
 
 
 @verb("Forecast", "run")
 def update(done: Update) -> None:
-    """Fetch new days, forecast, write a page, verify earlier forecasts. Code 3: nothing new, 4: source down."""
+    """Fetch new days, forecast, write a page, verify old forecasts. Exit codes: 3 nothing new, 4 source down."""
     print(done.line)
     raise typer.Exit(done.code)
 
 
 @verb("Score", "run", several=True)
 def evaluate(result: Result[dict[str, Any]], against: str) -> None:
-    """Score runs and the baselines on the test days; on another ocean or region, in RUN/elsewhere-NAME."""
+    """Score runs and baselines on the test days; scores on other data go to RUN/elsewhere-NAME."""
     from sstcast.pages.tables import print_scores
 
     print_scores(result.value, result.path.parent.name, [_name(against)])
@@ -350,7 +351,7 @@ def evaluate(result: Result[dict[str, Any]], against: str) -> None:
 
 @verb("Score", "file")
 def score(result: Result[dict[str, Any]], against: list[str] | None) -> None:
-    """Score anyone's forecasts, in a file, beside the baselines and your runs."""
+    """Score forecasts from any system, given as a file, against the baselines and your runs."""
     from sstcast.pages.tables import print_scores
 
     metrics = result.value
@@ -361,7 +362,7 @@ def score(result: Result[dict[str, Any]], against: list[str] | None) -> None:
 
 @verb("Score", "folder")
 def leaderboard(result: Result[Any]) -> None:
-    """Rank all evaluated runs, and show the hindcasts."""
+    """Rank all evaluated runs and summarise the hindcasts."""
     from sstcast.pages.leaderboard import print_leaderboard
 
     print_leaderboard(*result.value)
@@ -370,29 +371,29 @@ def leaderboard(result: Result[Any]) -> None:
 
 @verb("Score", "run", several=True)
 def map_(_: object) -> None:
-    """Draw maps of the errors, and of example forecasts beside the observed SST; of a hindcast, maps of skill."""
+    """Draw maps of errors and of example forecasts beside observed SST, or of a hindcast's skill."""
 
 
 @verb("Score", "run")
 def report(result: Result[None]) -> None:
-    """Write all results of a run, of a hindcast, or of forecasts scored, to one page."""
+    """Write all results of a run, a hindcast or a scored file to one HTML page."""
     _file(result)
 
 
 @verb("Papers")
 def datasets(lines: list[str]) -> None:
-    """List the graph data sets of `benchmark`, and whether their raw files are there."""
+    """List the graph data sets for `benchmark`, and whether their raw files are present."""
     print(*lines, sep="\n")
 
 
 @verb("Papers", "dataset")
 def benchmark(_: object) -> None:
-    """Train a model on a graph data set, downloaded if it is missing, and score it on the test split."""
+    """Train a model on a graph data set, downloading it if missing, and score it on the test split."""
 
 
 @verb("Papers")
 def table5(result: Result[Any], horizons: str, dry_run: bool) -> None:
-    """Repeat Table 5 of Cai et al. (2023): train five systems for three horizons; compare with the paper."""
+    """Repeat Table 5 of Cai et al. (2023): train five systems for three horizons and compare with the paper."""
     if dry_run:
         return
     from sstcast.pages.table5 import table5_sheets

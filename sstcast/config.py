@@ -1,6 +1,6 @@
-"""Configurations of runs: Pydantic models of the YAML files in `configs/`.
+"""Run configurations: Pydantic models of the YAML files in `configs/`.
 
-One file describes one run. Unknown keys are refused, `--set a.b=value` overrides any key, and the resolved
+One file describes one run. Unknown keys are errors, `--set a.b=value` overrides any key, and the resolved
 configuration is saved with the run.
 """
 
@@ -46,10 +46,10 @@ Span = Annotated[tuple[dt.date, dt.date], BeforeValidator(span)]
 
 
 class Splits(Strict):
-    """The days for training, validation and testing: inclusive periods in this order, without overlap.
+    """The training, validation and test periods, inclusive, in this order and without overlap.
 
-    Climatology, scale and heatwave threshold are computed from the `base_period`, by default the training days. It
-    may include validation days, as in operational forecasting, but no test day.
+    Climatology, scale and heatwave thresholds are computed over `base_period`, by default the training period. It
+    may include validation days, as in operational forecasting, but no test days.
     """
 
     train: Span
@@ -59,7 +59,7 @@ class Splits(Strict):
 
     @property
     def base(self) -> tuple[dt.date, dt.date]:
-        """The period that statistics are computed from."""
+        """The period over which statistics are computed."""
         return self.base_period or self.train
 
     @property
@@ -69,7 +69,7 @@ class Splits(Strict):
 
     @property
     def given(self) -> dict[str, tuple[dt.date, dt.date]]:
-        """The periods by name, without those that were not given."""
+        """The periods by name; `base_period` is left out if it was not given."""
         return {name: span for name, span in self if span is not None}
 
     @property
@@ -88,18 +88,18 @@ class Splits(Strict):
 
     @model_serializer(mode="wrap")
     def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out a base period that was not given, so that files are the same as from older versions."""
+        """Omit a base period that was not given, so that files equal those of earlier versions."""
         return {key: value for key, value in plain(self).items() if value is not None}
 
 
 class Region(Strict):
-    """A box of the ocean and how it is divided into tiles.
+    """A box of the ocean and its division into tiles.
 
-    `lon` and `lat` are cell edges in degrees (longitudes in any convention, west first, so a box may cross
-    the date line or Greenwich). `coarsen` x `coarsen` cells of the source become one node, if at least a
-    fraction `min_ocean` of them is ocean. `tile` is (rows, columns) of nodes. Tiles are numbered row by row from
-    the south-west, and those in `skip` are left out. A tile that is all land is refused unless `land_tiles`
-    is `keep`.
+    `lon` and `lat` are cell edges in degrees. Longitudes may follow any convention, west first, so a box may cross
+    the date line or Greenwich. Blocks of `coarsen` x `coarsen` source cells are averaged to one node, which is
+    ocean if at least a fraction `min_ocean` of its cells is. `tile` gives rows and columns of nodes. Tiles are
+    numbered row by row from the south-west, and `skip` lists tiles to leave out. A tile without ocean is an error
+    unless `land_tiles` is `keep`.
     """
 
     lon: tuple[float, float]
@@ -128,16 +128,16 @@ class Region(Strict):
     def _west_to_east(cls, lon: tuple[float, float]) -> tuple[float, float]:
         west, east = lon
         if not (-360 <= west <= 720 and -360 <= east <= 720) or west == east or east - west > 360:
-            raise ValueError("must be [west, east] within -360..720, not empty and no more than once around")
+            raise ValueError("must be [west, east] within -360..720, not empty and at most 360 degrees wide")
         return lon
 
 
 class DataConfig(Strict):
-    """Where the temperatures come from and how they are prepared.
+    """The SST data and how to prepare them.
 
-    `source` is `sample` (the data that ship with sstcast), or a NetCDF file, a Zarr store or a folder of either.
-    `variable` and `units` are for sources that do not state them, or state them wrongly. Gaps of up to `gaps` days
-    are filled linearly in time. `region` is a name in `configs/regions.yaml` or a `Region`. Prepared stores go to
+    `source` is `sample` (the data that ship with sstcast), a NetCDF file, a Zarr store or a folder of either. Set
+    `variable` or `units` if the source does not state them, or states them wrongly. Gaps of up to `gaps` days are
+    filled linearly in time. `region` is a name in `configs/regions.yaml` or a `Region`. Prepared stores go to
     `directory`. `history` and `horizon` are in days.
     """
 
@@ -157,7 +157,7 @@ class DataConfig(Strict):
 
     @property
     def box(self) -> Region:
-        """The region; looked up if it is given by name."""
+        """The region, looked up in `configs/regions.yaml` if given by name."""
         return self.region if isinstance(self.region, Region) else load_region(self.region)
 
     @property
@@ -170,23 +170,23 @@ class DataConfig(Strict):
 
 
 class TrainingConfig(Strict):
-    """How a model is trained.
+    """The optimiser, its schedule, the device and the checkpoints.
 
-    - An epoch draws `windows_per_epoch` training windows without replacement (all of them by default). Each step
-      uses `batch_size` of them in total over all `devices`; each device processes its part in `accumulate` pieces.
-      If `patience` is given, training stops after that many epochs without a better validation score.
-    - `betas` and `eps` are those of Adam (arXiv:1412.6980); `adagrad` (Duchi et al. 2011) uses `eps` alone.
-    - The learning rate rises over `warmup` steps, then stays (`constant`) or falls to 0 (`cosine`, `linear`);
-      `one-cycle` is Smith's schedule, which has its own rise. `clip` limits the norm of the gradient. With `ema`,
-      a running mean of the weights with this decay is validated and saved instead of the weights themselves.
-    - `device` is auto, cpu or cuda; `devices`, `strategy` (auto, ddp) and `precision` (auto, 32-true, bf16-mixed)
-      are options of Lightning Fabric. `compile: auto` compiles on a GPU, and on a CPU from 2,000 steps on.
-    - With `include_validation`, a network learns from the validation days too, as linear systems do. Then nothing
-      can be chosen on them: `epochs` must be 1.
-    - With `cross_fit`, a network on a linear base adds only a share of its change to the base, which is found by
-      training it again without each of so many blocks of years (2 or more).
-    - A checkpoint is written every `checkpoint_minutes`, or every `checkpoint_steps` if given; the last `keep` are
-      kept.
+    - An epoch draws `windows_per_epoch` training windows without replacement, by default all of them. A step uses
+      `batch_size` windows, summed over all `devices`. Each device processes its share in `accumulate` pieces. If
+      `patience` is set, training stops after that many epochs without a better validation score.
+    - `betas` and `eps` are Adam's parameters (arXiv:1412.6980). `adagrad` (Duchi et al. 2011) uses only `eps`.
+    - The learning rate rises over `warmup` steps, then stays (`constant`) or falls to 0 (`cosine`, `linear`).
+      `one-cycle` is Smith's schedule and includes a rise. `clip` limits the gradient norm. If `ema` is set, an
+      exponential moving average of the weights with this decay is validated and saved in place of the weights.
+    - `device` is auto, cpu or cuda. `devices`, `strategy` (auto, ddp) and `precision` (auto, 32-true, bf16-mixed)
+      are options of Lightning Fabric. `compile: auto` compiles on GPUs, and on CPUs from 2,000 steps on.
+    - With `include_validation`, a network also learns from the validation days, as linear systems do. The weights
+      then cannot be selected on these days, so `epochs` must be 1.
+    - With `cross_fit: K`, a network on a linear base adds only a share of its correction. The share is estimated
+      by training again K times (at least 2), each time without one of K blocks of years.
+    - A checkpoint is written every `checkpoint_minutes`, or every `checkpoint_steps` if set. The newest `keep`
+      checkpoints stay on disk.
     """
 
     epochs: Count = 100
@@ -222,29 +222,29 @@ class TrainingConfig(Strict):
         if self.windows_per_epoch is not None and self.windows_per_epoch < self.devices:
             raise ValueError("windows_per_epoch: must be at least devices")
         if self.include_validation and self.epochs > 1:
-            raise ValueError("include_validation: nothing may be chosen on days that were learnt; set epochs to 1")
+            raise ValueError("include_validation: weights cannot be selected on training days; set epochs to 1")
         if self.cross_fit == 1:
             raise ValueError("cross_fit: a single block leaves nothing to train on; give 0, or 2 or more")
         if self.schedule == "one-cycle" and self.warmup:
-            raise ValueError("warmup: one-cycle has its own rise; leave it at 0")
+            raise ValueError("warmup: one-cycle includes a rise; leave it at 0")
         return self
 
 
 LONGEST_NAME = 100
 FOLDER_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # a run's name must not lead out of the folder of runs
-# Training keys that do not change the result of a run; they may differ when it is resumed.
-WHERE = {"device", "devices", "strategy", "checkpoint_minutes", "checkpoint_steps", "keep"}
+# Training keys that do not affect the result, so they may change when a run is resumed.
+RUNTIME_KEYS = {"device", "devices", "strategy", "checkpoint_minutes", "checkpoint_steps", "keep"}
 
 
 class ModelConfig(BaseModel):
-    """A model's name and its options, the arguments of its class (see `sstcast.models`)."""
+    """A model's name and options; the options are the arguments of its class in `sstcast.models`."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
     name: str
 
     @property
     def options(self) -> dict[str, Any]:
-        """All keys except the name."""
+        """All keys except `name`."""
         return dict(self.model_extra or {})
 
 
@@ -252,12 +252,11 @@ COMBINATION = "combination"  # `model.name` of runs made by `sstcast combine`
 
 
 class RunConfig(Strict):
-    """The configuration of one run, as `sstcast train` reads it.
+    """The configuration of one run, which `sstcast train` reads.
 
-    `data` may be a list of oceans, the later of which say only what differs from the first: one model is trained
-    on all of them, each with its own climatology and scale, and scored on the first. The others become `also`.
-    Only `sstcast evaluate` writes `trained_on`: if a model is scored on other `data`, it holds the data that the
-    model was trained on.
+    `data` may be a list of oceans. One model is then trained on all of them, each with its own climatology and
+    scale, and scored on the first. The other oceans inherit keys from the first and are stored in `also`. When
+    `sstcast evaluate` scores a model on other data, it writes the data of the training to `trained_on`.
     """
 
     name: str = Field(pattern=FOLDER_NAME, max_length=LONGEST_NAME)
@@ -270,7 +269,7 @@ class RunConfig(Strict):
 
     @property
     def oceans(self) -> tuple[DataConfig, ...]:
-        """All that is trained on."""
+        """The data of all oceans that the model is trained on."""
         return self.data, *self.also
 
     @model_validator(mode="before")
@@ -279,9 +278,9 @@ class RunConfig(Strict):
         if not isinstance(raw, dict) or not isinstance(raw.get("data"), list):
             return raw
         if not raw["data"] or not all(isinstance(one, dict) for one in raw["data"]):
-            raise ValueError("data: give the keys of one ocean, or a list of such")
+            raise ValueError("data: give the keys of one ocean, or a list with the keys of each")
         if raw.get("also"):
-            raise ValueError("also: `data` is a list already; add the further oceans to it")
+            raise ValueError("also: `data` is already a list; add the other oceans to it")
         first = raw["data"][0]
         oceans = [first, *(first | other for other in raw["data"][1:])]
         try:
@@ -298,11 +297,12 @@ class RunConfig(Strict):
                 theirs, ours = getattr(other, key), getattr(self.data, key)
                 if theirs != ours:
                     raise ValueError(
-                        f"data.{number}.{key}: is {theirs}, and {ours} in the first ocean; make it the same"
+                        f"data.{number}.{key}: is {theirs}, but {ours} for the first ocean; make them equal"
                     )
             if max(other.splits.validation[1], other.splits.base[1]) >= (test := self.data.splits.test[0]):
                 raise ValueError(
-                    f"data.{number}.splits: end validation and base_period before {test}, when the first is tested"
+                    f"data.{number}.splits: end validation and base_period before {test}, "
+                    "when the first ocean's test starts"
                 )
         return self
 
@@ -312,9 +312,9 @@ class RunConfig(Strict):
         return self.runs / self.name
 
     def same_experiment(self, other: "RunConfig") -> bool:
-        """Return whether both describe the same run, apart from its folder, its device and the like."""
+        """Return whether both give the same result; folder, device and checkpoint settings may differ."""
         ours, theirs = (
-            c.model_dump(exclude={"name": True, "runs": True, "training": WHERE}) for c in (self, other)
+            c.model_dump(exclude={"name": True, "runs": True, "training": RUNTIME_KEYS}) for c in (self, other)
         )
         return ours == theirs
 
@@ -322,18 +322,18 @@ class RunConfig(Strict):
 def load_config(path: Path, overrides: list[str] | None = None) -> RunConfig:
     """Read a run's YAML and apply `key.sub=value` overrides.
 
-    A relative path that does not exist is looked up among the files that ship with sstcast, so that
-    `configs/demo.yaml` works outside a checkout too. A file may name another as its `base`, by a path relative to
-    itself; it then needs to give only the keys that differ.
+    If a relative path does not exist, it is looked up among the files that ship with sstcast, so
+    `configs/demo.yaml` also works outside a checkout. A file may give the path of another, relative to itself, as
+    its `base`. It then contains only the keys that differ.
 
-    Raises SSTCastError, naming the file and the key, if the file is absent or anything in it is wrong.
+    Raises SSTCastError, naming the file and the key, if the file is absent or invalid.
     """
     if path.suffix in (".nc", ".nc4", ".zarr") and path.exists():
-        raise SSTCastError(f"{path}: is data, no configuration; run `sstcast init {path}`, which writes one")
+        raise SSTCastError(f"{path}: is data, not a configuration; run `sstcast init {path}` to write one")
     shipped = packaged(str(path))
     raw = read_config(shipped if not path.exists() and shipped.exists() else path)
     if overrides and raw.get("also") and isinstance(raw["also"], list):
-        # Saved so; overrides are written as for the list that the user gave.
+        # A saved configuration stores the list in two keys; overrides refer to the user's list.
         raw["data"] = [raw.get("data"), *raw.pop("also")]
     apply_overrides(raw, overrides)
     raw.setdefault("name", path.stem)
@@ -341,7 +341,7 @@ def load_config(path: Path, overrides: list[str] | None = None) -> RunConfig:
 
 
 def load_region(name: str) -> Region:
-    """Look a region up in `configs/regions.yaml`."""
+    """Look up a region in `configs/regions.yaml`; raise SSTCastError if it is unknown."""
     path = packaged("configs/regions.yaml")
     regions = read_yaml(path)
     if name not in regions:
@@ -350,9 +350,9 @@ def load_region(name: str) -> Region:
 
 
 def parse_box(region: str) -> Box:
-    """Read `global`, a name in `configs/regions.yaml` or `W,E,S,N` in degrees.
+    """Parse `global`, a name in `configs/regions.yaml` or `W,E,S,N` in degrees.
 
-    Raises SSTCastError if `region` is none of these, or contains no 0.25 degree cell.
+    Raises SSTCastError if `region` has none of these forms, or contains no 0.25 degree cell.
     """
     if region == "global":
         return Box(0, 360, -90, 90)

@@ -1,4 +1,4 @@
-"""Lists installed packages, the devices of the machine, and the packages that a task lacks."""
+"""The command `doctor`: lists installed packages, devices, and the packages missing for each task."""
 
 import os
 import platform
@@ -14,8 +14,8 @@ from sstcast.errors import SSTCastError
 from sstcast.workers import cores
 
 PURPOSES = {
-    "benchmarks": "OGB's graph data sets, and molecules given as SMILES",
-    "cluster": "`--scheduler`, dask on a cluster",
+    "benchmarks": "OGB's graph data sets and molecules given as SMILES",
+    "cluster": "`--scheduler` (dask on a cluster)",
     "notebooks": "the notebooks",
     "docs": "`make docs`",
     "dev": "`make test`",
@@ -24,9 +24,9 @@ COMPILERS = ("c++", "g++", "clang++")
 
 
 def examine() -> Iterator[str]:
-    """Yield lines about versions, devices, threads, disk space, and what is missing for which task.
+    """Yield lines about versions, devices, threads, disk space and missing packages.
 
-    Raises SSTCastError at the end if a package that sstcast needs is missing or too old.
+    Raises SSTCastError after the last line if a required package is missing or too old.
     """
     yield f"sstcast {__version__}, Python {platform.python_version()}, {platform.platform()}"
     yield from _machine()

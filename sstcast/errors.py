@@ -1,4 +1,4 @@
-"""The exception for errors that users can fix, and helpers that make one line of it."""
+"""The exception for errors that users can fix, and helpers for its one-line message."""
 
 import sys
 import traceback
@@ -6,19 +6,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-READERS = {"zarr", "numcodecs", "netCDF4", "_netCDF4", "h5py", "backends"}  # the last is a folder of xarray
-LONGEST = 300  # characters of a library's message that are passed on
+READERS = {"zarr", "numcodecs", "netCDF4", "_netCDF4", "h5py", "backends"}  # xarray has its readers in backends
+LONGEST = 300  # characters of a library's message
 
 
 class SSTCastError(Exception):
-    """An error that the user can fix: its text is one line that names the file or key and the remedy.
+    """An error that the user can fix; its message is one line with the file or key and the remedy.
 
-    The command line prints it on stderr and exits with code 2.
+    The command line prints the message on stderr and exits with code 2.
     """
 
 
 class Interrupted(Exception):
-    """Training was stopped by a signal and saved; `signal` is its number."""
+    """A signal, with the number `signal`, stopped training after a checkpoint was saved."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -27,9 +27,9 @@ class Interrupted(Exception):
 
 @contextmanager
 def reading(path: Path, remedy: str) -> Iterator[None]:
-    """Turn any error in the `with` block, which reads the file `path`, into an SSTCastError that names the file.
+    """Convert any error in the `with` block to an SSTCastError that says the file `path` cannot be read.
 
-    Use it only around code that reads, so that a bug of sstcast is not reported as damage.
+    Wrap only code that reads the file, so that bugs in sstcast are not reported as damaged files.
     """
     try:
         yield
@@ -41,9 +41,9 @@ def reading(path: Path, remedy: str) -> Iterator[None]:
 
 @contextmanager
 def reading_later(path: Path, remedy: str) -> Iterator[None]:
-    """Turn errors of the libraries that lazily read the source `path` into an SSTCastError that names it.
+    """Convert errors of the libraries that read `path` lazily to an SSTCastError that names it.
 
-    Errors from other code are passed on, because they are bugs of sstcast.
+    Other errors pass through unchanged, because they are bugs in sstcast.
     """
     try:
         yield
@@ -57,22 +57,22 @@ def reading_later(path: Path, remedy: str) -> Iterator[None]:
 
 
 def in_short(error: BaseException) -> str:
-    """Return the first line of an error's text, or its type if it has no text."""
+    """Return the first line of an error's message, or the error's type if there is no message."""
     reason = getattr(error, "strerror", None) or str(error)
     lines = [line.strip() for line in str(reason).splitlines() if line.strip()]
     return shorten(lines[0]) if lines else type(error).__name__
 
 
 def shorten(text: str, length: int = LONGEST) -> str:
-    """Truncate a text to `length` characters."""
+    """Truncate a text to `length` characters and mark the cut with an ellipsis."""
     return text if len(text) <= length else f"{text[:length]}..."
 
 
 def printable(text: str) -> str:
-    """Escape control characters, line breaks and surrogates, which a terminal would interpret or refuse."""
+    """Escape control characters, line breaks and surrogates, which terminals interpret or reject."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def warn(text: str) -> None:
-    """Print a line on stderr."""
+    """Print a line on stderr, with unprintable characters escaped."""
     print(printable(text), file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Boxes on the globe: their edges and cells, longitudes in any convention, areas."""
+"""Longitude-latitude boxes: edges, 0.25 degree cells, longitude conventions and area weights."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:  # processes that read downloaded files start faster without it
+if TYPE_CHECKING:  # workers that read downloaded files start faster without xarray
     import xarray as xr
 
 CELLS_PER_DEGREE = 4  # in OISST
@@ -17,7 +17,7 @@ Axis = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Box:
-    """A box in degrees; longitudes are in any convention, so it may cross the date line or Greenwich."""
+    """A box in degrees; longitudes follow any convention, so it may cross the date line or Greenwich."""
 
     west: float
     east: float
@@ -26,20 +26,20 @@ class Box:
 
     @classmethod
     def of(cls, field: Any) -> "Box":
-        """Return the box of the outer cell edges of `field(..., lat, lon)`, or of a mapping with these two axes.
+        """Return the outer cell edges of `field(..., lat, lon)`, or of a mapping with the axes `lat` and `lon`.
 
         Both axes must ascend; longitudes may exceed 360.
         """
         return cls(*span(np.asarray(field["lon"])), *span(np.asarray(field["lat"])))
 
     def __str__(self) -> str:
-        """Return the box in the form that `config.parse_box` reads."""
+        """Format the box as `W,E,S,N`, which `config.parse_box` reads."""
         return ",".join(f"{edge:g}" for edge in (self.west, self.east, self.south, self.north))
 
     @property
     def yaml(self) -> str:
-        """The box in the form used in a configuration's YAML."""
-        south, north = max(self.south, -90.0), min(self.north, 90.0)  # cells centred on a pole extend beyond it
+        """The box as the keys `lon` and `lat` of a configuration's YAML."""
+        south, north = max(self.south, -90.0), min(self.north, 90.0)  # a cell centred on a pole extends beyond it
         return f"{{lon: [{self.west:.7g}, {self.east:.7g}], lat: [{south:.7g}, {north:.7g}]}}"
 
     @property
@@ -58,27 +58,27 @@ class Box:
         return (self.south + self.north) / 2
 
     def eastward(self, lon: Any, near: float = 0.0) -> Any:
-        """Convert longitudes of any convention to the range from `west - near` to 360 degrees east of it."""
+        """Convert longitudes to the 360 degrees that begin at `west - near`."""
         return self.west + (lon - self.west + near) % 360 - near
 
     def contains(self, lat: Any, lon: Any) -> Any:
-        """Return which points are inside the box, for NumPy or xarray arrays."""
+        """Return a mask of the points inside the box; accepts NumPy and xarray arrays."""
         return (lat > self.south) & (lat < self.north) & ((lon - self.west) % 360 < self.width)
 
     @cached_property
     def lat(self) -> Axis:
-        """Centres of the box's 0.25 degree cells `[lat]`, those of OISST, ascending."""
+        """Latitudes of the centres of the OISST cells (0.25 degrees) in the box, `[lat]`, ascending."""
         return _centres(self.south, self.north)
 
     @cached_property
     def lon(self) -> Axis:
-        """Centres of the box's 0.25 degree cells `[lon]`, ascending within -180..360."""
+        """Longitudes of the centres of the OISST cells in the box, `[lon]`, ascending within -180..360."""
         centres = _centres(self.west % 360, self.west % 360 + self.width)
         return centres - 360 if centres.size and centres[-1] > 360 else centres
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of 0.25 degree cells, (lat, lon)."""
+        """Number of OISST cells along (lat, lon)."""
         return self.lat.size, self.lon.size
 
 
@@ -88,7 +88,10 @@ def step(centres: Axis) -> float:
 
 
 def span(centres: Axis, chosen: NDArray[np.intp] | slice = slice(None)) -> tuple[float, float]:
-    """Return the outer edges, in degrees, of the adjacent cells `chosen` on an axis of `centres`."""
+    """Return the outer edges, in degrees, of adjacent cells on an axis.
+
+    `centres` are the cell centres, and `chosen` selects the cells, by default all.
+    """
     cells = centres[chosen]
     if cells.size > 1:
         first, last = (cells[1] - cells[0]) / 2, (cells[-1] - cells[-2]) / 2
@@ -98,7 +101,7 @@ def span(centres: Axis, chosen: NDArray[np.intp] | slice = slice(None)) -> tuple
 
 
 def area_weights(lat: "xr.DataArray") -> "xr.DataArray":
-    """Return the relative area of cells on a regular grid: the cosine of their latitude, given in degrees."""
+    """Return the relative area of the cells of a regular grid, the cosine of `lat` in degrees."""
     import xarray as xr
 
     return xr.ufuncs.cos(xr.ufuncs.deg2rad(lat)).rename("area")

@@ -1,11 +1,11 @@
 """Names of methods, units, seasons and scores in tables, `metrics.json` and figures."""
 
 # Methods.
-MODEL = "model"  # the run's own, whatever its folder is called
+MODEL = "model"  # the run itself, independent of the name of its folder
 TRUTH = "truth"
 CLIMATE = "climatology"  # the baseline whose distribution is the climatological one
-DEFAULT_REFERENCE = "multiscale ridge"  # the baseline that skill is told against
-BASELINES = {  # and their `model.name`
+DEFAULT_REFERENCE = "multiscale ridge"  # the baseline for skill scores
+BASELINES = {  # name: `model.name`
     CLIMATE: "climatology",
     "trend climatology": "trend-climatology",
     "recent climatology": "recent-climatology",
@@ -14,14 +14,14 @@ BASELINES = {  # and their `model.name`
     "ridge": "ridge",
     DEFAULT_REFERENCE: "multiscale-ridge",
 }
-BASE_RATE, STATE = REFERENCES = ("base rate", "persistence of state")  # of probabilities of heatwaves
+BASE_RATE, STATE = REFERENCES = ("base rate", "persistence of state")  # references for heatwave probabilities
 
 STANDARDISED, DEGREES = UNITS = ("standardised", "degC")
 DATES = "init_time"
-SEASONS = ("DJF", "MAM", "JJA", "SON")  # of the day forecast
+SEASONS = ("DJF", "MAM", "JJA", "SON")  # season of the valid day
 THIRDS = ("lower", "middle", "upper")  # of an index on the initial dates
-REGION = "region"  # the box that is all of it
+REGION = "region"  # the box that covers the whole region
 
-HEATWAVE_KINDS = EXCEEDANCE, EVENT = ("exceedance", "event")  # of probabilities of heatwaves
-LEVELS = (50, 80, 95)  # per cent that intervals are to cover
+HEATWAVE_KINDS = EXCEEDANCE, EVENT = ("exceedance", "event")
+LEVELS = (50, 80, 95)  # nominal coverage of the intervals in per cent
 COVERED = tuple(f"covered_{level}" for level in LEVELS)

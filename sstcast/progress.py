@@ -1,4 +1,4 @@
-"""Progress bars with the time left, of downloads, dask and trainings; and TensorBoard, if it is installed."""
+"""Progress bars for downloads, dask and training, and TensorBoard logging if it is installed."""
 
 import sys
 import threading
@@ -12,37 +12,37 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
-SHORT = 1  # seconds: of shorter computations nothing is shown
-QUICK = 0.5  # seconds: of shorter epochs, only the best are printed
+SHORT = 1  # seconds; shorter computations show no bar
+QUICK = 0.5  # seconds; if epochs are shorter, only those with the best score so far are printed
 
 
 def hides_progress(console: Console) -> bool:
-    """Return whether bars are left out: without a terminal, and in a notebook, which would store every frame."""
+    """Return True without a terminal, and in notebooks, which would store every frame of a bar."""
     return not console.is_terminal or console.is_jupyter
 
 
 class Progress:
-    """Counts days and bytes; its methods may be called from many threads."""
+    """Counts finished days and downloaded bytes; the methods are thread-safe."""
 
     def __init__(self, bars: Bars, label: str, days: int) -> None:
         self._bars, self._task, self._lock = bars, bars.add_task(label, total=days, rate=""), threading.Lock()
         self._bytes = 0
 
     def downloaded(self, size: int) -> None:
-        """Count `size` bytes."""
+        """Add `size` bytes and update the rate."""
         with self._lock:
             self._bytes += size
             elapsed = self._bars.tasks[0].elapsed or 1e-3
             self._bars.update(self._task, rate=f"{self._bytes / 1e6 / elapsed:.1f} MB/s")
 
     def settled(self, days: int) -> None:
-        """Count days that are done, whether they were downloaded or failed."""
+        """Count days as done, whether they were downloaded or failed."""
         self._bars.advance(self._task, days)
 
 
 @contextmanager
 def days_progress(label: str, days: int) -> Iterator[Progress]:
-    """Show a bar on standard error if it is a terminal."""
+    """Show a bar of `days` steps on standard error if it is a terminal; yield the counter."""
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
@@ -57,22 +57,22 @@ def days_progress(label: str, days: int) -> Iterator[Progress]:
 
 
 def dask_progress() -> AbstractContextManager[object]:
-    """Show a bar for the tasks of dask's local schedulers, on standard error if it is a terminal."""
+    """Show a bar for the tasks of dask's local schedulers on standard error if it is a terminal."""
     from dask.diagnostics.progress import ProgressBar
 
     return nullcontext() if hides_progress(Console(stderr=True)) else ProgressBar(minimum=SHORT, out=sys.stderr)
 
 
 class TrainingProgress:
-    """A progress bar over all steps of a training, if `shown`; use it as a context manager.
+    """Shows a progress bar over all training steps, if `shown`; use it as a context manager.
 
-    In a notebook and where there is no terminal, only the last epoch is printed, at the end. The values of
-    each epoch also go to `board`, TensorBoard's writer.
+    In notebooks and without a terminal, only the last epoch is printed, at the end. The values of each epoch also
+    go to `board`, a TensorBoard writer.
     """
 
     def __init__(self, steps: int, shown: bool = True, board: Any = None) -> None:
         self.board, self.shown, self.last = board, shown, ""
-        self.console = Console(force_jupyter=False)  # plain text in notebooks: widgets do not survive saving
+        self.console = Console(force_jupyter=False)  # notebooks get plain text, because they do not save widgets
         self.bar = Bars(
             BarColumn(bar_width=None),
             TextColumn("{task.completed:.0f}/{task.total:.0f} "),
@@ -100,11 +100,11 @@ class TrainingProgress:
             self.board.close()
 
     def step(self, done: int, loss: float) -> None:
-        """Show that `done` steps are done; `loss` is the epoch's mean so far."""
+        """Show the number of finished steps and `loss`, the mean over the epoch so far."""
         self.bar.update(self.task, completed=done, loss=f"{loss:.4f}")
 
     def epoch(self, row: dict[str, Any]) -> None:
-        """Print a line for a finished epoch; if epochs are short, only when the score is the best so far."""
+        """Print a line for a finished epoch; if epochs are short, print only those with the best score so far."""
         for key, value in row.items() if self.board is not None else ():
             self.board.add_scalar(key, value, row["epoch"])
         name, score = next((key, value) for key, value in row.items() if key.startswith("validation_"))
@@ -119,7 +119,7 @@ class TrainingProgress:
 
 
 def open_board(folder: Path, epoch: int) -> Any:
-    """Return TensorBoard's writer, with values from `epoch` on deleted; None if it is not installed."""
+    """Open a TensorBoard writer that discards earlier values from `epoch` on; None if it is not installed."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:

@@ -1,12 +1,12 @@
-"""A run's folder, which holds all files of one training; docs/runs.md lists them.
+"""Run folders, which hold all files of one training; docs/runs.md lists them.
 
-An ensemble's folder holds its members, `seed-0/`, `seed-1/`, ..., instead of a history and checkpoints. Each
-member is a run with its own configuration, history and checkpoints; all other files are those of the ensemble.
+The folder of an ensemble contains its members, `seed-0/`, `seed-1/`, ..., instead of a history and checkpoints.
+Each member is a run with its own configuration, history and checkpoints. All other files belong to the ensemble.
 
-A combination's configuration names the runs that it averages, its parts; its best.pt holds their weights.
+The configuration of a combination lists its parts, the runs that it averages, and best.pt holds their weights.
 
-RUN/elsewhere-NAME/ holds the results of a run on another ocean: all of the above except history and checkpoints,
-which stay with the run.
+RUN/elsewhere-NAME/ contains the results of a run on another ocean. It has the same files as a run, except history
+and checkpoints.
 """
 
 import datetime as dt
@@ -29,12 +29,12 @@ from sstcast.config import COMBINATION, RunConfig, load_config
 from sstcast.errors import SSTCastError
 from sstcast.yaml_files import Strict, check_whole, read_config, save_config, validate
 
-PRETRAINED = "pretrained"  # names the run that ships with sstcast wherever a run's folder is asked for
-ELSEWHERE = "elsewhere-"  # prefix of the folder for a run's results on another ocean
+PRETRAINED = "pretrained"  # stands for the run that ships with sstcast wherever a command takes a run's folder
+ELSEWHERE = "elsewhere-"  # prefix of folders with a run's results on another ocean
 
 
 class CombinedRun(Strict):
-    """One of the runs in a combination: its folder, relative to the combination's, and its `digest`."""
+    """A part of a combination: its folder, relative to the combination's, and its `Run.digest`."""
 
     run: Path
     checkpoints: str
@@ -48,11 +48,11 @@ class Parts(Strict):
 
 
 class JsonRecord(Strict):
-    """Facts that a run saves as JSON, to compare them later."""
+    """Facts that a run saves as JSON for later comparison."""
 
     @classmethod
     def load(cls, path: Path, remedy: str) -> Self:
-        """Read a record; raise SSTCastError, with the remedy, if it is damaged."""
+        """Read a record; raise SSTCastError with the remedy if it is damaged."""
         try:
             return cls.model_validate_json(path.read_bytes(), strict=True)
         except ValidationError as error:
@@ -67,8 +67,8 @@ class JsonRecord(Strict):
         write_json(path, self.model_dump(mode="json"))
 
 
-class _Inside:
-    """A file or folder inside a run's folder, as an attribute of the run."""
+class _PathInRun:
+    """Attribute of a run: the path of a file or folder inside the run's folder."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -79,31 +79,31 @@ class _Inside:
 
 @dataclass(frozen=True)
 class Run:
-    """The paths of a run; other modules read and write the files."""
+    """The folder of a run and the paths in it; other modules read and write the files."""
 
     folder: Path
 
-    config_file = _Inside("config.yaml")
-    data = _Inside("data.json")
-    history = _Inside("history.csv")
-    curve = _Inside("curve.csv")
-    checkpoints = _Inside("checkpoints")
-    best = _Inside("checkpoints/best.pt")
-    forecasts = _Inside("forecasts.zarr")
-    metrics = _Inside("metrics.json")
-    maps = _Inside("maps")
-    report = _Inside("report.html")
+    config_file = _PathInRun("config.yaml")
+    data = _PathInRun("data.json")
+    history = _PathInRun("history.csv")
+    curve = _PathInRun("curve.csv")
+    checkpoints = _PathInRun("checkpoints")
+    best = _PathInRun("checkpoints/best.pt")
+    forecasts = _PathInRun("forecasts.zarr")
+    metrics = _PathInRun("metrics.json")
+    maps = _PathInRun("maps")
+    report = _PathInRun("report.html")
 
     @property
     def members(self) -> list["Run"]:
-        """The members of an ensemble in order of seed; a single run is its own only member."""
+        """The members of an ensemble in order of seed; a single run has one member, itself."""
         run = self.trained
         seeds = sorted(run.folder.glob("seed-*/config.yaml"), key=lambda file: (len(file.parent.name), file))
         return [Run(file.parent) for file in seeds] or [run]
 
     @property
     def trained(self) -> "Run":
-        """The run whose weights are used: this one, or the parent run if this is a folder for another ocean."""
+        """The run that holds the weights: the parent run of an elsewhere-NAME folder, otherwise this run."""
         folder = self.folder.resolve()
         if not folder.name.startswith(ELSEWHERE) or not (folder.parent / "config.yaml").exists():
             return self
@@ -111,39 +111,39 @@ class Run:
 
     @property
     def recorded(self) -> list["Run"]:
-        """The runs whose `data` record identifies the data of this run."""
+        """The runs whose `data` records identify this run's data."""
         return self.members if self.trained == self else [self]
 
     @property
     def digest(self) -> str:
-        """A hash of the best checkpoints of all members."""
+        """The SHA-256 of the best checkpoints of all members."""
         return hashlib.sha256(b"".join(member.best.read_bytes() for member in self.members)).hexdigest()
 
     @property
     def parts(self) -> list[CombinedRun]:
-        """The parts of a combination, from its configuration; empty for any other run."""
+        """The parts of a combination, read from its configuration; empty for other runs."""
         if (model := self.config.model).name != COMBINATION:
             return []
         return validate(Parts, model.options, f"{self.config_file}: model").parts
 
     def open_parts(self) -> list["Run"]:
-        """Open the parts of a combination; return an empty list for any other run.
+        """Open the parts of a combination; return an empty list for other runs.
 
-        Raises SSTCastError if a part is absent, or has been trained again since.
+        Raises SSTCastError if a part is absent or has been retrained since.
         """
         parts = {Run(Path(os.path.normpath(self.folder / part.run))): part for part in self.parts}
         for run, part in parts.items():
             if not run.config_file.exists():
-                raise SSTCastError(f"{self.folder}: its part {run.folder} is not there; put it back")
+                raise SSTCastError(f"{self.folder}: its part {run.folder} is missing; put it back")
             if Run.open(run.folder).digest != part.checkpoints:
                 raise SSTCastError(
-                    f"{self.folder}: its part {run.folder} has been trained again since; "
+                    f"{self.folder}: its part {run.folder} has been retrained since; "
                     "run the same `sstcast combine` command again"
                 )
         return list(parts)
 
     def data_of(self, number: int) -> Path:
-        """Record of one of several oceans, from 1 on."""
+        """Return the path of the data record of ocean `number`, counted from 1."""
         return self.data if number == 1 else self.folder / f"data-{number}.json"
 
     @property
@@ -153,12 +153,12 @@ class Run:
 
     @classmethod
     def open(cls, folder: Path) -> "Run":
-        """Open a run, or an ensemble; each member must have a checkpoint. `pretrained` ships with sstcast.
+        """Open a run or an ensemble; `pretrained` opens the run that ships with sstcast.
 
-        Raises SSTCastError if the folder is not a run, a checkpoint is absent, or a part of a combination is
+        Raises SSTCastError if the folder is not a run, a member has no checkpoint, or a part of a combination is
         absent or has changed.
         """
-        run = cls(unpacked(folder))
+        run = cls(run_folder(folder))
         if not run.config_file.exists():
             meant = Path("runs") / folder
             known = f"; did you mean {meant}?" if cls(meant).config_file.exists() else ""
@@ -173,9 +173,9 @@ class Run:
 
     @classmethod
     def find(cls, config: Any, folder: Path | None = None) -> "Run":
-        """Return the configured run, which need not exist; raise SSTCastError if its folder holds another run.
+        """Return the configured run, whether it exists or not; raise SSTCastError if its folder holds another run.
 
-        `config` is any configuration with a method `same_experiment`; `folder` is `config.folder` by default.
+        `config` is any configuration with a method `same_experiment`. `folder` is `config.folder` by default.
         """
         run = cls(folder or config.folder)
         if run.config_file.exists():
@@ -184,7 +184,7 @@ class Run:
             if not saved.same_experiment(config):
                 key = "name" if isinstance(config, RunConfig) else "runs"
                 raise SSTCastError(
-                    f"{run.config_file}: a run of this name has another configuration; "
+                    f"{run.config_file}: a run with this name has another configuration; "
                     f"choose another with --set {key}=..., or delete the folder"
                 )
         return run
@@ -193,29 +193,31 @@ class Run:
     def create(
         cls, config: Any, write: bool = True, folder: Path | None = None, data: JsonRecord | None = None
     ) -> "Run":
-        """Make the run's folder, or open it if it holds the same configuration; write nothing unless `write`.
+        """Create the run's folder, or open it if it holds the same configuration; write nothing unless `write`.
 
-        `data` is the record of the training data, if it is already known. Raises SSTCastError as `find` does.
+        `data` is the record of the training data, if already known. Raises SSTCastError like `find`.
         """
         run = cls.find(config, folder)
         if run.config_file.exists() or not write:
             return run
         with locked(run.checkpoints):
-            if cls.find(config, folder).config_file.exists():  # another process made it meanwhile
+            if cls.find(config, folder).config_file.exists():  # another process created it meanwhile
                 return run
             run.checkpoints.mkdir(parents=True, exist_ok=True)
             write_json(run.folder / "provenance.json", provenance())
             if data is not None:
                 data.save(run.data)
-            with atomic(run.config_file) as temporary:  # last: a folder with a configuration is a run
+            with atomic(
+                run.config_file
+            ) as temporary:  # written last, because a folder with a configuration is a run
                 save_config(config, temporary)
         return run
 
 
-def unpacked(folder: Path) -> Path:
-    """Return a run's folder; of the run that ships with sstcast, a copy in `runs/`, where its results go.
+def run_folder(folder: Path) -> Path:
+    """Return a run's folder; for `pretrained`, copy the run that ships with sstcast to `runs/` first.
 
-    Raises SSTCastError if another run lies there.
+    Results are written to the copy. Raises SSTCastError if `runs/pretrained` holds another run.
     """
     if str(folder) != PRETRAINED or folder.exists():
         return folder
@@ -225,7 +227,7 @@ def unpacked(folder: Path) -> Path:
             with atomic(copy) as temporary:
                 shutil.copytree(shipped, temporary)
         elif not (best := Run(copy).best).exists() or best.read_bytes() != Run(shipped).best.read_bytes():
-            raise SSTCastError(f"{copy}: is not the run that ships with this sstcast; rename or delete it")
+            raise SSTCastError(f"{copy}: is not the run that ships with this version; rename or delete it")
     return copy
 
 
@@ -236,7 +238,7 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def provenance() -> dict[str, object]:
-    """Return the provenance of a result: versions, platform, time and command line."""
+    """Return versions, platform, time and command line, for `provenance.json`."""
     packages = ("torch", "torch-geometric", "lightning-fabric", "numpy", "xarray", "dask", "zarr", "scikit-learn")
     return {
         "sstcast": __version__,

@@ -1,7 +1,7 @@
 """Large temporary arrays, memory-mapped from unnamed files, so that any region can be scored in little memory.
 
-A file lies in the folder for temporary files and goes with its array. Pages that were read or written count as
-memory of the process until `release` is called. Their values stay.
+The files are in the system's temporary folder and disappear with their arrays. Pages that were read or written
+count as memory of the process until `release` is called. Their values are kept.
 """
 
 import os
@@ -17,17 +17,17 @@ from numpy.typing import DTypeLike, NDArray
 
 from sstcast.workers import trim
 
-KEPT = 2**22  # values of an array that stays in memory
-VALUES_AT_ONCE = 2**21  # read of a store: at least so many, and a whole chunk
+KEPT = 2**22  # values; smaller arrays stay in memory
+VALUES_AT_ONCE = 2**21  # minimum number of values to read from a store at once, in whole chunks
 _FILES: WeakSet[mmap] = WeakSet()
 
 
 def scratch_array(shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
-    """Return an array of any values, in a file if it is large; raise OSError if the disk is too full."""
+    """Return an uninitialised array, in a file if it is large; raise OSError if the disk is too full."""
     if np.prod(shape) <= KEPT:
         return np.empty(shape, dtype)
     with TemporaryFile() as file:
-        # A full disk is an error now; once the file is mapped, it would kill the process.
+        # Reserving the space makes a full disk an error here. Once mapped, it would kill the process.
         if hasattr(os, "posix_fallocate"):  # macOS has none
             os.posix_fallocate(file.fileno(), 0, int(np.prod(shape)) * np.dtype(dtype).itemsize)
         array = np.memmap(file, dtype, "w+", shape=shape)
@@ -36,7 +36,7 @@ def scratch_array(shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> NDAr
 
 
 def release() -> None:
-    """Free the memory that arrays in files have been read or written in, and what glibc has kept meanwhile."""
+    """Free the memory of pages that arrays in files have touched, and the free memory that glibc keeps."""
     for file in _FILES:
         file.madvise(MADV_DONTNEED)
     if _FILES:
@@ -44,7 +44,7 @@ def release() -> None:
 
 
 def in_scratch(field: xr.DataArray) -> xr.DataArray:
-    """Return `field`, which may be opened lazily, with its values in a `scratch_array`."""
+    """Load a field, lazy or not, into a `scratch_array`."""
     values = scratch_array(field.shape, field.dtype)
     for part in parts(field):
         values[part] = field[part].values
@@ -53,7 +53,7 @@ def in_scratch(field: xr.DataArray) -> xr.DataArray:
 
 
 def parts(field: xr.DataArray) -> Iterator[slice]:
-    """Divide the first axis of a field into slices of whole chunks, small enough to be in memory at once."""
+    """Divide the first axis of a field into slices of whole chunks that fit in memory."""
     first = last = 0
     for length in (field.chunks or ((len(field),),))[0]:
         last += length

@@ -1,11 +1,11 @@
-"""Opens untrusted Zarr stores and NetCDF files; refuses, before reading, what could run code or read other files.
+"""Opens untrusted Zarr stores and NetCDF files, after checking that reading cannot run code or open other files.
 
-A Zarr store names the codecs that decode its chunks, and some codecs (such as pickle) run what they decode. An
-HDF5 file may keep its values in other files on this computer. Both are detected in the metadata, before any value
-is read.
+A Zarr store names the codecs that decode its chunks, and some codecs, such as pickle, execute their input. An HDF5
+file may link to other files on this computer. Both show in the metadata, which are checked before any value is
+read.
 
-Stores that sstcast wrote are read with `open_written`: every chunk is there and has a checksum, and `consolidate`
-adds one of the metadata. So a lost or damaged file is an error, and never read as land.
+`open_written` reads stores that sstcast wrote. Every chunk must be present and has a checksum, and `consolidate`
+adds a checksum of the metadata. So a lost or damaged file raises an error instead of being read as land.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import h5py
     import xarray as xr
 
-# Codecs that only compute with numbers; vlen-utf8 decodes text.
+# Codecs that only transform numbers, and vlen-utf8, which decodes text.
 CODECS = frozenset(
     [
         *("adler32", "bitround", "blosc", "bytes", "bz2", "crc32", "crc32c", "delta", "endian"),
@@ -34,33 +34,33 @@ CODECS = frozenset(
 )
 
 ALL_METADATA = ".zmetadata"
-CHECKSUM = "sha256"  # key of the digest of the metadata in that file
+CHECKSUM = "sha256"  # key of the metadata's checksum in ALL_METADATA
 
 
 class Refused(Exception):
-    """A file contains something that is not allowed; the text says what."""
+    """A file contains something unsafe or unreadable; the message names it."""
 
 
 def open_zarr(path: Path, remedy: str, **options: Any) -> "xr.Dataset":
     """Open a Zarr store (format 2 or 3) lazily; `options` are passed to `xr.open_zarr`.
 
-    Raises SSTCastError, which ends in `remedy`, if the store cannot be read or uses a codec not in `CODECS`.
+    Raises SSTCastError, ending in `remedy`, if the store cannot be read or uses a codec not in `CODECS`.
     """
-    import xarray as xr  # not above: a store's metadata can be read without it
+    import xarray as xr  # imported late: `check_zarr` does not need it
 
     version = check_zarr(path, remedy)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # faults that matter raise an error
+            warnings.simplefilter("ignore")  # serious faults raise errors
             return xr.open_zarr(path.absolute(), zarr_format=version, **options)
     except Exception as error:  # with damaged metadata the libraries raise errors of any type
         _fail(path, "Zarr", error, remedy)
 
 
 def check_zarr(path: Path, remedy: str) -> int:
-    """Check the metadata of a Zarr store, without reading its chunks; return its format.
+    """Check the metadata of a Zarr store without reading its chunks; return the format, 2 or 3.
 
-    Raises SSTCastError if it is damaged, or contains something that `open_zarr` refuses.
+    Raises SSTCastError if the metadata are damaged or name a codec not in `CODECS`.
     """
     import zarr
 
@@ -71,7 +71,7 @@ def check_zarr(path: Path, remedy: str) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             group = zarr.open_group(path.absolute(), mode="r", zarr_format=version)  # type: ignore[arg-type]
-            if group.metadata.zarr_format != version:  # which damaged metadata may bring about
+            if group.metadata.zarr_format != version:  # possible if the metadata are damaged
                 raise Refused(f"it is not of format {version}")
             check_codecs(group.arrays())
     except Exception as error:  # as above
@@ -80,7 +80,7 @@ def check_zarr(path: Path, remedy: str) -> int:
 
 
 def consolidate(path: Path) -> None:
-    """Gather the metadata of a Zarr group (format 2) in one file, with a checksum."""
+    """Collect the metadata of a Zarr group (format 2) in one file, with a checksum."""
     files = [file for where in (".z*", "*/.z*") for file in sorted(path.glob(where))]
     metadata = {str(file.relative_to(path)): json.loads(file.read_bytes()) for file in files}
     metadata.pop(ALL_METADATA, None)
@@ -91,16 +91,17 @@ def consolidate(path: Path) -> None:
 
 
 def open_written(path: Path, remedy: str, sparse: str = "") -> "xr.Dataset":
-    """Open a Zarr store that sstcast wrote, lazily; all its chunks are there, but for those of the array `sparse`.
+    """Open a Zarr store that sstcast wrote, lazily; only the array `sparse` may lack chunks.
 
-    Raises SSTCastError, which ends in `remedy`, if the store is absent or damaged, here or when it is computed.
+    Raises SSTCastError, ending in `remedy`, if the store is absent or damaged. Damaged chunks raise it when they
+    are computed.
     """
     import dask.array as da
     import xarray as xr
     import zarr
 
     if not path.exists():
-        raise SSTCastError(f"{path}: is not there; {remedy}")
+        raise SSTCastError(f"{path}: does not exist; {remedy}")
     dataset = open_zarr(path, remedy, chunks=None, decode_cf=False)
     with reading(path, remedy):
         content = json.loads((path / ALL_METADATA).read_bytes())
@@ -109,7 +110,7 @@ def open_written(path: Path, remedy: str, sparse: str = "") -> "xr.Dataset":
         whole = content.get(CHECKSUM, digest if sparse else None) == digest  # fetched days of 0.2 have none
         # The attributes of the group are read from its own file.
         if not whole or dict(group.attrs) != content["metadata"].get(".zattrs"):
-            raise ValueError("its metadata are damaged, or of an earlier version of sstcast")
+            raise ValueError("its metadata are damaged, or from an earlier version of sstcast")
         for name, array in group.arrays():
             if name != sparse and array.nchunks_initialized != array.nchunks:
                 raise ValueError(
@@ -122,7 +123,7 @@ def open_written(path: Path, remedy: str, sparse: str = "") -> "xr.Dataset":
 
 
 class _Stored:
-    """An array of a store for dask: a chunk that cannot be read raises an SSTCastError that names the store."""
+    """Wraps an array for dask, so that reading a damaged chunk raises an SSTCastError that names the store."""
 
     def __init__(self, array: Any, path: Path, remedy: str) -> None:
         self.array, self.path, self.remedy = array, path, remedy
@@ -138,7 +139,7 @@ def _digest(metadata: Any) -> str:
 
 
 def check_codecs(arrays: Iterable[tuple[str, Any]]) -> None:
-    """Raise Refused if one of some Zarr arrays, given by name, has a codec not in `CODECS`."""
+    """Raise Refused if any of the (name, Zarr array) pairs uses a codec not in `CODECS`."""
     for name, array in arrays:
         metadata = array.metadata.to_dict()
         codecs = [metadata.get("compressor"), *(metadata.get("filters") or ()), *metadata.get("codecs", ())]
@@ -147,15 +148,15 @@ def check_codecs(arrays: Iterable[tuple[str, Any]]) -> None:
                 continue
             used = codec.get("id", codec.get("name"))
             if used.removeprefix("numcodecs.") not in CODECS:
-                raise Refused(f"{name}: codec {used[:80]!r} is not one that is safe to run")
-            settings = codec.get("configuration", {})  # shards have codecs inside
+                raise Refused(f"{name}: codec {used[:80]!r} is not known to be safe")
+            settings = codec.get("configuration", {})  # shards nest codecs
             codecs += [*settings.get("codecs", ()), *settings.get("index_codecs", ())]
 
 
 def open_netcdf(path: Path, remedy: str, **options: Any) -> "xr.Dataset":
     """Open a NetCDF file (3 or 4) lazily; `options` are passed to `xr.open_dataset`.
 
-    Raises SSTCastError, which ends in `remedy`, if the file cannot be read, or is HDF5 with values in other files.
+    Raises SSTCastError, ending in `remedy`, if the file cannot be read, or is HDF5 and refers to other files.
     """
     import h5py
     import xarray as xr
@@ -174,10 +175,10 @@ def open_netcdf(path: Path, remedy: str, **options: Any) -> "xr.Dataset":
 
 
 def check_hdf5(file: "h5py.File") -> None:
-    """Raise Refused if an HDF5 file links to other files or keeps values in them.
+    """Raise Refused if an HDF5 file links to other files or stores values in them.
 
-    h5py reports such references without following them; the netCDF library follows them. Soft links are safe: they
-    stay inside the file, since no other link leads out of it.
+    h5py reports these references without following them, but the netCDF library follows them. Soft links are safe,
+    because they stay inside the file.
     """
     import h5py
 

@@ -1,4 +1,4 @@
-"""Where work is done (threads, processes, a cluster), how a signal stops it, and which memory it keeps."""
+"""Threads, worker processes and dask clusters; stopping on signals; returning memory to the system."""
 
 import ctypes
 import multiprocessing
@@ -18,24 +18,24 @@ from sstcast.errors import SSTCastError
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager
-def processes(count: int, begin: Callable[..., object], *arguments: Any) -> Iterator[ProcessPoolExecutor]:
+def processes(count: int, initializer: Callable[..., object], *arguments: Any) -> Iterator[ProcessPoolExecutor]:
     """Yield a pool of workers that print nothing, ignore Ctrl-C and exit with their parent.
 
-    Each worker calls `begin(*arguments)` first. After an error, tasks that have not begun are dropped and running
-    ones get SIGTERM. Workers are spawned, because threads of libraries do not survive a fork. So Python runs the
-    main program again in each of them, except for the part under `if __name__ == "__main__"`.
+    Each worker first calls `initializer(*arguments)`. After an error, pending tasks are cancelled and running ones
+    get SIGTERM. Workers are spawned rather than forked, because library threads do not survive a fork. Each worker
+    therefore imports the main script again, without the part under `if __name__ == "__main__"`.
     """
     before = set(multiprocessing.active_children())
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(count, context, _begin, (begin, arguments))
+    pool = ProcessPoolExecutor(count, context, _start_worker, (initializer, arguments))
     with _ignoring_ctrl_c():
         for _ in range(count):
-            pool.submit(str)  # begins one
+            pool.submit(str)  # starts a worker
     try:
         yield pool
     except BaseException:
@@ -47,15 +47,15 @@ def processes(count: int, begin: Callable[..., object], *arguments: Any) -> Iter
 
 
 class StopRequest:
-    """Inside the `with` block the first signal only sets `signal`; a later Ctrl-C interrupts at once.
+    """Inside the `with` block, the first SIGINT or SIGTERM only sets `signal`; a later Ctrl-C interrupts at once.
 
-    Only the main thread receives signals: in another thread, such as a worker of a cluster, this does nothing.
+    Only the main thread receives signals. In other threads, such as a cluster's workers, the block has no effect.
     """
 
     def __enter__(self) -> "StopRequest":
         self.signal: int | None = None
-        heard = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
-        self._previous = {s: signal.signal(s, self._on_signal) for s in heard}
+        signals = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+        self._previous = {s: signal.signal(s, self._on_signal) for s in signals}
         return self
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
@@ -73,19 +73,19 @@ class StopRequest:
 
 @contextmanager
 def _ignoring_ctrl_c() -> Iterator[None]:
-    """Ignore Ctrl-C in the `with` block; a process started there ignores it from its first moment on."""
+    """Ignore Ctrl-C in the `with` block; processes started there ignore it from the beginning."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # Python allows no other thread to choose
+        yield  # only the main thread may set signal handlers
         return
-    heard = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, heard)
+        signal.signal(signal.SIGINT, previous)
 
 
-def _begin(begin: Callable[..., object], arguments: tuple[Any, ...]) -> None:
-    sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - for as long as it lives
+def _start_worker(initializer: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+    sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - stays open while the worker lives
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None
@@ -95,17 +95,17 @@ def _begin(begin: Callable[..., object], arguments: tuple[Any, ...]) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=follow, daemon=True).start()
-    begin(*arguments)
+    initializer(*arguments)
 
 
-PATIENCE = "10s"
+CONNECT_TIMEOUT = "10s"
 
 
 def choose_threads() -> None:
-    """Let dask compute in threads, unless it is configured otherwise.
+    """Set dask's scheduler to threads, unless one is configured.
 
-    By default, or asked for them by name, it would load distributed to see if there is a client, which takes as
-    long as loading dask.
+    dask's default, and the name "threads", would import distributed to look for a client, which doubles the import
+    time.
     """
     import dask.threaded
 
@@ -115,10 +115,10 @@ def choose_threads() -> None:
 
 @contextmanager
 def cluster(address: str | None) -> Iterator[Any]:
-    """Run dask computations inside the `with` block on the scheduler at `address`; on local threads if None.
+    """Run dask computations in the `with` block on the scheduler at `address`, or on local threads if None.
 
-    Yields the scheduler's `Client`. Raises SSTCastError if dask.distributed is not installed or nothing answers at
-    `address`.
+    Yields the scheduler's `Client`, or None. Raises SSTCastError if dask.distributed is not installed or no
+    scheduler answers at `address`.
     """
     if address is None:
         yield None
@@ -128,31 +128,31 @@ def cluster(address: str | None) -> Iterator[Any]:
     except ImportError:
         raise SSTCastError("--scheduler: needs dask.distributed; pip install 'sstcast[cluster]'") from None
     try:
-        client = Client(address, timeout=PATIENCE)
+        client = Client(address, timeout=CONNECT_TIMEOUT)
     except (OSError, ValueError) as error:
         raise SSTCastError(
-            f"--scheduler {address}: no dask scheduler answers there; start one or leave it out"
+            f"--scheduler {address}: no dask scheduler answers; start one or omit the option"
         ) from error
     with client:
         yield client
 
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of mallopt in malloc.h; other C libraries than glibc are left alone
-LARGEST_HEAP = 2**31 - 1  # bytes that may stay free in the process
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # parameters of glibc's mallopt, from malloc.h
+LARGEST_HEAP = 2**31 - 1  # bytes; the process may keep this much free memory
 
 
-class _Known(ctypes.Structure):  # mallinfo2 in malloc.h
+class _MallInfo2(ctypes.Structure):  # mallinfo2 in malloc.h
     _fields_ = [("bytes", ctypes.c_size_t * 10)]
 
 
-MAPPED, USED = 4, 7  # the places of hblkhd and uordblks
+MAPPED, USED = 4, 7  # positions of hblkhd and uordblks in mallinfo2
 
 
 def keep_memory() -> None:
-    """Let glibc keep what arrays of up to 1 GiB leave.
+    """Let glibc keep the memory of freed arrays up to 1 GiB; do nothing with other C libraries.
 
-    It would give each back to the kernel, which clears every page before it is used again: a third of the CPU
-    seconds of training.
+    By default, glibc returns it to the kernel, which clears every page before the next use. That takes a third of
+    the CPU time of training.
     """
     with suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)
@@ -161,14 +161,14 @@ def keep_memory() -> None:
 
 
 def trim(kept: int = LARGEST_HEAP) -> None:
-    """Give the kernel all memory that is free if it is more than `kept` bytes.
+    """Return free memory to the kernel if there are more than `kept` bytes of it.
 
-    Batches of many sizes leave pieces into which the next ones do not fit, ever more of them in a long training.
+    Batches of different sizes fragment the heap, so free memory grows in long trainings.
     """
     with suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)
-        libc.mallinfo2.restype = _Known
-        known = libc.mallinfo2().bytes
+        libc.mallinfo2.restype = _MallInfo2
+        counts = libc.mallinfo2().bytes
         _, resident, of_files, *_ = map(int, Path("/proc/self/statm").read_text().split())  # pages, proc(5)
-        if (resident - of_files) * os.sysconf("SC_PAGE_SIZE") - known[USED] - known[MAPPED] > kept:
+        if (resident - of_files) * os.sysconf("SC_PAGE_SIZE") - counts[USED] - counts[MAPPED] > kept:
             libc.malloc_trim(0)

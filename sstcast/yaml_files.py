@@ -1,4 +1,4 @@
-"""Reads YAML of plain values, and validates it with Pydantic models: one line describes the first error.
+"""Reads YAML files of plain values and validates them with Pydantic models; one line describes the first error.
 
 Plain values are text, numbers, dates, lists, and mappings with unique text keys.
 """
@@ -17,13 +17,13 @@ from sstcast.errors import SSTCastError, in_short, shorten
 Model = TypeVar("Model", bound=BaseModel)
 
 FIRST_YEAR, LAST_YEAR = 1678, 2261  # the range of times in nanoseconds
-LARGEST_SEED = 2**63 - 1  # the largest that PyTorch's generators accept
+LARGEST_SEED = 2**63 - 1  # the limit of PyTorch's generators
 MOST_SEEDS = 1000
 _REMEDY = "name a YAML file such as configs/demo.yaml"
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a file of `key: value` lines; raise SSTCastError, naming the file and the line, if it is not valid."""
+    """Read a file of `key: value` lines; raise SSTCastError, naming the file and the line, if it is invalid."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
@@ -37,9 +37,9 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Read a YAML file of sections and merge it into the file that it names as its `base`.
+    """Read a YAML file of sections; if it names a `base` file, merge it into that file.
 
-    A base cannot have a base itself.
+    A base file cannot have a base.
     """
     raw = read_yaml(path)
     if (base := raw.pop("base", None)) is None:
@@ -57,7 +57,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def apply_overrides(raw: dict[str, Any], overrides: list[str] | None) -> None:
-    """Set each `key.sub=value` in the nested `raw`; raise SSTCastError for an override not of this form."""
+    """Apply `key.sub=value` overrides to the nested `raw`; raise SSTCastError for any other form."""
     for override in overrides or []:
         key, equals, value = override.partition("=")
         if not equals or not all(key.split(".")):
@@ -66,9 +66,9 @@ def apply_overrides(raw: dict[str, Any], overrides: list[str] | None) -> None:
 
 
 def save_config(config: BaseModel, path: Path, without: set[str] | None = None) -> None:
-    """Write the resolved configuration with every default spelled out, except the sections `without`.
+    """Write a configuration with all defaults, except the sections `without`.
 
-    The file begins and ends with YAML's own marks of a document, so that `check_whole` can tell half of it.
+    The file begins and ends with YAML's document markers, so that `check_whole` can detect a truncated file.
     """
     plain = config.model_dump(mode="json", exclude=without)
     text = yaml.safe_dump(plain, sort_keys=False, explicit_start=True, explicit_end=True)
@@ -76,14 +76,14 @@ def save_config(config: BaseModel, path: Path, without: set[str] | None = None) 
 
 
 def check_whole(path: Path) -> None:
-    """Raise SSTCastError if a file that `save_config` wrote lacks its end; other defaults would take its place."""
+    """Raise SSTCastError if a file from `save_config` is truncated; defaults would replace the missing keys."""
     content = path.read_bytes()
     if content.startswith(b"---\n") and not content.endswith(b"...\n"):
-        raise SSTCastError(f"{path}: its end is missing; restore it, or train again under another name")
+        raise SSTCastError(f"{path}: is truncated; restore it, or train again under another name")
 
 
 def parse_yaml(text: str, where: str) -> Any:
-    """Return the values in `text`; raise SSTCastError, naming `where`, if it is not YAML of plain values."""
+    """Parse YAML of plain values; raise SSTCastError, naming `where`, if `text` is anything else."""
     try:
         return _Loader(text).get_single_data()
     except yaml.MarkedYAMLError as error:
@@ -97,14 +97,14 @@ def parse_yaml(text: str, where: str) -> Any:
 
 class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Build a mapping; each key must be text and occur once."""
+        """Build a mapping; keys must be text and unique."""
         seen = set()
         for key, _ in node.value:
             problem = ""
             if key.tag != "tag:yaml.org,2002:str" and key.tag != "tag:yaml.org,2002:merge":
-                problem = f"the key {shorten(str(key.value), 40)} is not text: write it in quotes"
+                problem = f"the key {shorten(str(key.value), 40)} is not text: put it in quotes"
             elif key.value in seen:
-                problem = f"the key {shorten(key.value, 40)!r} is there twice: keep one of them"
+                problem = f"the key {shorten(key.value, 40)!r} appears twice: delete one"
             if problem:
                 raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
             seen.add(key.value)
@@ -119,22 +119,22 @@ def _assign(raw: Any, keys: list[str], value: Any, override: str) -> None:
             raise SSTCastError(f"--set {override}: {keys[0]} is a list; write {first} to {last}")
         raw, keys = several[int(keys[1])], keys[2:]
         if not isinstance(raw, dict):
-            raise SSTCastError(f"--set {override}: that item of the list holds a value, not further keys")
+            raise SSTCastError(f"--set {override}: this item of the list is a value without keys")
     for key in keys[:-1]:
         raw = raw.setdefault(key, {})
         if not isinstance(raw, dict):
-            raise SSTCastError(f"--set {override}: {key} holds a value, not further keys; override {key} itself")
+            raise SSTCastError(f"--set {override}: {key} is a value without keys; override {key} itself")
     raw[keys[-1]] = value
 
 
 class Strict(BaseModel):
-    """A frozen model that refuses unknown keys."""
+    """A frozen model that rejects unknown keys and infinite or NaN numbers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 def validate(model: type[Model], raw: Any, where: str) -> Model:
-    """Build `model` from plain data; raise SSTCastError with one line about the first error."""
+    """Build `model` from plain data; raise SSTCastError, naming `where`, for the first error."""
     try:
         return model.model_validate(raw)
     except ValidationError as error:
@@ -142,7 +142,7 @@ def validate(model: type[Model], raw: Any, where: str) -> Model:
 
 
 def suggest(name: str, known: Any) -> str:
-    """Return `; did you mean 'x'?` with the most similar known name, or an empty string."""
+    """Return `; did you mean 'x'?` with the known name closest to `name`, or "" if none is close."""
     near = difflib.get_close_matches(name, [str(k) for k in known], n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else ""
 
@@ -175,7 +175,7 @@ def _first_error(error: ValidationError, model: type[BaseModel], raw: Any) -> st
 
 
 def _path_in(raw: Any, loc: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the keys that lead to an error, without the names that Pydantic adds for branches of a union."""
+    """Return the keys that lead to an error, without the names that Pydantic adds for union members."""
     path = []
     for part in loc:
         if isinstance(raw, dict) and (part in raw or part == loc[-1]):
@@ -189,13 +189,13 @@ def _path_in(raw: Any, loc: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _keys(model: type[BaseModel]) -> set[str]:
-    """Return the keys of a model and of all models inside it."""
+    """Return the keys of a model and its nested models."""
     schema = model.model_json_schema()
     return {key for one in (schema, *schema.get("$defs", {}).values()) for key in one.get("properties", {})}
 
 
 def span(value: Any) -> Any:
-    """Convert `[first, last]`, years or ISO dates, both inclusive, to two dates."""
+    """Convert `[first, last]`, inclusive years or ISO dates, to two dates; raise ValueError for other values."""
     if not isinstance(value, (list, tuple)) or len(value) != 2:
         raise ValueError("give [first, last], years or ISO dates")
 

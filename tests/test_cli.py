@@ -62,13 +62,13 @@ def bad_inputs(ocean: xr.Dataset) -> dict[str, tuple[xr.Dataset, list[str], list
         "less than a year": (
             ocean,
             ["data.splits.train=[2001-03-01, 2001-12-31]"],
-            ["data.splits.train", "whole year"],
+            ["data.splits.train", "needs a year"],
         ),
         "tiles do not fit": (ocean, ["data.region.tile=[5, 5]"], ["not whole tiles of 5 x 5", "data.region"]),
         "no tile given": (
             ocean,
             ["data.region={lon: [170, 173], lat: [-12, -10]}"],
-            ["smaller than a tile of 30 x 30", "data.region.tile"],
+            ["fewer than a tile of 30 x 30", "data.region.tile"],
         ),
     }
 

@@ -168,7 +168,7 @@ def test_a_run_that_kept_no_record_passes_with_a_line(
     run = make_run(config)
     run.data.unlink()
     check_data(run)
-    assert "has no data.json to compare its data with; not checked" in capsys.readouterr().err
+    assert "has no data.json; its data are not checked" in capsys.readouterr().err
 
 
 def test_a_damaged_record_is_named(tmp_path: Path, run_yaml: Path, sst_file: Path) -> None:

@@ -1,4 +1,4 @@
-"""The public functions for data: fetch, examine, prepare and open them, and train on graph data sets."""
+"""The public functions for data: fetch, examine, prepare, open, and train on graph data sets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Seeds = str | Sequence[int] | None
 
 
 class Result(NamedTuple, Generic[T]):
-    """The result of a function: its content, the file that holds it, and whether this call wrote the file."""
+    """The result of a function: its value, the file that holds it, and whether this call wrote the file."""
 
     value: T
     path: Path
@@ -33,14 +33,17 @@ class Result(NamedTuple, Generic[T]):
 
 
 def quiet(line: str) -> None:
-    """Print nothing."""
+    """Discard a line of text."""
 
 
 def load_config(path: Path | str, overrides: Sequence[str] = ()) -> RunConfig:
     """Read the YAML of a run.
 
     Args:
-        path: a YAML file; files in `configs/` are found outside a checkout too.
+        path: a YAML file; files in `configs/` are also found outside a checkout.
+
+    Raises:
+        SSTCastError: the file is absent or invalid.
 
     Examples:
         >>> config = sstcast.load_config("my.yaml", ["training.epochs=1"])
@@ -60,21 +63,21 @@ def fetch(
     out: Path | str | None = None,
     concurrency: int = 16,
 ) -> FetchReport:
-    """Download missing days to a store.
+    """Download the days that a store lacks.
 
     Args:
-        source: a name as in `sstcast fetch --help`, a URL, or a folder of downloaded files.
-        start: the first day, by default 1982-01-01.
-        end: the last day, by default yesterday or the last one that the source has.
-        region: a name in `configs/regions.yaml`, `W,E,S,N` in degrees, or `global`; by default the source's own.
-        out: the store, by default one in `data/` named after source and region.
+        source: a name listed by `sstcast fetch --help`, a URL, or a folder of downloaded files.
+        start: first day, by default 1982-01-01.
+        end: last day, by default yesterday or the last day of the source.
+        region: a name in `configs/regions.yaml`, `W,E,S,N` in degrees, or `global`; by default the source's.
+        out: the store, by default in `data/` and named after source and region.
         concurrency: number of parallel downloads.
 
     Returns:
-        The store's `path`, how many days were `fetched`, and the `missing` ones with the reason for each.
+        A report with the store's `path`, the number of days `fetched`, and the `missing` days with their reasons.
 
     Raises:
-        SSTCastError: an argument or the store cannot be used. Days that cannot be had raise nothing.
+        SSTCastError: an argument or the store is unusable. Days that cannot be downloaded raise no error.
 
     Examples:
         >>> sstcast.fetch("sample", end=date(1982, 1, 3), out="data/days.zarr").complete
@@ -93,7 +96,7 @@ def status(folder: Path | str = "data") -> list[StoreStatus]:
     """Describe the days on disk: source, years, gaps, preliminary days, size.
 
     Args:
-        folder: a store, or a folder that holds stores.
+        folder: a store made by `fetch`, or a folder of stores.
     """
     from sstcast.sources.status import status
 
@@ -103,14 +106,17 @@ def status(folder: Path | str = "data") -> list[StoreStatus]:
 def init(
     source: str | Path, out: Path | str | None = None, variable: str | None = None, units: str | None = None
 ) -> list[str]:
-    """Examine a source of temperatures and write a configuration that trains on it.
+    """Examine SST data and write a configuration to train on them.
 
     Args:
         source: a NetCDF file, a Zarr store, a folder of them, or `sample`.
-        out: the YAML, by default named after the source.
+        out: the YAML to write, by default named after the source.
 
     Returns:
-        Lines that describe the source and say what was chosen.
+        Lines that describe the source and the chosen region and splits.
+
+    Raises:
+        SSTCastError: `out` exists already, or the source is unreadable or too short.
     """
     from sstcast.ocean.starting import start
 
@@ -123,7 +129,7 @@ def prepare(
     scheduler: str | None = None,
     say: Say = quiet,
 ) -> None:
-    """Crop the source to the region and compute anomalies; do nothing if that has been done.
+    """Crop SST to the region and compute standardised anomalies, unless the stores are up to date.
 
     Source:
         Cai et al. (2023), D.4, for the protocol `paper`.
@@ -140,10 +146,10 @@ def prepare(
 
 
 def open(config: RunConfig | Path | str) -> tuple[xr.Dataset, xr.Dataset]:
-    """Open the stores that `prepare` made, lazily.
+    """Open the stores made by `prepare`, lazily.
 
     Returns:
-        The cube, `sst(time, lat, lon)` in degC, NaN on land; and the anomalies, `anomaly(time, lat, lon)` in
+        The cube, `sst(time, lat, lon)` in degC, NaN on land, and the anomalies, `anomaly(time, lat, lon)` in
         standardised units with `climatology` and `scale(dayofyear, lat, lon)` in degC.
 
     Examples:
@@ -157,14 +163,14 @@ def open(config: RunConfig | Path | str) -> tuple[xr.Dataset, xr.Dataset]:
 
 
 def windows(config: RunConfig | Path | str, split: Literal["train", "validation", "test"]) -> Windows:
-    """Return a split's windows of history and future, T - history - horizon per tile for T days.
+    """Cut a split into windows of history and future, T - history - horizon per tile for T days.
 
     Returns:
-        Windows whose `batch(index)` gives `history [B, nodes, history]`, `target [B, nodes, horizon]`, both in
-        standardised units, `ocean [B, nodes]` and their `graph`.
+        Windows with a method `batch(index)`. A batch has `history [B, nodes, history]` and
+        `target [B, nodes, horizon]` in standardised units, the mask `ocean [B, nodes]` and the `graph`.
 
     Source:
-        Cai et al. (2023), Table 9, for their number.
+        Cai et al. (2023), Table 9, for the number of windows.
 
     Examples:
         >>> train = sstcast.windows(config, "train")
@@ -179,10 +185,13 @@ def windows(config: RunConfig | Path | str, split: Literal["train", "validation"
 
 
 def datasets(root: Path | str | None = None) -> list[str]:
-    """Return a line per graph data set: its name, task, metric, split and size, and whether its files are there.
+    """List the graph data sets: name, task, metric, split, size, and whether the raw files are present.
 
     Args:
         root: the folder of raw files, `data/graphs` by default.
+
+    Returns:
+        A line of text per data set.
     """
     from sstcast.benchmarks.registry import dataset_lines
 
@@ -201,24 +210,27 @@ def benchmark(
 ) -> list[dict[str, Any]]:
     """Train a model on a graph data set, seed by seed, and score it on the test samples.
 
+    For graphs in memory, task and metric are inferred from the labels; the overrides `data.task=...` and
+    `data.metric=...` replace them. Their run is named after a hash of the graphs.
+
     Args:
-        dataset: a name as for `sstcast benchmark`, a YAML that describes your own data, or the graphs themselves:
-            a data set of PyG, a list of `torch_geometric.data.Data` with `edge_index` and `y`, or a single one.
-            With your own split, a dictionary: the list `graphs`, and for `train`, `validation` and `test` their
-            numbers or masks; or a list of graphs for each of the three.
-        model: a model, a preset or a local layer (`gps`, `gcn-vn`, ...), or the YAML of a preset of your own.
+        dataset: a name listed by `sstcast datasets`, or the YAML that describes your own data; in Python also a
+            PyG data set, a PyG `Data` with `edge_index` and `y`, a list of them, or, to set the split, a
+            dictionary with the list `graphs` and the numbers or masks of the `train`, `validation` and `test`
+            graphs, or with a list of graphs for each of the three.
+        model: a model, a preset or a local layer (`gps`, `gcn-vn`, ...), or the YAML of your own preset.
         root: the folder of raw files, `data/graphs` by default.
-        seeds: a run each: `0..3` or numbers; by default 0, or all folds of a split `folds:N`.
-        overrides: strings `key.sub=value`; for graphs in memory, whose task is otherwise inferred from the labels,
-            also `data.task=...` and `data.metric=...`. Their run is named by their content.
-        trust: use classes and raw files that may run any code.
-        evaluate: only score runs that are trained.
+        seeds: one run per seed, for instance `0..3`; by default 0, or all folds of a split `folds:N`; in Python
+            also numbers.
+        trust: accept classes and raw files that can run arbitrary code.
+        evaluate: score trained runs without training.
 
     Returns:
-        A dictionary per seed: `test` and `validation` scores, `metric`, `best_epoch`, `parameters`, `seconds`.
+        A dictionary per seed with `test` and `validation` scores, `metric`, `best_epoch`, `parameters` and
+        `seconds`.
 
     Raises:
-        SSTCastError: raw files are missing or damaged, or an option is wrong.
+        SSTCastError: raw files are missing or damaged, or an option is invalid.
 
     Examples:
         >>> [result] = sstcast.benchmark("rings.yaml", "gin", overrides=["training.epochs=1"])
@@ -242,7 +254,7 @@ def benchmark(
     else:
         loaded = load_memory(dataset, changes)
         name = loaded.dataset.name
-    if loaded is not None:  # the labels of one's own data decide the defaults
+    if loaded is not None:  # the defaults for your own data depend on the labels
         config = load_benchmark(name, model, folder, changes, loaded.dataset)
     results = run_benchmark(config, chosen, trust, evaluate, loaded)
     for line in result_lines(config, results):
@@ -251,21 +263,24 @@ def benchmark(
 
 
 def as_config(config: RunConfig | Path | str, overrides: Sequence[str] = ()) -> RunConfig:
-    """Return a configuration unchanged, or read it from a path; only then it may be changed by `overrides`."""
+    """Return a configuration unchanged, or read it from a path with `overrides`.
+
+    Raises SSTCastError if overrides are given with a configuration.
+    """
     if isinstance(config, (str, Path)):
         return load_config(config, overrides)
     if overrides:
-        raise SSTCastError(f"overrides: {overrides[0]}: give it to load_config, which made this configuration")
+        raise SSTCastError(f"overrides: {overrides[0]}: pass it to load_config, which made this configuration")
     return config
 
 
 def given_path(path: Path | str | None) -> Path | None:
-    """Return a path with `~` expanded, None if none is given."""
+    """Expand `~` in a path; pass None through."""
     return None if path is None else at_home(path)
 
 
 def seeds_of(seeds: Seeds) -> list[int] | None:
-    """Read seeds written as `0..4` or listed; None if none are given."""
+    """Parse seeds such as `0..4`, or check those given as numbers; pass None through."""
     from sstcast.yaml_files import parse_seeds
 
     return None if seeds is None else parse_seeds(seeds if isinstance(seeds, str) else ",".join(map(str, seeds)))

@@ -1,4 +1,4 @@
-"""The public functions for models and runs: build, train, combine, score, forecast, and show results."""
+"""The public functions for models and runs: build, train, combine, score, forecast and show results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def build_forecaster(
 
     Args:
         name: a name listed by `sstcast models`.
-        history: number of days of input.
+        history: number of input days.
         horizon: number of days to forecast.
         shape: rows and columns of a tile.
         options: arguments of the model's class.
@@ -40,7 +40,7 @@ def build_forecaster(
         units.
 
     Source:
-        The paper named in each class's docstring.
+        The docstring of each class cites its paper.
 
     Examples:
         >>> model = sstcast.build_forecaster("mpnn-vn", history=10, horizon=5, shape=(8, 6), width=16)
@@ -63,16 +63,16 @@ def train(
     precision: str | None = None,
     say: Say = quiet,
 ) -> Run:
-    """Train the configured model or an ensemble, or resume its training; prepare the data first if necessary.
+    """Train the configured model or an ensemble, or resume training; prepare the data first if necessary.
 
     Args:
-        resume: a run to resume, in place of a configuration.
-        devices: number of devices; sets `training.devices`, if a path is given.
-        strategy: `auto` or `ddp`; sets `training.strategy`, likewise.
-        precision: `auto`, `32-true` or `bf16-mixed`; sets `training.precision`, likewise.
+        resume: the run to resume, in place of a configuration.
+        devices: number of devices; overrides `training.devices` in the YAML.
+        strategy: `auto` or `ddp`; overrides `training.strategy` in the YAML.
+        precision: `auto`, `32-true` or `bf16-mixed`; overrides `training.precision` in the YAML.
 
     Returns:
-        The run, or the ensemble, whose `folder` holds all its files.
+        The run or the ensemble; its `folder` holds all files.
 
     Raises:
         SSTCastError: the folder holds another run, the data have changed, or the loss is not finite.
@@ -107,18 +107,18 @@ def train(
 
 
 def combine(runs: Sequence[Run | Path | str], name: str, equal: bool = False, say: Say = quiet) -> Run:
-    """Make a run that forecasts the weighted mean of other runs, with weights fitted to their validation days.
+    """Combine runs into one that forecasts their weighted mean, with weights fitted to the validation days.
 
     Args:
-        runs: two or more runs that were trained on the same days of the same ocean.
-        name: name of the new run; its folder is beside the first run's.
+        runs: two or more runs trained on the same days of the same ocean.
+        name: name of the new run; its folder is created beside the first run's.
         equal: give all runs the same weight.
 
     Returns:
-        The new run, which `evaluate`, `load` and `forecast` accept like any other.
+        The new run, which `evaluate`, `load` and `forecast` accept like any other run.
 
     Source:
-        Granger and Ramanathan (1984), J. Forecast. 3, 197-204, with weights that are not negative and sum to 1.
+        Granger and Ramanathan (1984), J. Forecast. 3, 197-204, with non-negative weights that sum to 1.
 
     Examples:
         >>> other = sstcast.train(sstcast.load_config("my.yaml", ["name=other", "training.seed=1"]))
@@ -146,17 +146,17 @@ def evaluate(
     index: str | Path | None = None,
     say: Say = quiet,
 ) -> Result[dict[str, Any]]:
-    """Forecast the run's test days and score them beside the baselines.
+    """Forecast the test days of a run and score it and the baselines.
 
     Args:
-        against: the reference: another run, with which a comparison is added to `ratios`, or a baseline; its first
-            word is enough.
+        against: the reference, as the name or first word of a baseline, or as another run, which is then compared
+            in `ratios`.
 
     Returns:
         The content of `metrics.json` (`docs/runs.md`), with errors in degC and in standardised units.
 
     Source:
-        `docs/evaluation.md` cites a source for each score.
+        `docs/evaluation.md` cites the source of each score.
 
     Examples:
         >>> metrics = sstcast.evaluate(run).value
@@ -170,7 +170,7 @@ def evaluate(
 
     other, run = _reference(against), _run(run)
     if isinstance(other, Run) and other.folder.name in (MODEL, *BASELINES):
-        raise SSTCastError(f"--against {other.folder}: has the name of a baseline; rename the folder")
+        raise SSTCastError(f"--against {other.folder}: is named like a baseline; rename the folder")
     if source is not None or region is not None:
         run = transferred_run(run, None if source is None else str(at_home(source)), region, say)
     metrics, new = evaluate(run)
@@ -202,24 +202,25 @@ def hindcast(
     """Train systems on earlier years only, forecast many years, and score all years together.
 
     Args:
-        configs: the systems, with different names and the same data.
-        years: the first and the last year to forecast, for instance `1997:2016`.
+        configs: configurations of the systems, with different names and the same data.
+        years: first and last year to forecast, for instance `1997:2016`.
         fold: number of test years per training.
         validation: number of validation years before the test years, used to select the weights.
-        every: days from one initial date to the next.
-        combine: name of a combination of the systems, scored too; its weights are fitted fold by fold.
-        average: name of a combination with equal weights.
-        select: names of systems; for each fold one is chosen on the years before it, and scored as `selected`.
+        every: days between initial dates.
+        combine: name for a combination of all systems, with weights fitted in each fold; it is also scored.
+        average: name for a combination with equal weights; it is also scored.
+        select: names of systems, separated by commas; in each fold, the one with the lowest error in the two
+            folds before it is scored as `selected`.
         out: the hindcast's folder, `runs/hindcast-YEARS` by default.
         jobs: number of runs to train in parallel.
 
     Returns:
-        The content of `metrics.json` (`docs/runs.md`): for every system the squared error in degC2, and its
-        ratio to that of the best linear system.
+        The content of `metrics.json` (`docs/runs.md`), for every system with the squared error in degC² and its
+        ratio to the squared error of the best linear system.
 
     Raises:
-        SSTCastError: years are outside the data, a fold has too few training days, or systems use different data.
-        Interrupted: Ctrl-C or SIGTERM; the same call resumes.
+        SSTCastError: years are outside the data, a fold has too few training days, or the systems' data differ.
+        Interrupted: Ctrl-C or SIGTERM stopped training; the same call resumes.
 
     Examples:
         >>> scores = sstcast.hindcast([config], "2004:2004", 1, validation=1).value
@@ -247,7 +248,7 @@ def load(
     units: str | None = None,
     gaps: int | None = None,
 ) -> LoadedRun:
-    """Load a trained run or ensemble, to forecast from days in memory: `load(run).forecast(history)`.
+    """Load a trained run or ensemble to forecast from days in memory, with `load(run).forecast(history)`.
 
     Examples:
         >>> loaded = sstcast.load(run)
@@ -275,13 +276,14 @@ def forecast(
     """Forecast from the last days of the run's source, downloading missing days, and write the forecast to a file.
 
     Args:
-        date: last day of history, YYYY-MM-DD, or `latest`.
+        date: last day of history, YYYY-MM-DD or `latest`.
         out: a `.nc` or `.zarr`; by default a `.nc` in the run's folder.
-        members: write the forecast of each member of an ensemble, too, as `sst_member`.
+        members: also write the forecast of each ensemble member, as `sst_member`.
 
     Returns:
-        The file, opened lazily: `sst`, `sst_anomaly`, and `sst_spread` and `sst_quantile` of their predictive
-        distribution, by `(init_time, lead, lat, lon)` in degC; `sst_past` and `climatology_past` of the history.
+        The file, opened lazily. It holds `sst`, `sst_anomaly`, and `sst_spread` and `sst_quantile` of the
+        predictive distribution, by `(init_time, lead, lat, lon)` in degC, and `sst_past` and `climatology_past`
+        for the days of history.
 
     Examples:
         >>> sstcast.forecast(run, "2004-07-01").value["sst"].dims
@@ -307,17 +309,17 @@ def score(
     index: str | Path | None = None,
     say: Say = quiet,
 ) -> Result[dict[str, Any]]:
-    """Score anyone's forecasts, in a file, beside the baselines and your runs.
+    """Score forecasts from any system, given as a file, against the baselines and your runs.
 
     Args:
-        file: a NetCDF file or Zarr store, with the names of CF, climpred, OceanBench or sstcast
-            (`docs/scoring.md`).
-        truth: the observations: a file, a folder, a store, `sample`, or a run's YAML; by default the data of the
-            first run in `against`.
-        against: runs that forecast the same days; the baselines are scored anyway.
-        region: a name in `configs/regions.yaml` or `W,E,S,N`; by default all that file and observations share.
-        out: the folder of the scores, by default beside the file.
-        leads: score the first so many days only.
+        file: a NetCDF file or Zarr store with names from CF, climpred, OceanBench or sstcast (`docs/scoring.md`).
+        truth: the observations, as a file, a folder, a store, `sample`, or a run's YAML; by default the data of
+            the first run in `against`.
+        against: runs to score on the same days; the baselines are always scored.
+        region: a name in `configs/regions.yaml` or `W,E,S,N`; by default the area where forecasts and observations
+            overlap.
+        out: the folder for the scores, by default beside the file.
+        leads: number of days ahead to score, by default all.
 
     Returns:
         The content of `metrics.json` (`docs/runs.md`), with errors in degC and in standardised units.
@@ -342,13 +344,12 @@ def page(
     region: str | None = None,
     max_size: float = 20,
 ) -> Result[None]:
-    """Write a forecast to one HTML page to click on: a map of every day, and the days of every point.
+    """Write a forecast as one interactive HTML page, with daily maps and a time series at every point.
 
     Args:
-        forecast: a forecast's `.nc` or `.zarr`, or a run, whose newest forecast is shown.
-        out: the `.html`, by default beside the forecast.
-        region: show a part: a name in `configs/regions.yaml` or `W,E,S,N`.
-        max_size: the largest page to write, in MB.
+        forecast: a forecast's `.nc` or `.zarr`, or a run, to show its newest forecast.
+        out: the `.html` to write, by default beside the forecast.
+        region: the part to show, as a name in `configs/regions.yaml` or `W,E,S,N`.
     """
     from sstcast.pages.page import write_forecast_page
 
@@ -359,11 +360,11 @@ def update(run: Run | Path | str, date: str = "latest", max_size: float = 20) ->
     """Fetch new days, forecast from the last one, write the page, and verify earlier forecasts.
 
     Args:
-        date: last day of history, YYYY-MM-DD, or `latest`.
-        max_size: the largest page to write, in MB.
+        date: last day of history, YYYY-MM-DD or `latest`.
 
     Returns:
-        A `line` for the log, the newest `forecast`, and a `code`: 0, 3 if nothing was new, 4 if the source failed.
+        A `line` for the log, the newest `forecast`, and an exit `code`: 0, 3 if nothing was new, 4 if the source
+        failed.
     """
     from sstcast.operations.update import update
 
@@ -373,15 +374,15 @@ def update(run: Run | Path | str, date: str = "latest", max_size: float = 20) ->
 def map(
     run: Run | Path | str, projection: str = "PlateCarree", region: str | None = None, say: Say = quiet
 ) -> list[Path]:
-    """Draw maps of the errors and of example forecasts of a run or a file; of a hindcast, maps of its scores.
+    """Draw maps of the errors and of example forecasts of a run or a scored file, or of a hindcast's scores.
 
     Args:
         run: a run, which is evaluated first if necessary, a hindcast, or the folder of a file's scores.
-        projection: a projection of cartopy, for instance `Robinson`.
-        region: draw a part: a name in `configs/regions.yaml` or `W,E,S,N`.
+        projection: a cartopy projection, for instance `Robinson`.
+        region: the part to draw, as a name in `configs/regions.yaml` or `W,E,S,N`.
 
     Returns:
-        The PNG files.
+        The paths of the PNG files.
     """
     from sstcast.pages.report import draw_maps
     from sstcast.pages.results import Results
@@ -390,7 +391,7 @@ def map(
 
 
 def report(run: Run | Path | str) -> Result[None]:
-    """Write all results of a run, of a hindcast, or of forecasts scored, to one HTML page.
+    """Write all results of a run, a hindcast or a scored file to one HTML page.
 
     Args:
         run: a run, which is evaluated first if necessary, a hindcast, or the folder of a file's scores.
@@ -402,13 +403,13 @@ def report(run: Run | Path | str) -> Result[None]:
 
 
 def leaderboard(folder: Path | str = "runs") -> Result[tuple[list[Contest], list[Sheet]]]:
-    """Rank all evaluated runs of a folder, and write the ranks to `leaderboard.csv` and `leaderboard.html`.
+    """Rank all evaluated runs in a folder, and write the ranks to `leaderboard.csv` and `leaderboard.html`.
 
     Args:
         folder: a folder of runs.
 
     Returns:
-        The runs that can be compared, best first, for each contest; and a table per hindcast.
+        The contests, each with its comparable runs from best to worst, and a table per hindcast.
     """
     from sstcast.pages.leaderboard import hindcast_sheets, write_leaderboard
     from sstcast.scores.leaderboard import leaderboard
@@ -435,20 +436,23 @@ def table5(
     """Repeat Table 5 of Cai et al. (2023): train five systems for three horizons, and score them on the test days.
 
     Args:
-        systems: their names, or these separated by commas.
-        horizons: days ahead, or these separated by commas.
-        source: where missing days are fetched from, as for `fetch`.
-        base: what networks add to; none as published.
+        systems: names of the systems, separated by commas; in Python also a list.
+        horizons: days ahead, separated by commas; in Python also a list.
+        region: a name in `configs/regions.yaml`, or `W,E,S,N` in degrees.
+        source: source of missing days, as for `fetch`.
+        base: the forecast that networks correct; `none`, as published.
         presets: the folder of the systems' YAMLs; `configs/models` has small ones.
         out: the folder of the runs.
-        dry_run: only list the runs that are left, and time three steps of the first.
+        dry_run: list the remaining runs and time three steps of the first, without training.
 
     Returns:
-        Mean squared errors of standardised anomalies by system and horizon: of each seed, by initial date.
-        Interrupted: Ctrl-C or SIGTERM; the same call resumes.
+        Mean squared errors of standardised anomalies by system and horizon, for each seed by initial date.
+
+    Raises:
+        Interrupted: Ctrl-C or SIGTERM stopped training; the same call resumes.
 
     Source:
-        Cai et al. (2023), arXiv:2301.11956, Table 5; `docs/table5-differences.md` says how this differs.
+        Cai et al. (2023), arXiv:2301.11956, Table 5; `docs/table5-differences.md` lists the differences.
     """
     from sstcast.papers.table5 import Table5, needs, table5
 
@@ -470,7 +474,7 @@ def table5(
 
 
 def _by_index(folder: Path, metrics: dict[str, Any], index: str | Path | None) -> dict[str, Any]:
-    """Return the scores in a folder, also by third of an index if one is given."""
+    """Add scores by third of an index to `metrics`, if an index is given."""
     if index is None:
         return metrics
     from sstcast.scores.saved import Scored

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 from sstcast.artefacts import packaged
 from sstcast.benchmarks.registry import KINDS, Dataset, OwnData, SplitName, find_dataset
-from sstcast.config import FOLDER_NAME, LONGEST_NAME, WHERE, Count, Folder, ModelConfig, TrainingConfig
+from sstcast.config import FOLDER_NAME, LONGEST_NAME, RUNTIME_KEYS, Count, Folder, ModelConfig, TrainingConfig
 from sstcast.errors import SSTCastError
 from sstcast.models import MODELS, default_options
 from sstcast.models.base import Positional
@@ -90,7 +90,9 @@ class BenchmarkConfig(Strict):
         """
         ours, theirs = (c.model_dump(exclude={"root", "cache", "runs"}) for c in (self, other))
         for values in (ours, theirs):
-            values["training"] = {k: v for k, v in values["training"].items() if k not in WHERE | {"epochs"}}
+            values["training"] = {
+                k: v for k, v in values["training"].items() if k not in RUNTIME_KEYS | {"epochs"}
+            }
         epochs, others = self.training.epochs, other.training.epochs
         return ours == theirs and (epochs == others or (epochs < others and self.training.schedule == "constant"))
 

@@ -15,7 +15,7 @@ from sstcast.ocean.fields import PLAUSIBLE, dates, find_field
 from sstcast.ocean.grid import at_cells, coarsen, finer_cells, ocean_fraction
 from sstcast.ocean.plausible import check_changes
 from sstcast.ocean.prepared import Prepared
-from sstcast.ocean.raw import day_ranges, is_final, is_raw_store, look_into, open_days
+from sstcast.ocean.raw import day_ranges, is_final, is_raw_store, open_days, open_raw_store
 from sstcast.ocean.reading import REMEDY, open_region, source_path
 from sstcast.sources import SOURCES, find_source
 from sstcast.sources.fetch import FetchReport, fetch
@@ -84,7 +84,7 @@ def bring_up_to_date(data: DataConfig, date: dt.date | None, today: dt.date) -> 
         return None
     end = date or max(last, today - DAY)
     start = min([last + DAY, end, *(day for day in held.preliminary if last - day < REPLACED)])
-    return fetch(FetchRequest(start, end, origin, str(look_into(path).box), out=path), lambda line: None)
+    return fetch(FetchRequest(start, end, origin, str(open_raw_store(path).box), out=path), lambda line: None)
 
 
 def _extend(path: Path, date: dt.date | None, history: int, today: dt.date, say: Callable[[str], object]) -> None:
@@ -104,7 +104,7 @@ def _extend(path: Path, date: dt.date | None, history: int, today: dt.date, say:
             f"{path}: ends on {last}, its days are from {origin!r}; "
             f"run `sstcast fetch --source ... --end {date} --out {path}` first"
         )
-    fetch(FetchRequest(min(first, last + DAY), date, origin, str(look_into(path).box), out=path), say)
+    fetch(FetchRequest(min(first, last + DAY), date, origin, str(open_raw_store(path).box), out=path), say)
 
 
 def _fetched(path: Path) -> tuple[StoreStatus, dt.date, str, bool]:

@@ -36,7 +36,7 @@ from sstcast.models import LINEAR, LINEAR_BASES, base_of
 from sstcast.names import SEASONS
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.prepared import Prepared, digest_of_days
-from sstcast.ocean.windows import days_in, with_earlier
+from sstcast.ocean.windows import days_of_split, with_earlier
 from sstcast.runs import Run
 from sstcast.scratch import in_scratch, release
 from sstcast.stores import open_netcdf
@@ -153,7 +153,7 @@ class ValidationDays:
 
     @cached_property
     def _days(self) -> xr.Dataset:
-        days = days_in(self.anomalies, self.data, "validation")[["anomaly", "ocean_mask"]]
+        days = days_of_split(self.anomalies, self.data, "validation")[["anomaly", "ocean_mask"]]
         return days.assign(anomaly=in_scratch(days["anomaly"]), ocean_mask=days["ocean_mask"].load())
 
     @cached_property

@@ -1,1 +1,1 @@
-"""Turns files of sea surface temperature into tensors."""
+"""SST data: reading, anomalies, tiles, training windows and marine heatwaves."""

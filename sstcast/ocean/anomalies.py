@@ -1,19 +1,19 @@
-"""Climatology and standardisation under the two protocols.
+"""Climatology and standardised anomalies under the two protocols.
 
-Both protocols have the same affine form, which every model and metric downstream relies on:
+Both protocols have the same affine form, which all models and metrics rely on:
 
     sst = climatology[dayofyear] + scale[dayofyear] * anomaly
 
-- `physical`: `climatology` is a smooth harmonic fit to the coarse field over the base period. `scale` is one
-  number, the standard deviation of the anomalies in that period.
-- `paper` (Cai et al. 2023, D.4, following their code): each native pixel and day of year is standardised
-  with the mean and population standard deviation of the base period, land is set to 0, then pixels are averaged.
-  Where a coarse cell contains some land, the average shrinks by its ocean fraction, and `scale` undoes that.
-  Averaging pixels with different standard deviations has no exact inverse: with `coarsen` above 1, degC are
-  recovered with the mean standard deviation of the cell's ocean pixels.
+- `physical`: `climatology` is a harmonic fit to the coarse field over the base period. `scale` is a single number,
+  the standard deviation of the anomalies in that period.
+- `paper` (Cai et al. 2023, D.4, following their code): each native pixel is standardised by the mean and
+  population standard deviation of its day of year in the base period, land is set to 0, and pixels are averaged.
+  In a coarse cell with some land, the average shrinks by the ocean fraction, which `scale` corrects. The average
+  of pixels with different standard deviations has no exact inverse. With `coarsen` above 1, anomalies are
+  converted to degC with the mean standard deviation of the cell's ocean pixels.
 
-The base period is the training period unless `data.splits.base_period` sets another one. `fit` uses only the base
-period and runs once; `standardise` is applied to every day.
+The base period is the training period unless `data.splits.base_period` sets another. `fit` runs once and uses only
+the base period. `standardise` is applied to all days.
 """
 
 import uuid
@@ -34,10 +34,10 @@ DAYS_AT_ONCE = 24
 
 
 def fit(native: xr.DataArray, coarse: xr.DataArray, data: DataConfig) -> xr.Dataset:
-    """Return `climatology` and `scale(dayofyear, lat, lon)` of the base period, in degC.
+    """Compute `climatology` and `scale(dayofyear, lat, lon)` over the base period, in degC.
 
-    `native` is the cropped source, `coarse` the cube made from it. The statistics are computed from the coarse
-    field under the `physical` protocol, and from the native field under the `paper` protocol.
+    `native` is the cropped source and `coarse` the cube made from it. The `physical` protocol uses the coarse
+    field and the `paper` protocol the native field.
     """
     base = slice(*map(str, data.splits.base))
     if data.protocol == "paper":
@@ -56,7 +56,8 @@ def standardise(
 ) -> xr.Dataset:
     """Return `anomaly(time, lat, lon)`, `climatology` and `scale(dayofyear, lat, lon)`, `ocean_mask(lat, lon)`.
 
-    `statistics` come from `fit`, `ocean` is the native mask of ocean cells. The anomaly is NaN on land.
+    `statistics` come from `fit`, and `ocean` is the mask of ocean cells on the native grid. The anomaly is NaN on
+    land.
     """
     climatology, scale = statistics["climatology"], statistics["scale"]
     fraction = ocean_fraction(ocean, data.box)
@@ -71,12 +72,12 @@ def standardise(
 
 
 def on_days(statistic: xr.DataArray, time: xr.DataArray) -> xr.DataArray:
-    """Look up `statistic(dayofyear, ...)` for the dates in `time`, which may have any dimensions."""
+    """Select `statistic(dayofyear, ...)` for the dates in `time`, which may have any dimensions."""
     return statistic.sel(dayofyear=time.dt.dayofyear).drop_vars("dayofyear")
 
 
 def _standard(field: xr.DataArray, climatology: xr.DataArray, scale: xr.DataArray) -> xr.DataArray:
-    """Standardise `field(time, lat, lon)` day by day: statistics expanded to all days would not fit in memory."""
+    """Standardise `field(time, lat, lon)` day by day, because statistics for all days would not fit in memory."""
     day, mean, deviation = field["time"].dt.dayofyear.values - 1, climatology.values, scale.values
 
     def standard(values: np.ndarray, first: int) -> np.ndarray:
@@ -89,27 +90,27 @@ def _standard(field: xr.DataArray, climatology: xr.DataArray, scale: xr.DataArra
 
 
 def _by_chunk(field: xr.DataArray, function: Callable[[np.ndarray, int], np.ndarray]) -> xr.DataArray:
-    """Return `function(values, number of the first day)` of each chunk of days of `field(time, lat, lon)`."""
+    """Apply `function(values, index of the first day)` to each chunk of days of `field(time, lat, lon)`."""
     if not field.chunks:
         return field.copy(data=function(field.values, 0))
 
     def block(values: np.ndarray, block_info: Any = None) -> np.ndarray:
         return function(values, block_info[0]["array-location"][0][0] if block_info else 0)
 
-    name = f"by-chunk-{uuid.uuid4().hex}"  # dask would make one of all that the function refers to
+    name = f"by-chunk-{uuid.uuid4().hex}"  # dask would hash everything that the function refers to
     return field.copy(data=field.data.map_blocks(block, dtype=field.dtype, name=name))
 
 
 def harmonic_terms(sst: xr.DataArray) -> xr.DataArray:
     """Fit a mean and `HARMONICS` annual harmonics `(term, lat, lon)` to each cell by least squares."""
     design = _harmonics(sst["time"].dt.dayofyear.values)
-    # The fit is one product with a small matrix, so the field is read only once, whatever its size.
+    # The fit is a product with a small matrix, so the field is read only once.
     solve = xr.DataArray(np.linalg.pinv(design), dims=("term", "time"), coords={"time": sst["time"]})
     return xr.dot(solve, sst, dim="time").compute()
 
 
 def harmonic_climatology(terms: xr.DataArray) -> xr.DataArray:
-    """Return the harmonics on days 1..366, `(dayofyear, lat, lon)`, in single precision."""
+    """Evaluate the harmonics on days 1..366, `(dayofyear, lat, lon)`, in single precision."""
     days = np.empty((366, *terms.shape[1:]), np.float32)
     for first in range(0, 366, DAYS_AT_ONCE):
         some = slice(first, first + DAYS_AT_ONCE)
@@ -118,7 +119,7 @@ def harmonic_climatology(terms: xr.DataArray) -> xr.DataArray:
 
 
 def _deviation(sst: xr.DataArray, terms: xr.DataArray) -> float:
-    """Return the standard deviation from the harmonics over all days and cells."""
+    """Return the root mean squared deviation from the harmonics over all days and cells."""
     design = _harmonics(sst["time"].dt.dayofyear.values)
 
     def anomaly(values: np.ndarray, first: int) -> np.ndarray:
@@ -128,13 +129,13 @@ def _deviation(sst: xr.DataArray, terms: xr.DataArray) -> float:
 
 
 def daily_statistics(sst: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
-    """Return mean and population standard deviation `(dayofyear, lat, lon)` for days 1..366.
+    """Return mean and population standard deviation `(dayofyear, lat, lon)` of days 1..366.
 
-    A day of year without data (day 366 if there is no leap year) gets the values of the day before.
+    A day of year without data, such as day 366 without a leap year, gets the values of the day before.
     """
     day = sst["time"].dt.dayofyear.values
     parts = []
-    for start in range(1, 367, DAYS_AT_ONCE):  # a few weeks of all years: the whole record may not fit in memory
+    for start in range(1, 367, DAYS_AT_ONCE):  # the whole record may not fit in memory
         part = sst.isel(time=(start <= day) & (day < start + DAYS_AT_ONCE)).load()
         groups = part.groupby(part["time"].dt.dayofyear)
         parts.append((groups.mean("time"), groups.std("time", ddof=0)))

@@ -1,7 +1,7 @@
-"""Finds sea surface temperatures in a dataset: the variable, its axes, units, calendar and missing values.
+"""Finds SST in a dataset: the variable, its axes, units and calendar.
 
-Observations, forecasts to be scored and downloaded files follow the same rules. cf_xarray recognises time,
-latitude and longitude; `AXES` names the axes of forecasts as CF, climpred, cfgrib and OceanBench do.
+The same rules apply to observations, forecasts and downloaded files. cf_xarray recognises time, latitude and
+longitude. `AXES` lists names for the other axes from CF, climpred, cfgrib and OceanBench.
 """
 
 import re
@@ -39,18 +39,18 @@ COMMON_NAMES = (
 )
 OTHER = re.compile(
     r"anomal|\bice\b|\berror\b|deviation", re.IGNORECASE
-)  # in the long name of a field that is not SST
-# The CF standard name of an axis, then other names for it.
+)  # words in the long name of a field other than SST
+# The CF standard name of each axis, then its other names.
 AXES = {
     "init_time": ("forecast_reference_time", "init_time", "init", "first_day_datetime", "reference_time"),
     "lead": ("forecast_period", "lead", "lead_time", "lead_day_index", "step", "prediction_timedelta"),
     "member": ("realization", "member", "number", "ensemble"),
     "depth": ("depth", "lev", "level", "deptht", "olevel", "zlev"),
 }
-CF_AXES = {"time": ("time", "T"), "lat": ("latitude", "Y"), "lon": ("longitude", "X")}  # their keys in cf_xarray
+CF_AXES = {"time": ("time", "T"), "lat": ("latitude", "Y"), "lon": ("longitude", "X")}  # keys of cf_xarray
 PLACES = re.compile(rf"(nav_)?(lat|lon)|({'|'.join(name for names in AXES.values() for name in names)})$", re.I)
 REGRID = "interpolate it to a grid of latitudes and longitudes first, for instance with `cdo remapbil,r1440x720`"
-BLOCK = 2**23  # values read at once: 32 MB in single precision
+BLOCK = 2**23  # values to read at once, 32 MB in single precision
 KEYS = re.compile(r"\bdata\.(variable|units|gaps)(:(?= ))?")
 
 Layout = tuple[str, dict[str, str]]  # the variable's name, and the coordinate or dimension of each axis
@@ -58,7 +58,7 @@ Layout = tuple[str, dict[str, str]]  # the variable's name, and the coordinate o
 
 @contextmanager
 def options_for_keys() -> Iterator[None]:
-    """Let errors name options, such as `--units`, for keys of a configuration, such as `data.units`."""
+    """Make error messages name options, such as `--units`, instead of keys, such as `data.units`."""
     try:
         yield
     except SSTCastError as error:
@@ -73,23 +73,23 @@ def find_field(
     units: str | None = None,
     known: dict[Any, Layout] | None = None,
 ) -> xr.DataArray:
-    """Return the temperatures in `dataset`, lazily, in degC with the dimensions `dims`, latitude ascending.
+    """Find SST in a dataset and return it lazily in degC, with dimensions `dims` and ascending latitude.
 
     Args:
-        dataset: an opened file or store.
-        path: its path, for messages.
-        dims: `OBSERVED` or `FORECAST`. Other axes keep the file's order; `time`, `init_time` and `lead` keep its
-            values. A missing `member` is added. Of several depths the one nearest the surface is taken.
-        variable: its name, if it cannot be found by standard or common names.
-        units: replace those of the file.
-        known: caches layouts, so that of many similar files only the first is searched.
+        dataset: an open file or store.
+        path: the path for messages.
+        dims: `OBSERVED` or `FORECAST`. All axes except latitude keep the file's order, and `time`, `init_time` and
+            `lead` keep its values. A missing `member` is added. Of several depths, the shallowest is read.
+        variable: the name, if the variable has no standard or common name.
+        units: units that override those in the file.
+        known: a cache of layouts; among many similar files, only the first is searched.
 
     Returns:
-        The field; its attribute `notes` lists the choices that were made.
+        The field, with the choices listed in the attribute `notes`.
 
     Raises:
-        SSTCastError: the variable, an axis or the unit is not recognised, the grid is not one of latitudes and
-            longitudes, or the file holds forecasts instead of observations, or observations instead of forecasts.
+        SSTCastError: the variable, an axis or the units are not recognised, the grid is not regular in latitude
+            and longitude, or the file holds forecasts instead of observations or vice versa.
     """
     known = {} if known is None else known
     dataset = dataset.set_coords([name for name in dataset.data_vars if PLACES.match(str(name))])
@@ -104,7 +104,7 @@ def find_field(
         level = int(np.argmin(abs(field[depth].values)))
         notes.append(f"the level at {depth} {float(field[depth][level]):g}")
         field = field.isel({depth: level})
-    if "lead" in dims and "lead" not in axes:  # then the days forecast take its place
+    if "lead" in dims and "lead" not in axes:  # compute leads from the valid days
         field = field.assign_coords(
             lead=(axes["time"], field[axes["time"]].values - field[axes["init_time"]].values)
         )
@@ -121,7 +121,7 @@ def find_field(
         field = field.isel(lat=slice(None, None, -1))
     if not (units := units or str(field.attrs.get("units", "")).strip()):
         units = _guessed_units(field, path)
-        notes.append(f"in {units}, which it does not say")
+        notes.append(f"in {units}, because the file states no units")
     factor, zero = celsius(units, path)
     field = _blocks(field, dataset[name], axes).astype("float32")
     if factor != 1:
@@ -131,16 +131,16 @@ def find_field(
 
 
 def choose(dataset: xr.Dataset, path: Path, dims: tuple[str, ...], variable: str | None = None) -> str:
-    """Return the name of the temperature variable in `dataset`, whose coordinates cf_xarray has identified.
+    """Return the name of the SST variable in a dataset whose coordinates cf_xarray has identified.
 
-    The choice is `variable` if given, else a variable with a standard name of sea surface temperature, else one
-    with a common name, else the only one with the axes of `dims`. Raises SSTCastError if none or several remain.
+    The order of preference is `variable`, a variable with a standard name of SST, one with a common name, and the
+    only one with the axes `dims`. Raises SSTCastError if no variable or several qualify.
     """
     fields = {str(name): field for name, field in dataset.data_vars.items()}
     listed = ", ".join(f"{name}({', '.join(map(str, f.dims))})" for name, f in fields.items()) or "no variables"
     if variable is not None:
         if variable not in fields:
-            raise SSTCastError(f"{path}: no variable {variable!r}, which data.variable names; it has {listed}")
+            raise SSTCastError(f"{path}: no variable {variable!r} (data.variable); the file has {listed}")
         if fault := _fault(fields[variable], dims):
             raise SSTCastError(f"{path}: {variable} {fault}")
         return variable
@@ -155,12 +155,12 @@ def choose(dataset: xr.Dataset, path: Path, dims: tuple[str, ...], variable: str
     if candidates and not usable:
         raise SSTCastError(f"{path}: {candidates[0]} {faults[candidates[0]]}")
     raise SSTCastError(
-        f"{path}: which variable is the sea surface temperature? It has {listed}; set data.variable"
+        f"{path}: which variable is sea surface temperature? The file has {listed}; set data.variable"
     )
 
 
 def is_other(attributes: Mapping[str, Any]) -> str:
-    """Return the attribute that says that a variable is no SST but, for instance, its error; "" if none does."""
+    """Return the attribute that marks a variable as not SST but, for instance, its error; "" if none does."""
     names = (f"{key} is {str(attributes.get(key, ''))!r}" for key in ("long_name", "standard_name"))
     return next(filter(OTHER.search, names), "")
 
@@ -171,7 +171,7 @@ def _other_fault(field: xr.DataArray) -> str:
 
 
 def _axes(field: xr.DataArray) -> dict[str, str]:
-    """Return the coordinate, or the dimension without one, of each axis that can be identified."""
+    """Map each axis that can be identified to its coordinate, or to a dimension without coordinate."""
     coords = {str(name): field[name] for name in (*field.dims, *field.coords)}
     found: dict[str, str] = {}
     for axis, names in AXES.items():
@@ -195,7 +195,7 @@ def _axes(field: xr.DataArray) -> dict[str, str]:
 
 
 def _fault(field: xr.DataArray, dims: tuple[str, ...]) -> str:
-    """Return why `field` cannot be the temperatures on `dims`, as the end of a sentence; "" if it can be."""
+    """Return why `field` cannot be SST on `dims`, as the end of a sentence; "" if it can."""
     if field.dtype.kind not in "iuf":
         return "does not hold numbers"
     axes = _axes(field)
@@ -206,27 +206,27 @@ def _fault(field: xr.DataArray, dims: tuple[str, ...]) -> str:
         axes.setdefault("time", axes["init_time"])
     if missing := [axis for axis in OBSERVED if axis not in axes]:
         return (
-            f"has dimensions {', '.join(map(str, field.dims)) or 'none'}, none of which is recognised as "
-            f"{' or '.join(missing)}; give it coordinates with CF attributes"
+            f"has dimensions {', '.join(map(str, field.dims)) or 'none'}; none is recognised as "
+            f"{' or '.join(missing)}: add coordinates with CF attributes"
         )
     if fault := _is_forecast(field, axes) if dims == OBSERVED else _is_no_forecast(field, axes):
         return fault
     used = {dim for axis in (*dims, "time", "depth") if axis in axes for dim in field[axes[axis]].dims}
     if extra := [f"{dim} of {size}" for dim, size in field.sizes.items() if dim not in used and size != 1]:
-        return f"has a dimension {', '.join(extra)}; save one of them to a file"
+        return f"has an extra dimension {', '.join(extra)}; select one index and save it to a file"
     return ""
 
 
 def _is_forecast(field: xr.DataArray, axes: Mapping[str, str]) -> str:
-    """Return that a field with leads, or initial times, looks like forecasts, and the remedy; else ""."""
+    """Return a fault with a remedy if leads or initial times show that a field holds forecasts, else ""."""
     leads = field[axes["lead"]].dims if "lead" in axes else ()
     if leads not in ((), field[axes["time"]].dims) or axes["time"].lower() in AXES["init_time"]:
-        return "looks like forecasts; score them with `sstcast score`, or name observations"
+        return "looks like forecasts; score them with `sstcast score`, or give observations"
     return ""
 
 
 def _is_no_forecast(field: xr.DataArray, axes: Mapping[str, str]) -> str:
-    """Return why a field has no leads from an initial time, and what can be done about it; "" if it has."""
+    """Return a fault with a remedy if a field lacks leads or initial times, else ""."""
     init, lead, time = (axes.get(axis) for axis in ("init_time", "lead", "time"))
     analysis = lead in field.coords and not field[lead].ndim and not field[lead].values.astype(float)
     if (init is None and lead is None) or (analysis and field[init].ndim):
@@ -236,7 +236,7 @@ def _is_no_forecast(field: xr.DataArray, axes: Mapping[str, str]) -> str:
         days_instead = axis == "lead" and time != init and field[init].size == 1 and field[time].ndim
         if name not in field.coords and not days_instead:
             words = axis.replace("init_time", "initial time")
-            return f"has no {words}; give it the standard_name {AXES[axis][0]}, or call it {axis}; it has {has}"
+            return f"has no {words} among {has}; set standard_name {AXES[axis][0]}, or rename it to {axis}"
     if lead is not None and field[init].dims and field[init].dims == field[lead].dims:
         return f"has {init} and {lead} on one dimension, {field[init].dims[0]}; unstack them"
     return ""
@@ -245,7 +245,7 @@ def _is_no_forecast(field: xr.DataArray, axes: Mapping[str, str]) -> str:
 def celsius(units: str, path: Path | str) -> tuple[float, float]:
     """Return (factor, zero) such that degC = factor * value + zero; raise SSTCastError for other units.
 
-    Temperatures are meant, not differences: 0 K is -273.15 degC.
+    The conversion is for temperatures, not differences: 0 K is -273.15 degC.
     """
     if (found := _celsius(units)) is None:
         raise SSTCastError(
@@ -256,33 +256,33 @@ def celsius(units: str, path: Path | str) -> tuple[float, float]:
 
 @cache
 def _celsius(units: str) -> tuple[float, float] | None:
-    # Spellings that pint does not know: it reads "deg C" as degrees of angle times another unit.
+    # Normalise spellings that pint misreads. It takes "deg C" for degrees of angle times another unit.
     plain = re.sub(r"^(deg(ree)?s?|°)?[\s_.]*([CFK]|kelvin|celsius|fahrenheit)s?$", r"deg\3", units, flags=re.I)
     plain = re.sub("^deg(.).*$", lambda found: f"deg{found[1].upper()}", plain)
     if plain == "degC":
         return 1.0, 0.0
-    from cf_xarray.units import units as registry  # slow to load, and most files do not need it
+    from cf_xarray.units import units as registry  # imported late: slow, and most files do not need it
 
     try:
         zero, one = registry.Quantity(np.array([0.0, 1.0]), registry.parse_units(plain)).to("degC").magnitude
-    except Exception:  # pint raises many types of its own, and passes on those of its parser
+    except Exception:  # pint raises many types of errors
         return None
     return round(float(one - zero), 12), round(float(zero), 9)
 
 
 def _guessed_units(field: xr.DataArray, path: Path) -> str:
-    """Return K or degC, as the values of the first day allow; raise SSTCastError if they allow both."""
+    """Infer K or degC from the values of the first day; raise SSTCastError if both are possible."""
     values = field[(0,) * (field.ndim - 2)].values
     ranges = {"degC": np.array(PLAUSIBLE), "K": np.array(PLAUSIBLE) + 273.15}
-    values = values[np.isfinite(values) & (values != 0)]  # 0 may stand for land
+    values = values[np.isfinite(values) & (values != 0)]  # 0 may mark land
     fit = [unit for unit, (low, high) in ranges.items() if ((values >= low) & (values <= high)).any()]
     if len(fit) > 1:
-        raise SSTCastError(f"{path}: {field.name} has no units, and values in degC and in kelvin; set data.units")
+        raise SSTCastError(f"{path}: {field.name} has no units, and values fit degC and kelvin; set data.units")
     return fit[0] if fit else "degC"
 
 
 def dates(time: xr.DataArray, path: Path) -> pd.DatetimeIndex:
-    """Return the dates of an axis, with their hours; raise SSTCastError if it has none of the usual calendar."""
+    """Return the dates and hours of an axis; raise SSTCastError for calendars other than standard and noleap."""
     values = np.atleast_1d(time.values)
     if not values.size:
         raise SSTCastError(f"{path}: {time.name} is empty; download the file again")
@@ -292,10 +292,10 @@ def dates(time: xr.DataArray, path: Path) -> pd.DatetimeIndex:
         if calendar := getattr(values.flat[0], "calendar", ""):
             raise SSTCastError(
                 f"{path}: {time.name} uses the calendar {calendar!r} from {values.flat[0]}; sstcast needs the "
-                "standard one, from 1678 on: convert it, for instance with xarray's convert_calendar"
+                "standard calendar from 1678 on: convert it, for instance with xarray's convert_calendar"
             )
         raise SSTCastError(
-            f"{path}: {time.name} does not hold dates ({values.flat[0]}); give it units 'days since ...'"
+            f"{path}: {time.name} does not hold dates ({values.flat[0]}); set its units to 'days since ...'"
         )
     if np.isnat(values).any():
         raise SSTCastError(f"{path}: {time.name} has missing dates; download the file again")
@@ -303,13 +303,13 @@ def dates(time: xr.DataArray, path: Path) -> pd.DatetimeIndex:
 
 
 def is_leapless(time: xr.DataArray) -> bool:
-    """Return whether dates are of a calendar that differs from the standard one only in having no 29 February."""
+    """Return whether dates follow a calendar without leap days."""
     first = next(iter(np.atleast_1d(time.values).flat), None)
     return getattr(first, "calendar", "") in ("noleap", "365_day")
 
 
 def degrees(axis: xr.DataArray, path: Path) -> NDArray[np.float64]:
-    """Return the values of an axis `lat` or `lon`; raise SSTCastError unless they are even steps in degrees."""
+    """Return the values of `lat` or `lon`; raise SSTCastError unless they are evenly spaced degrees."""
     units, kind = str(axis.attrs.get("units", "")), str(axis.attrs.get("standard_name", ""))
     if kind.startswith(("grid_", "projection_")) or (units and not re.match("deg|°", units.strip(), re.I)):
         raise SSTCastError(f"{path}: its {axis.name} is not a {axis.name} in degrees ({kind or units}); {REGRID}")
@@ -325,16 +325,18 @@ def degrees(axis: xr.DataArray, path: Path) -> NDArray[np.float64]:
     around = np.sort(values % 360)
     gaps = np.abs(steps) if axis.name == "lat" else np.diff(around, append=around[0] + 360)
     usual = np.median(np.abs(steps))
-    if (wide := np.flatnonzero(gaps > 1.5 * usual)).size > (axis.name == "lon"):  # east of the last is no data
+    if (wide := np.flatnonzero(gaps > 1.5 * usual)).size > (
+        axis.name == "lon"
+    ):  # longitudes may have one gap, outside the region
         where = f" after {values[wide[0]]:g}" if axis.name == "lat" else ""
         raise SSTCastError(
-            f"{path}: its {axis.name} lacks values{where}; its steps are {usual:g}: correct the file"
+            f"{path}: its {axis.name} lacks values{where} at a spacing of {usual:g}; correct the file"
         )
     return values
 
 
 def _blocks(field: xr.DataArray, stored: xr.DataArray, axes: Mapping[str, str]) -> xr.DataArray:
-    """Let dask read `field` in blocks of whole days: the file's own chunks, or several of them at once."""
+    """Chunk `field` for dask in blocks of whole days that consist of whole chunks of the file."""
     if field.chunks:
         return field.chunk(lat=-1, lon=-1)
     along = "time" if "time" in field.dims else "init_time"

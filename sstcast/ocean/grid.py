@@ -1,4 +1,4 @@
-"""Cells of a region: crops a source to them, averages finer cells to them, and interpolates forecasts to them."""
+"""Grid cells of a region: crops a source, averages finer cells, and interpolates forecasts."""
 
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,9 @@ from sstcast.config import Region
 from sstcast.errors import SSTCastError
 from sstcast.geo import Axis, Box, span, step
 
-NEAR = 0.02  # of a cell: edges that differ by less are equal, so that 0.083 may be typed for 1/12
-WHOLE = 0.01  # a ratio of cell widths that differs from a whole number by less is one
-DEGREES_APART = 1e-3  # coordinates that differ by less are the same
+NEAR = 0.02  # tolerance for edges as a fraction of a cell, so that 0.083 may stand for 1/12
+WHOLE = 0.01  # tolerance for ratios of cell widths that must be integers
+DEGREES_APART = 1e-3  # tolerance for coordinates in degrees
 
 Index = NDArray[np.intp]
 Grid = xr.DataArray | xr.Dataset
@@ -24,10 +24,10 @@ Grid = xr.DataArray | xr.Dataset
 def crop(sst: xr.DataArray, region: Region, path: Path) -> xr.DataArray:
     """Crop `sst(..., lat, lon)` to the region's box.
 
-    Longitudes may follow either convention; in the result they increase eastward from the region's west edge.
+    Longitudes may follow either convention. In the result they increase eastward from the region's west edge.
 
-    Raises SSTCastError, with the nearest box that fits, if the region reaches outside the data, its edges are not
-    edges of cells, or it does not hold whole tiles.
+    Raises SSTCastError with the nearest valid box if the region reaches outside the data, its edges are not cell
+    edges, or it does not contain whole tiles.
     """
     box = region.bounds
     lat, near = sst["lat"].values, NEAR * step(sst["lon"].values)
@@ -36,20 +36,20 @@ def crop(sst: xr.DataArray, region: Region, path: Path) -> xr.DataArray:
     order = np.argsort(lon, kind="stable")
     cols = order[(lon[order] > box.west) & (lon[order] < box.west + box.width)]
     runs = np.split(cols, np.flatnonzero(np.diff(lon[cols]) > 1.5 * step(lon)) + 1)
-    cols = max(runs, key=len)  # a box may leave the data and enter them again
+    cols = max(runs, key=len)  # a box that crosses a gap in the data has several runs
     if fault := _fault(region, lat, rows, lon, cols):
         west, east = region.lon
         if west > east and box.width > 180:
             fault = (
                 f"goes {box.width:g} degrees eastward from {west:g} to {east:g} and does not fit the data; "
-                f"lon is [west, east]: write lon: [{east:g}, {west:g}] for what lies between"
+                f"lon is [west, east]: write lon: [{east:g}, {west:g}] for the area between"
             )
         raise SSTCastError(f"{path}: data.region {box.yaml} {fault}")
     return _take(_take(sst, "lat", rows), "lon", cols).assign_coords(lon=lon[cols])
 
 
 def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> str:
-    """Return the fault of a region whose cells are `rows` and `cols`, with a region that fits; "" if none."""
+    """Return the fault of a region with the cells `rows` and `cols`, and a valid region; "" if there is none."""
     if not rows.size or not cols.size:
         cover = Box.of({"lat": lat, "lon": around(lon)}).yaml
         return f"contains no cell of the data, which cover {cover}: change data.region"
@@ -65,7 +65,7 @@ def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> st
     if max(off, default=0) >= 1 - NEAR:
         fault = "reaches outside the data"
     elif max(off, default=0) > NEAR:
-        fault = "has edges that are not edges of cells"
+        fault = "has edges that are not cell edges"
     elif rows.size % high or cols.size % wide:
         fault = f"holds {rows.size} x {cols.size} cells, not whole tiles of {high} x {wide}"
     else:
@@ -74,14 +74,14 @@ def _fault(region: Region, lat: Axis, rows: Index, lon: Axis, cols: Index) -> st
     if not whole[0].size or not whole[1].size:
         there = Box(*span(lon, cols), *span(lat, rows)).yaml
         return (
-            f"{fault}; the data there, {there}, are {rows.size} x {cols.size} cells, "
-            f"smaller than a tile of {high} x {wide}: set a smaller data.region.tile"
+            f"{fault}; the data inside, {there}, have {rows.size} x {cols.size} cells, "
+            f"fewer than a tile of {high} x {wide}: set a smaller data.region.tile"
         )
     return f"{fault}; the nearest fit is data.region: {Box(*span(lon, whole[1]), *span(lat, whole[0])).yaml}"
 
 
 def around(lon: Axis) -> Axis:
-    """Return longitudes in eastward order from the west end of the range they cover, which begins in -180..180."""
+    """Sort longitudes eastward from the west end of the range that they cover, which begins in -180..180."""
     ring = np.sort(lon % 360)
     first = int(np.argmax(np.diff(ring, append=ring[0] + 360)) + 1) % ring.size
     eastward = np.concatenate([ring[first:], ring[:first] + 360])
@@ -89,7 +89,7 @@ def around(lon: Axis) -> Axis:
 
 
 def _take(sst: xr.DataArray, axis: str, index: Index) -> xr.DataArray:
-    """Select cells by slices where possible: dask takes slices as views, but copies a selection by index."""
+    """Select cells by slices where possible, because dask returns slices as views but copies index selections."""
     parts = np.split(index, np.flatnonzero(np.diff(index) != 1) + 1)
     if len(parts) > 2:
         return sst.isel({axis: index})
@@ -98,13 +98,13 @@ def _take(sst: xr.DataArray, axis: str, index: Index) -> xr.DataArray:
 
 
 def on_cells(sst: xr.DataArray, grid: xr.Dataset, region: Region, path: Path) -> tuple[xr.DataArray, str]:
-    """Return forecasts `(..., lat, lon)` on the cells `lat`, `lon` of `grid`, lazily, and in words what was done.
+    """Regrid forecasts `(..., lat, lon)` lazily to the cells of `grid`; also return a description of the method.
 
-    Cells that are those of the grid are taken as they are, in either convention of longitude; smaller ones that
-    make them up are averaged over the ocean, as `prepare` averages a source with `region.coarsen`; from any others
-    values are interpolated linearly, NaN beside land.
+    If the cells are equal, in either convention of longitude, values are unchanged. Smaller cells that make up the
+    grid's are averaged over the ocean, as `prepare` does with `region.coarsen`. On any other cells, values are
+    interpolated linearly, with NaN beside land.
 
-    Raises SSTCastError if the cells, read from `path`, do not contain the grid's.
+    Raises SSTCastError if the cells, read from `path`, do not contain those of the grid.
     """
     if (same := at_cells(sst, grid)) is not None:
         return same, "cells as in the file"
@@ -136,7 +136,7 @@ def _range(field: Grid) -> str:
 
 
 def finer_cells(grid: Grid, n: int) -> xr.Dataset:
-    """Return the cells `n` x `n` of which are averaged to each of `grid`, as coordinates `lat` and `lon`."""
+    """Divide each cell of `grid` into `n` x `n` cells, and return these as coordinates `lat` and `lon`."""
     axes = {}
     for axis in ("lat", "lon"):
         centres = grid[axis].values
@@ -146,23 +146,23 @@ def finer_cells(grid: Grid, n: int) -> xr.Dataset:
 
 
 def at_cells(field: xr.DataArray, grid: Grid) -> xr.DataArray | None:
-    """Return `field` at the cells of `grid`, in either convention of longitude; None if it lacks some."""
+    """Select the cells of `grid` from `field`, in either convention of longitude; None if some are missing."""
     west = float(grid["lon"][0]) - DEGREES_APART
     eastward = field.assign_coords(lon=west + (field["lon"] - west) % 360).sortby("lon").sortby("lat")
     try:
         found = eastward.sel(lat=grid["lat"], lon=grid["lon"], method="nearest", tolerance=DEGREES_APART)
-    except (KeyError, pd.errors.InvalidIndexError):  # cells missing, cells twice
+    except (KeyError, pd.errors.InvalidIndexError):  # missing or duplicate cells
         return None
     return found.assign_coords(lat=grid["lat"], lon=grid["lon"])
 
 
 def ocean_cells(sst: xr.DataArray) -> xr.DataArray:
-    """Return the `(lat, lon)` mask of cells that have a value on any day of the first year."""
+    """Return the `(lat, lon)` mask of cells with a value on any day of the first year."""
     return sst.isel(time=slice(366)).notnull().any("time").compute()
 
 
 def ocean_fraction(ocean: xr.DataArray, region: Region) -> xr.DataArray:
-    """Return the fraction `(lat, lon)` of source cells in each coarse cell that are ocean."""
+    """Return the ocean fraction `(lat, lon)` of each coarse cell, from the mask `ocean` of source cells."""
     blocks: Any = ocean.astype("float32").coarsen({"lat": region.coarsen, "lon": region.coarsen})
     return rounded(blocks.mean())
 
@@ -170,8 +170,8 @@ def ocean_fraction(ocean: xr.DataArray, region: Region) -> xr.DataArray:
 def coarsen(field: xr.DataArray, ocean: xr.DataArray, region: Region) -> xr.DataArray:
     """Average blocks of `coarsen` x `coarsen` cells of `field(..., lat, lon)` over the mask `ocean`.
 
-    Land is left out of the mean, so coastal temperatures are not diluted. The result is NaN where the ocean
-    fraction is below `min_ocean`, and where an ocean cell has no value.
+    Land does not enter the mean. The result is NaN where the ocean fraction is below `min_ocean`, and where an
+    ocean cell has no value.
     """
     fraction, n = ocean_fraction(ocean, region), region.coarsen
     wet, share = ocean.values, fraction.where(fraction >= region.min_ocean).values

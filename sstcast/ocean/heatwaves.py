@@ -1,12 +1,11 @@
-"""Marine heatwaves and cold spells as Hobday et al. define them (2016, Prog. Oceanogr.; 2018, Oceanography).
+"""Marine heatwaves and cold spells as defined by Hobday et al. (2016, Prog. Oceanogr.; 2018, Oceanography).
 
-A heatwave lasts at least five days in a row above the 90th percentile of the time of the year. Two heatwaves with
-at most two days between them are one. Its category on a day, I to IV, is how many times the departure from the
-climatology exceeds the departure of the threshold. For cold spells, the same definition is applied below
-the 10th percentile.
+A heatwave lasts at least five consecutive days above the seasonally varying 90th percentile. Two heatwaves at most
+two days apart count as one. The category of a day, I to IV, counts the multiples of the threshold's departure from
+the climatology that the day's departure exceeds. Cold spells follow the same definition below the 10th percentile.
 
-The climatology here is Hobday's, the mean of the same window of days as the percentile, not the harmonic one of
-`anomalies`. So events and categories agree with other code that follows the definition.
+The climatology here is Hobday's, the mean over the same window of days as the percentile, and not the harmonic one
+in `anomalies`. So events and categories agree with other implementations of the definition.
 """
 
 import json
@@ -29,26 +28,26 @@ from sstcast.scratch import in_scratch, release, scratch_array
 from sstcast.stores import open_netcdf
 
 HEATWAVE, COLD_SPELL = 90, 10  # percentiles
-WINDOW = 11  # days of the year around each that its statistics are taken of
-SMOOTHING = 31  # days of the running mean over them
-SHORTEST, LONGEST_GAP = 5, 2  # days of an event, and between two that are one
-AROUND = SHORTEST - 1 + LONGEST_GAP  # days before, and after, that decide whether a day lies in an event
+WINDOW = 11  # days in the window for the statistics of a day of year
+SMOOTHING = 31  # days in the running mean of the statistics
+SHORTEST, LONGEST_GAP = 5, 2  # days: minimum duration, and maximum gap between two events that count as one
+AROUND = SHORTEST - 1 + LONGEST_GAP  # days before and after a day that decide whether it is part of an event
 CATEGORIES = ("none", "moderate", "strong", "severe", "extreme")
 LIMITS = ("climatology", "heatwave_threshold", "cold_spell_threshold")
 FREQUENCIES = ("exceedance_frequency", "event_frequency")
-CELLS_AT_ONCE = 256  # whose values fit the cache
-VALUES_AT_ONCE = 2**25  # of a band of latitudes
+CELLS_AT_ONCE = 256  # cells whose values fit in the cache
+VALUES_AT_ONCE = 2**25  # values in a band of latitudes
 
 Array = NDArray[np.floating]
 Days = TypeVar("Days", NDArray[np.bool_], NDArray[np.uint64])
 
 
 def limits(sst: xr.DataArray) -> xr.Dataset:
-    """Return climatology and thresholds of heatwaves and cold spells, from `sst(time, ...)` of the base period.
+    """Compute climatology and thresholds of heatwaves and cold spells from `sst(time, ...)` in the base period.
 
-    `climatology`, `heatwave_threshold` and `cold_spell_threshold(dayofyear, ...)`, in the units of `sst`, for days
-    1..366; NaN where it is ever NaN. Each is taken of the days of all years within 5 of the day of the year, then
-    smoothed over 31 days, both around the turn of the year.
+    Returns `climatology`, `heatwave_threshold` and `cold_spell_threshold(dayofyear, ...)` for days 1..366, in the
+    units of `sst`. They are NaN in cells where `sst` is NaN on any day. Each is computed over the days of all
+    years within 5 days of the day of year, then smoothed over 31 days. Both windows wrap around the year.
     """
     sst = sst.transpose("time", ...)
     apart = np.abs(sst["time"].dt.dayofyear.values - DAYS_OF_YEAR[:, None])
@@ -63,7 +62,7 @@ def limits(sst: xr.DataArray) -> xr.Dataset:
             tails = (_percentile(window, percent) for percent in (HEATWAVE, COLD_SPELL))
             result[:, day, part] = (window.mean(1), *tails)
         result[:, :, part][:, :, np.isnan(values).any(1)] = np.nan
-    from scipy.ndimage import uniform_filter1d  # not above: it takes half a second, and limits are kept in a file
+    from scipy.ndimage import uniform_filter1d  # imported late: slow, and thresholds are cached
 
     smooth = uniform_filter1d(result, SMOOTHING, axis=1, mode="wrap").reshape(*result.shape[:2], *sst.shape[1:])
     axes = {name: axis for name, axis in sst.coords.items() if "time" not in axis.dims}
@@ -75,18 +74,17 @@ def limits(sst: xr.DataArray) -> xr.Dataset:
 
 
 def _percentile(ordered: Array, percent: int) -> Array:
-    """Return a percentile of rows in ascending order, interpolated linearly between two values."""
+    """Return a percentile of each ascending row, interpolated linearly between two values."""
     below, share = divmod((ordered.shape[1] - 1) * percent / 100, 1)
     low, high = ordered[:, int(below)], ordered[:, min(int(below) + 1, ordered.shape[1] - 1)]
     return low + np.float32(share) * (high - low)
 
 
 def events(beyond: Days) -> Days:
-    """Return which days lie in an event, from which days are beyond the threshold, both `[T, ...]`.
+    """Return a mask of days in an event from the mask `beyond` of days beyond the threshold, both `[T, ...]`.
 
-    Either are true or false, or integers whose bits are as many series, of which each has events of its own. What
-    lies before the first day and after the last is taken to be no event: the first and last `AROUND` days may lie
-    in one that is not known.
+    With integers, every bit is a series of its own. Days outside the series count as below the threshold, so
+    events that reach beyond either end may be missed on the first and last `AROUND` days.
     """
     result = np.zeros_like(beyond)
     starts = len(beyond) - SHORTEST + 1
@@ -104,7 +102,7 @@ def events(beyond: Days) -> Days:
 
 
 def frequencies(sst: xr.DataArray, threshold: xr.DataArray) -> xr.Dataset:
-    """Return the fractions of the days of `sst(time, ...)` above the threshold and in an event, by cell."""
+    """Return the fractions of days in `sst(time, ...)` above the threshold and in an event, by cell."""
     hot = (sst > on_days(threshold, sst["time"])).transpose("time", ...)
     inside = hot.copy(data=events(hot.values))
     shares = {name: days.mean("time") for name, days in zip(FREQUENCIES, (hot, inside), strict=True)}
@@ -118,10 +116,10 @@ def multiples(climatology: Array, threshold: Array) -> Array:
 
 
 def categories(sst: Array, climatology: Array, threshold: Array) -> NDArray[np.int8]:
-    """Return the category of each day `[T, ...]` as a place in `CATEGORIES`.
+    """Return the category of each day `[T, ...]` as an index of `CATEGORIES`.
 
-    A day outside events has category 0, and so has a day below the threshold that an event bridges. The
-    climatology and the threshold are of each day. For cold spells give the negatives of all three.
+    Days outside events have category 0, and so do days below the threshold inside an event. `climatology` and
+    `threshold` have a value for each day. For cold spells, pass the negatives of all three arguments.
     """
     beyond = np.count_nonzero(sst > multiples(climatology, threshold), axis=0).astype(np.int8)
     return np.where(events(beyond > 0), beyond, np.int8(0))
@@ -130,10 +128,10 @@ def categories(sst: Array, climatology: Array, threshold: Array) -> NDArray[np.i
 def limits_of(data: DataConfig, *names: str) -> xr.Dataset:
     """Return `limits(dayofyear, lat, lon)` in degC and `frequencies(lat, lon)` of heatwaves in the base period.
 
-    `names` are those wanted, by default all. They follow from the stores of `prepare`, and are read from a file
-    beside them. It is written if it is not there or is of other days, unless its folder is read-only.
+    `names` selects variables, by default all. They are computed from the prepared stores and cached in a file
+    beside them, which is written again when the stores have changed. Nothing is cached in a read-only folder.
 
-    Raises SSTCastError if the stores are absent, or they or the file are damaged.
+    Raises SSTCastError if the stores are absent, or the stores or the file are damaged.
     """
     prepared = Prepared.of(data)
     cube, statistics = prepared.open_statistics()
@@ -160,7 +158,7 @@ def limits_of(data: DataConfig, *names: str) -> xr.Dataset:
 
 
 def _by_bands(sst: xr.DataArray) -> xr.Dataset:
-    sst = in_scratch(sst)  # as a chunk of the store is of all latitudes
+    sst = in_scratch(sst)  # reading bands directly would read every chunk for each, as chunks hold all latitudes
     rows = max(1, VALUES_AT_ONCE // (sst.sizes["time"] * sst.sizes["lon"]))
     fields = {name: scratch_array((len(DAYS_OF_YEAR), *sst.shape[1:])) for name in LIMITS}
     fields |= {name: np.empty(sst.shape[1:], np.float32) for name in FREQUENCIES}

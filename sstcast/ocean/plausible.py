@@ -1,6 +1,6 @@
-"""Checks whether values can be sea temperatures: their range, the change from day to day, a land mask that stays.
+"""Checks that values are plausible SST: their range, day-to-day changes, and a constant land mask.
 
-The checks run block by block, while values are written to a prepared store.
+The checks run block by block while a prepared store is written.
 """
 
 import math
@@ -18,26 +18,25 @@ from sstcast.ocean.fields import PLAUSIBLE
 from sstcast.ocean.grid import ocean_cells
 
 COLDEST, WARMEST = PLAUSIBLE
-ICE = (-2.0, -1.5)  # degC: water under ice stays at its freezing point, so it may be constant
+ICE = (-2.0, -1.5)  # degC; SST under ice stays at the freezing point, so it may be constant
 LOOKED_AT = 8  # days examined to find a fill value for land
-FEWEST_DAYS = 30  # shorter records are not searched for constant cells
-
-JUDGED = 4096  # cells of a field that its change is judged by: all cells of longer records would take too long
+FEWEST_DAYS = 30  # days; shorter records are not searched for constant cells
+JUDGED = 4096  # cells compared between two days; all cells would take too long
 
 Field = NDArray[np.float32]
 
 
-def without_land_numbers(sst: xr.DataArray, path: Path) -> xr.DataArray:
-    """Treat cells that hold the same number on every day (-999, 0, 1e30) as land, and say so on stderr.
+def mask_constant_cells(sst: xr.DataArray, path: Path) -> xr.DataArray:
+    """Mask cells with the same number on every day (-999, 0, 1e30) as land, and report this on stderr.
 
-    A few days are enough to find these cells; other days of `sst(time, lat, lon)` are checked when computed.
+    A few days are enough to find these cells. All other days of `sst(time, lat, lon)` are checked when computed.
 
     Raises SSTCastError if no cell ever changes.
     """
     if sst.sizes["time"] < FEWEST_DAYS or not _constant(sst[-FEWEST_DAYS:].values, share=0.5).any():
-        return sst  # as most do: a number for land is on most of these days, even if some lack values
+        return sst  # the usual case; a fill value would be on most of these days, even if some lack values
     days = np.unique(np.linspace(0, sst.sizes["time"] - 1, LOOKED_AT).astype(int))
-    some = sst.isel(time=days).values  # which may read all there are
+    some = sst.isel(time=days).values  # may read the whole record
     constant = _constant(some)
     if not constant.any():
         return sst
@@ -54,25 +53,27 @@ def without_land_numbers(sst: xr.DataArray, path: Path) -> xr.DataArray:
     def block(values: Field, day: NDArray[np.datetime64]) -> Field:
         differs = land & (values != some[0])
         if differs.any():
-            where = _place(sst, differs, day, values)
-            raise SSTCastError(f"{path}: {where}, a cell that holds {told} on other days; correct the file")
+            where = _describe_first(sst, differs, day, values)
+            raise SSTCastError(f"{path}: {where}, but this cell has {told} on other days; correct the file")
         return np.where(land, np.float32(np.nan), values)
 
     return by_day(block, sst)
 
 
 def _constant(values: Field, share: float = 1) -> NDArray[np.bool_]:
-    """Return the cells of `[time, lat, lon]` that hold one number on this share of the days, but for ice."""
-    middle = np.sort(values, axis=0)[len(values) // 2]  # whatever number is on more than half of them
+    """Return a mask of cells in `[time, lat, lon]`, except ice, with one number on at least a `share` of days."""
+    middle = np.sort(values, axis=0)[
+        len(values) // 2
+    ]  # the most frequent number, if it fills more than half of the days
     return ((values == middle).mean(0) >= share) & ~((middle >= ICE[0]) & (middle <= ICE[1]))
 
 
 def checked(sst: xr.DataArray, path: Path, gaps: int = 0) -> tuple[xr.DataArray, xr.DataArray]:
-    """Return `sst(time, lat, lon)`, which checks its values when computed, and its ocean mask `(lat, lon)`.
+    """Add checks to a lazy `sst(time, lat, lon)`; return it and its ocean mask `(lat, lon)`.
 
-    Ocean cells are those with a value in the first year. Computing a block raises SSTCastError, with date, cell
-    and value, if a temperature is outside the sea's range, an ocean cell has no value, a land cell has one, or two
-    days in a row differ as no ocean does.
+    Cells with a value in the first year are ocean. Computing a block raises SSTCastError, with date, cell and
+    value, if a temperature is outside the range of SST, an ocean cell has no value, a land cell has a value, or
+    two consecutive days differ implausibly.
     """
     ocean = ocean_cells(sst)
     land = ~ocean.values
@@ -80,7 +81,7 @@ def checked(sst: xr.DataArray, path: Path, gaps: int = 0) -> tuple[xr.DataArray,
     def block(values: Field, day: NDArray[np.datetime64]) -> Field:
         low, high = np.fmin.reduce(values, axis=None), np.fmax.reduce(values, axis=None)
         if low < COLDEST or high > WARMEST:
-            where = _place(sst, (values < COLDEST) | (values > WARMEST), day, values)
+            where = _describe_first(sst, (values < COLDEST) | (values > WARMEST), day, values)
             raise SSTCastError(
                 f"{path}: {where}; SST lies in {COLDEST:g}..{WARMEST:g}: set data.units if the unit is wrong, "
                 "or set _FillValue in the file if this number marks missing values"
@@ -89,15 +90,15 @@ def checked(sst: xr.DataArray, path: Path, gaps: int = 0) -> tuple[xr.DataArray,
         if (missing != land).any():
             if (short := missing & ~land).any():
                 count = short.any((1, 2)).sum()
-                where = _place(sst, short, day)
+                where = _describe_first(sst, short, day)
                 raise SSTCastError(
                     f"{path}: ocean cells lack values on {count} or more day(s), the first {where}, longer "
-                    f"than data.gaps: {gaps}; raise it to fill them linearly in time, or take a gap-free "
+                    f"than data.gaps: {gaps}; raise it to fill them linearly in time, or use a gap-free "
                     "(level 4) analysis"
                 )
-            where = _place(sst, ~missing & land, day, values)
+            where = _describe_first(sst, ~missing & land, day, values)
             raise SSTCastError(
-                f"{path}: {where}, a cell without any value in the first year; leave those days out"
+                f"{path}: {where}, but this cell has no values in the first year; remove those days"
             )
         check_changes(values, day, path)
         return values
@@ -106,21 +107,21 @@ def checked(sst: xr.DataArray, path: Path, gaps: int = 0) -> tuple[xr.DataArray,
 
 
 def check_changes(values: Field, day: NDArray[np.datetime64], path: Path) -> None:
-    """Raise SSTCastError if `values [time, lat, lon]` of consecutive days change as no ocean does."""
+    """Raise SSTCastError if `values [time, lat, lon]` change implausibly from one day to the next."""
     for index in range(1, len(values)):
         if change := jump(values[index], values[index - 1]):
             one, other = np.datetime_as_string(day[index - 1 : index + 1], unit="D")
             raise SSTCastError(
                 f"{path}: {one} and {other} differ by {change:.1f} degC on average, which is not plausible; one "
-                "of them is damaged, of another variable or in another unit: correct it or leave it out"
+                "is damaged, of another variable or in other units: correct or remove it"
             )
 
 
 def jump(field: Field, other: Field, days: int = 1) -> float:
-    """Return by how many degC two fields `[lat, lon]`, `days` apart, differ on average, if no ocean does; else 0.
+    """Return the mean absolute difference in degC of two fields `[lat, lon]`, `days` apart; 0 if it is plausible.
 
     From one day to the next, OISST changes by at most 0.8 degC averaged over 32 x 32 cells, and by 3 degC in a
-    single cell (35 years of the sample); the limits are about three times that. NaN is left out.
+    single cell (35 years of the sample). The limits are about three times larger. NaN is ignored.
     """
     every = max(1, math.isqrt(field.size // JUDGED))
     change = np.abs(field[::every, ::every] - other[::every, ::every])
@@ -135,7 +136,7 @@ def by_day(
 ) -> xr.DataArray:
     """Apply `block(values [time, lat, lon], days [time])` to the chunks of a lazy `sst(time, lat, lon)`.
 
-    `block` is given also the last `before` days of the chunk before; what it returns for them is left out.
+    `block` also receives the last `before` days of the previous chunk. Its results for them are dropped.
     """
     days, lengths = sst["time"].values, sst.chunksizes["time"]
     firsts = np.cumsum((0, *lengths))[:-1] - before
@@ -148,10 +149,10 @@ def by_day(
     return sst.copy(data=whole.map_blocks(one, chunks=sst.chunks, dtype=sst.dtype))
 
 
-def _place(
+def _describe_first(
     sst: xr.DataArray, where: NDArray[np.bool_], day: NDArray[np.datetime64], values: Field | None = None
 ) -> str:
-    """Describe the first place where `where [time, lat, lon]` is true, and its value."""
+    """Describe date, position and value of the first True in `where [time, lat, lon]`."""
     when, row, col = (int(index[0]) for index in np.nonzero(where))
     date = np.datetime_as_string(day[when], unit="D")
     place = f"{date} at lat {float(sst['lat'][row]):g}, lon {float(sst['lon'][col]):g}"

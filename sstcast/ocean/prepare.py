@@ -1,14 +1,14 @@
-"""The command `prepare`: turns a source of daily SST into the stores that a run reads.
+"""The command `prepare`: converts a source of daily SST to the stores that a run reads.
 
     DIRECTORY/SOURCE-REGION/cube.zarr                          sst(time, lat, lon) in degC, ocean_fraction
     DIRECTORY/SOURCE-REGION/PROTOCOL-FROM-TO.statistics.zarr   climatology, scale of the base period
     DIRECTORY/SOURCE-REGION/PROTOCOL-FROM-TO.zarr              anomaly, climatology, scale, ocean_mask
 
-SOURCE is the source's name and a hash of its full path, so that files of the same name do not share stores. The
-last two stores are named after the protocol and the base period (by default the training period). Each store holds
-its recipe. It is made again when its recipe has changed, or it cannot be opened. The cube's recipe holds the state
-of the source's files, the statistics' recipe a digest of the base period, the anomalies' recipe a digest of all
-days. So new days after the base period leave the statistics as they are.
+SOURCE is the source's name and a hash of its full path, so that files with the same name do not share stores. The
+last two stores are named after the protocol and the base period (by default the training period). A store is made
+again if its recipe has changed or it cannot be opened. The recipe of the cube contains the state of the source's
+files, the recipe of the statistics a digest of the base period, and the recipe of the anomalies a digest of all
+days. So new days after the base period do not change the statistics.
 """
 
 import datetime as dt
@@ -38,19 +38,20 @@ from sstcast.progress import dask_progress
 from sstcast.workers import trim
 
 DAYS_PER_CHUNK = 128
-LAYOUT = 7  # of the stores; part of every recipe
+LAYOUT = 7  # version of the stores' layout, part of every recipe
 
 Say = Callable[[str], object]
 Recipe = dict[str, Any]
 
 
 def prepare(data: DataConfig, say: Say = print) -> Prepared:
-    """Bring the stores that `data` asks for up to date; `say` gets a line per store that is written.
+    """Bring the stores of a data configuration up to date; call `say` with a line for each store written.
 
-    A source whose files have not changed is not opened. Computation runs on dask's current scheduler: threads, or
-    a cluster whose workers see the same files. If two processes prepare the same stores, one waits for the other.
+    The source is not opened if its files have not changed. Computation runs on dask's current scheduler, threads
+    or a cluster whose workers see the same files. If two processes prepare the same stores, one waits for the
+    other.
 
-    Raises SSTCastError if the source is unusable, a tile is all land, or a split holds too few days.
+    Raises SSTCastError if the source is unusable, a tile is all land, or a split has too few days.
     """
     prepared = Prepared.of(data)
     with locked(prepared.cube.parent), reading_later(source_path(data.source), REMEDY):
@@ -61,7 +62,7 @@ def prepare(data: DataConfig, say: Say = print) -> Prepared:
 
 
 def prepare_all(oceans: Sequence[DataConfig], say: Say = print) -> None:
-    """Prepare the oceans of a run; of several, an error names the source of the one that it is about."""
+    """Prepare the data of all oceans of a run; with several oceans, errors name the source."""
     for data in oceans:
         try:
             if not (prepared := prepare(data, say)).written:
@@ -73,7 +74,7 @@ def prepare_all(oceans: Sequence[DataConfig], say: Say = print) -> None:
 
 
 def days_of_source(data: DataConfig) -> tuple[dt.date, dt.date]:
-    """Return the first and the last day of a source; raise SSTCastError if it cannot be read."""
+    """Return the first and last day of a source; raise SSTCastError if it cannot be read."""
     with (
         reading_later(source_path(data.source), REMEDY),
         closing(_Preparation(Prepared.of(data), lambda line: None)) as work,
@@ -84,7 +85,7 @@ def days_of_source(data: DataConfig) -> tuple[dt.date, dt.date]:
 
 
 class _Preparation:
-    """One call of `prepare`; the source is opened when it is needed."""
+    """The work of one call of `prepare`; it opens the source only if necessary."""
 
     def __init__(self, prepared: Prepared, say: Say) -> None:
         self.data, self.prepared, self.say = prepared.data, prepared, say
@@ -103,7 +104,7 @@ class _Preparation:
 
     @property
     def native(self) -> xr.DataArray:
-        """The region's cells of the source."""
+        """The source without its extra coordinates."""
         return self.source.reset_coords(drop=True)
 
     def close(self) -> None:
@@ -112,13 +113,13 @@ class _Preparation:
 
     @property
     def days(self) -> NDArray[np.datetime64]:
-        """The days of the source; read from the cube if the source has not changed since."""
+        """The days of the source, read from the cube if the source has not changed."""
         current = is_made_of(self.prepared.cube, self.of_cube)
         days: NDArray[np.datetime64] = (self.prepared.open_cube() if current else self.source)["time"].values
         return days
 
     def run(self) -> bool:
-        """Bring all stores up to date; return whether one had to be written."""
+        """Bring all stores up to date; return whether any was written."""
         check_splits(self.data, self.days)
         new = self._update(self.prepared.cube, self.of_cube, self._cube)
         cube, base = self.prepared.open_cube(), self.data.splits.base
@@ -148,7 +149,7 @@ class _Preparation:
         as_given = {axis: (axis, self.source[axis].coarsen({axis: n}).mean().values) for axis in ("lat", "lon")}
         return fitted.assign_attrs(
             title="Climatology and scale of daily sea surface temperature",
-            digest=digest_of(fitted.assign_coords(as_given)),  # unrounded, as in runs trained by earlier versions
+            digest=digest_of(fitted.assign_coords(as_given)),  # unrounded, as in runs of earlier versions
         )
 
     def _anomalies(self) -> xr.Dataset:
@@ -157,7 +158,7 @@ class _Preparation:
         return anomalies.assign_attrs(title="Standardised anomalies of daily sea surface temperature")
 
     def _update(self, path: Path, recipe: Recipe, make: Callable[[], xr.Dataset]) -> bool:
-        """Write a store unless it is there and made of `recipe`; return whether it had to be written."""
+        """Write a store unless it exists with the same recipe; return whether it was written."""
         if is_made_of(path, recipe):
             return False
         dataset, source = make(), str(self.source.attrs["title"])
@@ -190,9 +191,9 @@ def check_splits(data: DataConfig, time: NDArray[np.datetime64]) -> None:
         days = (stop - start).days + 1
         if name != "base_period" and days <= data.history + data.horizon:
             needed = data.history + data.horizon + 1
-            raise SSTCastError(f"data.splits.{name}: {days} days; a window needs {needed}: lengthen it")
+            raise SSTCastError(f"data.splits.{name}: {days} days, but a window needs {needed}; lengthen it")
         if (start, stop) == data.splits.base and days < 365:
-            raise SSTCastError(f"data.splits.{name}: {days} days; a climatology needs a whole year: lengthen it")
+            raise SSTCastError(f"data.splits.{name}: {days} days, but a climatology needs a year; lengthen it")
 
 
 def _check_tiles(fraction: xr.DataArray, data: DataConfig) -> None:

@@ -1,9 +1,9 @@
-"""The stores that `prepare` makes, and whether a run still belongs to its data.
+"""The prepared stores, and checks that a run's data have not changed.
 
-A file name does not identify data: two files may have the same name, and a file may change in place. The recipe of
-a cube therefore holds the state of the source's files (`artefacts.fingerprint`), and the cube holds a *digest* of
-each day, a hash of its values in degC. A run records the digests of its days and statistics. New days, and changes
-outside the run's splits, are accepted. Any other change is refused.
+File names do not identify data, because two files may have the same name and a file may change in place. The
+recipe of a cube therefore contains the state of the source's files (`artefacts.fingerprint`), and the cube a
+*digest* of each day, a hash of its values in degC. A run records the digests of its days and statistics. It
+accepts new days, and changes outside its splits. Any other change is an error.
 """
 
 import datetime as dt
@@ -31,7 +31,7 @@ AGAIN = "run `sstcast prepare` with the run's configuration"
 
 @dataclass(frozen=True)
 class Prepared:
-    """The stores of a data configuration; `written` says whether `prepare` had to write any of them."""
+    """The paths of a data configuration's stores; `written` tells whether `prepare` wrote any of them."""
 
     data: DataConfig
     cube: Path
@@ -41,7 +41,7 @@ class Prepared:
 
     @classmethod
     def of(cls, data: DataConfig) -> "Prepared":
-        """Return the paths of the stores; read and write nothing."""
+        """Return the paths of the stores without reading or writing anything."""
         region = data.region
         if not isinstance(region, str):
             region = "box" + _short(region.model_dump_json())
@@ -51,37 +51,37 @@ class Prepared:
 
     @property
     def limits(self) -> Path:
-        """The file of heatwave climatology and thresholds, written when they are first needed."""
+        """The file of heatwave climatology and thresholds, which is written on first use."""
         return self.statistics.with_name(self.statistics.name.replace(".statistics.zarr", ".heatwaves.nc"))
 
     @property
     def exist(self) -> bool:
-        """Whether all of them are there; they may be damaged."""
+        """Whether all stores exist, damaged or not."""
         return all(path.exists() for path in (self.cube, self.statistics, self.anomalies))
 
     def open(self) -> tuple[xr.Dataset, xr.Dataset]:
-        """Open cube and anomalies lazily; raise SSTCastError if they are absent or damaged."""
+        """Open the cube and the anomalies lazily; raise SSTCastError if either is absent or damaged."""
         return self.open_cube(), self.open_anomalies()
 
     def open_cube(self) -> xr.Dataset:
-        """Open the cube alone, as `open` does."""
+        """Open only the cube, like `open`."""
         return rounded(open_written(self.cube, AGAIN))
 
     def open_anomalies(self) -> xr.Dataset:
-        """Open anomalies alone, as `open` does."""
+        """Open only the anomalies, like `open`."""
         return rounded(open_written(self.anomalies, AGAIN))
 
     def open_statistics(self) -> tuple[xr.Dataset, xr.Dataset]:
-        """Open cube and statistics lazily; raise SSTCastError as `open` does.
+        """Open the cube and the statistics lazily; raise SSTCastError if either is absent or damaged.
 
-        Under the `paper` protocol the statistics are on the source's cells and coordinates.
+        Under the `paper` protocol, the statistics are on the cells and coordinates of the source.
         """
         statistics = open_written(self.statistics, AGAIN)
         on_source = self.data.protocol == "paper"
         return self.open_cube(), statistics if on_source else rounded(statistics)
 
     def record(self) -> "Record":
-        """Return the record that identifies the stores' data; raise SSTCastError as `open` does."""
+        """Return a record that identifies the data in the stores; raise SSTCastError like `open`."""
         cube, statistics = self.open_statistics()
         splits = self.data.splits
         return Record(
@@ -93,11 +93,10 @@ class Prepared:
 
 
 class Record(JsonRecord):
-    """The data of a run.
+    """Digests that identify the data of a run.
 
-    `cube` is a digest of the days from the first training day to the last test day, `test` a digest of the test
-    days alone, and `statistics` a digest of the statistics of the base period. `source` is `data.source` of the
-    configuration.
+    `cube` covers the days from the first day used for training or statistics to the last test day, `test` the test
+    days, and `statistics` the statistics of the base period. `source` is `data.source` from the configuration.
     """
 
     source: str
@@ -107,7 +106,7 @@ class Record(JsonRecord):
 
     @classmethod
     def read(cls, folder: Path) -> "Record | None":
-        """Return the record in a run's folder; None if there is none.
+        """Read the record in a run's folder; None if there is none.
 
         Raises SSTCastError if the record is damaged.
         """
@@ -126,14 +125,14 @@ class Record(JsonRecord):
                 raise SSTCastError(
                     f"{folder}: was {done} on other data than {store} holds: {what} {ours[:12]} of {self.source}, "
                     f"not {theirs[:12]} of {now.source}; restore the source and run `sstcast prepare`, or score "
-                    "it again, or train again with --set name=..."
+                    "again, or train again with --set name=..."
                 )
 
 
 def check_data(run: Run) -> None:
     """Raise SSTCastError unless the prepared stores hold the data that a run was trained on.
 
-    A run without data.json passes, with a line on stderr.
+    For a run without data.json, print a warning instead.
     """
     prepared = Prepared.of(run.config.data)
     now = prepared.record()
@@ -141,14 +140,14 @@ def check_data(run: Run) -> None:
         if (then := Record.read(each.folder)) is not None:
             then.check(each.folder, now, prepared.cube)
         elif FIRST_PROCESS and each.best.exists():
-            warn(f"{each.folder}: has no data.json to compare its data with; not checked")
+            warn(f"{each.folder}: has no data.json; its data are not checked")
 
 
 def days_changed(data: DataConfig) -> NDArray[np.datetime64]:
-    """Return the days in the splits of `data` on which source and cube have different values.
+    """Return the days in the splits of `data` on which the source and the cube differ.
 
-    The source is read only if the state of its files has changed. If there is no source, nothing has changed: the
-    stores made from it are still there.
+    The source is read only if its files have changed. If the source is gone, no days count as changed, because the
+    stores made from it still exist.
     """
     path, prepared = source_path(data.source), Prepared.of(data)
     cube = prepared.open_cube()
@@ -163,7 +162,7 @@ def days_changed(data: DataConfig) -> NDArray[np.datetime64]:
 
 
 def check_source(data: DataConfig, remedy: str = AGAIN) -> None:
-    """Raise SSTCastError, with the remedy, if a day in the splits has changed (see `days_changed`)."""
+    """Raise SSTCastError with the remedy if a day in the splits has changed (see `days_changed`)."""
     if (days := days_changed(data)).size:
         first = np.datetime_as_string(days[0], unit="D")
         raise SSTCastError(
@@ -173,7 +172,7 @@ def check_source(data: DataConfig, remedy: str = AGAIN) -> None:
 
 
 def warn_of_source(data: DataConfig, remedy: str) -> None:
-    """Print a line on stderr, with the remedy, if prepared stores no longer hold what their source holds."""
+    """Print a warning with the remedy if the source has changed since the stores were prepared."""
     if Prepared.of(data).cube.exists():
         try:
             check_source(data, remedy)
@@ -182,7 +181,7 @@ def warn_of_source(data: DataConfig, remedy: str) -> None:
 
 
 def digests(sst: xr.DataArray) -> xr.DataArray:
-    """Return a hash `[time]` of the values of each day of `sst(time, lat, lon)`; lazy if `sst` is lazy."""
+    """Hash the values of each day of `sst(time, lat, lon)`, `[time]`; lazy if `sst` is lazy."""
 
     def block(values: NDArray[Any]) -> NDArray[np.int64]:
         plain = np.ascontiguousarray(values, np.float32)
@@ -201,13 +200,13 @@ def digests(sst: xr.DataArray) -> xr.DataArray:
 
 
 def digest_of(dataset: xr.Dataset) -> str:
-    """Return a hash of a dataset's values and coordinates; bounds are left out, as they follow from them."""
+    """Hash the values and coordinates of a dataset, without cell bounds, which follow from the coordinates."""
     names = sorted(name for name in map(str, dataset.variables) if not name.endswith("_bnds"))
     return hashlib.sha256(b"".join(name.encode() + dataset[name].values.tobytes() for name in names)).hexdigest()
 
 
 def digest_of_days(cube: xr.Dataset, first: dt.date | None = None, last: dt.date | None = None) -> str:
-    """Return a hash of the dates and values of the days of a cube from `first` to `last`; by default of all."""
+    """Hash the dates and values of a cube from `first` to `last`, by default all days."""
     days = cube["digest"].sel(time=slice(first and str(first), last and str(last)))
     return hashlib.sha256(
         days["time"].values.astype("datetime64[D]").tobytes() + days.values.tobytes()
@@ -215,7 +214,7 @@ def digest_of_days(cube: xr.Dataset, first: dt.date | None = None, last: dt.date
 
 
 def source_name(data: DataConfig) -> str:
-    """Return a name for a source: its file name, and a hash of its full path and the keys that control reading."""
+    """Name a source by its file name and a hash of its full path and the keys that control reading."""
     path, reading = Path(data.source), (data.variable, data.units, data.gaps)
     if data.source == "sample" and reading == (None, None, 0):
         return "sample"

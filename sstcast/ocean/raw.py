@@ -1,10 +1,10 @@
 """The raw store: downloaded days of 0.25 degree SST in one Zarr store (format 2).
 
-    sst(time, lat, lon)   int16 hundredths of degC, chunks of BLOCK days counted from 1981-09-01
-    status(time)          where each day came from; 0 is missing, even numbers are preliminary (`STATUS`)
+    sst(time, lat, lon)   int16, hundredths of degC, in chunks of BLOCK days counted from 1981-09-01
+    status(time)          the origin of each day; 0 is missing, even numbers are preliminary (`STATUS`)
 
 The time axis covers every day from 1981-09-01 to the last day ever requested, so the index of a day never changes.
-`sstcast.sources.store` writes it.
+`sstcast.sources.store` writes the store.
 """
 
 import datetime as dt
@@ -25,11 +25,11 @@ Packed = NDArray[np.int16]  # hundredths of degC
 
 FILL = -999
 FIRST_DAY = dt.date(1981, 9, 1)
-BLOCK = 32  # days per chunk; the store is written one chunk at a time
+BLOCK = 32  # days per chunk; one chunk is written at a time
 REMEDY = "move the store away and fetch again"
 
-# Names for the status of a day, in the order of their numbers. Every store begins with these, also `simulator`,
-# which is no source any more; another source appends its two names to the stores that hold its days.
+# Names for the status of a day, in the order of their numbers. Every store begins with these names, including
+# those of the removed source `simulator`. The first day from another source appends that source's two names.
 STATUS = (
     "missing",
     *(
@@ -42,7 +42,7 @@ STATUS = (
 
 @dataclass(frozen=True)
 class Day:
-    """A day to store: `field` is `[lat, lon]` in hundredths of degC."""
+    """A downloaded day; `field` is `[lat, lon]` in hundredths of degC."""
 
     field: Packed
     origin: str
@@ -50,7 +50,7 @@ class Day:
 
 
 def pack(celsius: NDArray[Any]) -> Packed:
-    """Round degC to hundredths; NaN becomes `FILL`."""
+    """Convert degC to hundredths of degC in int16; NaN becomes `FILL`."""
     return np.where(np.isnan(celsius), FILL, np.rint(celsius * 100.0)).astype(np.int16)
 
 
@@ -60,7 +60,7 @@ def block_of(day: dt.date) -> int:
 
 
 def is_final(status: int) -> bool:
-    """Return whether a status number stands for a final day, one that will not change."""
+    """Return whether a status number denotes a final day, which will not change."""
     return status % 2 == 1
 
 
@@ -76,8 +76,8 @@ def day_ranges(days: Mapping[dt.date, str]) -> list[tuple[dt.date, dt.date, str]
 
 
 @dataclass(frozen=True)
-class Held:
-    """A raw store: `dataset`, opened lazily, and `status[time]`, each day's index in `words`."""
+class RawContents:
+    """An open raw store: the lazy `dataset`, and `status[time]`, the index of each day's origin in `words`."""
 
     dataset: xr.Dataset
     status: NDArray[np.uint8]
@@ -86,7 +86,7 @@ class Held:
 
     @property
     def box(self) -> Box:
-        """The box that its cells cover, to their outer edges."""
+        """The box bounded by the outer cell edges."""
         half = 0.5 / CELLS_PER_DEGREE
         lat, lon = (self.dataset[axis].values[[0, -1]] + (-half, half) for axis in ("lat", "lon"))
         return Box(*lon, *lat)
@@ -97,24 +97,24 @@ def is_raw_store(path: Path) -> bool:
     return (path / "status" / ".zarray").exists() and (path / "sst" / ".zarray").exists()
 
 
-def look_into(path: Path) -> Held:
-    """Open a raw store; raise SSTCastError if it is damaged, here or when temperatures are computed."""
+def open_raw_store(path: Path) -> RawContents:
+    """Open a raw store; raise SSTCastError if it is damaged, now or when values are computed."""
     dataset = open_written(path, REMEDY, sparse="sst")
     with reading(path, REMEDY):
         status, about = dataset["status"].load(), dataset.attrs
         for block in np.unique(np.flatnonzero(status.values) // BLOCK):
             if not (path / "sst" / f"{block}.0.0").is_file():
-                raise ValueError(f"its file sst/{block}.0.0 is not there")
-        return Held(dataset, status.values, tuple(status.flag_meanings.split()), about["title"])
+                raise ValueError(f"its file sst/{block}.0.0 is missing")
+        return RawContents(dataset, status.values, tuple(status.flag_meanings.split()), about["title"])
 
 
 def open_days(path: Path) -> xr.Dataset:
-    """Open the days that a raw store holds, lazily: `sst(time, lat, lon)` in degC and `status(time)`.
+    """Open the days present in a raw store lazily, as `sst(time, lat, lon)` in degC and `status(time)`.
 
-    Raises SSTCastError if the store is damaged, here or when values are computed.
+    Raises SSTCastError if the store is damaged, now or when values are computed.
     """
-    held = look_into(path)
+    held = open_raw_store(path)
     present = np.flatnonzero(held.status)
     whole = present.size and present[-1] - present[0] + 1 == present.size
-    # dask takes a slice without rechunking
+    # A slice keeps dask's chunks, but an index array would split them.
     return held.dataset.isel(time=slice(int(present[0]), int(present[-1]) + 1) if whole else present)

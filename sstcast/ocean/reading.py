@@ -1,4 +1,4 @@
-"""Reads daily sea surface temperature in degC from files and stores, each by its own names and units."""
+"""Reads daily SST in degC from NetCDF files and Zarr stores, with any names and units."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -20,26 +20,26 @@ from sstcast.errors import SSTCastError, warn
 from sstcast.geo import step
 from sstcast.ocean.fields import Layout, dates, find_field, is_leapless
 from sstcast.ocean.grid import crop
-from sstcast.ocean.plausible import without_land_numbers
+from sstcast.ocean.plausible import mask_constant_cells
 from sstcast.ocean.raw import is_raw_store, open_days
 from sstcast.stores import open_netcdf, open_zarr
 
 SAMPLE = "data/sample/tasman_oisst_daily_1982_2016.nc"
 NETCDF = (".nc", ".nc3", ".nc4", ".netcdf", ".cdf")
 ZARR = (".zgroup", ".zmetadata", "zarr.json")
-SAME_PLACE = 1e-3  # tolerance, as a fraction of a cell
+SAME_PLACE = 1e-3  # tolerance for coordinates as a fraction of a cell
 REMEDY = "download it again, or check data.source"
 MEAN = 'save the daily means, with xarray ds.resample(time="1D").mean()'
-DAYS_AT_ONCE = 32  # filled together if the source has one file per day
-NAMED = 5  # skipped files that a message names; it counts the others
-NO_LEAP_DAYS = "has no leap days; its dates are taken as they are, and each 29 February as missing"
+DAYS_AT_ONCE = 32  # minimum number of days per chunk when gaps are filled
+NAMED = 5  # skipped files listed by name in a message
+NO_LEAP_DAYS = "has no leap days; its dates are kept, and each 29 February is missing"
 
 Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
 class FieldInFile:
-    """The field in one file or store; a `preliminary` one gives way to others with the same days."""
+    """The field in one file or store; days from other files replace those of a `preliminary` field."""
 
     path: Path
     field: xr.DataArray
@@ -49,16 +49,16 @@ class FieldInFile:
 
 
 def source_path(source: str) -> Path:
-    """Return the path that `data.source` stands for: `sample` is the data set that ships with sstcast."""
+    """Return the path of `data.source`; `sample` is the data set that ships with sstcast."""
     return packaged(SAMPLE) if source == "sample" else Path(source)
 
 
 def open_region(data: DataConfig) -> xr.DataArray:
-    """Open the region's days lazily: `sst(time, lat, lon)` in degC on the source's own cells, without gaps.
+    """Open the region's days lazily, as `sst(time, lat, lon)` in degC on the source's cells, without gaps.
 
-    Land is NaN, and each day has one value, at 00:00. If gaps were filled, the coordinate `filled(time)` counts
-    their cells. The attribute `title` names the data. `plausible.checked` checks the values, not this function.
-    Use it in a `with` statement, which closes the files: HDF5 does not let a process write a file it has open.
+    Land is NaN, and each day has one value, at 00:00. If gaps are filled, the coordinate `filled(time)` counts the
+    filled cells. The attribute `title` names the data. Values are not checked here but by `plausible.checked`. Use
+    a `with` statement to close the files, because HDF5 does not let a process write to a file that it has open.
 
     Raises SSTCastError if the source cannot be read, does not cover the region, or lacks more than `data.gaps`
     consecutive days.
@@ -67,22 +67,23 @@ def open_region(data: DataConfig) -> xr.DataArray:
     opened = open_sst(path, data.variable, data.units)
     sst = crop(opened, data.box, path)
     if not is_raw_store(path):
-        sst = without_land_numbers(sst, path)
+        sst = mask_constant_cells(sst, path)
     sst = fill_gaps(sst, data.gaps, path)
     sst.set_close(opened.close)
     return sst
 
 
 def open_sst(path: Path, variable: str | None = None, units: str | None = None) -> xr.DataArray:
-    """Open daily temperatures lazily (dask).
+    """Open daily SST lazily, as dask arrays.
 
-    `path` is a NetCDF file, a Zarr store, or a folder of either (for instance one file per day or per year);
-    `variable` and `units` are as in `DataConfig`. Returns `sst(time, lat, lon)` in degC, NaN on land, latitude and
-    time ascending, one value per day at 00:00. Its attribute `title` names the data. For a folder of files, its
-    coordinate `file(time)` names the file of each day. Days may be missing. Close it, as `open_region` says.
+    `path` is a NetCDF file, a Zarr store, or a folder of either, for instance with a file per day or year.
+    `variable` and `units` are as in `DataConfig`. The result is `sst(time, lat, lon)` in degC with ascending time
+    and latitude, NaN on land, and one value per day at 00:00. Days may be missing. The attribute `title` names the
+    data. For a folder of files, the coordinate `file(time)` names the file of each day. Close the result after
+    use, as for `open_region`.
 
-    Raises SSTCastError if the path is absent or cannot be read, the temperatures, their unit or axes are not
-    found, or a day appears twice.
+    Raises SSTCastError if the path is absent or cannot be read, SST, its units or axes are not found, or a day
+    appears twice.
     """
     parts = read_parts(path, partial(_observations, variable=variable, units=units, known={}))
     sst = merge(parts, path, "time").rename("sst")
@@ -102,31 +103,33 @@ def open_sst(path: Path, variable: str | None = None, units: str | None = None) 
 def read_parts(path: Path, read: Callable[[Path, xr.Dataset], Read]) -> list[Read]:
     """Apply `read` to a file, to a store, or to all files and stores in a folder and its subfolders.
 
-    Raises SSTCastError if there are none, or one cannot be read; warns of files in a folder that are neither.
+    Raises SSTCastError if there are none or one cannot be read. Warns about other files in a folder.
     """
     if not path.exists():
-        raise SSTCastError(f"{path}: no such file or folder; name one that exists")
+        raise SSTCastError(f"{path}: no such file or folder; check the path")
     if path.is_file() or _is_zarr(path):
         return [read(path, open_dataset(path))]
     found: list[Path] = []
     others: list[Path] = []
     for place, folders, files in walk(path):
-        here = [place / name for name in (*folders, *files) if not name.startswith(".")]  # no locks, no halves
+        here = [
+            place / name for name in (*folders, *files) if not name.startswith(".")
+        ]  # no locks or partial files
         folders[:] = [each.name for each in here if each.is_dir() and not _is_zarr(each)]
         for each in here:
             if each.is_file() or _is_zarr(each):
                 (found if each.is_dir() or each.suffix.lower() in NETCDF else others).append(each)
     if not found:
-        raise SSTCastError(f"{path}: holds neither NetCDF files nor a Zarr store; name a folder that does")
+        raise SSTCastError(f"{path}: has neither NetCDF files nor Zarr stores; choose another folder")
     if others:
         names = ", ".join(str(other.relative_to(path)) for other in sorted(others)[:NAMED])
         more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
-        warn(f"{path}: not read, not NetCDF or Zarr by name: {names}{more}")
+        warn(f"{path}: skipped, because the names are not of NetCDF or Zarr: {names}{more}")
     return [read(each, open_dataset(each)) for each in sorted(found)]
 
 
 def open_dataset(path: Path) -> xr.Dataset:
-    """Open a NetCDF file, a Zarr store or a store of downloaded days; raise SSTCastError if that fails."""
+    """Open a NetCDF file, a Zarr store or a raw store; raise SSTCastError if that fails."""
     if is_raw_store(path):
         dataset = open_days(path)
         if not dataset.sizes["time"]:
@@ -138,15 +141,15 @@ def open_dataset(path: Path) -> xr.Dataset:
 def _observations(
     path: Path, dataset: xr.Dataset, variable: str | None, units: str | None, known: dict[Any, Layout]
 ) -> FieldInFile:
-    """Return the days in a dataset as `sst(time, lat, lon)`, each at 00:00."""
+    """Return the SST in a dataset as `sst(time, lat, lon)`, with every day at 00:00."""
     field = find_field(dataset, path, variable=variable, units=units, known=known)
     time, stored = field["time"], dataset[field.name]
     if path.is_dir() and not is_raw_store(path):
         _check_chunks(path, stored)
-    days = dates(time, path).round("min").normalize()  # 23:59:59.9 is the midnight that it rounds to
+    days = dates(time, path).round("min").normalize()  # 23:59:59.9 belongs to the next day
     if days.has_duplicates:
         raise SSTCastError(
-            f"{path}: time holds {days[days.duplicated()][0]:%Y-%m-%d} twice; needed is one a day: {MEAN}"
+            f"{path}: time has {days[days.duplicated()][0]:%Y-%m-%d} twice; one value per day is needed: {MEAN}"
         )
     notes = [f"{field.name} is read {note}" for note in field.attrs["notes"]]
     field.attrs["notes"] = [*notes, NO_LEAP_DAYS] if is_leapless(time) else notes
@@ -158,17 +161,17 @@ def _observations(
 
 
 def _check_daily(days: pd.DatetimeIndex, path: Path) -> None:
-    """Raise SSTCastError if the usual step of ascending `days` is not a day."""
+    """Raise SSTCastError if the median step of ascending `days` is not one day."""
     step = np.median(np.diff(days.values)) / np.timedelta64(1, "D") if len(days) > 2 else 1
     if step != 1:
         raise SSTCastError(
             f"{path}: has a value every {step:g} days, from {days[0]:%Y-%m-%d} to {days[-1]:%Y-%m-%d}; sstcast "
-            "takes daily means, and monthly or weekly ones cannot be used: give daily data"
+            "needs daily means and cannot use weekly or monthly ones: give daily data"
         )
 
 
 def _check_chunks(path: Path, stored: xr.DataArray) -> None:
-    """Raise SSTCastError if integers in a Zarr store lack chunks, which would be read as numbers."""
+    """Raise SSTCastError if an integer array without fill value lacks chunks, which would read as data."""
     kind = np.dtype(stored.encoding.get("dtype", float)).kind
     if kind in "iu" and not {"_FillValue", "missing_value"} & stored.encoding.keys():
         array: Any = zarr.open_group(path, mode="r")[str(stored.name)]
@@ -181,10 +184,10 @@ def _is_zarr(path: Path) -> bool:
 
 
 def merge(parts: Sequence[FieldInFile], path: Path, along: str) -> xr.DataArray:
-    """Merge the fields of files by their dates on `along`, in order, on the cells of the first.
+    """Merge the fields of files in order of their dates on the axis `along`, on the cells of the first field.
 
-    A final day replaces a preliminary one. Raises SSTCastError if two files hold the same date otherwise, or
-    differ in another axis.
+    Final days replace preliminary ones. Raises SSTCastError if two final or two preliminary fields hold the same
+    date, or fields differ in another axis.
     """
     first = parts[0]
     if len(parts) == 1:
@@ -197,7 +200,7 @@ def merge(parts: Sequence[FieldInFile], path: Path, along: str) -> xr.DataArray:
     if (same := again[early[order][again] == early[order][again + 1]]).size:
         one, other = (parts[owner[order[same[0] + n]]].path for n in (0, 1))
         day = np.datetime_as_string(days[order[same[0]]], unit="D")
-        raise SSTCastError(f"{one} and {other}: both hold {day}; remove one of them")
+        raise SSTCastError(f"{one} and {other}: both hold {day}; remove one")
     wanted = np.ones(days.size, bool)
     wanted[order[again + 1]] = False
     fields = []
@@ -219,13 +222,13 @@ def merge(parts: Sequence[FieldInFile], path: Path, along: str) -> xr.DataArray:
 
 
 def _aligned(part: FieldInFile, first: FieldInFile, along: str) -> xr.DataArray:
-    """Order a part's cells as in the first part; raise SSTCastError if another axis than `along` differs."""
+    """Reorder a part's cells as in the first part; raise SSTCastError if any axis but `along` differs."""
     field, wanted = part.field, first.field
     for axis in set(wanted.dims) - {along, "lat", "lon"}:
         if not np.array_equal(field[axis], wanted[axis]):
             raise SSTCastError(
                 f"{part.path}: has {field.sizes[axis]} {axis}s, not the {wanted.sizes[axis]} of {first.path}; "
-                "give files that are alike"
+                "give files with equal axes"
             )
     (lat, lon), (to_lat, to_lon) = ((f["lat"].values, f["lon"].values) for f in (field, wanted))
     if (lat.size, lon.size) == (to_lat.size, to_lon.size):
@@ -240,15 +243,15 @@ def _aligned(part: FieldInFile, first: FieldInFile, along: str) -> xr.DataArray:
             return field
     raise SSTCastError(
         f"{part.path}: its {lat.size} x {lon.size} cells, lat {lat[0]:g}..{lat[-1]:g}, "
-        f"lon {lon[0]:g}..{lon[-1]:g}, are not those of {first.path}; keep one grid per folder"
+        f"lon {lon[0]:g}..{lon[-1]:g}, differ from those of {first.path}; keep one grid per folder"
     )
 
 
 def fill_gaps(sst: xr.DataArray, gaps: int, path: Path) -> xr.DataArray:
-    """Fill gaps of up to `gaps` days linearly in time, cell by cell; do not extrapolate at either end.
+    """Fill gaps of up to `gaps` days linearly in time, cell by cell, without extrapolation at either end.
 
-    With `gaps` 0, return `sst(time, lat, lon)` unchanged. Otherwise fill it lazily; a lazy coordinate
-    `filled(time)` counts the cells filled on each day.
+    With `gaps` 0, `sst(time, lat, lon)` is returned unchanged. Otherwise it is filled lazily, and a lazy
+    coordinate `filled(time)` counts the cells filled on each day.
 
     Raises SSTCastError if more than `gaps` consecutive days are missing.
     """
@@ -258,7 +261,7 @@ def fill_gaps(sst: xr.DataArray, gaps: int, path: Path) -> xr.DataArray:
         missing = calendar.difference(days)
         raise SSTCastError(
             f"{path}: {len(missing)} missing day(s) in time, the first {missing[0]:%Y-%m-%d}, up to {longest} in "
-            f"a row; fetch them, or fill them in with data.gaps: {longest}"
+            f"a row; fetch them, or fill them with data.gaps: {longest}"
         )
     if not gaps:
         return sst
@@ -271,7 +274,7 @@ def fill_gaps(sst: xr.DataArray, gaps: int, path: Path) -> xr.DataArray:
 
 
 def gaps_filled(sst: xr.DataArray) -> str:
-    """Return which days `fill_gaps` filled, and in how many cells, as text; this reads all of `sst`."""
+    """List the days that `fill_gaps` filled and their number of cells, as text; this reads all of `sst`."""
     if "filled" not in sst.coords:
         return ""
     count = sst["filled"].compute().drop_vars("filled")
@@ -282,12 +285,12 @@ def gaps_filled(sst: xr.DataArray) -> str:
 
 
 def longest_gap(days: pd.DatetimeIndex) -> int:
-    """Return the length in days of the longest gap between ascending `days`."""
+    """Return the number of missing days in the longest gap between ascending `days`."""
     return int(np.diff(days.values).max(initial=np.timedelta64(1, "D")) / np.timedelta64(1, "D")) - 1
 
 
 def _fill(values: NDArray[np.float32], gaps: int) -> NDArray[np.float32]:
-    """Fill `[time, lat, lon]` in gaps of up to `gaps` days between two days with a value."""
+    """Interpolate `[time, lat, lon]` across gaps of up to `gaps` days between two days with values."""
     some = np.isfinite(values)
     lacking = some.any(0) & ~some.all(0)
     if not lacking.any():

@@ -1,4 +1,4 @@
-"""Cuts a record of days into training, validation and test; all days are inclusive."""
+"""Divides a record into training, validation and test periods; all dates are inclusive."""
 
 import datetime as dt
 from pathlib import Path
@@ -8,17 +8,17 @@ from sstcast.errors import SSTCastError
 from sstcast.yaml_files import validate
 
 DAY = dt.timedelta(days=1)
-YEAR = 365  # days that a climatology needs
-SPANS = ((42, 28), (14, 7), (7, 3))  # history and horizon in days, the longest that a record allows
-LEAST_YEARS = 5  # of a climatology on another ocean
-LONG = 2 * LEAST_YEARS  # years of a record whose last two years, not one, give the errors of forecasts
-VALIDATION = 730  # days before a file's forecasts that penalties are chosen on; a fifth of the record at most
+YEAR = 365  # minimum number of days for a climatology
+SPANS = ((42, 28), (14, 7), (7, 3))  # history and horizon in days; `for_training` takes the first that fits
+LEAST_YEARS = 5  # minimum number of years for a climatology on another ocean
+LONG = 2 * LEAST_YEARS  # years; from this length on, validation takes two years instead of one
+VALIDATION = 730  # days of validation before a file's forecasts, but at most a fifth of the record
 
 
 def cut(first: dt.date, validation: dt.date, test: dt.date, last: dt.date, base_to_test: bool = True) -> Splits:
-    """Return the splits of `first..last` in which validation and test begin on the days given.
+    """Return splits of `first..last` in which validation and test begin on the given days.
 
-    The statistics are of all days before the test, or of the training days alone.
+    The base period covers all days before the test, or only the training days if `base_to_test` is False.
     """
     return Splits(
         train=(first, validation - DAY),
@@ -29,10 +29,10 @@ def cut(first: dt.date, validation: dt.date, test: dt.date, last: dt.date, base_
 
 
 def for_training(first: dt.date, last: dt.date, path: Path) -> tuple[int, int, Splits]:
-    """Return history, horizon and splits for training on the record at `path`.
+    """Return history, horizon and splits for training on the record `first..last` at `path`.
 
-    Validation and test are the last years of a record of more than five, and shares of a shorter one. Raises
-    SSTCastError if the record is too short.
+    If the record is longer than five years, its last years are validation and test. Otherwise, these are fractions
+    of the record. Raises SSTCastError if the record is too short.
     """
     count = (last - first).days + 1
     for history, horizon in SPANS:
@@ -41,7 +41,7 @@ def for_training(first: dt.date, last: dt.date, path: Path) -> tuple[int, int, S
             break
     else:
         raise SSTCastError(
-            f"{path}: {count} days; training needs {YEAR + 2 * least}: a year for the climatology, and days for "
+            f"{path}: {count} days, but training needs {YEAR + 2 * least}, a year for the climatology plus "
             "validation and test; give a longer record"
         )
     years = last.year - first.year + 1
@@ -60,15 +60,15 @@ def for_training(first: dt.date, last: dt.date, path: Path) -> tuple[int, int, S
 
 
 def for_forecasts(data: DataConfig, first: dt.date, last: dt.date, where: str) -> Splits:
-    """Return splits for forecasts of days after `last`: the statistics are of all years but the one under way.
+    """Return splits for operational forecasts, with statistics over all complete years of `first..last`.
 
-    So they stay the same for a year. The errors of forecasts are estimated on the last years of the statistics.
-    Raises SSTCastError, naming `where` the record is from, if it is shorter than five years.
+    So the statistics stay the same for a year. Forecast errors are estimated on the last one or two of these
+    years. Raises SSTCastError, naming `where`, if the record is shorter than five years.
     """
     test = last_test(data, last)
     if (test - first).days < 365 * LEAST_YEARS:
         raise SSTCastError(
-            f"{where}: holds {first}..{last}; a climatology needs {LEAST_YEARS} years before {test}: "
+            f"{where}: has {first}..{last}, but a climatology needs {LEAST_YEARS} years before {test}; "
             "give a longer record"
         )
     years = 2 if (test - first).days >= 365 * LONG else 1
@@ -76,15 +76,16 @@ def for_forecasts(data: DataConfig, first: dt.date, last: dt.date, where: str) -
 
 
 def last_test(data: DataConfig, last: dt.date) -> dt.date:
-    """Return the latest first day of a year after which a record up to `last` holds a window."""
+    """Return the latest 1 January from which a record up to `last` has enough days for a window."""
     test = dt.date(last.year, 1, 1)
     return test if (last - test).days >= data.history + data.horizon else dt.date(last.year - 1, 1, 1)
 
 
 def for_dates(first: dt.date, date: dt.date, last: dt.date, history: int, horizon: int) -> Splits:
-    """Return splits of a record from `first` on for forecasts of a file, made on `date` and later, up to `last`.
+    """Return splits of a record that begins on `first`, for scoring forecasts from a file.
 
-    The test begins with the history of the first forecast.
+    `date` is the first initial date, and `last` the last day forecast. The test period begins with the history of
+    the first forecast.
     """
     test = date - history * DAY
     validation = max(min(VALIDATION, (test - first).days // 5), history + horizon + 1)
@@ -92,10 +93,10 @@ def for_dates(first: dt.date, date: dt.date, last: dt.date, history: int, horizo
 
 
 def for_years(data: DataConfig, first: int, last: int, validation: int, name: str) -> Splits:
-    """Return splits that test on the years `first..last`, after `validation` years, in the fold called `name`.
+    """Return splits of a hindcast fold that test on the years `first..last`, after `validation` years.
 
-    Training begins where that of `data` does. Raises SSTCastError if less than a year, or not a single window, is
-    left to train on.
+    Training begins as in `data`. Raises SSTCastError, with the fold's `name`, if less than a year or less than one
+    window is left for training.
     """
     begin, years = data.splits.train[0], (first - validation, first)
     start, test = (dt.date(year, 1, 1) for year in years)
@@ -103,19 +104,19 @@ def for_years(data: DataConfig, first: int, last: int, validation: int, name: st
     if days < needed:
         raise SSTCastError(
             f"--years: {name} has {max(days, 0)} days to train on, from {begin} to {start - DAY}, "
-            f"and needs {needed}; begin later"
+            f"but needs {needed}; begin later"
         )
     return cut(begin, start, test, dt.date(last, 12, 31))
 
 
 def clipped(splits: Splits, first: dt.date, last: dt.date, where: str) -> Splits:
-    """Return the days of `splits` that a record of `first..last` holds; raise SSTCastError if one has none."""
+    """Clip splits to the record `first..last`; raise SSTCastError, naming `where`, if a period becomes empty."""
     spans = {name: (max(begin, first), min(end, last)) for name, (begin, end) in splits.given.items()}
     for name, (begin, end) in spans.items():
         if begin > end:
             start, stop = splits.given[name]
             raise SSTCastError(
-                f"{where}: holds {first}..{last}, no day of the run's data.splits.{name}, {start}..{stop}; "
+                f"{where}: has {first}..{last}, but no day of the run's data.splits.{name}, {start}..{stop}; "
                 "choose another"
             )
     return validate(Splits, spans, where)

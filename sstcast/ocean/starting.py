@@ -15,15 +15,15 @@ from sstcast.errors import SSTCastError
 from sstcast.geo import Box
 from sstcast.ocean.fields import options_for_keys
 from sstcast.ocean.grid import crop
-from sstcast.ocean.plausible import LOOKED_AT, without_land_numbers
+from sstcast.ocean.plausible import LOOKED_AT, mask_constant_cells
 from sstcast.ocean.raw import is_raw_store
 from sstcast.ocean.reading import longest_gap, open_sst, source_path
 from sstcast.ocean.splits import for_training
 
-TILE = 30  # rows and columns wanted
-MOST_TILES = (2, 4)  # rows and columns of tiles: what a laptop trains on in minutes
+TILE = 30  # preferred rows and columns of a tile
+MOST_TILES = (2, 4)  # maximum rows and columns of tiles, so that a laptop trains in minutes
 LEAST_OCEAN = 0.05  # ocean fraction below which a tile is skipped
-MOST_GAPS = 3  # days that may be filled: longer lines would lead a history into its future
+MOST_GAPS = 3  # days; interpolation over longer gaps would leak the future into a history
 LINE = re.compile(r"[^A-Za-z0-9._-]+")
 
 TEMPLATE = """\
@@ -33,7 +33,7 @@ data:
   source: {source}{variable}{units}{gaps}
   # The data cover {whole}, {cells} cells.
   # lon and lat are cell edges; tile is rows and columns of cells; skip lists tiles of land.
-  region: {{{region}, tile: [{place.tile[0]}, {place.tile[1]}]{skip}}}
+  region: {{{region}, tile: [{area.tile[0]}, {area.tile[1]}]{skip}}}
   protocol: physical
   history: {history} # days of input to a forecast
   horizon: {horizon} # days ahead
@@ -51,8 +51,8 @@ model:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where to train: rows and columns of the data, the shape of a tile, and the tiles to skip as land."""
+class TrainingArea:
+    """The area to train on: rows and columns of the data, the shape of a tile, and the land tiles to skip."""
 
     rows: slice
     cols: slice
@@ -71,7 +71,7 @@ def start(
 ) -> list[str]:
     """Write a configuration for `source`, a path or `sample`, to `out`; return lines that describe the source.
 
-    By default `out` is named after the source, in the current folder.
+    By default, `out` is in the current folder and named after the source.
 
     Raises SSTCastError if `out` exists already, or the source cannot be read or is too short to train on.
     """
@@ -82,19 +82,19 @@ def start(
     with options_for_keys():
         sst = open_sst(path, variable, units)
     if not is_raw_store(path):
-        sst = without_land_numbers(sst, path)
+        sst = mask_constant_cells(sst, path)
     days, lat, lon = sst.indexes["time"], sst["lat"].values, sst["lon"].values
     some = np.unique(np.linspace(0, days.size - 1, LOOKED_AT).astype(int))
     present = np.isfinite(sst.isel(time=some).values)
     ocean = present.any(0)
     holes = int((present != ocean).any((1, 2)).sum())
     if not ocean.any():
-        raise SSTCastError(f"{path}: no cell holds a temperature; name another source")
-    place = choose_place(ocean)
+        raise SSTCastError(f"{path}: no cell has values; choose another source")
+    area = choose_area(ocean)
     history, horizon, splits = for_training(days[0].date(), days[-1].date(), path)
     longest = longest_gap(days)
     gap = MOST_GAPS if holes else min(longest, MOST_GAPS)
-    whole, region = (box.yaml for box in (Box.of(sst), Box.of({"lat": lat[place.rows], "lon": lon[place.cols]})))
+    whole, region = (box.yaml for box in (Box.of(sst), Box.of({"lat": lat[area.rows], "lon": lon[area.cols]})))
     cells = f"{lat.size} x {lon.size}"
     text = TEMPLATE.format(
         name=json.dumps(_name(out.stem)),
@@ -105,8 +105,8 @@ def start(
         whole=whole,
         cells=cells,
         region=region[1:-1],
-        place=place,
-        skip=f", skip: {place.skip}" if place.skip else "",
+        area=area,
+        skip=f", skip: {area.skip}" if area.skip else "",
         history=history,
         horizon=horizon,
         first=f"{days[0]:%Y-%m-%d}",
@@ -116,7 +116,7 @@ def start(
     with atomic(out) as partial:
         partial.write_text(text, encoding="utf-8")
         config = load_config(partial)
-        crop(sst, config.data.box, path)  # raises if the region does not fit; then nothing is written
+        crop(sst, config.data.box, path)  # raises if the region does not fit, so that nothing is written
     missing = len(pd.date_range(days[0], days[-1])) - days.size
     lines = [
         f"{path}: {days.size} days, {days[0]:%Y-%m-%d}..{days[-1]:%Y-%m-%d}, "
@@ -126,21 +126,21 @@ def start(
     if holes:
         lines.append(f"  ocean cells lack values on {holes} of {len(some)} days examined")
     lines += [
-        f"  region: {region}, {place.tiles} tile(s) of {place.tile[0]} x {place.tile[1]}, "
-        f"{ocean[place.rows, place.cols].mean():.0%} ocean",
+        f"  region: {region}, {area.tiles} tile(s) of {area.tile[0]} x {area.tile[1]}, "
+        f"{ocean[area.rows, area.cols].mean():.0%} ocean",
         f"  splits: train to {splits.train[1]}, test from {splits.test[0]}; {history} days of history, "
         f"{horizon} days ahead",
     ]
     if gap:
-        lines.append(f"  gaps: {gap} days in a row, and cells, are filled linearly in time")
+        lines.append(f"  gaps: up to {gap} days in a row are filled linearly in time, also in single cells")
     if longest > gap:
-        lines.append(f"  {longest} days in a row are more than that: fetch them, or prepare refuses the data")
+        lines.append(f"  the gap of {longest} days in a row is too long for prepare; fetch these days")
     run = config.folder.parent / _name(out.stem)
     return [*lines, f"{out}: written; next: sstcast train {out}", f"then: sstcast forecast {run}"]
 
 
-def choose_place(ocean: NDArray[np.bool_]) -> Place:
-    """Choose tiles of about 30 x 30 cells to train on, where the mask `ocean [lat, lon]` has most ocean."""
+def choose_area(ocean: NDArray[np.bool_]) -> TrainingArea:
+    """Choose tiles of about 30 x 30 cells in the area with the most ocean in the mask `ocean [lat, lon]`."""
     tile = _near(ocean.shape[0]), _near(ocean.shape[1])
     size = [
         min(cells // side, most) * side for cells, side, most in zip(ocean.shape, tile, MOST_TILES, strict=True)
@@ -152,15 +152,15 @@ def choose_place(ocean: NDArray[np.bool_]) -> Place:
     inside = ocean[row : row + high, col : col + wide]
     share = inside.reshape(high // tile[0], tile[0], wide // tile[1], tile[1]).mean((1, 3)).ravel()
     skip = np.flatnonzero(share < min(LEAST_OCEAN, share.max())).tolist()
-    return Place(slice(row, row + high), slice(col, col + wide), tile, skip)
+    return TrainingArea(slice(row, row + high), slice(col, col + wide), tile, skip)
 
 
 def _near(cells: int) -> int:
-    """Return the side of a tile: near 30, and leaving over few of the `cells` along an axis."""
+    """Return a tile side near 30 that leaves few of the `cells` along an axis unused."""
     sides = range(min(TILE - 6, cells), min(TILE + 6, cells) + 1)
     return min(sides, key=lambda side: (cells % side) / cells + 0.005 * abs(side - TILE))
 
 
 def _name(stem: str) -> str:
-    """Turn a file name into a valid name for a run's folder."""
+    """Convert a file name to a valid name for a run's folder."""
     return LINE.sub("-", stem).lstrip("._-") or "my-run"

@@ -1,6 +1,6 @@
 """A region's tiles: `[..., lat, lon]` <-> `[..., tile, node]`.
 
-Tiles are numbered row by row from the south-west, as are the nodes in a tile. Values are only rearranged.
+Tiles, and the nodes in each tile, are numbered row by row from the south-west. Values are only rearranged.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,10 @@ from sstcast.errors import SSTCastError
 
 
 def tile_index(region: Region, shape: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return `[tile, node]`: the position of every node in the flattened `(lat, lon)` field of `shape`."""
+    """Return the position of every node in a flattened `(lat, lon)` field of `shape`, `[tile, node]`.
+
+    Raises SSTCastError if `region.skip` names a tile that does not exist.
+    """
     (rows, cols), (height, width) = region.tile, shape[-2:]
     cells = np.arange(height * width).reshape(height // rows, rows, width // cols, cols)
     tiles = cells.transpose(0, 2, 1, 3).reshape(-1, rows * cols)
@@ -24,7 +27,7 @@ def tile_index(region: Region, shape: tuple[int, ...]) -> NDArray[np.int64]:
 
 
 def in_tiles(region: Region, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Return which cells `[lat, lon]` of a field of `shape` lie in a tile, land or ocean."""
+    """Return a mask `[lat, lon]` of the cells, land or ocean, that lie in a tile."""
     cells = np.zeros(shape[-2:], bool)
     cells.flat[tile_index(region, shape)] = True
     return cells
@@ -40,7 +43,7 @@ def to_tiles(field: NDArray[Any], index: NDArray[np.int64]) -> NDArray[Any]:
 
 
 def from_tiles(tiles: NDArray[Any], index: NDArray[np.int64], shape: tuple[int, int]) -> NDArray[Any]:
-    """Put `tiles` of shape `[..., tile, node]` back on the map, `[..., lat, lon]`; NaN outside the tiles."""
+    """Return `tiles` of shape `[..., tile, node]` as a map `[..., lat, lon]`, NaN outside the tiles."""
     field = np.full((*tiles.shape[:-2], *shape), np.nan, dtype=tiles.dtype)
     for tile, (rows, columns) in enumerate(_rectangles(index, shape[1])):
         cells = field[..., rows, columns]
@@ -51,7 +54,7 @@ def from_tiles(tiles: NDArray[Any], index: NDArray[np.int64], shape: tuple[int, 
 def _rectangles(index: NDArray[np.int64], width: int) -> Iterator[tuple[slice, slice]]:
     """Yield the rows and columns of each tile on a map of `width` columns.
 
-    Indexed by slices, as by no array of integers, the result lies in memory in the order of its axes.
+    Unlike indexing with an integer array, indexing with slices keeps the axes in memory order.
     """
     for first, last in index[:, [0, -1]].tolist():
         (top, left), (bottom, right) = divmod(first, width), divmod(last, width)

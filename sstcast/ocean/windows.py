@@ -1,4 +1,4 @@
-"""Windows of history and future, sliced from one tensor that stays on the device."""
+"""Training windows of history and future, sliced from one tensor that stays on the device."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -18,14 +18,14 @@ from sstcast.ocean.anomalies import YEAR
 from sstcast.ocean.tiles import tile_index, to_tiles
 from sstcast.scratch import parts, release, scratch_array
 
-Empty = Callable[[tuple[int, ...]], np.ndarray]  # makes an array of numbers in single precision
-LEAST = 2 * 365  # days that follow a year of the record, if a memory is to be fitted
+Empty = Callable[[tuple[int, ...]], np.ndarray]  # allocates a float32 array of the given shape
+LEAST = 2 * 365  # minimum number of days with a complete memory
 WEEK = 7  # days
 
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch of B windows: `history [B, N, history]`, `target [B, N, horizon]`, `ocean [B, N]`, and the graph."""
+    """B windows: `history [B, N, history]`, `target [B, N, horizon]`, the mask `ocean [B, N]`, and the graph."""
 
     history: Tensor
     target: Tensor
@@ -35,22 +35,22 @@ class Batch:
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of history and future in the days of one ocean, in each of its tiles.
+    """Windows of history and future in every tile of one ocean.
 
-    Window `i` is of tile `i % tiles` and of the start `i // tiles`, so there are `tiles * starts` of them.
-    In a split they start on every day on which history and horizon fit, but the last: their number is the paper's
-    (Table 9). As the days are those of the split, no window crosses into another split.
+    Window `i` belongs to tile `i % tiles` and to start `i // tiles`, so there are `tiles * starts` windows. In a
+    split, windows start on every day on which history and horizon fit, except the last, which gives the number of
+    windows in Table 9 of Cai et al. (2023). All days belong to the split, so windows do not cross splits.
 
     Attributes:
         values: standardised anomalies, 0 on land, `[T, tile, N]`.
         ocean: True on ocean, `[tile, N]`.
         days: the dates, `[T]`.
         shape: rows and columns of a tile.
-        history: days that a forecaster sees.
-        horizon: days that it forecasts.
-        place: unit vectors from the centre of the globe, `[tile, N, 3]`.
-        at: position among `days` of the first day of history, for each start, ascending.
-        before: days that must precede each window, for models that look further back than `history`.
+        history: number of input days.
+        horizon: number of days to forecast.
+        place: unit vectors from the Earth's centre to the nodes, `[tile, N, 3]`.
+        at: index in `days` of the first day of history for each start, ascending.
+        before: number of days before each window, for models with a longer memory than `history`.
     """
 
     values: Tensor
@@ -75,7 +75,7 @@ class Windows:
         place: Tensor,
         before: int = 0,
     ) -> "Windows":
-        """Return the windows that begin on every day; with a horizon, one less than possible, as in the paper."""
+        """Return windows that start on every day; with a horizon, one fewer than possible, as in the paper."""
         at = np.arange(before, len(days) - history - horizon + (horizon == 0))
         return cls(values, ocean, days, shape, history, horizon, place, at, before)
 
@@ -89,23 +89,23 @@ class Windows:
 
     @property
     def init_times(self) -> np.ndarray:
-        """The last day of history of the windows at each start, `[starts]`."""
+        """The last day of history for each start, `[starts]`."""
         return self.days[self.at + self.history - 1]
 
     @cached_property
     def every(self) -> int:
-        """Days from start to start, 1 if there is only one; raises ValueError unless they are evenly spaced."""
+        """Days between starts, or 1 for a single start; raises ValueError if starts are not evenly spaced."""
         apart = np.unique(np.diff(self.at))
         if len(apart) > 1:
             raise ValueError("starts are not evenly spaced")
         return int(apart[0]) if len(apart) else 1
 
     def thinned(self, every: int) -> "Windows":
-        """Return the windows of every so many starts, beginning with the first."""
+        """Keep one of `every` starts, beginning with the first."""
         return replace(self, at=self.at[::every])
 
     def spans(self, offset: int, length: int) -> Tensor:
-        """Return days `offset .. offset + length` after each start, `[starts, length, tile, N]`; a view."""
+        """Return a view of the days `offset .. offset + length` after each start, `[starts, length, tile, N]`."""
         return self.values[self.at[0] + offset :].unfold(0, length, self.every)[: self.starts].movedim(-1, 1)
 
     def to(self, device: torch.device | str) -> "Windows":
@@ -114,18 +114,18 @@ class Windows:
 
     @cached_property
     def season(self) -> Tensor:
-        """Sine and cosine of the time of year of each day, `[T, 2]`."""
+        """Sine and cosine of each day's time of year, `[T, 2]`."""
         days = (self.days - self.days.astype("datetime64[Y]")) / np.timedelta64(1, "D")
         angle = torch.from_numpy(2 * np.pi / YEAR * days)
         return torch.stack([angle.sin(), angle.cos()], dim=1).to(self.values)
 
     def parts(self, count: int) -> Iterator["Windows"]:
-        """Yield the windows of `count` starts at a time, in order; their values are views."""
+        """Yield windows of `count` starts at a time, in order; values are views."""
         for first in range(0, self.starts, count):
             yield self.part(first, min(first + count, self.starts))
 
     def part(self, first: int, stop: int) -> "Windows":
-        """Return the windows of the starts `first .. stop`; their values are views."""
+        """Return the windows of the starts `first .. stop`; values are views."""
         begin = self.at[first] - self.before
         days = slice(begin, self.at[stop - 1] + self.history + self.horizon)
         return replace(self, values=self.values[days], days=self.days[days], at=self.at[first:stop] - begin)
@@ -146,9 +146,9 @@ class Windows:
         return self.values.device
 
     def batch(self, index: Tensor, device: torch.device | None = None) -> Batch:
-        """Return the windows with numbers `index [B]`, moved to `device` if given.
+        """Return the windows with indices `index [B]`, moved to `device` if given.
 
-        Their `history` begins with the `before` days that precede each window.
+        Each `history` begins with the `before` days ahead of the window.
         """
         tiles = self.values.shape[1]
         tile, past = index % tiles, self.before + self.history
@@ -168,7 +168,7 @@ class Windows:
 
 @dataclass(frozen=True)
 class SeveralWindows:
-    """The windows of several oceans as one set, ocean after ocean; a batch may mix them."""
+    """The windows of several oceans, concatenated; a batch may mix oceans."""
 
     oceans: tuple[Windows, ...]
 
@@ -227,46 +227,49 @@ AnyWindows = Windows | SeveralWindows
 
 
 def lead_weeks(leads: NDArray[np.integer]) -> NDArray[np.integer]:
-    """Return the week of each lead, from 0; leads count from 1."""
+    """Return the week of each lead; weeks count from 0, leads from 1."""
     return (leads - 1) // WEEK
 
 
 def in_memory(shape: tuple[int, ...]) -> np.ndarray:
-    """Return an array of any numbers."""
+    """Return an uninitialised float32 array."""
     return np.empty(shape, np.float32)
 
 
 def cut_windows(
     anomalies: xr.Dataset, data: DataConfig, split: str, empty: Empty = in_memory, before: int = 0
 ) -> Windows:
-    """Cut the windows of the region's tiles in `split` out of the anomalies, into an array that `empty` makes.
+    """Cut the windows of a split from the anomalies, for all tiles of the region.
 
-    It is `train`, `validation` or `test`, or `before_test`: from the first training to the last validation day.
-    The windows follow `before` days of the record (see `preceded`).
+    `split` is `train`, `validation`, `test` or `before_test` (from the first training day to the last validation
+    day). `empty` allocates the array of values. The windows follow `before` days of the record (see
+    `with_days_before`).
 
-    Raises SSTCastError if the split is too short for a single window.
+    Raises SSTCastError if the split is too short for a window.
     """
-    days, before, absent = preceded(anomalies, data, split, before)
+    days, before, absent = with_days_before(anomalies, data, split, before)
     return windows_of(days, data.box, data.history, data.horizon, empty, before, absent)
 
 
 def whole_windows(anomalies: xr.Dataset, data: DataConfig, split: str, before: int = 0) -> Windows:
-    """Cut the windows of a split with the whole region as one tile, as linear systems see it (see `cut_windows`).
+    """Cut the windows of a split with the whole region as one tile, for linear systems (see `cut_windows`).
 
-    Their values are in a scratch array, so that a region of any size fits in memory.
+    The values are in a scratch array, so that a region of any size fits in memory.
     """
     as_one = data.model_copy(update={"region": whole(data.box, anomalies)})
     return cut_windows(anomalies, as_one, split, scratch_array, before)
 
 
-def preceded(anomalies: xr.Dataset, data: DataConfig, split: str, before: int) -> tuple[xr.Dataset, int, int]:
-    """Return the days of a split and the `before` days that precede them, `before`, and how many are absent.
+def with_days_before(
+    anomalies: xr.Dataset, data: DataConfig, split: str, before: int
+) -> tuple[xr.Dataset, int, int]:
+    """Return the days of a split with the `before` days ahead of it, `before`, and the number of days absent.
 
-    Windows take days before the record as days without anomaly. But where so many are absent that fewer than two
-    years follow a whole memory, no days precede the windows, and `before` is 0. Raises SSTCastError if the split
-    is too short for a single window.
+    Windows treat days before the record as days without anomaly. If fewer than two years would have a complete
+    memory, the days ahead are dropped and `before` is 0. Raises SSTCastError if the split is too short for a
+    window.
     """
-    days = days_in(anomalies, data, split)
+    days = days_of_split(anomalies, data, split)
     first, count = int(anomalies.indexes["time"].get_loc(days.indexes["time"][0])), days.sizes["time"]
     absent = max(0, before - first)
     if absent and count - absent < LEAST:
@@ -274,20 +277,17 @@ def preceded(anomalies: xr.Dataset, data: DataConfig, split: str, before: int) -
     return anomalies.isel(time=slice(first + absent - before, first + count)), before, absent
 
 
-def days_in(anomalies: xr.Dataset, data: DataConfig, split: str) -> xr.Dataset:
+def days_of_split(anomalies: xr.Dataset, data: DataConfig, split: str) -> xr.Dataset:
     """Return the days of a split; raise SSTCastError if they are too few for a window."""
     first, last = getattr(data.splits, split)
     found, needed = anomalies.sel(time=slice(str(first), str(last))), data.history + data.horizon + 1
     if (days := found.sizes["time"]) < needed:
-        raise SSTCastError(f"data.splits.{split}: {days} days; a window needs {needed}: lengthen it")
+        raise SSTCastError(f"data.splits.{split}: {days} days, but a window needs {needed}; lengthen it")
     return found
 
 
 def with_earlier(past: xr.Dataset, anomalies: xr.Dataset) -> xr.Dataset:
-    """Return `past`, days of `anomalies`, with all days before them as `earlier(earlier_time, lat, lon)`.
-
-    Those that are stored are not read here.
-    """
+    """Add all days of `anomalies` before `past` to it, as `earlier(earlier_time, lat, lon)`, lazily."""
     count = int(anomalies.indexes["time"].searchsorted(past.indexes["time"][0]))
     earlier = anomalies["anomaly"].isel(time=slice(0, count)).reset_coords(drop=True).drop_attrs()
     return past.assign(earlier=earlier.rename(time="earlier_time"))
@@ -302,10 +302,10 @@ def windows_of(
     before: int = 0,
     absent: int = 0,
 ) -> Windows:
-    """Return the windows of all days of `anomalies`: `anomaly(time, lat, lon)` and `ocean_mask(lat, lon)`.
+    """Return windows over all days of `anomalies`, which has `anomaly(time, lat, lon)` and `ocean_mask(lat, lon)`.
 
-    With `horizon` 0 they hold history only. `empty` makes the array that the values are put into. The windows
-    begin after the first `before` days, the first `absent` of which are not in `anomalies`: their values are 0.
+    With `horizon` 0, they contain only history. `empty` allocates the array of values. The windows begin after
+    `before` days. The first `absent` of these are not in `anomalies` and get the value 0.
     """
     anomaly = anomalies["anomaly"]
     index = tile_index(region, anomaly.shape)
@@ -329,14 +329,14 @@ def windows_of(
 
 
 def unit_vectors(field: xr.DataArray, index: np.ndarray) -> Tensor:
-    """Return the cells of `field(..., lat, lon)`, in degrees, as unit vectors `[tile, N, 3]`."""
+    """Convert `lat` and `lon` of `field(..., lat, lon)` in degrees to unit vectors `[tile, N, 3]`."""
     lat, lon = np.meshgrid(np.deg2rad(field["lat"]), np.deg2rad(field["lon"]), indexing="ij")
     vectors = np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
     return torch.from_numpy(to_tiles(vectors.astype(np.float32), index)).permute(1, 2, 0)
 
 
 def whole(region: Region, field: xr.Dataset) -> Region:
-    """Return a region as one tile of all cells `lat`, `lon` of `field`."""
+    """Return the region as a single tile with all cells of `field`."""
     return region.model_copy(
         update={"tile": (field.sizes["lat"], field.sizes["lon"]), "skip": (), "land_tiles": "keep"}
     )

@@ -1,4 +1,4 @@
-"""Sources of daily data: a class and a line here for each. `sstcast.sources.source` defines the interface."""
+"""The registry of sources of daily data; `sstcast.sources.source` defines the interface."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -8,7 +8,7 @@ from sstcast.errors import SSTCastError
 if TYPE_CHECKING:
     from sstcast.sources.source import Source
 
-# A source's class, or its module and name in this folder, which is imported only when it is used.
+# A source's class, or its module and class name in this folder, which are imported on first use.
 SOURCES: "dict[str, str | type[Source]]" = {
     "aws": "noaa.Aws",
     "ncei": "noaa.Ncei",
@@ -17,14 +17,14 @@ SOURCES: "dict[str, str | type[Source]]" = {
     "sample": "folder.Sample",
 }
 
-# Sources selected by a URL or folder instead of a name; the first that accepts it is used.
+# Sources selected by a URL or folder instead of a name; the first class that accepts it is used.
 PLACES: "tuple[str | type[Source], ...]" = ("folder.Folder", "noaa.Erddap", "noaa.Mirror")
 
 KNOWN = f"{', '.join(SOURCES)}, a URL or a folder"
 
 
 def find_source(name: str) -> "type[Source]":
-    """Return the class of the source with this name, or of the source that accepts this URL or folder.
+    """Return the source class with this name, or the class that accepts this URL or folder.
 
     Raises SSTCastError if there is none.
     """
@@ -34,7 +34,7 @@ def find_source(name: str) -> "type[Source]":
         if place.accepts(name):
             return place
     raise SSTCastError(
-        f"--source {name}: neither a folder nor a URL; give {', '.join(SOURCES)}, a URL or a folder"
+        f"--source {name}: neither a source, nor a folder, nor a URL; give {', '.join(SOURCES)}, a URL or a folder"
     )
 
 

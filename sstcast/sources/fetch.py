@@ -1,6 +1,6 @@
-"""The command `fetch`: compares the requested days with the store and downloads those that are missing.
+"""The command `fetch`: downloads the requested days that the store lacks.
 
-Sources are tried in turn for the days that are still missing. Downloaded days are written to the store
+Sources are tried in turn until no day is missing. Downloaded days are written to the store
 (`sstcast.sources.store`) block by block.
 """
 
@@ -18,10 +18,10 @@ from sstcast.sources.store import RawStore
 
 @dataclass(frozen=True)
 class FetchReport:
-    """The result of a fetch: how many days were `fetched`, and how many were `present` before.
+    """The result of a fetch: the number of days `fetched`, and the number `present` before.
 
-    `missing` gives the reason for each day that could not be downloaded; `preliminary` lists the requested days
-    that NOAA will still replace. `unused` gives the reason for each file in a folder that was not used.
+    `missing` gives a reason for each day that could not be downloaded. `preliminary` lists the requested days that
+    NOAA will still replace. `unused` gives a reason for each unused file in a folder.
     """
 
     path: Path
@@ -33,17 +33,17 @@ class FetchReport:
 
     @property
     def complete(self) -> bool:
-        """Whether the store now holds every requested day."""
+        """Whether the store has every requested day."""
         return not self.missing
 
     def lines(self) -> list[str]:
-        """Return the report as text; consecutive days missing for the same reason share a line."""
-        lines = [f"{self.path}: {self.fetched} days fetched, {self.present} were already there"]
+        """Format the report; consecutive days missing for the same reason share a line."""
+        lines = [f"{self.path}: {self.fetched} days fetched, {self.present} already present"]
         if not self.fetched and self.complete:
-            lines = [f"{self.path}: nothing to do, all {self.present} days are there"]
+            lines = [f"{self.path}: nothing to do, all {self.present} days are present"]
         if self.preliminary:
             lines.append(
-                f"{len(self.preliminary)} days are preliminary; fetch again when NOAA has made them final"
+                f"{len(self.preliminary)} days are preliminary; fetch again after NOAA has finalised them"
             )
         for first, last, reason in day_ranges(self.missing):
             days = str(first) if first == last else f"{first}..{last} ({(last - first).days + 1} days)"
@@ -52,10 +52,10 @@ class FetchReport:
 
 
 def fetch(request: FetchRequest, say: Callable[[str], object] = print) -> FetchReport:
-    """Download all requested days that the sources have into the store; `say` gets lines to print.
+    """Download all requested days to the store; call `say` with each line of the report.
 
-    Raises SSTCastError if the request, the source or the store is unusable, or the disk is full. Days that
-    cannot be downloaded are not an error: the report lists them.
+    Raises SSTCastError if the request, the source or the store is unusable, or the disk is full. Days that cannot
+    be downloaded raise no error. They are listed in the report.
     """
     store, days = RawStore(request.path, request.box, find_source(request.source).title), request.days
     with store.writing():

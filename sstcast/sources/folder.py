@@ -1,4 +1,4 @@
-"""Files downloaded earlier, the sample among them; their content, not their names, tells the days."""
+"""Sources of files on disk, including the sample; days are read from the files' content, not their names."""
 
 import datetime as dt
 from collections import defaultdict
@@ -17,7 +17,7 @@ STORES = (".zgroup", ".zarray", "zarr.json")
 
 
 class Folder(Source):
-    """All files below a folder, or one file. Final days are preferred to preliminary ones, then the first name."""
+    """All files below a folder, or a single file; final days come first, then files in order of their names."""
 
     name = "mirror"
 
@@ -35,14 +35,14 @@ class Folder(Source):
             try:
                 files[path] = read_granule(path, [], self.request.box)
             except BadFile as error:
-                self._leave(path, str(error))
+                self._skip(path, str(error))
         choice: dict[dt.date, list[Path]] = defaultdict(list)
         for path in sorted(files, key=lambda path: (files[path].preliminary, path)):
             if not any(self.request.start <= day <= self.request.end for day in files[path].days):
-                self._leave(path, "holds none of the requested days")
+                self._skip(path, "holds none of the requested days")
             for day in files[path].days:
                 choice[day].append(path)
-        self._name_the_second(files, choice, need)
+        self._report_duplicates(files, choice, need)
         where = f"not in {self.root.name}" if self.root.is_file() else f"in no file below {self.root}"
         for _, members in groupby(need, block_of):
             days = list(members)
@@ -55,7 +55,7 @@ class Folder(Source):
             progress.settled(len(days))
 
     def _block(self, left: dict[dt.date, list[Path]]) -> Batch:
-        """Read the days of a block, each from the first of its files that is readable."""
+        """Read the days of a block, each from its first readable file."""
         batch: Batch = {}
         while left := {day: paths for day, paths in left.items() if paths}:
             wanted: dict[Path, list[dt.date]] = defaultdict(list)
@@ -78,26 +78,28 @@ class Folder(Source):
         """Yield all files below the folder, following links, except those of Zarr stores."""
         for here, folders, names in walk(self.root):
             if any(name in STORES for name in names):
-                self._leave(here, "a Zarr store; set data.source to it")
+                self._skip(here, "a Zarr store; set data.source to it")
                 folders.clear()
                 continue
             yield from (here / name for name in names if (here / name).is_file())
 
-    def _name_the_second(self, files: dict[Path, Granule], choice: dict[dt.date, list[Path]], need: Need) -> None:
-        """Report the files that are not used because other files hold all their days."""
+    def _report_duplicates(
+        self, files: dict[Path, Granule], choice: dict[dt.date, list[Path]], need: Need
+    ) -> None:
+        """Report files that are unused because other files contain the same days."""
         first = {paths[0] for paths in choice.values()}
         for day, paths in choice.items():
             for path in paths[1:]:
                 if day in need and path not in first:
                     what = "preliminary" if files[path].preliminary else "a second file"
-                    self._leave(path, f"{what}; {day} is in {paths[0].relative_to(self.root)}")
+                    self._skip(path, f"{what}; {day} is in {paths[0].relative_to(self.root)}")
 
-    def _leave(self, path: Path, reason: str) -> None:
+    def _skip(self, path: Path, reason: str) -> None:
         self.unused[str(path.relative_to(self.root))] = reason
 
 
 class Sample(Folder):
-    """All days of the sample, which is a single file."""
+    """The sample that ships with sstcast, a single file."""
 
     name = store = "sample"
     region = "tasman"
@@ -105,7 +107,7 @@ class Sample(Folder):
     end = dt.date(2016, 12, 31)
 
     def __init__(self, request: FetchRequest) -> None:
-        from sstcast.ocean.reading import source_path  # not above: it takes a second to import
+        from sstcast.ocean.reading import source_path  # imported late: it takes a second
 
         super().__init__(request)
         self.root = source_path("sample")

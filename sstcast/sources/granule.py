@@ -1,7 +1,7 @@
-"""Opens, checks and crops NOAA's files before any of their values are stored.
+"""Reads, checks and crops NOAA's files.
 
-Daily, yearly and ERDDAP files differ in dimensions, packing and time stamps; a `Granule` has one form.
-They follow the rules of `sstcast.ocean.fields`; h5py reads a day in a tenth of xarray's time.
+Daily, yearly and ERDDAP files differ in dimensions, packing and time stamps. A `Granule` has one form for all of
+them. The rules are those of `sstcast.ocean.fields`, but h5py reads a day in a tenth of xarray's time.
 """
 
 import datetime as dt
@@ -22,19 +22,19 @@ from sstcast.ocean.fields import PLAUSIBLE, celsius, is_other
 from sstcast.ocean.raw import FILL, Packed, pack
 from sstcast.stores import Refused, check_hdf5
 
-NEAR = 0.0025  # tolerance in degrees for the centre of a cell
-OISST = "oisst-avhrr-v02r01."  # start of `id` in NOAA's daily files; a date follows
+NEAR = 0.0025  # tolerance for cell centres in degrees
+OISST = "oisst-avhrr-v02r01."  # prefix of the attribute `id` in NOAA's daily files, before the date
 
 
 class BadFile(Exception):
-    """A file that is damaged or not OISST; the text says why."""
+    """A file is damaged or not OISST; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Granule:
-    """Days of one file in a box: `fields[day]` is `[lat, lon]` in hundredths of degC, `FILL` on land.
+    """Days from one file, cropped to a box: `fields[day]` is `[lat, lon]` in hundredths of degC, `FILL` on land.
 
-    `days` are all days in the file.
+    `days` lists all days in the file.
     """
 
     fields: dict[dt.date, Packed]
@@ -43,22 +43,22 @@ class Granule:
 
     @property
     def span(self) -> str:
-        """The first and the last day of the file, as text."""
+        """The first and last day of the file as text."""
         return " to ".join(sorted({str(min(self.days)), str(max(self.days))}))
 
 
 def read_granule(data: bytes | Path, days: Sequence[dt.date], box: Box) -> Granule:
-    """Read those of `days` that are in a file (a path, or its bytes).
+    """Read the given days, if present, from a file (a path or its bytes) and crop them to a box.
 
-    Raises BadFile if the file is not NetCDF, is damaged, has no sst, lacks a cell of `box`, or holds values
-    outside the range of SST; also if its attributes show that it is not OISST.
+    Raises BadFile if the file is not NetCDF, is damaged, has no variable `sst`, lacks a cell of `box`, has values
+    outside the range of SST, or has attributes that are inconsistent with OISST.
     """
     try:
         with _open(data) as (variables, attributes):
             return _read(variables, _plain(attributes), days, box)
     except (BadFile, Refused) as error:
         raise BadFile(str(error)) from error
-    except Exception as error:  # on damaged files HDF5 and NumPy raise errors of any type
+    except Exception as error:  # HDF5 and NumPy raise errors of any type for damaged files
         raise BadFile(f"damaged ({in_short(error)})") from error
 
 
@@ -75,7 +75,7 @@ def _read(variables: Any, about: Mapping[str, Any], days: Sequence[dt.date], box
         raise BadFile(f"wrong grid: sst is {sst.shape}, its axes {lat.size} x {lon.size}")
     held, name = _dates(variables["time"]), str(about.get("id", ""))
     if not held:
-        raise BadFile("holds no day")
+        raise BadFile("has no days")
     if other := is_other(attributes):
         raise BadFile(f"sst is something else: its {other}")
     stated = name.removeprefix(OISST)[:8]
@@ -84,14 +84,14 @@ def _read(variables: Any, about: Mapping[str, Any], days: Sequence[dt.date], box
     fields = {}
     for day in [day for day in days if day in held]:
         depth = (0,) if len(sst.shape) == 4 else ()
-        values = np.asarray(sst[(held[day], *depth)])  # the whole field: it is one chunk in NOAA's files
+        values = np.asarray(sst[(held[day], *depth)])  # in NOAA's files the field is one chunk
         fields[day] = _in_range(_pack(values[rows][:, columns], attributes))
     return Granule(fields, "preliminary" in name.lower(), tuple(held))
 
 
 @contextmanager
 def _open(data: bytes | Path) -> Iterator[tuple[Any, Mapping[str, Any]]]:
-    """Yield the variables and global attributes of an HDF5 file or a classic NetCDF file (ERDDAP's format)."""
+    """Yield the variables and global attributes of an HDF5 file or, from ERDDAP, a classic NetCDF file."""
     with data.open("rb") if isinstance(data, Path) else io.BytesIO(data) as stream:
         magic = stream.read(8)
         stream.seek(0)
@@ -111,7 +111,7 @@ def _open(data: bytes | Path) -> Iterator[tuple[Any, Mapping[str, Any]]]:
 
 
 def _positions(axis: NDArray[np.float64], wanted: NDArray[np.float64], name: str) -> NDArray[np.intp]:
-    """Return the positions of the `wanted` cell centres in a file's axis, of any order and convention."""
+    """Return the indices of the `wanted` cell centres on an axis in any order and longitude convention."""
     order = np.argsort(axis % 360)
     found = order[np.searchsorted(axis[order] % 360, wanted % 360 - NEAR) % axis.size]
     same = np.abs((axis[found] - wanted + 180) % 360 - 180) <= NEAR
@@ -121,7 +121,7 @@ def _positions(axis: NDArray[np.float64], wanted: NDArray[np.float64], name: str
 
 
 def _dates(time: Any) -> dict[dt.date, int]:
-    """Return the position of each date; the hour (noon at NCEI, midnight at PSL) is dropped."""
+    """Map each date to its index; the hour (noon at NCEI, midnight at PSL) is dropped."""
     units = str(_plain(time.attrs).get("units", ""))
     try:
         moments = cftime.num2pydate(np.asarray(time[:], float).ravel(), units)
@@ -131,7 +131,7 @@ def _dates(time: Any) -> dict[dt.date, int]:
 
 
 def _pack(values: NDArray[Any], attributes: Mapping[str, Any]) -> Packed:
-    """Convert stored `values` to hundredths of degC; values in OISST's own packing are returned unchanged."""
+    """Convert stored values to hundredths of degC; OISST's own packing needs no conversion."""
     scale, offset = float(attributes.get("scale_factor", 1)), float(attributes.get("add_offset", 0))
     factor, zero = celsius(str(attributes.get("units", "degC")), "sst")
     scale, offset = scale * factor, offset * factor + zero
@@ -140,20 +140,20 @@ def _pack(values: NDArray[Any], attributes: Mapping[str, Any]) -> Packed:
     if values.dtype == np.int16 and abs(scale - 0.01) < 1e-8 and offset == 0:
         return np.where(missing, np.int16(FILL), values)
     degrees = np.where(missing, np.nan, values.astype(float) * scale + offset)
-    return pack(degrees.clip(-300, 300))  # numbers too large for 16 bits stay out of range
+    return pack(degrees.clip(-300, 300))  # values too large for int16 stay out of range
 
 
 def _in_range(field: Packed) -> Packed:
     ocean = field[field != FILL] / 100
     if not ocean.size:
-        raise BadFile("sst holds no value in the region")
+        raise BadFile("sst has no values in the region")
     if ocean.min() < PLAUSIBLE[0] or ocean.max() > PLAUSIBLE[1]:
         raise BadFile(f"sst of {ocean.min():g}..{ocean.max():g} degC")
     return field
 
 
 def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return attributes as numbers and text, which HDF5 holds as arrays and bytes."""
+    """Convert attributes, which HDF5 stores as arrays and bytes, to numbers and text."""
     first = {
         key: np.ravel(value)[0] if isinstance(value, np.ndarray) else value for key, value in attributes.items()
     }

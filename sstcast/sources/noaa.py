@@ -1,4 +1,4 @@
-"""The servers of NOAA and PSL, mirrors of their files, and ERDDAP, which crops files to the box."""
+"""The servers of NOAA and PSL, mirrors with the same layout, and ERDDAP, which crops files to the box."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from sstcast.sources.source import FetchRequest, Source
 
 
 class Daily(Remote):
-    """One file per day, final or preliminary, as its attribute `id` says."""
+    """Daily files, final or preliminary according to their attribute `id`."""
 
     grows = True
     folders: tuple[str, ...] = ("{day:%Y%m}/",)
@@ -27,7 +27,7 @@ class Aws(Daily):
     """NOAA's bucket, with NCEI as a fallback."""
 
     name = "aws"
-    # Plain https: cloud profiles and AWS_* variables have no effect.
+    # Plain HTTPS, so cloud profiles and AWS_* variables have no effect.
     base = "https://noaa-cdr-sea-surface-temp-optimum-interpolation-pds.s3.amazonaws.com/data/v2.1/avhrr"
 
     @classmethod
@@ -47,7 +47,7 @@ class Ncei(Daily):
 
 
 class Psl(Remote):
-    """One file per year; the current one grows, and does not say which days are preliminary."""
+    """Yearly files; the current one grows and does not mark preliminary days."""
 
     name = "psl"
     grows = True
@@ -64,7 +64,7 @@ class Psl(Remote):
 
 
 class Mirror(Daily):
-    """Daily files, in one folder per month or all in one; yearly files are tried first, one request per year."""
+    """Daily files in monthly folders or a single one; yearly files are tried first, with one request per year."""
 
     name = "mirror"
     folders = ("{day:%Y%m}/", "")
@@ -91,7 +91,7 @@ class _Years(Psl):
 
 
 class Erddap(Remote):
-    """NOAA CoastWatch or another ERDDAP server; these servers block clients that send requests in parallel."""
+    """NOAA CoastWatch or another ERDDAP server, with one request at a time, as they block parallel requests."""
 
     name = "erddap"
     grows = True

@@ -1,6 +1,6 @@
 """Sources that download files from a URL: daily files in many threads, longer files one after another.
 
-A `Server` has time limits, retries with back-off and jitter, and keeps to Retry-After.
+`Server` sets time limits, retries with back-off and jitter, and obeys Retry-After.
 """
 
 import datetime as dt
@@ -23,36 +23,36 @@ from sstcast.errors import in_short
 from sstcast.ocean.raw import Day, block_of
 from sstcast.progress import Progress
 from sstcast.sources.granule import BadFile, Granule, read_granule
-from sstcast.sources.source import Batch, Need, Patience, Source
+from sstcast.sources.source import Batch, Need, RetryPolicy, Source
 
-PASSING = (408, 429, 500, 502, 503, 504)  # states that may be temporary
+TRANSIENT = (408, 429, 500, 502, 503, 504)  # HTTP status codes that may be temporary
 PART = 1 << 20  # bytes
 
 
-class Absent(Exception):
-    """The server works, but has no such file."""
+class NotFound(Exception):
+    """The server has no such file."""
 
 
-class Trouble(Exception):
-    """A request failed in a way that may be temporary."""
+class RequestFailed(Exception):
+    """A request failed, perhaps temporarily."""
 
 
 class Server:
-    """A base URL. Its methods may be called from many threads, `together` of them at once."""
+    """Downloads files below a base URL; its methods may be called from `together` threads at once."""
 
-    def __init__(self, base: str, time_limit: float, patience: Patience, together: int = 1) -> None:
-        """Prepare requests, but send none yet."""
-        self._base, self._give_up = base.rstrip("/"), patience.give_up
-        limit = patience.time_limit or time_limit
-        self._limits = min(10, limit), limit  # to connect, and to wait for bytes
+    def __init__(self, base: str, time_limit: float, retry: RetryPolicy, together: int = 1) -> None:
+        """Set up a session without sending a request."""
+        self._base, self._give_up = base.rstrip("/"), retry.give_up
+        limit = retry.time_limit or time_limit
+        self._limits = min(10, limit), limit  # seconds to connect, and to wait for data
         self._stop, self._lock, self._failures = threading.Event(), threading.Lock(), 0
         retries = _Retries(
-            total=patience.attempts - 1,
-            status_forcelist=PASSING,
+            total=retry.attempts - 1,
+            status_forcelist=TRANSIENT,
             raise_on_status=False,
-            backoff_factor=patience.backoff,
-            backoff_jitter=patience.backoff,
-            backoff_max=patience.longest_wait,
+            backoff_factor=retry.backoff,
+            backoff_jitter=retry.backoff,
+            backoff_max=retry.longest_wait,
             stop=self._stop,
         )
         self._session = requests.Session()
@@ -62,32 +62,32 @@ class Server:
         self.down: str | None = None
 
     def close(self) -> None:
-        """Make all threads that download or wait for another attempt give up at once."""
+        """Stop all downloads and waiting retries at once."""
         self.down = "stopped"
         self._stop.set()
 
     def get(self, name: str, file: IO[bytes]) -> None:
-        """Write the body of `name` to `file`.
+        """Download `name` to `file`.
 
-        Raises Absent if there is no such file, Trouble if all attempts failed or the body is incomplete.
+        Raises NotFound if there is no such file, and RequestFailed if all attempts fail or the body is incomplete.
         """
         if self.down:
-            raise Trouble(self.down)
+            raise RequestFailed(self.down)
         try:
             with self._session.get(f"{self._base}/{name}", stream=True, timeout=self._limits) as response:
                 if response.status_code == 404:
                     self._note(None)
-                    raise Absent("not there")
+                    raise NotFound("not there")
                 if not response.ok:
-                    raise Trouble(f"status {response.status_code}")
+                    raise RequestFailed(f"status {response.status_code}")
                 for part in response.iter_content(PART):
                     if self._stop.is_set():
-                        raise Trouble("stopped")
+                        raise RequestFailed("stopped")
                     file.write(part)
-        except (requests.RequestException, Trouble) as error:
-            reason = str(error) if isinstance(error, Trouble) else _cause(error)
+        except (requests.RequestException, RequestFailed) as error:
+            reason = str(error) if isinstance(error, RequestFailed) else _cause(error)
             self._note(reason)
-            raise Trouble(reason) from None
+            raise RequestFailed(reason) from None
         self._note(None)
 
     def _note(self, failure: str | None) -> None:
@@ -98,7 +98,7 @@ class Server:
 
 
 class _Retries(Retry):
-    """Retries whose waits end when `stop` is set, so that Ctrl-C need not wait; none is above `backoff_max`."""
+    """Retries that wait at most `backoff_max` seconds, and stop waiting when `stop` is set, as by Ctrl-C."""
 
     def __init__(self, *arguments: Any, stop: threading.Event, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -126,10 +126,10 @@ def _cause(error: Exception) -> str:
 
 
 class Remote(Source):
-    """Files below the URL `base`. Days in the same file (such as one year) are downloaded together.
+    """A source of files below the URL `base`; days in the same file, such as a year, are downloaded together.
 
-    `together` is how many parallel requests the server tolerates, None for as many as the user allows;
-    `long_files` says whether a file holds many days. `time_limit` is in seconds per request.
+    `together` is the number of parallel requests that the server tolerates, or None if only the user limits it.
+    `long_files` tells whether a file contains many days. `time_limit` is in seconds per request.
     """
 
     base: str
@@ -139,22 +139,22 @@ class Remote(Source):
 
     @abstractmethod
     def files(self, day: dt.date, final_only: bool = False) -> tuple[str, ...]:
-        """Return the names of the files that may hold a day, best first."""
+        """Return names of files that may contain a day, best first; no preliminary ones if `final_only`."""
 
     def provisional(self, file: str, day: dt.date) -> bool:
-        """Return whether a day from this file counts as preliminary, whatever the file itself says."""
+        """Return whether a day from this file is preliminary, even if the file does not say so."""
         return False
 
     def read(self, need: Need, progress: Progress) -> Iterator[Batch]:
-        patience, together = self.request.patience, self.request.concurrency
-        if self.together:  # with so few requests at once, a server that is down would cost long waits
+        retry, together = self.request.retry, self.request.concurrency
+        if self.together:  # with few requests at once, a server that is down costs long waits
             together = min(together, self.together)
-            patience = replace(patience, give_up=min(patience.give_up, 3))
-        self._server, self._progress = Server(self.base, self.time_limit, patience, together), progress
+            retry = replace(retry, give_up=min(retry.give_up, 3))
+        self._server, self._progress = Server(self.base, self.time_limit, retry, together), progress
         yield from self._long_files(need) if self.long_files else self._daily_files(need, together)
 
     def _daily_files(self, need: Need, together: int) -> Iterator[Batch]:
-        """Request `together` files at a time; yield whole blocks, so that each is written to disk only once."""
+        """Request `together` files at a time; yield whole blocks, so that each is written only once."""
         outstanding = Counter(map(block_of, need))
         blocks: dict[int, Batch] = defaultdict(dict)
         pool = ThreadPoolExecutor(together)
@@ -176,12 +176,12 @@ class Remote(Source):
         for file in self.files(day, final_only):
             try:
                 granule = self._read(file, day)
-            except Absent:
+            except NotFound:
                 continue
-            except (Trouble, BadFile) as error:
+            except (RequestFailed, BadFile) as error:
                 return day, str(error)
             if day in granule.fields:
-                return day, self._dress(granule, file, day)
+                return day, self._as_day(granule, file, day)
             reason = f"{file} holds {granule.span}"
         return day, reason
 
@@ -192,7 +192,7 @@ class Remote(Source):
         return read_granule(body.getvalue(), [day], self.request.box)
 
     def _long_files(self, need: Need) -> Iterator[Batch]:
-        """Download one file after another; yield its days block by block, so that only one block is in memory."""
+        """Download files one after another; yield their days in blocks, so that only one block is in memory."""
         files = {day: self.files(day, final_only) for day, final_only in need.items()}
         store = self.request.path
         for names, members in groupby(filter(files.get, files), files.__getitem__):
@@ -203,7 +203,7 @@ class Remote(Source):
                     self._progress.downloaded(file.tell())
                 for _, block in groupby(days, block_of):
                     yield self._block(path, names[0], list(block))
-            except (Absent, Trouble, BadFile) as error:
+            except (NotFound, RequestFailed, BadFile) as error:
                 yield dict.fromkeys(days, str(error))
                 self._progress.settled(len(days))
             finally:
@@ -213,10 +213,10 @@ class Remote(Source):
         granule = read_granule(path, days, self.request.box)
         self._progress.settled(len(days))
         return {
-            day: self._dress(granule, name, day) if day in granule.fields else f"{name} holds {granule.span}"
+            day: self._as_day(granule, name, day) if day in granule.fields else f"{name} holds {granule.span}"
             for day in days
         }
 
-    def _dress(self, granule: Granule, file: str, day: dt.date) -> Day:
+    def _as_day(self, granule: Granule, file: str, day: dt.date) -> Day:
         preliminary = granule.preliminary or self.provisional(file, day)
         return Day(granule.fields[day], self.name, preliminary)

@@ -1,4 +1,4 @@
-"""The interface of a source of daily data, and the request that it serves."""
+"""The interface of a source of daily data, and the download request."""
 
 import datetime as dt
 from abc import ABC, abstractmethod
@@ -15,19 +15,19 @@ from sstcast.ocean.raw import FIRST_DAY, Day
 from sstcast.progress import Progress
 from sstcast.sources import find_source
 
-Need = dict[dt.date, bool]  # the days needed, and whether only a final one will do
-Batch = dict[dt.date, Day | str]  # each day, or why it is not available
+Need = dict[dt.date, bool]  # the required days; True if only a final version is accepted
+Batch = dict[dt.date, Day | str]  # each day, or the reason why it is unavailable
 
 SETTLED_AFTER = dt.timedelta(days=15)  # NOAA replaces preliminary days within this time
 MOST_TOGETHER = 256
 
 
 @dataclass(frozen=True)
-class Patience:
-    """How long to retry: waits double from `backoff` to `longest_wait` seconds, each with jitter.
+class RetryPolicy:
+    """Retry policy: waits double from `backoff` to `longest_wait` seconds, with jitter.
 
-    A server that fails on `give_up` consecutive files, `attempts` times each, gets no more requests in this run.
-    `time_limit`, in seconds without an answer, replaces the source's own limit.
+    After `give_up` consecutive files have failed `attempts` times each, the server gets no more requests.
+    `time_limit`, in seconds without an answer, overrides the limit of the source.
     """
 
     attempts: int = 5
@@ -39,11 +39,11 @@ class Patience:
 
 @dataclass(frozen=True)
 class FetchRequest:
-    """A request to download every day from `start` to `end`, both included.
+    """A request for all days from `start` to `end`, inclusive.
 
-    `source` is a name in `sstcast.sources.SOURCES`, a URL or a folder; `region` is `global`, a name in
-    `configs/regions.yaml` or `W,E,S,N` (by default the source's own); `out` is the Zarr store. `concurrency` is
-    the number of parallel requests.
+    `source` is a name in `sstcast.sources.SOURCES`, a URL or a folder. `region` is `global`, a name in
+    `configs/regions.yaml` or `W,E,S,N`, by default the source's region. `out` is the Zarr store. `concurrency` is
+    the number of parallel requests. Invalid arguments raise SSTCastError.
     """
 
     start: dt.date
@@ -52,11 +52,11 @@ class FetchRequest:
     region: str | None = None
     out: Path | None = None
     concurrency: int = 16
-    patience: Patience = field(default_factory=Patience)
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
 
     def __post_init__(self) -> None:
         if self.end < self.start:
-            raise SSTCastError(f"--end {self.end}: before --start {self.start}; swap them")
+            raise SSTCastError(f"--end {self.end}: is before --start {self.start}; swap them")
         if self.start < FIRST_DAY:
             raise SSTCastError(f"--start {self.start}: OISST begins on {FIRST_DAY}; start there or later")
         today = dt.date.today()
@@ -78,7 +78,7 @@ class FetchRequest:
 
     @property
     def path(self) -> Path:
-        """The path of the store: `out`, or a folder in `data` named after source and region."""
+        """The store: `out`, or by default a folder in `data` named after source and region."""
         if self.out:
             return self.out
         source = find_source(self.source)
@@ -88,9 +88,9 @@ class FetchRequest:
 class Source(ABC):
     """A source of daily data, opened for one request.
 
-    A subclass defines how its days are read, and describes itself by class attributes: `name` is the origin
-    recorded for its days in a store, `title` that of a new store; a source that `grows` gets new days every day,
-    and `sstcast forecast` fetches them.
+    A subclass implements `read` and sets class attributes. `name` is recorded in the store as the origin of the
+    days, and `title` becomes the title of a new store. If `grows` is True, the source gets new days every day,
+    which `sstcast forecast` fetches.
     """
 
     name: ClassVar[str]
@@ -98,31 +98,31 @@ class Source(ABC):
     grows: ClassVar[bool] = False
     store: ClassVar[str] = "oisst"  # first word of the store's default name
     region: ClassVar[str] = "pacific"  # the default region
-    box: ClassVar[Box | None] = None  # of the default region, if it is not a named region
-    end: ClassVar[dt.date | None] = None  # last day requested by default; None is yesterday
+    box: ClassVar[Box | None] = None  # the box of the default region, unless configs/regions.yaml defines it
+    end: ClassVar[dt.date | None] = None  # the default last day; None is yesterday
 
     def __init__(self, request: FetchRequest) -> None:
-        """Check the request without sending anything; raise SSTCastError if the source cannot serve it."""
+        """Check the request without network access; raise SSTCastError if the source cannot serve it."""
         self.request, self.today = request, dt.date.today()
-        self.unused: dict[str, str] = {}  # files that were not used, and why
+        self.unused: dict[str, str] = {}  # unused files, with reasons
 
     @classmethod
     def accepts(cls, address: str) -> bool:
-        """Return whether this source can read from a URL or a folder."""
+        """Return whether this source reads from the given URL or folder."""
         return False
 
     @classmethod
     def open(cls, request: FetchRequest) -> "Sequence[Source]":
-        """Return the source, followed by the sources to try for days that it lacks."""
+        """Return the source and the fallbacks to try for days that it lacks."""
         return [cls(request)]
 
     @abstractmethod
     def read(self, need: Need, progress: Progress) -> Iterator[Batch]:
-        """Yield the days of `need` that the source has, and reasons for the others, in whole blocks if possible.
+        """Yield the required days, or the reasons why they are unavailable, in whole blocks if possible.
 
         `progress` counts days and bytes. Raises SSTCastError if the source is unusable.
         """
 
     def settling(self, day: dt.date) -> bool:
-        """Return whether NOAA may still replace a day, judging only by its date."""
+        """Return whether a day is so recent that NOAA may still replace it."""
         return day > self.today - SETTLED_AFTER

@@ -1,4 +1,4 @@
-"""The command `status`: lists the days on disk."""
+"""The command `status`: summarises the days on disk."""
 
 import datetime as dt
 from collections import Counter
@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from sstcast.errors import SSTCastError
-from sstcast.ocean.raw import FIRST_DAY, day_ranges, is_raw_store, look_into
+from sstcast.ocean.raw import FIRST_DAY, day_ranges, is_raw_store, open_raw_store
 
 
 @dataclass(frozen=True)
 class StoreStatus:
-    """The contents of a raw store: the `origin` of each day, in order, such as `aws` or `aws_preliminary`.
+    """The contents of a raw store: the `origin` of each day in order, such as `aws` or `aws_preliminary`.
 
-    `title` says whether the data are observed or simulated; `size` is in bytes.
+    `title` tells whether the data are observed or simulated, and `size` is in bytes.
     """
 
     path: Path
@@ -42,12 +42,12 @@ class StoreStatus:
 
     @property
     def gaps(self) -> list[tuple[dt.date, dt.date]]:
-        """First and last day of each gap between days."""
+        """First and last missing day of each gap."""
         runs = day_ranges(dict.fromkeys(self.origin, ""))
         return [(a[1] + _DAY, b[0] - _DAY) for a, b in pairwise(runs)]
 
     def lines(self) -> list[str]:
-        """Return the description as lines of text."""
+        """Format the description as lines of text."""
         if not self.origin:
             return [f"{self.path}: no days"]
         first, *_, last = [*self.origin, *self.origin]
@@ -69,11 +69,11 @@ _DAY = dt.timedelta(days=1)
 def status(directory: Path, complain: Callable[[str], object] = print) -> list[StoreStatus]:
     """Describe `directory` if it is a raw store, otherwise all raw stores directly inside it, in order of name.
 
-    A damaged store inside `directory` is reported to `complain` and left out. Raises SSTCastError if there is no
-    such folder, or if `directory` itself is a damaged store.
+    Damaged stores inside `directory` are skipped and reported to `complain`. Raises SSTCastError if the folder
+    does not exist or is a damaged store.
     """
     if not directory.is_dir():
-        raise SSTCastError(f"{directory}: no such folder; name the one that `sstcast fetch` wrote to")
+        raise SSTCastError(f"{directory}: no such folder; give a folder that `sstcast fetch` wrote to")
     if is_raw_store(directory):
         return [_describe(directory)]
     found = []
@@ -87,7 +87,7 @@ def status(directory: Path, complain: Callable[[str], object] = print) -> list[S
 
 
 def _describe(path: Path) -> StoreStatus:
-    held = look_into(path)
+    held = open_raw_store(path)
     origin = {FIRST_DAY + int(i) * _DAY: held.words[held.status[i]] for i in np.flatnonzero(held.status)}
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     return StoreStatus(path, held.title, origin, size)

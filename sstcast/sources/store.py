@@ -1,7 +1,7 @@
-"""Writes a raw store (`sstcast.ocean.raw` describes its layout).
+"""Writes raw stores; `sstcast.ocean.raw` describes the layout.
 
-A store stays valid if the process is killed at any moment: every file is written under a temporary name and then
-renamed, and `status`, a single chunk, is renamed last. Every day that `status` calls present is there.
+A store stays valid if the process is killed at any moment. Every file is written under a temporary name and then
+renamed, and `status`, a single chunk, is renamed last. So every day that is present in `status` has its values.
 """
 
 import datetime as dt
@@ -31,20 +31,20 @@ from sstcast.ocean.raw import (
     Packed,
     block_of,
     is_raw_store,
-    look_into,
+    open_raw_store,
 )
 from sstcast.sources.source import Source
 from sstcast.stores import check_codecs, consolidate
 
 CALENDAR = 1 << 15  # days per chunk of time and status
-AROUND = 3  # a day is compared with this many days before and after it
+AROUND = 3  # days before and after a day to compare it with
 
 
 class RawStore:
-    """A raw store to write to; nothing is created on disk before the first call of `put`."""
+    """A raw store for writing; nothing is created on disk before the first call of `put`."""
 
     def __init__(self, path: Path, box: Box, title: str = Source.title) -> None:
-        """Raise SSTCastError if `path` exists and is not a raw store, or holds other cells."""
+        """Open the store if it exists; raise SSTCastError if `path` is not a raw store or has other cells."""
         self.path, self.box, self._title = path, box, title
         self._status: NDArray[np.uint8] = np.zeros(0, np.uint8)
         self._group: Any = None
@@ -59,26 +59,26 @@ class RawStore:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Wait for exclusive write access and hold it; raise SSTCastError if the store cannot be written."""
+        """Lock the store, waiting if necessary; raise SSTCastError if it cannot be written."""
         try:
             with locked(self.path), space_for(self.path):
                 beside = self.path.parent.glob(f".{self.path.name}.*.nc*")
                 for leftover in [*self.path.rglob("*.partial"), *beside]:  # from a killed process
                     leftover.unlink()
                 if self.path.exists():
-                    self._open()  # the last writer may have finished only now
+                    self._open()  # another writer may have changed it while waiting
                 yield
         except OSError as error:
             raise SSTCastError(
                 f"{self.path}: cannot write: {in_short(error)}; fix this and re-run the command, which keeps the "
-                "days that are there"
+                "days already fetched"
             ) from error
 
     def put(self, days: Mapping[dt.date, Day], last: dt.date) -> dict[dt.date, str]:
-        """Write `days`, block by block, to a time axis that reaches at least to `last`.
+        """Write `days` block by block, after extending the time axis to `last` if necessary.
 
-        Returns the days that are rejected because they differ too much from most of their neighbours, with the
-        reason. Raises SSTCastError if the store is damaged.
+        Returns the days rejected because they differ too much from most of the days around them, with reasons.
+        Raises SSTCastError if the store is damaged.
         """
         if not days:
             return {}
@@ -91,7 +91,7 @@ class RawStore:
         return odd
 
     def _around(self, days: Mapping[dt.date, Day]) -> dict[dt.date, Packed]:
-        """Return the stored fields of the days near `days`."""
+        """Read the stored fields of the days near `days`."""
         near = {day + dt.timedelta(i) for day in days for i in range(-AROUND, AROUND + 1)} - set(days)
         held = sorted(day for day in near if day >= FIRST_DAY and self.status([day])[0])
         fields: dict[dt.date, Packed] = {}
@@ -116,7 +116,7 @@ class RawStore:
         self._status = status
 
     def _number(self, day: Day) -> int:
-        """Return the status number of a day; add the names of its source if they are new to the store."""
+        """Return the status number of a day; add its source's names to the store if they are new."""
         if day.origin not in self._words:
             self._words += (day.origin, f"{day.origin}_preliminary")
             self._group["status"].attrs.update(_flags(self._words))
@@ -128,7 +128,7 @@ class RawStore:
             return np.asarray(self._group["sst"][span])
 
     def _reach(self, last: dt.date) -> None:
-        """Create the store if there is none; extend its time axis to `last`."""
+        """Create the store if necessary, and extend its time axis to `last`."""
         size = (last - FIRST_DAY).days + 1
         if not self.path.exists():
             with atomic(self.path) as partial:
@@ -145,33 +145,33 @@ class RawStore:
     def _open(self) -> None:
         if not is_raw_store(self.path):
             raise SSTCastError(f"{self.path}: exists and is not a store made by fetch; choose another --out")
-        held = look_into(self.path)
+        held = open_raw_store(self.path)
         if not (all(np.array_equal(held.dataset[axis], getattr(self.box, axis)) for axis in ("lat", "lon"))):
             raise SSTCastError(
                 f"{self.path}: holds region {held.box}, not {self.box}; choose another --out or --region"
             )
         self._size, self._words = held.status.size, held.words
         with reading(self.path, REMEDY):
-            # Consolidated metadata is written last, so after a kill it may be older than that of the arrays.
+            # Consolidated metadata are written last, so after a kill they may be outdated.
             self._group = zarr.open_group(self.path, mode="r+", zarr_format=2, use_consolidated=False)
             check_codecs((name, self._group[name]) for name in ("sst", "status", "time", "lat", "lon"))
             self._status = np.asarray(self._group["status"][:])
 
 
 def _contradicted(day: dt.date, fields: Mapping[dt.date, Field]) -> str:
-    """Return how a day differs from most of the days around it in `fields`; "" if it does not."""
+    """Return why a day is implausible compared with most of the days around it; "" if it is plausible."""
     near = [day + dt.timedelta(i) for i in range(-AROUND, AROUND + 1) if i and day + dt.timedelta(i) in fields]
     jumps = {other: jump(fields[day], fields[other], abs((other - day).days)) for other in near}
     if 2 * sum(change > 0 for change in jumps.values()) <= len(near):
         return ""
     worst = max(near, key=jumps.__getitem__)
-    return f"differs by {jumps[worst]:.1f} degC on average from {worst}, which no ocean does"
+    return f"differs by {jumps[worst]:.1f} degC on average from {worst}, which is not plausible"
 
 
 def _create(path: Path, size: int, box: Box, title: str) -> None:
     group = zarr.open_group(path, mode="w", zarr_format=2)
     group.attrs.put({"Conventions": CONVENTIONS, "title": title, **references(title, "")})
-    # An axis is one chunk until 2071. An absent chunk of an axis is a lost one; one of sst holds no days.
+    # An axis is one chunk until 2071. A missing chunk is an error on an axis, but means no days in sst.
     axes: dict[str, tuple[NDArray[Any], int, str, dict[str, Any]]] = {
         "status": (np.zeros(size, np.uint8), CALENDAR, "time", _flags(STATUS)),
         "time": (np.arange(size, dtype=np.int32), CALENDAR, "time", _TIME),
@@ -213,5 +213,5 @@ def _flags(words: tuple[str, ...]) -> dict[str, Any]:
 
 _SST: dict[str, Any] = VARIABLES["sst"] | {"scale_factor": 0.01, "ancillary_variables": "status"}
 _TIME = VARIABLES["time"] | {"units": f"days since {FIRST_DAY}", "calendar": "proleptic_gregorian"}
-# Zstd after byte shuffling compresses as well as Blosc, whose threads may give other bytes each time.
+# Zstd with byte shuffling compresses as well as Blosc, whose threads make the bytes irreproducible.
 _ZSTD = Zstd(1, checksum=True)

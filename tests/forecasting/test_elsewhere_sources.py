@@ -18,7 +18,7 @@ from sstcast.forecasting.transfer import transferred_data
 from sstcast.models.linear import MultiscaleRidge
 from sstcast.ocean.prepared import Prepared
 from sstcast.ocean.windows import cut_windows
-from sstcast.runs import Run, unpacked
+from sstcast.runs import Run, run_folder
 from sstcast.training.cross_fitting import blocks_of_years
 from sstcast.training.forecast_task import fit
 
@@ -64,7 +64,7 @@ def test_a_short_record_is_refused(run: Run, years: Path, tmp_path: Path) -> Non
     short = tmp_path / "short.nc"
     xr.load_dataset(years).sel(time=slice("2012", None)).to_netcdf(short, engine="netcdf4")
     with pytest.raises(
-        SSTCastError, match=r"short.nc: holds 2012.*; a climatology needs 5 years before 2016-01-01"
+        SSTCastError, match=r"short.nc: has 2012.*, but a climatology needs 5 years before 2016-01-01"
     ):
         forecast(run.folder, source=str(short), say=str)
     assert not list(run.folder.glob("*.nc"))
@@ -150,4 +150,4 @@ def test_pretrained_names_the_run_that_ships(tmp_path: Path, monkeypatch: pytest
     run.best.write_bytes(b"other weights")
     with pytest.raises(SSTCastError, match="runs/pretrained: is not the run that ships"):
         Run.open(Path("pretrained"))
-    assert unpacked(Path("runs/other")) == Path("runs/other")
+    assert run_folder(Path("runs/other")) == Path("runs/other")

@@ -89,8 +89,8 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "nothing": (lambda h: h * np.nan, "values from nan"),
     "half the region": (lambda h: h[:, :, :6], "does not hold the run's cells"),
     "other cells": (lambda h: h.assign_coords(lat=h["lat"] + 0.1), "lat -11.875..-10.125 (8)"),
-    "no longitude": (lambda h: h.drop_vars("lon"), "none of which is recognised as lon"),
-    "members": (lambda h: xr.concat([h, h], "member"), "has a dimension member of 2"),
+    "no longitude": (lambda h: h.drop_vars("lon"), "none is recognised as lon"),
+    "members": (lambda h: xr.concat([h, h], "member"), "has an extra dimension member of 2"),
     "numbers for days": (lambda h: h.assign_coords(time=range(30)), "time does not hold dates"),
     "a dataset": (lambda h: h.to_dataset(name="sst"), "is a Dataset"),
 }
@@ -133,7 +133,7 @@ def test_preliminary_days_are_named(run: LoadedRun, history: xr.DataArray) -> No
 
 def test_what_prepare_made_must_be_there(run_yaml: Path, tmp_path: Path, history: xr.DataArray) -> None:
     run = make_run(load_config(run_yaml, [f"data.directory={tmp_path}/empty"]))
-    with pytest.raises(SSTCastError, match=r"small-\S+\.zarr: is not there"):
+    with pytest.raises(SSTCastError, match=r"small-\S+\.zarr: does not exist"):
         sstcast.load(run.folder).forecast(history)
 
 

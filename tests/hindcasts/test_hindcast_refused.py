@@ -73,7 +73,7 @@ def test_a_used_name_keeps_its_configuration(here: Path, monkeypatch: pytest.Mon
     first = plan(system("a"))
     Run.create(first.run(first.systems[0], first.protocol.folds[1]))
     for other in (plan(system("a", "mpnn")), plan(system("a"), validation=2)):
-        with pytest.raises(SSTCastError, match=r"fold-2007/config.yaml: a run of this name has another config"):
+        with pytest.raises(SSTCastError, match=r"fold-2007/config.yaml: a run with this name has another config"):
             hindcast(other)
 
 
@@ -120,7 +120,7 @@ def test_command_lines(
     arguments: list[str],
     words: str,
 ) -> None:
-    monkeypatch.setattr(workers, "PATIENCE", "1s")
+    monkeypatch.setattr(workers, "CONNECT_TIMEOUT", "1s")
     Path("a.yaml").write_text(yaml.safe_dump(system("a").model_dump(mode="json")))
     code, _, err = command("hindcast", *arguments)
     assert code == 2

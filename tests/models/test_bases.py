@@ -114,7 +114,7 @@ def test_a_network_may_learn_from_the_validation_days_too(config: RunConfig, tmp
     with pytest.raises(SSTCastError, match="has learnt from its validation days; combine it with --equal"):
         combine([run, other], tmp_path / "both")
     assert combine([run, other], tmp_path / "mean", equal=True).best.exists()
-    with pytest.raises(ValidationError, match="nothing may be chosen on days that were learnt; set epochs to 1"):
+    with pytest.raises(ValidationError, match="weights cannot be selected on training days; set epochs to 1"):
         TrainingConfig(epochs=2, include_validation=True)
 
 

@@ -78,7 +78,7 @@ def test_limits_are_kept_until_they_are_damaged(tmp_path: Path, sst_file: Path) 
         ([2003, 2004], "base_period: give"),
         ([2003, 2002], "base_period: give"),
         ([1990, 2002], "data.splits.base_period: 1990-01-01..2002-12-31 has days outside the data"),
-        (["2003-06-01", "2003-12-31"], "data.splits.base_period: 214 days; a climatology needs a whole year"),
+        (["2003-06-01", "2003-12-31"], "data.splits.base_period: 214 days, but a climatology needs a year"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, sst_file: Path, base: Any, words: str) -> None:

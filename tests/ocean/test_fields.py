@@ -164,7 +164,10 @@ def test_what_was_chosen_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixt
     path = folder_of(*odd)(tmp_path)
     (path / "year.grib").touch()
     open_sst(path)
-    expected = ["not read, not NetCDF or Zarr by name: year.grib", "sst is read in K, which it does not say"]
+    expected = [
+        "skipped, because the names are not of NetCDF or Zarr: year.grib",
+        "sst is read in K, because the file states no units",
+    ]
     assert capsys.readouterr().err.splitlines() == [f"{path}: {line}" for line in expected]
 
 
@@ -179,7 +182,7 @@ def test_a_calendar_without_leap_days(tmp_path: Path, capsys: pytest.CaptureFixt
     filled = open_region(data_of(path, gaps=1)).sel(time="2004-02-29")
     around = data["sst"].sel(time=["2004-02-28", "2004-03-01"]).mean("time")
     np.testing.assert_allclose(filled, around, atol=1e-4)
-    assert any("gaps: 1 days in a row" in line for line in start(str(path), tmp_path / "a.yaml"))
+    assert any("gaps: up to 1 days in a row" in line for line in start(str(path), tmp_path / "a.yaml"))
     assert load_config(tmp_path / "a.yaml").data.gaps == 1
 
 
@@ -245,17 +248,17 @@ REFUSED: dict[str, tuple[Write, list[str]]] = {
     "a column is missing": (netcdf(OCEAN.isel(lon=[*range(3), *range(4, 12)])), ["its lon lacks values"]),
     "forecasts": (netcdf(forecasts()), ["sst looks like forecasts; score them with `sstcast score`"]),
     "climpred's forecasts": (netcdf(climpred(forecasts())), ["looks like forecasts"]),
-    "several": (netcdf(named("warm")), ["It has warm(time, lat, lon), error(time, lat, lon); set "]),
+    "several": (netcdf(named("warm")), ["The file has warm(time, lat, lon), error(time, lat, lon); set "]),
     "an error alone": (
         netcdf(xr.Dataset({"sst": SST.assign_attrs(long_name="Estimated error of SST")})),
         ["is something else: its long_name is 'Estimated error of SST'"],
     ),
-    "no time": (netcdf(OCEAN.isel(time=0, drop=True)), ["has dimensions lat, lon, none of", "as time"]),
-    "members": (netcdf(xr.concat([OCEAN, OCEAN], "member")), ["has a dimension member of 2"]),
+    "no time": (netcdf(OCEAN.isel(time=0, drop=True)), ["has dimensions lat, lon; none is", "as time"]),
+    "members": (netcdf(xr.concat([OCEAN, OCEAN], "member")), ["has an extra dimension member of 2"]),
     "furlong": (netcdf(xr.Dataset({"sst": SST.assign_attrs(units="furlong")})), ["'furlong'", "degC or K"]),
     "two units": (
         netcdf(xr.Dataset({"sst": SST.drop_attrs() + 273.15 * (SST.lon > 172)})),
-        ["in degC and in kelvin"],
+        ["values fit degC and kelvin"],
     ),
     "360 days": (
         netcdf(HALVES[0].isel(time=slice(50)).convert_calendar("360_day", align_on="date")),
@@ -266,7 +269,7 @@ REFUSED: dict[str, tuple[Write, list[str]]] = {
         folder_of(netcdf(HALVES[0], "0.nc"), netcdf(HALVES[1].assign_coords(lon=OCEAN.lon + 0.1), "1.nc")),
         ["1.nc: its 8 x 12 cells", "0.nc; keep one grid"],
     ),
-    "nothing to read": (folder_of(lambda folder: folder.mkdir(parents=True)), ["neither NetCDF files nor a Zarr"]),
+    "nothing to read": (folder_of(lambda folder: folder.mkdir(parents=True)), ["neither NetCDF files nor Zarr"]),
     "nothing there": (lambda folder: folder / "none.nc", ["no such file or folder"]),
 }
 
@@ -359,9 +362,9 @@ def other_leads(**attributes: str) -> Change:
 
 
 BAD: dict[str, Change] = {
-    r"has no initial time; .*or call it init_time; it has lat, lon, lead": lambda f: f.drop_vars("init_time"),
-    r"has no lead; .*or call it lead; it has .*init_time": lambda f: f.rename(lead="ahead"),
-    r"which variable is the sea surface temperature\? .*; set --variable": lambda f: f.rename(sst="a").assign(
+    r"has no initial time among lat, lon, lead; .*or rename it to init_time": lambda f: f.drop_vars("init_time"),
+    r"has no lead among .*init_time.*; .*or rename it to lead": lambda f: f.rename(lead="ahead"),
+    r"which variable is sea surface temperature\? .*; set --variable": lambda f: f.rename(sst="a").assign(
         b=f["sst"]
     ),
     r"'furlong' is not a unit of temperature; set --units": lambda f: f.assign(
@@ -371,7 +374,7 @@ BAD: dict[str, Change] = {
     r"lead 0\.25, 0\.5, 0\.75 days: several a day; average them": other_leads(units="hours"),
     r"2002-11-01 begins two forecasts": lambda f: xr.concat([f, f.isel(init_time=[0])], "init_time"),
     r"init_time does not hold dates": lambda f: f.assign_coords(init_time=np.arange(4)),
-    r"has a dimension level_ of 2; save one of them": lambda f: xr.concat([f, f], "level_"),
+    r"has an extra dimension level_ of 2; select one index": lambda f: xr.concat([f, f], "level_"),
     r"looks like observations; run `sstcast forecast` first": lambda f: OCEAN,
 }
 

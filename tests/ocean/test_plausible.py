@@ -40,7 +40,7 @@ REFUSED: dict[str, tuple[xr.Dataset, dict[str, object], list[str]]] = {
     "west and east swapped": (
         OCEAN,
         {"region": {"lon": [173, 170], "lat": [-12, -10], "tile": [8, 6]}},
-        ["[170, 173] for what"],
+        ["[170, 173] for the area"],
     ),
     "all the same": (xr.full_like(OCEAN, 0), {}, ["no cell ever changes"]),
 }
@@ -128,7 +128,7 @@ def test_one_wrong_value_is_found_as_it_is_computed(tmp_path: Path, value: float
     ("day", "place", "value", "words"),
     [
         (33, 0, 21.5, "21.5 degC on 2001-02-03 at lat -11.875, lon 170.125"),
-        (-5, slice(None), np.nan, "a cell that holds 0 on other days"),  # a day near the end without values
+        (-5, slice(None), np.nan, "this cell has 0 on other days"),  # a day near the end without values
     ],
 )
 def test_a_number_that_stands_for_land_must_stay_there(
@@ -167,6 +167,6 @@ def test_long_gaps_are_told_and_not_bridged(tmp_path: Path) -> None:
     path = netcdf(data.isel(time=[*range(500), *range(512, data.sizes["time"])]))(tmp_path)
     lines = start(str(path), tmp_path / "a.yaml")
     assert load_config(tmp_path / "a.yaml").data.gaps == 3
-    assert any("12 days in a row are more than that" in line for line in lines)
+    assert any("the gap of 12 days in a row is too long" in line for line in lines)
     with pytest.raises(SSTCastError, match=r"12 missing day\(s\)"):
         prepare(load_config(tmp_path / "a.yaml", [f"data.directory={tmp_path}/p"]).data)

@@ -13,7 +13,7 @@ from sstcast.config import load_config
 from sstcast.errors import SSTCastError
 from sstcast.ocean.prepare import prepare
 from sstcast.ocean.splits import for_training
-from sstcast.ocean.starting import choose_place, start
+from sstcast.ocean.starting import choose_area, start
 from sstcast.ocean.windows import cut_windows
 from sstcast.sources.fetch import fetch
 from sstcast.sources.source import FetchRequest
@@ -87,7 +87,7 @@ def test_what_it_writes_can_be_trained_on(tmp_path: Path, write: Callable[[Path]
 
 def test_too_short_a_record_leaves_nothing(tmp_path: Path) -> None:
     ocean(380, 8, 8, 1.0).to_netcdf(tmp_path / "a.nc", engine="netcdf4")
-    with pytest.raises(SSTCastError, match=r"a.nc: 380 days; training needs 445"):
+    with pytest.raises(SSTCastError, match=r"a.nc: 380 days, but training needs 445"):
         start(str(tmp_path / "a.nc"), tmp_path / "a.yaml")
     assert [path.name for path in tmp_path.iterdir()] == ["a.nc"]
 
@@ -109,7 +109,7 @@ def test_splits_follow_one_another_and_hold_windows(count: int) -> None:
 def test_tiles_lie_where_the_ocean_is() -> None:
     mask = np.zeros((180, 360), bool)
     mask[60:140, 100:260] = True
-    place = choose_place(mask)
+    place = choose_area(mask)
     assert place.tile == (30, 30)
     assert mask[place.rows, place.cols].all()
     assert place.tiles == 8

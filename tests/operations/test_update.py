@@ -20,7 +20,7 @@ from sstcast.ocean.prepare import prepare
 from sstcast.operations.update import MADE, NOTHING_NEW, SOURCE_DOWN, update
 from sstcast.runs import Run
 from sstcast.sources.noaa import Aws, Ncei
-from sstcast.sources.source import FetchRequest, Patience
+from sstcast.sources.source import FetchRequest, RetryPolicy
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def growing(run_yaml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         run_yaml, [f"data.source={store}", f"data.splits={splits}", f"data.directory={tmp_path}/p"]
     )
     prepare(config.data, say=lambda line: None)
-    monkeypatch.setattr(history, "FetchRequest", partial(FetchRequest, patience=Patience(1, 0.01)))
+    monkeypatch.setattr(history, "FetchRequest", partial(FetchRequest, retry=RetryPolicy(1, 0.01)))
     return make_run(config)
 
 

@@ -54,7 +54,7 @@ class Family:
             problems.append(f"exit code {code}")
         if "Traceback" in err:
             problems.append("traceback")
-        lines = [line for line in err.splitlines() if ": not read, " not in line]  # that line tells, and goes on
+        lines = [line for line in err.splitlines() if ": skipped, because" not in line]  # a warning, not an error
         if code == 2 and len(lines) != 1:
             problems.append(f"{len(lines)} lines")
         if code == 2 and not any(str(word) in err for word in words):

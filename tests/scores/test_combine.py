@@ -133,9 +133,7 @@ def test_nothing_to_do_until_a_part_is_trained_again(runs: list[Run], both: Run,
     for value in state["model"].values():
         value.mul_(0.5)
     torch.save(state, moved[1].best)
-    pattern = (
-        rf"{made.folder}: its part {moved[1].folder} has been trained again since; run the same `sstcast comb"
-    )
+    pattern = rf"{made.folder}: its part {moved[1].folder} has been retrained since; run the same `sstcast comb"
     for verb in (lambda: Run.open(made.folder), lambda: evaluate(made), lambda: forecast(made.folder, say=str)):
         with pytest.raises(SSTCastError, match=pattern):
             verb()
@@ -149,9 +147,7 @@ def test_nothing_to_do_until_a_part_is_trained_again(runs: list[Run], both: Run,
     combine(moved, made.folder, say=lines.append)
     Run.open(made.folder)
     shutil.rmtree(moved[2].folder)
-    with pytest.raises(
-        SSTCastError, match=rf"{made.folder}: its part {moved[2].folder} is not there; put it back"
-    ):
+    with pytest.raises(SSTCastError, match=rf"{made.folder}: its part {moved[2].folder} is missing; put it back"):
         Run.open(made.folder)
     assert not list(tmp_path.rglob("*.partial"))
 

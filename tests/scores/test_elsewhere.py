@@ -142,7 +142,7 @@ def test_nothing_to_do_until_the_run_changes(run: Run, there: Run, other_ocean: 
     made.config_file.write_text("a: [")
     assert transferred_run(copy, str(other_ocean), None, str).config == made.config
     made.data.write_text(json.dumps(json.loads(made.data.read_text()) | {"cube": "0"}))
-    with pytest.raises(SSTCastError, match=rf"{made.folder}: was scored on other data than .*or score it again"):
+    with pytest.raises(SSTCastError, match=rf"{made.folder}: was scored on other data than .*or score again"):
         evaluate(made)
 
 
@@ -208,8 +208,8 @@ def test_what_it_refuses(run: Run, there: Run, tmp_path: Path, sst_file: Path) -
 
     refused(r"--source .*absent.nc: no such file", tmp_path / "absent.nc")
     refused(r"--source : no such file", "")
-    refused(r"holds 2001-01-01..2003-12-31, no day of the run's data.splits.test, 2004", ocean("2001", "2003"))
-    refused(r"too little of the run's data.splits.train: 31 days; a climatology", ocean("2002-12", "2004"))
+    refused(r"has 2001-01-01..2003-12-31, but no day of the run's data.splits.test, 2004", ocean("2001", "2003"))
+    refused(r"too little of the run's data.splits.train: 31 days, but a climatology", ocean("2002-12", "2004"))
     refused(r"no region 'atlantis'", None, "atlantis")
     refused(r"no region ''", None, "")
     refused(r"small.nc: data.region", None, "10,11.5,-12,-10")

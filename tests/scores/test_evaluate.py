@@ -398,5 +398,5 @@ def test_runs_of_other_days_are_refused(ensemble: Run, tmp_path: Path, sst_file:
     with pytest.raises(SSTCastError, match=r"--against persistance: neither .* did you mean 'persistence'"):
         reference("persistance")
     like_a_baseline = Path(shutil.copytree(ensemble.folder, tmp_path / "ridge"))
-    with pytest.raises(SSTCastError, match=r"--against .*ridge: has the name of a baseline; rename the folder"):
+    with pytest.raises(SSTCastError, match=r"--against .*ridge: is named like a baseline; rename the folder"):
         sstcast.evaluate(ensemble, against=like_a_baseline)

@@ -9,12 +9,12 @@ from oisst_server import DAYS, REGION, hundredths
 
 from sstcast.ocean.raw import open_days
 from sstcast.sources.fetch import FetchReport, fetch
-from sstcast.sources.source import FetchRequest, Patience
+from sstcast.sources.source import FetchRequest, RetryPolicy
 from sstcast.sources.status import status
 
 
 def get(out: Path, days: list[dt.date] = DAYS, source: str = "aws", **options) -> FetchReport:
-    options = {"patience": Patience(attempts=3, backoff=0.01), "region": REGION, **options}
+    options = {"retry": RetryPolicy(attempts=3, backoff=0.01), "region": REGION, **options}
     return fetch(FetchRequest(days[0], days[-1], source, out=out / "a.zarr", **options), say=str)
 
 

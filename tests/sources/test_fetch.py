@@ -21,7 +21,7 @@ from oisst_server import (
 
 from sstcast.sources.fetch import fetch
 from sstcast.sources.noaa import Ncei
-from sstcast.sources.source import FetchRequest, Patience
+from sstcast.sources.source import FetchRequest, RetryPolicy
 from sstcast.sources.status import status
 
 BAD = DAYS[7]
@@ -38,7 +38,7 @@ def test_all_days_arrive_and_the_second_time_there_is_nothing_to_do(aws, tmp_pat
     said: list[str] = []
     request = FetchRequest(DAYS[0], DAYS[-1], region=REGION, out=tmp_path / "a.zarr")
     assert fetch(request, said.append).fetched == 0
-    assert said == [f"{tmp_path / 'a.zarr'}: nothing to do, all 40 days are there"]
+    assert said == [f"{tmp_path / 'a.zarr'}: nothing to do, all 40 days are present"]
     assert aws.seen == []
 
 
@@ -56,16 +56,16 @@ WRONG = {
     "holds 2020-03-09": daily_file(dt.date(2020, 3, 9)),
     "wrong grid: no cell at lat": daily_file(BAD, lat=LAT + 0.125),
     "sst of 20.49..99.99 degC": daily_file(BAD, field=np.array([[2049] * 8] * 7 + [[9999] * 8], np.int16)),
-    "holds no value": daily_file(BAD, field=np.full((8, 8), -999, np.int16)),
+    "has no values": daily_file(BAD, field=np.full((8, 8), -999, np.int16)),
     "not a NetCDF file": b"<html>nothing</html>",
 }
-QUICK = Patience(attempts=3, backoff=0.01, time_limit=0.5)
+QUICK = RetryPolicy(attempts=3, backoff=0.01, time_limit=0.5)
 
 
 @pytest.mark.parametrize("fault", PASSING)
 def test_trouble_that_passes_is_sat_out(aws, tmp_path: Path, fault) -> None:
     aws.faults[daily_path(BAD)] = iter([fault, fault])
-    assert get(tmp_path, patience=QUICK).complete
+    assert get(tmp_path, retry=QUICK).complete
     assert aws.seen.count(daily_path(BAD)) == 3
     assert_right(tmp_path, DAYS)
 
@@ -88,7 +88,7 @@ def test_trouble_that_passes_is_sat_out(aws, tmp_path: Path, fault) -> None:
 )
 def test_trouble_that_lasts_is_listed_and_nothing_wrong_lands(aws, tmp_path: Path, fault, reason: str) -> None:
     aws.faults[daily_path(BAD)] = itertools.repeat(fault)
-    report = get(tmp_path, patience=QUICK)
+    report = get(tmp_path, retry=QUICK)
     assert list(report.missing) == [BAD]
     assert reason in report.missing[BAD]
     assert "ncei: connection refused" in report.missing[BAD]
@@ -126,8 +126,8 @@ def test_the_next_source_steps_in_for_a_day_and_for_a_server(aws, tmp_path: Path
 
 def test_a_server_that_is_down_is_not_asked_for_every_day(aws, tmp_path: Path) -> None:
     aws.faults["*"] = itertools.repeat("500")
-    patience = Patience(attempts=2, backoff=0.01, give_up=4)
-    report = get(tmp_path, concurrency=2, patience=patience)
+    retry = RetryPolicy(attempts=2, backoff=0.01, give_up=4)
+    report = get(tmp_path, concurrency=2, retry=retry)
     assert list(report.missing) == DAYS
     assert len(aws.seen) <= 2 * (4 + 2)
     assert "given up after 4 failures in a row (status 500)" in report.missing[DAYS[-1]]
@@ -141,7 +141,7 @@ def test_a_server_says_when_to_come_back(aws, tmp_path: Path, form: str) -> None
     aws.retry_after = "2" if form == "seconds" else in_an_hour.strftime(DATE)
     aws.faults[daily_path(BAD)] = iter(["503"])
     started = time.monotonic()
-    assert get(tmp_path, [BAD], patience=Patience(attempts=2, backoff=0.01, longest_wait=1)).complete
+    assert get(tmp_path, [BAD], retry=RetryPolicy(attempts=2, backoff=0.01, longest_wait=1)).complete
     assert time.monotonic() - started >= 1
     assert aws.seen.count(daily_path(BAD)) == 2
 

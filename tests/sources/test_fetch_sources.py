@@ -117,7 +117,7 @@ def test_a_folder_of_files_as_noaa_writes_them(tmp_path: Path) -> None:
         ({"days": DAYS[::-1]}, "before --start"),
         ({"days": [dt.date(1981, 8, 31)]}, "OISST begins on 1981-09-01"),
         ({"concurrency": 0}, "--concurrency 0"),
-        ({"source": "awz"}, "--source awz: neither a folder nor a URL"),
+        ({"source": "awz"}, "--source awz: neither a source, nor a folder, nor a URL"),
         ({"region": "atlantis"}, "atlantis"),
     ],
 )

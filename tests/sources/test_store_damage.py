@@ -172,4 +172,4 @@ def test_a_damaged_store_does_not_hide_the_others(tmp_path: Path) -> None:
     said: list[str] = []
     assert [store.path.name for store in status(tmp_path, said.append)] == ["a.zarr", "c.zarr"]
     assert len(said) == 1
-    assert "b.zarr: cannot be read (its file sst/1.0.0 is not there)" in said[0]
+    assert "b.zarr: cannot be read (its file sst/1.0.0 is missing)" in said[0]

@@ -16,11 +16,11 @@ from oisst_server import DAYS, daily_file, daily_path
 from perf.simulated import Simulator, canonical_name, write_day
 from sstcast.config import parse_box
 from sstcast.sources.granule import BadFile, read_granule
-from sstcast.sources.source import Patience
+from sstcast.sources.source import RetryPolicy
 
 BAD = DAYS[7]
 GLOBE = parse_box("global")
-ONCE = Patience(attempts=1, backoff=0.01)
+ONCE = RetryPolicy(attempts=1, backoff=0.01)
 
 
 @cache
@@ -72,7 +72,7 @@ def test_values_in_other_files_do_not_land(aws, tmp_path: Path) -> None:
         file.create_dataset("sst", (1, 1, 8, 8), "<i2", external=outside).attrs["scale_factor"] = 0.01
 
     aws.files[daily_path(BAD)] = forged(daily_file(BAD), borrow)
-    report = get(tmp_path, patience=ONCE)
+    report = get(tmp_path, retry=ONCE)
     assert list(report.missing) == [BAD]
     assert "keeps its values in another file" in report.missing[BAD]
 

@@ -77,7 +77,7 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
 
     code, _, err = run(Squares((2, 3), stop=3))
     assert code == 130
-    assert err == "interrupted; re-run the command to do the rest\n"
+    assert err == "interrupted; re-run the command to finish\n"
     resumed = Squares((2, 3))
     code, out, _ = run(resumed)
     assert (code, resumed.measured) == (0, [3])

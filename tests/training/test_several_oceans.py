@@ -155,7 +155,7 @@ def test_a_key_of_one_ocean_can_be_set(run_yaml: Path) -> None:
         with pytest.raises(SSTCastError, match=f"--set {wrong}: data is a list; write data.0... to data.1..."):
             load_config(path, [wrong])
     path.write_text(path.read_text() + "\nextra: [1, 2]\n")
-    with pytest.raises(SSTCastError, match=r"--set extra\.0\.name=4: that item of the list holds a value"):
+    with pytest.raises(SSTCastError, match=r"--set extra\.0\.name=4: this item of the list is a value"):
         load_config(path, ["extra.0.name=4"])
 
 
@@ -163,12 +163,12 @@ def test_a_key_of_one_ocean_can_be_set(run_yaml: Path) -> None:
     ("other", "changes", "words"),
     [
         ({"region": EAST | {"tile": [4, 3]}}, {}, r"data\.region: tiles of 4 x 3 and 8 x 6; give all oceans one"),
-        ({"horizon": 4}, {}, r"data\.1\.horizon: is 4, and 5 in the first ocean; make it the same"),
-        ({"protocol": "paper"}, {}, r"data\.1\.protocol: is paper, and physical in the first"),
+        ({"horizon": 4}, {}, r"data\.1\.horizon: is 4, but 5 for the first ocean; make them equal"),
+        ({"protocol": "paper"}, {}, r"data\.1\.protocol: is paper, but physical for the first"),
         (
             {"splits": {"train": [2001, 2002], "validation": [2003, "2004-01-31"], "test": ["2004-02-01", 2004]}},
             {},
-            r"data\.1\.splits: end validation and base_period before 2004-01-01, when the first is tested",
+            r"data\.1\.splits: end validation and base_period before 2004-01-01",
         ),
         (
             {
@@ -185,7 +185,7 @@ def test_a_key_of_one_ocean_can_be_set(run_yaml: Path) -> None:
         (
             {"source": "gone.nc"},
             {"also": [{"source": "x.nc"}]},
-            r"also: `data` is a list already",
+            r"also: `data` is already a list",
         ),
         (
             {"region": EAST},
@@ -193,7 +193,7 @@ def test_a_key_of_one_ocean_can_be_set(run_yaml: Path) -> None:
             "data: model multiscale-ridge is fitted",
         ),
         ({"histroy": 3}, {}, r"small\.yaml: data\.1: histroy: unknown key; did you mean 'history'"),
-        ({}, {"data": []}, r"data: give the keys of one ocean, or a list of such"),
+        ({}, {"data": []}, r"data: give the keys of one ocean, or a list with the keys of each"),
     ],
 )
 def test_oceans_that_do_not_go_together(

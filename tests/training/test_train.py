@@ -219,7 +219,7 @@ def test_half_a_configuration_is_refused(run_yaml: Path) -> None:
     assert Run.open(run.folder).config.data.horizon == 5
     for count in range(1, len(lines)):
         run.config_file.write_text("".join(lines[:count]))
-        with pytest.raises(SSTCastError, match=r"config.yaml: its end is missing"):
+        with pytest.raises(SSTCastError, match=r"config.yaml: is truncated"):
             Run.open(run.folder).config  # noqa: B018
 
 
@@ -271,5 +271,5 @@ def test_a_split_too_short_for_a_window(run_yaml: Path) -> None:
         load_config(run_yaml, [f"data.splits.validation=[2003-01-01, 2003-01-{day}]"]) for day in (16, 15)
     )
     assert len(training_windows(longer)["validation"]) == 2
-    with pytest.raises(SSTCastError, match=r"data.splits.validation: 15 days; a window needs 16: lengthen it"):
+    with pytest.raises(SSTCastError, match=r"data.splits.validation: 15 days, but a window needs 16; lengthen it"):
         training_windows(shorter)
