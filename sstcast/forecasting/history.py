@@ -23,8 +23,8 @@ from sstcast.sources.source import FetchRequest
 from sstcast.sources.status import StoreStatus, status
 
 DAY = dt.timedelta(days=1)
-REPLACED = dt.timedelta(days=60)  # NOAA replaces preliminary days after about two weeks
-SAME_SHARE = 1e-4  # of a cell's area
+RECHECKED = dt.timedelta(days=60)  # NOAA replaces preliminary days after about two weeks
+SHARE_TOLERANCE = 1e-4  # of a cell's area
 
 
 def last_days(
@@ -83,7 +83,7 @@ def bring_up_to_date(data: DataConfig, date: dt.date | None, today: dt.date) -> 
     if not grows:
         return None
     end = date or max(last, today - DAY)
-    start = min([last + DAY, end, *(day for day in held.preliminary if last - day < REPLACED)])
+    start = min([last + DAY, end, *(day for day in held.preliminary if last - day < RECHECKED)])
     return fetch(FetchRequest(start, end, origin, str(look_into(path).box), out=path), lambda line: None)
 
 
@@ -159,7 +159,7 @@ class Normals:
             )
             raise SSTCastError(f"history: does not hold the run's cells, lat {lat}, lon {lon}; {remedy}")
         ocean = native.notnull().any("time")
-        if differ := int((abs(ocean_fraction(ocean, region) - share) > SAME_SHARE).sum()):
+        if differ := int((abs(ocean_fraction(ocean, region) - share) > SHARE_TOLERANCE).sum()):
             raise SSTCastError(
                 f"history: {differ} cells hold values where the run has land, or none where it has ocean; "
                 "fill the ocean, and set land to NaN"

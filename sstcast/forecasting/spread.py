@@ -45,7 +45,7 @@ EVERY = 3  # days from one validation forecast to the next
 VALUES_AT_ONCE = 2**21  # of a block of forecasts
 DAYS_AT_ONCE = 128  # at least: a chunk of the store
 SMOOTHING = 7  # leads over which the power of the climatological variance is averaged
-SEASON = 90  # days
+SEASON_DAYS = 90  # days
 TINY = 1e-12
 
 Array = NDArray[np.float64]
@@ -207,7 +207,7 @@ def pooled(sums: Array, counts: Array, climate: Array, weights: Array) -> NDArra
     power = [power[max(0, lead - reach) : lead + reach + 1].mean() for lead in range(len(power))]
     pattern = variance[:, None] ** np.clip(power, 0, 1)[:, None]  # [season, lead, cell]
     pattern /= ((pattern @ weights) * counts).sum(0)[:, None] / total[:, None]
-    prior = SEASON / EVERY
+    prior = SEASON_DAYS / EVERY
     season = (errors @ weights + prior * by_lead) / ((pattern @ weights) * counts * by_lead + prior * by_lead)
     pattern *= (by_lead * season)[..., None]
     spread = np.full(sums.shape, np.nan, np.float32)

@@ -25,7 +25,7 @@ from sstcast.runs import Run
 from sstcast.scores.combine import combine, error_products
 from sstcast.scores.saved import recipe_of_scores
 from sstcast.scores.truth import Truth, forecast_file
-from sstcast.scores.verify import ALIKE, System, baselines, verify
+from sstcast.scores.verify import CONCAT_OPTIONS, System, baselines, verify
 from sstcast.stores import open_netcdf, open_written
 from sstcast.training.train import train, training_windows
 
@@ -136,7 +136,7 @@ def join_forecasts(plan: Plan, system: RunConfig) -> None:
     if not is_made_of(path, recipe):
         folds = [open_written(part_file(run), AGAIN) for run in runs]
         fields = [str(name) for name in folds[0].data_vars]
-        whole = xr.concat([fold[fields] for fold in folds], "init_time", data_vars="minimal", **ALIKE)
+        whole = xr.concat([fold[fields] for fold in folds], "init_time", data_vars="minimal", **CONCAT_OPTIONS)
         first, last = (run.config.data.splits.train[1] for run in (runs[0], runs[-1]))
         source = str(folds[0].attrs["data"])
         dataset = described(
@@ -182,7 +182,9 @@ def open_statistics(plan: Plan, fold: Fold) -> xr.Dataset:
                 f"{path}: of other days, or other values, than {first}; the source has changed: {AGAIN}"
             )
     systems, warnings = (
-        xr.concat([one.drop_dims(other) for one in found], dim, data_vars="minimal", **ALIKE | {"join": "outer"})
+        xr.concat(
+            [one.drop_dims(other) for one in found], dim, data_vars="minimal", **CONCAT_OPTIONS | {"join": "outer"}
+        )
         for dim, other in (("system", "warning"), ("warning", "system"))
     )
     return systems.merge(warnings, join="exact", compat="override")

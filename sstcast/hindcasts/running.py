@@ -14,7 +14,7 @@ import torch
 from sstcast.errors import Interrupted, SSTCastError
 from sstcast.workers import StopRequest, cluster, cores, processes
 
-LISTEN = 0.2  # seconds between looks whether to stop
+POLL_INTERVAL = 0.2  # seconds between looks whether to stop
 _one_at_a_time = threading.Lock()  # in a process, whatever threads a cluster's worker has
 
 Say = Callable[[str], object]
@@ -34,7 +34,7 @@ def run_tasks(tasks: list[Task], jobs: int, scheduler: str | None, say: Say) -> 
     with _executor(jobs, scheduler) as pool, StopRequest() as stop:
         waiting: set[Future[str]] = {pool.submit(_call, str(Path.cwd()), task) for task in tasks}
         while waiting and not stop.signal:
-            done, waiting = wait(waiting, LISTEN, FIRST_COMPLETED)
+            done, waiting = wait(waiting, POLL_INTERVAL, FIRST_COMPLETED)
             for future in done:
                 say(f"[{len(tasks) - len(waiting)}/{len(tasks)}] {_result(future)}")
         if stop.signal:

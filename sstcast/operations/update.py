@@ -22,7 +22,7 @@ from sstcast.scores.distributions import Gaussian
 from sstcast.scores.metrics import bias, mae, rmse, statistics
 
 MADE, NOTHING_NEW, SOURCE_DOWN = 0, 3, 4
-LOOKED_BACK = 60  # days: forecasts issued since are verified
+VERIFIED_DAYS = 60  # days: forecasts issued since are verified
 ABSENT = ("not there", " holds ")  # in the reasons of a healthy source for a missing day
 DAY = dt.timedelta(days=1)
 SYSTEMS = ("", "_persistence", "_climatology")  # suffixes of columns; the forecast has none
@@ -78,7 +78,7 @@ def update(folder: Path, date: str = LATEST, largest: float = LARGEST, today: dt
 
 def _verify(run: Run, place: Path, last: dt.date) -> tuple[bool, pd.DataFrame]:
     """Score the forecasts of the last days; return whether there were new scores to write, and the scores."""
-    begin = last - LOOKED_BACK * DAY
+    begin = last - VERIFIED_DAYS * DAY
     files = [file for day, file in sorted(forecasts_in(place).items()) if begin <= day < last]
     if not files:
         return False, pd.DataFrame()
@@ -111,7 +111,7 @@ def verify_issued(files: Sequence[Path], truth: xr.DataArray) -> pd.DataFrame:
     table = {"forecasts": by_date["covered"].notnull().sum("init_time")}
     for system in SYSTEMS:
         of = {name: means[name].sel(system=system, drop=True) for name in statistics(MEASURED)}
-        table |= {f"{name}{system}": metric.of(of) for name, metric in MEASURED.items()}
+        table |= {f"{name}{system}": metric.from_means(of) for name, metric in MEASURED.items()}
     return xr.Dataset(table | {"coverage_80": means["covered"]}).to_dataframe()
 
 
@@ -125,7 +125,7 @@ def _area_means(file: Path, truth: xr.DataArray) -> xr.Dataset:
     last = truth.reindex(time=[init_time]).isel(time=0, drop=True) - forecast["climatology_past"]
     climatology = sst - forecast["sst_anomaly"]
     forecasts = xr.concat([sst, climatology + last, climatology], pd.Index(SYSTEMS, name="system"))
-    means = {name: statistic.of(forecasts, came) for name, statistic in statistics(MEASURED).items()}
+    means = {name: statistic.function(forecasts, came) for name, statistic in statistics(MEASURED).items()}
     inside = Gaussian(sst.values, forecast["sst_spread"].values).covers(came.transpose(*sst.dims).values, 80)
     means["covered"] = sst.copy(data=inside).where(came.notnull() & sst.notnull())
     return xr.Dataset(means).weighted(area_weights(forecast["lat"])).mean(("lat", "lon"))

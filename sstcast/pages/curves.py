@@ -31,7 +31,7 @@ STYLES: dict[str, Style] = {
     TRUTH: {"color": "black", "linewidth": 1.4},
     BASE_RATE: {"color": "0.4", "linestyle": ":"},
     STATE: {"color": "#D55E00", "linestyle": "--"},
-    "promised": {"color": "0.4", "linestyle": ":", "linewidth": 1},  # what a reliable forecast would have
+    "reliable": {"color": "0.4", "linestyle": ":", "linewidth": 1},  # what a reliable forecast would have
 }
 OTHERS = (LINE, "#E69F00", "#882255", "#332288", "#999933", "#44AA99", "#117733", "#AA4499")
 
@@ -53,7 +53,7 @@ def styles_of(names: Iterable[str]) -> dict[str, Style]:
     return STYLES | {name: style or extra[name] for name, style in found.items()}
 
 
-def plain(ax: Any) -> None:
+def style_axes(ax: Any) -> None:
     """Draw a grid below the curves, and no frame above and to the right."""
     ax.grid(color="0.88", linewidth=0.8)
     ax.set_axisbelow(True)
@@ -86,7 +86,7 @@ def draw_curves(
     """
     figure = Figure(figsize=SIZE, dpi=150, layout="constrained")
     ax = figure.add_subplot(xlabel=across, ylabel=up)
-    plain(ax)
+    style_axes(ax)
     styles, count = styles or styles_of(curves), len(next(iter(curves.values())))
     places = np.arange(1, count + 1) if x is None else np.asarray(x)
     parts, lowest = [], 0.0
@@ -150,7 +150,7 @@ def draw_panels_of_ratios(
         _plot(ax, leads, ratio, ends, color=styles.get(name, {}).get("color", LINE))
         ax.axhline(1, color="0.2", linewidth=0.8)
         ax.set_title(name, fontsize="medium")
-        plain(ax)
+        style_axes(ax)
         known += [ratio, ends.ravel()]
         parts.append(f"{name} {ratio[0]:.3f} on day 1, {ratio[-1]:.3f} on day {len(ratio)}")
     for position, ax in enumerate(axes.flat):

@@ -36,7 +36,7 @@ class Map:
         name: name of its file.
         title: a short title.
         alt, caption: a description as text, and the caption.
-        draw: function that draws it; it takes the options `title`, `credit`, `projection` and `room` of
+        draw: function that draws it; it takes the options `title`, `credit`, `projection` and `area` of
             `maps.draw_weeks`.
     """
 
@@ -156,7 +156,7 @@ def pit(results: Results) -> Iterator[Picture]:
     if not names:
         return
     bins = len(found[names[0]]["pit"])
-    curves = {name: np.array(found[name]["pit"], float) * bins for name in names} | {"promised": np.ones(bins)}
+    curves = {name: np.array(found[name]["pit"], float) * bins for name in names} | {"reliable": np.ones(bins)}
     caption = (
         "Probability integral transform: how often the truth lies at each quantile of the distribution, over the "
         "share that a reliable forecast has. High ends mean too little spread, a slope a bias."
@@ -199,7 +199,7 @@ def reliability(results: Results) -> Iterator[Picture]:
         diagram = found[results.system]["reliability"]
         rows = zip(*(diagram[part] for part in ("probability", "observed", "share")), strict=True)
         probability, observed, share = np.array([row for row in rows if None not in row], float).T
-        curves, across = {results.system: observed, "promised": probability}, f"Forecast probability, {kind}"
+        curves, across = {results.system: observed, "reliable": probability}, f"Forecast probability, {kind}"
         figure, alt = draw_curves(
             curves, "Observed frequency", across=across, x=probability, styles=results.styles
         )
@@ -221,7 +221,7 @@ def rank_histogram(results: Results) -> Iterator[Picture]:
     """How often each number of members is below the truth."""
     for name, found in results.metrics["ensemble"].items():
         shares = found["rank_histogram"]
-        curves = {"share": shares, "promised": [1 / len(shares)] * len(shares)}
+        curves = {"share": shares, "reliable": [1 / len(shares)] * len(shares)}
         caption = f"{name}: a reliable ensemble has all ranks equally often; high ends mean too little spread."
         across, x = "Members below the truth", np.arange(len(shares))
         yield Picture(*draw_curves(curves, "Share of cases", across=across, x=x), caption)

@@ -13,16 +13,16 @@ from sstcast.forecasting.files import DAY
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import AROUND, events, limits_of
 from sstcast.ocean.prepared import Prepared
-from sstcast.pages.curves import BAND, LINE, SIZE, THRESHOLD, Picture, date_axis, legend, plain
+from sstcast.pages.curves import BAND, LINE, SIZE, THRESHOLD, Picture, date_axis, legend, style_axes
 from sstcast.pages.results import Results
 from sstcast.scores.evaluate import open_forecasts
 
 INTERVALS = (95, 80, 50)  # per cent
-SHOWN = 42  # days before it
+DAYS_BEFORE = 42  # days before it
 EXPECTED = ("heatwave_threshold", "climatology")
 ALONG_TIME = np.zeros((3, 3, 3))  # what joins days to a heatwave: days before and after, not neighbouring cells
 ALONG_TIME[:, 1, 1] = 1
-AFTER = 3  # days from the first day of the heatwave shown to the last one known when it was forecast
+DAYS_AFTER_ONSET = 3  # days from the first day of the heatwave shown to the last one known when it was forecast
 
 
 def heatwave_case(results: Results) -> Iterator[Picture]:
@@ -42,7 +42,7 @@ def heatwave_case(results: Results) -> Iterator[Picture]:
     prepared = Prepared.of(results.data)
     observed = prepared.open()[0]["sst"].isel(lat=[row], lon=[col])
     init, last = cell["init_time"].values[0], cell["valid_time"].values[0, -1]
-    days = observed.sel(time=slice(init - (SHOWN - 1) * DAY, last + AROUND * DAY)).load()
+    days = observed.sel(time=slice(init - (DAYS_BEFORE - 1) * DAY, last + AROUND * DAY)).load()
     past = days.sel(time=slice(None, init))
     cell["sst_past"] = (("init_time", "past", "lat", "lon"), past.values[None])
     cell = cell.assign_coords(past=np.arange(1 - past.sizes["time"], 1))
@@ -70,7 +70,7 @@ def _severest(results: Results) -> tuple[int, int, int] | None:
     heatwave, count = ndimage.label(inside, ALONG_TIME)
     severity = ndimage.sum_labels(sst.values - expected["climatology"], heatwave, np.arange(1, count + 1))
     day, row, col = np.unravel_index(np.unique(heatwave, return_index=True)[1][1:], heatwave.shape)
-    init = sst["time"].values[day] + AFTER * DAY
+    init = sst["time"].values[day] + DAYS_AFTER_ONSET * DAY
     severity[(day == 0) | ~np.isin(init, starts)] = 0  # one of the first day may have begun before
     if not severity.any():
         return None
@@ -99,14 +99,14 @@ def _draw_case(cell: xr.Dataset, width: NDArray[np.floating], daily: xr.Dataset)
     bottom.set_ylabel("Heatwave probability")
     for ax in (top, bottom):
         ax.axvline(cell["init_time"].values[0], color="0.2", linewidth=0.8)
-        plain(ax)
+        style_axes(ax)
     date_axis(bottom)
     legend(figure)
     init, last = (np.datetime_as_string(day, unit="D") for day in (cell["init_time"].values[0], ahead[-1]))
     lat, lon = float(cell["lat"][0]), float(cell["lon"][0])
     place = f"{abs(lat):.2f}°{'N' if lat >= 0 else 'S'} {lon:.2f}°E"
     text = (
-        f"The severest heatwave of the test days, at {place}, forecast {AFTER} days after it began, {init} to "
+        f"The severest heatwave of the test days, at {place}, forecast {DAYS_AFTER_ONSET} days after it began, {init} to "
         f"{last}; shaded: the days observed to be in it. The probability of being in one is {chance.min():.0%} "
         f"to {chance.max():.0%}, and {chance[inside[-len(ahead) :]].mean():.0%} on average on days in it."
     )

@@ -17,12 +17,12 @@ from PIL import Image as Pillow
 from sstcast import __version__
 from sstcast.artefacts import RECIPE, as_text, atomic
 from sstcast.geo import Box
-from sstcast.pages.maps import Room, draw_panels
+from sstcast.pages.maps import PanelArea, draw_panels
 from sstcast.pages.projection import View
 
 COLOURS = 256  # in the palette of a map: few colours, and some shades of grey for the text
 TIGHT: dict[str, Any] = {"bbox_inches": "tight", "pad_inches": 20 / 150}  # cuts off the white around a map
-MOVING = Room(5.2, 4.0)
+MOVING = PanelArea(5.2, 4.0)
 MOVING_COLOURS = 64  # per frame: more only smooth the edges of letters, in four times the space
 DAY, LAST_DAY = 350, 1800  # milliseconds
 
@@ -82,7 +82,7 @@ def animate(forecast: xr.DataArray, truth: xr.DataArray, label: str) -> tuple[st
     first = {"Forecast": forecast.isel(lead=0), "Observed": truth.isel(lead=0)}
     every_day = np.stack([forecast.values, truth.values])
     view = View(Box.of(forecast))
-    figure, meshes = draw_panels(first, view, label=label, kind="difference", room=MOVING, values=every_day)
+    figure, meshes = draw_panels(first, view, label=label, kind="difference", area=MOVING, values=every_day)
     title = figure.suptitle(_day(forecast, -1))
     figure.draw_without_rendering()
     whole = figure.get_tightbbox().padded(TIGHT["pad_inches"])

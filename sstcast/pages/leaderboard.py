@@ -10,7 +10,7 @@ from sstcast.errors import SSTCastError, warn
 from sstcast.names import STANDARDISED
 from sstcast.pages.images import write_page
 from sstcast.pages.tables import VARY, Sheet, errors, print_sheets, summary
-from sstcast.scores.leaderboard import SIGNIFICANT, Contest, LeaderboardEntry, SeedMean, shown
+from sstcast.scores.leaderboard import SIGNIFICANT, Contest, LeaderboardEntry, SeedMean, leaderboard_columns
 from sstcast.scores.saved import Scored
 from sstcast.scores.significance import p_text
 
@@ -34,7 +34,9 @@ def write_leaderboard(contests: list[Contest], folder: Path, hindcasts: Sequence
     table, page = folder / "leaderboard.csv", folder / "leaderboard.html"
     with atomic(table) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
-        metrics = [f"{units}_{metric}{part}" for _, units, metric in shown() for part in ("", "_spread")]
+        metrics = [
+            f"{units}_{metric}{part}" for _, units, metric in leaderboard_columns() for part in ("", "_spread")
+        ]
         rows.writerow(["contest", "name", "runs", "members", *metrics, "p_value"])
         for contest in contests:
             rows.writerows([contest.title, *_record(entry)] for entry in contest.entries)
@@ -59,7 +61,7 @@ def hindcast_sheets(folder: Path) -> list[Sheet]:
 
 
 def _sheet(contest: Contest) -> Sheet:
-    header = ["seeds", *(heading for heading, *_ in shown()), "p"]
+    header = ["seeds", *(heading for heading, *_ in leaderboard_columns()), "p"]
     return Sheet(contest.title, header, [(_name(entry), _cells(entry)) for entry in contest.entries])
 
 

@@ -42,16 +42,16 @@ NARROW_PANEL, WIDE_PANEL = 1.5, 3.2  # smallest width in inches of a narrow and 
 WIDE = 0.6  # a map is wide if height / width is at most this
 
 
-class Room(NamedTuple):
+class PanelArea(NamedTuple):
     """The space for the panels of a figure, in inches."""
 
     width: float
     height: float
 
 
-SLIDE = Room(12.0, 6.0)
-TALL = Room(13.0, 8.5)
-PHONE = Room(3.6, 8.0)
+SLIDE = PanelArea(12.0, 6.0)
+TALL = PanelArea(13.0, 8.5)
+PHONE = PanelArea(3.6, 8.0)
 
 
 def draw_weeks(
@@ -64,7 +64,7 @@ def draw_weeks(
     title: str = "",
     credit: str = "",
     projection: str = DEFAULT_PROJECTION,
-    room: Room = SLIDE,
+    area: PanelArea = SLIDE,
 ) -> Figure:
     """Draw `field(week, lat, lon)` as one map per week with one colour bar.
 
@@ -78,7 +78,7 @@ def draw_weeks(
     """
     view = View(Box.of(field), projection)
     panels = {f"Week {week}": field.sel(week=week) for week in field["week"].values}
-    figure, meshes = draw_panels(panels, view, label=label, kind=kind, room=room)
+    figure, meshes = draw_panels(panels, view, label=label, kind=kind, area=area)
     legend = []
     if hatched is not None and bool(hatched.any()):
         for mesh, week in zip(meshes, field["week"].values, strict=True):
@@ -96,7 +96,7 @@ def draw_panels(
     *,
     label: str,
     kind: Kind,
-    room: Room,
+    area: PanelArea,
     values: NDArray[Any] | None = None,
 ) -> tuple[Figure, list[QuadMesh]]:
     """Draw fields `(lat, lon)` side by side, each with its name as title, with one colour bar.
@@ -106,8 +106,8 @@ def draw_panels(
     """
     norm = colour_norm(np.stack(list(panels.values())) if values is None else values, kind)
     count = len(panels)
-    columns = max(range(1, count + 1), key=lambda n: _panel_width(view, -(-count // n), n, room))
-    figure, axes, width = _panels(view, -(-count // columns), columns, room)
+    columns = max(range(1, count + 1), key=lambda n: _panel_width(view, -(-count // n), n, area))
+    figure, axes, width = _panels(view, -(-count // columns), columns, area)
     meshes = []
     for panel, ((name, field), ax) in enumerate(zip(panels.items(), axes.flat, strict=False)):
         meshes.append(_draw(ax, view, field, norm, kind))
@@ -128,13 +128,13 @@ def draw_forecast(
     title: str = "",
     credit: str = "",
     projection: str = DEFAULT_PROJECTION,
-    room: Room = TALL,
+    area: PanelArea = TALL,
 ) -> Figure:
     """Draw one forecast, the observation and their difference.
 
     `forecast` and `truth` are `(lead, lat, lon)` in degC on the same grid, lead in days, with the coordinate
     `valid_time(lead)`; for anomalies, `kind` is `difference`. Columns are the last days of the lead weeks and the
-    last day of the horizon, or only the last of these if `room` is narrow.
+    last day of the horizon, or only the last of these if `area` is narrow.
 
     Raises SSTCastError if forecast or difference have no values, or the projection is unknown or does not show the
     box; ValueError if the grids differ.
@@ -142,7 +142,7 @@ def draw_forecast(
     xr.align(forecast, truth, join="exact")
     view, leads = View(Box.of(forecast), projection), forecast["lead"].values
     ends = [int(day) for day in leads if day % 7 == 0 or day == leads[-1]]
-    days = ends[-int(room.width / (NARROW_PANEL if view.shape > WIDE else WIDE_PANEL)) :]
+    days = ends[-int(area.width / (NARROW_PANEL if view.shape > WIDE else WIDE_PANEL)) :]
     forecast, truth = forecast.sel(lead=days), truth.sel(lead=days)
     warmth = colour_norm(np.stack([forecast.values, truth.values]), kind)
     error = colour_norm((forecast - truth).values, "difference")
@@ -151,7 +151,7 @@ def draw_forecast(
         "Observed": (truth, warmth, kind),
         "Difference": (forecast - truth, error, "difference"),
     }
-    figure, axes, width = _panels(view, 3, len(days), room)
+    figure, axes, width = _panels(view, 3, len(days), area)
     meshes = []
     for row, (name, (fields, norm, colours)) in enumerate(rows.items()):
         for column, day in enumerate(days):
@@ -248,14 +248,14 @@ def _hatch(ax: Any, view: View, cells: xr.DataArray) -> None:
         artist.set_hatch_linewidth(HATCH_WIDTH)
 
 
-def _panel_width(view: View, rows: int, columns: int, room: Room) -> float:
-    """Return the width in inches at which `rows` x `columns` maps fill `room`."""
-    return min(room.width / columns - GAP, (room.height / rows - GAP) / view.shape)
+def _panel_width(view: View, rows: int, columns: int, area: PanelArea) -> float:
+    """Return the width in inches at which `rows` x `columns` maps fill `area`."""
+    return min(area.width / columns - GAP, (area.height / rows - GAP) / view.shape)
 
 
-def _panels(view: View, rows: int, columns: int, room: Room) -> tuple[Figure, NDArray[Any], float]:
+def _panels(view: View, rows: int, columns: int, area: PanelArea) -> tuple[Figure, NDArray[Any], float]:
     """Return a figure of maps, their axes `[rows, columns]`, and the width of each in inches."""
-    width = _panel_width(view, rows, columns, room)
+    width = _panel_width(view, rows, columns, area)
     size = (columns * (width + GAP) + 2 * GAP, rows * (width * view.shape + GAP) + 3.5 * GAP)
     figure = Figure(figsize=size, dpi=150, layout=ConstrainedLayoutEngine(compress=True, h_pad=PAD))
     return figure, figure.subplots(rows, columns, squeeze=False, subplot_kw={"projection": view.projection}), width

@@ -22,7 +22,7 @@ async function main() {
   byId("app").hidden = false;
   await Bokeh.embed.embed_item(facts.map, "map");
   await Bokeh.embed.embed_item(facts.series, "series");
-  ["map", "series"].forEach((id) => letGo(byId(id)));
+  ["map", "series"].forEach((id) => removeTabStops(byId(id)));
   const model = (name) => Bokeh.documents.map((doc) => doc.get_model_by_name(name)).find((found) => found);
   const map = model("map"), series = model("series"), field = model("field"), bar = model("bar");
   const half = [(lon[1] - lon[0]) / 2, (lat[1] - lat[0]) / 2];

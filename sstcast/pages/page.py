@@ -161,7 +161,7 @@ def layers_of(fields: dict[str, xr.DataArray]) -> list[tuple[Layer, xr.DataArray
     return [(layer, known[layer.name]) for layer in LAYERS if layer.name in known]
 
 
-def described(layer: Layer, values: NDArray[Any]) -> dict[str, Any]:
+def with_colours(layer: Layer, values: NDArray[Any]) -> dict[str, Any]:
     """Return a layer with its colours, lightest or coldest first, evenly from `low` to `high`, and its ticks."""
     if layer.kind is None:
         ends = {"low": -0.5, "high": len(CATEGORIES) - 0.5}
@@ -223,7 +223,7 @@ def _write(
     packed: dict[str, Any],
 ) -> None:
     grid, attributes = forecast[["lat", "lon"]], forecast.attrs
-    layers = [described(layer, field.values) for layer, field in layers_of(fields)]
+    layers = [with_colours(layer, field.values) for layer, field in layers_of(fields)]
     first = np.datetime_as_string(forecast["init_time"].values, unit="D")
     leads = forecast["lead"].values.astype(int).tolist()
     facts = {

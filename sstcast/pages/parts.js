@@ -20,11 +20,11 @@ async function unpack({ rows, columns, step, text }) {
   return values;
 }
 
-function letGo(element) {
+function removeTabStops(element) {
   // Bokeh's plots ask for the keyboard, but only the map as a whole has keys.
   for (const inner of (element.shadowRoot ?? element).querySelectorAll("*")) {
     inner.removeAttribute("tabindex");
-    if (inner.shadowRoot) letGo(inner);
+    if (inner.shadowRoot) removeTabStops(inner);
   }
 }
 

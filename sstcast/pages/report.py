@@ -116,7 +116,7 @@ def _sections(results: Results) -> list[Section]:
     for name, draw in track(steps, "report", console=console, disable=hides_progress(console), transient=True):
         for drawn in draw(results):
             if isinstance(drawn, figures.Map):
-                wide, narrow = png_uri(drawn.draw()), png_uri(drawn.draw(room=PHONE))
+                wide, narrow = png_uri(drawn.draw()), png_uri(drawn.draw(area=PHONE))
                 sections[name].maps.append(Image(wide, drawn.alt, drawn.caption, narrow))
             elif any(axes.has_data() for axes in drawn.figure.axes):  # a score may be undefined for all
                 sections[name].charts.append(Image(svg_uri(drawn.figure), drawn.alt, drawn.caption))

@@ -403,5 +403,5 @@ def test_a_file_that_differs_from_the_others_is_named(tmp_path: Path, change: Ch
     with pytest.raises(SSTCastError, match=rf"1\.nc.*{words}") as error:
         read_forecasts(path)
     assert "\n" not in str(error.value)
-    with pytest.raises(SSTCastError, match=r"--out .*: is a file, .*, or in .*, which is read"):
+    with pytest.raises(SSTCastError, match=r"--out .*: is a file, .*, or inside .*; name another folder"):
         score(path, out=path / "scores")
