@@ -94,7 +94,7 @@ def test_what_a_task_raises_is_raised_from_its_process(here: Path, monkeypatch: 
 def test_no_scores_no_report(here: Path) -> None:
     Path("absent").mkdir()
     (here / "absent/metrics.json").write_text("{}")
-    with pytest.raises(SSTCastError, match=r"absent/metrics.json: absent, damaged or of another version; run"):
+    with pytest.raises(SSTCastError, match=r"absent/metrics.json: missing, damaged or from another version; run"):
         Results(Path("absent"))
 
 

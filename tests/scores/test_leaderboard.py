@@ -129,6 +129,6 @@ def test_nothing_to_show(tmp_path: Path, scored: Run) -> None:
     old = copy(scored, tmp_path / "old")
     old.metrics.write_text(json.dumps(json.loads(old.metrics.read_text()) | {"recipe": {"layout": 1}}))
     with pytest.raises(
-        SSTCastError, match=r"old/metrics.json: absent, damaged or of another version; run `sstcast evaluate"
+        SSTCastError, match=r"old/metrics.json: missing, damaged or from another version; run `sstcast evaluate"
     ):
         leaderboard(tmp_path)

@@ -254,7 +254,7 @@ def test_files_that_do_not_fit_the_truth(scored: Run, sparse: xr.Dataset, sst_fi
             r"later.nc: none of its 49 forecasts, 2014-01-07..2014-12-16, can be verified for 8 days",
         ),
         ((path, None, [scored]), r"later.nc: none of its 49 forecasts.*2004-01-01..2004-12-31.*--truth"),
-        ((elsewhere, str(sst_file)), r"far.nc: fewer than two rows and columns of the truth"),
+        ((elsewhere, str(sst_file)), r"far.nc: the truth has fewer than two rows or columns"),
         ((elsewhere, None, [scored]), r"far.nc: its cells.*do not contain the region's"),
         ((sst_file, str(sst_file)), r"small.nc: sst looks like observations; run `sstcast forecast` first"),
         ((path,), "--truth: name the observations"),
