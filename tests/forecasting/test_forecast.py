@@ -78,7 +78,7 @@ def test_anomaly_members_and_past_by_hand(run_yaml: Path) -> None:
     days = make_sst()["sst"].sel(time=slice("2004-02-18", "2004-02-27"))
     np.testing.assert_allclose(got["sst_past"][0], days, atol=1e-4)
     assert got["past"].values.tolist() == list(range(-9, 1))
-    with pytest.raises(SSTCastError, match="seed-3: is no ensemble; leave out the members"):
+    with pytest.raises(SSTCastError, match="seed-3: is not an ensemble; leave out the members"):
         read(ensemble.members[0], *options)
     statistics = xr.open_zarr(Prepared.of(ensemble.config.data).statistics, chunks=None)
     climatology = statistics["climatology"].sel(dayofyear=got["valid_time"].dt.dayofyear[0].values)
@@ -201,7 +201,7 @@ def test_it_writes_over_nothing_but_forecasts(run: Run, tmp_path: Path) -> None:
             xr.Dataset({"precious": ("x", [1])}).to_zarr(out, zarr_format=2)
         elif not out.exists():
             out.touch()
-        with pytest.raises(SSTCastError, match="exists and is no forecast"):
+        with pytest.raises(SSTCastError, match="exists and is not a forecast"):
             forecast(run.folder, out=out, say=str)
         assert out.exists()
 

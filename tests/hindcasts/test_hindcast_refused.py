@@ -35,11 +35,11 @@ SKIPPED = {"lon": [170, 173], "lat": [-12, -10], "tile": [8, 6], "skip": [1]}
 @pytest.mark.parametrize(
     ("planned", "words"),
     [
-        (plan(system("a"), system("a", "mpnn")), "a: the name of two systems"),
+        (plan(system("a"), system("a", "mpnn")), "a: two systems have this name"),
         (plan(system("ridge")), "ridge: is the name of a baseline"),
         (plan(system("a"), fitted="both"), "both: needs at least two systems; name more"),
         (plan(system("a"), system("b"), fitted="../x"), r"--combine \.\./x: name: "),
-        (plan(system("a"), system("b"), fitted="a"), "a: the name of two systems"),
+        (plan(system("a"), system("b"), fitted="a"), "a: two systems have this name"),
         (plan(system("a"), system("b", protocol="paper"), equal="m"), "b: its data.protocol is paper, but a has"),
         (plan(system("a"), system("b"), select=("a", "c")), "--select: no system is called c"),
         (plan(system("a", training={"devices": 2})), "a: training.devices: a hindcast trains each run on one"),
@@ -54,7 +54,7 @@ SKIPPED = {"lon": [170, 173], "lat": [-12, -10], "tile": [8, 6], "skip": [1]}
         (plan(system("a", horizon=100), fold=1, every=3), "--fold 1: fold-2005 has 85 initial dates, .* need 100"),
         (plan(system("a", horizon=110), last=2006, every=3), "--fold 2: fold-2005 has 204 .*dates, .* need 220"),
         (plan(system("a", splits={"train": [1999, 2002], "validation": [2003, 2003], "test": [2004, 2004]})),
-         r"small.nc: holds 2001-01-01..2008-12-31, and the hindcast needs 1999-01-01.."),
+         r"small.nc: holds 2001-01-01..2008-12-31, but the hindcast needs 1999-01-01.."),
     ],
 )  # fmt: skip
 def test_plans(here: Path, planned: Plan, words: str) -> None:
@@ -130,5 +130,5 @@ def test_command_lines(
 
 @pytest.mark.parametrize("wrong", [{"fold": 0}, {"validation": 0}, {"every": 0}, {"every": 367}])
 def test_numbers_of_a_protocol(wrong: dict[str, int]) -> None:
-    with pytest.raises(SSTCastError, match="hindcast: fold and validation are years, at least 1"):
+    with pytest.raises(SSTCastError, match="hindcast: --fold and --validation must be at least 1 year"):
         Protocol.parse("2005:2008", **{"fold": 2, "validation": 1, "every": 3} | wrong)

@@ -350,7 +350,7 @@ def test_a_spread_is_read_from_every_file(tmp_path: Path) -> None:
     found = read_forecasts(netcdf(hot)(tmp_path / "fahrenheit"))
     np.testing.assert_allclose(found.spread, data["sst_spread"], rtol=1e-5)
     parts[2] = netcdf(forecasts().isel(init_time=[2]), "2.nc")
-    with pytest.raises(SSTCastError, match=r"2\.nc: lacks the spread of 0\.nc"):
+    with pytest.raises(SSTCastError, match=r"2\.nc: has no spread, but 0\.nc has one"):
         read_forecasts(folder_of(*parts)(tmp_path / "b"))
 
 
@@ -368,8 +368,8 @@ BAD: dict[str, Change] = {
         sst=f["sst"].assign_attrs(units="furlong")
     ),
     r"lead is .* with units 'months'; give days or hours": other_leads(units="months"),
-    r"lead 0\.25, 0\.5, 0\.75 days: several a day; average them": other_leads(units="hours"),
-    r"2002-11-01 begins two forecasts": lambda f: xr.concat([f, f.isel(init_time=[0])], "init_time"),
+    r"lead 0\.25, 0\.5, 0\.75 days: several leads fall on one day; average them": other_leads(units="hours"),
+    r"two forecasts begin on 2002-11-01": lambda f: xr.concat([f, f.isel(init_time=[0])], "init_time"),
     r"init_time does not hold dates": lambda f: f.assign_coords(init_time=np.arange(4)),
     r"has a dimension level_ of 2; save one of them": lambda f: xr.concat([f, f], "level_"),
     r"looks like observations; run `sstcast forecast` first": lambda f: OCEAN,
