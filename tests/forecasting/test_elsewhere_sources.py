@@ -88,7 +88,7 @@ def test_a_source_is_read_as_the_options_say(run: Run, years: Path, tmp_path: Pa
     held.resample(time="D").interpolate("linear").to_dataset(name="sst").to_netcdf(filled, engine="netcdf4")
     ours, theirs = xr.load_dataset(file)["sst"], sstcast.forecast(run, source=filled).value["sst"]
     np.testing.assert_allclose(ours, theirs, atol=1e-3)
-    with pytest.raises(SSTCastError, match="--gaps: is for another source; name it with --source"):
+    with pytest.raises(SSTCastError, match="--gaps: applies to another source; name it with --source"):
         sstcast.load(run, gaps=2)
 
 
