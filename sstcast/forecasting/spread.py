@@ -71,7 +71,7 @@ class Spread:
         return hashlib.sha256(self.values.values.tobytes()).hexdigest()
 
     def spread(self, valid_time: xr.DataArray) -> xr.DataArray:
-        """Return the standard deviation `(init_time, lead, lat, lon)` in degC on days `valid_time(init_time, lead)`."""
+        """Return the standard deviation `(init_time, lead, lat, lon)` in degC on the days `valid_time`."""
         values = self.values.sel(season=valid_time.dt.season, lead=valid_time["lead"])
         return values.drop_vars("season").transpose(*valid_time.dims, "lat", "lon")
 

@@ -109,7 +109,7 @@ def test_what_is_written_says_what_was_trained_where(
     monkeypatch.setattr(figures, "FIGURES", {})
     monkeypatch.setattr(figures, "MAPS", {})
     page = write_report(Results(there.folder))[0].read_text()
-    assert f"{origin}; the days above gave climatology and baselines" in page
+    assert f"{origin}; climatology and baselines use the days above" in page
     assert "trained_on:" in page
     contests = leaderboard(run.folder.parent)
     names = [{entry.name for entry in contest.entries if entry.runs} for contest in contests]

@@ -171,7 +171,7 @@ def test_one_forecast_has_scores_without_intervals(
     assert "too few dates for intervals" in write_report(Results(saved.folder))[0].read_text(encoding="utf-8")
     path.unlink()  # a reader may still hold it
     write(sparse.isel(init_time=[5]), path)
-    with pytest.raises(SSTCastError, match=r"f.nc: has gone or changed since"):
+    with pytest.raises(SSTCastError, match=r"f.nc: is missing or has changed since"):
         Results(saved.folder).fields(0)
 
 
