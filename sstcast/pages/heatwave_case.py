@@ -108,7 +108,7 @@ def _draw_case(cell: xr.Dataset, width: NDArray[np.floating], daily: xr.Dataset)
     place = f"{abs(lat):.2f}°{'N' if lat >= 0 else 'S'} {lon:.2f}°E"
     text = (
         f"The most severe heatwave of the test days, at {place}, forecast {DAYS_AFTER_ONSET} days after its "
-        f"onset, from {init} to {last}. Shaded: observed heatwave days. The forecast probability of a heatwave day is "
+        f"onset, from {init} to {last}. Shaded: observed heatwave days. The probability of a heatwave day is "
         f"{chance.min():.0%} to {chance.max():.0%}, and on average {chance[inside[-len(ahead) :]].mean():.0%} on "
         "heatwave days."
     )
