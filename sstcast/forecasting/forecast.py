@@ -72,7 +72,7 @@ def forecast(
     other = {"region": region, "source": source, "variable": variable, "units": units, "gaps": gaps}
     given = {key: value for key, value in other.items() if value is not None}
     named = nullcontext() if source is None else options_for_keys()
-    with locked(out or run.folder / "forecast"), named:  # at once: a place that cannot be written is found first
+    with locked(out or run.folder / "forecast"), named:  # locks first, so that an unwritable folder fails at once
         return _forecast(run, day, out, given, members, say)
 
 
@@ -94,7 +94,7 @@ def _forecast(
     elif not newest:
         check_source(data)
     if newest and Prepared.of(run.config.data).exist:
-        check_data(run)  # the newer days have made the stores anew, and may be those of another ocean
+        check_data(run)  # the stores were extended with newer days, which must be of the same ocean
     loaded = LoadedRun(run.folder, data=data)
     if out is None:
         source, region = other.get("source"), other.get("region")

@@ -63,9 +63,8 @@ class Trajectories:
         step = self.correlation[-1, -2] if size > 1 else 0.0
         days = np.minimum(np.arange(size + AROUND), size - 1)
         late = np.maximum(np.arange(size + AROUND) - size + 1, 0)
-        reach = (
-            step ** after[np.abs(late[:, None] - late)]
-        )  # beyond the last lead, correlation decays at its last rate
+        # Beyond the last lead, the correlation decays from day to day as between the last two leads.
+        reach = step ** after[np.abs(late[:, None] - late)]
         values, vectors = np.linalg.eigh(self.correlation[np.ix_(days, days)] * reach)
         factor = vectors * np.sqrt(np.maximum(values, 0))
         errors = np.random.default_rng(0).standard_normal((self.samples, len(days))) @ factor.T
@@ -136,7 +135,7 @@ def with_heatwaves(fields: xr.Dataset, spread: Spread, limits: xr.Dataset) -> xr
         bounds = multiples(*(sign * _at(field, ocean) for field in (climatology, threshold)))
         beyond = probability(sign * _at(fields["sst"], ocean) - bounds, width)
         observed = sign * _at(fields["sst_past"], ocean) > sign * _at(before, ocean)
-        found = _products(trajectories, beyond, observed)
+        found = _event_fields(trajectories, beyond, observed)
         result[f"{event}_probability"] = _on_map(found.event, ocean, days.dims)
         result[f"{event}_category"] = _on_map(found.category, ocean, days.dims)
         if event == "heatwave":
@@ -149,20 +148,20 @@ def with_heatwaves(fields: xr.Dataset, spread: Spread, limits: xr.Dataset) -> xr
     return result
 
 
-class _Products(NamedTuple):
+class _EventFields(NamedTuple):
     """The probability of events, and the dates of the first event, in some cells."""
 
     event: NDArray[np.float32]  # probability of a day in an event, [lead, cell]
     category: NDArray[np.float32]  # most likely category, [lead, cell]
-    likely: NDArray[
-        np.bool_
-    ]  # whether an event with a day in the forecast has a probability of at least 0.5, [cell]
+    likely: NDArray[np.bool_]  # whether the probability of any event in the forecast is at least 0.5, [cell]
     first: NDArray[np.intp]  # median of its first day, [cell]; 0 is the first lead
     last: NDArray[np.intp]  # median of its last day, [cell]
 
 
-def _products(trajectories: Trajectories, beyond: NDArray[np.float32], observed: NDArray[np.bool_]) -> _Products:
-    """Compute the products of all cells, a block of cells at a time.
+def _event_fields(
+    trajectories: Trajectories, beyond: NDArray[np.float32], observed: NDArray[np.bool_]
+) -> _EventFields:
+    """Compute event probabilities and dates, a block of cells at a time.
 
     `beyond [category, lead, cell]` is the probability of a day beyond the lower limit of each category.
     `observed [past, cell]` marks the past days that were beyond the threshold.
@@ -170,25 +169,31 @@ def _products(trajectories: Trajectories, beyond: NDArray[np.float32], observed:
     cells = range(0, beyond.shape[-1], CELLS_AT_ONCE)
     parts = [slice(first, first + CELLS_AT_ONCE) for first in cells]
     found = [_of_cells(trajectories, beyond[..., part], observed[:, part]) for part in parts]
-    return _Products(*(np.concatenate(fields, axis=-1) for fields in zip(*found, strict=True)))
+    return _EventFields(*(np.concatenate(fields, axis=-1) for fields in zip(*found, strict=True)))
 
 
-def _of_cells(trajectories: Trajectories, beyond: NDArray[np.float32], observed: NDArray[np.bool_]) -> _Products:
+def _of_cells(
+    trajectories: Trajectories, beyond: NDArray[np.float32], observed: NDArray[np.bool_]
+) -> _EventFields:
+    """Compute event probabilities and dates for one block of cells (see `_event_fields` for the arguments).
+
+    All probabilities are shares of trajectories. The median of the first (last) day is the first day on which the
+    event has begun (ended) in half of the trajectories with an event.
+    """
     inside, past = trajectories.in_event(beyond[0], observed), len(observed)
     ahead, share = inside[past:-AROUND], trajectories.share
     at_least = np.stack([share(ahead & trajectories.beyond(limit)[:-AROUND]) for limit in beyond])
     shares = -np.diff(at_least, axis=0, prepend=1, append=0)  # no event, then each category
 
     seen = np.bitwise_or.accumulate(ahead)  # in an event on some lead up to this one
-    back = np.bitwise_and.accumulate(inside[past::-1])[
-        :0:-1
-    ]  # the event on the first lead already covers this past day
+    # Whether the event on the first lead includes this past day.
+    back = np.bitwise_and.accumulate(inside[past::-1])[:0:-1]
     begun = share(np.concatenate([back, seen]))
     over = share(np.bitwise_or.accumulate(seen & ~inside[past + 1 : past + 1 + len(seen)]))
-    half = begun[-1] / 2
+    half = begun[-1] / 2  # of the trajectories with an event
     last = np.where(over[-1] >= half, (over >= half).argmax(0), len(seen) - 1)
     first = (begun >= half).argmax(0) - past
-    return _Products(share(ahead), shares.argmax(0).astype(np.float32), begun[-1] >= 0.5, first, last)
+    return _EventFields(share(ahead), shares.argmax(0).astype(np.float32), begun[-1] >= 0.5, first, last)
 
 
 def _at(field: xr.DataArray, ocean: xr.DataArray) -> NDArray[np.float32]:

@@ -126,7 +126,7 @@ def _fetched(path: Path) -> tuple[StoreStatus, dt.date, str, bool]:
 
 
 class Normals:
-    """A region's grid, land, climatology and scale, as `prepare` computed them from the training days."""
+    """The prepared grid, land mask, climatology and scale of a region."""
 
     def __init__(self, data: DataConfig) -> None:
         """Open the prepared stores; raise SSTCastError if they do not exist or are damaged."""
@@ -194,8 +194,8 @@ def checked(history: xr.DataArray, count: int) -> xr.DataArray:
     wanted = pd.date_range(end=days[-1], periods=count)
     if not days.equals(wanted):
         absent = wanted.difference(days)
-        what = f"{absent[-1]:%Y-%m-%d} is missing" if len(absent) else "they are not in order"
-        raise SSTCastError(f"history: its last {count} days must be consecutive, but {what}")
+        problem = f"{absent[-1]:%Y-%m-%d} is missing" if len(absent) else "they are not in order"
+        raise SSTCastError(f"history: its last {count} days must be consecutive, but {problem}")
     low, high = float(found.min()), float(found.max())
     if not PLAUSIBLE[0] <= low <= high <= PLAUSIBLE[1]:  # also false if all values are NaN
         raise SSTCastError(f"history: values from {low:g} to {high:g} are not sea surface temperatures in degC")

@@ -294,8 +294,8 @@ def held_out(run: Run, days: ValidationDays, load: Load = predictor_of) -> Predi
     base, options = base_of(config.model.options)
     at_home = any(_overlap(ocean.box, days.data.box) for ocean in config.oceans)
     if not (at_home and config.training.include_validation):
-        fitted_anew = base in STANDS_ON and days.data not in config.oceans
-        return TrainedRun(run, days.data, refit=False) if fitted_anew else load(run, days.data)
+        refitted = base in STANDS_ON and days.data not in config.oceans
+        return TrainedRun(run, days.data, refit=False) if refitted else load(run, days.data)
     return days.training.fit(STANDS_ON.get(base or "", "multiscale-ridge"), refit=False, **options)
 
 

@@ -173,9 +173,8 @@ def open_statistics(plan: Plan, fold: Fold) -> xr.Dataset:
     left = [name for name in BASELINES if name not in {name.replace("-", " ") for name in own}]
     for name, data in plan.oceans.items():
         path = plan.baselines(fold.split(data[0]))
-        references = (
-            [] if len(found) > len(own) else list(REFERENCES)
-        )  # once, because they do not depend on the data
+        # The references do not depend on the data of systems, so they are read only once.
+        references = [] if len(found) > len(own) else list(REFERENCES)
         opened = _open(path).sel(system=left, warning=[*left, *references])
         labels = left if len(plan.oceans) == 1 else [f"{baseline} ({name})" for baseline in left]
         found.append(opened.assign_coords(system=labels, warning=[*labels, *references]))

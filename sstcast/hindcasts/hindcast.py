@@ -154,9 +154,8 @@ def rows(metrics: Scores) -> pd.DataFrame:
     return pd.DataFrame(table)
 
 
-Part = (
-    tuple[str, Any] | None
-)  # the key of a kind of part, and a position or name in it; None for all dates and leads
+# The key of a kind of part, such as `by_lead`, and a position or name in it. None stands for all dates and leads.
+Part = tuple[str, Any] | None
 
 
 def _parts_of(scores: Scores) -> list[tuple[str, Part]]:

@@ -263,6 +263,7 @@ class Plan:
                 raise SSTCastError(f"{name}: {run.folder} holds a system of this name; choose another")
 
     def _check_run(self, config: RunConfig) -> None:
+        """Raise SSTCastError if a fold is too short for intervals, or its folder was made with other seeds."""
         run = Run.find(config)
         data, every = config.data, self.protocol.every
         first, last = data.splits.test
@@ -277,8 +278,8 @@ class Plan:
         held = {member.folder.name for member in run.members if member.folder != run.folder}
         wanted = {f"seed-{seed}" for seed in self.seeds if config.model.name not in LINEAR}
         if not held <= wanted or (wanted and run.best.exists()):
-            what = ", ".join(sorted(held - wanted)) or "a single run"
-            raise SSTCastError(f"{run.folder}: holds {what}; give the --seeds it was begun with, or another --out")
+            others = ", ".join(sorted(held - wanted)) or "a single run"
+            raise SSTCastError(f"{run.folder}: holds {others}; give the original --seeds, or another --out")
 
     def check_days(self) -> None:
         """Raise SSTCastError if a source lacks days that the hindcast trains on or forecasts."""

@@ -219,7 +219,7 @@ def spread(results: Results) -> Iterator[Picture]:
     """Draw the spread of each ensemble and the error of its mean by lead."""
     for name, found in results.metrics["ensemble"].items():
         curves = {"RMSE of the mean": found["by_lead"]["rmse"], "spread": found["by_lead"]["spread"]}
-        caption = f"{name}: spread of the members and error of their mean, which a reliable ensemble has alike."
+        caption = f"{name}: spread of the members and error of their mean. They agree if the ensemble is reliable."
         yield Picture(*draw_curves(curves, "°C"), caption)
 
 
@@ -332,7 +332,7 @@ def _about_weeks(field: xr.DataArray, label: str) -> str:
 def _rmse_interval(results: Results) -> Any:
     """Return the ends of a 95 % interval of the RMSE at each lead.
 
-    The interval of the mean squared error is obtained as that of its ratio to a constant error of 1.
+    The bootstrap gives the interval of a ratio, here of the mean squared error to a constant error of 1.
     """
     error = results.tables["mse_by_date"].sel(units=DEGREES, system=results.system).transpose("init_time", "lead")
     values, days = error.values.astype(float), results.metrics["block_days"]

@@ -30,10 +30,7 @@ from sstcast.runs import Run
 from sstcast.stores import open_netcdf, open_zarr
 
 LARGEST = 20.0  # default limit of the size of a page in MB
-MISSING, HIGHEST = (
-    np.iinfo(np.int16).min,
-    np.iinfo(np.int16).max,
-)  # a page stores fields as 16-bit multiples of a step
+MISSING, HIGHEST = np.iinfo(np.int16).min, np.iinfo(np.int16).max  # pages store 16-bit multiples of a step
 REMEDY = "make it again with `sstcast forecast`"
 SCRIPTS = ("parts.js", "page.js")
 AXES = ("init_time", "lead", "lat", "lon")

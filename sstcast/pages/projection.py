@@ -28,9 +28,7 @@ from sstcast.yaml_files import suggest
 DEFAULT_PROJECTION = "PlateCarree"
 EXAMPLES = f"; for instance {DEFAULT_PROJECTION}, Robinson or LambertAzimuthalEqualArea"
 LAND, COAST = "0.62", "0.15"  # greys
-REGIONAL = (
-    180  # a box up to this many degrees of longitude wide gets a cropped map, a wider one a map of the globe
-)
+REGIONAL = 180  # largest width, in degrees of longitude, of a box whose map is cropped to it
 OUTLINE_STEP = 0.5  # degrees between points of the outline, so that it follows the projection
 INCHES_PER_LABEL = 0.65
 SEAM = 180 - 1e-6  # degrees from the centre at which a global view ends, so that its two edges remain distinct
@@ -146,9 +144,7 @@ class View:
             xlabel_style=style,
             ylabel_style=style,
         )
-        drawn._auto_update = (
-            False  # otherwise cartopy would recompute lines and labels for every frame of an animation
-        )
+        drawn._auto_update = False  # otherwise cartopy would recompute lines and labels for every frame
 
 
 @cache

@@ -187,7 +187,7 @@ def _data(results: Results) -> Sheet:
         known["Years forecast"] = (
             f"{protocol['first']} to {protocol['last']}, retrained every {protocol['fold']} years"
         )
-        known["Training"] = f"all earlier years; the last {protocol['validation']} select the weights"
+        known["Training"] = f"all earlier years, of which the last {protocol['validation']} select the weights"
     notes = {f"Note {number}": note for number, note in enumerate(metrics["notes"], 1)}
     return _facts("Data, forecasts and scoring", known | notes)
 

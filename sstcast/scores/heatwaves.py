@@ -64,9 +64,8 @@ class HeatwaveTables:
         self.step = max(1, EVERY // spacing(self.init_times))
         self.trajectories = {name: Trajectories(of, STEPS) for name, of in correlations.items()}
         self.rates = {kind: data.on_tiles(limits[f"{kind}_frequency"]) for kind in HEATWAVE_KINDS}
-        self.last = AROUND + ((self.init_times - self.init_times[0]) // DAY).astype(
-            int
-        )  # days of history, in `hot`
+        # The positions of the initial dates in `hot`.
+        self.last = AROUND + ((self.init_times - self.init_times[0]) // DAY).astype(int)
         self.hot = self._hot(limits["heatwave_threshold"])
         self.truth = {EXCEEDANCE: self.hot, EVENT: self._inside()}
         ahead = self.init_times[:, None] + np.arange(1, self.horizon + 1) * DAY
@@ -159,6 +158,10 @@ class HeatwaveTables:
         return positions[positions % self.step == 0]
 
     def _count(self, method: str, kind: str, chosen: NDArray[np.intp], probability: Array) -> None:
+        """Add the Brier scores and the histograms of `probability [starts, lead, tile, N]`.
+
+        The histograms count cases by area, in one bin for each step of the probability and each outcome.
+        """
         place = HEATWAVE_KINDS.index(kind), self.methods.index(method)
         occurred = np.stack([self.truth[kind][day + 1 : day + 1 + self.horizon] for day in self.last[chosen]])
         days, cases = probability.shape[:2], 2 * (STEPS + 1)
@@ -216,6 +219,11 @@ def scores(cases: xr.DataArray) -> dict[str, xr.DataArray]:
 
 
 def _sedi(none: xr.DataArray, one: xr.DataArray) -> xr.DataArray:
+    """Compute SEDI from histograms of probabilities on days without (`none`) and with (`one`) the event.
+
+    Warnings are issued from the highest probability downwards until they are as frequent as the event. Within the
+    last step of the probability, hits and false alarms are interpolated.
+    """
     shape = none.shape[:-1]
     found = np.full(int(np.prod(shape)), np.nan)
     rows = (field.values[..., ::-1].reshape(len(found), -1).cumsum(1) for field in (none, one))

@@ -151,7 +151,7 @@ def _groups(runs: list[EvaluatedRun], key: Callable[[EvaluatedRun], Any]) -> dic
 
 
 def _entries(runs: list[EvaluatedRun]) -> list[LeaderboardEntry]:
-    """Return the entries of a contest, best first; the baselines are those of its first run."""
+    """Return the entries of a contest, best first, with the baselines of its first run."""
     groups = _groups(runs, lambda run: run.recipe).values()
     entries = [_entry(_common_name(group), group, MODEL) for group in groups]
     entries += [_entry(name, runs[:1], name) for name in runs[0].metrics["scores"] if name != MODEL]

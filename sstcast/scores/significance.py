@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats would take a second to import
 
 CONFIDENCE = 0.95
-FDR = 0.10  # keeps the global level near 0.05 where neighbours are correlated (Wilks 2016, BAMS 97)
+FDR = 0.10  # keeps the global level near 0.05 if neighbouring cells are correlated (Wilks 2016, BAMS 97)
 REPLICATES = 1000
 
 Array = NDArray[np.floating]
