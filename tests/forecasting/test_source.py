@@ -81,7 +81,7 @@ def test_days_between_are_fetched_too(run_yaml: Path, tmp_path: Path, aws: None)
         ("aws", dt.date(2003, 6, 1), "--date 2003-06-01: is in the future"),
         ("simulator", dt.date(2003, 3, 14), "its days are from 'simulator'; run `sstcast fetch --source"),
         ("mirror", dt.date(2003, 3, 14), "its days are from 'mirror'"),
-        ("aws", dt.date(2003, 1, 9), "from 2003-01-09 needs 2002-12-31..2003-01-09, it holds 2003-01-01"),
+        ("aws", dt.date(2003, 1, 9), "from 2003-01-09 needs 2002-12-31..2003-01-09, but it holds 2003-01-01"),
     ],
 )
 def test_days_that_cannot_be_had(run_yaml: Path, tmp_path: Path, origin: str, date: dt.date, words: str) -> None:

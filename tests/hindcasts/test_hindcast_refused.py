@@ -106,7 +106,7 @@ def test_no_scores_no_report(here: Path) -> None:
         (["--years", "2005:2008"], "CONFIG"),
         *((["a.yaml", "--years", years], f"--years {years}: write the first and the last year forecast")
           for years in ("2008:2005", "2005", "2005:", "1:2", "a:b", "2005:2008:2010", "2005-2008", "9000:9999")),
-        (["a.yaml", "--years", "2005:2008", "--fold", "5"], "--fold 5: longer than the 4 year(s)"),
+        (["a.yaml", "--years", "2005:2008", "--fold", "5"], "--fold 5: is longer than the 4 year(s)"),
         (["a.yaml", "--years", "2005:2008", "--fold", "0"], "--fold"),
         (["a.yaml", "--years", "2005:2008", "--seeds", "x"], "--seeds x"),
         (["a.yaml", "--years", "2005:2008", "--set", "x=1"], "x: unknown key"),
