@@ -62,5 +62,5 @@ for name in ("mpnn", "mpnn-vn"):
     errors[name] = results.weekly(results.system)["rmse"]
 panels = {f"{name}, week {week}": errors[name].sel(week=week) for week in (1, 4) for name in errors}
 view = View(Box.of(errors["mpnn"]), DEFAULT_PROJECTION)
-figure, _ = draw_panels(panels, view, label="RMSE (°C)", kind="error", room=SLIDE)
+figure, _ = draw_panels(panels, view, label="RMSE (°C)", kind="error", area=SLIDE)
 figure

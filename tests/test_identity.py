@@ -98,7 +98,7 @@ def test_runs_of_one_configuration_and_two_oceans_are_not_compared(tmp_path: Pat
     ours = trained(configured(run_yaml, source))
     write(source, seed=1)
     theirs = trained(configured(run_yaml, source, "name=other"))
-    with pytest.raises(SSTCastError, match=rf"{theirs.folder}: its test days hold other values"):
+    with pytest.raises(SSTCastError, match=rf"{theirs.folder}: its test days have different values"):
         compare_runs(ours, theirs)
 
 

@@ -1,1 +1,1 @@
-"""From the last days of SST to a forecast on the map."""
+"""Forecasts on the map from the last days of SST."""

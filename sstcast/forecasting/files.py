@@ -1,7 +1,7 @@
-"""Reads forecasts of temperature from files, laid out as CF, climpred, cfgrib, OceanBench or sstcast do.
+"""Reads temperature forecasts from files in the conventions of CF, climpred, cfgrib, OceanBench or sstcast.
 
-The day forecast is that of initial time + lead; `lead_day_index` of OceanBench counts days from
-`first_day_datetime`, the first day forecast.
+A forecast is valid on the day of initial time + lead. OceanBench's `lead_day_index` counts days from
+`first_day_datetime`, which is the first day forecast.
 """
 
 from dataclasses import dataclass
@@ -29,11 +29,11 @@ class Forecasts:
 
     Attributes:
         path: the file, store or folder.
-        sst: lazy `(member, init_time, lead, lat, lon)` in degC, NaN on land, on the file's own cells with latitude
-            ascending. `init_time` is a day, the last that is not forecast; `lead` counts days from 1 and may leave
-            some out.
-        spread: the standard deviation in degC of a Gaussian about `sst`, `(init_time, lead, lat, lon)`, or None.
-        note: what was found, in words.
+        sst: lazy temperatures `(member, init_time, lead, lat, lon)` in degC, NaN on land, on the file's own cells
+            with latitude ascending. `init_time` is the last day before the forecast. `lead` counts days from 1 and
+            may omit some.
+        spread: standard deviation in degC of a Gaussian about `sst`, `(init_time, lead, lat, lon)`, or None.
+        note: a description of the variable and axes that were found.
     """
 
     path: Path
@@ -50,14 +50,14 @@ class Forecasts:
 
 @options_for_keys()
 def read_forecasts(path: Path, variable: str | None = None, units: str | None = None) -> Forecasts:
-    """Open forecasts in a NetCDF file, a Zarr store or a folder of these, which are joined by initial date.
+    """Open the forecasts in a NetCDF file, a Zarr store, or a folder of these, which is joined by initial date.
 
-    `variable` and `units` are for files that do not say, or say wrongly, which variable holds the temperatures and
-    in which unit. The spread of a variable `sst` is called `sst_spread`. Without units of its own it has
+    `variable` and `units` name the variable with the temperatures and its unit, for files that do not state them
+    or state them wrongly. The spread of a variable `sst` is read from `sst_spread`. If that has no units, it has
     those of `sst`.
 
-    Raises SSTCastError, naming the file and the key, if it cannot be read, an axis, the temperatures or a unit is
-    not recognised, or the files of a folder begin a forecast on the same date or are not laid out alike.
+    Raises SSTCastError, which names the file and the key, if a file cannot be read, an axis, the temperatures or a
+    unit is not recognised, or the files in a folder share an initial date or have different layouts.
     """
     first, *others = parts = read_parts(path, partial(_forecasts, variable=variable, units=units))
     for part in others:
@@ -65,7 +65,9 @@ def read_forecasts(path: Path, variable: str | None = None, units: str | None = 
             raise SSTCastError(f"{part.path}: holds {part.note}, not the {first.note} of {first.path.name}")
         if (part.spread is None) != (first.spread is None):
             one, other = (part, first) if part.spread is None else (first, part)
-            raise SSTCastError(f"{one.path}: lacks the spread of {other.path.name}; give files that are alike")
+            raise SSTCastError(
+                f"{one.path}: has no spread, but {other.path.name} has one; give files with the same variables"
+            )
     sst = merge([FieldInFile(part.path, part.sst) for part in parts], path, "init_time")
     spreads = [FieldInFile(part.path, part.spread) for part in parts if part.spread is not None]
     note = f"{len(parts)} files of {first.note}" if others else first.note
@@ -95,27 +97,27 @@ def _forecasts(path: Path, dataset: xr.Dataset, variable: str | None, units: str
 def _days(
     init: xr.DataArray, lead: xr.DataArray, path: Path
 ) -> tuple[NDArray[np.datetime64], NDArray[np.int32], list[str]]:
-    """Return the day before the first day forecast `[init]`, leads in days from 1 on `[lead]`, and notes."""
+    """Return the days before the first day forecast `[init]`, the leads in days from 1 `[lead]`, and notes."""
     times, ahead = dates(init, path), _in_days(lead, path)
     days, hours = times.normalize(), ((times - times.normalize()) / DAY).values
     if days.has_duplicates:
         raise SSTCastError(
-            f"{path}: {days[days.duplicated()][0]:%Y-%m-%d} begins two forecasts; select those from one hour"
+            f"{path}: two forecasts begin on {days[days.duplicated()][0]:%Y-%m-%d}; select those from one hour"
         )
     counts = np.floor(hours[:, None] + ahead + 1e-6).astype(int)
     if (counts != counts[0]).any():
         raise SSTCastError(
-            f"{path}: init_time has several hours of the day, so that lead {ahead[0]:g} is now this day, now the "
-            "next; select forecasts from one hour"
+            f"{path}: forecasts begin at several hours, so that lead {ahead[0]:g} falls on different days; select "
+            "forecasts from one hour"
         )
     leads, told = pd.Index(counts[0]), ", ".join(f"{one:g}" for one in ahead[:4])
     if leads.has_duplicates:
-        raise SSTCastError(f"{path}: lead {told} days: several a day; average them to days")
+        raise SSTCastError(f"{path}: lead {told} days: several leads fall on one day; average them to days")
     if leads.min() < 0:
-        raise SSTCastError(f"{path}: lead {told} days: before the initial time; leave such leads out")
+        raise SSTCastError(f"{path}: lead {told} days: lies before the initial time; omit negative leads")
     if leads.min() > 0:
         return days.values, leads.values.astype(np.int32), []
-    note = "lead 0 is the day of init_time, the first forecast: the day before is the last one known"
+    note = "lead 0 is the day of init_time and the first day forecast, so the history ends on the day before"
     return days.values - DAY, (leads.values + 1).astype(np.int32), [note]
 
 

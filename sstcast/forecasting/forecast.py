@@ -1,4 +1,4 @@
-"""From the last days of SST to a forecast on the map: `LoadedRun` in memory, `forecast` to a CF file."""
+"""Forecasts with a trained run: `LoadedRun` returns them in memory, `forecast` writes a CF file."""
 
 import datetime as dt
 import hashlib
@@ -48,15 +48,22 @@ def forecast(
     gaps: int | None = None,
     say: Callable[[str], object] = print,
 ) -> tuple[Path, bool]:
-    """Forecast from `date` (YYYY-MM-DD, or `latest`) with the run or ensemble in `folder`.
+    """Forecast from `date` with the run or ensemble in `folder`, and write the forecast to a file.
 
-    `out` is a .nc file or a .zarr store, by default `forecast-DATE.nc` in the run's folder; `region` and `source`
-    are others than the run's, whose statistics are prepared if they are not there; `variable`, `units` and `gaps`
-    say how that source is read (`forecasting.transfer`). With `members`, the file holds
-    what each member of an ensemble forecasts, too. `say` gets a line for what is fetched or prepared. Returns the
-    file, and False if it held this very forecast already.
+    Args:
+        folder: the folder of the run.
+        date: the initial date, YYYY-MM-DD, or `latest`.
+        out: a .nc file or a .zarr store. By default, `forecast-DATE.nc` in the run's folder.
+        region, source: another region or source than the run's. Its statistics are prepared if necessary.
+        members: whether the file also holds the forecast of each ensemble member.
+        variable, units, gaps: how to read another source (see `forecasting.transfer`).
+        say: receives a line for each thing that is fetched or prepared.
 
-    Raises SSTCastError if run, date, region or file are unusable, or the source lacks days of the history.
+    Returns:
+        The file, and False if it already held this very forecast.
+
+    Raises:
+        SSTCastError: run, date, region or file are unusable, or the source lacks days of the history.
     """
     day = read_date(date)
     if out is not None:
@@ -65,7 +72,7 @@ def forecast(
     other = {"region": region, "source": source, "variable": variable, "units": units, "gaps": gaps}
     given = {key: value for key, value in other.items() if value is not None}
     named = nullcontext() if source is None else options_for_keys()
-    with locked(out or run.folder / "forecast"), named:  # at once: a place that cannot be written is found first
+    with locked(out or run.folder / "forecast"), named:  # locks first, so that an unwritable folder fails at once
         return _forecast(run, day, out, given, members, say)
 
 
@@ -87,7 +94,7 @@ def _forecast(
     elif not newest:
         check_source(data)
     if newest and Prepared.of(run.config.data).exist:
-        check_data(run)  # the newer days have made the stores anew, and may be those of another ocean
+        check_data(run)  # the stores were extended with newer days, which must be of the same ocean
     loaded = LoadedRun(run.folder, data=data)
     if out is None:
         source, region = other.get("source"), other.get("region")
@@ -103,7 +110,7 @@ def _forecast(
 
 
 def read_date(text: str) -> dt.date | None:
-    """Read a date, None for the latest; raise SSTCastError if it is neither."""
+    """Parse a date, or `latest`, which gives None; raise SSTCastError if `text` is neither."""
     if text == LATEST:
         return None
     try:
@@ -116,21 +123,29 @@ def read_date(text: str) -> dt.date | None:
 
 
 def _check_out(path: Path) -> None:
-    """Raise SSTCastError unless a forecast may be written to `path`: never over anything but a forecast."""
+    """Raise SSTCastError unless a forecast may be written to `path`; only forecasts may be overwritten."""
     if path.suffix not in SUFFIXES:
         raise SSTCastError(f"--out {path}: name a file that ends in {' or '.join(SUFFIXES)}")
     if path.exists() and "history" not in (made_of(path) or ()):
-        raise SSTCastError(f"--out {path}: exists and is no forecast; delete it or name another file")
+        raise SSTCastError(f"--out {path}: exists and is not a forecast; delete it or name another file")
 
 
 class LoadedRun:
-    """The models of a run's members, and the statistics of the days they were trained on.
+    """The models of a run's members, and the climatology and scale of its data, loaded in memory.
 
-    With `region` (a name in `configs/regions.yaml`, or `W,E,S,N` in degrees) or `source` (a file, a folder or a
-    store of daily temperatures, read by `variable`, `units` and `gaps`) it forecasts another ocean
-    (`forecasting.transfer`), which it prepares; or it forecasts with `data`, which are prepared. Raises
-    SSTCastError if the run has no checkpoint, its model knows one shape of tile and the region has another, or
-    the prepared stores hold other data than it was trained on.
+    To forecast another ocean (see `forecasting.transfer`), give `region`, `source` or both. That ocean is then
+    prepared.
+
+    Args:
+        folder: the folder of the run.
+        region: a name in `configs/regions.yaml`, or `W,E,S,N` in degrees.
+        source: a file, folder or store of daily temperatures.
+        variable, units, gaps: how to read `source`.
+        data: a data configuration to forecast with, whose stores are already prepared.
+
+    Raises:
+        SSTCastError: the run has no checkpoint, its model is restricted to one shape of tile and the region has
+            another, or the prepared stores hold other data than the run was trained on.
     """
 
     def __init__(
@@ -159,21 +174,21 @@ class LoadedRun:
 
     @cached_property
     def normals(self) -> Normals:
-        """The region's grid and statistics, as `prepare` left them."""
+        """The region's grid, climatology and scale from the prepared stores."""
         return Normals(self.data)
 
     @cached_property
     def predictor(self) -> Predictor:
-        """The models of the run's members, at home in the region."""
+        """The predictor of the run for the region."""
         return predictor_of(self.run, self.data)
 
     @cached_property
     def spread(self) -> Spread:
-        """The standard deviation of its forecasts."""
+        """The spread model of the run's forecasts."""
         return calibrated(self.run, self.data, lambda *_: self.predictor)
 
     def recipe(self, history: xr.DataArray, members: bool = False) -> dict[str, Any]:
-        """Return the recipe of the forecast from `history`: equal recipes, equal forecasts."""
+        """Return the recipe of the forecast from `history`; equal recipes give equal forecasts."""
         state = hashlib.sha256(history["time"].values.tobytes() + history.values.tobytes())
         if "preliminary" in history.coords:
             state.update(history["preliminary"].values.tobytes())
@@ -188,23 +203,28 @@ class LoadedRun:
         }
 
     def forecast(self, history: xr.DataArray, members: bool = False) -> xr.Dataset:
-        """Forecast from the last days of `history`, `sst(time, lat, lon)` in degC, NaN on land, at least the
-        run's `data.history` days, or 365 for a system with a memory.
+        """Forecast from the last days of `history`.
 
-        It may be larger than the region, be held by dask, and lie on the run's grid or on the cells that were
-        averaged to make it. A coordinate `preliminary(time)` is passed on in words.
+        Args:
+            history: `sst(time, lat, lon)` in degC, NaN on land, with at least the run's `data.history` days, or
+            365
+                for a system with a memory. It may cover more than the region, be backed by dask, and have the
+                run's grid or the finer cells that are averaged to it. A coordinate `preliminary(time)` is
+                described in the attributes of the forecast.
+            members: whether to add the forecast of each ensemble member as `sst_member`.
 
-        Returns `sst` and `sst_anomaly` (from the climatology of the training days), of an ensemble the mean, with
-        `sst_spread` and `sst_quantile` of the predictive distribution: `(init_time, lead, lat, lon)` in degC, one
-        `init_time`, NaN on land and outside the tiles. `sst_past` and `climatology_past` are on the days of
-        history, `past` 0 being the last; `with_heatwaves` lists the fields of
-        heatwaves. With `members`, `sst_member` holds what each member forecasts.
+        Returns:
+            Fields `(init_time, lead, lat, lon)` in degC with one `init_time`, NaN on land and outside the tiles.
+            `sst` and `sst_anomaly` (from the climatology of the base period) are the ensemble mean. `sst_spread`
+            and `sst_quantile` describe the predictive distribution. `sst_past` and `climatology_past` cover the
+            days of history, the last of which has `past` 0. `with_heatwaves` lists the fields of heatwaves.
 
-        Raises SSTCastError if days or values are missing, the grid is another, or a run of one member is to give
-        `members`.
+        Raises:
+            SSTCastError: days or values are missing, the grid is another, or `members` is set for a run with one
+                member.
         """
         if members and len(self.run.members) == 1:
-            raise SSTCastError(f"{self.run.folder}: is no ensemble; leave out the members")
+            raise SSTCastError(f"{self.run.folder}: is not an ensemble; leave out the members")
         history = checked(history, days_read(self.run))
         known = self.normals.standardise(history).compute()
         standard = known.isel(time=slice(-self.data.history, None))
@@ -231,7 +251,7 @@ class LoadedRun:
 
 
 def _past(standard: xr.Dataset) -> xr.Dataset:
-    """Return `sst_past` and `climatology_past(init_time, past, lat, lon)` in degC of a standardised history."""
+    """Compute `sst_past` and `climatology_past(init_time, past, lat, lon)` in degC from a standardised history."""
     climatology, scale = (on_days(standard[name], standard["time"]) for name in ("climatology", "scale"))
     past = xr.Dataset({"sst_past": climatology + scale * standard["anomaly"], "climatology_past": climatology})
     last, days = standard["time"].values[-1:], standard.sizes["time"]

@@ -1,13 +1,14 @@
-"""Marine heatwaves and cold spells that a forecast and its spread make probable.
+"""Probabilities of marine heatwaves and cold spells, from a forecast and its spread.
 
-The probability that a day is beyond a threshold follows from the Gaussian of the day. Whether it lies in an event
-depends on the days around it, so events are detected in a few hundred trajectories: days observed, then days
-forecast with errors drawn from the Gaussian of all leads, then `AROUND` days more on which margin and spread stay
-as they were on the last one.
+The probability that a day is beyond a threshold follows from the Gaussian of that day. Whether the day is part of
+an event also depends on the days around it. Events are therefore detected in a few hundred trajectories. Each
+consists of the observed days, the days forecast with errors drawn from the joint Gaussian of all leads, and
+`AROUND` further days that keep the margin and spread of the last lead.
 
-Where a trajectory is beyond a threshold is one bit. The errors are drawn once, and from cell to cell only their
-sizes differ. So if n of them are beyond the threshold on some day, they are the n that rank first on that
-day. n is rounded from the probability of the day, which has less sampling noise than drawing has.
+One bit records whether a trajectory is beyond a threshold on a day. The same standardised errors serve all cells,
+which differ only in margin and spread. If n trajectories are beyond the threshold on some day, they are therefore
+the n trajectories with the largest errors on that day. n is rounded from the Gaussian probability of the day,
+which avoids sampling noise.
 """
 
 from collections.abc import Hashable
@@ -25,17 +26,17 @@ from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import AROUND, events, multiples
 
 SAMPLES = 256
-WORD = 64  # trajectories in an integer
-CELLS_AT_ONCE = 1024  # whose trajectories fit the cache
+WORD = 64  # trajectories per integer
+CELLS_AT_ONCE = 1024  # the trajectories of so many cells fit in the processor's cache
 
 Array = NDArray[np.floating]
 Bits = NDArray[np.uint64]
 
 
 def probability(margin: Array, spread: Array) -> NDArray[np.float32]:
-    """Return the probability that a Gaussian is above a limit that its mean exceeds by `margin`.
+    """Return the probability that a Gaussian exceeds a limit, if its mean exceeds the limit by `margin`.
 
-    Without spread it is 0 or 1; where either is NaN it is 0.
+    With zero spread, the probability is 0 or 1. If either argument is NaN, it is 0.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         sigmas = torch.from_numpy(np.asarray(margin / spread, np.float32))
@@ -44,11 +45,11 @@ def probability(margin: Array, spread: Array) -> NDArray[np.float32]:
 
 @dataclass(frozen=True)
 class Trajectories:
-    """The same draws for every cell: the errors of the days forecast and of `AROUND` days after them.
+    """Random errors on the days forecast and the `AROUND` days after them, which all cells share.
 
     Attributes:
-        correlation: of the errors between leads, `[lead, lead]`.
-        samples: how many, a multiple of 64.
+        correlation: correlation of the errors between leads, `[lead, lead]`.
+        samples: number of trajectories, a multiple of 64.
     """
 
     correlation: Array
@@ -56,13 +57,14 @@ class Trajectories:
 
     @cached_property
     def first(self) -> Bits:
-        """The bits of the n trajectories that rank first on a day, `[word, day, n]`, n = 0..samples."""
+        """Bit sets of the n trajectories with the largest errors on each day, `[word, day, n]`, n = 0..samples."""
         size = len(self.correlation)
         after = np.arange(AROUND + 1)
         step = self.correlation[-1, -2] if size > 1 else 0.0
         days = np.minimum(np.arange(size + AROUND), size - 1)
         late = np.maximum(np.arange(size + AROUND) - size + 1, 0)
-        reach = step ** after[np.abs(late[:, None] - late)]  # errors after the last lead forget as those before it
+        # Beyond the last lead, the correlation decays from day to day as between the last two leads.
+        reach = step ** after[np.abs(late[:, None] - late)]
         values, vectors = np.linalg.eigh(self.correlation[np.ix_(days, days)] * reach)
         factor = vectors * np.sqrt(np.maximum(values, 0))
         errors = np.random.default_rng(0).standard_normal((self.samples, len(days))) @ factor.T
@@ -75,46 +77,52 @@ class Trajectories:
         return table
 
     def beyond(self, probability: NDArray[np.float32]) -> Bits:
-        """Return which are beyond a limit, `[lead + AROUND, word, cell]`, from the `probability [lead, cell]`."""
+        """Return the bits of trajectories beyond a limit, `[lead + AROUND, word, cell]`.
+
+        `probability [lead, cell]` is the probability of being beyond it.
+        """
         number = (probability * np.float32(self.samples) + np.float32(0.5)).astype(np.intp)
         number = np.concatenate([number, np.broadcast_to(number[-1:], (AROUND, *number.shape[1:]))])
         place = number + (self.samples + 1) * np.arange(len(number))[:, None]
         return np.stack([word.take(place) for word in self.first.reshape(len(self.first), -1)], axis=1)
 
     def in_event(self, probability: NDArray[np.float32], observed: NDArray[np.bool_]) -> Bits:
-        """Return which are in an event, `[day, word, cell]`: days observed, days forecast and `AROUND` more.
+        """Return the bits of trajectories in an event, `[day, word, cell]`.
 
-        `observed [day, cell]` are the days before the first lead that were beyond the threshold.
+        The days are those observed, those forecast, and `AROUND` more. `probability [lead, cell]` is the
+        probability of a day beyond the threshold. `observed [day, cell]` marks the days before the first lead that
+        were beyond it.
         """
         ahead = self.beyond(probability)
         before = np.where(observed[:, None], ~np.uint64(0), np.uint64(0))
         return events(np.concatenate([np.broadcast_to(before, (len(before), *ahead.shape[1:])), ahead]))
 
     def probability(self, beyond: NDArray[np.float32], observed: NDArray[np.bool_]) -> NDArray[np.float32]:
-        """Return the probability `[lead, cell]` of being in an event; the arguments are those of `in_event`."""
+        """Return the probability `[lead, cell]` of being in an event (see `in_event` for the arguments)."""
         return self.share(self.in_event(beyond, observed)[len(observed) : -AROUND])
 
     def share(self, bits: Bits) -> NDArray[np.float32]:
-        """Return the share of trajectories whose bit is set in `[..., word, cell]`."""
+        """Return the share of trajectories whose bit is set in `bits [..., word, cell]`."""
         return np.bitwise_count(bits).sum(-2, dtype=np.float32) / np.float32(self.samples)
 
 
 def with_heatwaves(fields: xr.Dataset, spread: Spread, limits: xr.Dataset) -> xr.Dataset:
-    """Return a forecast with the thresholds and probabilities of heatwaves and cold spells.
+    """Add the thresholds and probabilities of heatwaves and cold spells to a forecast.
 
     Args:
         fields: `sst(init_time, lead, lat, lon)` from one initial date and `sst_past(init_time, past, lat, lon)`,
             in degC, NaN on land.
-        spread: of the forecasts.
+        spread: the spread model of the forecast.
         limits: `sstcast.ocean.heatwaves.limits` of the base period.
 
     Returns:
-        `fields` and `heatwave_threshold`, `heatwave_threshold_past`, `cold_spell_threshold`;
-        `exceedance_probability` of the first; `heatwave_probability`, `cold_spell_probability` of being in an
-        event; `heatwave_category`, `cold_spell_category`, the most likely one; `heatwave_start` and
-        `heatwave_end(init_time, lat, lon)` of the first event with a day in the forecast: medians of its first and
-        last day, where such an event is as likely as not. It may have begun on any day of `sst_past`; an end on
-        the last lead means then or later.
+        `fields` with these variables added. `heatwave_threshold`, `heatwave_threshold_past` and
+        `cold_spell_threshold` in degC. `exceedance_probability` of a day above the heatwave threshold.
+        `heatwave_probability` and `cold_spell_probability` of a day in an event. `heatwave_category` and
+        `cold_spell_category`, the most likely category. `heatwave_start` and `heatwave_end(init_time, lat, lon)`,
+        the medians of the first and last day of the first event with a day in the forecast, if such an event has a
+        probability of at least 0.5. It may have begun on any day of `sst_past`. An end on the last lead means
+        that day or later.
     """
     days, past = fields["valid_time"], fields["init_time"] + fields["past"] * np.timedelta64(1, "D")
     ocean = fields["sst"].notnull().isel(init_time=0, lead=0, drop=True)
@@ -127,7 +135,7 @@ def with_heatwaves(fields: xr.Dataset, spread: Spread, limits: xr.Dataset) -> xr
         bounds = multiples(*(sign * _at(field, ocean) for field in (climatology, threshold)))
         beyond = probability(sign * _at(fields["sst"], ocean) - bounds, width)
         observed = sign * _at(fields["sst_past"], ocean) > sign * _at(before, ocean)
-        found = _products(trajectories, beyond, observed)
+        found = _event_fields(trajectories, beyond, observed)
         result[f"{event}_probability"] = _on_map(found.event, ocean, days.dims)
         result[f"{event}_category"] = _on_map(found.category, ocean, days.dims)
         if event == "heatwave":
@@ -140,51 +148,61 @@ def with_heatwaves(fields: xr.Dataset, spread: Spread, limits: xr.Dataset) -> xr
     return result
 
 
-class _Products(NamedTuple):
-    """By cell: the probability of an event and the most likely category, `[lead, cell]`; whether an event with a
-    day in the forecast is as likely as not, and the medians of its first and last day, 0 being the first lead.
-    """
+class _EventFields(NamedTuple):
+    """The probability of events, and the dates of the first event, in some cells."""
 
-    event: NDArray[np.float32]
-    category: NDArray[np.float32]
-    likely: NDArray[np.bool_]
-    first: NDArray[np.intp]
-    last: NDArray[np.intp]
+    event: NDArray[np.float32]  # probability of a day in an event, [lead, cell]
+    category: NDArray[np.float32]  # most likely category, [lead, cell]
+    likely: NDArray[np.bool_]  # whether the probability of any event in the forecast is at least 0.5, [cell]
+    first: NDArray[np.intp]  # median of its first day, [cell]; 0 is the first lead
+    last: NDArray[np.intp]  # median of its last day, [cell]
 
 
-def _products(trajectories: Trajectories, beyond: NDArray[np.float32], observed: NDArray[np.bool_]) -> _Products:
-    """Return the products of some cells from the probabilities `[4, lead, cell]` of being beyond the lower limit
-    of each category, and the days observed to be beyond the threshold, `[past, cell]`.
+def _event_fields(
+    trajectories: Trajectories, beyond: NDArray[np.float32], observed: NDArray[np.bool_]
+) -> _EventFields:
+    """Compute event probabilities and dates, a block of cells at a time.
+
+    `beyond [category, lead, cell]` is the probability of a day beyond the lower limit of each category.
+    `observed [past, cell]` marks the past days that were beyond the threshold.
     """
     cells = range(0, beyond.shape[-1], CELLS_AT_ONCE)
     parts = [slice(first, first + CELLS_AT_ONCE) for first in cells]
     found = [_of_cells(trajectories, beyond[..., part], observed[:, part]) for part in parts]
-    return _Products(*(np.concatenate(fields, axis=-1) for fields in zip(*found, strict=True)))
+    return _EventFields(*(np.concatenate(fields, axis=-1) for fields in zip(*found, strict=True)))
 
 
-def _of_cells(trajectories: Trajectories, beyond: NDArray[np.float32], observed: NDArray[np.bool_]) -> _Products:
+def _of_cells(
+    trajectories: Trajectories, beyond: NDArray[np.float32], observed: NDArray[np.bool_]
+) -> _EventFields:
+    """Compute event probabilities and dates for one block of cells (see `_event_fields` for the arguments).
+
+    All probabilities are shares of trajectories. The median of the first (last) day is the first day on which the
+    event has begun (ended) in half of the trajectories with an event.
+    """
     inside, past = trajectories.in_event(beyond[0], observed), len(observed)
     ahead, share = inside[past:-AROUND], trajectories.share
     at_least = np.stack([share(ahead & trajectories.beyond(limit)[:-AROUND]) for limit in beyond])
-    shares = -np.diff(at_least, axis=0, prepend=1, append=0)  # of none and of each category
+    shares = -np.diff(at_least, axis=0, prepend=1, append=0)  # no event, then each category
 
-    seen = np.bitwise_or.accumulate(ahead)  # an event with a day in the forecast
-    back = np.bitwise_and.accumulate(inside[past::-1])[:0:-1]  # one on the first lead that covers the day, too
+    seen = np.bitwise_or.accumulate(ahead)  # in an event on some lead up to this one
+    # Whether the event on the first lead includes this past day.
+    back = np.bitwise_and.accumulate(inside[past::-1])[:0:-1]
     begun = share(np.concatenate([back, seen]))
     over = share(np.bitwise_or.accumulate(seen & ~inside[past + 1 : past + 1 + len(seen)]))
-    half = begun[-1] / 2
+    half = begun[-1] / 2  # of the trajectories with an event
     last = np.where(over[-1] >= half, (over >= half).argmax(0), len(seen) - 1)
     first = (begun >= half).argmax(0) - past
-    return _Products(share(ahead), shares.argmax(0).astype(np.float32), begun[-1] >= 0.5, first, last)
+    return _EventFields(share(ahead), shares.argmax(0).astype(np.float32), begun[-1] >= 0.5, first, last)
 
 
 def _at(field: xr.DataArray, ocean: xr.DataArray) -> NDArray[np.float32]:
-    """Return `field(init_time, day, lat, lon)` from the only initial date as `[day, cell]`."""
+    """Return the ocean cells `[day, cell]` of `field(init_time, day, lat, lon)`, which has one initial date."""
     return field.isel(init_time=0).transpose(..., "lat", "lon").values[:, ocean.values]
 
 
 def _on_map(cells: NDArray[Any], ocean: xr.DataArray, dims: tuple[Hashable, ...]) -> xr.DataArray:
-    """Put `[..., cell]` on `(init_time, ..., lat, lon)`; land is NaN, or NaT."""
+    """Put ocean cells `[..., cell]` on the map `(init_time, ..., lat, lon)`; land is NaN or NaT."""
     fill = np.array("NaT" if cells.dtype.kind == "M" else np.nan, cells.dtype)
     values = np.full((1, *cells.shape[:-1], *ocean.shape), fill)
     values[..., ocean.values] = cells

@@ -1,4 +1,4 @@
-"""The history of a forecast: the last days of a source, fetched, checked and standardised as training days are."""
+"""The history of a forecast: fetches, checks and standardises the last days of a source."""
 
 import datetime as dt
 from collections.abc import Callable
@@ -23,8 +23,8 @@ from sstcast.sources.source import FetchRequest
 from sstcast.sources.status import StoreStatus, status
 
 DAY = dt.timedelta(days=1)
-REPLACED = dt.timedelta(days=60)  # NOAA replaces preliminary days after about two weeks
-SAME_SHARE = 1e-4  # of a cell's area
+RECHECKED = dt.timedelta(days=60)  # preliminary days of this period are fetched again, until NOAA replaces them
+SHARE_TOLERANCE = 1e-4  # largest difference between ocean fractions of a cell that count as equal
 
 
 def last_days(
@@ -34,16 +34,25 @@ def last_days(
     say: Callable[[str], object] = print,
     count: int | None = None,
 ) -> xr.DataArray:
-    """Return the days of the region up to `date`, or to the last that can be had before `today`.
+    """Return the last days of the region, and fetch those that a fetched store lacks.
 
-    They are `count`, by default `data.history`.
+    Preliminary days among those fetched are replaced if NOAA has published their final version.
 
-    Days that a fetched store lacks are fetched, and its preliminary ones among them replaced if NOAA has made
-    them final; `say` gets the lines to print. Returns `sst(time, lat, lon)` in degC on the source's own cells;
-    of a fetched store the coordinate `preliminary(time)` tells which days NOAA will still replace.
+    Args:
+        data: the data configuration.
+        date: the last day. By default, the latest available day before `today`.
+        today: the current date.
+        say: receives the lines to print.
+        count: the number of days. By default, `data.history`.
 
-    Raises SSTCastError if the source is not there, does not hold these days and they cannot be fetched, or the
-    region is outside its cells or all land.
+    Returns:
+        `sst(time, lat, lon)` in degC on the source's own cells. For a fetched store, the coordinate
+        `preliminary(time)` marks the days that NOAA will still replace.
+
+    Raises:
+        SSTCastError: the source does not exist, lacks days that cannot be fetched, or the region lies outside it
+        or
+            is all land.
     """
     path, count = source_path(data.source), count or data.history
     if is_raw_store(path):
@@ -54,14 +63,14 @@ def last_days(
         first = date - (count - 1) * DAY
         if first < held[0] or date > held[1]:
             raise SSTCastError(
-                f"{path}: a forecast from {date} needs {first}..{date}, it holds {held[0]}..{held[1]}; "
+                f"{path}: a forecast from {date} needs {first}..{date}, but it holds {held[0]}..{held[1]}; "
                 "choose another --date or fetch them"
             )
         with reading_later(path, REMEDY):
             days = sst.sel(time=slice(np.datetime64(first), np.datetime64(date))).load()
     check_changes(days.values, days["time"].values, path)
     if is_raw_store(path):
-        # 0 is a day that was filled in
+        # 0 marks a day that was filled in
         status_of = open_days(path)["status"].reindex(time=days["time"], fill_value=0)
         preliminary = [not is_final(status) for status in status_of.values.tolist()]
         days = days.assign_coords(preliminary=("time", preliminary))
@@ -71,10 +80,9 @@ def last_days(
 
 
 def bring_up_to_date(data: DataConfig, date: dt.date | None, today: dt.date) -> FetchReport | None:
-    """Fetch the days up to `date`, or to the day before `today`, and what NOAA has made final since.
+    """Fetch the days up to `date`, or up to the day before `today`, and the final versions of preliminary days.
 
-    Returns what has been done, and None of a source that nothing can be fetched from. Raises SSTCastError if the
-    store is unusable.
+    Returns a report, or None for a source that cannot be fetched. Raises SSTCastError if the store is unusable.
     """
     path = source_path(data.source)
     if not is_raw_store(path):
@@ -83,12 +91,12 @@ def bring_up_to_date(data: DataConfig, date: dt.date | None, today: dt.date) -> 
     if not grows:
         return None
     end = date or max(last, today - DAY)
-    start = min([last + DAY, end, *(day for day in held.preliminary if last - day < REPLACED)])
+    start = min([last + DAY, end, *(day for day in held.preliminary if last - day < RECHECKED)])
     return fetch(FetchRequest(start, end, origin, str(open_raw_store(path).box), out=path), lambda line: None)
 
 
 def _extend(path: Path, date: dt.date | None, history: int, today: dt.date, say: Callable[[str], object]) -> None:
-    """Fetch the missing days of a history that ends on `date`, and all days between the store's end and them."""
+    """Fetch the missing days of a history that ends on `date`, and any days between the store's end and these."""
     held, last, origin, grows = _fetched(path)
     if date is None:
         if not grows:
@@ -98,17 +106,17 @@ def _extend(path: Path, date: dt.date | None, history: int, today: dt.date, say:
     if first < min(held.origin) or all(date - n * DAY in held.origin for n in range(history)):
         return
     if date > today:
-        raise SSTCastError(f"--date {date}: has not come yet; {path} holds days up to {last}")
+        raise SSTCastError(f"--date {date}: is in the future; {path} holds days up to {last}")
     if not grows:
         raise SSTCastError(
-            f"{path}: ends on {last}, its days are from {origin!r}; "
+            f"{path}: ends on {last}, and its days are from {origin!r}; "
             f"run `sstcast fetch --source ... --end {date} --out {path}` first"
         )
     fetch(FetchRequest(min(first, last + DAY), date, origin, str(open_raw_store(path).box), out=path), say)
 
 
 def _fetched(path: Path) -> tuple[StoreStatus, dt.date, str, bool]:
-    """Return the status of a store, its last day, the source of this day, and whether the source gets new days."""
+    """Return the status of a store, its last day, the source of that day, and whether the source adds new days."""
     held = status(path)[0]
     if not held.origin:
         raise SSTCastError(f"{path}: holds no days; run `sstcast fetch` first")
@@ -118,20 +126,20 @@ def _fetched(path: Path) -> tuple[StoreStatus, dt.date, str, bool]:
 
 
 class Normals:
-    """A region's grid, land, climatology and scale, as `prepare` computed them from the training days."""
+    """The prepared grid, land mask, climatology and scale of a region."""
 
     def __init__(self, data: DataConfig) -> None:
-        """Open the stores; raise SSTCastError if they are not there, or damaged."""
+        """Open the prepared stores; raise SSTCastError if they do not exist or are damaged."""
         cube, self.statistics = Prepared.of(data).open_statistics()
         self.data, self.source = data, str(cube.attrs["source"])
         self.fraction, self.ocean = cube["ocean_fraction"].load(), cube["ocean_mask"].load()
 
     def standardise(self, history: xr.DataArray) -> xr.Dataset:
-        """Return `anomaly(time, lat, lon)`, `climatology`, `scale` and `ocean_mask` as `prepare` would.
+        """Standardise a history; return `anomaly(time, lat, lon)`, `climatology`, `scale` and `ocean_mask`.
 
-        `history(time, lat, lon)` in degC, is on the run's grid, or on the cells that were averaged to make it:
-        the `paper` protocol standardises those, so it must have them. Raises SSTCastError if it lies elsewhere,
-        or lacks values over the ocean.
+        `history(time, lat, lon)` in degC has the run's grid, or the finer cells that are averaged to it. The
+        `paper` protocol needs the finer cells, because it standardises before averaging. Raises SSTCastError if
+        the history has another grid, or lacks values over the ocean.
         """
         native, coarse, ocean, region = self._averaged(history)
         _check_values(coarse.where(self.ocean), self.ocean)
@@ -139,11 +147,11 @@ class Normals:
         return standardise(native, coarse, ocean, self.statistics, data)
 
     def on_grid(self, sst: xr.DataArray) -> xr.DataArray:
-        """Return `sst(time, lat, lon)`, on such cells as `standardise` takes, on the run's grid; NaN on land."""
+        """Average `sst(time, lat, lon)` to the run's grid, NaN on land; see `standardise` for its own grid."""
         return self._averaged(sst)[1].where(self.ocean)
 
     def _averaged(self, sst: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray, xr.DataArray, Region]:
-        """Return `sst` as it is, on the run's grid, which of its own cells are ocean, and the region of these."""
+        """Return `sst` on its own cells and on the run's grid, and the ocean mask and region of its own cells."""
         region, share, paper = self.data.box, self.fraction, self.data.protocol == "paper"
         # The statistics of the paper protocol are on the source's cells.
         native = at_cells(sst, self.statistics if paper else finer_cells(share, region.coarsen))
@@ -159,7 +167,7 @@ class Normals:
             )
             raise SSTCastError(f"history: does not hold the run's cells, lat {lat}, lon {lon}; {remedy}")
         ocean = native.notnull().any("time")
-        if differ := int((abs(ocean_fraction(ocean, region) - share) > SAME_SHARE).sum()):
+        if differ := int((abs(ocean_fraction(ocean, region) - share) > SHARE_TOLERANCE).sum()):
             raise SSTCastError(
                 f"history: {differ} cells hold values where the run has land, or none where it has ocean; "
                 "fill the ocean, and set land to NaN"
@@ -168,9 +176,10 @@ class Normals:
 
 
 def checked(history: xr.DataArray, count: int) -> xr.DataArray:
-    """Return the last `count` days of a field, as `sst(time, lat, lon)` in degC, loaded, stamped 00:00.
+    """Return the last `count` days of a field as `sst(time, lat, lon)` in degC, in memory, with times at 00:00.
 
-    Axes and units are found as in a file. Raises SSTCastError if they are not, or a day is missing.
+    Axes and units are recognised in the same way as in a file. Raises SSTCastError if they are not recognised, or
+    a day is missing.
     """
     if not isinstance(history, xr.DataArray):
         raise SSTCastError(f"history: is a {type(history).__name__}; give one variable, sst(time, lat, lon)")
@@ -180,21 +189,21 @@ def checked(history: xr.DataArray, count: int) -> xr.DataArray:
     if "preliminary" in history.coords:
         found = found.assign_coords(preliminary=("time", history["preliminary"].values))
     if len(days) < count:
-        raise SSTCastError(f"history: {len(days)} days; the run needs the last {count}")
+        raise SSTCastError(f"history: holds {len(days)} days; the run needs the last {count}")
     found, days = found[-count:].load(), days[-count:]
     wanted = pd.date_range(end=days[-1], periods=count)
     if not days.equals(wanted):
         absent = wanted.difference(days)
-        what = f"{absent[-1]:%Y-%m-%d} is missing" if len(absent) else "they are not in order"
-        raise SSTCastError(f"history: its last {count} days must follow one another, but {what}")
+        problem = f"{absent[-1]:%Y-%m-%d} is missing" if len(absent) else "they are not in order"
+        raise SSTCastError(f"history: its last {count} days must be consecutive, but {problem}")
     low, high = float(found.min()), float(found.max())
-    if not PLAUSIBLE[0] <= low <= high <= PLAUSIBLE[1]:  # nor are NaN
-        raise SSTCastError(f"history: values from {low:g} to {high:g} are no sea surface temperatures in degC")
+    if not PLAUSIBLE[0] <= low <= high <= PLAUSIBLE[1]:  # also false if all values are NaN
+        raise SSTCastError(f"history: values from {low:g} to {high:g} are not sea surface temperatures in degC")
     return found
 
 
 def in_words(history: xr.DataArray) -> str:
-    """Say which days `history` holds, and which of them are preliminary."""
+    """Describe which days `history` holds, and which of them are preliminary."""
     days = [day.item() for day in history["time"].values.astype("datetime64[D]")]
     text = f"{history.attrs.get('title', 'daily SST')}; history {days[0]}..{days[-1]} ({len(days)} days)"
     if "preliminary" not in history.coords:

@@ -1,4 +1,4 @@
-"""Systems that forecast: a run, an ensemble, a combination and every baseline answer `Predictor.predict`."""
+"""Forecasting systems: runs, ensembles, combinations and baselines share the interface `Predictor.predict`."""
 
 import json
 from abc import ABC, abstractmethod
@@ -41,37 +41,37 @@ from sstcast.training.forecast_task import fit, samples
 Array = NDArray[np.float32]
 Weights = NDArray[np.float64]
 FIELD = ("init_time", "lead", "lat", "lon")
-AT_ONCE, VALUES_AT_ONCE = 64, 2**23  # windows a model is given, and values of their history
+AT_ONCE, VALUES_AT_ONCE = 64, 2**23  # largest numbers of windows and of history values in a batch
 
 
 class Predictor(ABC):
-    """A system that forecasts `horizon` days of a region's anomalies from the last `history` days of them."""
+    """Interface of systems that forecast a region's anomalies `horizon` days ahead from `history` days."""
 
     def __init__(self, region: Region, history: int, horizon: int) -> None:
         self.region, self.history, self.horizon = region, history, horizon
 
     @abstractmethod
     def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
-        """Forecast from every day that ends `history` days.
+        """Forecast from each day on which `history` days are complete.
 
         Args:
-            anomalies: `anomaly(time, lat, lon)` in standardised units, NaN on land, a value a day, and
-                `ocean_mask(lat, lon)`. A system with a memory reads the days before them, which are in
-                `earlier(earlier_time, lat, lon)` (`ocean.windows.with_earlier`).
-            every: how many days apart forecasts begin, from the first day on that can be.
+            anomalies: daily `anomaly(time, lat, lon)` in standardised units, NaN on land, and
+                `ocean_mask(lat, lon)`. A system with a memory also reads the preceding days from
+                `earlier(earlier_time, lat, lon)` (see `ocean.windows.with_earlier`).
+            every: the number of days between initial dates, beginning with the first possible one.
 
         Returns:
             Standardised anomalies `(member, init_time, lead, lat, lon)`, NaN on land and outside the tiles.
-            `init_time` is the last day of history, `lead` counts days after it, and the coordinate
+            `init_time` is the last day of history, and `lead` counts days after it. The coordinate
             `valid_time(init_time, lead)` is the day forecast.
 
         Raises:
-            SSTCastError: there are fewer earlier days than the system needs.
+            SSTCastError: the system needs more earlier days.
         """
 
 
 class Models(Predictor):
-    """Models of one kind, each a member; linear systems see the whole region as one tile."""
+    """An ensemble of models of one kind. Linear systems treat the whole region as one tile."""
 
     def __init__(
         self, region: Region, history: int, horizon: int, models: Sequence[ForecastModel], device: torch.device
@@ -80,7 +80,7 @@ class Models(Predictor):
         self.models, self.device = [model.eval().to(device) for model in models], device
 
     def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
-        """Forecast from days that end `history` days (see `Predictor.predict`)."""
+        """Forecast from each day on which `history` days are complete (see `Predictor.predict`)."""
         linear = isinstance(self.models[0], LinearSystem)
         region = whole(self.region, anomalies) if linear else self.region
         before = max(model.before for model in self.models)
@@ -94,7 +94,10 @@ class Models(Predictor):
 
     @torch.no_grad()
     def members(self, past: Windows) -> Array:
-        """Return standardised anomalies `[member, starts, horizon, tile, node]`, anything on land."""
+        """Return the standardised anomalies `[member, starts, horizon, tile, node]` of each model.
+
+        Values on land are undefined.
+        """
         past = past.to(self.device)
         tiles, nodes = past.values.shape[1:]
         at_once = max(1, min(AT_ONCE, VALUES_AT_ONCE // (nodes * self.history)))
@@ -112,18 +115,19 @@ class Models(Predictor):
 
 
 class TrainingDays:
-    """The days that linear systems learn from; caches the sums for the normal equations that all of them share."""
+    """Fits linear systems to the training days, and caches the normal-equation sums that they share."""
 
     def __init__(self, data: DataConfig, anomalies: xr.Dataset) -> None:
-        """Take data and the anomalies prepared from them."""
+        """Take a data configuration and the anomalies prepared from it."""
         self.data, self.anomalies = data, anomalies
         self._samples: dict[int, tuple[Samples, Samples]] = {}
 
     @torch.no_grad()
     def system(self, name: str, refit: bool = True, **options: Any) -> LinearSystem:
-        """Return a linear system by `model.name`, with these options of its class.
+        """Fit the linear system called `name` (a `model.name`), with the given options of its class.
 
-        It is fitted to the validation days as well, on which it may choose a penalty, unless `refit` is false.
+        Penalties may be chosen on the validation days. Unless `refit` is false, the system is then fitted to
+        training and validation days together.
         """
         history, horizon = self.data.history, self.data.horizon
         shape = self.anomalies.sizes["lat"], self.anomalies.sizes["lon"]
@@ -133,12 +137,12 @@ class TrainingDays:
         return model
 
     def fit(self, name: str, refit: bool = True, **options: Any) -> Predictor:
-        """Return a linear system as a predictor (see `system`)."""
+        """Fit a linear system, and return it as a predictor (see `system`)."""
         model = self.system(name, refit, **options)
         return Models(self.data.box, self.data.history, self.data.horizon, [model], torch.device("cpu"))
 
     def _days(self, before: int) -> tuple[Samples, Samples]:
-        """Return the training and the validation windows, with so many days before them."""
+        """Return the training and validation windows, with `before` more days before each history."""
         if before not in self._samples:
             train, validation = (
                 samples(whole_windows(self.anomalies, self.data, split, before))
@@ -148,17 +152,17 @@ class TrainingDays:
         return self._samples[before]
 
     def baselines(self, refit: bool = True) -> dict[str, Predictor]:
-        """Return all baselines by name (see `fit`)."""
+        """Fit all baselines, and return them by name (see `fit`)."""
         return {name: self.fit(model, refit) for name, model in BASELINES.items()}
 
 
 class TrainedRun(Models):
-    """A run's model, or an ensemble's, at their best checkpoints.
+    """The models of a run or an ensemble, with the weights of their best checkpoints.
 
-    For other `data` than those of the run, which must be prepared, linear systems and the linear bases of
-    networks are fitted anew: they differ from ocean to ocean, and take seconds. They are fitted to the validation
-    days, too, unless `refit` is false. On another ocean the share of a network's change is found anew as well,
-    from `BLOCKS` blocks of training years (`training.cross_fitting`).
+    With other `data` than the run's, which must be prepared, linear systems and the linear bases of networks are
+    fitted again, which takes seconds. They are fitted to training and validation days, or only to training days if
+    `refit` is false. On another ocean, the share of a network's change is also estimated again, from `BLOCKS`
+    blocks of training years (see `training.cross_fitting`).
     """
 
     BLOCKS = 3
@@ -199,7 +203,10 @@ def _same_cells(one: DataConfig, other: DataConfig) -> bool:
 
 
 def _adapt(model: ForecastModel, data: DataConfig, before: int, blocks: int, refit: bool) -> None:
-    """Fit a network's base to other data, and find the share of its change, unless there are no `blocks`."""
+    """Fit the linear base of a network to other data.
+
+    If `blocks` is positive, also estimate the share of the network's change from that many blocks of years.
+    """
     base, anomalies = model.linear, Prepared.of(data).open_anomalies()
     assert base is not None
     train, validation = (cut_windows(anomalies, data, split, before=before) for split in ("train", "validation"))
@@ -215,7 +222,7 @@ def _adapt(model: ForecastModel, data: DataConfig, before: int, blocks: int, ref
 
 
 def _after_earlier(anomalies: xr.Dataset, before: int) -> xr.Dataset:
-    """Return the days of `anomalies` after the last `before` of the earlier ones, which must lead up to them."""
+    """Prepend the last `before` earlier days to `anomalies`; raise SSTCastError if any of them is missing."""
     first, held = anomalies.indexes["time"][0], 0
     if "earlier" in anomalies:
         earlier = anomalies["earlier"].isel(earlier_time=slice(-before, None)).rename(earlier_time="time")
@@ -223,17 +230,15 @@ def _after_earlier(anomalies: xr.Dataset, before: int) -> xr.Dataset:
         held = len(earlier.indexes["time"].intersection(wanted))
     if held < before:
         raise SSTCastError(
-            f"history: a system with a memory needs {before} days before {first:%Y-%m-%d}, there are {held}; "
-            "give a longer record, or a system without model.memory"
+            f"history: a system with a memory needs {before} days before {first:%Y-%m-%d}, but there are {held}; "
+            "give a longer record, or use a system without model.memory"
         )
     joined = xr.concat([earlier, anomalies["anomaly"]], "time").transpose("time", "lat", "lon")
     return xr.Dataset({"anomaly": joined, "ocean_mask": anomalies["ocean_mask"]})
 
 
 def axes(init_times: NDArray[np.datetime64], horizon: int, grid: xr.Dataset) -> xr.Dataset:
-    """Return the coordinates of forecasts on the cells `lat`, `lon` of `grid`: those of `FIELD`, and
-    `valid_time`.
-    """
+    """Return the coordinates of forecasts on the cells of `grid`: those of `FIELD`, and `valid_time`."""
     lead = np.arange(1, horizon + 1, dtype=np.int32)
     days = init_times[:, None] + lead * np.timedelta64(1, "D")
     return xr.Dataset(
@@ -252,10 +257,10 @@ def in_degrees(forecast: xr.DataArray, statistics: xr.Dataset) -> xr.Dataset:
 
     Args:
         forecast: standardised anomalies `(member, init_time, lead, lat, lon)`.
-        statistics: `climatology` and `scale(dayofyear, lat, lon)` in degC, of the base period.
+        statistics: `climatology` and `scale(dayofyear, lat, lon)` of the base period, in degC.
 
     Returns:
-        `sst` and `sst_anomaly(init_time, lead, lat, lon)` in degC, means over the members.
+        The ensemble mean of `sst` and `sst_anomaly(init_time, lead, lat, lon)`, in degC.
     """
     climatology, scale = (on_days(statistics[name], forecast["valid_time"]) for name in ("climatology", "scale"))
     anomaly = (forecast * scale).mean("member", skipna=False)
@@ -266,13 +271,13 @@ def in_degrees(forecast: xr.DataArray, statistics: xr.Dataset) -> xr.Dataset:
 def described(
     fields: xr.Dataset, run: Run, source: str, data: DataConfig | None = None, /, **attributes: str
 ) -> xr.Dataset:
-    """Return a run's forecasts in degC as they are written, in a hindcast and in a forecast alike.
+    """Add the CF attributes with which a run's forecasts are written to files.
 
     Args:
-        fields: what `in_degrees` returns, or some of it, and what else is written.
-        source: title of the data.
-        data: those forecast, if they are not the run's.
-        attributes: of the dataset, besides those that follow from the run.
+        fields: some or all variables that `in_degrees` returns, and any others.
+        source: the title of the data.
+        data: the data configuration of the forecast, if it is not the run's.
+        attributes: attributes of the dataset, besides those that describe the run.
     """
     config, count = run.config, len(run.members)
     forecast = data or config.data
@@ -302,7 +307,7 @@ def described(
 
 
 def trained_elsewhere(config: RunConfig) -> str | None:
-    """Name the training data of a model that forecasts another ocean; None if it forecasts its own."""
+    """Describe the training data of a run on another ocean; None if the run forecasts its own ocean."""
     return None if config.trained_on is None else _origins(config, config.trained_on)
 
 
@@ -313,25 +318,28 @@ def _origins(config: RunConfig, first: DataConfig, source: str | None = None) ->
 
 
 def origin(data: DataConfig, source: str | None = None, to_validation: bool = False) -> str:
-    """Name the days learnt of a source, by its title where that is known: for training, or for validation too."""
+    """Describe the days of a source that a model was trained on, by the source's title if it is given.
+
+    With `to_validation`, they include the validation days.
+    """
     last = (data.splits.validation if to_validation else data.splits.train)[1]
     return f"{source or data.source} of {data.splits.train[0]}..{last}, region {data.place}"
 
 
 class Combination(Predictor):
-    """The mean of the forecasts of other predictors, with a weight for each of them in each lead week."""
+    """The weighted mean of the forecasts of other predictors. The weights depend on the lead week."""
 
     def __init__(self, parts: list[Predictor], weights: Weights) -> None:
-        """Take the parts, all of one region, history and horizon, and `weights [week, part]`."""
+        """Take `weights [week, part]` and the parts, which share their region, history and horizon."""
         first = parts[0]
         super().__init__(first.region, first.history, first.horizon)
         leads = 1 + np.arange(first.horizon)
         self.parts, self.weights = parts, weights[lead_weeks(leads)].astype(np.float32)  # [lead, part]
 
     def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
-        """Forecast (see `Predictor.predict`) as one member.
+        """Forecast the weighted mean as a single member (see `Predictor.predict`).
 
-        A part that is an ensemble enters by its mean, one without weight is not asked.
+        An ensemble contributes its mean. Parts with zero weight are not evaluated.
         """
         weighted = [
             part.predict(anomalies, every).mean("member", skipna=False) * xr.DataArray(weights, dims="lead")
@@ -342,9 +350,9 @@ class Combination(Predictor):
 
 
 def predictor_of(run: Run, data: DataConfig | None = None) -> Predictor:
-    """Load what forecasts for a run, for other `data` than its own if given (see `TrainedRun`).
+    """Load the predictor of a run or a combination, for other `data` than its own if given (see `TrainedRun`).
 
-    Raises SSTCastError if a checkpoint is damaged, or a part of a combination is not as it was.
+    Raises SSTCastError if a checkpoint is damaged, or a part of a combination has changed.
     """
     data, run = data or run.config.data, run.trained
     if run.config.model.name != COMBINATION:
@@ -354,7 +362,7 @@ def predictor_of(run: Run, data: DataConfig | None = None) -> Predictor:
 
 
 def days_read(run: Run) -> int:
-    """Return how many days up to the initial date a run, or any part of a combination, reads."""
+    """Return the number of days up to the initial date that a run, or any part of a combination, reads."""
     run = run.trained
     if run.config.model.name == COMBINATION:
         return max(days_read(part) for part in run.open_parts())
@@ -362,15 +370,15 @@ def days_read(run: Run) -> int:
     before = days_before(run.config.model.name, run.config.model.options, history)
     if before:
         weights = load_checkpoint(run.members[0].best)["model"]
-        if not weights.get("remembers", weights.get("linear.remembers", True)):  # a short record
+        if not weights.get("remembers", weights.get("linear.remembers", True)):  # fitted to too short a record
             return history
     return history + before
 
 
 def load_combination(run: Run) -> Weights:
-    """Return the weights `[week, part]` of a combination.
+    """Read the weights `[week, part]` of a combination.
 
-    Raises SSTCastError if they are damaged, or do not belong to the parts and leads in its configuration.
+    Raises SSTCastError if they are damaged, or do not match the parts and leads in its configuration.
     """
     weeks, parts = -(-run.config.data.horizon // WEEK), len(run.open_parts())
     try:
@@ -381,5 +389,5 @@ def load_combination(run: Run) -> Weights:
     except (KeyError, TypeError, AttributeError):
         pass
     raise SSTCastError(
-        f"{run.best}: holds no weights of {parts} runs in {weeks} lead weeks; run the same `sstcast combine` again"
+        f"{run.best}: has no weights for {parts} runs in {weeks} lead weeks; run the same `sstcast combine` again"
     )

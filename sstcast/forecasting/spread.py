@@ -1,7 +1,7 @@
-"""The predictive distribution: a Gaussian about the forecast, as wide as errors were on the validation days.
+"""The predictive distribution: a Gaussian about the forecast, calibrated with its errors on the validation days.
 
-Its standard deviation depends on cell, lead and season. No test day enters it, and no error on a day that the
-forecaster had learnt: see `held_out`.
+The standard deviation depends on cell, lead and season. It uses no test day, and no error on a day that the system
+was fitted to (see `held_out`).
 """
 
 import hashlib
@@ -42,10 +42,10 @@ from sstcast.scratch import in_scratch, release
 from sstcast.stores import open_netcdf
 
 EVERY = 3  # days from one validation forecast to the next
-VALUES_AT_ONCE = 2**21  # of a block of forecasts
-DAYS_AT_ONCE = 128  # at least: a chunk of the store
+VALUES_AT_ONCE = 2**21  # values in a block of forecasts
+DAYS_AT_ONCE = 128  # smallest block of days: one chunk of the store
 SMOOTHING = 7  # leads over which the power of the climatological variance is averaged
-SEASON = 90  # days
+SEASON_DAYS = 90
 TINY = 1e-12
 
 Array = NDArray[np.float64]
@@ -53,11 +53,13 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Spread:
-    """The standard deviation of forecasts.
+    """The spread model of a system: the standard deviation of its forecast errors.
 
     Attributes:
-        values: degC on `(season, lead, lat, lon)`, NaN on land and where nothing is forecast.
-        correlation: of the errors of one forecast at two leads, `[lead, lead]`, pooled over cells and dates.
+        values: standard deviation in degC, `(season, lead, lat, lon)`, NaN on land and outside the tiles.
+        correlation: correlation between the errors of a forecast at two leads, `[lead, lead]`, pooled over cells
+        and
+            dates.
     """
 
     values: xr.DataArray
@@ -65,19 +67,19 @@ class Spread:
 
     @property
     def digest(self) -> str:
-        """A hash of the values."""
+        """A hash of the standard deviations."""
         return hashlib.sha256(self.values.values.tobytes()).hexdigest()
 
     def spread(self, valid_time: xr.DataArray) -> xr.DataArray:
-        """Return the standard deviation on days `valid_time(init_time, lead)`, with `lat` and `lon`, in degC."""
+        """Return the standard deviation `(init_time, lead, lat, lon)` in degC on the days `valid_time`."""
         values = self.values.sel(season=valid_time.dt.season, lead=valid_time["lead"])
         return values.drop_vars("season").transpose(*valid_time.dims, "lat", "lon")
 
 
 class ValidationDays:
-    """The validation days of prepared data, and those before them, which are read once for all forecasters.
+    """The prepared days up to the end of validation, which calibration reads once for all systems.
 
-    Raises SSTCastError if the stores are absent or damaged.
+    Raises SSTCastError if the stores do not exist or are damaged.
     """
 
     def __init__(self, data: DataConfig) -> None:
@@ -86,14 +88,14 @@ class ValidationDays:
 
     @cached_property
     def training(self) -> TrainingDays:
-        """The days that linear systems learn from."""
+        """The training days of linear systems."""
         return TrainingDays(self.data, self.anomalies)
 
     @cached_property
     def climatological(self) -> Spread:
-        """The spread of the climatological distribution, and how its errors are correlated from day to day.
+        """The spread of the climatology, with the correlation of its errors from day to day.
 
-        Both are of the days that the climatology is of.
+        Both are computed from all days of the base period.
         """
         days = self.anomalies[["anomaly"]].sel(time=slice(*map(str, self.data.splits.base)))
         scale = self.anomalies["scale"].load()
@@ -122,9 +124,9 @@ class ValidationDays:
         return Spread(in_scratch(values), products[apart] / products[0])
 
     def spread(self, predictor: Predictor) -> Spread:
-        """Return the spread of a predictor that has learnt no validation day.
+        """Return the spread of a predictor that was not fitted to the validation days.
 
-        Raises SSTCastError if there are too few of them.
+        Raises SSTCastError if there are too few validation days.
         """
         sums = np.zeros(0)
         counts = np.zeros((len(SEASONS), self.data.horizon))
@@ -165,7 +167,7 @@ class ValidationDays:
         return xr.Dataset({name: in_scratch(self.anomalies[name]) for name in ("climatology", "scale")})
 
     def _errors(self, predictor: Predictor) -> Iterator[xr.DataArray]:
-        """Yield errors `(init_time, lead, lat, lon)` in degC of forecasts of the days, block by block."""
+        """Yield the forecast errors on the validation days in blocks, `(init_time, lead, lat, lon)` in degC."""
         days, history, horizon = self._days, self.data.history, self.data.horizon
         starts = -(-(days.sizes["time"] - history - horizon) // EVERY)
         cells = days.sizes["lat"] * days.sizes["lon"]
@@ -181,18 +183,21 @@ class ValidationDays:
 
 
 def pooled(sums: Array, counts: Array, climate: Array, weights: Array) -> NDArray[np.float32]:
-    """Return the spread `[season, lead, lat, lon]`, from sums of squared errors and how many they are.
+    """Estimate the spread `[season, lead, lat, lon]` from sums of squared errors.
 
-    One or two years hold few independent errors, so they give no more than the mean squared error by lead; a
-    factor by season and lead, shrunk towards 1 as if errors of one more season had been seen; and by lead the
-    power of the climatological variance, between 0 and 1, that best describes the pattern of cells. The pattern
-    itself, by cell and season, is that of the climatology's many years.
+    One or two years contain few independent errors, so only three quantities are estimated from them:
+
+    - the mean squared error by lead
+    - a factor by season and lead, shrunk towards 1 as if one more season of average errors had been observed
+    - by lead, the power (0 to 1) of the climatological variance that best describes the pattern of cells
+
+    The climatological variance itself, by cell and season, comes from the many years of the climatology.
 
     Args:
-        sums: of squared errors, `[season, lead, lat, lon]`, NaN where there is no forecast.
-        counts: `[season, lead]`.
+        sums: sums of squared errors, `[season, lead, lat, lon]`, NaN where there is no forecast.
+        counts: the number of errors in each sum, `[season, lead]`.
         climate: standard deviation of the climatological distribution, `[season, lat, lon]`.
-        weights: of the cells, `[lat, lon]`.
+        weights: area weights of the cells, `[lat, lon]`.
     """
     known = np.isfinite(sums).all((0, 1))
     weights = weights[known] / weights[known].sum()
@@ -207,7 +212,7 @@ def pooled(sums: Array, counts: Array, climate: Array, weights: Array) -> NDArra
     power = [power[max(0, lead - reach) : lead + reach + 1].mean() for lead in range(len(power))]
     pattern = variance[:, None] ** np.clip(power, 0, 1)[:, None]  # [season, lead, cell]
     pattern /= ((pattern @ weights) * counts).sum(0)[:, None] / total[:, None]
-    prior = SEASON / EVERY
+    prior = SEASON_DAYS / EVERY
     season = (errors @ weights + prior * by_lead) / ((pattern @ weights) * counts * by_lead + prior * by_lead)
     pattern *= (by_lead * season)[..., None]
     spread = np.full(sums.shape, np.nan, np.float32)
@@ -220,13 +225,13 @@ def _season_numbers(time: xr.DataArray) -> NDArray[np.intp]:
 
 
 QUANTILES = (0.05, 0.10, 0.25, 0.50, 0.75, 0.90, 0.95)
-LAYOUT = 1  # of spread.nc, and of how it is estimated
+LAYOUT = 1  # version of the layout of spread.nc and of the estimate
 
 Load = Callable[[Run, DataConfig], Predictor]
 
 
 def with_distribution(fields: xr.Dataset, spread: Spread) -> xr.Dataset:
-    """Return forecasts `sst(init_time, lead, lat, lon)` with `sst_spread`, and `sst_quantile` at `QUANTILES`."""
+    """Add `sst_spread`, and `sst_quantile` at `QUANTILES`, to forecasts `sst(init_time, lead, lat, lon)`."""
     width = spread.spread(fields["valid_time"])
     levels = xr.DataArray(ndtri(QUANTILES), {"quantile": list(QUANTILES)}, ("quantile",))
     quantiles = (fields["sst"] + width * levels).transpose("init_time", "lead", "quantile", "lat", "lon")
@@ -236,15 +241,21 @@ def with_distribution(fields: xr.Dataset, spread: Spread) -> xr.Dataset:
 def calibrated(
     run: Run, data: DataConfig | None = None, load: Load = predictor_of, days: ValidationDays | None = None
 ) -> Spread:
-    """Return the spread of a run's forecasts, for other `data` than the run's if given; make it if need be.
+    """Return the spread model of a run's forecasts, and estimate it if necessary.
 
-    It is kept in the run's folder, and made again when the run, the days before its test days or the method have
-    changed. In a read-only folder it is made each time. The run may be of any kind; `data` must be prepared.
-    `load` gives the run's own predictor, where one is in memory already, and `days` are those of `data`, where
-    others have been tried on them.
+    The spread is saved in the run's folder. It is estimated again if the run, the days before its test days, or
+    the method has changed, and each time if the folder is read-only.
 
-    Raises SSTCastError if the prepared stores are absent, they or the file are damaged, or there are too few
-    validation days.
+    Args:
+        run: a run of any kind.
+        data: another data configuration than the run's, whose stores are prepared.
+        load: returns the predictor of the run, for callers that have already loaded it.
+        days: the validation days of `data`, for callers that have already read them.
+
+    Raises:
+        SSTCastError: the prepared stores do not exist, they or the file are damaged, or there are too few
+        validation
+            days.
     """
     home = run.config.data
     data = data or home
@@ -267,12 +278,12 @@ def calibrated(
 
 
 def held_out(run: Run, days: ValidationDays, load: Load = predictor_of) -> Predictor:
-    """Return a run as it would forecast the validation days, had it not learnt from them.
+    """Return a predictor like `run` that was not fitted to the validation days.
 
-    A network was only selected by them, and is taken as it is. A linear system or base, which was fitted to
-    training and validation days together, is fitted to training days alone. In place of a network with
-    `include_validation` stands its linear base fitted to training days, or a multiscale ridge if it has none. The
-    parts of a combination are treated alike, and keep their weights.
+    A network is returned unchanged, because the validation days only selected its weights. A linear system or
+    base, which was fitted to training and validation days together, is fitted to the training days alone. A
+    network trained with `include_validation` is replaced by its linear base, or by a multiscale ridge if it has
+    none, fitted to the training days. The same holds for the parts of a combination, which keep their weights.
     """
     run = run.trained
     config = run.config
@@ -283,13 +294,13 @@ def held_out(run: Run, days: ValidationDays, load: Load = predictor_of) -> Predi
     base, options = base_of(config.model.options)
     at_home = any(_overlap(ocean.box, days.data.box) for ocean in config.oceans)
     if not (at_home and config.training.include_validation):
-        fitted_anew = base in LINEAR_BASES and days.data not in config.oceans
-        return TrainedRun(run, days.data, refit=False) if fitted_anew else load(run, days.data)
+        refitted = base in LINEAR_BASES and days.data not in config.oceans
+        return TrainedRun(run, days.data, refit=False) if refitted else load(run, days.data)
     return days.training.fit(LINEAR_BASES.get(base or "", "multiscale-ridge"), refit=False, **options)
 
 
 def fitted_baselines(days: ValidationDays) -> tuple[dict[str, Predictor], dict[str, Spread]]:
-    """Return the baselines and their spreads by name; climatology has the climatological spread."""
+    """Return the fitted baselines and their spreads by name; `climatology` has the climatological spread."""
     return days.training.baselines(), {
         name: days.climatological if name == "climatology" else days.spread(predictor)
         for name, predictor in days.training.baselines(refit=False).items()
@@ -304,7 +315,7 @@ def _overlap(one: Region, other: Region) -> bool:
 
 
 def _recipe(run: Run, data: DataConfig) -> dict[str, Any]:
-    """Return the recipe of a spread; test days have no part in it."""
+    """Return the recipe of a spread, which does not depend on the test days."""
     splits = data.splits
     cube, statistics = Prepared.of(data).open_statistics()
     return {

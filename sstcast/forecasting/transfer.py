@@ -1,4 +1,4 @@
-"""A run on an ocean it was not trained on: its weights, and the climatology and scale of that ocean's own days."""
+"""Transfer of a run to another ocean: it keeps its weights, and uses that ocean's climatology and scale."""
 
 import datetime as dt
 import math
@@ -19,8 +19,8 @@ from sstcast.ocean.splits import clipped, for_forecasts, for_training, last_test
 from sstcast.runs import ELSEWHERE, Run, provenance, write_json
 from sstcast.yaml_files import save_config, validate
 
-LONGEST_NAME = 100  # of a run
-SIDES = range(6, 121)  # rows or columns of tiles that a box may be cut into
+LONGEST_NAME = 100  # characters in the name of a run
+SIDES = range(6, 121)  # possible numbers of rows or columns of a tile
 
 
 def transferred_data(
@@ -32,16 +32,25 @@ def transferred_data(
     units: str | None = None,
     gaps: int | None = None,
 ) -> DataConfig:
-    """Return a run's data for another region, another source, or both.
+    """Return the data configuration of a run for another region, another source, or both.
 
-    A box `W,E,S,N` is averaged as the run's is. Models of graphs take tiles of any shape, and all of a source that
-    does not hold the run's region. Another source is read by its own variable and units, unless `variable` and
-    `units` are given; `gaps` of that many days are filled, by default as the run's are. The splits are as much of
-    the run's as it has days of; of a record that begins after the run's training days, they are its own last
-    years; and `to_forecast`, the climatology is of all years of the record.
+    A box is averaged in the same way as the run's region. Graph models accept tiles of any shape. If the source
+    does not contain the run's region, they forecast all of the source.
 
-    Raises SSTCastError if there is no such region or source, the source has too few of the days, or the run's
-    model cannot leave its shape of tile.
+    The splits are the run's, clipped to the days in the source. If the record begins after the run's training
+    days, the splits are chosen as for training on it.
+
+    Args:
+        run: the run to transfer.
+        region: a name in `configs/regions.yaml`, or a box `W,E,S,N` in degrees.
+        source: a file, folder or store of daily temperatures.
+        to_forecast: whether the climatology uses all whole years of the record, because no day is tested.
+        variable, units: name and unit of the temperatures. By default, they are recognised in the source.
+        gaps: the longest gap in days that is filled. By default, the run's.
+
+    Raises:
+        SSTCastError: the region or source does not exist, the source has too few days, or the run's model requires
+            another shape of tile.
     """
     data = run.config.data
     place: Region | str = data.region if region is None else region
@@ -54,28 +63,29 @@ def transferred_data(
     if source is not None:
         other = _of_source(other, source, run.config.also, given)
     elif given:
-        raise SSTCastError(f"--{next(iter(given))}: is for another source; name it with --source")
+        raise SSTCastError(f"--{next(iter(given))}: applies to another source; name it with --source")
     if set(transfers.values()) == {"anywhere"} and (source is not None or "," in (region or "")):
         other = _fitted(other, anywhere=region is None)
     for name, transfer in transfers.items():
         if transfer == "region" and other.box != data.box:
             raise SSTCastError(
-                f"--region {region}: model {name} knows the cells of its own region; choose another"
+                f"--region {region}: model {name} is fitted to each cell of its own region; choose another model"
             )
         if transfer == "tile" and other.box.tile != data.box.tile:
             shapes = " x ".join(map(str, data.box.tile)), " x ".join(map(str, other.box.tile))
             raise SSTCastError(
-                f"--region {region}: model {name} knows tiles of {shapes[0]} only, the region's are {shapes[1]}; "
+                f"--region {region}: model {name} needs tiles of {shapes[0]}, but the region's are {shapes[1]}; "
                 "choose a graph model"
             )
     return other if source is None else _of_days(other, source, to_forecast)
 
 
 def newest_data(run: Run, last: dt.date) -> DataConfig:
-    """Return the data that a run forecasts its own ocean with from days up to `last`.
+    """Return the data configuration with which a run forecasts its own ocean from days up to `last`.
 
-    Linear systems, and networks on linear bases, are fitted up to the last whole year that a window follows; so is
-    the climatology. Other networks keep the days they were trained on, and so does a run that has learnt as late.
+    For linear systems and networks with linear bases, the climatology and the linear fit extend to the last whole
+    year that is followed by a window. Other networks keep the run's data, and so does a run whose splits already
+    reach that year.
     """
     data = run.config.data
     if not all(_is_fitted(part) for part in run.trained.open_parts() or [run]):
@@ -92,10 +102,10 @@ def _is_fitted(run: Run) -> bool:
 
 
 def transferred_run(run: Run, source: str | None, region: str | None, say: Callable[[str], object] = print) -> Run:
-    """Make, or bring up to date, the folder `RUN/elsewhere-NAME` for a run on another ocean, which is prepared.
+    """Make or update the folder `RUN/elsewhere-NAME` of a run on another ocean, and prepare that ocean.
 
-    Its configuration holds the other ocean as `data`, and the run's own as `trained_on`. `say` gets a line for
-    what is prepared. Raises SSTCastError as `transferred_data` and `prepare` do.
+    In its configuration, `data` is the other ocean and `trained_on` is the run's own. `say` receives a line for
+    each thing that is prepared. Raises SSTCastError in the same cases as `transferred_data` and `prepare`.
     """
     run = run.trained
     data = transferred_data(run, region, source)
@@ -133,10 +143,10 @@ def _cut_as(region: Region, box: Box) -> Region:
 def _of_source(
     data: DataConfig, source: str, known: Sequence[DataConfig], given: Mapping[str, str | int]
 ) -> DataConfig:
-    """Return the data of another source, which must be there."""
+    """Return `data` with another source; raise SSTCastError if it does not exist."""
     where = f"--source {source}"
     raw = data.model_dump() | {"source": source, "variable": None, "units": None}
-    for ocean in known:  # one that the run was trained on is read as it was then
+    for ocean in known:  # a source that the run was trained on is read with the same options
         if source_path(ocean.source) == source_path(source):
             raw |= {"variable": ocean.variable, "units": ocean.units, "gaps": ocean.gaps}
     other = validate(DataConfig, raw | dict(given), where)
@@ -146,7 +156,10 @@ def _of_source(
 
 
 def _fitted(data: DataConfig, anywhere: bool) -> DataConfig:
-    """Cut the region into tiles that fit its cells; if it may lie `anywhere`, take all cells of the source."""
+    """Choose a tile shape that fits the region.
+
+    If `anywhere`, and the source does not contain the region, replace the region by the whole source.
+    """
     path = source_path(data.source)
     with open_sst(path, data.variable, data.units) as sst:
         if anywhere:
@@ -160,20 +173,20 @@ def _fitted(data: DataConfig, anywhere: bool) -> DataConfig:
     rows, columns = (cells[axis] // single.coarsen for axis in ("lat", "lon"))
     if rows < min(SIDES[0], data.box.tile[0]) or columns < min(SIDES[0], data.box.tile[1]):
         raise SSTCastError(
-            f"{path}: {rows} x {columns} cells are too few for a forecast; give at least {SIDES[0]} a side"
+            f"{path}: {rows} x {columns} cells are too few for a forecast; give at least {SIDES[0]} on each side"
         )
     tile = tuple(_side(size, side) for size, side in zip((rows, columns), data.box.tile, strict=True))
     return data.model_copy(update={"region": data.box.model_copy(update={"tile": tile})})
 
 
 def _side(cells: int, wanted: int) -> int:
-    """Return the side of tiles that `cells` are cut into: `wanted` or, if that does not fit, the nearest."""
+    """Return the tile side that divides `cells` and is nearest to `wanted`; `wanted` itself if no side fits."""
     fitting = [side for side in (wanted, *SIDES) if cells % side == 0]
     return min(fitting, key=lambda side: abs(math.log(side / wanted)), default=wanted)
 
 
 def _of_days(data: DataConfig, source: str, to_forecast: bool) -> DataConfig:
-    """Return the data with splits that its source has days of."""
+    """Return `data` with splits clipped to the days in its source."""
     where = f"--source {source}"
     with open_region(data) as sst:
         time = sst["time"].values
@@ -188,12 +201,12 @@ def _of_days(data: DataConfig, source: str, to_forecast: bool) -> DataConfig:
     try:
         check_splits(other, time)
     except SSTCastError as error:
-        raise SSTCastError(f"{where}: holds {first}..{last}, too little of the run's {error}") from None
+        raise SSTCastError(f"{where}: holds {first}..{last}, which is too little of the run's {error}") from None
     return other
 
 
 def _transfers(run: Run) -> Iterator[tuple[str, Transfer]]:
-    """Yield the models of a run, or of the parts of a combination, and where their weights can be used."""
+    """Yield the name of each model of a run or a combination, and where its weights can be used."""
     run = run.trained
     for part in (parts := run.open_parts()):
         yield from _transfers(part)

@@ -1,1 +1,1 @@
-"""Years of forecasts, each by a model that was trained on earlier years only."""
+"""Hindcasts: many years of forecasts, each by a model that was trained only on earlier years."""

@@ -1,7 +1,8 @@
-"""The work of a fold, in any order and in any process: train, forecast, verify. Then the folds are joined.
+"""The tasks of a fold (train, forecast and verify), and functions that join the results of all folds.
 
-Each task does what is not done yet and says what it did. Statistics lie in a small file, `hindcast.nc`, in the
-run's folder, and forecasts in a store beside it until all folds are joined.
+Tasks can run in different processes. Each task does only the work that is not done yet, and returns a line that
+says what it did. The statistics of a fold are in `hindcast.nc` in the run's folder. Its forecasts are in a store
+beside that file until all folds are joined.
 """
 
 from pathlib import Path
@@ -25,7 +26,7 @@ from sstcast.runs import Run
 from sstcast.scores.combine import combine, error_products
 from sstcast.scores.saved import recipe_of_scores
 from sstcast.scores.truth import Truth, forecast_file
-from sstcast.scores.verify import ALIKE, System, baselines, verify
+from sstcast.scores.verify import CONCAT_OPTIONS, System, baselines, verify
 from sstcast.stores import open_netcdf, open_written
 from sstcast.training.train import train, training_windows
 
@@ -34,27 +35,28 @@ Recipe = dict[str, Any]
 
 
 def train_run(config: RunConfig) -> str:
-    """Train a run, or go on with it."""
+    """Train a run, or resume its training."""
     run, trained = train(config, training_windows(config))
-    return f"{run.folder}: {'trained' if trained else 'is trained'}"
+    return f"{run.folder}: {'trained' if trained else 'already trained'}"
 
 
 def combine_runs(parts: list[Path], config: RunConfig, equal: bool) -> str:
-    """Make a fold's combination of runs, unless it exists; replace one of other runs or weights."""
+    """Make a fold's combination of runs, unless it exists; replace a combination of other runs or weights."""
     said: list[str] = []
     combine([Run(part) for part in parts], config.folder, equal, said.append, replace=True)
     return said[0]
 
 
 def select_run(parts: dict[Path, list[Path]], config: RunConfig, every: int) -> str:
-    """Make the run of a fold that forecasts as the best of its `parts`, a combination of one.
+    """Select the best of the `parts` on earlier folds, and make it this fold's run, as a combination of one part.
+
+    The best system has the lowest mean squared error in degC^2 on the two folds before this one.
 
     Args:
-        parts: a system's run of the fold, and its runs of the two folds before it, which saw no year of the fold.
-        config: of the run to make.
+        parts: for each system, its run in this fold, and its runs in the two folds before, which saw no year of
+            this fold.
+        config: the configuration of the run to make.
         every: days from one initial date to the next.
-
-    The best has the least mean squared error in degC2 on the two folds before.
     """
     errors = [sum(_squared_error(Run.open(run), every) for run in earlier) for earlier in parts.values()]
     best = list(parts)[int(np.argmin(errors))]
@@ -62,7 +64,7 @@ def select_run(parts: dict[Path, list[Path]], config: RunConfig, every: int) -> 
 
 
 def _squared_error(run: Run, every: int) -> float:
-    """Return the mean squared error of a run over all leads of its test years, in degC2."""
+    """Return the mean squared error of a run in degC^2 over all leads of its test years."""
     tests = Truth.open(run.config.data, every=every)
     weeks = error_products([predictor_of(run)], tests)[:, 0, 0]
     days = np.bincount(lead_weeks(1 + np.arange(tests.windows.horizon)))
@@ -70,16 +72,17 @@ def _squared_error(run: Run, every: int) -> float:
 
 
 def score_run(config: RunConfig, every: int, joined: bool, thresholds: DataConfig) -> str:
-    """Forecast a fold with a trained run or ensemble; write its statistics, and its forecasts unless `joined`.
+    """Forecast and verify a fold with a trained run or ensemble, and write the statistics.
 
-    The base period of `thresholds` gives the thresholds of heatwaves.
+    The forecasts are written as well, unless they are already `joined` with those of other folds. The base period
+    of `thresholds` defines the heatwave thresholds.
     """
     run, name = Run.open(config.folder), config.runs.name
     with locked(statistics_file(run)):
         recipe = recipe_of(run, every)
         whole = recipe | _base(thresholds)
         if is_made_of(statistics_file(run), whole) and (joined or is_made_of(part_file(run), recipe)):
-            return f"{run.folder}: is forecast"
+            return f"{run.folder}: already forecast"
         check_data(run)
         truth, members = Truth.open(config.data, every=every), len(run.members)
         attributes = {
@@ -96,12 +99,12 @@ def score_run(config: RunConfig, every: int, joined: bool, thresholds: DataConfi
 
 
 def score_baselines(data: DataConfig, every: int, path: Path, thresholds: DataConfig) -> str:
-    """Forecast a fold with the baselines, and write their statistics; see `score_run`."""
+    """Forecast and verify a fold with the baselines, and write their statistics (see `score_run`)."""
     with locked(path):
         recipe = recipe_of_scores() | {"every": every, "data": Prepared.of(data).record().model_dump()}
         recipe |= _base(thresholds)
         if is_made_of(path, recipe):
-            return f"{path}: is there"
+            return f"{path}: already written"
         truth = Truth.open(data, every=every)
         references = baselines(ValidationDays(data))
         _write(verify({}, truth, references, thresholds, label="baselines"), truth, path, recipe)
@@ -109,34 +112,34 @@ def score_baselines(data: DataConfig, every: int, path: Path, thresholds: DataCo
 
 
 def statistics_file(run: Run) -> Path:
-    """Return where the statistics of a fold are."""
+    """Return the path of a fold's statistics."""
     return run.folder / "hindcast.nc"
 
 
 def part_file(run: Run) -> Path:
-    """Return where the forecasts of a fold are until they are joined with the others."""
+    """Return the path of a fold's forecasts before they are joined with those of other folds."""
     return run.folder / "hindcast.zarr"
 
 
 def recipe_of(run: Run, every: int) -> Recipe:
-    """Return what determines a run's forecasts of its fold."""
+    """Return the recipe of a run's forecasts for its fold."""
     data = Prepared.of(run.config.data).record().model_dump()
     return recipe_of_scores() | {"every": every, "data": data, "checkpoints": checkpoints(run.members)}
 
 
 def recipes(plan: Plan, system: RunConfig) -> list[Any]:
-    """Return what determines a system's forecasts of all folds."""
+    """Return the recipes of a system's forecasts for all folds."""
     return [recipe_of(Run(plan.run(system, fold).folder), plan.protocol.every) for fold in plan.protocol.folds]
 
 
 def join_forecasts(plan: Plan, system: RunConfig) -> None:
-    """Put a system's forecasts of all folds into one store, unless it holds them; delete the folds' own stores."""
+    """Join a system's forecasts of all folds in one store, unless it holds them, and delete the folds' stores."""
     path, recipe = plan.hindcast.forecasts(system.name), recipes(plan, system)
     runs = [Run(plan.run(system, fold).folder) for fold in plan.protocol.folds]
     if not is_made_of(path, recipe):
         folds = [open_written(part_file(run), AGAIN) for run in runs]
         fields = [str(name) for name in folds[0].data_vars]
-        whole = xr.concat([fold[fields] for fold in folds], "init_time", data_vars="minimal", **ALIKE)
+        whole = xr.concat([fold[fields] for fold in folds], "init_time", data_vars="minimal", **CONCAT_OPTIONS)
         first, last = (run.config.data.splits.train[1] for run in (runs[0], runs[-1]))
         source = str(folds[0].attrs["data"])
         dataset = described(
@@ -148,8 +151,8 @@ def join_forecasts(plan: Plan, system: RunConfig) -> None:
             data=source,
             **{RECIPE: as_text(recipe)},
         ).assign_attrs(
-            source=f"sstcast {__version__}, model {system.model.name}, trained for each of {len(runs)} folds anew "
-            f"on {source} from {system.data.splits.train[0]} on, to {first} for the first, to {last} for the last"
+            source=f"sstcast {__version__}, model {system.model.name}, trained separately for each of {len(runs)} "
+            f"folds on {source}, from {system.data.splits.train[0]} to {first} (first fold) or {last} (last fold)"
         )
         with atomic(path) as temporary:
             write_zarr(dataset, temporary, {"init_time": folds[0][fields[0]].encoding["chunks"][0]})
@@ -158,9 +161,9 @@ def join_forecasts(plan: Plan, system: RunConfig) -> None:
 
 
 def open_statistics(plan: Plan, fold: Fold) -> xr.Dataset:
-    """Open the statistics of all systems and baselines in a fold, lazily.
+    """Open the statistics of all systems and baselines in a fold lazily.
 
-    Raises SSTCastError if the days of systems hold different values, as the source may have changed in between.
+    Raises SSTCastError if systems were verified on different values, because the source changed in between.
     """
     found, days = [], {}
     own = {system.name: Run(plan.run(system, fold).folder) for system in plan.scored}
@@ -170,7 +173,8 @@ def open_statistics(plan: Plan, fold: Fold) -> xr.Dataset:
     left = [name for name in BASELINES if name not in {name.replace("-", " ") for name in own}]
     for name, data in plan.oceans.items():
         path = plan.baselines(fold.split(data[0]))
-        references = [] if len(found) > len(own) else list(REFERENCES)  # once: they are the same for all
+        # The references do not depend on the data of systems, so they are read only once.
+        references = [] if len(found) > len(own) else list(REFERENCES)
         opened = _open(path).sel(system=left, warning=[*left, *references])
         labels = left if len(plan.oceans) == 1 else [f"{baseline} ({name})" for baseline in left]
         found.append(opened.assign_coords(system=labels, warning=[*labels, *references]))
@@ -179,10 +183,12 @@ def open_statistics(plan: Plan, fold: Fold) -> xr.Dataset:
     for path, theirs in others:
         if theirs != ours:
             raise SSTCastError(
-                f"{path}: of other days, or other values, than {first}; the source has changed: {AGAIN}"
+                f"{path}: has other days or values than {first}, because the source has changed; {AGAIN}"
             )
     systems, warnings = (
-        xr.concat([one.drop_dims(other) for one in found], dim, data_vars="minimal", **ALIKE | {"join": "outer"})
+        xr.concat(
+            [one.drop_dims(other) for one in found], dim, data_vars="minimal", **CONCAT_OPTIONS | {"join": "outer"}
+        )
         for dim, other in (("system", "warning"), ("warning", "system"))
     )
     return systems.merge(warnings, join="exact", compat="override")
@@ -200,9 +206,9 @@ def _write(tables: xr.Dataset, truth: Truth, path: Path, recipe: Recipe) -> None
     source = truth.cube.attrs["source"]
     tables = describe(
         tables,
-        title="Statistics of a hindcast's fold",
-        summary="Area means by date and lead of errors and of scores of distributions; means over dates by cell; "
-        "squared errors of cells by date and lead week; Brier scores and cases of heatwave probabilities",
+        title="Statistics of one fold of a hindcast",
+        summary="Errors and probabilistic scores by date and lead, averaged by area; means over dates by cell; "
+        "squared errors by cell, date and lead week; Brier scores and case counts of heatwave probabilities",
         source=source,
         history=f"sstcast {__version__} hindcast",
         **references(source, truth.data.protocol),

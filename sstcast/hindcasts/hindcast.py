@@ -1,4 +1,4 @@
-"""The command `hindcast`: trains each system anew for every fold, forecasts the years, scores all folds as one."""
+"""The command `hindcast`: retrains systems for each fold, forecasts the fold, and scores all folds together."""
 
 from dataclasses import asdict
 from functools import partial
@@ -31,15 +31,15 @@ from sstcast.workers import cluster
 
 Scores = dict[str, Any]
 
-CHANGED = "the scores use the old data; to use the new, choose another --out"
+CHANGED = "the scores use the old data; to use the new data, choose another --out"
 
 
 def hindcast(plan: Plan, jobs: int = 1, scheduler: str | None = None, say: Say = print) -> tuple[Scores, bool]:
-    """Do what is not done yet of a hindcast; return its scores, and whether there was anything to do.
+    """Run a hindcast, or what is left of it; return its scores, and whether there was anything to do.
 
-    An interrupted training goes on at its last step, all else at its fold. `jobs` trainings run side by side in
-    processes, or all on the cluster at `scheduler`; `say` gets a line for each step. A line on stderr says so if
-    the source of a finished hindcast has changed since.
+    After an interruption, a training resumes at its last saved step, and other work at its fold. Tasks run in
+    `jobs` processes, or on the cluster at `scheduler`. `say` receives a line for each task. Warns on stderr if the
+    source of a finished hindcast has changed.
 
     Raises SSTCastError if the plan cannot be carried out, and Interrupted after Ctrl-C or SIGTERM.
     """
@@ -134,7 +134,7 @@ def _score(plan: Plan) -> Scores:
 
 
 def rows(metrics: Scores) -> pd.DataFrame:
-    """Return the scores as a table, with a row for each system and part."""
+    """Return the scores as a table with a row for each system and each part (lead, lead week, season or fold)."""
     reference, climate = metrics["reference"], metrics["climate"]
     table = []
     for name, own in metrics["systems"].items():
@@ -154,11 +154,12 @@ def rows(metrics: Scores) -> pd.DataFrame:
     return pd.DataFrame(table)
 
 
-Part = tuple[str, Any] | None  # the key that a part is under, and its position or name there; None of all parts
+# The key of a kind of part, such as `by_lead`, and a position or name in it. None stands for all dates and leads.
+Part = tuple[str, Any] | None
 
 
 def _parts_of(scores: Scores) -> list[tuple[str, Part]]:
-    """Return the parts of some scores, and the label of each."""
+    """Return the label and key of each part of some scores."""
     found: list[tuple[str, Part]] = [("all", None)]
     for by in ("lead", "week"):
         found += [(f"{by} {i + 1}", (f"by_{by}", i)) for i in range(len(scores[f"by_{by}"]["mse"]))]
@@ -168,7 +169,7 @@ def _parts_of(scores: Scores) -> list[tuple[str, Part]]:
 
 
 def _at(scores: Scores, key: str, part: Part) -> Any:
-    """Return a score of a part, None where there is none."""
+    """Return the score of a part, or None if the part has no such score."""
     if part is None:
         return scores[key]
     values = scores.get(part[0], {}).get(key)

@@ -1,4 +1,4 @@
-"""What a hindcast does: its years, folds and systems, the runs in its folder, and whether they can be made."""
+"""The plan of a hindcast: its years, folds and systems, the runs in its folder, and checks before it starts."""
 
 import hashlib
 import json
@@ -27,35 +27,35 @@ SELECTED = "selected"
 
 @dataclass(frozen=True)
 class Hindcast(Scored):
-    """The paths of a hindcast.
+    """The files of a hindcast.
 
     metrics.json     scores of all systems
     scores.nc        statistics by date, lead week and cell, and the significance of differences
     hindcast.csv     the scores as a table
-    report.html      all of it on one page
-    baselines/       statistics of the baselines, one file for each fold and data
+    report.html      the report
+    baselines/       statistics of the baselines, one file for each fold and each data configuration
     SYSTEM/hindcast.zarr     forecasts of all folds
     SYSTEM/fold-YEAR/        a run or an ensemble, and its statistics in hindcast.nc
     """
 
     @property
     def csv(self) -> Path:
-        """Scores as a table."""
+        """The path of the scores as a table."""
         return self.folder / "hindcast.csv"
 
     def forecasts(self, system: str) -> Path:
-        """Forecasts of a system, of all folds."""
+        """Return the path of a system's forecasts of all folds."""
         return self.folder / system / "hindcast.zarr"
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """How a hindcast is made.
+    """The protocol of a hindcast.
 
     Attributes:
-        first, last: years forecast.
-        fold: years that one training is tested on; the last fold may be shorter.
-        validation: years before them that select the weights.
+        first, last: the first and the last year that is forecast.
+        fold: the number of years in a fold, which one training is tested on. The last fold may be shorter.
+        validation: the number of years before a fold that select the weights.
         every: days from one initial date to the next.
     """
 
@@ -67,7 +67,7 @@ class Protocol:
 
     @classmethod
     def parse(cls, years: str, fold: int, validation: int, every: int) -> "Protocol":
-        """Read years as `1997:2016`; raise SSTCastError if they are none, or a fold is longer than all of them."""
+        """Parse years such as `1997:2016`; raise SSTCastError if they are invalid or fewer than a fold has."""
         given = re.fullmatch(r"([0-9]{4}):([0-9]{4})", years)
         first, last = map(int, given.groups()) if given else (0, 0)
         if not FIRST_YEAR <= first <= last <= LAST_YEAR:
@@ -75,9 +75,11 @@ class Protocol:
                 f"--years {years}: write the first and the last year forecast, for instance 1997:2016"
             )
         if min(fold, validation, every) < 1 or every > 366:
-            raise SSTCastError("hindcast: fold and validation are years, at least 1, and every is 1 to 366 days")
+            raise SSTCastError("hindcast: --fold and --validation must be at least 1 year, --every 1 to 366 days")
         if fold > (count := last - first + 1):
-            raise SSTCastError(f"--fold {fold}: longer than the {count} year(s) of --years {years}; choose fewer")
+            raise SSTCastError(
+                f"--fold {fold}: is longer than the {count} year(s) of --years {years}; choose fewer"
+            )
         return cls(first, last, fold, validation, every)
 
     @property
@@ -87,13 +89,13 @@ class Protocol:
         return [Fold(first, min(first + self.fold - 1, self.last), self.validation) for first in firsts]
 
     def before(self, fold: "Fold") -> "Protocol":
-        """Return the protocol of the two folds before one, on which its system may be chosen."""
+        """Return the protocol of the two folds before `fold`, on which its system may be selected."""
         return replace(self, first=fold.first - 2 * self.fold, last=fold.first - 1)
 
 
 @dataclass(frozen=True)
 class Fold:
-    """Years `first` to `last`, forecast after training that ends `validation` years before them."""
+    """The years `first` to `last`, forecast by models whose training ends `validation` years earlier."""
 
     first: int
     last: int
@@ -101,14 +103,14 @@ class Fold:
 
     @property
     def name(self) -> str:
-        """The name of its runs."""
+        """The name of the fold's runs."""
         return f"fold-{self.first}"
 
     def split(self, data: DataConfig) -> DataConfig:
-        """Return `data` with the fold's splits.
+        """Return `data` with the splits of this fold.
 
-        Training begins where it does in `data`. The climatology is of all days before the fold, as a forecaster's
-        would be. Raises SSTCastError if less than a year, or not a single window, is left to train on.
+        Training begins on the same day as in `data`. The climatology covers all days before the fold, which a
+        forecaster would have known. Raises SSTCastError if less than a year, or no window, is left for training.
         """
         splits = for_years(data, self.first, self.last, self.validation, self.name)
         return data.model_copy(update={"splits": splits})
@@ -116,19 +118,22 @@ class Fold:
 
 @dataclass(frozen=True)
 class Plan:
-    """The work of a hindcast: systems, one configuration each, trained anew for every fold."""
+    """The work of a hindcast. Each system has one configuration and is retrained for every fold."""
 
     hindcast: Hindcast
     protocol: Protocol
     systems: list[RunConfig]
-    seeds: list[int]  # none for single runs
+    seeds: list[int]  # empty for single runs
     fitted: str | None = None  # name of the combination with fitted weights
     equal: str | None = None  # name of the combination with equal weights
-    select: tuple[str, ...] = ()  # systems among which one is chosen for each fold, on the years before it
+    select: tuple[str, ...] = ()  # systems from which each fold selects one by its errors in earlier years
 
     @property
     def combinations(self) -> list[RunConfig]:
-        """The combinations of systems, which are to be scored beside them; `SELECTED` has one for each fold."""
+        """The combinations of systems, which are scored beside the systems.
+
+        `SELECTED` is a combination of a single system in each fold.
+        """
         model, selected = ModelConfig(name=COMBINATION), SELECTED if self.select else None
         like = {key: getattr(self.systems[0], key) for key in ("runs", "data", "also")}
         named = {"--combine": self.fitted, "--average": self.equal, "--select": selected}
@@ -140,7 +145,7 @@ class Plan:
 
     @property
     def scored(self) -> list[RunConfig]:
-        """All that forecasts: the systems and their combinations."""
+        """All systems to score, including the combinations."""
         return [*self.systems, *self.combinations]
 
     def parts(self, combination: RunConfig) -> list[RunConfig]:
@@ -150,7 +155,7 @@ class Plan:
 
     @property
     def earlier(self) -> list[Fold]:
-        """The folds before the protocol's, whose forecasts choose a system for its first ones."""
+        """The folds before the first year forecast, which are needed to select a system for the first folds."""
         first, *_ = self.protocol.folds
         return self.protocol.before(first).folds if self.select else []
 
@@ -166,23 +171,29 @@ class Plan:
         return chosen + [self.run(system, fold) for system in self.systems for fold in self.protocol.folds]
 
     def members(self, run: RunConfig) -> list[RunConfig]:
-        """Return the members of a run, or itself: a seed changes neither linear systems nor combinations."""
+        """Return the members of an ensemble, or the run itself.
+
+        Linear systems and combinations do not depend on a seed, so they are single runs.
+        """
         return [run] if not self.seeds or run.model.name in (*LINEAR, COMBINATION) else members(run, self.seeds)
 
     def run(self, system: RunConfig, fold: Fold) -> RunConfig:
-        """Return the configuration of a system's run, or ensemble, for a fold."""
+        """Return the configuration of a system's run or ensemble for a fold."""
         runs = self.hindcast.folder / system.name
         data, *also = map(fold.split, system.oceans)
         return system.model_copy(update={"name": fold.name, "runs": runs, "data": data, "also": tuple(also)})
 
     def baselines(self, data: DataConfig) -> Path:
-        """Return where the errors of the baselines are, given a fold's data."""
+        """Return the path of the baselines' statistics, given the data of a fold."""
         key = hashlib.sha256(data.model_dump_json(exclude={"directory"}).encode()).hexdigest()[:8]
         return self.hindcast.folder / "baselines" / f"fold-{data.splits.test[0].year}-{data.protocol}-{key}.nc"
 
     @cached_property
     def oceans(self) -> dict[str, list[DataConfig]]:
-        """The different data of the systems, each by the first system that has it: one configuration a fold."""
+        """The distinct data of the systems, with one configuration for each fold.
+
+        The keys are the names of the first system with these data.
+        """
         found: dict[str, list[DataConfig]] = {}
         for system in self.systems:
             data = [fold.split(system.data) for fold in self.protocol.folds]
@@ -191,12 +202,15 @@ class Plan:
         return found
 
     def thresholds(self, fold: Fold) -> DataConfig:
-        """Return the data whose base period heatwaves of a fold are measured by: for all systems the longest."""
+        """Return the data whose base period defines the heatwave thresholds of a fold.
+
+        All systems use the longest base period.
+        """
         return min((fold.split(system.data) for system in self.systems), key=lambda data: data.splits.base)
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """What determines the scores, as far as it is there: protocol, and the checkpoints of every member."""
+        """The recipe of the scores: the protocol, and the checkpoints of every member that has been trained."""
         runs = {
             system.name: {
                 fold.name: checkpoints([Run(member.folder) for member in self.members(self.run(system, fold))])
@@ -207,23 +221,23 @@ class Plan:
         return recipe_of_scores() | {"protocol": asdict(self.protocol), "runs": runs}
 
     def check(self) -> None:
-        """Raise SSTCastError if systems, folder and days do not fit together."""
+        """Raise SSTCastError if the systems, the folder or the folds do not fit together."""
         if Run(self.hindcast.folder).config_file.exists():
             raise SSTCastError(f"--out {self.hindcast.folder}: holds a run; choose another folder")
         names = [system.name for system in self.scored]
         for system in self.scored:
             if names.count(system.name) > 1:
                 raise SSTCastError(
-                    f"{system.name}: the name of two systems; give one of them another `name` in its YAML"
+                    f"{system.name}: two systems have this name; give one of them another `name` in its YAML"
                 )
             baseline = BASELINES.get(system.name.replace("-", " "))
             if baseline not in (None, system.model.name):
                 raise SSTCastError(
-                    f"{system.name}: is the name of a baseline, which this is not; choose another name"
+                    f"{system.name}: is the name of a baseline, but the model is another; choose another name"
                 )
             if system.training.devices > 1:
                 raise SSTCastError(
-                    f"{system.name}: training.devices: a hindcast trains each run on one; set it to 1"
+                    f"{system.name}: training.devices: a hindcast trains each run on one device; set it to 1"
                 )
         known = [system.name for system in self.systems]
         if absent := [name for name in self.select if name not in known]:
@@ -241,7 +255,7 @@ class Plan:
         for system in self.systems:
             if name == self.fitted and system.training.include_validation:
                 raise SSTCastError(
-                    f"--combine {name}: {system.name} learns from its validation days; use --average"
+                    f"--combine {name}: {system.name} is trained on its validation days; use --average"
                 )
         for fold in self.protocol.folds:
             run = Run(self.run(combination, fold).folder)
@@ -249,6 +263,7 @@ class Plan:
                 raise SSTCastError(f"{name}: {run.folder} holds a system of this name; choose another")
 
     def _check_run(self, config: RunConfig) -> None:
+        """Raise SSTCastError if a fold is too short for intervals, or its folder was made with other seeds."""
         run = Run.find(config)
         data, every = config.data, self.protocol.every
         first, last = data.splits.test
@@ -257,24 +272,24 @@ class Plan:
         needed = block * (2 if len(self.protocol.folds) == 1 else 1)
         if starts < needed:
             raise SSTCastError(
-                f"--fold {self.protocol.fold}: {config.name} has {starts} initial dates, and intervals need "
+                f"--fold {self.protocol.fold}: {config.name} has {starts} initial dates, but intervals need "
                 f"{needed}; choose longer folds"
             )
         held = {member.folder.name for member in run.members if member.folder != run.folder}
         wanted = {f"seed-{seed}" for seed in self.seeds if config.model.name not in LINEAR}
         if not held <= wanted or (wanted and run.best.exists()):
-            what = ", ".join(sorted(held - wanted)) or "a single run"
-            raise SSTCastError(f"{run.folder}: holds {what}; give the --seeds it was begun with, or another --out")
+            others = ", ".join(sorted(held - wanted)) or "a single run"
+            raise SSTCastError(f"{run.folder}: holds {others}; give the original --seeds, or another --out")
 
     def check_days(self) -> None:
-        """Raise SSTCastError if a source lacks days that are to be learnt from or forecast."""
+        """Raise SSTCastError if a source lacks days that the hindcast trains on or forecasts."""
         last_fold = self.protocol.folds[-1]
         for ocean in (ocean for system in self.systems for ocean in system.oceans):
             first, last = days_of_source(ocean)
             begin, end = ocean.splits.train[0], last_fold.split(ocean).splits.test[1]
             if begin < first or end > last:
                 raise SSTCastError(
-                    f"{ocean.source}: holds {first}..{last}, and the hindcast needs {begin}..{end}; choose other "
+                    f"{ocean.source}: holds {first}..{last}, but the hindcast needs {begin}..{end}; choose other "
                     "--years, begin data.splits.train later, or fetch more"
                 )
 
@@ -285,14 +300,17 @@ class Plan:
                 ours, theirs = of(first.data), of(system.data)
                 if ours != theirs:
                     raise SSTCastError(
-                        f"{system.name}: its data.{key} is {theirs}, but {first.name} has {ours}; a hindcast is "
-                        "of systems that forecast the same days of the same ocean, and a combination of those "
-                        "with the same protocol, tiles and training days"
+                        f"{system.name}: its data.{key} is {theirs}, but {first.name} has {ours}; all systems "
+                        "must forecast the same days of the same ocean, and combinations also need the same "
+                        "protocol, tiles and training days"
                     )
 
 
 def _region(data: DataConfig) -> str:
-    """Return the cells of a region: how they are cut into tiles matters only where some are left out."""
+    """Return the cells of a region as JSON.
+
+    The division into tiles is included only if some tiles are skipped, because it then decides which cells remain.
+    """
     other = {"land_tiles"} if data.box.skip else {"land_tiles", "tile"}
     return json.dumps(data.box.model_dump(mode="json", exclude=other))
 
@@ -314,6 +332,6 @@ _COMBINED: dict[str, Callable[[DataConfig], Any]] = {
 
 
 def checkpoints(members: list[Run]) -> list[str]:
-    """Return the digests of the best weights of a run's members; empty for one that is not there."""
+    """Return the digest of each member's best checkpoint, or an empty string if it does not exist."""
     files = [member.best for member in members]
     return [hashlib.sha256(file.read_bytes()).hexdigest() if file.exists() else "" for file in files]

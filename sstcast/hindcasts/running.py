@@ -1,4 +1,4 @@
-"""Tasks one after the other, side by side in processes, or on a cluster."""
+"""Runs tasks one after another, in parallel processes, or on a cluster."""
 
 import contextlib
 import os
@@ -14,18 +14,18 @@ import torch
 from sstcast.errors import Interrupted, SSTCastError
 from sstcast.workers import StopRequest, cluster, cores, processes
 
-LISTEN = 0.2  # seconds between looks whether to stop
-_one_at_a_time = threading.Lock()  # in a process, whatever threads a cluster's worker has
+POLL_INTERVAL = 0.2  # seconds between checks for a stop request
+_one_at_a_time = threading.Lock()  # a worker of a cluster may have several threads, but runs one task at a time
 
 Say = Callable[[str], object]
-Task = Callable[[], str]  # says in a line what it did; can be sent to another process
+Task = Callable[[], str]  # returns a line that says what it did; must be picklable
 
 
 def run_tasks(tasks: list[Task], jobs: int, scheduler: str | None, say: Say) -> None:
-    """Do all tasks, `jobs` at a time in processes of their own or on the cluster at `scheduler`.
+    """Run all tasks, `jobs` at a time in separate processes, or on the cluster at `scheduler`.
 
-    `say` gets a line for each one done. Raises what a task raises, and Interrupted after Ctrl-C or SIGTERM, when
-    the tasks at hand have saved what they have.
+    `say` receives a line for each finished task. Raises any exception of a task, and Interrupted after Ctrl-C or
+    SIGTERM, once the running tasks have saved their state.
     """
     if scheduler is None and min(jobs, len(tasks)) < 2:
         for number, task in enumerate(tasks, 1):
@@ -34,7 +34,7 @@ def run_tasks(tasks: list[Task], jobs: int, scheduler: str | None, say: Say) -> 
     with _executor(jobs, scheduler) as pool, StopRequest() as stop:
         waiting: set[Future[str]] = {pool.submit(_call, str(Path.cwd()), task) for task in tasks}
         while waiting and not stop.signal:
-            done, waiting = wait(waiting, LISTEN, FIRST_COMPLETED)
+            done, waiting = wait(waiting, POLL_INTERVAL, FIRST_COMPLETED)
             for future in done:
                 say(f"[{len(tasks) - len(waiting)}/{len(tasks)}] {_result(future)}")
         if stop.signal:
@@ -43,14 +43,14 @@ def run_tasks(tasks: list[Task], jobs: int, scheduler: str | None, say: Say) -> 
 
 @contextlib.contextmanager
 def _executor(jobs: int, scheduler: str | None) -> Iterator[Executor]:
-    """Yield an executor; after an error, drop queued tasks and stop running ones once they have saved."""
+    """Yield an executor. After an error, drop queued tasks, and stop running tasks once they have saved."""
     if scheduler is not None:
         with cluster(scheduler) as client:
             pool = client.get_executor(pure=False, retries=0)
             try:
                 yield pool
             finally:
-                pool.shutdown(wait=False)  # cancels what has not begun; all has ended where no error came
+                pool.shutdown(wait=False)  # cancels queued tasks; without an error, all have finished
         return
     threads = max(1, min(torch.get_num_threads(), cores() // jobs))
     with processes(jobs, torch.set_num_threads, threads) as pool:
@@ -58,11 +58,13 @@ def _executor(jobs: int, scheduler: str | None) -> Iterator[Executor]:
 
 
 def _call(folder: str, task: Task) -> str:
-    """Do a task in another process, which sees relative paths from `folder`."""
+    """Run a task in another process, with `folder` as the working directory."""
     with _one_at_a_time, contextlib.chdir(folder), dask.config.set(scheduler=dask.threaded.get):
         try:
             return task()
-        except Interrupted as stop:  # all is saved; waiting for another task would be waiting for ever
+        except (
+            Interrupted
+        ) as stop:  # the state is saved, and the pool would otherwise wait for this worker for ever
             os._exit(128 + stop.signal)
 
 
@@ -71,6 +73,6 @@ def _result(future: Future[str]) -> str:
         return future.result()
     except BrokenProcessPool:
         raise SSTCastError(
-            "--jobs: a process was ended from outside, perhaps for want of memory; run the same command again, "
-            "with fewer jobs"
+            "--jobs: a process was killed, perhaps because memory ran out; run the same command again with fewer "
+            "jobs"
         ) from None

@@ -1,1 +1,1 @@
-"""What runs every day."""
+"""Daily operation of a forecast."""

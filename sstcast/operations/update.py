@@ -1,4 +1,4 @@
-"""The command `update`: every day new days, a forecast, its page, and how earlier forecasts have come true."""
+"""The command `update`: fetches new days, forecasts, writes the page, and verifies earlier forecasts."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -22,16 +22,16 @@ from sstcast.scores.distributions import Gaussian
 from sstcast.scores.metrics import bias, mae, rmse, statistics
 
 MADE, NOTHING_NEW, SOURCE_DOWN = 0, 3, 4
-LOOKED_BACK = 60  # days: forecasts issued since are verified
-ABSENT = ("not there", " holds ")  # in the reasons of a healthy source for a missing day
+VERIFIED_DAYS = 60  # forecasts issued in these last days are verified
+ABSENT = ("not there", " holds ")  # phrases with which a source that works reports a missing day
 DAY = dt.timedelta(days=1)
-SYSTEMS = ("", "_persistence", "_climatology")  # suffixes of columns; the forecast has none
+SYSTEMS = ("", "_persistence", "_climatology")  # suffixes of columns; the forecast's columns have none
 MEASURED = {metric.name: metric for metric in (rmse, mae, bias)}
 
 
 @dataclass(frozen=True)
 class Update:
-    """What an update did: its exit code, a line for the log, and the newest forecast."""
+    """The result of an update: its exit code, a line for the log, and the newest forecast."""
 
     code: int
     line: str
@@ -39,13 +39,14 @@ class Update:
 
 
 def update(folder: Path, date: str = LATEST, largest: float = LARGEST, today: dt.date | None = None) -> Update:
-    """Fetch new days, forecast from the last one (or from `date`), write the page and the verification.
+    """Fetch new days, forecast from the last day (or from `date`), and write the page and the verification.
 
-    All is in `RUN/forecasts`: one `forecast-DATE.nc` per initial date, kept as it was issued; `latest.html`, the
-    page of the newest; `verification.csv`, the scores by lead of those issued in the last 60 days. What is there
-    is not made again, so a killed or repeated update only does the rest.
+    All files are in `RUN/forecasts`. There is one `forecast-DATE.nc` per initial date, which is never changed
+    after it is issued. `latest.html` is the page of the newest forecast. `verification.csv` has the scores by lead
+    of the forecasts issued in the last 60 days. Existing files are kept, so an update that is repeated after an
+    interruption does only what is left.
 
-    Raises SSTCastError if the run, the date, or the source's store is unusable, or the page would be larger than
+    Raises SSTCastError if the run, the date or the source's store is unusable, or if the page would be larger than
     `largest` MB.
     """
     run, day = Run.open(folder), read_date(date)
@@ -77,8 +78,8 @@ def update(folder: Path, date: str = LATEST, largest: float = LARGEST, today: dt
 
 
 def _verify(run: Run, place: Path, last: dt.date) -> tuple[bool, pd.DataFrame]:
-    """Score the forecasts of the last days; return whether there were new scores to write, and the scores."""
-    begin = last - LOOKED_BACK * DAY
+    """Verify the recent forecasts; return whether new scores were written, and the scores."""
+    begin = last - VERIFIED_DAYS * DAY
     files = [file for day, file in sorted(forecasts_in(place).items()) if begin <= day < last]
     if not files:
         return False, pd.DataFrame()
@@ -97,26 +98,26 @@ def _verify(run: Run, place: Path, last: dt.date) -> tuple[bool, pd.DataFrame]:
 
 
 def verify_issued(files: Sequence[Path], truth: xr.DataArray) -> pd.DataFrame:
-    """Score forecasts that were issued day by day, by lead, against `truth(time, lat, lon)` in degC on their grid.
+    """Score issued forecasts by lead against `truth(time, lat, lon)` in degC on their grid.
 
-    Returns, for every lead of which a day has come true, how many `forecasts` there were; `rmse`, `mae` and `bias`
-    in degC over dates, and over cells weighted by area; the same of `persistence` (the anomaly of the last day
-    of history stays) and of the `climatology`; and `coverage_80`, the share of cells and days within the 80 %
-    interval.
+    Returns a table with a row for each lead that has observations. `forecasts` is the number of forecasts. `rmse`,
+    `mae` and `bias` are in degC over all dates and cells, with cells weighted by area. Columns with the suffixes
+    `_persistence` (of the anomaly on the last day of history) and `_climatology` hold the scores of these
+    references. `coverage_80` is the share of cells and days within the 80 % interval.
 
-    Raises SSTCastError if a file is damaged, or no forecast.
+    Raises SSTCastError if a file is damaged or is not a forecast.
     """
     by_date = xr.concat([_area_means(file, truth) for file in files], "init_time").dropna("lead", how="all")
     means = by_date.mean("init_time")
     table = {"forecasts": by_date["covered"].notnull().sum("init_time")}
     for system in SYSTEMS:
         of = {name: means[name].sel(system=system, drop=True) for name in statistics(MEASURED)}
-        table |= {f"{name}{system}": metric.of(of) for name, metric in MEASURED.items()}
+        table |= {f"{name}{system}": metric.from_means(of) for name, metric in MEASURED.items()}
     return xr.Dataset(table | {"coverage_80": means["covered"]}).to_dataframe()
 
 
 def _area_means(file: Path, truth: xr.DataArray) -> xr.Dataset:
-    """Return mean statistics by `system` and `lead` of the forecast in a file, NaN where no day has come true."""
+    """Return area-mean statistics of the forecast in a file by `system` and `lead`; NaN without observations."""
     with open_forecast(file) as opened, reading(file, REMAKE):
         fields = opened[["sst", "sst_anomaly", "sst_spread", "climatology_past"]].isel(init_time=-1)
         forecast, init_time = fields.sel(past=0).load().reset_coords(drop=True), opened["init_time"].values[-1]
@@ -125,7 +126,7 @@ def _area_means(file: Path, truth: xr.DataArray) -> xr.Dataset:
     last = truth.reindex(time=[init_time]).isel(time=0, drop=True) - forecast["climatology_past"]
     climatology = sst - forecast["sst_anomaly"]
     forecasts = xr.concat([sst, climatology + last, climatology], pd.Index(SYSTEMS, name="system"))
-    means = {name: statistic.of(forecasts, came) for name, statistic in statistics(MEASURED).items()}
+    means = {name: statistic.function(forecasts, came) for name, statistic in statistics(MEASURED).items()}
     inside = Gaussian(sst.values, forecast["sst_spread"].values).covers(came.transpose(*sst.dims).values, 80)
     means["covered"] = sst.copy(data=inside).where(came.notnull() & sst.notnull())
     return xr.Dataset(means).weighted(area_weights(forecast["lat"])).mean(("lat", "lon"))

@@ -1,1 +1,1 @@
-"""Figures, maps and pages of scores and forecasts."""
+"""Figures, maps and HTML pages of scores and forecasts."""

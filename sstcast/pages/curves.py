@@ -1,4 +1,4 @@
-"""Line charts, and descriptions of them as text for readers who cannot see them."""
+"""Line charts, with alternative texts for readers who cannot see them."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from sstcast.names import BASE_RATE, MODEL, STATE, TRUTH
 from sstcast.pages.tables import week_ends
 
-SIZE = (5.0, 3.6)  # inches: as wide as a phone, so that text stays legible there
-PANEL, ACROSS = (2.5, 1.9), 2  # inches of a small panel, and panels in a row
-HIGHEST = 1.2  # ratio that panels show: those worth telling apart are near 1
+SIZE = (5.0, 3.6)  # inches: narrow enough for the text to be legible on a phone
+PANEL, ACROSS = (2.5, 1.9), 2  # size of a small panel in inches, and panels in a row
+HIGHEST = 1.2  # largest ratio on the axis of a panel, because the interesting ratios are near 1
 BAND = 0.2  # opacity of an interval
-LINE, THRESHOLD = "#0072B2", "#D55E00"  # of the model, and of limits to be exceeded
+LINE, THRESHOLD = "#0072B2", "#D55E00"  # colours of the model, and of thresholds
 Style = dict[str, Any]
-# Colours of Okabe and Ito (2008), which colour-blind readers can distinguish; dashes distinguish curves in grey.
+# Colours of Okabe and Ito (2008), which colour-blind readers can distinguish. Dashes distinguish curves in grey.
 STYLES: dict[str, Style] = {
     MODEL: {"color": LINE, "linewidth": 2.4, "zorder": 3},
     "persistence": {"color": "#D55E00", "linestyle": "--"},
@@ -31,13 +31,13 @@ STYLES: dict[str, Style] = {
     TRUTH: {"color": "black", "linewidth": 1.4},
     BASE_RATE: {"color": "0.4", "linestyle": ":"},
     STATE: {"color": "#D55E00", "linestyle": "--"},
-    "promised": {"color": "0.4", "linestyle": ":", "linewidth": 1},  # what a reliable forecast would have
+    "reliable": {"color": "0.4", "linestyle": ":", "linewidth": 1},  # the curve of a perfectly reliable forecast
 }
 OTHERS = (LINE, "#E69F00", "#882255", "#332288", "#999933", "#44AA99", "#117733", "#AA4499")
 
 
 class Picture(NamedTuple):
-    """A figure, a description of it as text, and its caption."""
+    """A figure, its alternative text, and its caption."""
 
     figure: Figure
     alt: str
@@ -45,7 +45,7 @@ class Picture(NamedTuple):
 
 
 def styles_of(names: Iterable[str]) -> dict[str, Style]:
-    """Return a style for each system of a report, the same in all its figures."""
+    """Return a style for each system, which all figures of a report share."""
     found = {name: STYLES.get(name) for name in names}
     colours = [colour for colour in OTHERS if colour != LINE or MODEL not in found]
     others = [name for name, style in found.items() if style is None]
@@ -53,15 +53,15 @@ def styles_of(names: Iterable[str]) -> dict[str, Style]:
     return STYLES | {name: style or extra[name] for name, style in found.items()}
 
 
-def plain(ax: Any) -> None:
-    """Draw a grid below the curves, and no frame above and to the right."""
+def style_axes(ax: Any) -> None:
+    """Draw a grid below the curves, and hide the frame at the top and right."""
     ax.grid(color="0.88", linewidth=0.8)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
 
 
 def legend(figure: Figure) -> None:
-    """Put the legend above the axes, where it hides no curve."""
+    """Put the legend above the axes, where it does not cover the curves."""
     figure.legend(loc="outside upper left", ncols=2, frameon=False)
 
 
@@ -74,19 +74,22 @@ def draw_curves(
     bands: Mapping[str, Any] | None = None,
     styles: Mapping[str, Style] | None = None,
 ) -> tuple[Figure, str]:
-    """Draw curves, with a line at 0 if one falls below it; also return as text where each begins and ends.
+    """Draw curves, with a line at 0 if any value is negative.
 
     Args:
-        curves: values by name, as many of each; None is a gap, and a curve of gaps is left out.
-        up: the label of the values, with their unit.
-        across: the label of `x`; days ahead by default.
-        x: positions of the values: numbers, days as `datetime64`, or names of classes.
-        bands: both ends of an interval around each value, `[len(x)][2]`, by the name of the curve.
-        styles: of the curves by name, as `styles_of` chooses them; by default by their names alone.
+        curves: values by name, all of the same length. None is a gap. A curve without values is omitted.
+        up: the label of the vertical axis, with the unit.
+        across: the label of the horizontal axis. By default, the lead.
+        x: positions of the values: numbers, days as `datetime64`, or names of classes. By default, 1, 2, ...
+        bands: the ends `[len(x)][2]` of an interval around each value, by name of the curve.
+        styles: styles by name of the curve. By default, those that `styles_of` chooses.
+
+    Returns:
+        The figure, and an alternative text with the first and last value of each curve.
     """
     figure = Figure(figsize=SIZE, dpi=150, layout="constrained")
     ax = figure.add_subplot(xlabel=across, ylabel=up)
-    plain(ax)
+    style_axes(ax)
     styles, count = styles or styles_of(curves), len(next(iter(curves.values())))
     places = np.arange(1, count + 1) if x is None else np.asarray(x)
     parts, lowest = [], 0.0
@@ -114,15 +117,15 @@ def draw_curves(
 
 
 def _plot(ax: Any, x: NDArray[Any], y: NDArray[Any], ends: Any = None, **style: Any) -> None:
-    """Draw a curve, with points if they are few, and the interval between `ends [len(x)][2]`."""
+    """Draw a curve, with markers if it has few points, and shade the interval `ends [len(x)][2]`."""
     (line,) = ax.plot(x, y, marker="." if len(y) < 5 else None, **style)
     if ends is not None:
         ax.fill_between(x, *np.array(ends, float).T, color=line.get_color(), alpha=BAND, linewidth=0)
 
 
 def date_axis(ax: Any) -> None:
-    """Label an axis of days."""
-    locator = AutoDateLocator(minticks=3, maxticks=7)  # more would need months of many years
+    """Label the horizontal axis with dates."""
+    locator = AutoDateLocator(minticks=3, maxticks=7)
     ax.xaxis.set_major_locator(locator)
     ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
 
@@ -130,13 +133,17 @@ def date_axis(ax: Any) -> None:
 def draw_panels_of_ratios(
     ratios: Mapping[str, Mapping[str, Any]], up: str, styles: Mapping[str, Style]
 ) -> tuple[Figure, str]:
-    """Draw ratios by lead with their intervals, a small panel each; also return their ends as text.
+    """Draw ratios by lead with their intervals, each in a small panel.
 
     Args:
-        ratios: by name `ratio [lead]` and `interval [lead][2]`; panels that lie above `HIGHEST` are left out, if
-            others do not.
+        ratios: `ratio [lead]` and `interval [lead][2]` by name. Ratios that are always above `HIGHEST` are
+        omitted,
+            unless all are.
         up: the label of the ratios.
-        styles: as in `draw_curves`.
+        styles: styles by name, as in `draw_curves`.
+
+    Returns:
+        The figure, and an alternative text with the first and last ratio of each panel.
     """
     near = {name: of for name, of in ratios.items() if any(r is not None and r <= HIGHEST for r in of["ratio"])}
     ratios = near or ratios
@@ -150,7 +157,7 @@ def draw_panels_of_ratios(
         _plot(ax, leads, ratio, ends, color=styles.get(name, {}).get("color", LINE))
         ax.axhline(1, color="0.2", linewidth=0.8)
         ax.set_title(name, fontsize="medium")
-        plain(ax)
+        style_axes(ax)
         known += [ratio, ends.ravel()]
         parts.append(f"{name} {ratio[0]:.3f} on day 1, {ratio[-1]:.3f} on day {len(ratio)}")
     for position, ax in enumerate(axes.flat):
@@ -169,7 +176,7 @@ def draw_panels_of_ratios(
 
 
 def _text(place: Any) -> str:
-    """Return a day, a class or a number."""
+    """Format a position on the horizontal axis: a day, a class or a number."""
     if isinstance(place, np.datetime64):
         return np.datetime_as_string(place, unit="D")
     return str(place) if isinstance(place, str) else f"{place:g}"

@@ -1,4 +1,4 @@
-"""The figures of reports, and the maps of the command `map`: one function each, listed in `FIGURES` and `MAPS`."""
+"""The figures of reports and the maps of the command `map`. `FIGURES` and `MAPS` list their functions."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -24,8 +24,7 @@ WEEKLY: tuple[tuple[str, str, str, str, Literal["error", "difference"]], ...] = 
     ("rmse", "RMSE", "RMSE (°C)", "Root mean squared error", "error"),
     ("bias", "Bias", "Forecast − observed (°C)", "Mean of forecast minus observation", "difference"),
 )
-# Forecasts shown, and which error they have: the best one's is the lowest.
-CASES = {"median": "median", "best": "lowest", "worst": "highest"}
+CASES = {"median": "median", "best": "lowest", "worst": "highest"}  # forecasts shown, and the rank of their error
 
 
 @dataclass(frozen=True)
@@ -35,8 +34,8 @@ class Map:
     Attributes:
         name: name of its file.
         title: a short title.
-        alt, caption: a description as text, and the caption.
-        draw: function that draws it; it takes the options `title`, `credit`, `projection` and `room` of
+        alt, caption: the alternative text, and the caption.
+        draw: function that draws the map, with the options `title`, `credit`, `projection` and `area` of
             `maps.draw_weeks`.
     """
 
@@ -48,7 +47,7 @@ class Map:
 
 
 def training(results: Results) -> Iterator[Picture]:
-    """Training loss by step and validation score by epoch, of each member of a run."""
+    """Draw the training loss by step and the validation score by epoch of each member of a run."""
     for member in results.run.members if results.run else ():
         if not member.history.exists():
             continue
@@ -65,12 +64,12 @@ def training(results: Results) -> Iterator[Picture]:
         legend(figure)
         name = member.folder.name
         alt = f"{name}: {alt} {label}: lowest {history[score][best]:.3f} at epoch {epochs[best]:g}."
-        caption = f"{name}: training loss, and {label} after each epoch; the ring marks the weights used."
+        caption = f"{name}: training loss, and {label} after each epoch. The ring marks the selected weights."
         yield Picture(figure, alt, caption)
 
 
 def error_by_lead(results: Results) -> Iterator[Picture]:
-    """Each metric of errors in degC by lead; the RMSE of the first system with its interval."""
+    """Draw each metric of errors in degC by lead, and the interval of the first system's RMSE."""
     interval = {results.system: _rmse_interval(results)}
     for metric in METRICS.values():
         if metric.in_degrees:
@@ -83,52 +82,51 @@ def error_by_lead(results: Results) -> Iterator[Picture]:
 
 
 def ratio_by_lead(results: Results) -> Iterator[Picture]:
-    """The comparisons of mean squared errors by lead, a panel each."""
-    # Climatologies are far worse than all others: they would stretch the other panels.
+    """Draw the ratios of mean squared errors by lead, each in a panel."""
+    # Climatologies are omitted, because their far larger errors would stretch the axis that panels share.
     found = {name: of["by_lead"] for name, of in comparisons(results.metrics).items() if CLIMATE not in name}
     if not found:
         return
     if results.metrics["kind"] == "hindcast":
         up, about = f"MSE / MSE of {results.reference}", f"Mean squared error divided by {results.reference}'s"
-        better = "below 1 a system is better"
+        better = "A ratio below 1 means that the system is better"
     else:
         up, about = "MSE / MSE of each", "Mean squared error of the model divided by each system's"
-        better = "below 1 the model is better"
+        better = "A ratio below 1 means that the model is better"
     figure, alt = draw_panels_of_ratios(found, up, results.styles)
-    yield Picture(figure, alt, f"{about}; {better}. Panels end at {HIGHEST}. {_about_bands(results)}")
+    yield Picture(figure, alt, f"{about}. {better}. The axis ends at {HIGHEST}. {_about_bands(results)}")
 
 
 def indices(results: Results) -> Iterator[Picture]:
-    """The mean of each box over the test days, and its correlation with the observed one by lead."""
+    """Draw the mean of each box over the test days, and its correlation with the observed mean by lead."""
     for box, scores in results.metrics["indices"].items():
         names = list(dict.fromkeys([results.system, results.reference]))
         tables = results.tables.sel(box=box).isel(lead=-1)
         series = {TRUTH: tables["observed_index"], **{name: tables["index"].sel(system=name) for name in names}}
         days, up = tables["valid_time"].values, f"{BOXES[box]} (°C)"
         curves = {name: index.values for name, index in series.items()}
-        caption = f"{BOXES[box]}: anomaly of the last day forecast, as observed (truth) and as forecast."
+        caption = f"{BOXES[box]}: observed (truth) and forecast anomaly at the longest lead."
         yield Picture(*draw_curves(curves, up, across="Day", x=days, styles=results.styles), caption)
         correlation = {name: scores[name]["by_lead"]["correlation"] for name in results.shown if name in scores}
         label = f"{BOXES[box]}: correlation"
-        yield Picture(*draw_curves(correlation, label, styles=results.styles), f"{label} with the observed one.")
+        yield Picture(*draw_curves(correlation, label, styles=results.styles), f"{label} with the observed mean.")
 
 
 def crps_skill(results: Results) -> Iterator[Picture]:
-    """The share of the climatological distribution's CRPS that each system saves, by lead."""
+    """Draw the CRPS skill of each system over climatology by lead."""
     climate, found = results.metrics["climate"], results.metrics["ratios"].get("crps", {})
     against = {name: found[name][climate] for name in results.shown if climate in found.get(name, {})}
     against.pop(climate, None)
     if against:
         caption = (
-            f"Share of the continuous ranked probability score (CRPS) of the distribution of {climate} that "
-            f"each system saves; all are Gaussians as wide as the errors on the validation days. "
-            f"{_about_bands(results)}"
+            f"Reduction of the continuous ranked probability score (CRPS) relative to {climate}. All systems "
+            f"forecast Gaussians with a spread estimated on the validation days. {_about_bands(results)}"
         )
         yield Picture(*_skill_curves(results, against, "CRPS skill", banded=[results.system]), caption)
 
 
 def coverage(results: Results) -> Iterator[Picture]:
-    """The share of the truth in the first system's intervals, by lead and by season of the day forecast."""
+    """Draw the coverage of the first system's intervals by lead and by season of the day forecast."""
     if results.system not in results.metrics["probabilities"]:
         return
     of = results.metrics["probabilities"][results.system]
@@ -142,47 +140,55 @@ def coverage(results: Results) -> Iterator[Picture]:
     }
     for split, (shares, axis) in axes.items():
         curves = dict(zip(names, shares, strict=True))
-        figure, alt = draw_curves(curves, "Share of the truth inside", styles=styles, **axis)
+        figure, alt = draw_curves(curves, "Share of observed values inside", styles=styles, **axis)
         for level in LEVELS:
             figure.axes[0].axhline(level / 100, color="0.4", linestyle=":", linewidth=1)
-        caption = f"Share of the truth in the intervals of {_the(results)} by {PARTS[split]}; dotted: promised."
+        caption = (
+            f"Share of observed values in the intervals of {_the(results)} by {PARTS[split]}. Dotted lines mark "
+            "the nominal levels."
+        )
         yield Picture(figure, alt, caption)
 
 
 def pit(results: Results) -> Iterator[Picture]:
-    """Where in the distributions the truth lies."""
+    """Draw PIT histograms of the first system and the reference."""
     found = results.metrics["probabilities"]
     names = [name for name in dict.fromkeys([results.system, results.reference]) if name in found]
     if not names:
         return
     bins = len(found[names[0]]["pit"])
-    curves = {name: np.array(found[name]["pit"], float) * bins for name in names} | {"promised": np.ones(bins)}
+    curves = {name: np.array(found[name]["pit"], float) * bins for name in names} | {"reliable": np.ones(bins)}
     caption = (
-        "Probability integral transform: how often the truth lies at each quantile of the distribution, over the "
-        "share that a reliable forecast has. High ends mean too little spread, a slope a bias."
+        "Histogram of the probability integral transform (PIT): how often the truth lies at each quantile of the "
+        "forecast distribution, relative to a reliable forecast. High ends mean too little spread, and a slope "
+        "means a bias."
     )
     middle = (np.arange(bins) + 0.5) / bins
-    up, across = "Relative frequency", "Probability below"
+    up, across = "Relative frequency", "Forecast probability of values below the truth"
     yield Picture(*draw_curves(curves, up, across=across, x=middle, styles=results.styles), caption)
 
 
 def heatwaves(results: Results) -> Iterator[Picture]:
-    """Brier skill over the base rate by lead, and ROC area and SEDI of the probabilities of events."""
+    """Draw the Brier skill over the base rate by lead, and the ROC area and SEDI of event probabilities."""
     names = [*results.shown, STATE]
     for kind, found in results.metrics["heatwaves"].items():
         ratios = results.metrics["ratios"][kind]
         against = {name: ratios[name][BASE_RATE] for name in names if BASE_RATE in ratios.get(name, {})}
         observed = next(iter(found.values()))["observed"]
         caption = (
-            f"{HEATWAVES[kind]}: share of the Brier score of the base rate, the frequency in the years before, "
-            f"that each probability saves. In the test period {observed:.1%} of days were."
+            f"{HEATWAVES[kind]}: reduction of the Brier score relative to the base rate, the frequency in the "
+            f"base period. The observed frequency in the test period is {observed:.1%}."
         )
         yield Picture(*_skill_curves(results, against, f"Brier skill, {kind}"), caption)
     captions = {
-        "roc_area": ("ROC area", "how often a day in a heatwave had the higher probability; 0.5 is no skill."),
+        "roc_area": (
+            "ROC area",
+            "probability that a day in a heatwave had a higher forecast probability than another day. "
+            "0.5 means no skill.",
+        ),
         "sedi": (
             "SEDI",
-            "symmetric extremal dependence index, as many days warned of as observed; 0 is no skill.",
+            "symmetric extremal dependence index of warnings as frequent as the event. 0 means no skill.",
         ),
     }
     found = results.metrics["heatwaves"].get(EVENT, {})
@@ -192,43 +198,43 @@ def heatwaves(results: Results) -> Iterator[Picture]:
 
 
 def reliability(results: Results) -> Iterator[Picture]:
-    """How often days came true by the first system's probability of them."""
+    """Draw the reliability diagram of the first system for each kind of heatwave probability."""
     for kind, found in results.metrics["heatwaves"].items():
         if results.system not in found:
             continue
         diagram = found[results.system]["reliability"]
         rows = zip(*(diagram[part] for part in ("probability", "observed", "share")), strict=True)
         probability, observed, share = np.array([row for row in rows if None not in row], float).T
-        curves, across = {results.system: observed, "promised": probability}, f"Forecast probability, {kind}"
+        curves, across = {results.system: observed, "reliable": probability}, f"Forecast probability, {kind}"
         figure, alt = draw_curves(
             curves, "Observed frequency", across=across, x=probability, styles=results.styles
         )
         colour = results.styles[results.system]["color"]
         figure.axes[0].scatter(probability, observed, s=20 + 300 * share, alpha=0.7, clip_on=False, color=colour)
-        caption = f"{HEATWAVES[kind]}: how often they came true, by probability; larger points are more cases."
+        caption = f"{HEATWAVES[kind]}: observed frequency by forecast probability. Larger points have more cases."
         yield Picture(figure, alt, caption)
 
 
 def spread(results: Results) -> Iterator[Picture]:
-    """Spread of each ensemble and error of its mean, by lead."""
+    """Draw the spread of each ensemble and the error of its mean by lead."""
     for name, found in results.metrics["ensemble"].items():
         curves = {"RMSE of the mean": found["by_lead"]["rmse"], "spread": found["by_lead"]["spread"]}
-        caption = f"{name}: standard deviation of the members and error of their mean; alike if it is reliable."
+        caption = f"{name}: spread of the members and error of their mean. They agree if the ensemble is reliable."
         yield Picture(*draw_curves(curves, "°C"), caption)
 
 
 def rank_histogram(results: Results) -> Iterator[Picture]:
-    """How often each number of members is below the truth."""
+    """Draw the rank histogram of each ensemble."""
     for name, found in results.metrics["ensemble"].items():
         shares = found["rank_histogram"]
-        curves = {"share": shares, "promised": [1 / len(shares)] * len(shares)}
-        caption = f"{name}: a reliable ensemble has all ranks equally often; high ends mean too little spread."
+        curves = {"share": shares, "reliable": [1 / len(shares)] * len(shares)}
+        caption = f"{name}: a reliable ensemble has a flat rank histogram. High ends mean too little spread."
         across, x = "Members below the truth", np.arange(len(shares))
         yield Picture(*draw_curves(curves, "Share of cases", across=across, x=x), caption)
 
 
 def weekly_maps(results: Results) -> Iterator[Map]:
-    """RMSE and bias of the first system by lead week."""
+    """Make maps of the RMSE and bias of the first system by lead week."""
     weekly = results.weekly(results.system)
     for name, title, label, about, kind in WEEKLY:
         caption = f"{about} of {_the(results)} by lead week."
@@ -237,20 +243,21 @@ def weekly_maps(results: Results) -> Iterator[Map]:
 
 
 def skill_maps(results: Results) -> Iterator[Map]:
-    """Skill of each model over the reference by lead week, hatched where it is not significant."""
+    """Make maps of each model's skill over the reference by lead week, hatched where it is not significant."""
     base = results.reference
-    label = f"1 − MSE / MSE of {base} (above 0: better)"
+    label = f"1 − MSE / MSE of {base} (positive: better)"
     for system in results.models:
         compared, weekly = results.metrics["ratios"]["mse"][system][base], results.weekly(system)
         shares = enumerate(zip(compared["better"] or (), compared["worse"] or (), strict=True), 1)
         told = [f"{b:.0%} and {w:.0%} in week {week}" for week, (b, w) in shares if b is not None]
         caption = (
-            f"Skill of {_the(results, system)} over {base} by lead week; above 0 it is better. Hatched: not "
-            f"significant by a Diebold-Mariano test with false discoveries held at {FDR:.0%}."
+            f"Skill of {_the(results, system)} over {base} by lead week. Positive skill means a smaller error. "
+            "Hatched cells are not significant by a Diebold-Mariano test with a false discovery rate of "
+            f"{FDR:.0%}."
         )
         if told:
-            caption += f" Cells where it is significantly better and worse: {', '.join(told)}."
-        hatch = f"not significant (false discoveries ≤ {FDR:.0%})"
+            caption += f" It is significantly better and worse in these shares of cells: {', '.join(told)}."
+        hatch = f"not significant (false discovery rate {FDR:.0%})"
         hatched = weekly["hatched"]
         draw = partial(draw_weeks, weekly["skill"], label=label, kind="skill", hatched=hatched, hatch_label=hatch)
         many = results.metrics["kind"] == "hindcast"
@@ -261,15 +268,15 @@ def skill_maps(results: Results) -> Iterator[Map]:
 
 
 def case_maps(results: Results) -> Iterator[Map]:
-    """The forecasts of the median, the lowest and the highest error beside the observation."""
+    """Make maps of the forecasts with the median, lowest and highest error beside the observations."""
     for which in CASES if results.metrics["kind"] != "hindcast" else ():
         name, field = ("forecast", "sst") if which == "median" else (which, "anomaly")
         forecast, truth = (fields[field] for fields in results.fields(results.case(which)))
         last = (forecast - truth).isel(lead=-1)
         text = describe_case(results, which)
         alt = (
-            f"{text} Forecast, observation and their difference by lead; the last day's difference is "
-            f"{float(last.min()):.1f} to {float(last.max()):.1f} °C."
+            f"{text} Forecast, observation and their difference by lead. On the last day the difference ranges "
+            f"from {float(last.min()):.1f} to {float(last.max()):.1f} °C."
         )
         how: dict[str, Any] = {} if field == "sst" else {"label": ANOMALY, "kind": "difference"}
         yield Map(
@@ -277,8 +284,8 @@ def case_maps(results: Results) -> Iterator[Map]:
         )
 
 
-Draw = Callable[[Results], Iterable[Picture | Map]]  # makes nothing if its figure does not apply to the results
-# By section of the report, one of `report.SECTIONS`.
+Draw = Callable[[Results], Iterable[Picture | Map]]  # yields nothing if its figure does not apply to the results
+# The keys are sections of the report (`report.SECTIONS`).
 FIGURES: dict[str, list[Draw]] = {
     "errors": [error_by_lead, ratio_by_lead],
     "indices": [indices],
@@ -294,21 +301,21 @@ MAPS: dict[str, list[Callable[[Results], Iterable[Map]]]] = {
 
 
 def describe_case(results: Results, name: str) -> str:
-    """Return a sentence that identifies the `best`, `median` or `worst` forecast."""
+    """Describe the `best`, `median` or `worst` forecast in a sentence."""
     error = results.error[results.case(name)]
     day = np.datetime_as_string(error["init_time"].values, unit="D")
-    return f"The forecast of the {CASES[name]} error, from {day}: RMSE {float(error):.2f} °C over all its days."
+    return f"The forecast with the {CASES[name]} error, from {day}: RMSE {float(error):.2f} °C over all leads."
 
 
 def _the(results: Results, system: str | None = None) -> str:
-    """Return a system's name in a sentence."""
+    """Return the name of a system as it is used in sentences."""
     return (system or results.system) if results.metrics["kind"] == "hindcast" else "the model"
 
 
 def _skill_curves(
     results: Results, against: dict[str, Any], up: str, banded: Iterable[str] = ()
 ) -> tuple[Figure, str]:
-    """Draw 1 less the ratio of some comparisons by lead, with intervals of those `banded`."""
+    """Draw the skill (1 minus the ratio) of some comparisons by lead, with intervals for the systems `banded`."""
     curves = {name: 1 - np.array(of["by_lead"]["ratio"], float) for name, of in against.items()}
     bands = {n: 1 - np.array(against[n]["by_lead"]["interval"], float)[:, ::-1] for n in banded if n in against}
     return draw_curves(curves, up, bands=bands, styles=results.styles)
@@ -318,12 +325,15 @@ def _about_weeks(field: xr.DataArray, label: str) -> str:
     parts = []
     for week in field["week"].values:
         low, middle, high = np.nanpercentile(field.sel(week=week).values, [5, 50, 95])
-        parts.append(f"week {week} median {middle:.2f}, nine tenths of the cells {low:.2f} to {high:.2f}")
+        parts.append(f"week {week}: median {middle:.2f}, 90 % of the cells {low:.2f} to {high:.2f}")
     return f"Maps of {label}: {'; '.join(parts)}."
 
 
 def _rmse_interval(results: Results) -> Any:
-    """Return the ends of a 95 % interval of the RMSE at each lead: the root of a ratio to an error of 1."""
+    """Return the ends of a 95 % interval of the RMSE at each lead.
+
+    The bootstrap gives the interval of a ratio, here of the mean squared error to a constant error of 1.
+    """
     error = results.tables["mse_by_date"].sel(units=DEGREES, system=results.system).transpose("init_time", "lead")
     values, days = error.values.astype(float), results.metrics["block_days"]
     if days is None:
@@ -335,4 +345,4 @@ def _rmse_interval(results: Results) -> Any:
 def _about_bands(results: Results) -> str:
     if (days := results.metrics["block_days"]) is None:
         return ""
-    return f"Bands hold 95 % of a moving-block bootstrap over initial dates, blocks of {days} days."
+    return f"Shaded: 95 % interval from a moving-block bootstrap over initial dates, with blocks of {days} days."

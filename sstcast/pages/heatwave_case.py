@@ -1,4 +1,4 @@
-"""The severest marine heatwave of a run's test days, as it was forecast, beside the observed temperatures."""
+"""The forecast of the most severe marine heatwave in a run's test days, beside the observed temperatures."""
 
 from collections.abc import Iterator
 from statistics import NormalDist
@@ -13,28 +13,29 @@ from sstcast.forecasting.files import DAY
 from sstcast.ocean.anomalies import on_days
 from sstcast.ocean.heatwaves import AROUND, events, limits_of
 from sstcast.ocean.prepared import Prepared
-from sstcast.pages.curves import BAND, LINE, SIZE, THRESHOLD, Picture, date_axis, legend, plain
+from sstcast.pages.curves import BAND, LINE, SIZE, THRESHOLD, Picture, date_axis, legend, style_axes
 from sstcast.pages.results import Results
 from sstcast.scores.evaluate import open_forecasts
 
 INTERVALS = (95, 80, 50)  # per cent
-SHOWN = 42  # days before it
+DAYS_BEFORE = 42  # days shown before the forecast
 EXPECTED = ("heatwave_threshold", "climatology")
-ALONG_TIME = np.zeros((3, 3, 3))  # what joins days to a heatwave: days before and after, not neighbouring cells
+ALONG_TIME = np.zeros((3, 3, 3))  # connectivity that joins consecutive days of a cell, but not neighbouring cells
 ALONG_TIME[:, 1, 1] = 1
-AFTER = 3  # days from the first day of the heatwave shown to the last one known when it was forecast
+DAYS_AFTER_ONSET = 3  # days from the onset of the heatwave to the initial date of the forecast
 
 
 def heatwave_case(results: Results) -> Iterator[Picture]:
-    """The severest heatwave of the test days, as forecast when it had just begun: temperature and probability.
+    """Draw temperature and heatwave probability as forecast shortly after the onset of the most severe heatwave.
 
-    It is chosen by what was observed alone: by its cumulative intensity, the sum of its departures from the
+    The heatwave is chosen from observations only, by its cumulative intensity: the sum of its departures from the
     climatology (Hobday et al. 2016).
     """
-    from sstcast.forecasting.heatwaves import with_heatwaves  # not above: they need PyTorch, no other figure does
+    # Imported here because these modules need PyTorch, which no other figure does.
+    from sstcast.forecasting.heatwaves import with_heatwaves
     from sstcast.forecasting.spread import Spread, calibrated
 
-    if results.run is None or (found := _severest(results)) is None:
+    if results.run is None or (found := _most_severe(results)) is None:
         return
     date, row, col = found
     with reading(results.run.forecasts, "delete it and evaluate again"):
@@ -42,7 +43,7 @@ def heatwave_case(results: Results) -> Iterator[Picture]:
     prepared = Prepared.of(results.data)
     observed = prepared.open()[0]["sst"].isel(lat=[row], lon=[col])
     init, last = cell["init_time"].values[0], cell["valid_time"].values[0, -1]
-    days = observed.sel(time=slice(init - (SHOWN - 1) * DAY, last + AROUND * DAY)).load()
+    days = observed.sel(time=slice(init - (DAYS_BEFORE - 1) * DAY, last + AROUND * DAY)).load()
     past = days.sel(time=slice(None, init))
     cell["sst_past"] = (("init_time", "past", "lat", "lon"), past.values[None])
     cell = cell.assign_coords(past=np.arange(1 - past.sizes["time"], 1))
@@ -57,9 +58,9 @@ def heatwave_case(results: Results) -> Iterator[Picture]:
     yield _draw_case(cell, width, daily.sel(time=slice(None, last)))
 
 
-def _severest(results: Results) -> tuple[int, int, int] | None:
-    """Return initial date, row and column of the forecast to show; None if there was no heatwave."""
-    from scipy import ndimage  # not above: it takes half a second to import
+def _most_severe(results: Results) -> tuple[int, int, int] | None:
+    """Return the positions of initial date, row and column of the forecast to show, or None without a heatwave."""
+    from scipy import ndimage  # imported here because it takes half a second
 
     data, starts = results.data, results.tables["init_time"].values
     days = slice(starts[0], results.tables["valid_time"].values[-1, -1])
@@ -70,8 +71,8 @@ def _severest(results: Results) -> tuple[int, int, int] | None:
     heatwave, count = ndimage.label(inside, ALONG_TIME)
     severity = ndimage.sum_labels(sst.values - expected["climatology"], heatwave, np.arange(1, count + 1))
     day, row, col = np.unravel_index(np.unique(heatwave, return_index=True)[1][1:], heatwave.shape)
-    init = sst["time"].values[day] + AFTER * DAY
-    severity[(day == 0) | ~np.isin(init, starts)] = 0  # one of the first day may have begun before
+    init = sst["time"].values[day] + DAYS_AFTER_ONSET * DAY
+    severity[(day == 0) | ~np.isin(init, starts)] = 0  # a heatwave on the first day may have begun before it
     if not severity.any():
         return None
     worst = np.argmax(severity)
@@ -79,7 +80,7 @@ def _severest(results: Results) -> tuple[int, int, int] | None:
 
 
 def _draw_case(cell: xr.Dataset, width: NDArray[np.floating], daily: xr.Dataset) -> Picture:
-    """Draw the forecast of a cell, its spread `width [lead]`, and on each day what was observed and expected."""
+    """Draw the forecast of a cell with its spread `width [lead]`, and the `daily` observations and thresholds."""
     figure = Figure(figsize=(SIZE[0], 1.4 * SIZE[1]), dpi=150, layout="constrained")
     top, bottom = figure.subplots(2, sharex=True, height_ratios=(2, 1))
     time, ahead, mean = daily["time"].values, cell["valid_time"].values.ravel(), cell["sst"].values.ravel()
@@ -99,15 +100,16 @@ def _draw_case(cell: xr.Dataset, width: NDArray[np.floating], daily: xr.Dataset)
     bottom.set_ylabel("Heatwave probability")
     for ax in (top, bottom):
         ax.axvline(cell["init_time"].values[0], color="0.2", linewidth=0.8)
-        plain(ax)
+        style_axes(ax)
     date_axis(bottom)
     legend(figure)
     init, last = (np.datetime_as_string(day, unit="D") for day in (cell["init_time"].values[0], ahead[-1]))
     lat, lon = float(cell["lat"][0]), float(cell["lon"][0])
     place = f"{abs(lat):.2f}°{'N' if lat >= 0 else 'S'} {lon:.2f}°E"
     text = (
-        f"The severest heatwave of the test days, at {place}, forecast {AFTER} days after it began, {init} to "
-        f"{last}; shaded: the days observed to be in it. The probability of being in one is {chance.min():.0%} "
-        f"to {chance.max():.0%}, and {chance[inside[-len(ahead) :]].mean():.0%} on average on days in it."
+        f"The most severe heatwave of the test days, at {place}, forecast {DAYS_AFTER_ONSET} days after its "
+        f"onset, from {init} to {last}. Shaded: observed heatwave days. The probability of a heatwave day is "
+        f"{chance.min():.0%} to {chance.max():.0%}, and on average {chance[inside[-len(ahead) :]].mean():.0%} on "
+        "heatwave days."
     )
     return Picture(figure, text, text)

@@ -1,4 +1,4 @@
-"""Writes figures and pages: as files that carry their recipe, and as `data:` addresses that a page contains."""
+"""Writes figures and pages to files with their recipe, and encodes figures as `data:` addresses for pages."""
 
 import base64
 import datetime as dt
@@ -17,19 +17,19 @@ from PIL import Image as Pillow
 from sstcast import __version__
 from sstcast.artefacts import RECIPE, as_text, atomic
 from sstcast.geo import Box
-from sstcast.pages.maps import Room, draw_panels
+from sstcast.pages.maps import PanelArea, draw_panels
 from sstcast.pages.projection import View
 
-COLOURS = 256  # in the palette of a map: few colours, and some shades of grey for the text
-TIGHT: dict[str, Any] = {"bbox_inches": "tight", "pad_inches": 20 / 150}  # cuts off the white around a map
-MOVING = Room(5.2, 4.0)
-MOVING_COLOURS = 64  # per frame: more only smooth the edges of letters, in four times the space
-DAY, LAST_DAY = 350, 1800  # milliseconds
+COLOURS = 256  # in the palette of a map: its few colours, and shades of grey for text
+TIGHT: dict[str, Any] = {"bbox_inches": "tight", "pad_inches": 20 / 150}  # crops the white margin of a map
+MOVING = PanelArea(5.2, 4.0)
+MOVING_COLOURS = 64  # per frame; more would only smooth the edges of letters, at four times the size
+DAY, LAST_DAY = 350, 1800  # duration of a frame, in milliseconds
 
 
 @dataclass(frozen=True)
 class Image:
-    """A picture as `data:` addresses: `narrow` for phones, `still` for print and reduced motion."""
+    """An image as `data:` addresses, with a `narrow` version for phones and a `still` one for print."""
 
     wide: str
     alt: str
@@ -39,13 +39,14 @@ class Image:
 
 
 def write_page(path: Path, template: str, recipe: Any, **values: Any) -> None:
-    """Fill a template of this folder and write the page to `path` atomically; `values` are text, not markup.
+    """Fill a template of this folder with `values`, which are escaped, and write the page to `path` atomically.
 
-    The page carries its `recipe` in a comment on its second line, and says when which version wrote it.
+    The second line of the page is a comment with its `recipe`. The page also states the version and the time of
+    writing.
     """
     loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
-    # Bokeh's JSON has an order.
+    # The order of keys matters in Bokeh's JSON.
     environment.policies["json.dumps_kwargs"] = {"sort_keys": False, "allow_nan": False}
     values |= {"version": __version__, "written": dt.datetime.now(dt.UTC).isoformat(timespec="minutes")}
     doctype, rest = environment.get_template(template).render(values).split("\n", 1)
@@ -54,20 +55,20 @@ def write_page(path: Path, template: str, recipe: Any, **values: Any) -> None:
 
 
 def write_png(figure: Figure, path: Path, recipe: Any) -> None:
-    """Write `figure` to `path` atomically; the image carries its `recipe` in a text chunk."""
+    """Write `figure` to `path` atomically, with its `recipe` in a text chunk."""
     with atomic(path) as partial:
         figure.savefig(partial, format="png", metadata={RECIPE: as_text(recipe)}, **TIGHT)
 
 
 def png_uri(figure: Figure) -> str:
-    """Return `figure` as a `data:` address of a PNG with a palette."""
+    """Encode `figure` as the `data:` address of a PNG with a palette."""
     buffer = io.BytesIO()
     _draw(figure, COLOURS, **TIGHT).save(buffer, "PNG", compress_level=6)
     return _data_uri(buffer, "image/png")
 
 
 def svg_uri(figure: Figure) -> str:
-    """Return `figure` as a `data:` address of an SVG; the same figure gives the same text."""
+    """Encode `figure` as the `data:` address of an SVG; the same figure gives the same text."""
     buffer = io.BytesIO()
     with rc_context({"svg.hashsalt": "sstcast"}):
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
@@ -75,18 +76,18 @@ def svg_uri(figure: Figure) -> str:
 
 
 def animate(forecast: xr.DataArray, truth: xr.DataArray, label: str) -> tuple[str, str]:
-    """Draw forecast and observed anomalies `(lead, lat, lon)` in degC, with `valid_time(lead)`, as a WebP.
+    """Animate forecast and observed anomalies `(lead, lat, lon)` in degC, with `valid_time(lead)`, as a WebP.
 
-    Returns two `data:` addresses: the animation with one frame per day, and its last frame as a still image.
+    Returns the `data:` addresses of the animation, which has one frame per day, and of its last frame.
     """
     first = {"Forecast": forecast.isel(lead=0), "Observed": truth.isel(lead=0)}
     every_day = np.stack([forecast.values, truth.values])
     view = View(Box.of(forecast))
-    figure, meshes = draw_panels(first, view, label=label, kind="difference", room=MOVING, values=every_day)
+    figure, meshes = draw_panels(first, view, label=label, kind="difference", area=MOVING, values=every_day)
     title = figure.suptitle(_day(forecast, -1))
     figure.draw_without_rendering()
     whole = figure.get_tightbbox().padded(TIGHT["pad_inches"])
-    figure.set_layout_engine("none")  # else every frame would be laid out anew
+    figure.set_layout_engine("none")  # otherwise the layout would be computed for every frame
     frames = []
     for position in range(forecast.sizes["lead"]):
         for mesh, field in zip(meshes, (forecast, truth), strict=True):
@@ -95,7 +96,7 @@ def animate(forecast: xr.DataArray, truth: xr.DataArray, label: str) -> tuple[st
         frames.append(_draw(figure, MOVING_COLOURS, bbox_inches=whole).convert("RGB"))
     moving, still = io.BytesIO(), io.BytesIO()
     times = [DAY] * (len(frames) - 1) + [LAST_DAY]
-    # More quality takes twice as long, and saves a sixth of the bytes.
+    # A higher quality takes twice as long, and saves a sixth of the bytes.
     how: dict[str, Any] = {"lossless": True, "quality": 20, "method": 2}
     frames[0].save(moving, "WEBP", save_all=True, append_images=frames[1:], duration=times, loop=0, **how)
     frames[-1].save(still, "WEBP", **how)
@@ -108,7 +109,7 @@ def _day(forecast: xr.DataArray, position: int) -> str:
 
 
 def _draw(figure: Figure, colours: int, **options: Any) -> Pillow.Image:
-    """Draw `figure` with a palette of so many `colours`, chosen by the fastest of Pillow's ways."""
+    """Draw `figure` with a palette of `colours` colours, chosen by Pillow's fastest method."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="tiff", **options)
     image = Pillow.open(buffer).convert("RGB")

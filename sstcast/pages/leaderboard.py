@@ -1,4 +1,4 @@
-"""A leaderboard on the terminal, as `leaderboard.csv` and as `leaderboard.html`."""
+"""Prints leaderboards, and writes them to `leaderboard.csv` and `leaderboard.html`."""
 
 import csv
 from collections.abc import Sequence
@@ -10,31 +10,35 @@ from sstcast.errors import SSTCastError, warn
 from sstcast.names import STANDARDISED
 from sstcast.pages.images import write_page
 from sstcast.pages.tables import VARY, Sheet, errors, print_sheets, summary
-from sstcast.scores.leaderboard import SIGNIFICANT, Contest, LeaderboardEntry, SeedMean, shown
+from sstcast.scores.leaderboard import SIGNIFICANT, Contest, LeaderboardEntry, SeedMean, leaderboard_columns
 from sstcast.scores.saved import Scored
 from sstcast.scores.significance import p_text
 
 NOTE = (
-    "Mean ± standard deviation over seeds. * in standardised units, cells counted alike; the others °C by area. "
-    "p: Diebold-Mariano test against the first line, adjusted for the number of lines; "
+    "Mean ± standard deviation over seeds. * in standardised units with equal weights, the others in °C weighted "
+    "by area. p: Diebold-Mariano test against the first row, adjusted for the number of rows. "
     f"↓ significantly worse (p < {SIGNIFICANT})."
 )
 
 
 def print_leaderboard(contests: list[Contest], hindcasts: Sequence[Sheet] = ()) -> None:
-    """Print a table per contest, and a note if some runs cannot be compared; then the tables of hindcasts."""
+    """Print a table for each contest and each hindcast, with a note if some runs cannot be compared."""
     notes = [NOTE] * bool(contests)
     if len(contests) > 1:
-        notes.append(f"{len(contests)} tables: runs of other data or test periods cannot be compared")
+        notes.append(
+            f"{len(contests)} tables, because runs with different data or test periods cannot be compared."
+        )
     print_sheets([*map(_sheet, contests), *hindcasts], note="\n".join([*notes, VARY]))
 
 
 def write_leaderboard(contests: list[Contest], folder: Path, hindcasts: Sequence[Sheet] = ()) -> tuple[Path, Path]:
-    """Write both files to `folder` and return their paths. The page also shows hindcasts."""
+    """Write `leaderboard.csv` and `leaderboard.html` to `folder`; only the page includes hindcasts."""
     table, page = folder / "leaderboard.csv", folder / "leaderboard.html"
     with atomic(table) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
-        metrics = [f"{units}_{metric}{part}" for _, units, metric in shown() for part in ("", "_spread")]
+        metrics = [
+            f"{units}_{metric}{part}" for _, units, metric in leaderboard_columns() for part in ("", "_spread")
+        ]
         rows.writerow(["contest", "name", "runs", "members", *metrics, "p_value"])
         for contest in contests:
             rows.writerows([contest.title, *_record(entry)] for entry in contest.entries)
@@ -45,7 +49,7 @@ def write_leaderboard(contests: list[Contest], folder: Path, hindcasts: Sequence
 
 
 def hindcast_sheets(folder: Path) -> list[Sheet]:
-    """Return a table for each finished hindcast in or below a folder; report damaged ones on stderr."""
+    """Return a table for each finished hindcast in or below a folder; warn of damaged ones on stderr."""
     found = []
     for file in below(folder, "hindcast.csv"):
         try:
@@ -59,7 +63,7 @@ def hindcast_sheets(folder: Path) -> list[Sheet]:
 
 
 def _sheet(contest: Contest) -> Sheet:
-    header = ["seeds", *(heading for heading, *_ in shown()), "p"]
+    header = ["seeds", *(heading for heading, *_ in leaderboard_columns()), "p"]
     return Sheet(contest.title, header, [(_name(entry), _cells(entry)) for entry in contest.entries])
 
 

@@ -1,4 +1,4 @@
-"""Maps of errors, skill and single forecasts, in any projection (see `projection`)."""
+"""Maps of errors, skill and forecasts, in any projection (see `projection`)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -22,8 +22,8 @@ from sstcast.pages.projection import DEFAULT_PROJECTION, View, edges
 
 Kind = Literal["error", "difference", "skill", "temperature", "probability"]
 
-# Colour-blind readers can read both diverging colour maps, and skill never looks like warm and cold. The dark ends
-# are cut off, because black for much too warm looks the same as black for much too cold.
+# Colour-blind readers can read both diverging colour maps. Skill has its own map, which does not suggest warm and
+# cold. The dark ends are cropped, because black at one end looks like black at the other.
 COLOURS: dict[Kind, Colormap] = {
     "error": cmocean.cm.amp,
     "difference": cmocean.tools.crop_by_percent(cmocean.cm.balance, 12, which="both"),
@@ -31,27 +31,27 @@ COLOURS: dict[Kind, Colormap] = {
     "temperature": cmocean.cm.thermal,
     "probability": cmocean.cm.matter,
 }
-SMALLEST_RANGE = 0.01  # the resolution of OISST in degC: finer differences get no colour
-# Dots mark cells without data, because no pale colour is free.
+SMALLEST_RANGE = 0.01  # smallest colour range in degC: the resolution of OISST
+# Dots mark cells without data, because the colour maps already use all pale colours.
 NO_DATA: dict[str, Any] = {"facecolor": "white", "edgecolor": "0.7", "hatch": "....", "linewidth": 0.0}
 HATCH: dict[str, Any] = {"facecolor": "none", "edgecolor": "0.2", "hatch": "/////", "linewidth": 0.0}
 HATCH_WIDTH = 0.6  # points
-GAP = 0.5  # inches that a panel needs for its title, degrees and share of the colour bar
-PAD = 0.12  # inches above and below a panel: matplotlib underestimates the height of maps with titles
+GAP = 0.5  # inches around a panel for its title, degree labels and part of the colour bar
+PAD = 0.12  # inches above and below a panel, because matplotlib underestimates the height of maps with titles
 NARROW_PANEL, WIDE_PANEL = 1.5, 3.2  # smallest width in inches of a narrow and a wide map
-WIDE = 0.6  # a map is wide if height / width is at most this
+WIDE = 0.6  # largest height / width of a map that counts as wide
 
 
-class Room(NamedTuple):
-    """The space for the panels of a figure, in inches."""
+class PanelArea(NamedTuple):
+    """The area for the panels of a figure, in inches."""
 
     width: float
     height: float
 
 
-SLIDE = Room(12.0, 6.0)
-TALL = Room(13.0, 8.5)
-PHONE = Room(3.6, 8.0)
+SLIDE = PanelArea(12.0, 6.0)
+TALL = PanelArea(13.0, 8.5)
+PHONE = PanelArea(3.6, 8.0)
 
 
 def draw_weeks(
@@ -64,21 +64,32 @@ def draw_weeks(
     title: str = "",
     credit: str = "",
     projection: str = DEFAULT_PROJECTION,
-    room: Room = SLIDE,
+    area: PanelArea = SLIDE,
 ) -> Figure:
-    """Draw `field(week, lat, lon)` as one map per week with one colour bar.
+    """Draw one map per week, with a shared colour bar.
 
-    `kind` selects the colours: `error` from 0 upwards, `difference` symmetric about 0, `skill`
-    (1 - MSE / MSE of the reference) symmetric about 0 and within -1..1. The outermost 2 % of values are ignored
-    for the range; arrows on the colour bar show that values exceed it. Cells where the mask `hatched(week, lat,
-    lon)` is true are hatched, with `hatch_label` in the legend. `label`, with units, is the label of the colour
-    bar; `credit` is printed small at the bottom.
+    The outermost 2 % of values do not affect the colour range. Arrows on the colour bar show that values exceed
+    it.
 
-    Raises SSTCastError if no cell has a value, or the projection is unknown or does not show the box.
+    Args:
+        field: values `(week, lat, lon)`.
+        label: the label of the colour bar, with units.
+        kind: the colour range: `error` starts at 0, `difference` is symmetric about 0, and `skill` (1 - MSE / MSE
+        of
+            the reference) is symmetric about 0 and within -1..1.
+        hatched: mask `(week, lat, lon)` of cells to hatch.
+        hatch_label: the meaning of the hatching, for the legend.
+        title: the title of the figure.
+        credit: a line in small print at the bottom.
+        projection: the name of a cartopy projection.
+        area: the area for the panels.
+
+    Raises:
+        SSTCastError: no cell has a value, or the projection is unknown or does not show the box.
     """
     view = View(Box.of(field), projection)
     panels = {f"Week {week}": field.sel(week=week) for week in field["week"].values}
-    figure, meshes = draw_panels(panels, view, label=label, kind=kind, room=room)
+    figure, meshes = draw_panels(panels, view, label=label, kind=kind, area=area)
     legend = []
     if hatched is not None and bool(hatched.any()):
         for mesh, week in zip(meshes, field["week"].values, strict=True):
@@ -96,18 +107,18 @@ def draw_panels(
     *,
     label: str,
     kind: Kind,
-    room: Room,
+    area: PanelArea,
     values: NDArray[Any] | None = None,
 ) -> tuple[Figure, list[QuadMesh]]:
-    """Draw fields `(lat, lon)` side by side, each with its name as title, with one colour bar.
+    """Draw fields `(lat, lon)` in panels titled with their names, with a shared colour bar.
 
-    The colour range fits `values`, or the fields themselves. Returns the figure and the artist of each field.
+    The colour range covers `values`, by default the fields. Returns the figure and the artist of each field.
     Raises SSTCastError if all values are missing.
     """
     norm = colour_norm(np.stack(list(panels.values())) if values is None else values, kind)
     count = len(panels)
-    columns = max(range(1, count + 1), key=lambda n: _panel_width(view, -(-count // n), n, room))
-    figure, axes, width = _panels(view, -(-count // columns), columns, room)
+    columns = max(range(1, count + 1), key=lambda n: _panel_width(view, -(-count // n), n, area))
+    figure, axes, width = _panels(view, -(-count // columns), columns, area)
     meshes = []
     for panel, ((name, field), ax) in enumerate(zip(panels.items(), axes.flat, strict=False)):
         meshes.append(_draw(ax, view, field, norm, kind))
@@ -128,21 +139,28 @@ def draw_forecast(
     title: str = "",
     credit: str = "",
     projection: str = DEFAULT_PROJECTION,
-    room: Room = TALL,
+    area: PanelArea = TALL,
 ) -> Figure:
-    """Draw one forecast, the observation and their difference.
+    """Draw a forecast, the observations and their difference.
 
-    `forecast` and `truth` are `(lead, lat, lon)` in degC on the same grid, lead in days, with the coordinate
-    `valid_time(lead)`; for anomalies, `kind` is `difference`. Columns are the last days of the lead weeks and the
-    last day of the horizon, or only the last of these if `room` is narrow.
+    The columns are the last days of the lead weeks and the last lead. If `area` is narrow, only the last of these
+    are drawn.
 
-    Raises SSTCastError if forecast or difference have no values, or the projection is unknown or does not show the
-    box; ValueError if the grids differ.
+    Args:
+        forecast, truth: fields `(lead, lat, lon)` in degC on the same grid, with leads in days and the coordinate
+            `valid_time(lead)`.
+        label: the label of the colour bar, with units.
+        kind: `temperature`, or `difference` for anomalies.
+        title, credit, projection, area: as in `draw_weeks`.
+
+    Raises:
+        SSTCastError: forecast or difference have no values, or the projection is unknown or does not show the box.
+        ValueError: the grids differ.
     """
     xr.align(forecast, truth, join="exact")
     view, leads = View(Box.of(forecast), projection), forecast["lead"].values
     ends = [int(day) for day in leads if day % 7 == 0 or day == leads[-1]]
-    days = ends[-int(room.width / (NARROW_PANEL if view.shape > WIDE else WIDE_PANEL)) :]
+    days = ends[-int(area.width / (NARROW_PANEL if view.shape > WIDE else WIDE_PANEL)) :]
     forecast, truth = forecast.sel(lead=days), truth.sel(lead=days)
     warmth = colour_norm(np.stack([forecast.values, truth.values]), kind)
     error = colour_norm((forecast - truth).values, "difference")
@@ -151,7 +169,7 @@ def draw_forecast(
         "Observed": (truth, warmth, kind),
         "Difference": (forecast - truth, error, "difference"),
     }
-    figure, axes, width = _panels(view, 3, len(days), room)
+    figure, axes, width = _panels(view, 3, len(days), area)
     meshes = []
     for row, (name, (fields, norm, colours)) in enumerate(rows.items()):
         for column, day in enumerate(days):
@@ -169,9 +187,10 @@ def draw_forecast(
 
 
 def select_region(fields: xr.Dataset, region: str | None) -> xr.Dataset:
-    """Return the cells of `fields(..., lat, lon)` with centres in `region`, longitudes east of its west edge.
+    """Select the cells of `fields(..., lat, lon)` with centres in `region`.
 
-    Raises SSTCastError if there are fewer than two rows or two columns.
+    Longitudes increase eastwards from the west edge of the region. Raises SSTCastError if there are fewer than two
+    rows or columns.
     """
     if region is None:
         return fields
@@ -180,8 +199,8 @@ def select_region(fields: xr.Dataset, region: str | None) -> xr.Dataset:
     rows, columns = inside.any("lon"), inside.any("lat")
     if min(int(rows.sum()), int(columns.sum())) < 2:
         raise SSTCastError(
-            f"--region {region}: fewer than two rows and columns of the forecasts, which cover {Box.of(fields)}; "
-            "make it larger or leave it out"
+            f"--region {region}: contains fewer than two rows or columns of the forecasts, which cover "
+            f"{Box.of(fields)}; make it larger or leave it out"
         )
     cells = fields.assign_coords(lon=box.eastward(fields["lon"]))
     cells = cells.isel(lat=rows.values, lon=columns.values).sortby("lon")
@@ -192,10 +211,10 @@ def select_region(fields: xr.Dataset, region: str | None) -> xr.Dataset:
 
 
 def colour_norm(values: NDArray[Any], kind: Kind) -> BoundaryNorm:
-    """Choose round colour levels that cover all but the outermost 2 % of `values`."""
+    """Choose round colour levels that cover `values` except the outermost 2 %."""
     finite = values[np.isfinite(values)]
     if not finite.size:
-        raise SSTCastError("nothing to draw: every cell is empty; choose another --region, or check data.region")
+        raise SSTCastError("nothing to draw: all cells are empty; choose another --region, or check data.region")
     if kind == "probability":
         return BoundaryNorm(np.linspace(0, 1, 11), COLOURS[kind].N)
     if kind == "temperature":
@@ -215,7 +234,7 @@ def colour_norm(values: NDArray[Any], kind: Kind) -> BoundaryNorm:
 
 
 def ticks_of(norm: BoundaryNorm, most: int = 9) -> NDArray[Any]:
-    """Return every nth of the colour levels, 0 among them if it is one."""
+    """Return at most `most` evenly spaced colour levels, including 0 if it is one of the levels."""
     levels = np.asarray(norm.boundaries)
     step = -(-len(levels) // most)
     return levels[int(np.abs(levels).argmin()) % step :: step]
@@ -226,7 +245,7 @@ def _levels(low: float, high: float, most: int) -> NDArray[Any]:
 
 
 def _draw(ax: Any, view: View, field: xr.DataArray, norm: BoundaryNorm, kind: Kind) -> QuadMesh:
-    """Draw `field(lat, lon)` over the land, and the coast over both; empty cells are transparent."""
+    """Draw `field(lat, lon)` above the land and below the coastline; empty cells are transparent."""
     field = field.transpose("lat", "lon")
     x, y = view.x(edges(field["lon"].values)), edges(field["lat"].values)
     ax.patch.set(**NO_DATA)
@@ -238,7 +257,7 @@ def _draw(ax: Any, view: View, field: xr.DataArray, norm: BoundaryNorm, kind: Ki
 
 
 def _hatch(ax: Any, view: View, cells: xr.DataArray) -> None:
-    """Hatch the true cells of `cells(lat, lon)`."""
+    """Hatch the cells where `cells(lat, lon)` is true."""
     cells = cells.transpose("lat", "lon")
     x, y = view.x(edges(cells["lon"].values)), edges(cells["lat"].values)
     row, column = np.nonzero(cells.values)
@@ -248,14 +267,14 @@ def _hatch(ax: Any, view: View, cells: xr.DataArray) -> None:
         artist.set_hatch_linewidth(HATCH_WIDTH)
 
 
-def _panel_width(view: View, rows: int, columns: int, room: Room) -> float:
-    """Return the width in inches at which `rows` x `columns` maps fill `room`."""
-    return min(room.width / columns - GAP, (room.height / rows - GAP) / view.shape)
+def _panel_width(view: View, rows: int, columns: int, area: PanelArea) -> float:
+    """Return the width in inches at which `rows` x `columns` maps fill `area`."""
+    return min(area.width / columns - GAP, (area.height / rows - GAP) / view.shape)
 
 
-def _panels(view: View, rows: int, columns: int, room: Room) -> tuple[Figure, NDArray[Any], float]:
-    """Return a figure of maps, their axes `[rows, columns]`, and the width of each in inches."""
-    width = _panel_width(view, rows, columns, room)
+def _panels(view: View, rows: int, columns: int, area: PanelArea) -> tuple[Figure, NDArray[Any], float]:
+    """Return a figure of maps, its axes `[rows, columns]`, and the width of a map in inches."""
+    width = _panel_width(view, rows, columns, area)
     size = (columns * (width + GAP) + 2 * GAP, rows * (width * view.shape + GAP) + 3.5 * GAP)
     figure = Figure(figsize=size, dpi=150, layout=ConstrainedLayoutEngine(compress=True, h_pad=PAD))
     return figure, figure.subplots(rows, columns, squeeze=False, subplot_kw={"projection": view.projection}), width
@@ -264,7 +283,7 @@ def _panels(view: View, rows: int, columns: int, room: Room) -> tuple[Figure, ND
 def _bar(
     figure: Figure, mesh: QuadMesh, axes: Sequence[Any], label: str, side: Literal["bottom", "right"]
 ) -> None:
-    """Add a colour bar to one side of some maps."""
+    """Add a colour bar at one side of some maps."""
     assert isinstance(mesh.norm, BoundaryNorm)
     ticks = ticks_of(mesh.norm, 5 if side == "bottom" and _is_narrow(figure) else 9)
     figure.colorbar(mesh, ax=axes, location=side, label=label, ticks=ticks, fraction=0.04, aspect=40)

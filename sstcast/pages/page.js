@@ -1,8 +1,9 @@
-// A forecast's page, after parts.js: unpacks the fields, draws map and days of a point, keeps the view in the hash.
+// The script of a forecast page, after parts.js: unpacks the fields, draws the map and the time series of a point, and
+// keeps the view in the address.
 const NORMAL = { 50: 0.674490, 80: 1.281552, 95: 1.959964 }; // quantiles of the normal distribution
-const DEEPEST = 5; // halvings of the map's width
-const PACE = 350; // milliseconds a day is shown for
-const BESIDE_MAP = 78; // pixels for the degrees beside the map
+const DEEPEST = 5; // zoom steps; each halves the width of the map's range
+const PACE = 350; // milliseconds per day of the animation
+const BESIDE_MAP = 78; // pixels for the degree labels beside the map
 const TWO_COLUMNS = matchMedia("(min-width: 62rem)"), DARK = matchMedia("(prefers-color-scheme: dark)");
 
 async function main() {
@@ -10,7 +11,7 @@ async function main() {
   const { lat, lon, leads } = facts, past = facts.past, init = Date.parse(facts.init);
   const ocean = await unpack(facts.ocean), data = {};
   for (const [name, packed] of Object.entries(facts.arrays)) data[name] = await unpack(packed);
-  const cells = []; // of the ocean, as positions in the grid
+  const cells = []; // positions of the ocean cells in the grid
   ocean.forEach((sea, i) => sea && cells.push(i));
   const cellAt = new Int32Array(ocean.length).fill(-1);
   cells.forEach((position, cell) => (cellAt[position] = cell));
@@ -22,18 +23,18 @@ async function main() {
   byId("app").hidden = false;
   await Bokeh.embed.embed_item(facts.map, "map");
   await Bokeh.embed.embed_item(facts.series, "series");
-  ["map", "series"].forEach((id) => letGo(byId(id)));
+  ["map", "series"].forEach((id) => removeTabStops(byId(id)));
   const model = (name) => Bokeh.documents.map((doc) => doc.get_model_by_name(name)).find((found) => found);
   const map = model("map"), series = model("series"), field = model("field"), bar = model("bar");
   const half = [(lon[1] - lon[0]) / 2, (lat[1] - lat[0]) / 2];
   const box = { west: lon[0] - half[0], east: lon.at(-1) + half[0], south: lat[0] - half[1], north: lat.at(-1) + half[1] };
   const shape = (box.north - box.south) / (box.east - box.west) / Math.cos(((box.north + box.south) / 2) * Math.PI / 180);
 
-  // The view: what is shown, of which day (a row of `leads`), at which ocean cell, how large.
+  // The view: the layer, the day (a row of `leads`), the ocean cell and the zoom.
   const view = { layer: facts.layers[0].name, row: 0, cell: start(), zoom: 0 };
 
   function start() {
-    // The cell whose heatwave is surest, or the one in the middle.
+    // The cell with the highest heatwave probability over all days, or the cell in the middle.
     const name = "heatwave_probability";
     const sum = (cell) => leads.reduce((total, _, row) => total + (at(name, row, cell) || 0), 0);
     let best = nearest((lat[0] + lat.at(-1)) / 2, (lon[0] + lon.at(-1)) / 2);
@@ -141,8 +142,8 @@ async function main() {
   }
 
   function fit() {
-    // The frame has the shape of the box. It fills its column, unless it would be taller than the screen; of two
-    // columns, the map's becomes as wide as the map.
+    // The frame has the shape of the box. It fills its column unless it would be taller than the screen. With two
+    // columns, the left one becomes as wide as the map.
     const panes = byId("map").closest(".panes"), beside = panes.matches(".tall") && TWO_COLUMNS.matches;
     const room = beside ? panes.clientWidth * 0.55 : byId("map").parentElement.clientWidth;
     const width = Math.round(Math.max(150, Math.min(room - BESIDE_MAP, (innerHeight * (beside ? 0.7 : 0.85)) / shape)));
@@ -152,7 +153,7 @@ async function main() {
   }
 
   function paint() {
-    // Bokeh draws on a canvas, where the colours of the style sheet, light or dark, do not reach.
+    // Bokeh draws on a canvas, to which the colours of the style sheet do not apply.
     const style = getComputedStyle(document.documentElement), colour = (name) => style.getPropertyValue(`--${name}`).trim();
     const ink = colour("ink"), soft = colour("soft"), ground = colour("ground");
     for (const [plot, fill] of [[map, colour("empty")], [series, ground]]) {
@@ -168,7 +169,7 @@ async function main() {
       model(name).glyph.line_color = line;
   }
 
-  // The hash
+  // The view in the address
   const hash = () => "#" + new URLSearchParams({ layer: view.layer, day: leads[view.row], lat: +latOf(view.cell).toFixed(4), lon: +lonOf(view.cell).toFixed(4), zoom: view.zoom });
 
   function restore() {
@@ -195,7 +196,7 @@ async function main() {
 
   const day = (row) => change({ row: (row + leads.length) % leads.length });
 
-  // The point's days as a table
+  // The time series of the point as CSV
   function csv() {
     const { cell } = view, columns = ["sst_past", "sst", "spread", "climatology", "heatwave_threshold"];
     const chances = ["exceedance_probability", "heatwave_probability", "heatwave_category", "cold_spell_probability"];
@@ -212,7 +213,7 @@ async function main() {
     return [header.join(","), ...observed, ...forecast, ""].join("\n");
   }
 
-  // What readers do
+  // Events
   byId("layer").addEventListener("change", (event) => change({ layer: event.target.value }));
   Object.assign(byId("day"), { min: leads[0], max: leads.at(-1) });
   byId("day").addEventListener("input", (event) => change({ row: Math.max(0, leads.findLastIndex((lead) => lead <= event.target.value)) }));
@@ -233,7 +234,7 @@ async function main() {
   });
 
   function move(north, east) {
-    // To the next cell of the ocean in that direction, over land too.
+    // Move to the next ocean cell in this direction, across land if necessary.
     let row = Math.floor(cells[view.cell] / lon.length), column = cells[view.cell] % lon.length;
     const inside = () => row >= 0 && row < lat.length && column >= 0 && column < lon.length;
     do [row, column] = [row + north, column + east];
@@ -259,7 +260,7 @@ async function main() {
     try {
       await navigator.clipboard.writeText(location.href);
       byId("said").textContent = "Copied.";
-    } catch { // no clipboard: not allowed, or a page that is not served over https
+    } catch { // the clipboard is not allowed, or the page is not served over https
       link.value = location.href;
       link.hidden = false;
       link.select();
@@ -275,7 +276,7 @@ async function main() {
   });
   addEventListener("resize", fit);
   DARK.addEventListener("change", paint);
-  byId("coast").textContent = `Squares are cells of the data, ${+(2 * half[1]).toFixed(3)}° high: a cell at the coast is either sea or land as a whole, so colours may cross the coastline or end before it.`;
+  byId("coast").textContent = `Squares are cells of the data, ${+(2 * half[1]).toFixed(3)}° high. A cell at the coast is either all sea or all land, so colours may cross the coastline or end before it.`;
 
   function showAll() {
     restore();
@@ -292,7 +293,7 @@ async function main() {
 }
 
 main().catch((error) => {
-  // An old browser, or one without canvas: the text that readers without JavaScript see.
+  // In an old browser, or without a canvas, show the text for readers without JavaScript.
   byId("app").hidden = true;
   byId("app").insertAdjacentHTML("afterend", document.querySelector("noscript").textContent);
   throw error;

@@ -1,6 +1,6 @@
-"""The command `page`: writes a forecast to one self-contained page to click on.
+"""The command `page`: writes a forecast to a self-contained interactive page.
 
-The page holds the fields of the file that are in `STORED`, and shows those in `LAYERS` as maps.
+The page contains those fields of the file that are in `STORED`, and shows the fields in `LAYERS` as maps.
 """
 
 import base64
@@ -29,24 +29,24 @@ from sstcast.pages.plots import FAN, map_plot, series_plot
 from sstcast.runs import Run
 from sstcast.stores import open_netcdf, open_zarr
 
-LARGEST = 20.0  # MB, if no other limit is given
-MISSING, HIGHEST = np.iinfo(np.int16).min, np.iinfo(np.int16).max  # in a page's fields, which are steps in 16 bits
+LARGEST = 20.0  # default limit of the size of a page in MB
+MISSING, HIGHEST = np.iinfo(np.int16).min, np.iinfo(np.int16).max  # pages store 16-bit multiples of a step
 REMEDY = "make it again with `sstcast forecast`"
 SCRIPTS = ("parts.js", "page.js")
 AXES = ("init_time", "lead", "lat", "lon")
-DEGREE, PROBABILITY = 0.005, 0.01  # the steps to which a page rounds
-# Of heatwave categories (Hobday et al. 2018, doi:10.5670/oceanog.2018.205), from light to dark, so that they are
-# told apart without seeing colours.
+DEGREE, PROBABILITY = 0.005, 0.01  # a page rounds temperatures and probabilities to these steps
+# Heatwave categories (Hobday et al. 2018, doi:10.5670/oceanog.2018.205), from light to dark, so that they can be
+# distinguished without colour vision.
 CATEGORY_COLOURS = ("#dfe8ee", "#ffc866", "#ff6900", "#9e0000", "#2d0000")
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A field to choose for the map: its name on the page, a label with units, and how it is coloured."""
+    """A field that the map can show: its name on the page, its label with units, and the kind of its colours."""
 
     name: str
     label: str
-    kind: Kind | None  # None: categories
+    kind: Kind | None  # None for categories
 
 
 LAYERS = (
@@ -58,7 +58,7 @@ LAYERS = (
     Layer("cold_spell_probability", "Probability of a marine cold spell", "probability"),
     Layer("spread", "Uncertainty: standard deviation (°C)", "error"),
 )
-# What the page stores, at which step; the anomaly is `sst - climatology`.
+# The fields that a page stores, with their steps. The page computes the anomaly as `sst - climatology`.
 STORED = {
     "sst": DEGREE,
     "climatology": DEGREE,
@@ -80,13 +80,23 @@ DATES = ("heatwave_start", "heatwave_end")
 def write_forecast_page(
     source: Path, out: Path | None = None, region: str | None = None, largest: float = LARGEST
 ) -> tuple[Path, bool]:
-    """Write the page of a forecast file, or of a run's newest one; by default beside it, ending in `.html`.
+    """Write the page of a forecast file, or of the newest forecast of a run.
 
-    A file with several initial dates shows the last one. `region` (a name or `W,E,S,N`) shows a part of it.
-    Returns the page, and False if it was there already.
+    If a file has several initial dates, the page shows the last one.
 
-    Raises SSTCastError if the file is no forecast, `out` is something else than a page, the region is not covered,
-    or the page would be larger than `largest` MB.
+    Args:
+        source: a forecast file, or the folder of a run.
+        out: the page. By default, it is beside the forecast, with the ending `.html`.
+        region: a name or `W,E,S,N`, to show only this region.
+        largest: the limit of the size in MB.
+
+    Returns:
+        The page, and False if it already existed.
+
+    Raises:
+        SSTCastError: the file is not a forecast, `out` is not a page, the forecast does not cover the region, or
+        the
+            page would be larger than `largest` MB.
     """
     file = source if source.suffix in (".nc", ".zarr") else newest_forecast(Run.open(source))
     page = out or file.with_suffix(".html")
@@ -98,7 +108,7 @@ def write_forecast_page(
         if is_made_of(page, recipe):
             return page, False
         if page.exists() and "forecast" not in (made_of(page) or ()):
-            raise SSTCastError(f"--out {page}: exists and is no page of a forecast; delete it or name another")
+            raise SSTCastError(f"--out {page}: exists and is not a forecast page; delete it or name another file")
         with reading_later(file, REMEDY):
             forecast = select_region(forecast.isel(init_time=-1), region)
             fields = fields_of(forecast)
@@ -108,10 +118,7 @@ def write_forecast_page(
 
 
 def newest_forecast(run: Run) -> Path:
-    """Return a run's newest forecast of its own region.
-
-    Raises SSTCastError if there is none.
-    """
+    """Return the newest forecast file of a run; raise SSTCastError if there is none."""
     files = forecasts_in(run.folder / "forecasts") | forecasts_in(run.folder)
     if not files:
         raise SSTCastError(f"{run.folder}: no forecast yet; run `sstcast forecast {run.folder}` first")
@@ -119,7 +126,7 @@ def newest_forecast(run: Run) -> Path:
 
 
 def forecasts_in(folder: Path) -> dict[dt.date, Path]:
-    """Return the forecasts `forecast-DATE.nc` in a folder by initial date; other files are left out."""
+    """Return the files `forecast-DATE.nc` in a folder by initial date."""
     found = {}
     for file in folder.glob("forecast-????-??-??.nc"):
         with suppress(ValueError):
@@ -128,18 +135,18 @@ def forecasts_in(folder: Path) -> dict[dt.date, Path]:
 
 
 def open_forecast(file: Path) -> xr.Dataset:
-    """Open a forecast file; raise SSTCastError if it is none."""
+    """Open a forecast file; raise SSTCastError if it is not a forecast."""
     dataset = (open_zarr if file.suffix == ".zarr" else open_netcdf)(file, REMEDY)
     if "sst" not in dataset or not set(AXES) <= set(dataset["sst"].dims) & set(dataset.coords):
-        raise SSTCastError(f"{file}: is no forecast, has no sst(init_time, lead, lat, lon); name another file")
+        raise SSTCastError(f"{file}: is not a forecast, has no sst(init_time, lead, lat, lon); name another file")
     return dataset
 
 
 def fields_of(forecast: xr.Dataset) -> dict[str, xr.DataArray]:
-    """Return the fields in `STORED` that a forecast from one day holds, `([lead or past,] lat, lon)`.
+    """Return those fields `([lead or past,] lat, lon)` of a forecast from one day that are in `STORED`.
 
-    Dates become days after `init_time`. A file without `sst_quantile` is an older one, whose `sst_spread` comes
-    from an ensemble's members and says little about the error, so it is left out.
+    Dates are converted to days after `init_time`. In older files, which have no `sst_quantile`, `sst_spread` is
+    the spread of ensemble members. It says little about the error, so it is omitted.
     """
     fields = {name: forecast[name] for name in STORED if name in forecast}
     if "sst_anomaly" in forecast:
@@ -154,15 +161,15 @@ def fields_of(forecast: xr.Dataset) -> dict[str, xr.DataArray]:
 
 
 def layers_of(fields: dict[str, xr.DataArray]) -> list[tuple[Layer, xr.DataArray]]:
-    """Return the layers that can be shown of these fields, each with its values `(lead, lat, lon)`."""
+    """Return the layers that these fields provide, each with its values `(lead, lat, lon)`."""
     known = fields
     if "climatology" in fields:
         known = fields | {"anomaly": fields["sst"] - fields["climatology"]}
     return [(layer, known[layer.name]) for layer in LAYERS if layer.name in known]
 
 
-def described(layer: Layer, values: NDArray[Any]) -> dict[str, Any]:
-    """Return a layer with its colours, lightest or coldest first, evenly from `low` to `high`, and its ticks."""
+def with_colours(layer: Layer, values: NDArray[Any]) -> dict[str, Any]:
+    """Return a layer as a dictionary, with its ticks and its palette, which covers `low` to `high` evenly."""
     if layer.kind is None:
         ends = {"low": -0.5, "high": len(CATEGORIES) - 0.5}
         return asdict(layer) | ends | {"palette": CATEGORY_COLOURS, "ticks": dict(enumerate(CATEGORIES))}
@@ -175,10 +182,10 @@ def described(layer: Layer, values: NDArray[Any]) -> dict[str, Any]:
 
 
 def _packed(fields: dict[str, xr.DataArray], file: Path, largest: float) -> dict[str, Any]:
-    """Return the fields of the ocean's cells, and where these are, as the page's script reads them.
+    """Pack the ocean mask and the fields of ocean cells for the page's script.
 
-    `fields` are loaded one by one. Raises SSTCastError if they have more than `largest` MB, or temperatures are
-    not in degC.
+    The fields are loaded one by one. Raises SSTCastError if they exceed `largest` MB, or if temperatures are not
+    in degC.
     """
     sst = fields["sst"]
     ocean = sst.notnull().any("lead").values
@@ -187,23 +194,23 @@ def _packed(fields: dict[str, xr.DataArray], file: Path, largest: float) -> dict
         values = field.load().values.reshape(-1, *ocean.shape)[:, ocean].astype(float)
         wrong = values[(values < PLAUSIBLE[0]) | (values > PLAUSIBLE[1])]
         if name == "sst" and wrong.size:
-            raise SSTCastError(f"{file}: sst holds {wrong[0]:g}, which is no temperature in degC; {REMEDY}")
+            raise SSTCastError(f"{file}: sst holds {wrong[0]:g}, which is not a temperature in degC; {REMEDY}")
         arrays[name] = pack(values, STORED[name])
         if sum(len(array["text"]) for array in arrays.values()) > largest * 1e6:
             size = f"{sst.sizes['lat']} x {sst.sizes['lon']} cells and {sst.sizes['lead']} days"
             raise SSTCastError(
-                f"{file}: a page of {size} has more than {largest:g} MB; show a part with --region, or give "
+                f"{file}: a page of {size} has more than {largest:g} MB; show a part with --region, or increase "
                 "--max-size"
             )
     return {"ocean": pack(ocean.astype(float), 1), "arrays": arrays}
 
 
 def pack(values: NDArray[Any], step: float) -> dict[str, Any]:
-    """Pack `values[row, column]` for `parts.js`: multiples of `step` in 16 bits, deflated and written as text.
+    """Pack `values[row, column]` for `parts.js` as 16-bit multiples of `step`, deflated and encoded as Base64.
 
-    NaN is kept; values too large are cut off. Neighbouring rows (days) differ little, so the differences of rows
-    are stored, wrapped around at 16 bits, all their low bytes before all their high bytes: this deflates to less
-    than half the size of the values themselves.
+    NaN is kept. Values that are too large are clipped. Neighbouring rows (days) differ little, so the differences
+    between rows are stored, modulo 2^16, with all low bytes before all high bytes. After deflation, this takes
+    less than half the space of the values themselves.
     """
     counts = np.clip(np.round(np.nan_to_num(values / step, posinf=HIGHEST, neginf=-HIGHEST)), -HIGHEST, HIGHEST)
     whole = np.where(np.isnan(values), MISSING, counts).astype("<i2").view("<u2")
@@ -223,7 +230,7 @@ def _write(
     packed: dict[str, Any],
 ) -> None:
     grid, attributes = forecast[["lat", "lon"]], forecast.attrs
-    layers = [described(layer, field.values) for layer, field in layers_of(fields)]
+    layers = [with_colours(layer, field.values) for layer, field in layers_of(fields)]
     first = np.datetime_as_string(forecast["init_time"].values, unit="D")
     leads = forecast["lead"].values.astype(int).tolist()
     facts = {

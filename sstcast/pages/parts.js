@@ -1,4 +1,4 @@
-// What a forecast's page is made of, whatever the forecast: packed fields, plots, numbers in words.
+// Helpers of a forecast page: unpack fields, format numbers, and set the ticks of plots.
 "use strict";
 
 const byId = (id) => document.getElementById(id);
@@ -6,7 +6,7 @@ const DAY = 86400000;
 const STEPS = [0.25, 0.5, 1, 2, 3, 5, 10, 15, 30, 60]; // degrees between ticks
 
 async function unpack({ rows, columns, step, text }) {
-  // Inverse of pack in page.py: differences of rows, low bytes before high bytes.
+  // The inverse of pack in page.py: differences between rows, low bytes before high bytes.
   const packed = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
@@ -20,11 +20,11 @@ async function unpack({ rows, columns, step, text }) {
   return values;
 }
 
-function letGo(element) {
-  // Bokeh's plots ask for the keyboard, but only the map as a whole has keys.
+function removeTabStops(element) {
+  // Bokeh's plots can take the keyboard focus, but the page handles keys only on the map as a whole.
   for (const inner of (element.shadowRoot ?? element).querySelectorAll("*")) {
     inner.removeAttribute("tabindex");
-    if (inner.shadowRoot) letGo(inner);
+    if (inner.shadowRoot) removeTabStops(inner);
   }
 }
 

@@ -1,4 +1,4 @@
-"""The Bokeh plots of a forecast's page, without data and dark colours: `page.js` puts these in."""
+"""The Bokeh plots of a forecast page. They are empty; `page.js` adds the data and the colours of dark mode."""
 
 from typing import Any
 
@@ -22,15 +22,15 @@ from sstcast.geo import Box
 from sstcast.pages.curves import LINE, THRESHOLD
 from sstcast.pages.projection import COAST, LAND, land_in
 
-FINEST = 1500  # pixels across a map: the coast is simplified to these
-HEAT = "#E69F00"  # days above the threshold; page.js paints the lines whose colours are not given here
-FAN = {"95": 0.18, "80": 0.25, "50": 0.35}  # intervals in per cent, widest first, and how opaque they are
+FINEST = 1500  # the coast is simplified to one part in this of the width of the map
+HEAT = "#E69F00"  # days above the threshold; page.js sets the colours of lines that have none here
+FAN = {"95": 0.18, "80": 0.25, "50": 0.35}  # opacity of each interval (per cent), widest first
 _BARE: Any = {"toolbar_location": None, "tools": "", "output_backend": "canvas"}
 _TEXT = {"axis_label_text_font_style": "normal", "major_label_text_font_size": "13px"}
 
 
 def map_plot(grid: xr.Dataset, label: str) -> Any:
-    """Return the map of an empty field on the cells `lat`, `lon`, as Bokeh's JSON."""
+    """Return the map of an empty field on the cells of `grid` as Bokeh JSON."""
     box = Box.of(grid)
     plot = figure(x_range=(box.west, box.east), y_range=(box.south, box.north), name="map", **_BARE)
     land = ColumnDataSource(_polygons(box), name="land")
@@ -63,7 +63,7 @@ def map_plot(grid: xr.Dataset, label: str) -> Any:
 
 
 def series_plot() -> Any:
-    """Return the plot of a point's days, with its fan, as Bokeh's JSON."""
+    """Return the empty time series of a point, with its fan of intervals, as Bokeh JSON."""
     shape: Any = {"x_range": (0, 1), "y_range": (0, 1), "sizing_mode": "stretch_width", "height": 300}
     plot = figure(x_axis_type="datetime", name="series", **shape, **_BARE)
     days = ColumnDataSource(dict.fromkeys(("x", "climatology", "threshold"), ()), name="days")
@@ -89,7 +89,7 @@ def series_plot() -> Any:
 
 
 def _polygons(box: Box) -> dict[str, list[Any]]:
-    """Return the land in a box as Bokeh's multi-polygons: `[part][0][ring][point]`, in degrees."""
+    """Return the land in a box as Bokeh multi-polygons `[part][0][ring][point]`, in degrees."""
     columns: dict[str, list[Any]] = {"x": [], "y": []}
     for part in shapely.get_parts(shapely.simplify(land_in(box), (box.east - box.west) / FINEST)):
         if part.geom_type == "Polygon":

@@ -1,7 +1,7 @@
-"""The base of a map: a box of the globe in one of cartopy's projections, with land and degree labels.
+"""Base maps: a box of the globe in one of cartopy's projections, with land and degree labels.
 
-All coordinates are degrees east of the box's central longitude and degrees north, so that a box may cross the date
-line or Greenwich. Land is Natural Earth 1:50m, which ships with sstcast: nothing is downloaded.
+All coordinates are degrees east of the box's central longitude and degrees north, so a box may cross the date line
+or Greenwich. The land polygons (Natural Earth 1:50m) ship with sstcast, so nothing is downloaded.
 """
 
 import gzip
@@ -28,17 +28,17 @@ from sstcast.yaml_files import suggest
 DEFAULT_PROJECTION = "PlateCarree"
 EXAMPLES = f"; for instance {DEFAULT_PROJECTION}, Robinson or LambertAzimuthalEqualArea"
 LAND, COAST = "0.62", "0.15"  # greys
-REGIONAL = 180  # degrees of longitude up to which a map is cropped to its box; a wider one shows the globe
+REGIONAL = 180  # largest width, in degrees of longitude, of a box whose map is cropped to it
 OUTLINE_STEP = 0.5  # degrees between points of the outline, so that it follows the projection
 INCHES_PER_LABEL = 0.65
-SEAM = 180 - 1e-6  # degrees from the centre at which a global view ends, to keep its two sides apart
+SEAM = 180 - 1e-6  # degrees from the centre at which a global view ends, so that its two edges remain distinct
 
 
 @dataclass(frozen=True)
 class View:
-    """A `box` in the cartopy projection called `name`, centred on the box if the projection allows it.
+    """A view of a `box` in the cartopy projection `name`, centred on the box if the projection allows it.
 
-    An equirectangular view (`PlateCarree`) is stretched to have the right proportions at its middle latitude.
+    An equirectangular view (`PlateCarree`) is stretched to have correct proportions at its middle latitude.
     """
 
     box: Box
@@ -64,7 +64,7 @@ class View:
         except CRSError as error:
             reason = " ".join(str(error).split())
             raise SSTCastError(
-                f"--projection {self.name}: cannot be made here ({reason}); choose another"
+                f"--projection {self.name}: is not available for this box ({reason}); choose another"
             ) from None
 
     @cached_property
@@ -93,14 +93,14 @@ class View:
 
     @property
     def stretch(self) -> float:
-        """The ratio of the vertical to the horizontal length of a unit."""
+        """The ratio of the vertical to the horizontal scale."""
         if not isinstance(self.projection, ccrs.PlateCarree):
             return 1.0
         return float(1 / np.cos(np.radians(self.box.middle)))
 
     @property
     def shape(self) -> float:
-        """Height of the map over its width."""
+        """The height of the map divided by its width."""
         left, bottom, right, top = self.outline.bounds
         return self.stretch * (top - bottom) / (right - left)
 
@@ -109,7 +109,7 @@ class View:
         return np.clip(lon - self.box.centre, -SEAM, SEAM)
 
     def prepare(self, ax: Any) -> None:
-        """Set the frame of `ax`, and draw land, and the coast above all fields."""
+        """Set the frame of `ax`, draw the land below all fields, and the coastline above them."""
         left, bottom, right, top = self.outline.bounds
         ax.set(xlim=(left, right), ylim=(bottom, top), aspect=self.stretch)
         if self.regional:
@@ -119,7 +119,7 @@ class View:
         ax.add_geometries(land, crs=self.degrees, facecolor="none", edgecolor=COAST, linewidth=0.8, zorder=2)
 
     def is_land(self, field: xr.DataArray) -> NDArray[np.bool_]:
-        """Return which cells `[lat, lon]` of `field` have their centre on land."""
+        """Return which cells `[lat, lon]` of `field` have their centres on land."""
         lon, lat = np.meshgrid(field["lon"].values - self.box.centre, field["lat"].values)
         return np.asarray(shapely.contains_xy(land_in(self.box), lon, lat))
 
@@ -144,7 +144,7 @@ class View:
             xlabel_style=style,
             ylabel_style=style,
         )
-        drawn._auto_update = False  # cartopy would place all lines and labels anew for every frame of an animation
+        drawn._auto_update = False  # otherwise cartopy would recompute lines and labels for every frame
 
 
 @cache
@@ -164,16 +164,16 @@ def _signed(lon: float) -> float:
     return (lon + 180) % 360 - 180
 
 
-@cache  # cartopy caches data for every projection object, so reuse the objects
+@cache  # cartopy caches data for each projection object, so the objects are reused
 def _degrees(centre: float) -> ccrs.PlateCarree:
     return ccrs.PlateCarree(central_longitude=centre)
 
 
 @cache
 def _projection(name: str, box: Box) -> Any:
-    """Make a projection, with the arguments that it accepts."""
+    """Create a projection with those arguments that it accepts."""
     lon, lat, sixth = _signed(box.centre), box.middle, (box.north - box.south) / 6
-    about_equator = abs(lat) < 1  # standard parallels symmetric about the equator define no cone
+    about_equator = abs(lat) < 1  # standard parallels that are symmetric about the equator do not define a cone
     given = {
         "central_longitude": lon,
         "central_latitude": lat,
@@ -191,7 +191,7 @@ def _projection(name: str, box: Box) -> Any:
 
 @cache
 def _world() -> NDArray[Any]:
-    """Read the land polygons of the world, longitudes -180..180."""
+    """Read the land polygons of the world, with longitudes from -180 to 180."""
     with gzip.open(packaged("data/map/ne_50m_land.geojson.gz")) as file:
         features = shapely.from_geojson(file.read())
     return np.asarray(shapely.get_parts(shapely.get_parts(features)))
@@ -199,10 +199,10 @@ def _world() -> NDArray[Any]:
 
 @cache
 def land_in(box: Box) -> Any:
-    """Return the land within a degree of `box`, in degrees east of its centre and degrees north.
+    """Return the land within one degree of `box`, in degrees east of its centre and degrees north.
 
-    The union, on a grid of 0.005 degrees, joins polygons that Natural Earth cuts at the date line; the margin of
-    one degree keeps the edges cut here out of sight.
+    The union on a grid of 0.005 degrees joins polygons that Natural Earth cuts at the date line. The margin of one
+    degree keeps the edges of the clipped polygons out of sight.
     """
     half = min((box.east - box.west) / 2 + 1, SEAM)
     window = shapely.box(-half, max(box.south - 1, -90), half, min(box.north + 1, 90))

@@ -1,4 +1,4 @@
-"""The commands `report` and `map`: all results of a run, of a file's forecasts or of a hindcast."""
+"""The commands `report` and `map`: show the results of a run, a scored file or a hindcast."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +40,7 @@ SECTIONS = {
 
 @dataclass
 class Section:
-    """A section of the page; it is left out if it is empty."""
+    """A section of the report, which is omitted if it is empty."""
 
     id: str
     title: str
@@ -52,9 +52,9 @@ class Section:
 
 
 def write_report(results: Results) -> tuple[Path, bool]:
-    """Write `report.html` with its images; return its path, and False if there is one of the same scores already.
+    """Write `report.html`; return its path, and False if a report of the same scores already exists.
 
-    Raises SSTCastError if forecasts that figures show are damaged, or the file with them has gone or changed.
+    Raises SSTCastError if the forecasts in its figures are damaged, or the scored file is missing or has changed.
     """
     page = results.scored.report
     with locked(page):
@@ -78,10 +78,10 @@ def write_report(results: Results) -> tuple[Path, bool]:
 def draw_maps(
     results: Results, projection: str = DEFAULT_PROJECTION, say: Callable[[str], object] = print
 ) -> list[Path]:
-    """Draw the maps of a report to `maps/NAME.png`, and ratios by lead; `say` gets a line for each file.
+    """Draw the maps of a report to `maps/NAME.png`, and the ratios by lead to `maps/ratio-by-lead.png`.
 
-    Files that were drawn of the same scores in the same way are kept. Raises SSTCastError if cartopy has no such
-    projection, or as `write_report` does.
+    Nothing is drawn if these files already exist for the same scores, region and projection. `say` receives a line
+    for each file. Raises SSTCastError if cartopy has no such projection, and in the same cases as `write_report`.
     """
     folder, metrics = results.scored.folder / "maps", results.metrics
     recipe = results.recipe | {"projection": projection, "region": results.region}
@@ -104,7 +104,7 @@ def draw_maps(
 
 
 def _sections(results: Results) -> list[Section]:
-    """Return the sections of the page in order."""
+    """Return the sections of the report in order."""
     sections = {name: Section(name, title) for name, title in SECTIONS.items()}
     for name, found in _tables(results).items():
         sections[name].tables = found
@@ -116,9 +116,9 @@ def _sections(results: Results) -> list[Section]:
     for name, draw in track(steps, "report", console=console, disable=hides_progress(console), transient=True):
         for drawn in draw(results):
             if isinstance(drawn, figures.Map):
-                wide, narrow = png_uri(drawn.draw()), png_uri(drawn.draw(room=PHONE))
+                wide, narrow = png_uri(drawn.draw()), png_uri(drawn.draw(area=PHONE))
                 sections[name].maps.append(Image(wide, drawn.alt, drawn.caption, narrow))
-            elif any(axes.has_data() for axes in drawn.figure.axes):  # a score may be undefined for all
+            elif any(axes.has_data() for axes in drawn.figure.axes):  # a score may be undefined for all systems
                 sections[name].charts.append(Image(svg_uri(drawn.figure), drawn.alt, drawn.caption))
     if sections["cases"].maps:
         sections["cases"].motion = _animation(results)
@@ -130,7 +130,7 @@ def _animation(results: Results) -> Image:
     moving, still = animate(forecast, truth, figures.ANOMALY)
     caption = figures.describe_case(results, "median")
     low, high = float(forecast.min()), float(forecast.max())
-    alt = f"{caption} Anomalies day by day, forecast beside observed; {low:.1f} to {high:.1f} °C forecast."
+    alt = f"{caption} Forecast and observed anomalies day by day. Forecasts range from {low:.1f} to {high:.1f} °C."
     return Image(moving, alt, caption, still=still)
 
 
@@ -160,7 +160,7 @@ def _tables(results: Results) -> dict[str, list[Sheet]]:
 
 
 def _data(results: Results) -> Sheet:
-    """Return what was forecast, from what, and how it was scored."""
+    """Return the table that describes the data, the forecasts and the scoring."""
     metrics, block = results.metrics, results.metrics["block_days"]
     known = {
         "Source": metrics["source"],
@@ -170,7 +170,7 @@ def _data(results: Results) -> Sheet:
         "History and horizon": f"{metrics['history']} days seen, {metrics['horizon']} days forecast",
         "Test": " to ".join(metrics["test"]),
         "Forecasts": f"{metrics['forecasts']}, {metrics['every']} day(s) apart",
-        "Intervals": f"moving-block bootstrap, blocks of {block} days" if block else "too few dates for intervals",
+        "Intervals": f"moving-block bootstrap with blocks of {block} days" if block else "none: too few dates",
     }
     if results.run:
         box = results.data.box
@@ -182,14 +182,14 @@ def _data(results: Results) -> Sheet:
         for name, span in results.data.splits.given.items():
             known[name.capitalize().replace("_", " ")] = " to ".join(map(str, span))
         if origin := metrics["systems"][MODEL].get("trained_on"):
-            known["Trained on"] = f"{origin}; the days above gave climatology and baselines"
+            known["Trained on"] = f"{origin}; climatology and baselines use the days above"
     if protocol := metrics.get("protocol_of_hindcast"):
         known["Years forecast"] = (
             f"{protocol['first']} to {protocol['last']}, retrained every {protocol['fold']} years"
         )
-        known["Training"] = f"all earlier years; the last {protocol['validation']} select the weights"
+        known["Training"] = f"all earlier years, of which the last {protocol['validation']} select the weights"
     notes = {f"Note {number}": note for number, note in enumerate(metrics["notes"], 1)}
-    return _facts("What was forecast, from what, and how it was scored", known | notes)
+    return _facts("Data, forecasts and scoring", known | notes)
 
 
 def _provenance(run: Run) -> Sheet:
@@ -198,7 +198,7 @@ def _provenance(run: Run) -> Sheet:
         made = json.loads(file.read_text())
         known = {name: made[name.lower()] for name in ("Time", "sstcast", "Python", "Platform")}
         known = {"Command": " ".join(made["command"])} | known | made["packages"]
-    return _facts("What made this run", known)
+    return _facts("Provenance of the run", known)
 
 
 def _facts(title: str, known: dict[str, Any]) -> Sheet:
@@ -207,7 +207,7 @@ def _facts(title: str, known: dict[str, Any]) -> Sheet:
 
 
 def _findings(results: Results) -> list[str]:
-    """Return in words how models compare with reference and climatology, and where the first is weak."""
+    """Describe how models compare with reference and climatology, and where the first system is weak."""
     metrics, system, found = results.metrics, results.system, []
     for loss, of in metrics["ratios"].items():
         climate = BASE_RATE if loss in metrics["heatwaves"] else metrics["climate"]
@@ -228,14 +228,14 @@ def _findings(results: Results) -> list[str]:
     if known_shares:
         least, most = (choose(known_shares, key=known_shares.__getitem__) for choose in (min, max))
         found.append(
-            f"Intervals of 80 % contain {known_shares[least]:.0%} of the truth in {least} and "
+            f"The 80 % intervals contain {known_shares[least]:.0%} of the observed values in {least} and "
             f"{known_shares[most]:.0%} in {most}."
         )
     return found
 
 
 def _key_figures(results: Results) -> list[tuple[str, str, str]]:
-    """Return name, value and note of the key figures at the top, which describe the first system."""
+    """Return name, value and note of the key figures at the top, which are scores of the first system."""
     best, base = (results.metrics["scores"][name][DEGREES] for name in (results.system, results.reference))
     last, name = results.metrics["horizon"], results.reference
 
@@ -247,7 +247,7 @@ def _key_figures(results: Results) -> list[tuple[str, str, str]]:
 
     first = []
     if results.metrics["kind"] == "hindcast":
-        first = [("Best system", results.system, f"the best linear one is {name}")]
+        first = [("Best system", results.system, f"best linear system: {name}")]
     return [
         *first,
         ("RMSE, all leads", degrees(best["rmse"]), f"{name} {degrees(base['rmse'])}"),

@@ -1,4 +1,4 @@
-"""All that pages show: the scores of a run, of a file's forecasts or of a hindcast, and fields of forecasts."""
+"""The results that pages show: the scores of a run, a scored file or a hindcast, and fields of its forecasts."""
 
 from functools import cached_property
 from pathlib import Path
@@ -29,23 +29,23 @@ Scores = dict[str, Any]
 
 
 class Results:
-    """Scores, and fields in degC over the whole box or over a `region` of it.
+    """Scores, and fields in degC over the whole box or over a `region` within it.
 
     Attributes:
-        scored: the folder and its files.
-        run: the run, None for a file or a hindcast.
+        scored: the folder of scores and its files.
+        run: the run, or None for a scored file or a hindcast.
         name: the name of the run, the file or the hindcast.
-        metrics: the content of `metrics.json`.
-        tables: the content of `scores.nc`, except the squared errors of every date.
-        system: the system described first: the model, or the best one of a hindcast.
-        reference: the system that it is compared with first.
-        styles: of the systems' curves.
+        metrics: the contents of `metrics.json`.
+        tables: the contents of `scores.nc`, except the squared errors of each date.
+        system: the main system: the model, or the best system of a hindcast.
+        reference: the reference system.
+        styles: the styles of the systems' curves.
     """
 
     def __init__(self, folder: Path, region: str | None = None) -> None:
-        """Read the scores; evaluate a run first if necessary.
+        """Read the scores, and evaluate a run first if necessary.
 
-        Raises SSTCastError if the folder holds no run and no scores, or these are damaged.
+        Raises SSTCastError if the folder has neither a run nor scores, or if the scores are damaged.
         """
         is_run = Run(folder).config_file.exists() or not Scored(folder).metrics.exists()
         self.run = Run.open(folder) if is_run else None
@@ -65,17 +65,17 @@ class Results:
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """The recipe of all that is drawn from these scores."""
+        """The recipe of reports and maps of these scores."""
         return {"sstcast": __version__, "scores": digest(self.scored.metrics)}
 
     @property
     def credit(self) -> str:
-        """The credit line of maps: the source of the data."""
+        """The credit line of maps, which names the source of the data."""
         return f"Data: {self.metrics['source']}. Land: Natural Earth."
 
     @property
     def shown(self) -> list[str]:
-        """The systems in figures of several: of a hindcast, the best, the reference and the baselines."""
+        """The systems in figures that show several: all, or a hindcast's best system, reference and baselines."""
         systems = self.metrics["systems"]
         if self.metrics["kind"] != "hindcast":
             return list(systems)
@@ -84,13 +84,14 @@ class Results:
 
     @property
     def models(self) -> list[str]:
-        """The systems that are neither a baseline nor the reference."""
+        """The systems that are neither baselines nor the reference."""
         return [name for name, of in self.metrics["systems"].items() if of["model"] and name != self.reference]
 
     def weekly(self, system: str) -> xr.Dataset:
-        """Return `rmse`, `bias`, `skill` and the mask `hatched` where it is not significant, `(week, lat, lon)`.
+        """Return maps `(week, lat, lon)` of `rmse`, `bias`, `skill`, and `hatched`.
 
-        Raises SSTCastError if the forecasts do not cover the region.
+        `hatched` is a mask of the cells in which the skill is not significant. Raises SSTCastError if the
+        forecasts do not cover the region.
         """
         tables = self.tables.sel(units=DEGREES, drop=True)[["mse_by_cell", "bias_by_cell", "p_fdr"]]
         cells = select_region(tables, self.region)
@@ -107,23 +108,24 @@ class Results:
 
     @cached_property
     def error(self) -> xr.DataArray:
-        """RMSE of each forecast over its days, `init_time`."""
+        """The RMSE of each forecast over all leads, `(init_time)`."""
         return self.tables["mse_by_date"].sel(units=DEGREES, system=self.system, drop=True).mean("lead") ** 0.5
 
     def case(self, name: str) -> int:
-        """Return the position of the `best`, `median` or `worst` forecast."""
+        """Return the position of the forecast called `name`: `best`, `median` or `worst` by its RMSE."""
         order = np.argsort(self.error.values)
         return int(order[{"best": 0, "median": len(order) // 2, "worst": -1}[name]])
 
     @cached_property
     def data(self) -> DataConfig:
-        """The data of a run or a file."""
+        """The data configuration of a run or a scored file."""
         return self.run.config.data if self.run else DataConfig.model_validate(self.metrics["recipe"]["data"])
 
     def fields(self, date: int) -> tuple[xr.Dataset, xr.Dataset]:
-        """Return the forecast of a run or a file from the initial date at position `date`, and the observation.
+        """Return the forecast from the initial date at position `date`, and the observations.
 
-        Both have `sst` and `anomaly`, the difference from the climatology of the day, over `(lead, lat, lon)`.
+        Both have `sst` and `anomaly` (the departure from the climatology of the day) on `(lead, lat, lon)`, in
+        degC.
         """
         if self.run:
             with reading(self.run.forecasts, f"delete it and run `sstcast evaluate {self.run.folder}`"):
@@ -131,7 +133,7 @@ class Results:
         else:
             sst = self._of_file.sel(init_time=self.tables["init_time"].values[date]).mean("member").load()
             sst = sst.assign_coords(valid_time=sst["init_time"] + sst["lead"] * DAY)
-            sst = sst.where(sst.notnull().all("lead"))  # as in scores: a cell counts, or not
+            sst = sst.where(sst.notnull().all("lead"))  # as in scores, a cell counts only if it has all leads
         cube, anomalies = Prepared.of(self.data).open()
         days = sst["valid_time"]
         truth, climatology = cube["sst"].sel(time=days).drop_vars("time"), on_days(anomalies["climatology"], days)
@@ -146,7 +148,7 @@ class Results:
     def _of_file(self) -> xr.DataArray:
         path, recipe = Path(self.metrics["file"]), self.metrics["recipe"]
         if not path.exists() or fingerprint(path) != recipe["file"]:
-            raise SSTCastError(f"{path}: has gone or changed since it was scored; run `sstcast score` again")
+            raise SSTCastError(f"{path}: is missing or has changed since it was scored; run `sstcast score` again")
         forecasts = read_forecasts(path, *recipe["read_as"])
         found = on_cells(forecasts.sst, Prepared.of(self.data).open()[1], self.data.box, path)[0]
         return found.sel(lead=slice(self.data.horizon))

@@ -1,4 +1,4 @@
-"""Table 5 beside the paper's numbers, as text."""
+"""Formats Table 5 beside the paper's numbers."""
 
 from collections.abc import Sequence
 from statistics import stdev
@@ -12,7 +12,7 @@ HEADER = {28: "4 weeks", 14: "2 weeks", 7: "1 week"}
 
 
 def table5_sheets(found: Found, horizons: Sequence[int]) -> list[Sheet]:
-    """Return the errors of systems and baselines and, where known, what the virtual node saves; ours, theirs."""
+    """Return tables of the published and the reproduced errors, and of the gain by the virtual node if known."""
     header = [cell for horizon in horizons for cell in (f"{_ahead(horizon)}: paper", "here")]
     rows = []
     for name, errors in found.items():

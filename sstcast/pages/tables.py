@@ -1,4 +1,4 @@
-"""Scores as small text tables, for the terminal and for reports: of runs, scored files and hindcasts alike."""
+"""Tables of scores for the terminal and for reports of runs, scored files and hindcasts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,19 +27,19 @@ HEATWAVES = {
     "exceedance": "Days above the 90th percentile",
     "event": "Days in a marine heatwave",
 }
-PARTS = {  # what scores are split by, as titles and axes name it
+PARTS = {  # the ways in which scores are split, with their names in titles and on axes
     "by_lead": "lead",
     "by_week": "lead week",
     "by_season": "season of the day forecast",
     "by_fold": "fold",
 }
-NOTE = "* the 95 % interval of the ratio excludes 1. Skill is 1 less a ratio."
-VARY = "Last digits vary by machine: processors and versions of PyTorch round differently."
+NOTE = "* the 95 % interval of the ratio excludes 1. Skill is 1 minus a ratio."
+VARY = "The last digits vary between machines, because processors and versions of PyTorch round differently."
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table as text: `rows` are (name, cells)."""
+    """A table of text. Each of `rows` is a name and its cells."""
 
     title: str
     header: list[str]
@@ -47,9 +47,9 @@ class Sheet:
 
 
 def print_scores(metrics: Scores, label: str, against: Sequence[str] = ()) -> None:
-    """Print the tables of a run, a file or a hindcast called `label`.
+    """Print the scores of a run, a scored file or a hindcast called `label`.
 
-    `against` names the systems with which the first system is compared by lead; by default the reference.
+    `against` names the systems with which the first system is compared by lead. By default, it is the reference.
     """
     system, hindcast = next(iter(metrics["systems"])), metrics["kind"] == "hindcast"
     name = system if hindcast else label
@@ -67,9 +67,9 @@ def print_scores(metrics: Scores, label: str, against: Sequence[str] = ()) -> No
 
 
 def print_sheets(sheets: Sequence[Sheet], heading: str = "", bold: str = "", note: str = "") -> None:
-    """Print tables between a `heading` and a `note`; rows called `bold` stand out.
+    """Print tables between a `heading` and a `note`, with the rows called `bold` in bold type.
 
-    They are as wide as the terminal, or 140 columns if standard output is not a terminal.
+    The tables are as wide as the terminal, or 140 columns if standard output is not a terminal.
     """
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
@@ -89,12 +89,12 @@ def print_sheets(sheets: Sequence[Sheet], heading: str = "", bold: str = "", not
 
 
 def summary(metrics: Scores) -> str:
-    """Return what was forecast, in a sentence."""
+    """Describe the system, the forecasts and the test period in a line."""
     (first, last), scored = metrics["test"], f"forecasts of {metrics['ocean_cells']} ocean cells"
     if protocol := metrics.get("protocol_of_hindcast"):
         return (
             f"{metrics['forecasts']} {scored}, {protocol['first']} to {protocol['last']}, {metrics['horizon']} "
-            f"days ahead, by training on earlier years only ({len(_folds(metrics))} folds)"
+            f"days ahead, trained on earlier years only ({len(_folds(metrics))} folds)"
         )
     system = metrics["systems"][MODEL]
     members = f" (ensemble of {system['members']})" if system["members"] > 1 else ""
@@ -106,7 +106,7 @@ def summary(metrics: Scores) -> str:
 
 
 def errors(metrics: Scores, label: str) -> list[Sheet]:
-    """Scores over all leads and the ratio to the reference; RMSE by lead and by season of the day forecast."""
+    """Return tables of errors and ratios over all leads, and of the RMSE by lead and by season."""
 
     def cells(name: str, score: Scores) -> list[str]:
         numbers = [number(score[units][metric]) for _, units, metric in columns()]
@@ -127,7 +127,7 @@ def errors(metrics: Scores, label: str) -> list[Sheet]:
 
 
 def comparisons(metrics: Scores) -> dict[str, Scores]:
-    """Return how the model compares with every other system or, of a hindcast, each system with the reference."""
+    """Return the comparisons of the model with all other systems; for a hindcast, of all with the reference."""
     found, base = metrics["ratios"].get("mse", {}), metrics["reference"]
     if metrics["kind"] != "hindcast":
         return dict(found.get(MODEL, {}))
@@ -135,7 +135,7 @@ def comparisons(metrics: Scores) -> dict[str, Scores]:
 
 
 def ratios(metrics: Scores, label: str) -> list[Sheet]:
-    """The `comparisons` by lead, lead week, season and fold."""
+    """Return tables of the `comparisons` by lead, lead week, season and fold."""
     found = comparisons(metrics)
     if not found:
         return []
@@ -153,7 +153,7 @@ def ratios(metrics: Scores, label: str) -> list[Sheet]:
 
 
 def by_index(metrics: Scores, label: str) -> list[Sheet]:
-    """RMSE and the ratio to the reference by third of an index; no table without one."""
+    """Return a table of RMSE and ratio to the reference by third of an index, if scores were split by an index."""
     if "index" not in metrics:
         return []
     base = metrics["reference"]
@@ -170,7 +170,10 @@ def by_index(metrics: Scores, label: str) -> list[Sheet]:
 
 
 def versus(metrics: Scores, name: str, reference: str) -> Sheet:
-    """The first system, called `name`, against another: ratio, interval and p-value by lead, and cells by week."""
+    """Return a table that compares the first system, here called `name`, with `reference`.
+
+    It has ratio, interval and p-value by lead, and the share of cells with a significant difference by lead week.
+    """
     compared = metrics["ratios"]["mse"][next(iter(metrics["systems"]))][reference]
     leads = parts_of(metrics, "by_lead")
     at = [compared, *(_at(compared["by_lead"], day) for day in leads.values())]
@@ -190,12 +193,12 @@ def versus(metrics: Scores, name: str, reference: str) -> Sheet:
     if seeds := compared.get("over_seeds"):
         known = [ratio for ratio in seeds if ratio is not None]
         rows.append(("each member", [_interval([min(known), max(known)]) if known else "-", *blank]))
-    title = f"MSE of {name} / MSE of {reference} (cells: share with a significant difference, by week)"
+    title = f"MSE of {name} / MSE of {reference} (cells: share with a significant difference by week)"
     return Sheet(title, ["all", *leads], rows)
 
 
 def probabilities(metrics: Scores, label: str) -> list[Sheet]:
-    """Scores of the distributions over all leads; coverage of 80 % intervals by lead, season and fold."""
+    """Return tables of probabilistic scores over all leads, and of the coverage of 80 % intervals by part."""
     found, climate = metrics["probabilities"], metrics["climate"]
     if not found:
         return []
@@ -216,12 +219,12 @@ def probabilities(metrics: Scores, label: str) -> list[Sheet]:
     headings = [heading for of in parts.values() for heading in of]
     return [
         _sheet(title, header, metrics, found, label, cells),
-        _sheet(f"Share of the truth within 80 % intervals, by {by}", headings, metrics, found, label, covered),
+        _sheet(f"Coverage of 80 % intervals by {by}", headings, metrics, found, label, covered),
     ]
 
 
 def heatwaves(metrics: Scores, label: str) -> list[Sheet]:
-    """Brier scores of the probabilities of each kind, the ratio, and the skill over the base rate by lead."""
+    """Return a table for each kind of heatwave probability: Brier score, ratio, and skill over the base rate."""
     sheets, leads = [], parts_of(metrics, "by_lead")
     for kind, found in metrics["heatwaves"].items():
 
@@ -242,7 +245,7 @@ def heatwaves(metrics: Scores, label: str) -> list[Sheet]:
 
 
 def indices(metrics: Scores, label: str) -> dict[str, Sheet]:
-    """RMSE and correlation of each box mean, over all leads and on the last one."""
+    """Return a table for each box mean: RMSE and correlation over all leads and at the last lead."""
 
     def cells(_name: str, score: Scores) -> list[str]:
         last = score["by_lead"]
@@ -255,7 +258,7 @@ def indices(metrics: Scores, label: str) -> dict[str, Sheet]:
 
 
 def ensembles(metrics: Scores, label: str) -> list[Sheet]:
-    """Probabilistic scores of ensembles over all leads; no table without one."""
+    """Return a table of ensemble scores over all leads, if there is an ensemble."""
     names = {"crps": "CRPS", "crps_fair": "fair CRPS", "spread": "spread", "spread_skill": "spread / error"}
 
     def cells(_name: str, score: Scores) -> list[str]:
@@ -266,8 +269,8 @@ def ensembles(metrics: Scores, label: str) -> list[Sheet]:
 
 
 def weights(run: Run) -> Sheet:
-    """The weights of a combination's parts by lead week."""
-    # Not above: it needs PyTorch, and no other table does.
+    """Return a table of the weights of a combination by lead week."""
+    # Imported here because it needs PyTorch, which no other table does.
     from sstcast.forecasting.predictor import load_combination
 
     found = load_combination(run)
@@ -278,14 +281,15 @@ def weights(run: Run) -> Sheet:
 
 
 def week_ends(horizon: int) -> list[int]:
-    """Return the first day, the end of each week, and the last day."""
+    """Return the first lead, the last lead of each week, and the last lead, in days."""
     return sorted({1, horizon, *range(7, horizon + 1, 7)})
 
 
 def parts_of(metrics: Scores, split: str) -> dict[str, Any]:
-    """Return the parts that a table shows of scores split in one of the ways of `PARTS`, by heading.
+    """Return the parts that a table shows by heading, for scores split in one of the ways in `PARTS`.
 
-    A part is a position in a list of scores, by day or by week, or a key. There are none if all is one fold.
+    A part is the position of a day or week in a list of scores, or the key of a season or fold. A single fold is
+    not shown.
     """
     horizon, folds = metrics["horizon"], _folds(metrics)
     parts: dict[str, dict[str, Any]] = {
@@ -298,12 +302,12 @@ def parts_of(metrics: Scores, split: str) -> dict[str, Any]:
 
 
 def percent(value: float | None) -> str:
-    """Return a share as text."""
+    """Format a share as a percentage."""
     return "-" if value is None else f"{value:.1%}"
 
 
 def number(value: float | None, decimals: int = 3, unit: str = "") -> str:
-    """Return a score as text."""
+    """Format a score."""
     return "-" if value is None else f"{value:.{decimals}f}{unit}"
 
 
@@ -320,7 +324,7 @@ def _sheet(
     label: str,
     cells: Callable[[str, Scores], list[str]],
 ) -> Sheet:
-    """Make a table with a row for each system, in the order of `systems`; the model's has the run's name."""
+    """Return a table with a row for each system, in the order of `systems`; the model's row is called `label`."""
     order = [*(name for name in metrics["systems"] if name in scores), *scores]
     rows = []
     for name in dict.fromkeys(order):
@@ -339,7 +343,7 @@ def _ratio(metrics: Scores, loss: str, name: str) -> list[str]:
 
 
 def _at(parts: Scores, part: Any) -> Scores:
-    """Return the comparison of one lead, week, season or fold."""
+    """Return the comparison for one lead, week, season or fold."""
     return {key: values[part] for key, values in parts.items()}
 
 

@@ -1,1 +1,1 @@
-"""From forecasts of the test days to scores, with intervals and tests."""
+"""Verification: scores of forecasts on the test days, with confidence intervals and significance tests."""

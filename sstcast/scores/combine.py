@@ -1,4 +1,4 @@
-"""The command `combine`: one forecast from several, with weights fitted on the validation days."""
+"""The command `combine`: averages the forecasts of several runs with weights fitted on the validation days."""
 
 import os
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from sstcast.training.checkpoint import save_checkpoint
 from sstcast.yaml_files import save_config, validate
 
 KEYS = ("region", "protocol", "history", "horizon", "splits.train", "splits.validation", "splits.test")
-DIGESTS = {"cube": "days hold other values", "statistics": "climatology and scale are others"}
+DIGESTS = {"cube": "days have different values", "statistics": "climatology and scale are different"}
 
 
 def combine(
@@ -35,16 +35,17 @@ def combine(
     say: Callable[[str], object] = print,
     replace: bool = False,
 ) -> Run:
-    """Make the run in `folder` that forecasts the weighted mean of `runs`.
+    """Make a run in `folder` that forecasts the weighted mean of `runs`.
 
-    Each lead week has its own weights, none negative, their sum 1, of least mean squared error in degC on the
-    validation days (Granger and Ramanathan 1984, J. Forecast. 3, with both constraints); or all are `equal`,
-    which few validation days often cannot better. A single run with weight 1 stands for a choice. `say` gets a
-    line: what was made, or that there was nothing to do. Where a part has been trained again, all is made anew.
-    Where the folder holds a combination of other runs or weights, `replace` makes this one instead.
+    Each lead week has its own weights, which are not negative and sum to 1. They minimise the mean squared error
+    in degC on the validation days (Granger and Ramanathan 1984, J. Forecast. 3, with both constraints). With
+    `equal`, all weights are the same, which is often as good if there are few validation days. A single run gets
+    the weight 1. `say` receives one line: that the combination was written, or that there was nothing to do. If
+    a part has been trained again, the weights are fitted again. With `replace`, the new combination replaces one
+    of other runs or weights in the folder.
 
-    Raises SSTCastError if the runs were not trained on the same days of the same ocean, one of them has no
-    checkpoint or forecasts NaN, or the folder holds something else.
+    Raises SSTCastError if the runs were not trained on the same days of the same ocean, a run has no checkpoint
+    or forecasts NaN, or the folder holds something else.
     """
     runs = [Run.open(run.folder) for run in runs]
     config = _configure(runs, folder, "equal" if equal else "fitted")
@@ -58,13 +59,13 @@ def combine(
 
 
 def least_squares(products: Weights) -> Weights:
-    """Return the weights `w [part]` of least `w @ products @ w`, none negative, their sum 1.
+    """Return the non-negative weights `w [part]` that sum to 1 and minimise `w @ products @ w`.
 
-    `products [part, part]` are mean products of errors. With the sum held near 1 by a further row of a
-    non-negative least squares problem, its solution is the optimum up to a factor, whatever the row's weight: both
-    have the same conditions of optimality.
+    `products [part, part]` holds mean products of errors. The problem is solved by non-negative least squares with
+    one more row, which keeps the sum near 1. The optimality conditions of both problems agree up to a factor,
+    whatever the weight of that row, so dividing the solution by its sum gives the optimum.
     """
-    from scipy.optimize import nnls  # takes a quarter of a second, and reports import this
+    from scipy.optimize import nnls  # imported here because it takes 0.25 s, and reports import this module
 
     values, vectors = np.linalg.eigh(products)
     factor = np.sqrt(np.maximum(values, 0))[:, None] * vectors.T  # factor.T @ factor == products
@@ -75,9 +76,9 @@ def least_squares(products: Weights) -> Weights:
 
 
 def error_products(predictors: list[Predictor], data: Truth) -> Weights:
-    """Return the mean products of the errors of predictors, `[week, part, part]` in degC^2, cells by their area.
+    """Return the mean products of the predictors' errors by lead week, `[week, part, part]` in degC^2.
 
-    A block of initial dates is in memory at a time.
+    Cells are weighted by area. One block of initial dates is in memory at a time.
     """
     weeks, count = lead_weeks(1 + np.arange(data.windows.horizon)), len(predictors)
     share = np.sqrt(data.area)
@@ -97,7 +98,10 @@ def error_products(predictors: list[Predictor], data: Truth) -> Weights:
 
 
 def _is_made(run: Run, config: RunConfig, replace: bool) -> bool:
-    """Whether `run` is the combination; raise SSTCastError if it is something else that nobody may replace."""
+    """Return whether `run` is this very combination.
+
+    Raises SSTCastError if the folder holds something that must not be replaced.
+    """
     made = run.config if run.config_file.exists() else None
     if made is not None and made.model.name == COMBINATION:
         (weights, found), (asked, wanted) = _parts(made), _parts(config)
@@ -112,13 +116,13 @@ def _is_made(run: Run, config: RunConfig, replace: bool) -> bool:
 
 
 def _parts(config: RunConfig) -> tuple[str, dict[Path, str]]:
-    """Return how a combination weighs its parts, and their digests."""
+    """Return how a combination is weighted (`fitted` or `equal`), and the digest of each part."""
     options = validate(Parts, config.model.options, config.name)
     return options.weights, {part.run: part.checkpoints for part in options.parts}
 
 
 def _fit(runs: list[Run]) -> Weights:
-    """Return the fitted weights `[week, part]`; raise SSTCastError if a run forecasts what is not finite."""
+    """Return the fitted weights `[week, part]`; raise SSTCastError if a forecast is not finite."""
     for run in runs:
         _check_unseen(run)
     data = Truth.of(runs[0], "validation")
@@ -132,9 +136,9 @@ def _fit(runs: list[Run]) -> Weights:
 
 
 def _check_unseen(run: Run) -> None:
-    """Raise SSTCastError if a run, or a part of it, has learnt from its validation days."""
+    """Raise SSTCastError if a run, or a part of it, was trained on its validation days."""
     if run.config.training.include_validation:
-        raise SSTCastError(f"{run.folder}: has learnt from its validation days; combine it with --equal")
+        raise SSTCastError(f"{run.folder}: was trained on its validation days; combine it with --equal")
     for part in run.open_parts():
         _check_unseen(part)
 
@@ -152,7 +156,7 @@ def _make(runs: list[Run], config: RunConfig, folder: Path) -> None:
 
 
 def _configure(runs: list[Run], folder: Path, weights: str) -> RunConfig:
-    """Return the configuration of a combination; raise SSTCastError if the runs do not go together."""
+    """Return the configuration of a combination; raise SSTCastError if the runs cannot be combined."""
     first, places = runs[0], [run.folder.resolve() for run in runs]
     for number, place in enumerate(places):
         if place in places[:number]:
@@ -164,7 +168,7 @@ def _configure(runs: list[Run], folder: Path, weights: str) -> RunConfig:
     remedy = "combine runs that were trained on the same days of the same ocean"
     for other in runs[1:]:
         known = all(Record.read(run.recorded[0].folder) for run in (first, other))
-        keys = KEYS if known else ("source", *KEYS)  # of the same name at least, where the values are not known
+        keys = KEYS if known else ("source", *KEYS)  # without recorded digests, compare at least the source's name
         check_same(first, other, keys, DIGESTS, remedy)
     also = [ocean for run in runs for ocean in run.config.also]
     return validate(

@@ -1,4 +1,4 @@
-"""Gaussian distributions and ensembles, and the metrics that score them (`metrics`)."""
+"""Gaussian and ensemble forecasts, and the metrics that score them (see `metrics`)."""
 
 from typing import Any
 
@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 from sstcast.names import LEVELS
 from sstcast.scores.metrics import Metric, Statistic
 
-BINS = 20  # of the PIT histogram
+BINS = 20  # in the PIT histogram
 
 Array = NDArray[np.floating]
 
 
 class Gaussian:
-    """Gaussian distributions.
+    """Gaussian forecast distributions.
 
     Attributes:
-        mean, spread: arrays of the same shape.
-        state: whether the cell is in a heatwave when the forecast begins; of a shape that fits theirs.
+        mean, spread: mean and standard deviation, arrays of the same shape.
+        state: whether a cell is in a heatwave when the forecast begins; broadcasts against `mean`.
     """
 
     def __init__(self, mean: Array, spread: Array, state: NDArray[np.bool_] | bool = False) -> None:
@@ -28,7 +28,7 @@ class Gaussian:
         self._truth: Array | None = None
 
     def _standard(self, truth: Array) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return `z`, the standardised error, and `2 Phi(z) - 1`; keep both for the next call with this truth."""
+        """Return the standardised error `z` and `2 Phi(z) - 1`, cached for the next call with the same truth."""
         if truth is not self._truth:
             error = torch.from_numpy(np.ascontiguousarray(self.mean - truth))
             z = error / torch.from_numpy(self.spread)
@@ -47,15 +47,15 @@ class Gaussian:
         return score.numpy() * self.spread
 
     def covers(self, truth: Array, level: int) -> NDArray[np.bool_]:
-        """Return whether the truth lies in the central interval of `level` per cent."""
+        """Return whether the truth lies in the central interval with a probability of `level` per cent."""
         inside: NDArray[np.bool_] = (self._standard(truth)[1].abs() <= level / 100).numpy()
         return inside
 
     def pit(self, truth: Array, weights: Array) -> Array:
-        """Return the sums of `weights` of the cases in each bin of the probability integral transform, `[BINS]`.
+        """Return the histogram `[BINS]` of the probability integral transform: the summed `weights` in each bin.
 
-        The transform is the probability below the truth; bins are of equal width, so a calibrated forecast fills
-        them alike (Gneiting, Balabdaoui and Raftery 2007, J. R. Stat. Soc. B 69).
+        The transform is the forecast probability of values below the truth. The bins have equal width, so the
+        histogram of a calibrated forecast is flat (Gneiting, Balabdaoui and Raftery 2007, J. R. Stat. Soc. B 69).
         """
         within = self._standard(truth)[1]
         position = (within - 1).mul_(-BINS / 2).clamp_(max=BINS - 1).nan_to_num_(BINS - 1).long()
@@ -66,32 +66,35 @@ class Gaussian:
 def crps(members: Array, truth: Array, *, fair: bool = False) -> Array:
     """Return the continuous ranked probability score `[...]` of `members [M, ...]`, in the units of `truth`.
 
-    `mean |x - truth| - mean |x - x'| / 2` over members x and pairs of members (Gneiting and Raftery 2007,
-    JASA 102, eq. 21). The `fair` score leaves the pairs of a member with itself out of the second mean, and so
-    rewards no ensemble for its size (Ferro 2014, QJRMS 140); it needs two members. Pairs are counted from the
-    sorted members: memory holds M values an element, not M * M.
+    It is `mean |x - truth| - mean |x - x'| / 2` over members x and pairs of members (Gneiting and Raftery 2007,
+    JASA 102, eq. 21). The `fair` score omits pairs of a member with itself from the second mean, so that it does
+    not depend on the size of the ensemble (Ferro 2014, QJRMS 140). It needs at least two members. The sum over
+    pairs is computed from the sorted members, which needs memory for M values per element instead of M * M.
     """
     count = len(members)
     distance = np.abs(members - truth).mean(0)
-    signs = 2 * np.arange(count, dtype=members.dtype) - (count - 1)  # in how many pairs a sorted member is added
+    signs = 2 * np.arange(count, dtype=members.dtype) - (count - 1)  # additions minus subtractions, sorted members
     pairs = np.tensordot(signs, np.sort(members, axis=0), 1)
     score: Array = distance - pairs / (count * (count - 1 if fair else count))
     return score
 
 
 class Mean(Metric):
-    """The mean of a statistic, or its root."""
+    """The mean of a statistic, or the square root of the mean."""
 
     def __init__(self, statistic: Statistic, name: str = "", root: bool = False) -> None:
         self.name, self.statistics, self.root = name or statistic.name, (statistic,), root
 
     def value(self, *means: Any) -> Any:
-        """Return the mean or the root."""
+        """Return the mean, or its square root."""
         return means[0] ** 0.5 if self.root else means[0]
 
 
 class SpreadSkill(Metric):
-    """Ratio of spread to error, each the root of a mean square: 1 is reliable, below it overconfident."""
+    """Ratio of root-mean-square spread to root-mean-square error.
+
+    A reliable forecast has a ratio of 1. A ratio below 1 means that it is overconfident.
+    """
 
     name = "spread_skill"
 
@@ -99,12 +102,12 @@ class SpreadSkill(Metric):
         self.statistics = (variance, error)
 
     def value(self, *means: Any) -> Any:
-        """Return the ratio."""
+        """Return the ratio, given the mean variance and the mean squared error."""
         return means[0] ** 0.5 / means[1] ** 0.5
 
 
-class OfState(Metric):
-    """The mean of a statistic in cells that are in a heatwave when the forecast begins, or in all others."""
+class HeatwaveStateMean(Metric):
+    """The mean of a statistic over cells `inside` a heatwave when the forecast begins, or over all other cells."""
 
     def __init__(self, name: str, inside: bool, *statistics: Statistic) -> None:
         self.name, self.inside, self.statistics = name, inside, statistics
@@ -126,9 +129,9 @@ def _members_variance(members: Array, truth: Array, factor: float = 1) -> Array:
 
 
 def _error_variance(members: Array, truth: Array) -> Array:
-    """Return the squared error to expect of the mean of M members of a reliable ensemble: `(M + 1) / M` variances.
+    """Return the expected squared error of the mean of a reliable ensemble.
 
-    Fortin et al. 2014, J. Hydrometeorol. 15.
+    With M members it is `(M + 1) / M` times their variance (Fortin et al. 2014, J. Hydrometeorol. 15).
     """
     return _members_variance(members, truth, 1 + 1 / len(members))
 
@@ -144,8 +147,8 @@ GAUSSIAN: dict[str, Metric] = {
     metric.name: metric
     for metric in (
         Mean(_CRPS),
-        OfState("crps_in_heatwave", True, _CRPS, _CRPS_IN, _IN),
-        OfState("crps_elsewhere", False, _CRPS, _CRPS_IN, _IN),
+        HeatwaveStateMean("crps_in_heatwave", True, _CRPS, _CRPS_IN, _IN),
+        HeatwaveStateMean("crps_elsewhere", False, _CRPS, _CRPS_IN, _IN),
         Mean(_VARIANCE, "spread", root=True),
         SpreadSkill(_VARIANCE, _ERROR),
         *(Mean(_covered(level)) for level in LEVELS),

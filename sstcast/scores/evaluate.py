@@ -1,4 +1,4 @@
-"""The command `evaluate`: scores a run on its test days beside the baselines, as a hindcast of one fold."""
+"""The command `evaluate`: scores a run and the baselines on the run's test days, as a hindcast of one fold."""
 
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
@@ -17,7 +17,7 @@ from sstcast.scores.saved import Scored, recipe_of_scores
 from sstcast.stores import open_written
 from sstcast.yaml_files import suggest
 
-CHANGED = "the scores use the old data; to use the new, run `sstcast prepare`, then train another run"
+CHANGED = "the scores use the old data; to use the new data, run `sstcast prepare`, then train another run"
 
 
 def open_forecasts(run: Run) -> xr.Dataset:
@@ -28,10 +28,11 @@ def open_forecasts(run: Run) -> xr.Dataset:
 def evaluate(run: Run) -> tuple[dict[str, Any], bool]:
     """Forecast the test split, write `forecasts.zarr`, `scores.nc` and `metrics.json`, and return the metrics.
 
-    The second value is False if they were there already for the best checkpoints of the run's members.
-    `docs/runs.md` says what the files hold.
+    The second value is False if these files already existed for the best checkpoints of the run's members.
+    `docs/runs.md` describes their contents.
 
-    A line on stderr says so if the source has changed since. Raises SSTCastError if there is no ocean.
+    Warns on stderr if the source has changed since the run was trained. Raises SSTCastError if the region has no
+    ocean.
     """
     if Prepared.of(run.config.data).exist:
         check_data(run)
@@ -57,7 +58,7 @@ def _known(run: Run, recipe: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _evaluate(run: Run, recipe: dict[str, Any]) -> dict[str, Any]:
-    # Not above: what has been evaluated is read, and drawn, without PyTorch, which takes a second to load.
+    # Imported here because existing scores are read and drawn without PyTorch, which takes a second to load.
     from sstcast.forecasting.predictor import predictor_of, trained_elsewhere
     from sstcast.forecasting.spread import ValidationDays, calibrated
     from sstcast.scores.summary import finish, metadata, summarise
@@ -92,9 +93,9 @@ BASELINE = {"model": None, "members": 1, "trained_on": None}
 
 
 def reference(name: str) -> str | Run:
-    """Return the baseline called `name`, for which its first word will do, or the run in that folder.
+    """Return the baseline called `name`, or the run in the folder `name`.
 
-    Raises SSTCastError if it is neither.
+    The first word of a baseline's name is enough. Raises SSTCastError if `name` is neither.
     """
     baselines = {short: baseline for baseline in BASELINES for short in (baseline, baseline.split()[0])}
     if name in baselines:
@@ -108,15 +109,15 @@ def reference(name: str) -> str | Run:
 
 
 def compare_runs(run: Run, other: Run) -> dict[str, Any]:
-    """Compare the forecasts of two runs in degC, date by date, both evaluated first if need be.
+    """Compare the errors of two runs in degC, date by date; evaluate the runs first if necessary.
 
-    Returns a comparison with `other` in the form of `metrics["ratios"]["mse"]["model"][BASELINE]`.
+    Returns the comparison with `other`, which has the form of `metrics["ratios"]["mse"]["model"][BASELINE]`.
 
-    Raises SSTCastError if they forecast other days, or another ocean.
+    Raises SSTCastError if the runs do not forecast the same days of the same ocean.
     """
     from sstcast.scores.summary import compare_models
 
-    keys, digests = ("source", "region", "horizon", "splits.test"), {"test": "test days hold other values"}
+    keys, digests = ("source", "region", "horizon", "splits.test"), {"test": "test days have different values"}
     check_same(run, other, keys, digests, "compare runs that forecast the same days of the same ocean")
     for one in (run, other):
         evaluate(one)
@@ -125,10 +126,10 @@ def compare_runs(run: Run, other: Run) -> dict[str, Any]:
 
 
 def check_same(run: Run, other: Run, keys: Sequence[str], digests: Mapping[str, str], remedy: str) -> None:
-    """Raise SSTCastError, with the remedy, where two runs differ.
+    """Raise SSTCastError, with the remedy, if two runs differ in the given keys or digests.
 
-    Both must have the same values of `keys`, which are keys of `data`, and of `digests`, which maps fields of a
-    run's record to words for the error.
+    `keys` are keys of the configuration's `data`. `digests` maps fields of a run's record to the words that
+    describe a difference in the error message.
     """
     ours, theirs = run.config.data, other.config.data
     for key in keys:
@@ -140,7 +141,7 @@ def check_same(run: Run, other: Run, keys: Sequence[str], digests: Mapping[str, 
         here, there = getattr(mine, name), getattr(its, name)
         if here != there:
             raise SSTCastError(
-                f"{other.folder}: its {words} (digest {there[:12]}) than those of {run.folder} ({here[:12]}); "
+                f"{other.folder}: its {words} (digest {there[:12]}) from those of {run.folder} ({here[:12]}); "
                 f"{remedy}"
             )
 

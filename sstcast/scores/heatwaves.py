@@ -1,7 +1,8 @@
-"""Scores of the probabilities of marine heatwaves: that a day is above the threshold, that it lies in an event.
+"""Scores of heatwave probabilities: of a day above the threshold (exceedance), and of a day in an event.
 
-Heatwaves are detected in the record itself, with the days before and after the forecast. For ROC, SEDI and
-reliability, probabilities are counted in steps of 1/64, separately for days that came true.
+Observed heatwaves are detected in the whole record, including the days before and after a forecast. ROC area, SEDI
+and reliability are computed from a histogram of probabilities in steps of 1/64, kept separately for days on which
+the event occurred and days on which it did not.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,24 +21,25 @@ from sstcast.scores.significance import spacing
 from sstcast.scores.truth import Truth
 from sstcast.scratch import release, scratch_array
 
-STEPS = WORD  # of a probability; the trajectories that count are one word
-DAYS_AT_ONCE = 64  # of a field on the map
-EVERY = 3  # days from one initial date scored to the next
-BINS = 10  # of the reliability diagram
-LEAST = 1e-9  # of a rate, in logarithms
+STEPS = WORD  # steps of a probability: scores use as many trajectories as one word has bits
+DAYS_AT_ONCE = 64  # days of a field on the map that are in memory
+EVERY = 3  # days from one scored initial date to the next
+BINS = 10  # in the reliability diagram
+SMALLEST_RATE = 1e-9  # smallest hit or false alarm rate, so that its logarithm is finite
 DAY = np.timedelta64(1, "D")
 
 BRIER = Mean(Statistic("brier", lambda probability, occurred: (probability - occurred) ** 2))
 
 Array = NDArray[np.floating]
-Yes = NDArray[np.bool_]
+Mask = NDArray[np.bool_]
 
 
 class HeatwaveTables:
-    """Brier scores and counts of the probabilities of each system, every third day or so, and of two references.
+    """Accumulates Brier scores and histograms of the heatwave probabilities of systems and of two references.
 
-    The base rate of a cell is its frequency in the base period. Persistence of state says that every day ahead is
-    as the last one: above the threshold or not, and in an event if it is at least the fifth day in a row.
+    Initial dates are about three days apart. The base rate of a cell is its frequency in the base period.
+    Persistence of state repeats the state of the initial date on every day ahead: above the threshold or not, and
+    in an event if at least the last five days were above it.
     """
 
     def __init__(
@@ -48,17 +50,22 @@ class HeatwaveTables:
         correlations: Mapping[str, Array],
         references: bool = True,
     ) -> None:
-        """Take the days to score, what `limits_of` gives, the correlation of errors between leads of those systems
-        that have a distribution, and whether the `references` are scored.
+        """Prepare empty tables.
+
+        Args:
+            data: the days to verify.
+            limits: thresholds and frequencies from `limits_of`.
+            methods: the names of the systems.
+            correlations: the correlation `[lead, lead]` of errors, for each system with a distribution.
+            references: whether to score the base rate and persistence of state.
         """
         windows = data.windows
         self.data, self.horizon, self.init_times = data, windows.horizon, windows.init_times
         self.step = max(1, EVERY // spacing(self.init_times))
         self.trajectories = {name: Trajectories(of, STEPS) for name, of in correlations.items()}
         self.rates = {kind: data.on_tiles(limits[f"{kind}_frequency"]) for kind in HEATWAVE_KINDS}
-        self.last = AROUND + ((self.init_times - self.init_times[0]) // DAY).astype(
-            int
-        )  # days of history, in `hot`
+        # The positions of the initial dates in `hot`.
+        self.last = AROUND + ((self.init_times - self.init_times[0]) // DAY).astype(int)
         self.hot = self._hot(limits["heatwave_threshold"])
         self.truth = {EXCEEDANCE: self.hot, EVENT: self._inside()}
         ahead = self.init_times[:, None] + np.arange(1, self.horizon + 1) * DAY
@@ -70,9 +77,10 @@ class HeatwaveTables:
         sizes = {"lead": self.horizon, "season": len(SEASONS)}
         self.counts = {by: np.zeros((*shape, size, STEPS + 1, 2)) for by, size in sizes.items()}
 
-    def _hot(self, threshold: xr.DataArray) -> Yes:
-        """Return which days are above the threshold, `[day, tile, N]`, from `AROUND` days before the first initial
-        date to `AROUND` after the last day forecast; days that are not known are none.
+    def _hot(self, threshold: xr.DataArray) -> Mask:
+        """Return which days are above the threshold, `[day, tile, N]`; missing days are not.
+
+        They run from `AROUND` days before the first initial date to `AROUND` days after the last day forecast.
         """
         first, last = self.init_times[0] - AROUND * DAY, self.init_times[-1] + (self.horizon + AROUND) * DAY
         sst = self.data.cube["sst"].sel(time=slice(first, last))
@@ -85,7 +93,7 @@ class HeatwaveTables:
             release()
         return hot
 
-    def _inside(self) -> Yes:
+    def _inside(self) -> Mask:
         """Return which days of `hot` lie in an event."""
         inside = scratch_array(self.hot.shape, bool)
         for start in range(0, len(inside), DAYS_AT_ONCE):
@@ -96,14 +104,14 @@ class HeatwaveTables:
         return inside
 
     def add(self, method: str, dates: slice, margin: Array, spread: Array | None) -> None:
-        """Take in forecasts of the initial dates `dates`, in degC.
+        """Add the forecasts from the initial dates `dates`.
 
         Args:
-            method: which.
-            dates: the initial dates, by position.
-            margin: by which members exceed the threshold, `[member, starts, lead, tile, N]`.
-            spread: of the Gaussian about their mean, `[starts, lead, tile, N]`; if None, a probability is a share
-                of the members.
+            method: the name of the system.
+            dates: the positions of the initial dates.
+            margin: degC by which each member exceeds the threshold, `[member, starts, lead, tile, N]`.
+            spread: standard deviation in degC of the Gaussian about the ensemble mean, `[starts, lead, tile, N]`.
+                If None, probabilities are shares of the members.
         """
         chosen = self._chosen(dates)
         if not len(chosen):
@@ -126,7 +134,7 @@ class HeatwaveTables:
         self._count(method, EVENT, chosen, event)
 
     def add_references(self, dates: slice) -> None:
-        """Take in the references, if they are scored."""
+        """Add the forecasts of the references, if they are scored."""
         chosen = self._chosen(dates)
         if not self.references or not len(chosen):
             return
@@ -136,17 +144,24 @@ class HeatwaveTables:
             self._count(STATE, kind, chosen, np.broadcast_to(state.astype(np.float32), shape))
             self._count(BASE_RATE, kind, chosen, np.broadcast_to(self.rates[kind], shape))
 
-    def state(self, dates: slice) -> Yes:
-        """Return which cells are in a heatwave as known on the initial dates, `[starts, 1, tile, N]`."""
+    def state(self, dates: slice) -> Mask:
+        """Return which cells are in a heatwave on the initial dates, `[starts, 1, tile, N]`.
+
+        Only the days up to the initial date count.
+        """
         row = [self.hot[day - SHORTEST + 1 : day + 1].all(0) for day in self.last[dates]]
         return np.stack(row)[:, None]
 
     def _chosen(self, dates: slice) -> NDArray[np.intp]:
-        """Return the positions of the dates that are scored."""
+        """Return the positions of those dates that are scored."""
         positions = np.arange(dates.start, min(dates.stop, len(self.init_times)))
         return positions[positions % self.step == 0]
 
     def _count(self, method: str, kind: str, chosen: NDArray[np.intp], probability: Array) -> None:
+        """Add the Brier scores and the histograms of `probability [starts, lead, tile, N]`.
+
+        The histograms count cases by area, in one bin for each step of the probability and each outcome.
+        """
         place = HEATWAVE_KINDS.index(kind), self.methods.index(method)
         occurred = np.stack([self.truth[kind][day + 1 : day + 1 + self.horizon] for day in self.last[chosen]])
         days, cases = probability.shape[:2], 2 * (STEPS + 1)
@@ -160,7 +175,7 @@ class HeatwaveTables:
             total += counts[self.season[chosen] == season].sum(0)
 
     def dataset(self) -> xr.Dataset:
-        """Return the tables: Brier scores by date and lead, and the counts of cases by lead and by season."""
+        """Return Brier scores by date and lead, and histograms of cases by lead and by season."""
         of = ("kind", "warning")
         counts = {
             f"heatwave_cases_by_{by}": ((*of, by, "probability", "occurred"), c) for by, c in self.counts.items()
@@ -181,13 +196,15 @@ class HeatwaveTables:
 
 
 def scores(cases: xr.DataArray) -> dict[str, xr.DataArray]:
-    """Return the scores that follow from weighted counts of cases `(..., probability, occurred)`.
+    """Compute scores from weighted counts of cases `(..., probability, occurred)`.
 
-    - `observed`: the share of days that came true, and `probability`, the mean probability of all
-    - `roc_area`: how often a day that came true had a higher probability than one that did not, equal ones count
-      half; 0.5 is no skill
-    - `sedi`: the symmetric extremal dependence index of warnings that are as frequent as what they warn of (Ferro
-      and Stephenson 2011, Weather and Forecasting 26); 0 is no skill, 1 is perfect
+    Returns:
+        observed: the observed frequency of the event.
+        probability: the mean forecast probability.
+        roc_area: the probability that a random day with the event had a higher forecast probability than a random
+            day without it. Ties count half. 0.5 means no skill.
+        sedi: the symmetric extremal dependence index of warnings that are as frequent as the event (Ferro and
+            Stephenson 2011, Weather and Forecasting 26). 0 means no skill, 1 is perfect.
     """
     cases = cases.transpose(..., "probability", "occurred")
     none, one = cases.sel(occurred=0, drop=True), cases.sel(occurred=1, drop=True)
@@ -202,6 +219,11 @@ def scores(cases: xr.DataArray) -> dict[str, xr.DataArray]:
 
 
 def _sedi(none: xr.DataArray, one: xr.DataArray) -> xr.DataArray:
+    """Compute SEDI from histograms of probabilities on days without (`none`) and with (`one`) the event.
+
+    Warnings are issued from the highest probability downwards until they are as frequent as the event. Within the
+    last step of the probability, hits and false alarms are interpolated.
+    """
     shape = none.shape[:-1]
     found = np.full(int(np.prod(shape)), np.nan)
     rows = (field.values[..., ::-1].reshape(len(found), -1).cumsum(1) for field in (none, one))
@@ -210,14 +232,14 @@ def _sedi(none: xr.DataArray, one: xr.DataArray) -> xr.DataArray:
         if ones > 0 and nones > 0:
             warned = np.concatenate([[0], false + hits])
             hit = np.interp(ones, warned, np.concatenate([[0], hits]))
-            rates = np.clip([(ones - hit) / nones, hit / ones], LEAST, 1 - LEAST)  # of false alarms, of hits
+            rates = np.clip([(ones - hit) / nones, hit / ones], SMALLEST_RATE, 1 - SMALLEST_RATE)
             (f, h), (not_f, not_h) = np.log(rates), np.log1p(-rates)
             found[row] = (f - h - not_f + not_h) / (f + h + not_f + not_h)
     return none.isel(probability=0, drop=True).copy(data=found.reshape(shape))
 
 
 def reliability(cases: xr.DataArray) -> dict[str, xr.DataArray]:
-    """Return by bin of the probability its mean, the share of its days that came true, and its share of all."""
+    """Return the reliability diagram: mean probability, observed frequency and share of cases of each bin."""
     levels = np.arange(STEPS + 1) / STEPS
     first = np.searchsorted(np.minimum((levels * BINS).astype(int), BINS - 1), np.arange(BINS))
     cases = cases.transpose(..., "probability", "occurred")

@@ -1,4 +1,4 @@
-"""Means over boxes of the ocean, the Niño indices among them, and dates divided by an index."""
+"""Means over boxes of the ocean, such as the Niño indices, and terciles of an index."""
 
 from pathlib import Path
 
@@ -19,13 +19,13 @@ NINO: dict[str, Box] = {
     "nino34": Box(190, 240, -5, 5),
     "nino4": Box(160, 210, -5, 5),
 }
-MISSING = (-99.9, -99.99, -999.0, -999.9, -9999.0)  # how files of indices mark what they lack
+MISSING = (-99.9, -99.99, -999.0, -999.9, -9999.0)  # missing values in common files of indices
 
 
 def box_of(name: str) -> Box:
-    """Return a box by name: a Niño box or a region of `configs/regions.yaml`.
+    """Return the Niño box or the region of `configs/regions.yaml` with this name.
 
-    Raises SSTCastError if neither has that name.
+    Raises SSTCastError if there is none.
     """
     if name in NINO:
         return NINO[name]
@@ -33,7 +33,7 @@ def box_of(name: str) -> Box:
 
 
 def covers(tiled: xr.DataArray, box: Box) -> bool:
-    """Return whether the cells of the mask `tiled(lat, lon)` leave no part of `box` out."""
+    """Return whether the cells of the mask `tiled(lat, lon)` cover all of `box`."""
     lat, lon = tiled["lat"], tiled["lon"]
     step_lat, step_lon = (float(axis[1] - axis[0]) if len(axis) > 1 else np.inf for axis in (lat, lon))
     cells = box.contains(lat, lon)
@@ -42,10 +42,10 @@ def covers(tiled: xr.DataArray, box: Box) -> bool:
 
 
 def box_mean(field: xr.DataArray, box: str | Box | tuple[float, float, float, float]) -> xr.DataArray:
-    """Return the area-weighted mean of `field(..., lat, lon)` over the box, land (NaN) left out.
+    """Return the area-weighted mean of `field(..., lat, lon)` over a box, ignoring land (NaN).
 
-    `box` is a name for `box_of`, or west, east, south and north in degrees. Raises SSTCastError if no cell of
-    the box holds a value.
+    `box` is a name for `box_of`, or west, east, south and north in degrees. Raises SSTCastError if no cell in
+    the box has a value.
     """
     place = box_of(box) if isinstance(box, str) else box if isinstance(box, Box) else Box(*box)
     cells = field.where(place.contains(field["lat"], field["lon"]))
@@ -56,15 +56,15 @@ def box_mean(field: xr.DataArray, box: str | Box | tuple[float, float, float, fl
 
 
 def thirds(tables: xr.Dataset, index: str) -> xr.DataArray:
-    """Return the third of an index that each initial date lies in, `(init_time)`: lower, middle or upper.
+    """Assign each initial date to the lower, middle or upper third of an index, `(init_time)`.
 
     Args:
-        tables: the content of `scores.nc`; the thirds are of its dates.
-        index: a box in it (`region`, `nino34`), whose observed anomaly on the first day forecast counts, or a CSV
-            with a header and a date and a value in each line. Where it has one date a month, the value is of all
-            days of the month.
+        tables: the contents of `scores.nc`. The thirds are those of its initial dates.
+        index: a box in `tables` (`region`, `nino34`), indexed by its observed anomaly on the first day forecast,
+            or a CSV file with a header, and a date and a value in each line. If the file has one date a month,
+            its value holds for every day of that month.
 
-    Raises SSTCastError if the CSV cannot be read, or has no value for a date.
+    Raises SSTCastError if the CSV file cannot be read, or has no value for a date.
     """
     if index in tables["box"]:
         values = tables["observed_index"].sel(box=index).dropna("lead", how="all").isel(lead=0).values
@@ -75,7 +75,7 @@ def thirds(tables: xr.Dataset, index: str) -> xr.DataArray:
 
 
 def _values(path: Path, dates: pd.DatetimeIndex) -> NDArray[np.float64]:
-    """Return the values on some dates of the series in a CSV."""
+    """Return the values of the series in a CSV file on the given dates."""
     try:
         table = pd.read_csv(path)
         series = pd.Series(table.iloc[:, 1].astype(float).values, pd.DatetimeIndex(table.iloc[:, 0]))
@@ -85,7 +85,7 @@ def _values(path: Path, dates: pd.DatetimeIndex) -> NDArray[np.float64]:
         found = series[~series.isin(MISSING)].reindex(dates.to_period(unit)).to_numpy()
     except (OSError, ValueError, IndexError) as error:
         raise SSTCastError(
-            f"--index {path}: neither a box of the scores nor a CSV of dates and values ({error}); give one"
+            f"--index {path}: is neither a box of the scores nor a CSV of dates and values ({error}); give one"
         ) from None
     if np.isnan(found).any():
         raise SSTCastError(f"--index {path}: has no value for {dates[np.isnan(found)][0]:%Y-%m-%d}; add it")

@@ -1,7 +1,7 @@
-"""Many evaluated runs side by side, best first.
+"""Ranks evaluated runs.
 
-Runs meet in a contest: the same ocean, protocol, horizon and test days. Runs whose configurations differ in
-nothing but the seed are one entry, with mean and standard deviation.
+Runs with the same ocean, protocol, horizon and test days form a contest. Runs whose configurations differ only in
+the seed share one entry, with the mean and standard deviation of their scores.
 """
 
 import json
@@ -29,7 +29,7 @@ SIGNIFICANT = 0.05
 
 @dataclass(frozen=True)
 class SeedMean:
-    """A number and how far it spreads over seeds, None for a single run."""
+    """The mean of a score and its standard deviation over seeds, which is None for a single run."""
 
     mean: float | None
     spread: float | None = None
@@ -37,32 +37,32 @@ class SeedMean:
 
 @dataclass(frozen=True)
 class LeaderboardEntry:
-    """A line of a contest: a baseline, or runs that differ by their seed."""
+    """A row of a leaderboard: a baseline, or runs that differ only in the seed."""
 
     name: str
     runs: int  # 0 for a baseline
-    members: int  # of each run
+    members: int  # per run
     scores: dict[tuple[str, str], SeedMean]  # by units and metric
     losses: xr.DataArray  # mean squared error by date, in the contest's units
-    p_value: float = np.nan  # that it is as good as the best entry, which has none itself
+    p_value: float = np.nan  # of equal accuracy with the best entry; NaN for the best entry itself
 
     @property
     def worse(self) -> bool:
-        """Whether it is significantly worse than the best."""
+        """Whether this entry is significantly worse than the best."""
         return self.p_value < SIGNIFICANT
 
 
 @dataclass(frozen=True)
 class Contest:
-    """Entries that may be compared, best first."""
+    """Entries that can be compared, best first."""
 
     title: str
     entries: list[LeaderboardEntry]
 
 
 @dataclass(frozen=True)
-class Evaluated:
-    """An evaluated run: its name, its configuration, its scores, and mean squared errors `(system, init_time)`."""
+class EvaluatedRun:
+    """An evaluated run: name, configuration, scores, and mean squared errors `(system, init_time)`."""
 
     name: str
     config: RunConfig
@@ -70,8 +70,8 @@ class Evaluated:
     losses: xr.DataArray
 
     @classmethod
-    def read(cls, folder: Path, name: str) -> "Evaluated":
-        """Read a run; raise SSTCastError if its scores are damaged, or an older version made them."""
+    def read(cls, folder: Path, name: str) -> "EvaluatedRun":
+        """Read a run; raise SSTCastError if its scores are damaged or come from an older version."""
         metrics, config = Scored(folder).read(), Run(folder).config
         units = STANDARDISED if config.data.protocol == "paper" else DEGREES
         with Scored(folder).open() as tables:
@@ -79,26 +79,26 @@ class Evaluated:
 
     @property
     def contest(self) -> tuple[str, str]:
-        """The days and the ocean it forecast, in words, and the digest of its test days."""
+        """A description of the ocean and the days it forecasts, and the digest of its test days."""
         data = self.config.data
         ocean, (first, last) = f"{data.source}, {_region(data)}: {data.protocol} protocol", data.splits.test
         return f"{ocean}, {data.horizon} days ahead, {first} to {last}", self.metrics["data"]["test"]
 
     @property
     def recipe(self) -> str:
-        """All that distinguishes it from runs with another seed."""
+        """Everything that distinguishes it from other runs, except the seed."""
         config = self.config.model_dump(mode="json", exclude={"name": True, "runs": True, "training": {"seed"}})
         return json.dumps([config, self.members], sort_keys=True)
 
     @property
     def members(self) -> int:
-        """How many the run has."""
+        """The number of ensemble members."""
         members: int = self.metrics["systems"][MODEL]["members"]
         return members
 
 
 def _region(data: DataConfig) -> str:
-    """Return a region in words: its name, or its box and all that decides which cells are scored."""
+    """Describe a region: by its name, or by its box, coarsening and tiles, which decide the cells scored."""
     if isinstance(data.region, str):
         return data.region
     coarsened = f", coarsened by {data.region.coarsen}" if data.region.coarsen > 1 else ""
@@ -106,23 +106,26 @@ def _region(data: DataConfig) -> str:
     return f"{data.place}{coarsened}, tiles of {' x '.join(map(str, data.region.tile))}{without}"
 
 
-def shown() -> list[tuple[str, str, str]]:
-    """Return the columns of a leaderboard: heading, units and name of metrics; of standardised ones the MSE."""
+def leaderboard_columns() -> list[tuple[str, str, str]]:
+    """Return the columns of a leaderboard: heading, units and name of each metric.
+
+    Of the metrics in standardised units, only the MSE is included.
+    """
     ranked = [column for column in columns() if METRICS[column[2]].ranked]
     return [(head, units, name) for head, units, name in ranked if units == DEGREES or name == "mse"]
 
 
 def leaderboard(folder: Path, empty: bool = False) -> list[Contest]:
-    """Return the contests of all evaluated runs below `folder`, the largest first.
+    """Return the contests of all evaluated runs below `folder`, the largest contest first.
 
-    A run that cannot be read is left out, and a line on stderr says why. Raises SSTCastError if there are none,
-    unless it may be `empty`.
+    A run that cannot be read is omitted with a warning on stderr. Raises SSTCastError if no run is left, unless
+    `empty` is true.
     """
     runs, problems = [], []
     for file in below(folder, "scores.nc"):
         if Run(file.parent).config_file.exists():
             try:
-                runs.append(Evaluated.read(file.parent, str(file.parent.relative_to(folder))))
+                runs.append(EvaluatedRun.read(file.parent, str(file.parent.relative_to(folder))))
             except (SSTCastError, OSError) as error:
                 problems.append(str(error))
     if not runs and not empty:
@@ -140,15 +143,15 @@ def leaderboard(folder: Path, empty: bool = False) -> list[Contest]:
     return sorted(contests, key=lambda contest: -len(contest.entries))
 
 
-def _groups(runs: list[Evaluated], key: Callable[[Evaluated], Any]) -> dict[Any, list[Evaluated]]:
-    groups: dict[Any, list[Evaluated]] = defaultdict(list)
+def _groups(runs: list[EvaluatedRun], key: Callable[[EvaluatedRun], Any]) -> dict[Any, list[EvaluatedRun]]:
+    groups: dict[Any, list[EvaluatedRun]] = defaultdict(list)
     for run in runs:
         groups[key(run)].append(run)
     return groups
 
 
-def _entries(runs: list[Evaluated]) -> list[LeaderboardEntry]:
-    """Return the entries of a contest in order, and the baselines as its first run has them."""
+def _entries(runs: list[EvaluatedRun]) -> list[LeaderboardEntry]:
+    """Return the entries of a contest, best first, with the baselines of its first run."""
     groups = _groups(runs, lambda run: run.recipe).values()
     entries = [_entry(_common_name(group), group, MODEL) for group in groups]
     entries += [_entry(name, runs[:1], name) for name in runs[0].metrics["scores"] if name != MODEL]
@@ -156,21 +159,21 @@ def _entries(runs: list[Evaluated]) -> list[LeaderboardEntry]:
     return [entries[0], *_tested(entries[0], entries[1:], correlated_days(runs[0].config.data.horizon))]
 
 
-def _entry(name: str, runs: list[Evaluated], method: str) -> LeaderboardEntry:
+def _entry(name: str, runs: list[EvaluatedRun], method: str) -> LeaderboardEntry:
     def score(units: str, metric: str) -> SeedMean:
         values = [run.metrics["scores"][method][units][metric] for run in runs]
         if None in values:
             return SeedMean(None)
         return SeedMean(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None)
 
-    scores = {(units, metric): score(units, metric) for _, units, metric in shown()}
+    scores = {(units, metric): score(units, metric) for _, units, metric in leaderboard_columns()}
     losses = xr.concat([run.losses.sel(system=method) for run in runs], "run", join="inner").mean("run")
     own = method == MODEL
     return LeaderboardEntry(name, len(runs) if own else 0, runs[0].members if own else 1, scores, losses)
 
 
 def _tested(best: LeaderboardEntry, others: list[LeaderboardEntry], lags: int) -> list[LeaderboardEntry]:
-    """Test each entry against the best: Diebold-Mariano by date, p-values adjusted for their number."""
+    """Test each entry against the best by Diebold-Mariano, with p-values adjusted for multiple testing."""
 
     def p_value(entry: LeaderboardEntry) -> float:
         losses, least = xr.align(entry.losses, best.losses, join="inner")
@@ -180,8 +183,8 @@ def _tested(best: LeaderboardEntry, others: list[LeaderboardEntry], lags: int) -
     return [replace(entry, p_value=float(p)) for entry, p in zip(others, adjusted, strict=True)]
 
 
-def _common_name(runs: list[Evaluated]) -> str:
-    """Name runs after what their names begin with: `mpnn/seed-0` and `mpnn/seed-1` are `mpnn`."""
+def _common_name(runs: list[EvaluatedRun]) -> str:
+    """Return the common prefix of the runs' names: `mpnn` for `mpnn/seed-0` and `mpnn/seed-1`."""
     if len(runs) == 1:
         return runs[0].name
     letters = zip(*(run.name for run in runs), strict=False)

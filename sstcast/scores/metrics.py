@@ -1,11 +1,11 @@
-"""Scores of forecasts: a `Statistic` is averaged, and a `Metric` follows from averages.
+"""Metrics of forecasts: a `Metric` is computed from the mean of one or more `Statistic`s.
 
 A metric listed in `METRICS` appears in `metrics.json`, `scores.nc`, the printed tables, the report and the
-leaderboard. Called on labelled arrays, it scores any forecast: `rmse(forecast, truth, ["time"], weights)`. Each
-element counts once, with its weight: nothing is a mean of means.
+leaderboard. A metric is also a function of labelled arrays and scores any forecast:
+`rmse(forecast, truth, ["time"], weights)`. Each element counts once, with its weight. No score is a mean of means.
 
-Metrics of distributions and of ensembles are in `distributions`, the Brier score in `heatwaves`. Histograms (PIT,
-ranks) and the scores of warnings (ROC area, SEDI, reliability) are no means over elements: cases are counted.
+Metrics of distributions and ensembles are in `distributions`, the Brier score is in `heatwaves`. Histograms (PIT,
+ranks) and the scores of warnings (ROC area, SEDI, reliability) are computed from counts of cases instead.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -23,15 +23,15 @@ Weights = xr.DataArray | None
 
 
 class Statistic(NamedTuple):
-    """A function of forecast and truth, element by element, whose mean is taken.
+    """An elementwise function of forecast and truth that is averaged.
 
-    Of values, both are NumPy or labelled arrays. Of distributions the forecast is a `Gaussian`, of ensembles it is
-    the members `[M, ...]`; their truth is NumPy.
+    For values, both arguments are NumPy or labelled arrays. For distributions the forecast is a `Gaussian`, for
+    ensembles it is an array of members `[M, ...]`. The truth of both is a NumPy array.
     """
 
-    name: str  # of its tables in scores.nc
-    of: Callable[[Any, Any], Any]
-    small: bool = False  # whether it takes the `small_scales` of forecast and truth, in degC
+    name: str  # names its variables in scores.nc
+    function: Callable[[Any, Any], Any]
+    small: bool = False  # whether its arguments are the `small_scales` of forecast and truth, in degC
 
 
 SQUARED_ERROR = Statistic("mse", lambda forecast, truth: (forecast - truth) ** 2)
@@ -44,12 +44,12 @@ TRUTH = Statistic("truth", lambda forecast, truth: truth + 0 * forecast)
 SMALL_FORECAST = Statistic("small_forecast_square", lambda forecast, truth: forecast * forecast, small=True)
 SMALL_TRUTH = Statistic("small_truth_square", lambda forecast, truth: truth * truth, small=True)
 
-BOX = 5  # cells; smaller scales are small
+BOX = 5  # side in cells of the box whose mean is removed to get the small scales
 
 
 def small_scales(field: Array) -> Array:
-    """Return `field [..., lat, lon]` less its means over boxes of 5 x 5 cells; NaN (land) is left out."""
-    from scipy.ndimage import uniform_filter1d  # not above: it takes half a second
+    """Subtract from `field [..., lat, lon]` its running mean over 5 x 5 cells, ignoring NaN (land)."""
+    from scipy.ndimage import uniform_filter1d  # imported here because it takes half a second
 
     def box_sums(values: Array) -> Array:
         for axis in (-2, -1):
@@ -64,15 +64,15 @@ def small_scales(field: Array) -> Array:
 
 
 class Metric:
-    """A score that follows from mean statistics; by default it is the mean of the only one.
+    """Base class of scores that are computed from mean statistics; by default, the mean of a single statistic.
 
     Attributes:
-        name: its key in `metrics.json`.
-        heading: its name in tables.
-        about: what it is, in a sentence for the report.
-        statistics: what it follows from.
-        unit: of errors in degC.
-        in_degrees, standardised: whether tables show it of errors in degC and in standardised units.
+        name: key in `metrics.json`.
+        heading: column heading in tables.
+        about: a one-sentence description for the report.
+        statistics: the statistics whose means enter the score.
+        unit: unit of the score if errors are in degC.
+        in_degrees, standardised: whether tables show the score of errors in degC and in standardised units.
         ranked: whether leaderboards show it.
         by_cell: whether `scores.nc` holds it for every cell and lead week, as `NAME_by_cell`.
     """
@@ -88,34 +88,34 @@ class Metric:
     by_cell = True
 
     def value(self, *means: Any) -> Any:
-        """Return the score, given the mean of each statistic, NumPy or labelled."""
+        """Compute the score from the mean of each statistic (NumPy or labelled arrays)."""
         (mean,) = means
         return mean
 
-    def of(self, means: Mapping[str, Any]) -> Any:
-        """Return the score, given mean statistics by name."""
+    def from_means(self, means: Mapping[str, Any]) -> Any:
+        """Compute the score from a mapping of statistic names to means."""
         return self.value(*(means[statistic.name] for statistic in self.statistics))
 
     def __call__(
         self, forecast: xr.DataArray, truth: xr.DataArray, dims: Dims = None, weights: Weights = None
     ) -> xr.DataArray:
-        """Score forecasts.
+        """Score forecasts against the truth.
 
         Args:
-            forecast: labelled values, dask-backed or not.
-            truth: what came true, in the same units. NaN in either (land) is left out.
-            dims: what is averaged over; all dimensions if None.
-            weights: of the elements; equal if None.
+            forecast: forecast values; may be backed by dask.
+            truth: observed values in the same units. Elements that are NaN in either array (land) are ignored.
+            dims: dimensions to average over. By default, all.
+            weights: weights of the elements. By default, all are equal.
         """
         known = forecast.notnull() & truth.notnull()
         if any(statistic.small for statistic in self.statistics):
             forecast, truth = (_small_scales(field.where(known)) for field in (forecast, truth))
-        fields = (statistic.of(forecast, truth).where(known) for statistic in self.statistics)
+        fields = (statistic.function(forecast, truth).where(known) for statistic in self.statistics)
         return self.value(*(f.mean(dims) if weights is None else f.weighted(weights).mean(dims) for f in fields))
 
 
 class MSE(Metric):
-    """Mean squared error, which is what the published table shows, in standardised units."""
+    """Mean squared error; in standardised units it is the score of the published table."""
 
     name, heading, unit = "mse", "MSE", "°C²"
     about = "Mean squared error."
@@ -132,7 +132,7 @@ class RMSE(Metric):
     by_cell = False  # the root of `mse_by_cell`
 
     def value(self, *means: Any) -> Any:
-        """Return the root."""
+        """Return the square root of the mean squared error."""
         return means[0] ** 0.5
 
 
@@ -154,9 +154,9 @@ class Bias(Metric):
 
 
 class ACC(Metric):
-    """Anomaly correlation, uncentred: forecast and truth are anomalies from the same climatology.
+    """Uncentred anomaly correlation; forecast and truth are anomalies from the same climatology.
 
-    NaN where either has no variance about it, as the climatology itself has none.
+    NaN if either is zero throughout, as a forecast of the climatology is.
     """
 
     name, heading, unit = "acc", "ACC", ""
@@ -164,26 +164,28 @@ class ACC(Metric):
     statistics = (PRODUCT, FORECAST_SQUARE, TRUTH_SQUARE)
 
     def value(self, *means: Any) -> Any:
-        """Return the product over the root of the two squares."""
+        """Return the mean product divided by the root of the product of the mean squares."""
         product, *squares = means
         norms = squares[0] * squares[1]
         return product / (norms * xr.where(norms > 0, 1.0, np.nan)) ** 0.5
 
 
 class CentredACC(Metric):
-    """Anomaly correlation about the means of forecast and truth over the days and cells that are scored.
+    """Centred anomaly correlation: the means of forecast and truth over all scored days and cells are removed.
 
-    Where all days are warmer than the climatology, as in a warming ocean, the uncentred one is high for any
-    forecast that is warm.
+    In a warming ocean all days are warmer than the climatology, which gives any warm forecast a high uncentred
+    correlation.
     """
 
     name, heading, unit = "acc_centred", "centred ACC", ""
-    about = "Correlation of anomalies, each about its mean over the test days: warming alone adds nothing to it."
+    about = (
+        "Correlation of anomalies after their means over the test days are removed: warming alone adds nothing."
+    )
     statistics = (PRODUCT, FORECAST_SQUARE, TRUTH_SQUARE, ERROR, TRUTH)
     ranked = by_cell = False
 
     def value(self, *means: Any) -> Any:
-        """Return the covariance over the root of the two variances."""
+        """Return the covariance divided by the root of the product of the variances."""
         product, forecast_square, truth_square, error, truth = means
         forecast = truth + error
         norms = (forecast_square - forecast**2) * (truth_square - truth**2)
@@ -191,15 +193,17 @@ class CentredACC(Metric):
 
 
 class SmallScales(Metric):
-    """Variance of the forecast at small scales over the truth's: how much detail it has, right or wrong."""
+    """Small-scale variance of the forecast divided by that of the truth: the amount of detail, right or wrong."""
 
     name, heading, unit = "small_scales", "detail", ""
-    about = f"Variance below {BOX} cells as a share of the truth's; less than 1: the forecast is blurred."
+    about = (
+        f"Forecast variance at scales below {BOX} cells over the observed variance; a blurred forecast is below 1."
+    )
     statistics = (SMALL_FORECAST, SMALL_TRUTH)
     ranked = by_cell = False
 
     def value(self, *means: Any) -> Any:
-        """Return the ratio."""
+        """Return the ratio of the variances."""
         forecast, truth = means
         return forecast / (truth * xr.where(truth > 0, 1.0, np.nan))
 
@@ -216,7 +220,7 @@ def _small_scales(field: xr.DataArray) -> xr.DataArray:
     return found
 
 
-TINY = 1e-12  # variance of a constant forecast, but for rounding
+TINY = 1e-12  # a variance up to this is rounding error in a constant forecast
 mse, rmse, mae, bias, acc = MSE(), RMSE(), MAE(), Bias(), ACC()
 METRICS: dict[str, Metric] = {
     metric.name: metric for metric in (mse, rmse, mae, bias, acc, CentredACC(), SmallScales())
@@ -224,17 +228,17 @@ METRICS: dict[str, Metric] = {
 
 
 def statistics(metrics: Mapping[str, Metric] | None = None) -> dict[str, Statistic]:
-    """Return the statistics of metrics, by default of `METRICS`, by name, each once."""
+    """Return the statistics that some metrics need, by name; by default for all of `METRICS`."""
     chosen = METRICS if metrics is None else metrics
     return {statistic.name: statistic for metric in chosen.values() for statistic in metric.statistics}
 
 
 def columns() -> list[tuple[str, str, str]]:
-    """Return what tables show of every metric: heading, units and name, degC first."""
+    """Return the columns of score tables: heading, units and name of each metric, degC first."""
     degrees = [(m.heading, DEGREES, m.name) for m in METRICS.values() if m.in_degrees]
     return degrees + [(f"{m.heading}*", STANDARDISED, m.name) for m in METRICS.values() if m.standardised]
 
 
 def skill(error: xr.DataArray, reference: xr.DataArray) -> xr.DataArray:
-    """Return the mean-squared-error skill score, `1 - error / reference`; 0 is no better than the reference."""
+    """Return the mean-squared-error skill score `1 - error / reference`; 0 means no better than the reference."""
     return 1 - error / reference.where(reference > 0)

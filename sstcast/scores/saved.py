@@ -1,4 +1,4 @@
-"""The files of scores: `metrics.json` and `scores.nc`, alike for runs, hindcasts and forecasts of a file."""
+"""The score files `metrics.json` and `scores.nc`, which runs, hindcasts and scored files share."""
 
 import json
 from dataclasses import dataclass
@@ -16,48 +16,48 @@ from sstcast.runs import Run, write_json
 from sstcast.scores.metrics import METRICS
 from sstcast.stores import open_netcdf
 
-LAYOUT = 9  # of metrics.json and scores.nc
+LAYOUT = 9  # version of the layout of metrics.json and scores.nc
 SUMMARY = "Errors, distributions, heatwaves, box means and significance of forecasts and of baselines"
-VERBS = {"run": "evaluate", "file": "score", "hindcast": "hindcast"}  # and the verbs that make them
+VERBS = {"run": "evaluate", "file": "score", "hindcast": "hindcast"}  # kinds of scores, and the commands for them
 
 
 @dataclass(frozen=True)
 class Scored:
-    """A folder that holds scores: a run's, a hindcast's, or one of the forecasts of a file."""
+    """A folder with the scores of a run, a hindcast or a file of forecasts."""
 
     folder: Path
 
     @property
     def metrics(self) -> Path:
-        """The scores."""
+        """The path of the scores."""
         return self.folder / "metrics.json"
 
     @property
     def tables(self) -> Path:
-        """The statistics that they follow from."""
+        """The path of the statistics from which the scores are computed."""
         return self.folder / "scores.nc"
 
     @property
     def report(self) -> Path:
-        """The page that shows it all."""
+        """The path of the report."""
         return self.folder / "report.html"
 
     def known(self, recipe: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the scores if they were made from `recipe`, else None."""
+        """Return the scores if they were made from this `recipe`, else None."""
         if is_made_of(self.metrics, recipe) and is_made_of(self.tables, recipe):
             found: dict[str, Any] = json.loads(self.metrics.read_bytes())
             return found
         return None
 
     def read(self) -> dict[str, Any]:
-        """Return the scores; raise SSTCastError if they are absent, damaged, or of another version."""
+        """Read the scores; raise SSTCastError if they are missing, damaged or from another version."""
         try:
             found: dict[str, Any] = json.loads(self.metrics.read_bytes())
             current = all(found[RECIPE][key] == value for key, value in _form().items())
         except (OSError, ValueError, LookupError, TypeError, RecursionError):
             current = False
         if not current:
-            raise SSTCastError(f"{self.metrics}: absent, damaged or of another version; {self._remedy}")
+            raise SSTCastError(f"{self.metrics}: missing, damaged or from another version; {self._remedy}")
         return found
 
     def open(self) -> xr.Dataset:
@@ -67,9 +67,9 @@ class Scored:
     def write(
         self, tables: xr.Dataset, metrics: dict[str, Any], recipe: dict[str, Any], protocol: str = "", **more: str
     ) -> dict[str, Any]:
-        """Write statistics and scores with their recipe, and attributes of the statistics; return the scores.
+        """Write the statistics and the scores, both with their recipe, and return the scores.
 
-        `metrics` holds `kind` and `source` among others.
+        `metrics` must contain `kind` and `source`. `more` adds attributes to the statistics.
         """
         described = describe(
             tables,
@@ -93,7 +93,7 @@ class Scored:
 
 
 def recipe_of_scores() -> dict[str, Any]:
-    """Return the part of a recipe that all scores share: what this version computes, and of which baselines."""
+    """Return the part of the recipe that all scores share: layout, metrics and baselines of this version."""
     return _form() | {"baselines": sorted(BASELINES)}
 
 

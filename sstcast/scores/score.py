@@ -1,4 +1,4 @@
-"""The command `score`: anyone's forecasts, from a file, scored like a run's."""
+"""The command `score`: scores the forecasts in any file in the same way as a run's."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,10 +34,10 @@ from sstcast.scores.truth import Truth
 from sstcast.scores.verify import System, baselines, join, verify
 from sstcast.yaml_files import validate
 
-HISTORY = 42  # days that the baselines see, where no run says
-BEFORE = 730  # days of the truth for climatology and baselines before the first forecast scored
-MOST_MISSING = 0.1  # of the cells that any forecast has; a forecast that lacks more is left out
-# In degC. Of 35 years of the Tasman Sea, the day farthest from its climatology differs by 3.1, the cell by 7.4.
+HISTORY = 42  # days of history for the baselines, unless a run gives another number
+DAYS_BEFORE = 730  # days of observations needed before the first forecast, for climatology and baselines
+MOST_MISSING = 0.1  # largest share of missing cells in a forecast that is scored
+# In degC. In 35 years of the Tasman Sea, the largest anomaly is 3.1 in the mean of a day and 7.4 in a cell.
 FARTHEST_MEAN, FARTHEST_CELL = 6.0, 12.0
 CELLS = ("lat", "lon")
 
@@ -60,32 +60,35 @@ def score(
 
     Args:
         path: a NetCDF file, a Zarr store, or a folder of these (see `sstcast.forecasting.files`).
-        truth: a source of daily temperatures, or a YAML that names one; by default the first run's source.
-        against: runs that forecast the same days, as references.
-        region: a name or `W,E,S,N`; by default the run's, or all cells of the truth that the file covers
-            (`data_of` says what follows from these).
-        out: the folder; by default beside the file, with `-scores` after its name.
-        variable, units: of the temperatures, for files that do not say.
-        leads: score the first days only.
-        say: gets a line for what was found and prepared.
+        truth: a source of daily temperatures, or a YAML file that names one. By default, the first run's source.
+        against: runs that forecast the same days, as further references.
+        region: a name or `W,E,S,N`. By default, the run's region, or all cells of the truth that the file covers.
+            `data_of` describes how the data follow from `truth`, `against` and `region`.
+        out: the output folder. By default, it is beside the file, with `-scores` appended to the file's name.
+        variable, units: name and unit of the temperatures, for files that do not state them.
+        leads: score only this many days ahead.
+        say: receives a line for each thing that was found or prepared.
 
-    Returns the metrics, the folder, and False if it held them already. Raises SSTCastError if file, truth, region
-    or runs are unusable, or do not fit together.
+    Returns:
+        The metrics, the folder, and False if the folder held these metrics already.
+
+    Raises:
+        SSTCastError: the file, truth, region or runs are unusable, or do not fit together.
     """
-    path = path if path.name else path.resolve()  # the folder that one is in
+    path = path if path.name else path.resolve()  # `.` has no name
     scored = Scored(path.with_name(f"{path.name}-scores") if out is None else out if out.name else out.resolve())
     inside = scored.folder.resolve().is_relative_to(path.resolve())
     if inside or Run(scored.folder).config_file.exists() or scored.folder.is_file():
         raise SSTCastError(
-            f"--out {scored.folder}: is a file, the folder of a run, or in {path}, which is read; name another"
+            f"--out {scored.folder}: is a file, a run's folder, or inside {path}; name another folder"
         )
     forecasts = read_forecasts(path, variable, units)
     ahead = forecasts.sst["lead"].values
     longest = [int(ahead[-1]), *(run.config.data.horizon for run in against), *filter(None, [leads])]
     if (horizon := min(longest)) < ahead[0]:
         raise SSTCastError(
-            f"{path}: the first day forecast is {ahead[0]} days ahead, beyond the {horizon} days that are scored; "
-            "choose others"
+            f"{path}: the first lead is {ahead[0]} days, but only {horizon} days ahead are scored; increase "
+            "--leads, or choose other forecasts"
         )
     data = data_of(forecasts, truth, against, region, horizon)
     prepare(data, say)
@@ -122,12 +125,12 @@ def _score(
     shared = _within(sst["init_time"].values, first, last, data.history, data.horizon)
     spread = None if forecasts.spread is None else at_cells(forecasts.spread, anomalies)
     usable = sst if spread is None else sst.where(spread.notnull())
-    dates, known = complete(usable.sel(init_time=shared), anomalies["ocean_mask"].load(), path)
+    dates, known = complete_forecasts(usable.sel(init_time=shared), anomalies["ocean_mask"].load(), path)
     if not len(dates):
         raise SSTCastError(
             f"{path}: none of its {sst.sizes['init_time']} forecasts, {_span(sst['init_time'].values)}, can be "
             f"verified for {data.horizon} days with {data.source}, {_span(np.array([first, last]))}; give another "
-            "--truth, or fewer --leads"
+            "--truth or fewer --leads"
         )
     truth = Truth.open(data).at(dates, known, sst["lead"].values)
     every = spacing(dates)
@@ -179,15 +182,15 @@ def _score(
 def data_of(
     forecasts: Forecasts, truth: str | None, against: Sequence[Run], region: str | None, horizon: int
 ) -> DataConfig:
-    """Return the data that forecasts are scored on, up to `horizon` days ahead.
+    """Return the data configuration that forecasts are scored with, up to `horizon` days ahead.
 
-    The first run has them, on another source `truth` or `region` if given; or the configuration `truth`, a YAML
-    file; or they follow from the source `truth`. Then the baselines see 42 days, and climatology and baselines are
-    fitted to all days before the first forecast's 42. Penalties are chosen on the last two years of these, or on
-    their last fifth if it is shorter.
+    With `against`, it is the first run's, transferred to the source `truth` or to `region` if given. If `truth` is
+    a YAML file, it is that file's. If `truth` is a source, the baselines have 42 days of history, and climatology
+    and baselines are fitted to all days before the history of the first forecast. Penalties are chosen on the last
+    two years of these days, or on their last fifth if that is shorter.
 
-    Raises SSTCastError if any of these is unusable, the runs are of different oceans, or the truth does not hold
-    two years before a forecast and the days it is for.
+    Raises SSTCastError if any of these is unusable, the runs have different oceans, or no forecast has two years
+    of truth before it and truth on all its days.
     """
     configured = truth is not None and truth.endswith((".yaml", ".yml"))
     if not against:
@@ -200,7 +203,7 @@ def data_of(
     else:
         if configured:
             raise SSTCastError(
-                f"--truth {truth}: a run has its own configuration; name the source of observations"
+                f"--truth {truth}: a run has its own configuration; name a source of observations instead"
             )
         first, *others = against
         keys = ("source", "region", "protocol", "history", "splits.train", "splits.validation", "splits.test")
@@ -219,12 +222,12 @@ def _data_of_file(forecasts: Forecasts, truth: str, region: str | None, horizon:
         raise SSTCastError(f"--truth {truth}: no such file or folder")
     with open_sst(path) as observed:
         days, dates = observed["time"].values, forecasts.sst["init_time"].values
-    scored = _within(dates, days[0] + (BEFORE + 1) * DAY, days[-1], HISTORY, horizon)
+    scored = _within(dates, days[0] + (DAYS_BEFORE + 1) * DAY, days[-1], HISTORY, horizon)
     if not len(scored):
         raise SSTCastError(
             f"{forecasts.path}: none of its {len(dates)} forecasts, {_span(dates)}, can be verified for {horizon} "
-            f"days with {path}, which holds {_span(days)}: needed are also {BEFORE + HISTORY} days before a "
-            "forecast; give another --truth, or fewer --leads"
+            f"days with {path}, which holds {_span(days)}: a forecast needs {DAYS_BEFORE + HISTORY} days before "
+            "it; give another --truth or fewer --leads"
         )
     first, initial, last = (day.astype("M8[D]").item() for day in (days[0], scored[0], scored[-1] + horizon * DAY))
     raw = {
@@ -238,7 +241,7 @@ def _data_of_file(forecasts: Forecasts, truth: str, region: str | None, horizon:
 
 
 def _place(forecasts: Forecasts, observed: xr.DataArray, region: str | None) -> str | Region:
-    """Return the region: a name, a box as one tile, or all cells of the truth that the file covers."""
+    """Return the named region, or a region of one tile: a box, or all cells of the truth that the file covers."""
     if region is not None and "," not in region and region != "global":
         load_region(region)
         return region
@@ -249,7 +252,7 @@ def _place(forecasts: Forecasts, observed: xr.DataArray, region: str | None) -> 
     lon = np.sort(box.eastward(observed["lon"].values[inside.any("lat").values]))
     if min(len(lat), len(lon)) < 2:
         raise SSTCastError(
-            f"{forecasts.path}: fewer than two rows and columns of the truth are within {box}; give another "
+            f"{forecasts.path}: the truth has fewer than two rows or columns within {box}; give another "
             f"{'--truth' if region is None else '--region'}"
         )
     cells = Box.of({"lat": lat, "lon": lon})
@@ -262,7 +265,7 @@ def _place(forecasts: Forecasts, observed: xr.DataArray, region: str | None) -> 
 
 
 def _within(dates: Days, first: np.datetime64, last: np.datetime64, history: int, horizon: int) -> Days:
-    """Return the initial dates whose history and days forecast are within `first..last`."""
+    """Return the initial dates whose history and forecast days lie within `first..last`."""
     return dates[(dates - (history - 1) * DAY >= first) & (dates + horizon * DAY <= last)]
 
 
@@ -271,17 +274,17 @@ def _span(dates: Days) -> str:
 
 
 class Issued(Predictor):
-    """Forecasts that were issued on any dates, looked up in what a file holds."""
+    """A predictor that looks up the forecasts in a file."""
 
     def __init__(self, path: Path, sst: xr.DataArray, statistics: xr.Dataset, data: DataConfig) -> None:
-        """Take `sst(member, init_time, lead, lat, lon)` in degC, and `climatology` and `scale` of the truth."""
+        """Take `sst(member, init_time, lead, lat, lon)` in degC, and the truth's `climatology` and `scale`."""
         super().__init__(data.box, data.history, data.horizon)
         self.path, self.sst, self.statistics = path, sst, statistics
 
     def predict(self, anomalies: xr.Dataset, every: int = 1) -> xr.DataArray:
-        """Look the forecasts up (see `Predictor.predict`).
+        """Look up the forecasts from the days in `anomalies` (see `Predictor.predict`).
 
-        Raises SSTCastError if a value cannot be a sea surface temperature of its place and day.
+        Raises SSTCastError if a value is too far from the climatology of its place and day.
         """
         dates = anomalies["time"].values[self.history - 1 :: every]
         with reading_later(self.path, REMEDY):
@@ -294,10 +297,10 @@ class Issued(Predictor):
 
 
 def _check(departure: xr.DataArray, path: Path) -> None:
-    """Raise SSTCastError if departures from the climatology `(member, init_time, lead, lat, lon)` are no SST's.
+    """Raise SSTCastError if departures from the climatology `(member, init_time, lead, lat, lon)` are implausible.
 
-    Each must be within `FARTHEST_CELL`, and their mean over the cells of a day within `FARTHEST_MEAN`, which is
-    doubled for a single cell.
+    Each may be at most `FARTHEST_CELL` degC. Their mean magnitude over the n cells of a day may be at most
+    `FARTHEST_MEAN * (1 + 1 / sqrt(n))` degC.
     """
     size = abs(departure)
     mean, cells = size.mean(CELLS), size.notnull().sum(CELLS).clip(min=1)
@@ -318,26 +321,26 @@ def _check(departure: xr.DataArray, path: Path) -> None:
 
 @dataclass(frozen=True)
 class IssuedSpread(Spread):
-    """The standard deviations that the file `path` holds, `values(init_time, lead, lat, lon)` in degC.
+    """The standard deviations in the file `path`, `values(init_time, lead, lat, lon)` in degC.
 
-    The `correlation` of errors between leads, which a file does not hold, is another forecast's.
+    A file does not hold the `correlation` of errors between leads, so a baseline's is used.
     """
 
     path: Path
 
     def spread(self, valid_time: xr.DataArray) -> xr.DataArray:
-        """Return the spread of some forecasts; raise SSTCastError if one is not above 0, or infinite."""
+        """Return the spread of the forecasts; raise SSTCastError if a value is not positive, or infinite."""
         with reading_later(self.path, REMEDY):
             found = self.values.sel(init_time=valid_time["init_time"], lead=valid_time["lead"]).load()
         if ((found <= 0) | np.isinf(found)).any():
-            raise SSTCastError(f"{self.path}: a spread is not above 0, or infinite; leave it out, or {REMEDY}")
+            raise SSTCastError(f"{self.path}: a spread is not positive, or infinite; leave it out, or {REMEDY}")
         return found.transpose(*FIELD)
 
 
-def complete(sst: xr.DataArray, ocean: xr.DataArray, path: Path) -> tuple[Days, xr.DataArray]:
-    """Return the dates of forecasts that are whole, and the cells `(lat, lon)` of the `ocean` all of them have.
+def complete_forecasts(sst: xr.DataArray, ocean: xr.DataArray, path: Path) -> tuple[Days, xr.DataArray]:
+    """Return the dates of complete forecasts, and the `ocean` cells `(lat, lon)` that all of these cover.
 
-    A forecast is whole if it lacks at most a tenth of the ocean cells that any has.
+    A forecast is complete if it lacks at most a tenth of the ocean cells that any forecast covers.
     """
     with reading_later(path, REMEDY):
         held = sst.notnull().all(("member", "lead")).compute() & ocean

@@ -1,9 +1,9 @@
 """Significance of differences in forecast error.
 
-Forecasts from neighbouring days share most of the days they are verified on, so their errors are anything but
-independent. All functions take errors by initial date, `[dates, ...]`, in order and equally far apart. Lengths (of
-blocks, of lags) count dates, so they are days where there is a date a day. `parts` gives the number of dates in
-each contiguous stretch. Neither blocks nor lags reach from one stretch into the next.
+Forecasts from neighbouring days are verified on mostly the same days, so their errors are strongly correlated.
+All functions take errors by initial date, `[dates, ...]`, in order and evenly spaced. Block lengths and lags are
+numbers of dates, which equal days if forecasts begin every day. `parts` gives the number of dates in each
+contiguous period. Neither blocks nor lags cross from one period into the next.
 """
 
 from functools import cache
@@ -11,38 +11,41 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit  # of Student's t; scipy.stats takes a second to import
+from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats would take a second to import
 
 CONFIDENCE = 0.95
-FDR = 0.10  # keeps the global level near 0.05 where neighbours are correlated (Wilks 2016, BAMS 97)
+FDR = 0.10  # keeps the global level near 0.05 if neighbouring cells are correlated (Wilks 2016, BAMS 97)
 REPLICATES = 1000
 
 Array = NDArray[np.floating]
 
 
 def correlated_days(horizon: int) -> int:
-    """Return for how many days errors count as correlated: the horizon, or a fortnight if that is longer.
+    """Return the number of days over which errors count as correlated: the horizon, or 14 days if that is longer.
 
-    It is the same for all leads, because the errors of suboptimal forecasts stay correlated beyond their lead.
+    All leads use the same number, because the errors of suboptimal forecasts stay correlated beyond their lead.
     """
     return max(horizon, 14)
 
 
 class Lengths(NamedTuple):
-    """The length of a bootstrap's blocks and of the memory of errors, in dates."""
+    """The length of a bootstrap block, and the lags over which errors count as correlated, in dates."""
 
     block: int
     lags: int
 
     @classmethod
     def of(cls, horizon: int, every: int) -> "Lengths":
-        """Return the lengths for dates `every` days apart: few blocks of three times the memory cut through it."""
+        """Return the lengths for dates `every` days apart.
+
+        A block is three times as long as errors are correlated, so most of the correlation lies within blocks.
+        """
         days = correlated_days(horizon)
         return cls(-(-3 * days // every), -(-days // every))
 
 
 def spacing(dates: NDArray[np.datetime64]) -> int:
-    """Return how many days initial dates are apart: the median; 1 if there is only one date."""
+    """Return the median number of days between initial dates; 1 if there is only one date."""
     apart = np.diff(dates) / np.timedelta64(1, "D")
     return max(1, round(float(np.median(apart)))) if len(apart) else 1
 
@@ -51,13 +54,13 @@ def spacing(dates: NDArray[np.datetime64]) -> int:
 def block_counts(
     dates: int, block: int, replicates: int = REPLICATES, seed: int = 0, parts: tuple[int, ...] = ()
 ) -> Array:
-    """Return how often each date is drawn in each replicate of a moving-block bootstrap, `[replicates, dates]`.
+    """Return how often each replicate of a moving-block bootstrap draws each date, `[replicates, dates]`.
 
-    Overlapping blocks are drawn with replacement, and the last is cut, until a replicate holds `dates`
-    (Kunsch 1989, Ann. Statist. 17). As counts, any mean of all replicates is one matrix product.
+    Each replicate draws overlapping blocks with replacement until it has `dates` dates, and truncates the last
+    block (Kunsch 1989, Ann. Statist. 17). With counts, one matrix product gives the sums of all replicates.
     """
     random = np.random.default_rng(seed)
-    whole = np.concatenate([start + np.arange(max(0, n - block + 1)) for start, n in _placed(parts or (dates,))])
+    whole = np.concatenate([start + np.arange(max(0, n - block + 1)) for start, n in _segments(parts or (dates,))])
     first = whole[random.integers(0, len(whole), (replicates, -(-dates // block), 1))]
     drawn = (first + np.arange(block)).reshape(replicates, -1)[:, :dates]
     counts = np.zeros((replicates, dates))
@@ -68,10 +71,11 @@ def block_counts(
 def ratio(error: Array, reference: Array, block: int, parts: tuple[int, ...] = ()) -> tuple[Array, Array]:
     """Return the ratio `[...]` of the sums of two losses `[dates, ...]`, and its 95 % interval `[..., 2]`.
 
-    The bootstrap gives the standard error of the logarithm of the ratio, to first order, whose distribution is
-    closer to normal than the ratio's. As `k = dates / block` is small, the variance is multiplied by
-    `k / (k - 1)`, as a sample's is, and the quantile is Student's with `k - 1` degrees of freedom: percentiles
-    of replicates would be too narrow. NaN where a sum is 0, and the interval where the dates are not two blocks.
+    The bootstrap estimates the standard error of the logarithm of the ratio, to first order, because its
+    distribution is closer to normal than the ratio's. Percentiles of replicates would be too narrow, because
+    `k = dates / block` is small. So the variance is multiplied by `k / (k - 1)`, as for a sample, and the quantile
+    is Student's with `k - 1` degrees of freedom. The ratio is NaN if the reference's sum is 0. The interval is
+    NaN if either sum is 0, or if there are fewer dates than two blocks.
     """
     dates, total, base = len(error), error.sum(0), reference.sum(0)
     found: Array = total / np.where(base > 0, base, np.nan)
@@ -85,12 +89,12 @@ def ratio(error: Array, reference: Array, block: int, parts: tuple[int, ...] = (
 
 
 def diebold_mariano(difference: Array, lags: int, parts: tuple[int, ...] = ()) -> Array:
-    """Return the two-sided p-value `[...]` that the mean of `difference [dates, ...]` of two losses is 0.
+    """Return the two-sided p-value `[...]` of the hypothesis that `difference [dates, ...]` has mean 0.
 
-    Diebold and Mariano (1995) with the correction and Student's distribution of Harvey, Leybourne and
-    Newbold (1997, Int. J. Forecasting 13), for losses correlated over fewer than `lags` days.
-    Where the sum of autocovariances is not positive they are weighted after Bartlett, which makes it so. NaN
-    where the difference never varies.
+    `difference` is the loss of one forecast minus the loss of another. The test is that of Diebold and Mariano
+    (1995), with the correction and the Student distribution of Harvey, Leybourne and Newbold (1997, Int. J.
+    Forecasting 13), for losses that are correlated over fewer than `lags` dates. If the sum of autocovariances is
+    not positive, Bartlett weights make it so. The p-value is NaN if the difference does not vary.
     """
     dates = len(difference)
     mean = difference.mean(0)
@@ -99,7 +103,7 @@ def diebold_mariano(difference: Array, lags: int, parts: tuple[int, ...] = ()) -
     bartlett = plain.copy()
     for lag in range(1, lags):
         covariance = np.zeros_like(plain)
-        for start, n in _placed(parts or (dates,)):
+        for start, n in _segments(parts or (dates,)):
             part = deviation[start : start + n]
             covariance += np.einsum("d...,d...->...", part[lag:], part[:-lag]) / dates
         plain += 2 * covariance
@@ -112,13 +116,13 @@ def diebold_mariano(difference: Array, lags: int, parts: tuple[int, ...] = ()) -
     return p_value
 
 
-def _placed(parts: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Return where each part begins, and its length."""
+def _segments(parts: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Return the position of the first date of each part, and its length."""
     return list(zip(np.cumsum((0, *parts[:-1])).tolist(), parts, strict=True))
 
 
 def adjust(p_values: Array) -> Array:
-    """Return p-values adjusted for their number (Benjamini and Hochberg 1995); NaN is not counted and stays."""
+    """Adjust p-values for multiple testing (Benjamini and Hochberg 1995); NaN stays NaN and is not counted."""
     adjusted, known = np.full(p_values.shape, np.nan), ~np.isnan(p_values)
     if known.any():
         found = p_values[known]
@@ -129,5 +133,5 @@ def adjust(p_values: Array) -> Array:
 
 
 def p_text(value: float | None) -> str:
-    """Return a p-value as text."""
+    """Format a p-value."""
     return "-" if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"

@@ -1,6 +1,6 @@
-"""From statistics to the scores of `metrics.json`: plain numbers, None where undefined.
+"""Computes the scores in `metrics.json` from statistics, as plain numbers, or None if undefined.
 
-The keys `by_lead`, `by_week`, `by_season`, `by_fold` and `by_index` hold scores of subsets (docs/runs.md).
+The keys `by_lead`, `by_week`, `by_season`, `by_fold` and `by_index` hold scores of subsets (see docs/runs.md).
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit  # of Student's t; scipy.stats takes a second to import
+from scipy.special import stdtr, stdtrit  # Student's t; scipy.stats would take a second to import
 
 from sstcast.config import DataConfig
 from sstcast.names import (
@@ -49,15 +49,15 @@ LOSSES = {"mse": "mean squared error", "mse_standardised": "standardised mean sq
 LOSSES |= {kind: f"Brier score ({kind})" for kind in HEATWAVE_KINDS}
 
 
-def plain(values: Any) -> Any:
-    """Return numbers JSON knows: floats of six decimals in nested lists, None where undefined."""
+def json_numbers(values: Any) -> Any:
+    """Convert numbers for JSON: floats rounded to six decimals, in nested lists; None if not finite."""
     if np.ndim(values):
-        return [plain(value) for value in values]
+        return [json_numbers(value) for value in values]
     return round(float(values), 6) if np.isfinite(values) else None
 
 
 def metadata(data: DataConfig, tables: xr.Dataset) -> Scores:
-    """Return what forecasts were verified on, for the head of `metrics.json`."""
+    """Describe the verified forecasts: the entries at the head of `metrics.json`."""
     every = spacing(tables[DATES].values)
     block = _lengths(tables).block
     enough = tables.sizes[DATES] >= 2 * block
@@ -71,28 +71,28 @@ def metadata(data: DataConfig, tables: xr.Dataset) -> Scores:
         "every": every,
         "block_days": block * every if enough else None,
         "ocean_cells": int(tables["mse_by_cell"].isel(units=0, system=0, week=0).notnull().sum()),
-        "notes": [] if enough else [f"too few dates for intervals, which need {2 * block}"],
+        "notes": [] if enough else [f"too few dates for intervals, which need at least {2 * block}"],
     }
 
 
 def best_linear(tables: xr.Dataset, linear: Sequence[str]) -> str:
-    """Return which of some systems has the lowest mean squared error."""
+    """Return the system with the lowest mean squared error among `linear`."""
     mean = _degrees(tables, "mse").sel(system=list(linear)).mean((DATES, "lead"))
     return linear[int(np.argmin(mean.values))]
 
 
 def finish(tables: xr.Dataset, compared: Sequence[str], references: Sequence[str]) -> xr.Dataset:
-    """Return statistics as `scores.nc` holds them: metrics by cell, and the significance of differences.
+    """Return the contents of `scores.nc`: the statistics, metrics by cell, and the significance of differences.
 
     Args:
-        tables: what `join` returns.
-        compared: systems whose squared errors are tested against each of `references`, cell by cell.
-        references: see above.
+        tables: the statistics from `join`.
+        compared: the systems whose squared errors are tested cell by cell.
+        references: the systems against which each of `compared` is tested.
     """
     mapped = {metric.name: metric for metric in METRICS.values() if metric.by_cell}
     cells = {name: tables[f"{name}_by_cell"] for name in statistics(mapped)}
     tables = tables.drop_vars([f"{name}_by_cell" for name in cells])
-    own = {f"{name}_by_cell": metric.of(cells) for name, metric in mapped.items()}
+    own = {f"{name}_by_cell": metric.from_means(cells) for name, metric in mapped.items()}
     tables = tables.assign({name: field.astype(np.float32) for name, field in own.items()})
     for histogram in {"pit", "rank_histogram"} & set(tables.data_vars):
         (dim,) = set(tables[histogram].dims) - {"system"}
@@ -115,11 +115,14 @@ def finish(tables: xr.Dataset, compared: Sequence[str], references: Sequence[str
 
 
 def summarise(tables: xr.Dataset, reference: str) -> Scores:
-    """Return `reference`, `climate`, `scores`, `probabilities`, `heatwaves`, `indices`, `ensemble` and `ratios`.
+    """Compute the scores of all systems.
 
     Args:
-        tables: what `finish` returns.
-        reference: the system that all others are compared with.
+        tables: the statistics from `finish`.
+        reference: the system with which all others are compared.
+
+    Returns:
+        `reference`, `climate`, `scores`, `probabilities`, `heatwaves`, `indices`, `ensemble` and `ratios`.
     """
     names = [str(name) for name in tables["system"].values]
     climates = [name for name in names if CLIMATE in name] or [reference]
@@ -127,14 +130,14 @@ def summarise(tables: xr.Dataset, reference: str) -> Scores:
     loss = gaussian["crps"] if "crps" in gaussian else _degrees(tables, "mse")
     mean = loss.sel(system=climates).mean((DATES, "lead"))
     climate = climates[int(np.argmin(np.nan_to_num(mean.values, nan=np.inf)))]
-    dressed = _known(gaussian.get("crps"))
-    probabilities = _section(gaussian, GAUSSIAN, dressed)
-    for name in dressed:
-        probabilities[name]["pit"] = plain(tables["pit"].sel(system=name).values)
+    probabilistic = _known(gaussian.get("crps"))
+    probabilities = _section(gaussian, GAUSSIAN, probabilistic)
+    for name in probabilistic:
+        probabilities[name]["pit"] = json_numbers(tables["pit"].sel(system=name).values)
     members = _section(ensemble, ENSEMBLE, _known(ensemble.get("crps")))
     for name, of in members.items():
         ranks = tables["rank_histogram"].sel(system=name)
-        of["rank_histogram"] = plain(ranks.dropna("rank").values)
+        of["rank_histogram"] = json_numbers(ranks.dropna("rank").values)
     return {
         "reference": reference,
         "climate": climate,
@@ -148,18 +151,21 @@ def summarise(tables: xr.Dataset, reference: str) -> Scores:
 
 
 def split_by_index(scored: Scored, metrics: Scores, index: str) -> Scores:
-    """Add `by_index` to scores: the scores of initial dates in each third of an `index` (`indices.thirds`)."""
+    """Add `by_index`: separate scores for the initial dates in each third of an `index` (see `indices.thirds`)."""
     with scored.open() as opened:
         tables = opened.drop_vars("squared_error_by_week", errors="ignore").load()
     tables = tables.assign_coords(third=thirds(tables, index))
     return metrics | {"index": index} | summarise(tables, metrics["reference"])
 
 
-class Dates:
-    """The initial dates and leads of losses that are compared, and the parts that are compared on their own."""
+class LossComparison:
+    """Compares losses over the same initial dates and leads, overall and by lead, lead week, season and fold."""
 
     def __init__(self, losses: xr.DataArray) -> None:
-        """Take losses `(..., init_time, lead)` with the coordinates `season` and `fold`."""
+        """Take the dates, leads and parts of `losses(..., init_time, lead)`.
+
+        They have the coordinates `season` and `fold`.
+        """
         self.block, self.lags = _lengths(losses)
         self.folds = dates_by_fold(losses)
         self.weeks = np.split(np.arange(losses.sizes["lead"]), week_starts(losses["lead"].values)[1:])
@@ -169,27 +175,32 @@ class Dates:
         }
 
     def compare(self, ours: Array, theirs: Array, names: tuple[str, str, str]) -> Scores:
-        """Compare two losses `[dates, leads]`, not negative; `names` names both systems and the loss.
+        """Compare two losses `[dates, leads]`, which are not negative.
+
+        Args:
+            ours: the loss of a system.
+            theirs: the loss of the system that it is compared with.
+            names: the names of both systems and of the loss, for the sentence.
 
         Returns:
-            `ratio`, its `interval` of 95 % and `p_value` of the Diebold-Mariano test, also `by_lead`, `by_week`
-            and by part (`groups`; no p-values of these). `over_folds`: interval and p-value by Student's t over
-            the ratios of folds. A `sentence`. Intervals and p-values are None where the dates are not two blocks
-            of the bootstrap.
+            The `ratio` of the losses, its 95 % `interval`, and the `p_value` of the Diebold-Mariano test, overall,
+            `by_lead` and `by_week`. Ratio and interval for each part of `groups`. The interval and p-value
+            `over_folds`, and the comparison as a `sentence`. Intervals and p-values are None if there are fewer
+            dates than two bootstrap blocks.
         """
         pair = (ours, theirs)
-        scored = np.isfinite(ours).any(0)  # leads; a file may leave some out
+        scored = np.isfinite(ours).any(0)  # a file may omit some leads
         known = [np.ma.masked_invalid(of) for of in pair]
         by_week = [np.stack([of[:, week].mean(1).filled(np.nan) for week in self.weeks], 1) for of in known]
 
         def scores(losses: Sequence[Array], folds: tuple[int, ...] = self.folds) -> Scores:
             found, ends = ratio(losses[0], losses[1], self.block, folds)
-            return {"ratio": plain(found), "interval": plain(ends)}
+            return {"ratio": json_numbers(found), "interval": json_numbers(ends)}
 
         def tested(losses: Sequence[Array]) -> Scores:
             p_value = diebold_mariano(losses[0] - losses[1], self.lags, self.folds)
             enough = len(losses[0]) >= 2 * self.block
-            return scores(losses) | {"p_value": plain(p_value if enough else np.full_like(p_value, np.nan))}
+            return scores(losses) | {"p_value": json_numbers(p_value if enough else np.full_like(p_value, np.nan))}
 
         def of_part(mask: NDArray[np.bool_]) -> Scores:
             return scores([np.where(mask & scored, of, 0).sum(1) for of in pair])
@@ -211,7 +222,10 @@ class Dates:
 
 
 def groups(tables: xr.Dataset | xr.DataArray) -> dict[str, dict[str, xr.DataArray]]:
-    """Return the days, masks over `init_time` and perhaps `lead`, that are scored apart, by part and name."""
+    """Return the subsets that are scored separately, as masks over `init_time` and sometimes `lead`.
+
+    The masks are keyed by the kind of subset (`by_season`, `by_fold`, `by_index`) and by its name.
+    """
     found = {
         "by_season": {season: tables["season"] == season for season in SEASONS},
         "by_fold": {str(fold): tables["fold"] == fold for fold in np.unique(tables["fold"])},
@@ -222,10 +236,10 @@ def groups(tables: xr.Dataset | xr.DataArray) -> dict[str, dict[str, xr.DataArra
 
 
 def over_folds(ratios: Sequence[float | None]) -> Scores | None:
-    """Return the 95 % `interval` of the mean ratio of folds and the `p_value` that it is 1, by Student's t.
+    """Return the 95 % `interval` of the mean ratio of folds, and the `p_value` of a mean of 1, by Student's t.
 
-    Each fold has a training of its own, so this interval contains the chance of training, which the bootstrap over
-    dates leaves out. None if there is one fold, or a ratio is not defined.
+    Each fold is trained separately, so this interval includes the randomness of training, which the bootstrap over
+    dates ignores. Returns None if there is only one fold, or if a ratio is undefined.
     """
     count = len(ratios)
     if count < 2 or None in ratios:
@@ -234,17 +248,17 @@ def over_folds(ratios: Sequence[float | None]) -> Scores | None:
     mean, error = values.mean(), values.std(ddof=1) / np.sqrt(count)
     width = stdtrit(count - 1, (1 + CONFIDENCE) / 2) * error
     p_value = 2 * stdtr(count - 1, -abs(mean - 1) / error) if error > 0 else np.nan
-    return {"interval": plain([mean - width, mean + width]), "p_value": plain(p_value)}
+    return {"interval": json_numbers([mean - width, mean + width]), "p_value": json_numbers(p_value)}
 
 
 def sentence(compared: Scores, name: str, reference: str, loss: str) -> str:
-    """Return a comparison in words.
+    """Describe a comparison in a sentence.
 
-    A system is called better or worse only if the bootstrap's interval, and of several folds also that over folds,
-    leaves 1 out.
+    A system is called better or worse only if the bootstrap interval excludes 1. With several folds, the interval
+    over folds must exclude 1 as well.
     """
     if compared["ratio"] is None:
-        return f"The {loss} of {name} cannot be compared with that of {reference}."
+        return f"{name} and {reference} cannot be compared by {loss}."
     told = f"{compared['ratio']:.3f} times the {loss}"
     low, high = compared["interval"]
     if low is None:
@@ -261,33 +275,33 @@ def sentence(compared: Scores, name: str, reference: str, loss: str) -> str:
 
 
 def shares(p_fdr: xr.DataArray, difference: xr.DataArray) -> Scores:
-    """Return the shares of ocean cells, by week, where a system is significantly `better` and `worse`.
+    """Return the shares of ocean cells in which a system is significantly `better` and `worse`, by lead week.
 
-    They are None where no cell has a p-value, as there are too few dates. `difference` is the system's mean
-    squared error less the reference's, `p_fdr` its adjusted p-value, both `(week, lat, lon)`.
+    A share is None if no cell has a p-value, because there are too few dates. `difference` is the system's mean
+    squared error minus the reference's, and `p_fdr` is the adjusted p-value, both `(week, lat, lon)`.
     """
     cells = ["lat", "lon"]
     ocean = difference.notnull().sum(cells).where(p_fdr.notnull().any(cells))
     told = p_fdr <= FDR
     return {
-        "better": plain(((told & (difference < 0)).sum(cells) / ocean).values),
-        "worse": plain(((told & (difference > 0)).sum(cells) / ocean).values),
+        "better": json_numbers(((told & (difference < 0)).sum(cells) / ocean).values),
+        "worse": json_numbers(((told & (difference > 0)).sum(cells) / ocean).values),
     }
 
 
 def compare_models(tables: xr.Dataset, other: xr.Dataset, names: tuple[str, str]) -> Scores:
-    """Compare the squared errors of the models of two runs' tables over the dates that both have."""
+    """Compare the squared errors of two runs over the dates that both of their tables have."""
     errors = (_degrees(of, "mse").sel(system=MODEL, drop=True) for of in (tables, other))
     error, theirs = xr.align(*errors, join="inner", exclude={"lead"})
-    cells = xr.align(*(of["squared_error_by_week"] for of in (tables, other)), join="inner")  # the same dates
+    cells = xr.align(*(of["squared_error_by_week"] for of in (tables, other)), join="inner")
     _, p_fdr = _tests_by_cell(cells, error)
     difference = cells[0].mean(DATES).compute() - cells[1].mean(DATES).compute()
-    found = Dates(error).compare(error.values, theirs.values, (*names, LOSSES["mse"]))
+    found = LossComparison(error).compare(error.values, theirs.values, (*names, LOSSES["mse"]))
     return found | shares(difference.copy(data=p_fdr), difference)
 
 
 def _tests_by_cell(pair: tuple[xr.DataArray, ...], tables: xr.Dataset | xr.DataArray) -> tuple[Array, Array]:
-    """Return p-values and adjusted p-values by cell; NaN where the dates are fewer than two blocks."""
+    """Return p-values and adjusted p-values by cell; all are NaN if there are fewer dates than two blocks."""
     block, lags = _lengths(tables)
     p_value, p_fdr = compare_cells(pair, lags, dates_by_fold(tables))
     enough = tables.sizes[DATES] >= 2 * block
@@ -295,7 +309,7 @@ def _tests_by_cell(pair: tuple[xr.DataArray, ...], tables: xr.Dataset | xr.DataA
 
 
 def dates_by_fold(tables: xr.Dataset | xr.DataArray) -> tuple[int, ...]:
-    """Return how many dates each fold has."""
+    """Return the number of initial dates in each fold."""
     return tuple(np.unique(tables["fold"], return_counts=True)[1].tolist())
 
 
@@ -308,7 +322,7 @@ def _degrees(tables: xr.Dataset, name: str) -> xr.DataArray:
 
 
 def _known(field: xr.DataArray | None) -> list[str]:
-    """Return the systems that have values."""
+    """Return the systems for which `field` has values."""
     if field is None:
         return []
     return [str(name) for name in field["system"].values[field.notnull().any((DATES, "lead")).values]]
@@ -334,7 +348,7 @@ def _section(by_date: Arrays, metrics: Mapping[str, Metric], names: list[str]) -
 
 
 def _parts(by_date: Arrays, metrics: Mapping[str, Metric]) -> dict[str, Arrays]:
-    """Return metrics of statistics `(..., init_time, lead)` by part, `all` among the parts."""
+    """Compute metrics from statistics `(..., init_time, lead)`, for `all` dates and leads and for each part."""
     first = next(iter(by_date.values()))
     week = lead_weeks(first["lead"].values)
     by_lead = {name: field.mean(DATES) for name, field in by_date.items()}
@@ -358,18 +372,18 @@ def _parts(by_date: Arrays, metrics: Mapping[str, Metric]) -> dict[str, Arrays]:
 
 
 def _of(metrics: Mapping[str, Metric], means: Arrays) -> Arrays:
-    return {name: metric.of(means) for name, metric in metrics.items()}
+    return {name: metric.from_means(means) for name, metric in metrics.items()}
 
 
 def _numbers(parts: Mapping[str, Arrays], **at: str) -> Scores:
-    """Return the numbers of one system, of a part with labels as a dictionary, of any other as a list."""
+    """Return the scores of one system: a dictionary for parts with labels, such as seasons, else a list."""
     found: Scores = {}
     for part, scores in parts.items():
         chosen = {name: score.sel(at) for name, score in scores.items()}
         numbers = {
-            name: dict(zip(score["part"].values.tolist(), plain(score.values), strict=True))
+            name: dict(zip(score["part"].values.tolist(), json_numbers(score.values), strict=True))
             if "part" in score.dims
-            else plain(score.values)
+            else json_numbers(score.values)
             for name, score in chosen.items()
         }
         found |= numbers if part == "all" else {part: numbers}
@@ -377,7 +391,7 @@ def _numbers(parts: Mapping[str, Arrays], **at: str) -> Scores:
 
 
 def _warnings(tables: xr.Dataset) -> Scores:
-    """Return the scores of the probabilities of one kind of heatwave, by system and reference."""
+    """Return the scores of probabilities of one kind of heatwave, for each system and reference."""
     brier = tables["heatwave_brier_by_date"].dropna(DATES, how="all").astype(float)
     parts = _parts({"brier": brier}, {"brier": heatwaves.BRIER})
     cases = {part: tables[f"heatwave_cases_by_{part}"] for part in ("lead", "season")}
@@ -407,7 +421,7 @@ def _indices(tables: xr.Dataset, names: list[str]) -> Scores:
 
 
 def _ratios(tables: xr.Dataset, reference: str, climate: str) -> Scores:
-    """Compare all systems with the reference, with the climatologies and the base rate, and the model with all."""
+    """Compare each system with the reference, climatologies and base rate, and the model with every system."""
     losses = {
         "mse": _degrees(tables, "mse"),
         "mse_standardised": tables["mse_by_date"].sel(units=STANDARDISED, drop=True).astype(float),
@@ -421,7 +435,10 @@ def _ratios(tables: xr.Dataset, reference: str, climate: str) -> Scores:
     found: Scores = {loss: {} for loss in losses}
     for loss, field in losses.items():
         names, field = _known(field), field.dropna(DATES, how="all").transpose("system", DATES, "lead")
-        dates, values = Dates(field), dict(zip(field["system"].values.tolist(), field.values, strict=True))
+        dates, values = (
+            LossComparison(field),
+            dict(zip(field["system"].values.tolist(), field.values, strict=True)),
+        )
         bases = {reference, climate, BASE_RATE, *(other for other in names if other.startswith(CLIMATE))}
         for name in names:
             of = found[loss][name] = {}
@@ -435,9 +452,9 @@ def _ratios(tables: xr.Dataset, reference: str, climate: str) -> Scores:
 
 
 def _over_seeds(tables: xr.Dataset, name: str, theirs: Array) -> list[float] | None:
-    """Return the ratio of each member's mean squared error to a reference's; None of a single run."""
+    """Return the ratio of each member's mean squared error to the reference's, or None for a single run."""
     if "member_mse_by_date" not in tables:
         return None
     own = tables["member_mse_by_date"].sel(system=name).astype(float).dropna("member", how="all")
-    found: list[float] = plain((own.mean((DATES, "lead")) / np.nanmean(theirs)).values)
+    found: list[float] = json_numbers((own.mean((DATES, "lead")) / np.nanmean(theirs)).values)
     return found or None

@@ -1,4 +1,4 @@
-"""Forecasts on the map: from a method's standardised anomalies to labelled fields in degC."""
+"""The verifying observations on tiles and on the map, and the Zarr store of a run's forecasts."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ from sstcast.scores.metrics import small_scales
 from sstcast.scratch import in_scratch, parts, release, scratch_array
 from sstcast.stores import consolidate
 
-BLOCK_ELEMENTS = 2**21  # of one field in memory: 8 MiB
+BLOCK_ELEMENTS = 2**21  # elements of one field in memory: 8 MiB
 ALL = slice(None)
 
 Write = Callable[[slice, xr.Dataset], None]
@@ -36,15 +36,18 @@ Write = Callable[[slice, xr.Dataset], None]
 
 @dataclass(frozen=True)
 class Truth:
-    """The days that forecasts are verified on: their truth, mask, climatology and scale.
+    """Observations, ocean mask, climatology and scale of the days on which forecasts are verified.
 
-    All days may not fit in memory, so every method takes a slice of initial dates, by position.
+    Not all days may fit in memory, so the methods take a slice of the positions of initial dates.
 
     Attributes:
-        data: whose prepared stores hold the truth.
+        data: the data configuration, whose prepared stores hold the truth.
         windows: the initial dates, and the standardised anomalies around them.
-        ocean: the cells that are scored, `[tile, N]`.
-        leads: days ahead that are verified.
+        ocean: mask of the scored cells, `[tile, N]`.
+        anomalies: the prepared anomalies, climatology and scale.
+        cube: the prepared temperatures.
+        index: the position on the map of each node, `[tile, N]`.
+        leads: the leads in days that are verified.
     """
 
     data: DataConfig
@@ -57,33 +60,33 @@ class Truth:
 
     @classmethod
     def of(cls, run: Run, split: str = "test") -> "Truth":
-        """Open what `prepare` made for the run.
+        """Open the prepared stores of a run.
 
-        Raises SSTCastError if it is not what the run was trained on, or there is no ocean in it.
+        Raises SSTCastError if they differ from the data the run was trained on, or contain no ocean.
         """
         check_data(run)
         return cls.open(run.config.data, split)
 
     @classmethod
     def open(cls, data: DataConfig, split: str = "test", every: int = 1) -> "Truth":
-        """Open what `prepare` made of some data, for initial dates `every` days apart.
+        """Open the prepared stores of `data`, for initial dates `every` days apart.
 
-        Raises SSTCastError if it is not there, or there is no ocean in it.
+        Raises SSTCastError if they do not exist, or contain no ocean.
         """
         cube, anomalies = Prepared.of(data).open()
         windows = cut_windows(anomalies, data, split, scratch_array).thinned(every)
         if not windows.ocean.any():
             raise SSTCastError(
-                f"data.region: no ocean in {data.region}; there is nothing to score, choose another"
+                f"data.region: no ocean in {data.region}, so there is nothing to score; choose another"
             )
         shape = (anomalies.sizes["lat"], anomalies.sizes["lon"])
         index, leads = tile_index(data.box, shape), np.arange(1, windows.horizon + 1)
         return cls(data, windows, windows.ocean.cpu().numpy(), anomalies, cube, index, leads)
 
     def at(self, dates: NDArray[np.datetime64], known: xr.DataArray, leads: NDArray[np.integer]) -> "Truth":
-        """Return the verification of forecasts from some days of the split, in the cells `known(lat, lon)`.
+        """Restrict the verification to some initial dates of the split, leads, and the cells `known(lat, lon)`.
 
-        Raises SSTCastError if there is no ocean in these cells.
+        Raises SSTCastError if none of these cells is ocean.
         """
         ocean = to_tiles(known.values, self.index) & self.ocean
         if not ocean.any():
@@ -93,34 +96,34 @@ class Truth:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """How many rows and columns the map has."""
+        """The number of rows and columns of the map."""
         return self.anomalies.sizes["lat"], self.anomalies.sizes["lon"]
 
     @property
     def daily(self) -> bool:
-        """Whether every day ahead is verified, which heatwaves need."""
+        """Whether every day up to the horizon is verified, which scores of heatwaves need."""
         return len(self.leads) == self.windows.horizon
 
     @property
     def tiled(self) -> xr.DataArray:
-        """The cells `(lat, lon)` that lie in a tile, land or ocean."""
+        """Mask `(lat, lon)` of the cells in a tile, land or ocean."""
         cells = in_tiles(self.data.box, self.shape)
         return xr.DataArray(cells, {"lat": self.anomalies["lat"], "lon": self.anomalies["lon"]}, ("lat", "lon"))
 
     @cached_property
     def area(self) -> Array:
-        """The share of each node in the area of all ocean, `[tile, N]`."""
+        """The area of each node as a share of the area of all scored cells, `[tile, N]`."""
         cells = area_weights(self.anomalies["lat"]) * xr.ones_like(self.anomalies["lon"])
         return sum_to_one(self.on_tiles(cells))
 
     @property
     def anomaly(self) -> Array:
-        """Standardised, of each day of the split, `[T, tile, N]`, 0 on land."""
+        """Standardised anomalies on each day of the split, `[T, tile, N]`, 0 on land."""
         return self.windows.values.cpu().numpy()
 
     @cached_property
     def sst(self) -> Array:
-        """The cube's own temperature on each day of the split in degC, `[T, tile, N]`, 0 on land."""
+        """Temperature in degC on each day of the split, `[T, tile, N]`, 0 on land."""
         sst = self.cube["sst"].sel(time=slice(*self.windows.days[[0, -1]]))
         values = scratch_array((len(sst), *self.index.shape))
         for days in parts(sst):
@@ -128,9 +131,10 @@ class Truth:
         return values
 
     def ahead(self, daily: NDArray[Any] | xr.DataArray, dates: slice = ALL) -> NDArray[Any]:
-        """Return `daily [T, ...]`, or a statistic `(dayofyear, lat, lon)` in tiles, on the days forecast.
+        """Select the values on the days forecast, `[starts, lead, ...]`.
 
-        These are `[starts, lead, ...]`.
+        `daily` is an array `[T, ...]` over the days of the split, or a statistic `(dayofyear, lat, lon)`, which is
+        cut into tiles.
         """
         days = self.windows.at[dates, None] + self.windows.history + self.leads - 1
         if isinstance(daily, xr.DataArray):
@@ -138,7 +142,7 @@ class Truth:
         return daily[days]
 
     def histories(self, dates: slice = ALL) -> tuple[xr.Dataset, int]:
-        """Return what `Predictor.predict` needs to forecast from the initial dates `dates`, evenly spaced."""
+        """Return the arguments of `Predictor.predict` for the evenly spaced initial dates `dates`."""
         windows = replace(self.windows, at=self.windows.at[dates])
         days = slice(windows.at[0], windows.at[-1] + windows.history)
         field = ("time", "lat", "lon")
@@ -150,7 +154,7 @@ class Truth:
         return with_earlier(past, self.anomalies), windows.every
 
     def blocks(self, members: int = 1) -> list[slice]:
-        """Divide the initial dates into slices, evenly spaced, whose forecasts of all members fit memory."""
+        """Divide the initial dates into evenly spaced blocks whose forecasts, of all members, fit in memory."""
         at = self.windows.at
         step = max(1, min(64, BLOCK_ELEMENTS // (members * self.windows.horizon * self.ocean.size)))
         found, first = [], 0
@@ -167,16 +171,16 @@ class Truth:
         return xr.Dataset({name: in_scratch(self.anomalies[name]) for name in ("climatology", "scale")})
 
     def on_map(self, tiles: Array, cells: NDArray[np.bool_] | None = None) -> Array:
-        """Put `[..., tile, N]` on `[..., lat, lon]`; NaN outside of `cells`, by default those that are scored."""
+        """Put `[..., tile, N]` on the map `[..., lat, lon]`; NaN outside `cells`, by default the scored cells."""
         inside = self.ocean if cells is None else cells
         return from_tiles(np.where(inside, tiles, np.float32(np.nan)), self.index, self.shape)
 
     def small_scales(self, tiles: Array) -> Array:
-        """Return the small scales of `[..., tile, N]`, 0 on land; boxes reach from tile to tile."""
+        """Return the small scales of `[..., tile, N]`, 0 on land; averaging boxes cross the edges of tiles."""
         return np.nan_to_num(to_tiles(small_scales(self.on_map(tiles)), self.index))
 
     def weeks_on_map(self, by_week: Array) -> Array | da.Array:
-        """Put `[starts, week, tile, N]` on the map as `on_map` does; lazily if it is large and lies in a file."""
+        """Put `[starts, week, tile, N]` on the map like `on_map`; lazily if the array is memory-mapped."""
         if not isinstance(by_week, np.memmap):
             return self.on_map(by_week)
         dates, weeks = by_week.shape[:2]
@@ -187,7 +191,7 @@ class Truth:
 
         return da.map_blocks(
             week_of_date,
-            name=f"on-map-{uuid4()}",  # or dask would make one of a hash of all that `self` holds
+            name=f"on-map-{uuid4()}",  # without a name, dask would hash everything in `self`
             chunks=((1,) * dates, (1,) * weeks, *self.shape),
             dtype=np.float32,
             meta=np.empty((0,) * 4, np.float32),
@@ -201,7 +205,7 @@ class Truth:
 
 
 def sum_to_one(weights: NDArray[np.generic]) -> NDArray[np.float32]:
-    """Return `weights` over their sum."""
+    """Normalise `weights` to sum to 1."""
     return (weights / weights.sum(dtype=float)).astype(np.float32)
 
 
@@ -209,10 +213,10 @@ def sum_to_one(weights: NDArray[np.generic]) -> NDArray[np.float32]:
 def forecast_file(
     path: Path, run: Run, data: Truth, dates_per_chunk: int, /, **attributes: str
 ) -> Iterator[Write]:
-    """Yield a function that adds the forecasts of some dates to a Zarr store: `write(dates, variables)`.
+    """Yield a function `write(dates, variables)` that adds the forecasts from some dates to a Zarr store.
 
-    The variables are `sst` and `sst_spread(init_time, lead, lat, lon)` in degC. The store, whose `attributes` are
-    those given and those that follow from the run, is there when all has been written, or not at all.
+    The variables are `sst` and `sst_spread(init_time, lead, lat, lon)` in degC. The store has the given
+    `attributes`, besides those that describe the run. It appears at `path` only once everything is written.
     """
     coordinates = axes(data.windows.init_times, data.windows.horizon, data.anomalies)
     empty = da.empty([coordinates.sizes[d] for d in FIELD], dtype=np.float32, chunks=(dates_per_chunk, -1, -1, -1))

@@ -1,10 +1,10 @@
 """Computes the statistics behind every score.
 
-`evaluate` verifies a run on the test days of one fold, `hindcast` systems on several folds, and `score` the
-forecasts of a file. `summary` turns the statistics into scores.
+`evaluate` verifies a run on the test days of one fold, `hindcast` verifies systems on several folds, and `score`
+verifies the forecasts in a file. `summary` turns the statistics into scores.
 
-Standardised errors count every ocean cell alike, as the published table does; errors in degC count cells by their
-area, the cosine of latitude.
+Standardised errors give all ocean cells equal weight, as in the published table. Errors in degC weight cells by
+area (cosine of latitude).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,16 +35,16 @@ from sstcast.scores.significance import adjust, diebold_mariano
 from sstcast.scores.truth import Truth, Write, sum_to_one
 from sstcast.scratch import in_scratch, release, scratch_array
 
-THREADS = 2  # each with a block of one system: NumPy does not hold the interpreter while it works on an array
+THREADS = 2  # each works on a block of one system; NumPy releases the interpreter lock during array operations
 LAZY = "squared_error_by_week"  # the only statistic that may be larger than memory
-FOLD = "test_fold"  # the dimension of statistics that are no longer by date
+FOLD = "test_fold"  # dimension of the statistics that are summed over the dates of a fold
 DATE, CELL = ("init_time", "lead"), ("week", "lat", "lon")
-DATES_AT_ONCE = 64  # of errors on the map
-ALIKE: Any = {"join": "exact", "compat": "override", "coords": "minimal", "combine_attrs": "override"}
+DATES_AT_ONCE = 64  # dates of errors on the map that are read at a time
+CONCAT_OPTIONS: Any = {"join": "exact", "compat": "override", "coords": "minimal", "combine_attrs": "override"}
 
 
 class System(NamedTuple):
-    """A forecasting system; without a spread it is not scored as a distribution."""
+    """A forecasting system. Without a spread model it is not scored as a distribution."""
 
     predictor: Predictor
     spread: Spread | None = None
@@ -52,18 +52,18 @@ class System(NamedTuple):
 
 
 def baselines(days: ValidationDays) -> dict[str, System]:
-    """Return the baselines by name, fitted to all days before the test, with the spread of their errors."""
+    """Return the baselines by name, fitted to all days before the test days, with their spread models."""
     fitted, spreads = fitted_baselines(days)
     return {name: System(fitted[name], spreads[name]) for name in fitted}
 
 
 class Observed(NamedTuple):
-    """The days forecast from some initial dates, each `[starts, lead, tile, N]`."""
+    """Observations on the days forecast from some initial dates; all arrays are `[starts, lead, tile, N]`."""
 
-    anomaly: dict[str, Array]  # observed, by units
-    small: Array  # its small scales, in degC
-    scale: Array  # degC of a standardised unit
-    limit: Array  # degC of the heatwave threshold above the climatology
+    anomaly: dict[str, Array]  # observed anomalies, by units
+    small: Array  # small scales of the observed anomalies, in degC
+    scale: Array  # degC per standardised unit
+    limit: Array  # heatwave threshold minus climatology, in degC
     state: NDArray[np.bool_] | bool  # whether a cell is in a heatwave on the initial date, `[starts, 1, tile, N]`
 
 
@@ -75,22 +75,22 @@ def verify(
     write: Write | None = None,
     label: str = "",
 ) -> xr.Dataset:
-    """Reduce forecasts to statistics, a block of initial dates in memory at a time.
+    """Verify forecasts and reduce them to statistics, with one block of initial dates in memory at a time.
 
     Args:
-        forecasts: systems by name.
-        truth: the initial dates, and what came true.
-        references: baselines, which are verified in the same way. With them, the base rate and the persistence of
-            the state are verified as forecasts of heatwaves.
-        thresholds: data whose base period gives the thresholds of heatwaves; by default the truth's.
-        write: gets the dates and `sst` and, with a spread, `sst_spread(init_time, lead, lat, lon)` in degC of each
-            of `forecasts`.
-        label: shown with the progress.
+        forecasts: the systems to verify, by name.
+        truth: the initial dates and the observations.
+        references: baselines, which are verified in the same way. If given, the base rate and the persistence of
+            state are also verified, as forecasts of heatwaves.
+        thresholds: the data whose base period defines the heatwave thresholds. By default, those of `truth`.
+        write: called for each block of each of `forecasts` with the dates, and a dataset of `sst` and, with a
+            spread model, `sst_spread(init_time, lead, lat, lon)` in degC.
+        label: text beside the progress bar.
 
     Returns:
-        Statistics by `system`: `_by_date(init_time, lead)`, with the coordinates `fold(init_time)`, `valid_time`
-        and `season`; the rest is over all dates, with the dimension `test_fold`. `squared_error_by_week` is lazy.
-        docs/runs.md lists the variables.
+        Statistics by `system`. Variables named `_by_date` are `(init_time, lead)`, with the coordinates
+        `fold(init_time)`, `valid_time` and `season`. All others cover all dates and have the dimension
+        `test_fold`, except `squared_error_by_week`, which is lazy. docs/runs.md lists the variables.
     """
     systems = {**forecasts, **(references or {})}
     limits = limits_of(thresholds or truth.data, "heatwave_threshold", *FREQUENCIES)
@@ -164,36 +164,34 @@ def verify(
 
 
 class RunningMeans:
-    """Mean statistics of one method's forecasts, by name, from forecasts that come a block of dates at a time.
+    """Accumulates means of statistics, by name, from blocks of initial dates.
 
-    Land nodes may hold anything: their weight is 0.
+    Values on land are ignored, because the weight of land nodes is 0.
 
     Attributes:
-        by_date: area means `[starts, lead]`.
-        by_cell: means `[week, tile, N]` over dates and the days of a lead week.
-        by_week: of the statistic `keep` the means `[starts, week, tile, N]` over the days of a lead week.
-
-    All but `by_date` only if `mapped`.
+        by_date: weighted means over the cells, `[starts, lead]`.
+        by_cell: means over dates and the days of a lead week, `[week, tile, N]`, if `mapped`.
+        by_week: means over the days of a lead week of the statistic `keep`, `[starts, week, tile, N]`.
     """
 
     def __init__(
         self, starts: int, leads: NDArray[np.integer], weights: Array, *, mapped: bool = False, keep: str = ""
     ) -> None:
-        """Take the number of initial dates, leads in days, and `weights [tile, N]`, which sum to 1."""
+        """Take the number of initial dates, the leads in days, and `weights [tile, N]` that sum to 1."""
         self.shape, self.weights, self.mapped, self.keep = (starts, len(leads)), weights, mapped, keep
         self.weeks = week_starts(leads)
         self.by_date: dict[str, NDArray[np.floating]] = {}
         self.by_cell: dict[str, NDArray[np.floating]] = {}
-        # In the order in which it is read again: all dates of a week and a tile.
+        # Stored in the order in which `compare_cells` reads it: all dates of a week and a tile together.
         by_week = scratch_array((len(self.weeks), len(weights), starts if keep else 0, weights.shape[1]))
         self.by_week = by_week.transpose(2, 0, 1, 3)
 
     def add(self, dates: slice, fields: Iterable[tuple[str, Array]]) -> None:
-        """Take in the statistics of `dates`, each a name and `[dates, lead, tile, N]`, one after the other."""
+        """Add the statistics of `dates`: pairs of a name and an array `[dates, lead, tile, N]`."""
         for name, values in fields:
-            values = values.astype(np.float32, copy=False)  # a statistic may be true or false
+            values = values.astype(np.float32, copy=False)  # some statistics are boolean
             means = self.by_date.setdefault(name, np.full(self.shape, np.nan, np.float32))
-            # Tile by tile, so that the last digit does not depend on how the values lie in memory.
+            # Tile by tile, so that rounding does not depend on the memory layout.
             means[dates] = np.einsum("sltn,tn->slt", values, self.weights).sum(-1)
             if self.mapped:
                 self.by_cell[name] = (
@@ -204,7 +202,7 @@ class RunningMeans:
 
 
 def week_starts(leads: NDArray[np.integer]) -> NDArray[np.intp]:
-    """Return the positions at which the lead weeks of ascending `leads` begin; a week may lack days."""
+    """Return the positions at which lead weeks begin in ascending `leads`, which may omit days."""
     return np.unique(lead_weeks(leads), return_index=True)[1]
 
 
@@ -215,7 +213,7 @@ def weekly(by_lead: Array, axis: int, starts: NDArray[np.intp]) -> Array:
 
 
 class _Sums:
-    """The statistics of one system."""
+    """Accumulates the statistics of one system."""
 
     def __init__(self, truth: Truth, boxes: Mapping[str, Array], members: int) -> None:
         shape = (truth.windows.starts, truth.leads)
@@ -229,27 +227,39 @@ class _Sums:
         self.pit, self.ranks = np.zeros(BINS), np.zeros(members + 1)
 
     def add(self, dates: slice, members: Array, degrees: Array, spread: Array | None, observed: Observed) -> None:
-        """Take in the forecasts `members [M, ...]`, standardised and in degC, and their `spread [...]` in degC."""
+        """Add forecasts from `dates`.
+
+        Args:
+            dates: the positions of the initial dates.
+            members: standardised anomalies, `[M, starts, lead, tile, N]`.
+            degrees: the same anomalies in degC.
+            spread: standard deviation in degC, `[starts, lead, tile, N]`, or None.
+            observed: the observations.
+        """
         mean, truth = degrees.mean(0), observed.anomaly[DEGREES]
         for units, forecast in ((STANDARDISED, members.mean(0)), (DEGREES, mean)):
             came = observed.anomaly[units]
-            self.errors[units].add(dates, ((s.name, s.of(forecast, came)) for s in _of_scale(small=False)))
+            self.errors[units].add(dates, ((s.name, s.function(forecast, came)) for s in _of_scale(small=False)))
         small = self.truth.small_scales(mean)
-        self.errors[DEGREES].add(dates, ((s.name, s.of(small, observed.small)) for s in _of_scale(small=True)))
+        self.errors[DEGREES].add(
+            dates, ((s.name, s.function(small, observed.small)) for s in _of_scale(small=True))
+        )
         for index in self.indices.values():
             index.add(dates, [("index", mean)])
         if spread is not None:
             gaussian = Gaussian(mean, np.where(self.truth.ocean, spread, np.float32(1)), observed.state)
-            self.gaussian.add(dates, ((s.name, s.of(gaussian, truth)) for s in statistics(GAUSSIAN).values()))
+            self.gaussian.add(
+                dates, ((s.name, s.function(gaussian, truth)) for s in statistics(GAUSSIAN).values())
+            )
             self.pit += gaussian.pit(truth, self.truth.area)
         if len(degrees) > 1:
-            self.ensemble.add(dates, ((s.name, s.of(degrees, truth)) for s in statistics(ENSEMBLE).values()))
+            self.ensemble.add(dates, ((s.name, s.function(degrees, truth)) for s in statistics(ENSEMBLE).values()))
             self.by_member.add(dates, ((f"{i}", np.square(one - truth)) for i, one in enumerate(degrees)))
             weights, rank = np.broadcast_to(self.truth.area, truth.shape), (degrees < truth).sum(0)
             self.ranks += np.bincount(rank.ravel(), weights.ravel(), len(self.ranks))
 
     def dataset(self) -> xr.Dataset:
-        """Return the statistics, labelled."""
+        """Return the statistics as a labelled dataset."""
         found: dict[str, Any] = {
             "index": (("box", *DATE), np.stack([m.by_date["index"] for m in self.indices.values()]))
         }
@@ -279,7 +289,7 @@ class _Sums:
 
 
 def _stack(of_units: Sequence[Mapping[str, Array]], name: str) -> Array:
-    """Stack the values of a statistic in all units; NaN in those that it is not taken in."""
+    """Stack the values of a statistic in all units; NaN in units in which it is not computed."""
     like = next(means[name] for means in of_units if name in means)
     return np.stack([means.get(name, np.full_like(like, np.nan)) for means in of_units])
 
@@ -289,7 +299,7 @@ def _of_scale(small: bool) -> list[Statistic]:
 
 
 def _boxes(truth: Truth) -> dict[str, Array]:
-    """Return the weights `[tile, N]` of means over the region and over those Niño boxes that the tiles cover."""
+    """Return the weights `[tile, N]` of means over the region and over each Niño box that the tiles cover."""
     area = area_weights(truth.anomalies["lat"]) * xr.ones_like(truth.anomalies["lon"])
     covered = {name: box for name, box in NINO.items() if covers(truth.tiled, box)}
     boxes = {name: area * box.contains(area["lat"], area["lon"]) for name, box in covered.items()}
@@ -297,16 +307,17 @@ def _boxes(truth: Truth) -> dict[str, Array]:
 
 
 def join(folds: Sequence[xr.Dataset]) -> xr.Dataset:
-    """Join the statistics of folds: those by date one after the other, those over dates as the mean of all dates.
+    """Join the statistics of folds.
 
-    Counts are added up; heatwaves are also counted in `heatwave_cases_by_fold`.
+    Statistics by date are concatenated. Means over dates are averaged with the numbers of dates as weights. Counts
+    are summed, and the counts of heatwave probabilities are also kept by fold, in `heatwave_cases_by_fold`.
     """
-    by_date = xr.concat([fold.drop_dims(FOLD) for fold in folds], DATES, data_vars="minimal", **ALIKE)
+    by_date = xr.concat([fold.drop_dims(FOLD) for fold in folds], DATES, data_vars="minimal", **CONCAT_OPTIONS)
     by_date = by_date.drop_vars(LAZY).load().assign({LAZY: by_date[LAZY]})
     names = [name for name, field in folds[0].data_vars.items() if FOLD in field.dims]
     dates = np.array([fold.sizes[DATES] for fold in folds])
     shares = xr.DataArray(dates / dates.sum(), dims=FOLD)
-    over_dates = xr.concat([fold[names] for fold in folds], FOLD, data_vars="minimal", **ALIKE).load()
+    over_dates = xr.concat([fold[names] for fold in folds], FOLD, data_vars="minimal", **CONCAT_OPTIONS).load()
     found = {}
     for name, field in over_dates.data_vars.items():
         is_mean = str(name).endswith("_by_cell")
@@ -320,15 +331,16 @@ def join(folds: Sequence[xr.Dataset]) -> xr.Dataset:
 def compare_cells(
     errors: tuple[xr.DataArray, ...], lags: int, parts: tuple[int, ...]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Test, cell by cell and lead week by lead week, whether the squared errors of two systems differ.
+    """Test for each cell and lead week whether the squared errors of two systems differ.
 
     Args:
-        errors: squared errors `(init_time, week, lat, lon)` of both, perhaps lazy: a lead week is read at a time.
-        lags: dates for which errors are correlated.
-        parts: dates of each fold.
+        errors: squared errors `(init_time, week, lat, lon)` of both systems. If lazy, they are read one lead week
+            at a time.
+        lags: number of dates over which errors are correlated.
+        parts: number of dates in each fold.
 
     Returns:
-        p-values `[week, lat, lon]`, and the same adjusted for the number of cells of the week.
+        p-values `[week, lat, lon]`, and p-values adjusted for the number of cells in each week.
     """
     found, adjusted = (np.full(errors[0].shape[1:], np.nan, np.float32) for _ in range(2))
     for week in range(len(found)):

@@ -88,7 +88,7 @@ def test_a_source_is_read_as_the_options_say(run: Run, years: Path, tmp_path: Pa
     held.resample(time="D").interpolate("linear").to_dataset(name="sst").to_netcdf(filled, engine="netcdf4")
     ours, theirs = xr.load_dataset(file)["sst"], sstcast.forecast(run, source=filled).value["sst"]
     np.testing.assert_allclose(ours, theirs, atol=1e-3)
-    with pytest.raises(SSTCastError, match="--gaps: is for another source; name it with --source"):
+    with pytest.raises(SSTCastError, match="--gaps: applies to another source; name it with --source"):
         sstcast.load(run, gaps=2)
 
 
@@ -97,7 +97,7 @@ def test_the_smallest_ocean(run: Run, years: Path, tmp_path: Path, rows: int, co
     small = tmp_path / "small.nc"
     xr.load_dataset(years).isel(lat=slice(-rows, None), lon=slice(cols)).to_netcdf(small, engine="netcdf4")
     if rows < 6:
-        with pytest.raises(SSTCastError, match=r"small.nc: 5 x 9 cells are too few .* at least 6 a side$"):
+        with pytest.raises(SSTCastError, match=r"small.nc: 5 x 9 cells are too few .* at least 6 on each side$"):
             transferred_data(run, source=str(small), to_forecast=True)
     else:
         assert transferred_data(run, source=str(small), to_forecast=True).box.tile == (rows, cols)

@@ -78,7 +78,7 @@ def test_anomaly_members_and_past_by_hand(run_yaml: Path) -> None:
     days = make_sst()["sst"].sel(time=slice("2004-02-18", "2004-02-27"))
     np.testing.assert_allclose(got["sst_past"][0], days, atol=1e-4)
     assert got["past"].values.tolist() == list(range(-9, 1))
-    with pytest.raises(SSTCastError, match="seed-3: is no ensemble; leave out the members"):
+    with pytest.raises(SSTCastError, match="seed-3: is not an ensemble; leave out the members"):
         read(ensemble.members[0], *options)
     statistics = xr.open_zarr(Prepared.of(ensemble.config.data).statistics, chunks=None)
     climatology = statistics["climatology"].sel(dayofyear=got["valid_time"].dt.dayofyear[0].values)
@@ -167,7 +167,7 @@ def test_a_graph_model_forecasts_another_region(run_yaml: Path) -> None:
 def test_other_models_stay_in_their_tiles(run_yaml: Path) -> None:
     run = make_run(load_config(run_yaml, ["model={name: mlp, hidden: 4}"]))
     with pytest.raises(
-        SSTCastError, match=r"model (mlp|tfnet) knows tiles of 8 x 6 only, the region's are 30 x 30"
+        SSTCastError, match=r"model (mlp|tfnet) needs tiles of 8 x 6, but the region's are 30 x 30"
     ):
         forecast(run.folder, region="tasman", say=str)
 
@@ -201,7 +201,7 @@ def test_it_writes_over_nothing_but_forecasts(run: Run, tmp_path: Path) -> None:
             xr.Dataset({"precious": ("x", [1])}).to_zarr(out, zarr_format=2)
         elif not out.exists():
             out.touch()
-        with pytest.raises(SSTCastError, match="exists and is no forecast"):
+        with pytest.raises(SSTCastError, match="exists and is not a forecast"):
             forecast(run.folder, out=out, say=str)
         assert out.exists()
 

@@ -76,16 +76,16 @@ def without(history: xr.DataArray, *cell: int | slice) -> xr.DataArray:
 
 
 REFUSED: dict[str, tuple[Change, str]] = {
-    "nine days": (lambda h: h[-9:], "history: 9 days; the run needs the last 10"),
+    "nine days": (lambda h: h[-9:], "history: holds 9 days; the run needs the last 10"),
     "a gap": (lambda h: h.isel(time=[*range(20), *range(22, 30)]), "2004-12-23 is missing"),
-    "disorder": (lambda h: h.isel(time=[*range(28), 29, 28]), "must follow one another"),
+    "disorder": (lambda h: h.isel(time=[*range(28), 29, 28]), "must be consecutive"),
     "an hole in one day": (
         lambda h: without(h, -4, 5, 5),
         "1 day(s) lack values at ocean cells, the first 2004-12-28",
     ),
     "a hole in all days": (lambda h: without(h, slice(None), 5, 5), "1 cells hold values where the run has land"),
     "values on land": (lambda h: h.fillna(0), "6 cells hold values where the run has land"),
-    "kelvin": (lambda h: h + 273.15, "no sea surface temperatures in degC"),
+    "kelvin": (lambda h: h + 273.15, "not sea surface temperatures in degC"),
     "nothing": (lambda h: h * np.nan, "values from nan"),
     "half the region": (lambda h: h[:, :, :6], "does not hold the run's cells"),
     "other cells": (lambda h: h.assign_coords(lat=h["lat"] + 0.1), "lat -11.875..-10.125 (8)"),

@@ -64,7 +64,7 @@ def test_latest_is_what_can_be_had(run_yaml: Path, tmp_path: Path, aws: None) ->
     data = config_of(run_yaml, put(tmp_path / "a.zarr", FIRST))
     history = last_days(data, None, LAST + 12 * DAY, str)
     assert history["time"].values[-1] == np.datetime64(LAST + 8 * DAY)
-    with pytest.raises(SSTCastError, match=rf"needs .*\.\.{LAST + 10 * DAY}, it holds .*\.\.{LAST + 8 * DAY}"):
+    with pytest.raises(SSTCastError, match=rf"needs .*\.\.{LAST + 10 * DAY}, but it holds .*\.\.{LAST + 8 * DAY}"):
         last_days(data, LAST + 10 * DAY, LAST + 12 * DAY, str)
 
 
@@ -78,10 +78,10 @@ def test_days_between_are_fetched_too(run_yaml: Path, tmp_path: Path, aws: None)
 @pytest.mark.parametrize(
     ("origin", "date", "words"),
     [
-        ("aws", dt.date(2003, 6, 1), "--date 2003-06-01: has not come yet"),
+        ("aws", dt.date(2003, 6, 1), "--date 2003-06-01: is in the future"),
         ("simulator", dt.date(2003, 3, 14), "its days are from 'simulator'; run `sstcast fetch --source"),
         ("mirror", dt.date(2003, 3, 14), "its days are from 'mirror'"),
-        ("aws", dt.date(2003, 1, 9), "from 2003-01-09 needs 2002-12-31..2003-01-09, it holds 2003-01-01"),
+        ("aws", dt.date(2003, 1, 9), "from 2003-01-09 needs 2002-12-31..2003-01-09, but it holds 2003-01-01"),
     ],
 )
 def test_days_that_cannot_be_had(run_yaml: Path, tmp_path: Path, origin: str, date: dt.date, words: str) -> None:

@@ -221,7 +221,7 @@ def test_the_table_the_report_and_the_leaderboard(
 def test_scores_of_an_earlier_version_are_not_misread(inside: Path, tmp_path: Path) -> None:
     old, found = Hindcast(tmp_path), metrics()
     write_json(old.metrics, found | {"recipe": found["recipe"] | {"layout": 1}})
-    with pytest.raises(SSTCastError, match=r"of another version; run the same .*`sstcast hindcast` again"):
+    with pytest.raises(SSTCastError, match=r"from another version; run the same .*`sstcast hindcast` again"):
         Results(old.folder)
 
 

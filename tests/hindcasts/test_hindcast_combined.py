@@ -90,7 +90,7 @@ def test_an_ensemble_is_scored_as_its_mean(combined: Plan) -> None:
         error = forecasts["sst"] - ocean["sst"].sel(time=forecasts["valid_time"]).drop_vars("time")
     mse = (error.astype(float) ** 2).weighted(area_weights(error["lat"])).mean()
     assert found["scores"]["small"]["degC"]["mse"] == pytest.approx(float(mse), rel=1e-4)
-    with pytest.raises(SSTCastError, match="holds seed-0, seed-1; give the --seeds it was begun with"):
+    with pytest.raises(SSTCastError, match="holds seed-0, seed-1; give the original --seeds"):
         hindcast(replace(combined, seeds=[]), say=quiet)
     assert combined.hindcast.known(combined.recipe) is not None
     assert combined.hindcast.known(replace(combined, seeds=[0, 1, 2]).recipe) is None  # a member is missing

@@ -35,11 +35,11 @@ SKIPPED = {"lon": [170, 173], "lat": [-12, -10], "tile": [8, 6], "skip": [1]}
 @pytest.mark.parametrize(
     ("planned", "words"),
     [
-        (plan(system("a"), system("a", "mpnn")), "a: the name of two systems"),
+        (plan(system("a"), system("a", "mpnn")), "a: two systems have this name"),
         (plan(system("ridge")), "ridge: is the name of a baseline"),
         (plan(system("a"), fitted="both"), "both: needs at least two systems; name more"),
         (plan(system("a"), system("b"), fitted="../x"), r"--combine \.\./x: name: "),
-        (plan(system("a"), system("b"), fitted="a"), "a: the name of two systems"),
+        (plan(system("a"), system("b"), fitted="a"), "a: two systems have this name"),
         (plan(system("a"), system("b", protocol="paper"), equal="m"), "b: its data.protocol is paper, but a has"),
         (plan(system("a"), system("b"), select=("a", "c")), "--select: no system is called c"),
         (plan(system("a", training={"devices": 2})), "a: training.devices: a hindcast trains each run on one"),
@@ -54,7 +54,7 @@ SKIPPED = {"lon": [170, 173], "lat": [-12, -10], "tile": [8, 6], "skip": [1]}
         (plan(system("a", horizon=100), fold=1, every=3), "--fold 1: fold-2005 has 85 initial dates, .* need 100"),
         (plan(system("a", horizon=110), last=2006, every=3), "--fold 2: fold-2005 has 204 .*dates, .* need 220"),
         (plan(system("a", splits={"train": [1999, 2002], "validation": [2003, 2003], "test": [2004, 2004]})),
-         r"small.nc: holds 2001-01-01..2008-12-31, and the hindcast needs 1999-01-01.."),
+         r"small.nc: holds 2001-01-01..2008-12-31, but the hindcast needs 1999-01-01.."),
     ],
 )  # fmt: skip
 def test_plans(here: Path, planned: Plan, words: str) -> None:
@@ -94,7 +94,7 @@ def test_what_a_task_raises_is_raised_from_its_process(here: Path, monkeypatch: 
 def test_no_scores_no_report(here: Path) -> None:
     Path("absent").mkdir()
     (here / "absent/metrics.json").write_text("{}")
-    with pytest.raises(SSTCastError, match=r"absent/metrics.json: absent, damaged or of another version; run"):
+    with pytest.raises(SSTCastError, match=r"absent/metrics.json: missing, damaged or from another version; run"):
         Results(Path("absent"))
 
 
@@ -106,7 +106,7 @@ def test_no_scores_no_report(here: Path) -> None:
         (["--years", "2005:2008"], "CONFIG"),
         *((["a.yaml", "--years", years], f"--years {years}: write the first and the last year forecast")
           for years in ("2008:2005", "2005", "2005:", "1:2", "a:b", "2005:2008:2010", "2005-2008", "9000:9999")),
-        (["a.yaml", "--years", "2005:2008", "--fold", "5"], "--fold 5: longer than the 4 year(s)"),
+        (["a.yaml", "--years", "2005:2008", "--fold", "5"], "--fold 5: is longer than the 4 year(s)"),
         (["a.yaml", "--years", "2005:2008", "--fold", "0"], "--fold"),
         (["a.yaml", "--years", "2005:2008", "--seeds", "x"], "--seeds x"),
         (["a.yaml", "--years", "2005:2008", "--set", "x=1"], "x: unknown key"),
@@ -130,5 +130,5 @@ def test_command_lines(
 
 @pytest.mark.parametrize("wrong", [{"fold": 0}, {"validation": 0}, {"every": 0}, {"every": 367}])
 def test_numbers_of_a_protocol(wrong: dict[str, int]) -> None:
-    with pytest.raises(SSTCastError, match="hindcast: fold and validation are years, at least 1"):
+    with pytest.raises(SSTCastError, match="hindcast: --fold and --validation must be at least 1 year"):
         Protocol.parse("2005:2008", **{"fold": 2, "validation": 1, "every": 3} | wrong)

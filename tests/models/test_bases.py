@@ -111,7 +111,7 @@ def test_a_network_may_learn_from_the_validation_days_too(config: RunConfig, tmp
     torch.testing.assert_close(loaded.linear.weight, sums.solve(1e3).float())
     linear = config.model_copy(update={"name": "linear", "model": config.model.model_validate({"name": "ridge"})})
     other, _ = train(linear, training_windows(linear))
-    with pytest.raises(SSTCastError, match="has learnt from its validation days; combine it with --equal"):
+    with pytest.raises(SSTCastError, match="was trained on its validation days; combine it with --equal"):
         combine([run, other], tmp_path / "both")
     assert combine([run, other], tmp_path / "mean", equal=True).best.exists()
     with pytest.raises(ValidationError, match="weights cannot be selected on training days; set epochs to 1"):

@@ -353,7 +353,7 @@ def test_a_spread_is_read_from_every_file(tmp_path: Path) -> None:
     found = read_forecasts(netcdf(hot)(tmp_path / "fahrenheit"))
     np.testing.assert_allclose(found.spread, data["sst_spread"], rtol=1e-5)
     parts[2] = netcdf(forecasts().isel(init_time=[2]), "2.nc")
-    with pytest.raises(SSTCastError, match=r"2\.nc: lacks the spread of 0\.nc"):
+    with pytest.raises(SSTCastError, match=r"2\.nc: has no spread, but 0\.nc has one"):
         read_forecasts(folder_of(*parts)(tmp_path / "b"))
 
 
@@ -371,8 +371,8 @@ BAD: dict[str, Change] = {
         sst=f["sst"].assign_attrs(units="furlong")
     ),
     r"lead is .* with units 'months'; give days or hours": other_leads(units="months"),
-    r"lead 0\.25, 0\.5, 0\.75 days: several a day; average them": other_leads(units="hours"),
-    r"2002-11-01 begins two forecasts": lambda f: xr.concat([f, f.isel(init_time=[0])], "init_time"),
+    r"lead 0\.25, 0\.5, 0\.75 days: several leads fall on one day; average them": other_leads(units="hours"),
+    r"two forecasts begin on 2002-11-01": lambda f: xr.concat([f, f.isel(init_time=[0])], "init_time"),
     r"init_time does not hold dates": lambda f: f.assign_coords(init_time=np.arange(4)),
     r"has an extra dimension level_ of 2; select one index": lambda f: xr.concat([f, f], "level_"),
     r"looks like observations; run `sstcast forecast` first": lambda f: OCEAN,
@@ -406,5 +406,5 @@ def test_a_file_that_differs_from_the_others_is_named(tmp_path: Path, change: Ch
     with pytest.raises(SSTCastError, match=rf"1\.nc.*{words}") as error:
         read_forecasts(path)
     assert "\n" not in str(error.value)
-    with pytest.raises(SSTCastError, match=r"--out .*: is a file, .*, or in .*, which is read"):
+    with pytest.raises(SSTCastError, match=r"--out .*: is a file, .*, or inside .*; name another folder"):
         score(path, out=path / "scores")

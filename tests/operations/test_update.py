@@ -94,7 +94,7 @@ def test_files_of_others_are_left_alone(run: Run) -> None:
     done = update(run.folder)
     assert (done.code, done.forecast.name) == (MADE, "forecast-2004-12-31.nc")
     (place / "forecast-2004-12-30.nc").write_bytes(Path(run.config.data.source).read_bytes())
-    with pytest.raises(SSTCastError, match=r"forecast-2004-12-30.nc: is no forecast.*name another file"):
+    with pytest.raises(SSTCastError, match=r"forecast-2004-12-30.nc: is not a forecast.*name another file"):
         update(run.folder)
     with xr.open_dataset(done.forecast, engine="netcdf4") as forecast:
         forecast[["sst"]].to_netcdf(place / "forecast-2004-12-30.nc", engine="netcdf4")

@@ -64,7 +64,7 @@ def test_charts_of_an_ensemble(evaluated: Run):
     found = results.metrics["ensemble"]["model"]
     (histogram,) = figures.rank_histogram(results)
     np.testing.assert_allclose(lines(histogram.figure)["share"].get_ydata(), found["rank_histogram"])
-    assert lines(histogram.figure)["promised"].get_ydata()[0] == pytest.approx(1 / 3)
+    assert lines(histogram.figure)["reliable"].get_ydata()[0] == pytest.approx(1 / 3)
     (spread,) = figures.spread(results)
     np.testing.assert_allclose(lines(spread.figure)["spread"].get_ydata(), found["by_lead"]["spread"])
     results.metrics["ensemble"] = {}

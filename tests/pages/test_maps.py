@@ -173,9 +173,9 @@ def test_no_text_runs_into_another_panel(region, projection):
     hatched = {"hatched": weeks > 1, "hatch_label": "not significant"}
     for figure in (
         draw_weeks(weeks, label="Bias (°C)", kind="difference", **hatched, **options),
-        draw_weeks(weeks, label="Bias (°C)", kind="difference", room=PHONE, **hatched, **options),
+        draw_weeks(weeks, label="Bias (°C)", kind="difference", area=PHONE, **hatched, **options),
         draw_forecast(truth + 0.1, truth, **options),
-        draw_forecast(truth + 0.1, truth, room=PHONE, **options),
+        draw_forecast(truth + 0.1, truth, area=PHONE, **options),
     ):
         figure.dpi = 50
         FigureCanvasAgg(figure).draw()

@@ -159,9 +159,9 @@ def test_an_old_file_offers_what_it_holds(forecast: xr.Dataset, tmp_path: Path) 
     [
         ({"region": "10,20,-10,10"}, ["--region 10,20,-10,10", "147.25,155.25,-44.75,-38.75"]),
         ({"out": "page.pdf"}, ["page.pdf", ".html"]),
-        ({"out": "other.html"}, ["other.html", "exists and is no page"]),
-        ({"source": "no-lat.nc"}, ["no-lat.nc", "is no forecast, has no sst(init_time, lead, lat, lon)"]),
-        ({"source": "kelvin.nc"}, ["kelvin.nc", "which is no temperature in degC"]),
+        ({"out": "other.html"}, ["other.html", "exists and is not a forecast page"]),
+        ({"source": "no-lat.nc"}, ["no-lat.nc", "is not a forecast, has no sst(init_time, lead, lat, lon)"]),
+        ({"source": "kelvin.nc"}, ["kelvin.nc", "which is not a temperature in degC"]),
         ({"source": "absent.nc"}, ["absent.nc", "no such file"]),
     ],
 )

@@ -99,7 +99,11 @@ def test_a_region_is_known_by_name() -> None:
 
 @pytest.mark.parametrize(
     ("region", "message"),
-    [("0,10,-12,-10", "--region 0,10,-12,-10: fewer than two"), ("atlantis", "atlantis"), ("1,2", "W,E,S,N")],
+    [
+        ("0,10,-12,-10", "--region 0,10,-12,-10: contains fewer than two"),
+        ("atlantis", "atlantis"),
+        ("1,2", "W,E,S,N"),
+    ],
 )
 def test_regions_that_are_none(evaluated: Run, region: str, message: str) -> None:
     with pytest.raises(SSTCastError, match=message):

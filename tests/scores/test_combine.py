@@ -177,7 +177,7 @@ def test_what_it_refuses(runs: list[Run], both: Run, tmp_path: Path, sst_file: P
     warmer = tmp_path / "warmer.nc"
     (xr.load_dataset(sst_file) + 0.5).assign_attrs(title="warmer").to_netcdf(warmer, engine="netcdf4")
     warm = other("warm", source=str(warmer))
-    refused(r"warm: its days hold other values \(digest [0-9a-f]{12}\) than those of .*same ocean", b, warm)
+    refused(r"warm: its days have different values \(digest [0-9a-f]{12}\) from those of .*same ocean", b, warm)
     warm.data.unlink()
     refused(r"warm: its data.source is .*warmer.nc, but .*small.nc", b, warm)
     refused(r"b: holds something else; choose another name", b, c, folder=b.folder)

@@ -53,9 +53,9 @@ def test_crps_of_ensembles_against_scores(members: int, method: str) -> None:
 @pytest.mark.parametrize("spread", [1.0, 0.5, 2.0])
 def test_spread_matches_the_error_of_a_reliable_ensemble_only(spread: float) -> None:
     ensemble, truth = drawn(members=4, size=100_000, spread=spread)
-    means = {name: one.of(ensemble, truth).mean() for name, one in statistics(ENSEMBLE).items()}
+    means = {name: one.function(ensemble, truth).mean() for name, one in statistics(ENSEMBLE).items()}
     closed = np.sqrt(5 / 4 * spread**2 / (1 + spread**2 / 4))
-    assert ENSEMBLE["spread_skill"].of(means) == pytest.approx(closed, rel=0.02)
+    assert ENSEMBLE["spread_skill"].from_means(means) == pytest.approx(closed, rel=0.02)
 
 
 def test_intervals_of_a_gaussian_ocean_hold_what_they_promise(tmp_path: Path) -> None:

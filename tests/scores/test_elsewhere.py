@@ -109,7 +109,7 @@ def test_what_is_written_says_what_was_trained_where(
     monkeypatch.setattr(figures, "FIGURES", {})
     monkeypatch.setattr(figures, "MAPS", {})
     page = write_report(Results(there.folder))[0].read_text()
-    assert f"{origin}; the days above gave climatology and baselines" in page
+    assert f"{origin}; climatology and baselines use the days above" in page
     assert "trained_on:" in page
     contests = leaderboard(run.folder.parent)
     names = [{entry.name for entry in contest.entries if entry.runs} for contest in contests]
@@ -221,8 +221,8 @@ def test_a_model_that_knows_one_shape_of_tile(tmp_path: Path, sst_file: Path) ->
     config = configure(tmp_path, sst_file, "mlp")
     raw = config.model_dump() | {"model": {"name": "mlp", "hidden": 4}}
     mlp = make_run(RunConfig.model_validate(raw))
-    with pytest.raises(SSTCastError, match=r"--region tasman: model mlp knows tiles of 8 x 6 only"):
+    with pytest.raises(SSTCastError, match=r"--region tasman: model mlp needs tiles of 8 x 6"):
         transferred_run(mlp, "sample", "tasman", str)
     both = combine([mlp, make_run(configure(tmp_path, sst_file, "b"))], tmp_path / "runs/both", say=str)
-    with pytest.raises(SSTCastError, match=r"--region tasman: model mlp knows tiles"):
+    with pytest.raises(SSTCastError, match=r"--region tasman: model mlp needs tiles"):
         sstcast.load(both.folder, "tasman")

@@ -110,7 +110,7 @@ def test_terminal_csv_and_page_say_the_same(runs: Path, capsys: pytest.CaptureFi
     assert text in html
     assert text in shown
     assert f"{best.scores['standardised', 'mse'].mean:.4f} ± " in html  # four digits, as Table 5 has them
-    assert "2 tables: runs of other data or test periods cannot be compared" in shown
+    assert "2 tables, because runs with different data or test periods cannot be compared" in shown
     assert html.count("<table") == html.count("<caption") == 2
     assert html.count("<tr") == 2 + len(rows)
     assert "http" not in html
@@ -129,6 +129,6 @@ def test_nothing_to_show(tmp_path: Path, scored: Run) -> None:
     old = copy(scored, tmp_path / "old")
     old.metrics.write_text(json.dumps(json.loads(old.metrics.read_text()) | {"recipe": {"layout": 1}}))
     with pytest.raises(
-        SSTCastError, match=r"old/metrics.json: absent, damaged or of another version; run `sstcast evaluate"
+        SSTCastError, match=r"old/metrics.json: missing, damaged or from another version; run `sstcast evaluate"
     ):
         leaderboard(tmp_path)

@@ -20,7 +20,7 @@ from sstcast.pages.results import Results
 from sstcast.pages.tables import print_scores
 from sstcast.runs import Run
 from sstcast.scores.evaluate import evaluate
-from sstcast.scores.score import complete, score
+from sstcast.scores.score import complete_forecasts, score
 
 EVERY = 7
 REGION = Region(lon=(170, 173), lat=(-12, -10))
@@ -171,7 +171,7 @@ def test_one_forecast_has_scores_without_intervals(
     assert "too few dates for intervals" in write_report(Results(saved.folder))[0].read_text(encoding="utf-8")
     path.unlink()  # a reader may still hold it
     write(sparse.isel(init_time=[5]), path)
-    with pytest.raises(SSTCastError, match=r"f.nc: has gone or changed since"):
+    with pytest.raises(SSTCastError, match=r"f.nc: is missing or has changed since"):
         Results(saved.folder).fields(0)
 
 
@@ -254,13 +254,13 @@ def test_files_that_do_not_fit_the_truth(scored: Run, sparse: xr.Dataset, sst_fi
             r"later.nc: none of its 49 forecasts, 2014-01-07..2014-12-16, can be verified for 8 days",
         ),
         ((path, None, [scored]), r"later.nc: none of its 49 forecasts.*2004-01-01..2004-12-31.*--truth"),
-        ((elsewhere, str(sst_file)), r"far.nc: fewer than two rows and columns of the truth"),
+        ((elsewhere, str(sst_file)), r"far.nc: the truth has fewer than two rows or columns"),
         ((elsewhere, None, [scored]), r"far.nc: its cells.*do not contain the region's"),
         ((sst_file, str(sst_file)), r"small.nc: sst looks like observations; run `sstcast forecast` first"),
         ((path,), "--truth: name the observations"),
         ((path, "none.nc"), "--truth none.nc: no such file or folder"),
         ((tmp_path / "none.nc", str(sst_file)), r"none.nc: no such file"),
-        ((path, None, [scored], None, scored.folder), r"--out .*: is a file, the folder of a run, or in"),
+        ((path, None, [scored], None, scored.folder), r"--out .*: is a file, a run's folder, or inside"),
     ):
         with pytest.raises(SSTCastError, match=words):
             score(*arguments, say=str)
@@ -271,7 +271,7 @@ def test_forecasts_with_holes_are_left_out(sparse: xr.Dataset) -> None:
     ocean = sst[0, 0, 0].notnull()
     sst[0, 5] = np.nan
     sst[0, 7, 2, 6, 5] = np.nan
-    dates, known = complete(sst, ocean, Path("f.nc"))
+    dates, known = complete_forecasts(sst, ocean, Path("f.nc"))
     np.testing.assert_array_equal(dates, np.delete(sst["init_time"], 5))
     assert not known[6, 5]
     assert int(known.sum()) == int(ocean.sum()) - 1
