@@ -14,9 +14,9 @@
 # %% [markdown]
 # # Data and tiles
 #
-# sstcast learns from daily fields of sea surface temperature, NOAA's OISST. This notebook follows one of them from
-# degrees Celsius to what a graph network sees, on the piece of ocean that ships with sstcast: 7.5 by 7.5 degrees east
-# of Tasmania, 1982 to 2016.
+# sstcast learns from daily fields of sea surface temperature, NOAA's OISST. This notebook follows them from degrees
+# Celsius to the input of a graph network, on the ocean that ships with sstcast: 7.5 by 7.5 degrees east of Tasmania,
+# 1982 to 2016.
 
 # %%
 from pathlib import Path
@@ -38,7 +38,7 @@ cube
 # %% [markdown]
 # ## The ocean in degrees
 #
-# `prepare` left a cube `sst(time, lat, lon)`. White is land: the corner of Tasmania. Land is missing, never 0.
+# `prepare` wrote a cube `sst(time, lat, lon)`. The white corner is Tasmania. Land is missing, never 0.
 
 # %%
 fig, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
@@ -49,11 +49,11 @@ fig.suptitle("Sea surface temperature, summer and winter")
 plt.show()
 
 # %% [markdown]
-# ## What is left when the season is taken away
+# ## Anomalies
 #
-# Most of the variance is the season, which is easy to forecast. A smooth climatology of the *training* years is
-# subtracted, and the rest is divided by one number, so that `sst = climatology + scale * anomaly`. The test years, on
-# the right of the line, enter neither of them.
+# Most of the variance is seasonal and easy to forecast. `prepare` subtracts a smooth climatology of the *training*
+# years and divides by one number, so that `sst = climatology + scale * anomaly`. Neither uses the test years, to the
+# right of the line.
 
 # %%
 cell = {"lat": -41.1, "lon": 151.1}
@@ -75,8 +75,8 @@ plt.show()
 #
 # ## A tile is a graph
 #
-# The field is cut into tiles of 30 by 30 nodes, each joined to its eight neighbours. Land takes no part. No edge list
-# is ever stored: neighbours are shifted copies of the whole grid.
+# The field is cut into tiles of 30 by 30 nodes. Each node is joined to its eight neighbours, except on land. Edges are
+# never stored as a list, because neighbours are shifted copies of the whole grid.
 
 # %%
 windows = cut_windows(anomalies, config.data, "train")
@@ -101,7 +101,7 @@ plt.show()
 # %% [markdown]
 # ## How long does an anomaly last?
 #
-# The correlation of an anomaly with itself some days later is all that persistence knows. The next notebook trains
+# Persistence forecasts as well as an anomaly is correlated with itself some days later. The next notebook trains
 # networks that should do better.
 
 # %%

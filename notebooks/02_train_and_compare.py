@@ -14,10 +14,10 @@
 # %% [markdown]
 # # Train two models and compare them
 #
-# Does a graph network gain from a *virtual node*, one that every node of a tile talks to? Here two networks are
-# trained that differ in nothing else. They are compared with five simple forecasts, and with the best system that we
-# know for this ocean, which is linear. All see one tile of 15 by 15 nodes, a quarter of the ocean that ships with
-# sstcast. The training is far shorter than it should be, and the numbers show it: `docs/results.md` has longer ones, on
+# Does a graph network gain from a *virtual node*, which exchanges messages with every node of a tile? This notebook
+# trains two networks that differ only in this node. It compares them with seven simple forecasts, and with the best
+# system that we know for this ocean, which is linear. All see one tile of 15 by 15 nodes, a quarter of the ocean that
+# ships with sstcast. The training is far shorter than it should be, and the numbers show it: `docs/results.md` has longer ones, on
 # the whole ocean, where no network beats the linear system. Digits vary by machine.
 
 # %%
@@ -40,7 +40,7 @@ backbone
 # %% [markdown]
 # ## Training
 #
-# A run is a configuration. These two say the same but for the model's name.
+# A configuration describes a run. These two differ only in the model's name.
 
 # %%
 PLACES = ["runs=../runs", "data.directory=../data/prepared", "data.region=tasman-south-east"]
@@ -76,8 +76,9 @@ plt.show()
 #
 # The linear system is fitted to the same training days, in seconds.
 #
-# `evaluate` forecasts every test day of 2015 and 2016 and scores it beside climatology, persistence, damped
-# persistence and two linear systems, a ridge regression on each cell's own past and the multiscale ridge.
+# `evaluate` forecasts from every test day of 2015 and 2016. It scores the forecasts beside three climatologies,
+# persistence, damped persistence and two linear systems: a ridge regression on each cell's own past and the multiscale
+# ridge.
 
 # %%
 runs["local ridge, memory and stencil"] = sstcast.train(

@@ -14,9 +14,9 @@
 # %% [markdown]
 # # Forecast maps
 #
-# From a fitted system to next month's ocean on a map: where it is right, where it is wrong, and one forecast beside
-# the days that followed. The system is the best one that we know for this ocean, a local ridge with a year's memory
-# and a wide stencil. It is linear and takes seconds to fit. `docs/results.md` compares it with networks.
+# This notebook fits a system, maps its errors, and compares one of its forecasts with the days that followed. The
+# system is the best that we know for this ocean, a local ridge with a year's memory and a wide stencil. It is linear
+# and takes seconds to fit. `docs/results.md` compares it with networks.
 
 # %%
 # %matplotlib inline
@@ -49,8 +49,8 @@ display(rmse.draw(title="RMSE, 2015-2016"))
 
 # %% [markdown]
 # The skill is the share of the squared error of a multiscale ridge that the system saves: 0 is no gain, and below 0
-# the multiscale ridge is better. In hatched cells the difference may be chance. A Diebold-Mariano test says so in each
-# cell, with the false discovery rate over the map controlled. Two years are few. Over twenty years the system saves
+# the multiscale ridge is better. In hatched cells the difference may be due to chance, by a Diebold-Mariano
+# test in each cell that controls the false discovery rate over the map. Two years are few. Over twenty years the system saves
 # 2.9 % (`docs/results.md`).
 
 # %%

@@ -36,7 +36,7 @@ from sstcast.benchmarks.run import run_benchmark
 from studies import wl
 
 # %% [markdown]
-# These are the data sets that `sstcast benchmark` knows by name; it says which raw files it wants, and where.
+# `sstcast benchmark` knows these data sets by name. If raw files are missing, it names them and where to put them.
 
 # %%
 print("\n".join(line[:110] for line in list(dataset_lines(Path("../data/graphs")))[:12]), "\n...")
@@ -44,9 +44,9 @@ print("\n".join(line[:110] for line in list(dataset_lines(Path("../data/graphs")
 # %% [markdown]
 # ## Beyond message passing
 #
-# Circular skip link graphs: a ring of 41 nodes, and from each node a second edge to the one R further on. Every node
-# of every such graph has four neighbours that look like itself, so message passing must give all of them the same
-# answer. Positional encodings break the tie.
+# A circular skip link graph is a ring of 41 nodes with a second edge from each node to the node R steps on. In all of
+# these graphs, every node has four neighbours that look like itself, so message passing gives all nodes the same
+# output. Positional encodings tell the graphs apart.
 
 # %%
 graphs, classes = wl.skip_link_graphs(seed=0)
