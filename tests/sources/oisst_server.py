@@ -81,6 +81,11 @@ def daily_files(days: list[dt.date], preliminary: bool = False) -> dict[str, byt
     return {daily_path(day, preliminary): daily_file(day, preliminary) for day in days}
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128  # of the default 5, many clients at once would wait for a second and time out
+
+
 class OisstServer:
     """Serves `files` by path; `faults[path]`, or `faults["*"]` for any, are misbehaviours, one a request.
 
@@ -99,8 +104,7 @@ class OisstServer:
         self.lock = threading.Lock()
 
     def __enter__(self) -> "OisstServer":
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"site": self}))
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"site": self}))
         self._server.handle_error = lambda *_: None  # clients are killed on purpose
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
         return self
