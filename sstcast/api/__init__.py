@@ -13,8 +13,8 @@ Args:
     variable: name of the SST variable, if it is not found automatically.
     units: units of SST, if the file or store does not state them, for instance `K`.
     gaps: fill gaps of up to this many days; by default as in the run's configuration.
-    index: also score each third of an index on the initial date; a box, such as `nino34`, or a CSV of dates and
-        values.
+    index: also score each third of an index; a box, such as `nino34`, on the first day forecast, or a CSV of
+        initial dates and values.
     seeds: train one run or member per seed, for instance `0..4`; in Python also numbers.
     max_size: maximum size of the page in MB.
     scheduler: address of a dask cluster that sees the same files, for instance `tcp://host:8786`.

@@ -149,8 +149,8 @@ def evaluate(
     """Forecast the test days of a run and score it and the baselines.
 
     Args:
-        against: the reference, as the name or first word of a baseline, or as another run, which is then compared
-            in `ratios`.
+        against: the reference, as the name or first word of a baseline, or as another run; the comparison with a
+            run is printed or returned in `ratios`, not saved.
 
     Returns:
         The content of `metrics.json` (`docs/runs.md`), with errors in degC and in standardised units.
@@ -202,7 +202,7 @@ def hindcast(
     """Train systems on earlier years only, forecast many years, and score all years together.
 
     Args:
-        configs: configurations of the systems, with different names and the same data.
+        configs: configurations of the systems, with different names and the same cells, history and horizon.
         years: first and last year to forecast, for instance `1997:2016`.
         fold: number of test years per training.
         validation: number of validation years before the test years, used to select the weights.
@@ -315,11 +315,11 @@ def score(
         file: a NetCDF file or Zarr store with names from CF, climpred, OceanBench or sstcast (`docs/scoring.md`).
         truth: the observations, as a file, a folder, a store, `sample`, or a run's YAML; by default the data of
             the first run in `against`.
-        against: runs to score on the same days; the baselines are always scored.
-        region: a name in `configs/regions.yaml` or `W,E,S,N`; by default the area where forecasts and observations
-            overlap.
+        against: runs to score on the same days, or baselines to compare with; the baselines are always scored.
+        region: a name in `configs/regions.yaml` or `W,E,S,N`; by default that of the first run in
+            `against`, or the area where forecasts and observations overlap.
         out: the folder for the scores, by default beside the file.
-        leads: number of days ahead to score, by default all.
+        leads: number of days ahead to score, by default all that the runs forecast too.
 
     Returns:
         The content of `metrics.json` (`docs/runs.md`), with errors in degC and in standardised units.

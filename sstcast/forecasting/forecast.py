@@ -207,8 +207,7 @@ class LoadedRun:
 
         Args:
             history: `sst(time, lat, lon)` in degC, NaN on land, with at least the run's `data.history` days, or
-            365
-                for a system with a memory. It may cover more than the region, be backed by dask, and have the
+                365 for a system with a memory. It may cover more than the region, be backed by dask, and have the
                 run's grid or the finer cells that are averaged to it. A coordinate `preliminary(time)` is
                 described in the attributes of the forecast.
             members: whether to add the forecast of each ensemble member as `sst_member`.

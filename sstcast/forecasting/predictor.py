@@ -127,7 +127,7 @@ class TrainingDays:
         """Fit the linear system called `name` (a `model.name`), with the given options of its class.
 
         Penalties may be chosen on the validation days. Unless `refit` is false, the system is then fitted to
-        training and validation days together.
+        training and validation days together, except ridge and damped persistence.
         """
         history, horizon = self.data.history, self.data.horizon
         shape = self.anomalies.sizes["lat"], self.anomalies.sizes["lon"]

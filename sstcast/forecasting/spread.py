@@ -58,8 +58,7 @@ class Spread:
     Attributes:
         values: standard deviation in degC, `(season, lead, lat, lon)`, NaN on land and outside the tiles.
         correlation: correlation between the errors of a forecast at two leads, `[lead, lead]`, pooled over cells
-        and
-            dates.
+            and dates.
     """
 
     values: xr.DataArray
@@ -254,8 +253,7 @@ def calibrated(
 
     Raises:
         SSTCastError: the prepared stores do not exist, they or the file are damaged, or there are too few
-        validation
-            days.
+            validation days.
     """
     home = run.config.data
     data = data or home
@@ -280,8 +278,8 @@ def calibrated(
 def held_out(run: Run, days: ValidationDays, load: Load = predictor_of) -> Predictor:
     """Return a predictor like `run` that was not fitted to the validation days.
 
-    A network is returned unchanged, because the validation days only selected its weights. A linear system or
-    base, which was fitted to training and validation days together, is fitted to the training days alone. A
+    A network is returned unchanged, because the validation days only selected its weights. A linear system,
+    or a base that is fitted to other data, is fitted to the training days alone. A
     network trained with `include_validation` is replaced by its linear base, or by a multiscale ridge if it has
     none, fitted to the training days. The same holds for the parts of a combination, which keep their weights.
     """

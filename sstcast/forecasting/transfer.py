@@ -44,7 +44,7 @@ def transferred_data(
         run: the run to transfer.
         region: a name in `configs/regions.yaml`, or a box `W,E,S,N` in degrees.
         source: a file, folder or store of daily temperatures.
-        to_forecast: whether the climatology uses all whole years of the record, because no day is tested.
+        to_forecast: whether the splits are for forecasts (`splits.for_forecasts`), because no day is tested.
         variable, units: name and unit of the temperatures. By default, they are recognised in the source.
         gaps: the longest gap in days that is filled. By default, the run's.
 
@@ -186,7 +186,7 @@ def _side(cells: int, wanted: int) -> int:
 
 
 def _of_days(data: DataConfig, source: str, to_forecast: bool) -> DataConfig:
-    """Return `data` with splits clipped to the days in its source."""
+    """Return `data` with splits that fit the days in its source (see `transferred_data`)."""
     where = f"--source {source}"
     with open_region(data) as sst:
         time = sst["time"].values

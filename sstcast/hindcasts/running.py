@@ -62,9 +62,8 @@ def _call(folder: str, task: Task) -> str:
     with _one_at_a_time, contextlib.chdir(folder), dask.config.set(scheduler=dask.threaded.get):
         try:
             return task()
-        except (
-            Interrupted
-        ) as stop:  # the state is saved, and the pool would otherwise wait for this worker for ever
+        except Interrupted as stop:
+            # The state is saved, and the pool would otherwise wait for this worker for ever.
             os._exit(128 + stop.signal)
 
 

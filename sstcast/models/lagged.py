@@ -20,7 +20,7 @@ from sstcast.graphs.grid import GridGraph
 OUTPUTS_AT_ONCE = 2**15  # outputs per block of the normal equations: more take memory but save no time
 DAYS_AT_ONCE = 28  # days per matrix product with the days that follow
 VALUES_AT_ONCE = 2**22  # values per block of box means
-PERIODS = ((42, 90), (90, 180), (180, 365))  # of the memory, from and up to so many days before the initial date
+PERIODS = ((42, 90), (90, 180), (180, 365))  # of the memory, [from, to) days before the initial date
 LONGEST = PERIODS[-1][1]
 AROUND = (1, 7, 15, 0)  # sides of the boxes over which the memory is averaged, in cells, 0 for the whole tile
 LAGS = (0, 3, 7, 14, 28)  # of the stencil, in days before the initial date

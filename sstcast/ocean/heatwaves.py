@@ -1,8 +1,9 @@
 """Marine heatwaves and cold spells as defined by Hobday et al. (2016, Prog. Oceanogr.; 2018, Oceanography).
 
-A heatwave lasts at least five consecutive days above the seasonally varying 90th percentile. Two heatwaves at most
-two days apart count as one. The category of a day, I to IV, counts the multiples of the threshold's departure from
-the climatology that the day's departure exceeds. Cold spells follow the same definition below the 10th percentile.
+A heatwave lasts at least five consecutive days above the seasonally varying 90th percentile. Two heatwaves with at
+most two days between them count as one. The category of a day, I to IV, counts the multiples of the threshold's
+departure from the climatology that the day's departure exceeds. Cold spells follow the same definition below the
+10th percentile.
 
 The climatology here is Hobday's, the mean over the same window of days as the percentile, and not the harmonic one
 in `anomalies`. So events and categories agree with other implementations of the definition.

@@ -60,9 +60,10 @@ def for_training(first: dt.date, last: dt.date, path: Path) -> tuple[int, int, S
 
 
 def for_forecasts(data: DataConfig, first: dt.date, last: dt.date, where: str) -> Splits:
-    """Return splits for operational forecasts, with statistics over all complete years of `first..last`.
+    """Return splits for operational forecasts from the record `first..last`.
 
-    So the statistics stay the same for a year. Forecast errors are estimated on the last one or two of these
+    The statistics are over all days before the latest 1 January that enough days for a window follow. So they stay
+    the same for a year. Forecast errors are estimated on the last one or two of these
     years. Raises SSTCastError, naming `where`, if the record is shorter than five years.
     """
     test = last_test(data, last)

@@ -148,7 +148,7 @@ class Windows:
     def batch(self, index: Tensor, device: torch.device | None = None) -> Batch:
         """Return the windows with indices `index [B]`, moved to `device` if given.
 
-        Each `history` begins with the `before` days ahead of the window.
+        Each `history` begins with the `before` days that precede the window.
         """
         tiles = self.values.shape[1]
         tile, past = index % tiles, self.before + self.history
@@ -263,10 +263,10 @@ def whole_windows(anomalies: xr.Dataset, data: DataConfig, split: str, before: i
 def with_days_before(
     anomalies: xr.Dataset, data: DataConfig, split: str, before: int
 ) -> tuple[xr.Dataset, int, int]:
-    """Return the days of a split with the `before` days ahead of it, `before`, and the number of days absent.
+    """Return the days of a split with the `before` preceding days, `before`, and the number of days absent.
 
     Windows treat days before the record as days without anomaly. If fewer than two years would have a complete
-    memory, the days ahead are dropped and `before` is 0. Raises SSTCastError if the split is too short for a
+    memory, the preceding days are left out and `before` is 0. Raises SSTCastError if the split is too short for a
     window.
     """
     days = days_of_split(anomalies, data, split)

@@ -67,9 +67,10 @@ def crps(members: Array, truth: Array, *, fair: bool = False) -> Array:
     """Return the continuous ranked probability score `[...]` of `members [M, ...]`, in the units of `truth`.
 
     It is `mean |x - truth| - mean |x - x'| / 2` over members x and pairs of members (Gneiting and Raftery 2007,
-    JASA 102, eq. 21). The `fair` score omits pairs of a member with itself from the second mean, so that it does
-    not depend on the size of the ensemble (Ferro 2014, QJRMS 140). It needs at least two members. The sum over
-    pairs is computed from the sorted members, which needs memory for M values per element instead of M * M.
+    JASA 102, eq. 21). The `fair` score omits pairs of a member with itself from the second mean, so that its
+    expected value does not depend on the size of the ensemble (Ferro 2014, QJRMS 140). It needs at least two
+    members. The sum over pairs is computed from the sorted members, which needs memory for M values per element
+    instead of M * M.
     """
     count = len(members)
     distance = np.abs(members - truth).mean(0)

@@ -173,7 +173,7 @@ class ACC(Metric):
 class CentredACC(Metric):
     """Centred anomaly correlation: the means of forecast and truth over all scored days and cells are removed.
 
-    In a warming ocean all days are warmer than the climatology, which gives any warm forecast a high uncentred
+    If all days are warmer than the climatology, as in a warming ocean, any warm forecast has a high uncentred
     correlation.
     """
 

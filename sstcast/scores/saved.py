@@ -16,7 +16,7 @@ from sstcast.runs import Run, write_json
 from sstcast.scores.metrics import METRICS
 from sstcast.stores import open_netcdf
 
-LAYOUT = 9  # version of the layout of metrics.json and scores.nc
+LAYOUT = 10  # version of the layout of metrics.json and scores.nc
 SUMMARY = "Errors, distributions, heatwaves, box means and significance of forecasts and of baselines"
 VERBS = {"run": "evaluate", "file": "score", "hindcast": "hindcast"}  # kinds of scores, and the commands for them
 

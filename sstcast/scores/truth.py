@@ -154,7 +154,7 @@ class Truth:
         return with_earlier(past, self.anomalies), windows.every
 
     def blocks(self, members: int = 1) -> list[slice]:
-        """Divide the initial dates into evenly spaced blocks whose forecasts, of all members, fit in memory."""
+        """Divide the initial dates into blocks of evenly spaced dates whose forecasts fit in memory."""
         at = self.windows.at
         step = max(1, min(64, BLOCK_ELEMENTS // (members * self.windows.horizon * self.ocean.size)))
         found, first = [], 0

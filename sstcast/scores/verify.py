@@ -37,7 +37,7 @@ from sstcast.scratch import in_scratch, release, scratch_array
 
 THREADS = 2  # each works on a block of one system; NumPy releases the interpreter lock during array operations
 LAZY = "squared_error_by_week"  # the only statistic that may be larger than memory
-FOLD = "test_fold"  # dimension of the statistics that are summed over the dates of a fold
+FOLD = "test_fold"  # dimension of the statistics over all dates of a fold: means by cell, and counts
 DATE, CELL = ("init_time", "lead"), ("week", "lat", "lon")
 DATES_AT_ONCE = 64  # dates of errors on the map that are read at a time
 CONCAT_OPTIONS: Any = {"join": "exact", "compat": "override", "coords": "minimal", "combine_attrs": "override"}
@@ -52,7 +52,10 @@ class System(NamedTuple):
 
 
 def baselines(days: ValidationDays) -> dict[str, System]:
-    """Return the baselines by name, fitted to all days before the test days, with their spread models."""
+    """Return the baselines by name with their spread models.
+
+    They are fitted to all days before the test days, ridge and damped persistence to the training days alone.
+    """
     fitted, spreads = fitted_baselines(days)
     return {name: System(fitted[name], spreads[name]) for name in fitted}
 
@@ -88,9 +91,9 @@ def verify(
         label: text beside the progress bar.
 
     Returns:
-        Statistics by `system`. Variables named `_by_date` are `(init_time, lead)`, with the coordinates
-        `fold(init_time)`, `valid_time` and `season`. All others cover all dates and have the dimension
-        `test_fold`, except `squared_error_by_week`, which is lazy. docs/runs.md lists the variables.
+        Statistics by `system`. Variables named `_by_date`, `index` and `observed_index` are `(init_time, lead)`,
+        with the coordinates `fold(init_time)`, `valid_time` and `season`. All others cover all dates and have the
+        dimension `test_fold`, except `squared_error_by_week`, which is lazy. docs/runs.md lists the variables.
     """
     systems = {**forecasts, **(references or {})}
     limits = limits_of(thresholds or truth.data, "heatwave_threshold", *FREQUENCIES)
