@@ -211,7 +211,7 @@ def benchmark(
     """Train a model on a graph data set, seed by seed, and score it on the test samples.
 
     For graphs in memory, task and metric are inferred from the labels; the overrides `data.task=...` and
-    `data.metric=...` replace them. Their run is named after a hash of the graphs.
+    `data.metric=...` replace them. Their data set is named after a hash of the graphs.
 
     Args:
         dataset: a name listed by `sstcast datasets`, or the YAML that describes your own data; in Python also a

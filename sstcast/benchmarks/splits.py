@@ -106,7 +106,7 @@ def _of_masks(graphs: Joined, wanted: bool) -> list[Split]:
     """Return the splits in the masks of the graphs.
 
     A training mask alone, as in some of PyG's graphs, is not a split. If splits are `wanted`, raises ValueError
-    for masks of the nodes of many graphs, or if only one of the three masks is missing.
+    for masks of the nodes of many graphs, or if there is a training mask and only one of the other two.
     """
     masks = {part: mask for part, name in MASKS.items() if (mask := graphs.data.get(name)) is not None}
     if "train" not in masks or len(masks) == 1 or not (wanted or len(masks) == len(MASKS)):

@@ -1,6 +1,6 @@
 """Positional encodings: Laplacian eigenvectors, landing probabilities of random walks, random identifiers.
 
-Edges count as undirected and once. Self-loops are ignored.
+Edges are undirected, and repeated ones count once. Self-loops are ignored.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 Array = NDArray[np.float64]
 ENTRIES = 2**26  # matrix entries in memory at once, because long walks on a small-world graph reach every node
-DENSE = 1000  # the largest component, in nodes, for which the dense solver is used
+DENSE = 1000  # components of up to this many nodes always use the dense solver
 SPARE = 8  # extra pairs from the iterative solver, so that it cuts few groups of equal eigenvalues
 SAME = 1e-10  # eigenvalues that differ by less count as equal
 

@@ -1,13 +1,13 @@
 """The models by name.
 
 The options of a model are the arguments of its class, with their types and defaults. `build_model` and
-`build_forecaster` check options against them. PyTorch is imported only when a class is built, so that listing the
+`build_forecaster` check options against them. PyTorch is imported only when a class is needed, so that listing the
 names stays fast. Arguments of these names mean the same in every class that does not describe its own:
 
 Args:
     history: days before a forecast.
     horizon: days of a forecast.
-    nodes: the number of nodes in a tile, of `rows` and `cols`.
+    nodes: the number of nodes in a tile, `rows` times `cols`.
     width: channels of the layers.
     layers: the number of layers.
     heads: attention heads, which must divide `width`.

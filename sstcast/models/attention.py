@@ -28,7 +28,10 @@ from sstcast.models.norms import ACTIVATIONS, NORMS, NormName, widen
 
 
 class Attention(nn.Module):
-    """Attention that reads only padded nodes. If it adds a term to the loss, it has a method `penalty()`."""
+    """Attention that reads only the nodes, padded to `[B, N, width]`, and not the graph.
+
+    If it adds a term to the loss, it has a method `penalty()`.
+    """
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Map `x [B, N, width]` to the same shape; `mask [B, N]` is True on real nodes."""
@@ -89,7 +92,7 @@ class SoftmaxAttention(HeadedAttention):
     """`softmax(q k^T / sqrt(d)) v`. Dropout acts on the weights."""
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-        """Attend with torch's fused kernels."""
+        """Attend with torch's kernels, which are fused except for dropout on a CPU."""
         return softmax_attention(q, k, v, mask, self.dropout if self.training else 0.0)
 
 
@@ -106,7 +109,9 @@ class LinearAttention(HeadedAttention):
 
 
 class PerformerAttention(HeadedAttention):
-    """Unbiased softmax attention by FAVOR+, positive orthogonal random features. Dropout acts on the result.
+    """Softmax attention estimated by FAVOR+: positive orthogonal random features, whose kernel is unbiased.
+
+    Dropout acts on the result.
 
     `features` is the number of random features, d ln d if None. They are drawn once and saved with the weights.
     """

@@ -124,8 +124,9 @@ class LinearSystem(ForecastModel):
 
         Args:
             train: the training windows.
-            validation: the windows on which options such as a penalty are chosen. If None, the first option is
-                used and the weights are fitted to the training windows alone.
+            validation: the windows on which options such as a penalty are chosen. If None, the weights are
+                fitted to the training windows alone, with the first option or, with memory or stencil, the best
+                by cross-validation over training years.
             refit: whether the weights are fitted again, to both splits, with the chosen options.
 
         Returns:

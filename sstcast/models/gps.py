@@ -58,7 +58,7 @@ class GPS(Backbone):
     Args:
         conv: the message passing (see `sstcast.models.layers`).
         attention: the attention (see `sstcast.models.layers`).
-        attention_dropout: the same inside the attention.
+        attention_dropout: the dropout inside the attention.
         edge_dim: edge features of the graphs, 0 for none. They are encoded to `width` channels if `conv` updates
             or the attention reads them.
         norm: the norm of the layers. `gatedgcn` and the attentions keep their own.

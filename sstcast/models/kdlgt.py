@@ -101,7 +101,7 @@ class PathDistance(Transformer):
     """`spdgt`: the attention of Graphormer, with one bias for all layers (see `PathBias`).
 
     Args:
-        max_hops: hops beyond which all distances share one bias.
+        max_hops: from this distance on, all distances share one number.
         graph_node: whether a further node is linked to all others. Its features are the readout `token`.
     """
 
@@ -217,7 +217,7 @@ class AnchorAttention(nn.Module):
         self.register_buffer("directions", orthogonal_directions(features, width // heads))
 
     def forward(self, x: Tensor, graph: Graph, hops: Tensor) -> Tensor:
-        """Map `x` to the same shape, given `hops`, the result of `anchor_distances(graph)`."""
+        """Map `x` to the same shape, given `hops` from `anchor_distances(graph, radius)`."""
         projected, mask = graph.dense(self.qkv(x))
         q, k, v = (split_heads(part, self.heads) for part in projected.chunk(3, dim=-1))
         check_memory(f"attention to {mask.numel()} nodes by {hops.shape[-1]} anchors", v.numel() * hops.shape[-1])
@@ -237,9 +237,9 @@ class PathBias(nn.Module):
 
     It has two terms. The first is a learned number for each number of hops between two nodes. The second is the
     mean over the edges of the shortest path of `e w_k`, where the weight w_k belongs to the k-th edge. If there
-    are several shortest paths, it is the mean over all of them. Beyond `max_hops`, all distances share a number
-    and the second term is 0. Pairs without a path have a number of their own. A `graph_node` comes first, and all
-    pairs with it share a number.
+    are several shortest paths, it is the mean over all of them. From `max_hops` on, all distances share a number,
+    and beyond it the second term is 0. Pairs without a path have a number of their own. A `graph_node` comes
+    first, and all pairs with it share a number.
     """
 
     def __init__(self, heads: int, max_hops: int, edge_dim: int, graph_node: bool) -> None:

@@ -1,9 +1,9 @@
 """Attention in its primal representation, whose cost is linear because it needs no pairs of nodes.
 
-From queries and keys of length 1, both classes compute the projection scores `e_i = f(X) W_e phi(q_i)` and
-`r_j = f(X) W_r phi(k_j)`, and map them together to the output. At the optimum of the kernel singular value
-decomposition (KSVD), the scores are outputs of attention, `e_i = sum_j h~_j <phi(q_i), phi(k_j)>`, and the
-objective
+From queries and keys of length 1, Primphormer computes the projection scores `e_i = f(X) W_e phi(q_i)` and
+`r_j = f(X) W_r phi(k_j)`, and maps them together to the output. `PrimalAttention` has scores of its own (see there).
+At the optimum of the kernel singular value decomposition (KSVD), the scores are outputs of attention,
+`e_i = sum_j h~_j <phi(q_i), phi(k_j)>`, and the objective
 
     J = mean_i e_i^T Lambda e_i / 2 + mean_j r_j^T Lambda r_j / 2 - Tr(W_e^T W_r)
 

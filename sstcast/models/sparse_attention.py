@@ -47,7 +47,7 @@ class BigBirdAttention(HeadedAttention):
         return super().forward(packed, front).gather(1, index)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-        """Attend from each block to the gathered keys of its chosen blocks, from the first block to all keys."""
+        """Attend from each block to the keys of its chosen blocks. The first block attends to all keys."""
         dropout = self.dropout if self.training else 0.0
         batch, nodes = mask.shape
         real = F.pad(mask, (0, -nodes % self.block)).unflatten(1, (-1, self.block))

@@ -92,7 +92,7 @@ class FlowSplit(nn.Module):
     def forward(self, days: Tensor) -> Tensor:
         """Split `[B, history, rows, cols]` into `[B, 3, history - days + 1, rows, cols]`.
 
-        The first days are left out, because the temporal filter does not fit before them.
+        The first days are left out, because too few days come before them for the temporal filter.
         """
         seen, length = days.shape[1], self.temporal.numel()
         found = seen - length + 1

@@ -50,7 +50,7 @@ class Transformer(Backbone):
 
 
 class LinearTransformer(Transformer):
-    """A Transformer with linear attention (Katharopoulos et al. 2020, arXiv:2006.16236), or another over nodes.
+    """A Transformer with linear attention (Katharopoulos et al. 2020, arXiv:2006.16236) or any other over nodes.
 
     It does not read the edges, so nodes know their positions only from positional encodings in `x`.
 

@@ -70,7 +70,7 @@ def step_checkpoints(folder: Path) -> list[Path]:
 
 
 def prune_checkpoints(newest: Path, keep: int) -> None:
-    """Delete all checkpoints except the last `keep` up to `newest`. Later ones are damaged ones from before."""
+    """Delete all checkpoints except the last `keep` up to `newest`. Later ones could not be read on resuming."""
     steps = step_checkpoints(newest.parent)
     end = steps.index(newest) + 1
     for file in [*steps[: max(end - keep, 0)], *steps[end:]]:

@@ -49,7 +49,7 @@ def choose_device(name: str) -> torch.device:
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.empty(0, device=name).device
-        if device.type not in ("cpu", "cuda", "mps"):  # Fabric supports no others
+        if device.type not in ("cpu", "cuda", "mps"):  # sstcast supports no others
             raise RuntimeError(f"no accelerator is called {name}")
         return device
     except (RuntimeError, AssertionError) as error:
@@ -75,7 +75,8 @@ def compile_model(
         attempt: runs the forward and backward pass of one step with the module it is given.
 
     Returns:
-        The compiled model, or `model` unchanged if `attempt` fails with the compiled one. The reason is printed.
+        The compiled model, or `model` unchanged if compiling is not wanted, not worthwhile, or fails. A missing
+        compiler or a failure is printed.
     """
     if wanted is False or (wanted == "auto" and device.type == "cpu" and steps < LEAST_STEPS_ON_CPU):
         return model

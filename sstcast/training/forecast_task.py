@@ -69,7 +69,7 @@ class ForecastTask:
         return {"mse": float(total[0] / total[1])}
 
     def describe(self, index: Tensor) -> str:
-        """Return the tiles and days of the windows as text, those with infinite or extreme values first."""
+        """Return the tiles and days of the windows as text, those with non-finite or extreme values first."""
         batch = self.batch(index)
         sizes = torch.cat([batch.history, batch.target], dim=-1).abs().nan_to_num(torch.inf, posinf=torch.inf)
         index = index[sizes.flatten(1).amax(1).argsort(descending=True, stable=True).to(index.device)]

@@ -89,7 +89,7 @@ def read_history(file: Path) -> dict[str, NDArray[Any]]:
 
 
 def read_losses(run: Run) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Read the `curve.csv` of a run: fractional epochs, and the mean training loss since the previous one.
+    """Read the `curve.csv` of a run: fractional epochs, and the mean training loss since the row before.
 
     Returns None if the file does not exist. Raises SSTCastError if it is damaged.
     """
