@@ -1,7 +1,7 @@
 """Attention in its primal representation, whose cost is linear because it needs no pairs of nodes.
 
 From queries and keys of length 1, Primphormer computes the projection scores `e_i = f(X) W_e phi(q_i)` and
-`r_j = f(X) W_r phi(k_j)`, and maps them together to the output. `PrimalAttention` has scores of its own (see there).
+`r_j = f(X) W_r phi(k_j)`, and maps them together to the output. `PrimalAttention` has its own scores (see there).
 At the optimum of the kernel singular value decomposition (KSVD), the scores are outputs of attention,
 `e_i = sum_j h~_j <phi(q_i), phi(k_j)>`, and the objective
 
