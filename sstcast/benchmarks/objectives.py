@@ -255,7 +255,7 @@ LENGTH = 5
 
 
 def words_f1(prediction: Array, target: Array) -> float:
-    """Return the mean over graphs of the F1 between the sets of predicted words up to the first end and true words."""
+    """Return the mean over graphs of the F1 between predicted and true words, as sets, up to the first end."""
     scores = []
     for guess, truth in zip(prediction, target, strict=True):
         ends = np.flatnonzero(guess == END)
