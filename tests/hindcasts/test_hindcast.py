@@ -390,7 +390,7 @@ def test_what_is_lost_is_made_again_and_no_more(inside: Path) -> None:
             remove(Path("hindcast") / path)
         lines: list[str] = []
         assert hindcast(systems(), say=lines.append)[1]
-        assert sum(line.endswith("is trained") for line in lines) == 4
+        assert sum(line.endswith("already trained") for line in lines) == 4
         again = sum(line.endswith(f"{DATES} forecasts") for line in lines)
         assert again == (2 if lost[0] == "one/hindcast.zarr" else 1)
         assert contents(inside / "hindcast") == before
@@ -427,5 +427,5 @@ def test_after_a_kill_of_all_processes_a_cluster_ends_in_the_same_bytes(
     options = {"processes": False, "dashboard_address": None, "n_workers": 1, "threads_per_worker": 2}
     with distributed.LocalCluster(**options) as cluster:  # waits for no lock: the children have gone
         hindcast(systems(), scheduler=cluster.scheduler_address, say=lines.append)
-    assert any(line.endswith("is trained") for line in lines)
+    assert any(line.endswith("already trained") for line in lines)
     assert contents(tmp_path / "hindcast") == contents(made / "hindcast")

@@ -89,7 +89,7 @@ def test_a_forecast_is_the_hindcasts_and_refuses_less_than_a_year(
     np.testing.assert_allclose(run.forecast(days)["sst"].values[0], expected, atol=1e-4)
     days[-300:-50] += 1  # before the history, which has 10 days
     assert float(abs(run.forecast(days)["sst"].values[0] - expected)[..., 3:].max()) > 1e-4
-    with pytest.raises(SSTCastError, match="history: 364 days; the run needs the last 365"):
+    with pytest.raises(SSTCastError, match="history: holds 364 days; the run needs the last 365"):
         run.forecast(days[-364:])
 
 

@@ -181,7 +181,7 @@ def test_a_short_test_has_no_intervals_and_an_empty_season_is_a_dash(
     compared = metrics["ratios"]["mse"]["model"]["ridge"]
     assert compared["by_season"]["ratio"]["JJA"] is None
     assert (compared["interval"], compared["p_value"], metrics["block_days"]) == ([None, None], None, None)
-    assert metrics["notes"] == ["too few dates for intervals, which need 84"]
+    assert metrics["notes"] == ["too few dates for intervals, which need at least 84"]
     print_scores(metrics, "small")
     table = capsys.readouterr().out.split("RMSE °C by season")[1]
     assert table.split("small")[1].split()[2:4] == ["-", "-"]
@@ -324,7 +324,7 @@ def test_scores_by_third_of_an_index(scored: Run, tmp_path: Path) -> None:
     series.to_csv(path)
     with pytest.raises(SSTCastError, match=r"--index .*index.csv: has no value for 2004-03-01; add it"):
         sstcast.evaluate(scored, index=path)
-    with pytest.raises(SSTCastError, match=r"--index nino34: neither a box of the scores nor a CSV"):
+    with pytest.raises(SSTCastError, match=r"--index nino34: is neither a box of the scores nor a CSV"):
         sstcast.evaluate(scored, index="nino34")
 
 
