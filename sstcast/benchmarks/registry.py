@@ -217,7 +217,7 @@ def find_dataset(name: str) -> Dataset:
     if name.startswith(("ogbg-", "ogbn-")):
         return _from_ogb(Dataset(name, "ogb"))
     if name.startswith("ogbl-"):
-        raise SSTCastError(f"{shorten(name)}: a set for link prediction, which is not supported")
+        raise SSTCastError(f"{shorten(name)}: not supported, because it is a set for link prediction")
     of, colon, part = name.partition(":")
     classes = _classes()
     of = classes.get(of.lower()) or classes.get(f"{of.lower()}dataset", "")
