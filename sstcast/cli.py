@@ -68,7 +68,7 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Run `sstcast`; print one line on stderr for any error, and exit with the code that `explain` returns."""
+    """Run `sstcast`. Print one line on stderr for any error, and exit with the code that `explain` returns."""
     debug = "--debug" in sys.argv
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(
@@ -92,7 +92,7 @@ def main() -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    """Run a command; unlike Typer's own runner, let every exception through."""
+    """Run a command. Unlike Typer's own runner, let every exception through."""
     keep_memory()
     command = typer.main.get_command(app)
     if "_SSTCAST_COMPLETE" in os.environ:  # shell completion, which only Typer's own runner answers
@@ -247,7 +247,7 @@ def _name(against: str) -> str:
 
 @verb("Data")
 def fetch(report: FetchReport) -> None:
-    """Download missing days; exit with code 3 if some could not be downloaded."""
+    """Download missing days. Exit with code 3 if some could not be downloaded."""
     print(*report.lines(), sep="\n")
     if not report.complete:
         raise typer.Exit(INCOMPLETE)
@@ -298,7 +298,7 @@ def train(_: object) -> None:
 
 @verb("Train", "configs")
 def hindcast(result: Result[dict[str, Any]]) -> None:
-    """Train systems on earlier years only, forecast many years and score them; resume if interrupted."""
+    """Train systems on earlier years only, forecast many years and score them. Resume if interrupted."""
     from sstcast.pages.tables import print_scores
 
     print_scores(result.value, result.path.parent.name)
@@ -342,7 +342,7 @@ def update(done: Update) -> None:
 
 @verb("Score", "run", several=True)
 def evaluate(result: Result[dict[str, Any]], against: str) -> None:
-    """Score runs and baselines on the test days; scores on other data go to RUN/elsewhere-NAME."""
+    """Score runs and baselines on the test days. Scores on other data go to RUN/elsewhere-NAME."""
     from sstcast.pages.tables import print_scores
 
     print_scores(result.value, result.path.parent.name, [_name(against)])

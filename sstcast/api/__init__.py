@@ -1,22 +1,22 @@
-"""The public functions, which `sstcast` exports and the commands call; imports are deferred until a call.
+"""The public functions, which `sstcast` exports and the commands call. They defer imports until a call.
 
 They raise `SSTCastError`, with a one-line message, for every error that a user can fix.
 
 These arguments mean the same in all functions, unless a function describes its own:
 
 Args:
-    config: a run's YAML, for instance `configs/demo.yaml`; in Python also a configuration.
+    config: a run's YAML, for instance `configs/demo.yaml`, or in Python a configuration.
     overrides: change the YAML with `key.sub=value`, for instance `training.epochs=3`.
     run: a run's folder, for instance `runs/demo`, or `pretrained`, the run that ships with sstcast.
     region: another region, as a name in `configs/regions.yaml` or `W,E,S,N` in degrees.
     source: another ocean, as a NetCDF file, a Zarr store or a folder of either.
     variable: name of the SST variable, if it is not found automatically.
     units: units of SST, if the file or store does not state them, for instance `K`.
-    gaps: fill gaps of up to this many days; by default as in the run's configuration.
-    index: also score each third of an index; a box, such as `nino34`, on the first day forecast, or a CSV of
-        initial dates and values.
+    gaps: fill gaps of up to this many days. By default, as in the run's configuration.
+    index: also score each third of an index. The index is a box, such as `nino34`, on the first day forecast,
+        or a CSV of initial dates and values.
     seeds: train one run or member per seed, for instance `0..4`; in Python also numbers.
     max_size: maximum size of the page in MB.
     scheduler: address of a dask cluster that sees the same files, for instance `tcp://host:8786`.
-    say: a function called with a line of text after each step; by default only the longest tasks print.
+    say: a function called with a line of text after each step. By default, only the longest tasks print.
 """

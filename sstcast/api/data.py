@@ -40,7 +40,7 @@ def load_config(path: Path | str, overrides: Sequence[str] = ()) -> RunConfig:
     """Read the YAML of a run.
 
     Args:
-        path: a YAML file; files in `configs/` are also found outside a checkout.
+        path: a YAML file. Files in `configs/` are also found outside a checkout.
 
     Raises:
         SSTCastError: the file is absent or invalid.
@@ -69,7 +69,7 @@ def fetch(
         source: a name listed by `sstcast fetch --help`, a URL, or a folder of downloaded files.
         start: first day, by default 1982-01-01.
         end: last day, by default yesterday or the last day of the source.
-        region: a name in `configs/regions.yaml`, `W,E,S,N` in degrees, or `global`; by default the source's.
+        region: a name in `configs/regions.yaml`, `W,E,S,N` in degrees, or `global`. By default, the source's.
         out: the store, by default in `data/` and named after source and region.
         concurrency: number of parallel downloads.
 
@@ -210,7 +210,7 @@ def benchmark(
 ) -> list[dict[str, Any]]:
     """Train a model on a graph data set, seed by seed, and score it on the test samples.
 
-    For graphs in memory, task and metric are inferred from the labels; the overrides `data.task=...` and
+    For graphs in memory, task and metric are inferred from the labels. The overrides `data.task=...` and
     `data.metric=...` replace them. Their data set is named after a hash of the graphs.
 
     Args:
@@ -275,12 +275,12 @@ def as_config(config: RunConfig | Path | str, overrides: Sequence[str] = ()) -> 
 
 
 def given_path(path: Path | str | None) -> Path | None:
-    """Expand `~` in a path; pass None through."""
+    """Expand `~` in a path, and pass None through."""
     return None if path is None else at_home(path)
 
 
 def seeds_of(seeds: Seeds) -> list[int] | None:
-    """Parse seeds such as `0..4`, or check those given as numbers; pass None through."""
+    """Parse seeds such as `0..4`, or check those given as numbers. Pass None through."""
     from sstcast.yaml_files import parse_seeds
 
     return None if seeds is None else parse_seeds(seeds if isinstance(seeds, str) else ",".join(map(str, seeds)))

@@ -63,20 +63,20 @@ def train(
     precision: str | None = None,
     say: Say = quiet,
 ) -> Run:
-    """Train the configured model or an ensemble, or resume training; prepare the data first if necessary.
+    """Train the configured model or an ensemble, or resume training. Prepare the data first if necessary.
 
     Args:
         resume: the run to resume, in place of a configuration.
-        devices: number of devices; overrides `training.devices` in the YAML.
-        strategy: `auto` or `ddp`; overrides `training.strategy` in the YAML.
-        precision: `auto`, `32-true` or `bf16-mixed`; overrides `training.precision` in the YAML.
+        devices: number of devices, which overrides `training.devices` in the YAML.
+        strategy: `auto` or `ddp`, which overrides `training.strategy` in the YAML.
+        precision: `auto`, `32-true` or `bf16-mixed`, which overrides `training.precision` in the YAML.
 
     Returns:
-        The run or the ensemble; its `folder` holds all files.
+        The run or the ensemble. Its `folder` holds all files.
 
     Raises:
         SSTCastError: the folder holds another run, the data have changed, or the loss is not finite.
-        Interrupted: Ctrl-C or SIGTERM; the same call resumes.
+        Interrupted: Ctrl-C or SIGTERM. The same call resumes.
 
     Examples:
         >>> run = sstcast.train(config)
@@ -111,7 +111,7 @@ def combine(runs: Sequence[Run | Path | str], name: str, equal: bool = False, sa
 
     Args:
         runs: two or more runs trained on the same days of the same ocean.
-        name: name of the new run; its folder is created beside the first run's.
+        name: name of the new run, whose folder is created beside the first run's.
         equal: give all runs the same weight.
 
     Returns:
@@ -149,7 +149,7 @@ def evaluate(
     """Forecast the test days of a run and score it and the baselines.
 
     Args:
-        against: the reference, as the name or first word of a baseline, or as another run; the comparison with a
+        against: the reference, as the name or first word of a baseline, or as another run. The comparison with a
             run is printed or returned in `ratios`, not saved.
 
     Returns:
@@ -207,9 +207,9 @@ def hindcast(
         fold: number of test years per training.
         validation: number of validation years before the test years, used to select the weights.
         every: days between initial dates.
-        combine: name for a combination of all systems, with weights fitted in each fold; it is also scored.
-        average: name for a combination with equal weights; it is also scored.
-        select: names of systems, separated by commas; in each fold, the one with the lowest error in the two
+        combine: name for a combination of all systems, with weights fitted in each fold, which is also scored.
+        average: name for a combination with equal weights, which is also scored.
+        select: names of systems, separated by commas. In each fold, the one with the lowest error in the two
             folds before it is scored as `selected`.
         out: the hindcast's folder, `runs/hindcast-YEARS` by default.
         jobs: number of runs to train in parallel.
@@ -220,7 +220,7 @@ def hindcast(
 
     Raises:
         SSTCastError: years are outside the data, a fold has too few training days, or the systems' data differ.
-        Interrupted: Ctrl-C or SIGTERM stopped training; the same call resumes.
+        Interrupted: Ctrl-C or SIGTERM stopped training. The same call resumes.
 
     Examples:
         >>> scores = sstcast.hindcast([config], "2004:2004", 1, validation=1).value
@@ -277,7 +277,7 @@ def forecast(
 
     Args:
         date: last day of history, YYYY-MM-DD or `latest`.
-        out: a `.nc` or `.zarr`; by default a `.nc` in the run's folder.
+        out: a `.nc` or `.zarr`. By default, a `.nc` in the run's folder.
         members: also write the forecast of each ensemble member, as `sst_member`.
 
     Returns:
@@ -313,13 +313,13 @@ def score(
 
     Args:
         file: a NetCDF file or Zarr store with names from CF, climpred, OceanBench or sstcast (`docs/scoring.md`).
-        truth: the observations, as a file, a folder, a store, `sample`, or a run's YAML; by default the data of
+        truth: the observations, as a file, a folder, a store, `sample`, or a run's YAML. By default, the data of
             the first run in `against`.
-        against: runs to score on the same days, or baselines to compare with; the baselines are always scored.
-        region: a name in `configs/regions.yaml` or `W,E,S,N`; by default that of the first run in
+        against: runs to score on the same days, or baselines to compare with. The baselines are always scored.
+        region: a name in `configs/regions.yaml` or `W,E,S,N`. By default, the region of the first run in
             `against`, or the area where forecasts and observations overlap.
         out: the folder for the scores, by default beside the file.
-        leads: number of days ahead to score, by default all that the runs forecast too.
+        leads: number of days ahead to score, by default all that the runs also forecast.
 
     Returns:
         The content of `metrics.json` (`docs/runs.md`), with errors in degC and in standardised units.
@@ -440,8 +440,8 @@ def table5(
         horizons: days ahead, separated by commas; in Python also a list.
         region: a name in `configs/regions.yaml`, or `W,E,S,N` in degrees.
         source: source of missing days, as for `fetch`.
-        base: the forecast that networks correct; `none`, as published.
-        presets: the folder of the systems' YAMLs; `configs/models` has small ones.
+        base: the forecast that networks correct. `none` is as published.
+        presets: the folder of the systems' YAMLs. `configs/models` has small ones.
         out: the folder of the runs.
         dry_run: list the remaining runs and time three steps of the first, without training.
 
@@ -449,10 +449,10 @@ def table5(
         Mean squared errors of standardised anomalies by system and horizon, for each seed by initial date.
 
     Raises:
-        Interrupted: Ctrl-C or SIGTERM stopped training; the same call resumes.
+        Interrupted: Ctrl-C or SIGTERM stopped training. The same call resumes.
 
     Source:
-        Cai et al. (2023), arXiv:2301.11956, Table 5; `docs/table5-differences.md` lists the differences.
+        Cai et al. (2023), arXiv:2301.11956, Table 5. `docs/table5-differences.md` lists the differences.
     """
     from sstcast.papers.table5 import Table5, needs, table5
 

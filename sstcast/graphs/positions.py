@@ -44,7 +44,7 @@ def laplacian_basis(edge_index: Tensor, batch: Tensor, graphs: int, k: int) -> t
 
     Returns:
         The vectors `[nodes, k]` and the ascending values `[graphs, k]`. A graph with fewer than `k` pairs is
-        padded with zeros; no other eigenvalue is 0.
+        padded with zeros. No other eigenvalue is 0.
     """
     adjacency = _adjacency(edge_index, len(batch))
     starts = np.searchsorted(batch.cpu().numpy(), np.arange(graphs + 1))

@@ -41,7 +41,7 @@ def train_run(config: RunConfig) -> str:
 
 
 def combine_runs(parts: list[Path], config: RunConfig, equal: bool) -> str:
-    """Make a fold's combination of runs, unless it exists; replace a combination of other runs or weights."""
+    """Make a fold's combination of runs, unless it exists. Replace a combination of other runs or weights."""
     said: list[str] = []
     combine([Run(part) for part in parts], config.folder, equal, said.append, replace=True)
     return said[0]

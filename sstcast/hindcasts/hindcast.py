@@ -35,7 +35,7 @@ CHANGED = "the scores use the old data; to use the new data, choose another --ou
 
 
 def hindcast(plan: Plan, jobs: int = 1, scheduler: str | None = None, say: Say = print) -> tuple[Scores, bool]:
-    """Run a hindcast, or what is left of it; return its scores, and whether there was anything to do.
+    """Run a hindcast, or what is left of it. Return its scores, and whether there was anything to do.
 
     After an interruption, a training resumes at its last saved step, and other work at its fold. Tasks run in
     `jobs` processes, or on the cluster at `scheduler`. `say` receives a line for each task. Warns on stderr if the

@@ -67,7 +67,7 @@ class Protocol:
 
     @classmethod
     def parse(cls, years: str, fold: int, validation: int, every: int) -> "Protocol":
-        """Parse years such as `1997:2016`; raise SSTCastError if they are invalid or fewer than a fold has."""
+        """Parse years such as `1997:2016`. Raises SSTCastError if they are invalid or fewer than a fold has."""
         given = re.fullmatch(r"([0-9]{4}):([0-9]{4})", years)
         first, last = map(int, given.groups()) if given else (0, 0)
         if not FIRST_YEAR <= first <= last <= LAST_YEAR:

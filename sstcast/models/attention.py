@@ -34,7 +34,7 @@ class Attention(nn.Module):
     """
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Map `x [B, N, width]` to the same shape; `mask [B, N]` is True on real nodes."""
+        """Map `x [B, N, width]` to the same shape. `mask [B, N]` is True on real nodes."""
         raise NotImplementedError
 
 

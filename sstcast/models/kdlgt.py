@@ -276,7 +276,7 @@ class PathAttention(HeadedAttention):
     """Softmax attention with a bias in place of the mask. The bias is `-inf` for masked keys."""
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-        """Return `[B, heads, N, d]`; `mask` is the bias `[B, heads, N, N]`."""
+        """Return `[B, heads, N, d]`. `mask` is the bias `[B, heads, N, N]`."""
         return F.scaled_dot_product_attention(q, k, v, mask.to(q.dtype))
 
 

@@ -78,7 +78,7 @@ def update(folder: Path, date: str = LATEST, largest: float = LARGEST, today: dt
 
 
 def _verify(run: Run, place: Path, last: dt.date) -> tuple[bool, pd.DataFrame]:
-    """Verify the recent forecasts; return whether new scores were written, and the scores."""
+    """Verify the recent forecasts. Return whether new scores were written, and the scores."""
     begin = last - VERIFIED_DAYS * DAY
     files = [file for day, file in sorted(forecasts_in(place).items()) if begin <= day < last]
     if not files:
@@ -117,7 +117,7 @@ def verify_issued(files: Sequence[Path], truth: xr.DataArray) -> pd.DataFrame:
 
 
 def _area_means(file: Path, truth: xr.DataArray) -> xr.Dataset:
-    """Return area-mean statistics of the forecast in a file by `system` and `lead`; NaN without observations."""
+    """Return area-mean statistics of the forecast in a file by `system` and `lead`, NaN without observations."""
     with open_forecast(file) as opened, reading(file, REMAKE):
         fields = opened[["sst", "sst_anomaly", "sst_spread", "climatology_past"]].isel(init_time=-1)
         forecast, init_time = fields.sel(past=0).load().reset_coords(drop=True), opened["init_time"].values[-1]

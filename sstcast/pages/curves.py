@@ -137,8 +137,7 @@ def draw_panels_of_ratios(
 
     Args:
         ratios: `ratio [lead]` and `interval [lead][2]` by name. Ratios that are always above `HIGHEST` are
-        omitted,
-            unless all are.
+            omitted, unless all are.
         up: the label of the ratios.
         styles: styles by name, as in `draw_curves`.
 

@@ -68,7 +68,7 @@ def png_uri(figure: Figure) -> str:
 
 
 def svg_uri(figure: Figure) -> str:
-    """Encode `figure` as the `data:` address of an SVG; the same figure gives the same text."""
+    """Encode `figure` as the `data:` address of an SVG. The same figure gives the same text."""
     buffer = io.BytesIO()
     with rc_context({"svg.hashsalt": "sstcast"}):
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})

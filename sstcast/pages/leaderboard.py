@@ -32,7 +32,7 @@ def print_leaderboard(contests: list[Contest], hindcasts: Sequence[Sheet] = ()) 
 
 
 def write_leaderboard(contests: list[Contest], folder: Path, hindcasts: Sequence[Sheet] = ()) -> tuple[Path, Path]:
-    """Write `leaderboard.csv` and `leaderboard.html` to `folder`; only the page includes hindcasts."""
+    """Write `leaderboard.csv` and `leaderboard.html` to `folder`. Only the page includes hindcasts."""
     table, page = folder / "leaderboard.csv", folder / "leaderboard.html"
     with atomic(table) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
@@ -49,7 +49,7 @@ def write_leaderboard(contests: list[Contest], folder: Path, hindcasts: Sequence
 
 
 def hindcast_sheets(folder: Path) -> list[Sheet]:
-    """Return a table for each finished hindcast in or below a folder; warn of damaged ones on stderr."""
+    """Return a table for each finished hindcast in or below a folder. Warn of damaged ones on stderr."""
     found = []
     for file in below(folder, "hindcast.csv"):
         try:

@@ -75,8 +75,7 @@ def draw_weeks(
         field: values `(week, lat, lon)`.
         label: the label of the colour bar, with units.
         kind: the colour range: `error` starts at 0, `difference` is symmetric about 0, and `skill` (1 - MSE / MSE
-        of
-            the reference) is symmetric about 0 and within -1..1.
+            of the reference) is symmetric about 0 and within -1..1.
         hatched: mask `(week, lat, lon)` of cells to hatch.
         hatch_label: the meaning of the hatching, for the legend.
         title: the title of the figure.
@@ -245,7 +244,7 @@ def _levels(low: float, high: float, most: int) -> NDArray[Any]:
 
 
 def _draw(ax: Any, view: View, field: xr.DataArray, norm: BoundaryNorm, kind: Kind) -> QuadMesh:
-    """Draw `field(lat, lon)` above the land and below the coastline; empty cells are transparent."""
+    """Draw `field(lat, lon)` above the land and below the coastline. Empty cells are transparent."""
     field = field.transpose("lat", "lon")
     x, y = view.x(edges(field["lon"].values)), edges(field["lat"].values)
     ax.patch.set(**NO_DATA)

@@ -95,8 +95,7 @@ def write_forecast_page(
 
     Raises:
         SSTCastError: the file is not a forecast, `out` is not a page, the forecast does not cover the region, or
-        the
-            page would be larger than `largest` MB.
+            the page would be larger than `largest` MB.
     """
     file = source if source.suffix in (".nc", ".zarr") else newest_forecast(Run.open(source))
     page = out or file.with_suffix(".html")
@@ -118,7 +117,7 @@ def write_forecast_page(
 
 
 def newest_forecast(run: Run) -> Path:
-    """Return the newest forecast file of a run; raise SSTCastError if there is none."""
+    """Return the newest forecast file of a run. Raises SSTCastError if there is none."""
     files = forecasts_in(run.folder / "forecasts") | forecasts_in(run.folder)
     if not files:
         raise SSTCastError(f"{run.folder}: no forecast yet; run `sstcast forecast {run.folder}` first")
@@ -135,7 +134,7 @@ def forecasts_in(folder: Path) -> dict[dt.date, Path]:
 
 
 def open_forecast(file: Path) -> xr.Dataset:
-    """Open a forecast file; raise SSTCastError if it is not a forecast."""
+    """Open a forecast file. Raises SSTCastError if it is not a forecast."""
     dataset = (open_zarr if file.suffix == ".zarr" else open_netcdf)(file, REMEDY)
     if "sst" not in dataset or not set(AXES) <= set(dataset["sst"].dims) & set(dataset.coords):
         raise SSTCastError(f"{file}: is not a forecast, has no sst(init_time, lead, lat, lon); name another file")

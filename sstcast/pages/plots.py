@@ -1,4 +1,4 @@
-"""The Bokeh plots of a forecast page. They are empty; `page.js` adds the data and the colours of dark mode."""
+"""The Bokeh plots of a forecast page. They are empty. `page.js` adds the data and the colours of dark mode."""
 
 from typing import Any
 

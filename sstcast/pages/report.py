@@ -52,7 +52,7 @@ class Section:
 
 
 def write_report(results: Results) -> tuple[Path, bool]:
-    """Write `report.html`; return its path, and False if a report of the same scores already exists.
+    """Write `report.html`. Return its path, and False if a report of the same scores already exists.
 
     Raises SSTCastError if the forecasts in its figures are damaged, or the scored file is missing or has changed.
     """

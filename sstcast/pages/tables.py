@@ -127,7 +127,7 @@ def errors(metrics: Scores, label: str) -> list[Sheet]:
 
 
 def comparisons(metrics: Scores) -> dict[str, Scores]:
-    """Return the comparisons of the model with all other systems; for a hindcast, of all with the reference."""
+    """Return the comparisons of the model with all other systems, or for a hindcast of all with the reference."""
     found, base = metrics["ratios"].get("mse", {}), metrics["reference"]
     if metrics["kind"] != "hindcast":
         return dict(found.get(MODEL, {}))
@@ -324,7 +324,7 @@ def _sheet(
     label: str,
     cells: Callable[[str, Scores], list[str]],
 ) -> Sheet:
-    """Return a table with a row for each system, in the order of `systems`; the model's row is called `label`."""
+    """Return a table with a row for each system, in the order of `systems`. The model's row is called `label`."""
     order = [*(name for name in metrics["systems"] if name in scores), *scores]
     rows = []
     for name in dict.fromkeys(order):

@@ -1,1 +1,1 @@
-"""Experiments of the papers that take whole trainings; `studies/` has the small ones."""
+"""Experiments of the papers that take whole trainings. `studies/` has the small ones."""

@@ -91,7 +91,7 @@ class Table5:
 
     @property
     def request(self) -> FetchRequest | None:
-        """The days to fetch; None if `overrides` name another source."""
+        """The days to fetch, or None if `overrides` name another source."""
         data = self.data[0]
         first, last = data.splits.whole
         request = FetchRequest(first, last, self.source, self.region)
@@ -120,10 +120,10 @@ class Table5:
 
 
 def table5(table: Table5, say: Say = print) -> tuple[Found, bool]:
-    """Fetch, prepare, train and forecast whatever is not done yet; keep the errors in `table5.json`.
+    """Fetch, prepare, train and forecast whatever is not done yet. Keep the errors in `table5.json`.
 
     Returns the errors, and whether there was anything to do. `say` gets a line for each step. Raises SSTCastError
-    if days are missing or a run cannot be trained, and Interrupted after Ctrl-C or SIGTERM; the same call resumes.
+    if days are missing or a run cannot be trained, and Interrupted after Ctrl-C or SIGTERM. The same call resumes.
     """
     file = ErrorFile(table.folder)
     done = [config for config in table.runs if file.find(*_of_run(config)) is not None]
@@ -159,7 +159,7 @@ def table5(table: Table5, say: Say = print) -> tuple[Found, bool]:
 
 
 def needs(table: Table5) -> list[str]:
-    """Return lines that list the remaining runs and time a step of the first one on this device; write nothing.
+    """Return lines that list the remaining runs and time a step of the first one on this device. Write nothing.
 
     The timed step is on a batch of noise.
     """
@@ -287,7 +287,7 @@ def saving_interval(ours: Any, theirs: Any, horizon: int) -> Interval | None:
 
 
 def error_interval(seeds: list[list[float]], horizon: int) -> Interval | None:
-    """Return a 95 % interval of the mean error of all seeds, from blocks of dates; None for fewer than two."""
+    """Return a 95 % interval of the mean error of all seeds, from blocks of dates, or None for fewer than two."""
     saved = saving_interval(seeds, np.ones_like(seeds), horizon)  # an error is 1 less its saving of 1
     return None if saved is None else (1 - saved[1], 1 - saved[0])
 

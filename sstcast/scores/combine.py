@@ -122,7 +122,7 @@ def _parts(config: RunConfig) -> tuple[str, dict[Path, str]]:
 
 
 def _fit(runs: list[Run]) -> Weights:
-    """Return the fitted weights `[week, part]`; raise SSTCastError if a forecast is not finite."""
+    """Return the fitted weights `[week, part]`. Raises SSTCastError if a forecast is not finite."""
     for run in runs:
         _check_unseen(run)
     data = Truth.of(runs[0], "validation")
@@ -156,7 +156,7 @@ def _make(runs: list[Run], config: RunConfig, folder: Path) -> None:
 
 
 def _configure(runs: list[Run], folder: Path, weights: str) -> RunConfig:
-    """Return the configuration of a combination; raise SSTCastError if the runs cannot be combined."""
+    """Return the configuration of a combination. Raises SSTCastError if the runs cannot be combined."""
     first, places = runs[0], [run.folder.resolve() for run in runs]
     for number, place in enumerate(places):
         if place in places[:number]:

@@ -20,7 +20,7 @@ class Gaussian:
 
     Attributes:
         mean, spread: mean and standard deviation, arrays of the same shape.
-        state: whether a cell is in a heatwave when the forecast begins; broadcasts against `mean`.
+        state: whether a cell is in a heatwave when the forecast begins. It broadcasts against `mean`.
     """
 
     def __init__(self, mean: Array, spread: Array, state: NDArray[np.bool_] | bool = False) -> None:

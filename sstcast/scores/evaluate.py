@@ -21,7 +21,7 @@ CHANGED = "the scores use the old data; to use the new data, run `sstcast prepar
 
 
 def open_forecasts(run: Run) -> xr.Dataset:
-    """Open the forecasts of an evaluated run; raise SSTCastError if they are damaged."""
+    """Open the forecasts of an evaluated run. Raises SSTCastError if they are damaged."""
     return open_written(run.forecasts, f"delete it and run `sstcast evaluate {run.folder}`")
 
 
@@ -109,7 +109,7 @@ def reference(name: str) -> str | Run:
 
 
 def compare_runs(run: Run, other: Run) -> dict[str, Any]:
-    """Compare the errors of two runs in degC, date by date; evaluate the runs first if necessary.
+    """Compare the errors of two runs in degC, date by date. Evaluate the runs first if necessary.
 
     Returns the comparison with `other`, which has the form of `metrics["ratios"]["mse"]["model"][BASELINE]`.
 

@@ -78,7 +78,7 @@ class HeatwaveTables:
         self.counts = {by: np.zeros((*shape, size, STEPS + 1, 2)) for by, size in sizes.items()}
 
     def _hot(self, threshold: xr.DataArray) -> Mask:
-        """Return which days are above the threshold, `[day, tile, N]`; missing days are not.
+        """Return which days are above the threshold, `[day, tile, N]`. Missing days are not.
 
         They run from `AROUND` days before the first initial date to `AROUND` days after the last day forecast.
         """

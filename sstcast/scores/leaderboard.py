@@ -71,7 +71,7 @@ class EvaluatedRun:
 
     @classmethod
     def read(cls, folder: Path, name: str) -> "EvaluatedRun":
-        """Read a run; raise SSTCastError if its scores are damaged or come from an older version."""
+        """Read a run. Raises SSTCastError if its scores are damaged or come from an older version."""
         metrics, config = Scored(folder).read(), Run(folder).config
         units = STANDARDISED if config.data.protocol == "paper" else DEGREES
         with Scored(folder).open() as tables:

@@ -64,7 +64,7 @@ def small_scales(field: Array) -> Array:
 
 
 class Metric:
-    """Base class of scores that are computed from mean statistics; by default, the mean of a single statistic.
+    """Base class of scores that are computed from mean statistics. By default, the mean of a single statistic.
 
     Attributes:
         name: key in `metrics.json`.
@@ -102,7 +102,7 @@ class Metric:
         """Score forecasts against the truth.
 
         Args:
-            forecast: forecast values; may be backed by dask.
+            forecast: forecast values, which may be backed by dask.
             truth: observed values in the same units. Elements that are NaN in either array (land) are ignored.
             dims: dimensions to average over. By default, all.
             weights: weights of the elements. By default, all are equal.
@@ -115,7 +115,7 @@ class Metric:
 
 
 class MSE(Metric):
-    """Mean squared error; in standardised units it is the score of the published table."""
+    """Mean squared error. In standardised units, it is the score of the published table."""
 
     name, heading, unit = "mse", "MSE", "°C²"
     about = "Mean squared error."
@@ -154,7 +154,7 @@ class Bias(Metric):
 
 
 class ACC(Metric):
-    """Uncentred anomaly correlation; forecast and truth are anomalies from the same climatology.
+    """Uncentred anomaly correlation. Forecast and truth are anomalies from the same climatology.
 
     NaN if either is zero throughout, as a forecast of the climatology is.
     """
@@ -228,7 +228,7 @@ METRICS: dict[str, Metric] = {
 
 
 def statistics(metrics: Mapping[str, Metric] | None = None) -> dict[str, Statistic]:
-    """Return the statistics that some metrics need, by name; by default for all of `METRICS`."""
+    """Return the statistics that some metrics need, by name. By default, those of all `METRICS`."""
     chosen = METRICS if metrics is None else metrics
     return {statistic.name: statistic for metric in chosen.values() for statistic in metric.statistics}
 
@@ -240,5 +240,5 @@ def columns() -> list[tuple[str, str, str]]:
 
 
 def skill(error: xr.DataArray, reference: xr.DataArray) -> xr.DataArray:
-    """Return the mean-squared-error skill score `1 - error / reference`; 0 means no better than the reference."""
+    """Return the mean-squared-error skill score `1 - error / reference`. 0 means no better than the reference."""
     return 1 - error / reference.where(reference > 0)

@@ -50,7 +50,7 @@ class Scored:
         return None
 
     def read(self) -> dict[str, Any]:
-        """Read the scores; raise SSTCastError if they are missing, damaged or from another version."""
+        """Read the scores. Raises SSTCastError if they are missing, damaged or from another version."""
         try:
             found: dict[str, Any] = json.loads(self.metrics.read_bytes())
             current = all(found[RECIPE][key] == value for key, value in _form().items())
@@ -61,7 +61,7 @@ class Scored:
         return found
 
     def open(self) -> xr.Dataset:
-        """Open the statistics, lazily; raise SSTCastError if they are damaged."""
+        """Open the statistics lazily. Raises SSTCastError if they are damaged."""
         return open_netcdf(self.tables, f"delete it; {self._remedy}", chunks={})
 
     def write(

@@ -329,7 +329,7 @@ class IssuedSpread(Spread):
     path: Path
 
     def spread(self, valid_time: xr.DataArray) -> xr.DataArray:
-        """Return the spread of the forecasts; raise SSTCastError if a value is not positive, or infinite."""
+        """Return the spread of the forecasts. Raises SSTCastError if a value is not positive, or infinite."""
         with reading_later(self.path, REMEDY):
             found = self.values.sel(init_time=valid_time["init_time"], lead=valid_time["lead"]).load()
         if ((found <= 0) | np.isinf(found)).any():

@@ -45,7 +45,7 @@ class Lengths(NamedTuple):
 
 
 def spacing(dates: NDArray[np.datetime64]) -> int:
-    """Return the median number of days between initial dates; 1 if there is only one date."""
+    """Return the median number of days between initial dates, or 1 if there is only one date."""
     apart = np.diff(dates) / np.timedelta64(1, "D")
     return max(1, round(float(np.median(apart)))) if len(apart) else 1
 
@@ -122,7 +122,7 @@ def _segments(parts: tuple[int, ...]) -> list[tuple[int, int]]:
 
 
 def adjust(p_values: Array) -> Array:
-    """Adjust p-values for multiple testing (Benjamini and Hochberg 1995); NaN stays NaN and is not counted."""
+    """Adjust p-values for multiple testing (Benjamini and Hochberg 1995). NaN stays NaN and is not counted."""
     adjusted, known = np.full(p_values.shape, np.nan), ~np.isnan(p_values)
     if known.any():
         found = p_values[known]

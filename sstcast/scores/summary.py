@@ -50,7 +50,7 @@ LOSSES |= {kind: f"Brier score ({kind})" for kind in HEATWAVE_KINDS}
 
 
 def json_numbers(values: Any) -> Any:
-    """Convert numbers for JSON: floats rounded to six decimals, in nested lists; None if not finite."""
+    """Convert numbers for JSON: floats rounded to six decimals, in nested lists, and None if not finite."""
     if np.ndim(values):
         return [json_numbers(value) for value in values]
     return round(float(values), 6) if np.isfinite(values) else None
@@ -301,7 +301,7 @@ def compare_models(tables: xr.Dataset, other: xr.Dataset, names: tuple[str, str]
 
 
 def _tests_by_cell(pair: tuple[xr.DataArray, ...], tables: xr.Dataset | xr.DataArray) -> tuple[Array, Array]:
-    """Return p-values and adjusted p-values by cell; all are NaN if there are fewer dates than two blocks."""
+    """Return p-values and adjusted p-values by cell. All are NaN if there are fewer dates than two blocks."""
     block, lags = _lengths(tables)
     p_value, p_fdr = compare_cells(pair, lags, dates_by_fold(tables))
     enough = tables.sizes[DATES] >= 2 * block

@@ -171,16 +171,16 @@ class Truth:
         return xr.Dataset({name: in_scratch(self.anomalies[name]) for name in ("climatology", "scale")})
 
     def on_map(self, tiles: Array, cells: NDArray[np.bool_] | None = None) -> Array:
-        """Put `[..., tile, N]` on the map `[..., lat, lon]`; NaN outside `cells`, by default the scored cells."""
+        """Put `[..., tile, N]` on the map `[..., lat, lon]`, NaN outside `cells`, by default the scored cells."""
         inside = self.ocean if cells is None else cells
         return from_tiles(np.where(inside, tiles, np.float32(np.nan)), self.index, self.shape)
 
     def small_scales(self, tiles: Array) -> Array:
-        """Return the small scales of `[..., tile, N]`, 0 on land; averaging boxes cross the edges of tiles."""
+        """Return the small scales of `[..., tile, N]`, 0 on land. Averaging boxes cross the edges of tiles."""
         return np.nan_to_num(to_tiles(small_scales(self.on_map(tiles)), self.index))
 
     def weeks_on_map(self, by_week: Array) -> Array | da.Array:
-        """Put `[starts, week, tile, N]` on the map like `on_map`; lazily if the array is memory-mapped."""
+        """Put `[starts, week, tile, N]` on the map like `on_map`, lazily if the array is memory-mapped."""
         if not isinstance(by_week, np.memmap):
             return self.on_map(by_week)
         dates, weeks = by_week.shape[:2]

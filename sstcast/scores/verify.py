@@ -61,7 +61,7 @@ def baselines(days: ValidationDays) -> dict[str, System]:
 
 
 class Observed(NamedTuple):
-    """Observations on the days forecast from some initial dates; all arrays are `[starts, lead, tile, N]`."""
+    """Observations on the days forecast from some initial dates. All arrays are `[starts, lead, tile, N]`."""
 
     anomaly: dict[str, Array]  # observed anomalies, by units
     small: Array  # small scales of the observed anomalies, in degC
@@ -292,7 +292,7 @@ class _Sums:
 
 
 def _stack(of_units: Sequence[Mapping[str, Array]], name: str) -> Array:
-    """Stack the values of a statistic in all units; NaN in units in which it is not computed."""
+    """Stack the values of a statistic in all units, NaN in units in which it is not computed."""
     like = next(means[name] for means in of_units if name in means)
     return np.stack([means.get(name, np.full_like(like, np.nan)) for means in of_units])
 
