@@ -9,14 +9,13 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Dataset as PyGDataset
 
-from sstcast.benchmarks.objectives import check_task, objective_of
+from sstcast.benchmarks.objectives import objective_of
 from sstcast.benchmarks.packed import Graphs, Joined, Split, digest_tensors, graph_of, pack
 from sstcast.benchmarks.reading import graphs_in, read_class, read_file
-from sstcast.benchmarks.registry import Dataset, Kind, Memory
+from sstcast.benchmarks.registry import Dataset, Kind
 from sstcast.benchmarks.splits import find_splits
 from sstcast.benchmarks.tables import read_nodes, read_smiles
 from sstcast.errors import SSTCastError, in_short
-from sstcast.yaml_files import apply_overrides, validate
 
 MANY_WORDS = 100  # columns
 DENSE = 0.2  # of the columns; features of a row divided by more words would be too small to learn from
@@ -34,13 +33,20 @@ class Loaded(NamedTuple):
     digest: str
 
 
-def load(dataset: Dataset, root: Path, cache: Path, trust: bool = False) -> Loaded:
+def load(dataset: Dataset, root: Path, cache: Path, trust: bool = False, source: Any = None) -> Loaded:
     """Read a data set, downloading it below `root` if it is missing; `cache` keeps the features of molecules.
 
-    Raises SSTCastError if a raw file cannot be downloaded, is damaged or inconsistent, or may run code.
+    `source` holds graphs in memory, as `graphs_in` describes them; their data set gets the source's name and a
+    digest of the graphs. Raises SSTCastError if a raw file cannot be downloaded, is damaged or inconsistent, or
+    may run code, or if a graph is unusable.
     """
-    check_task(dataset)
-    if dataset.reader == "smiles_csv":
+    where = str(dataset.options.get("path", dataset.folder_in(root)))
+    if dataset.reader == "memory":
+        kind = type(source).__name__ if isinstance(source, PyGDataset) else "graphs"
+        where = str(getattr(source, "name", None) or kind)
+        dataset = replace(dataset, name=where)
+        given = graphs_in(source, where)
+    elif dataset.reader == "smiles_csv":
         given = read_smiles(dataset, root, cache, trust)
     elif dataset.reader == "graph_csv":
         given = read_nodes(dataset)
@@ -48,28 +54,7 @@ def load(dataset: Dataset, root: Path, cache: Path, trust: bool = False) -> Load
         given = read_file(dataset.options["path"], trust)
     else:
         given = read_class(dataset, root, trust)
-    return pack_given(dataset, *given, str(dataset.options.get("path", dataset.folder_in(root))))
-
-
-def load_memory(source: Any, overrides: list[str]) -> Loaded:
-    """Check, complete and pack the graphs in `source`, as `graphs_in` describes it.
-
-    `overrides` may hold `data.task=...` and the like, and `split=...`. The name of the data set consists of the
-    source's name and a digest of the graphs. Raises SSTCastError if a graph or an override is wrong.
-    """
-    kind = type(source).__name__ if isinstance(source, PyGDataset) else "graphs"
-    name = str(getattr(source, "name", None) or kind)
-    raw: dict[str, Any] = {"data": {"kind": "memory"}}
-    apply_overrides(raw, overrides)
-    split = {"split": raw["split"]} if isinstance(raw.get("split"), str) else {}
-    declared = validate(Memory, raw["data"] | split, "overrides").declare(name)
-    check_task(declared)
-    loaded = pack_given(declared, *graphs_in(source, name), name)
-    return loaded._replace(dataset=replace(loaded.dataset, name=f"{name}-{loaded.digest[:8]}"))
-
-
-def pack_given(dataset: Dataset, joined: Joined, splits: list[Split], where: str) -> Loaded:
-    """Check, complete and pack graphs of PyG; raise SSTCastError, naming `where` they are from, if one is bad."""
+    joined, splits = given
     try:
         splits = find_splits(dataset.split, joined, splits)
         tables = {name: _table(joined.data.get(name), name) for name in ("x", "edge_attr")}
@@ -84,7 +69,10 @@ def pack_given(dataset: Dataset, joined: Joined, splits: list[Split], where: str
     check_graphs(graphs, dataset, where)
     graphs = replace(graphs, y=objective.shaped(graphs.y))
     parts = {f"split {i} {j}": part for i, split in enumerate(splits) for j, part in enumerate(split)}
-    return Loaded(graphs, splits, dataset, digest_tensors(graphs.tensors() | parts, graphs.level))
+    digest = digest_tensors(graphs.tensors() | parts, graphs.level)
+    if dataset.reader == "memory":
+        dataset = replace(dataset, name=f"{where}-{digest[:8]}")
+    return Loaded(graphs, splits, dataset, digest)
 
 
 def _table(values: Any, name: str) -> Tensor | None:
@@ -114,7 +102,6 @@ def complete(dataset: Dataset, joined: Joined, tables: Mapping[str, Tensor | Non
     """
     task, usual = (dataset.task, "") if dataset.task else _task(joined)
     dataset = replace(dataset, task=task, metric=dataset.metric or usual)
-    check_task(dataset)
     objective = objective_of(dataset)
     single = dataset.single or (len(joined.nodes) == 1 and objective.level == "node")
     if dataset.reader in ("memory", "pyg") and single:

@@ -38,7 +38,7 @@ class Objective:
     @classmethod
     def wrong(cls, values: Tensor, dataset: Dataset) -> tuple[Tensor, str]:
         """Return a mask of the unusable labels in `values [rows, labels]`, and a description of a usable label."""
-        raise NotImplementedError
+        return values.abs() > torch.finfo(torch.float32).max, "a finite number"
 
     @classmethod
     def shaped(cls, y: Tensor) -> Tensor:
@@ -136,10 +136,6 @@ class Regression(Objective):
         self.mean = training.nanmean(0).nan_to_num()  # 0 where no label is known
         variance = (training - self.mean).square().nanmean(0).nan_to_num()
         self.scale = variance.sqrt().clamp(min=1e-6)
-
-    @classmethod
-    def wrong(cls, values: Tensor, dataset: Dataset) -> tuple[Tensor, str]:
-        return values.abs() > torch.finfo(torch.float32).max, "a finite number"
 
     def loss(self, out: Tensor, batch: GraphBatch) -> Tensor:
         known = ~batch.y.isnan()
@@ -271,10 +267,6 @@ class Words(Objective):
     outputs = LENGTH * (WORDS + 2)
 
     @classmethod
-    def wrong(cls, values: Tensor, dataset: Dataset) -> tuple[Tensor, str]:
-        return (values < -1) | (values != values.floor()), "the number of a word"
-
-    @classmethod
     def labels_of(cls, graphs: Joined) -> dict[str, Tensor]:
         return {"y": graphs.labels.reshape(len(graphs.nodes), -1)}
 
@@ -331,17 +323,15 @@ TASKS: dict[str, type[Objective]] = {
 
 
 def objective_of(dataset: Dataset) -> type[Objective]:
-    """Return the class of a declared task; with a rank metric, classes are yes-or-no questions."""
+    """Return the class of a declared task; with a rank metric, classes are yes-or-no questions.
+
+    Raises SSTCastError if the task is unknown, or the declared metric is not one of the task's.
+    """
+    if dataset.task not in TASKS:
+        raise SSTCastError(f"{dataset.name}: task: no {dataset.task!r}; known: {', '.join(TASKS)}")
     task = TASKS[dataset.task]
+    if dataset.metric and dataset.metric not in task.metrics:
+        raise SSTCastError(f"{dataset.name}: metric: {dataset.task} is judged by {' or '.join(task.metrics)}")
     if issubclass(task, Classes) and dataset.metric in Questions.metrics:
         return NodeQuestions if task.level == "node" else Questions
     return task
-
-
-def check_task(dataset: Dataset) -> None:
-    """Raise SSTCastError if the declared task is unknown, or the declared metric is not one of the task's."""
-    task, metric = dataset.task, dataset.metric
-    if task and task not in TASKS:
-        raise SSTCastError(f"{dataset.name}: task: no {task!r}; known: {', '.join(TASKS)}")
-    if task and metric and metric not in TASKS[task].metrics:
-        raise SSTCastError(f"{dataset.name}: metric: {task} is judged by {' or '.join(TASKS[task].metrics)}")

@@ -29,7 +29,7 @@ from sstcast.benchmarks.objectives import number_words
 from sstcast.benchmarks.packed import Joined, Split
 from sstcast.benchmarks.registry import Dataset
 from sstcast.benchmarks.splits import by_part, splits_in
-from sstcast.errors import SSTCastError, in_short, reading
+from sstcast.errors import SSTCastError, reading
 
 FORMS = "give a list of torch_geometric.data.Data, a single one, or a dictionary with train, validation and test"
 TEXT = (".txt", ".csv", ".tsv", ".json", ".index", ".edgelist", ".edges", ".gml", ".gz", ".zip", ".md", ".content")
@@ -162,7 +162,7 @@ def graphs_in(source: Any, where: str) -> tuple[Joined, list[Split]]:
     several graphs may have these as a single truth value. Raises SSTCastError, naming the origin `where`, for
     anything else.
     """
-    try:
+    with reading(Path(where), FORMS):
         rows: Any = source if isinstance(source, Mapping) else {}
         if rows and "graphs" not in rows:
             return _join_parts(by_part(rows))
@@ -170,8 +170,6 @@ def graphs_in(source: Any, where: str) -> tuple[Joined, list[Split]]:
             rows = source.get_idx_split()
         graphs = join(source["graphs"] if isinstance(source, Mapping) else source)
         return graphs, splits_in(rows, graphs.samples) if rows else []
-    except Exception as error:  # a user's graphs may hold anything
-        raise SSTCastError(f"{where}: {str(error) or type(error).__name__}; {FORMS}") from error
 
 
 def _join_parts(sources: Iterable[Any]) -> tuple[Joined, list[Split]]:
@@ -217,16 +215,11 @@ def fetch(dataset: Dataset, root: Path) -> list[Path]:
     for path, address in zip(paths, dataset.files.values(), strict=True):
         if path.exists():
             continue
-        try:
+        with reading(path, f"download {address} and put it there, or name another --root"):
             if address.endswith(".zip"):  # it holds the folder in which `path` is
                 extract_zip(download_url(address, str(root)), str(root))
             else:
                 download_url(address, str(path.parent), filename=path.name)
-        except Exception as error:  # networks and servers fail in many ways
-            raise SSTCastError(
-                f"{path}: the download from {address} failed ({in_short(error)}); put it there, or name another "
-                "--root"
-            ) from error
     return paths
 
 

@@ -17,7 +17,7 @@ from torch_geometric.loader import DataLoader
 
 import sstcast
 from sstcast.benchmarks.config import BenchmarkConfig, load_benchmark
-from sstcast.benchmarks.load import Loaded, load, load_memory
+from sstcast.benchmarks.load import Loaded, load
 from sstcast.benchmarks.packed import Split
 from sstcast.benchmarks.registry import ATOMS, BONDS, find_dataset
 from sstcast.benchmarks.splits import MASKS, choose_split
@@ -103,6 +103,11 @@ def test_files_that_are_too_short_are_refused(file: str, words: str, tmp_path: P
         load(find_dataset("MUTAG"), tmp_path, tmp_path / "cache")
 
 
+def load_memory(source: Any, *overrides: str) -> Loaded:
+    config = load_benchmark(None, "gcn", None, list(overrides))
+    return load(config.declaration, config.root, config.cache, source=source)
+
+
 def split_of(loaded: Loaded) -> Split:
     return choose_split(loaded.dataset, loaded.graphs, loaded.splits, 0)
 
@@ -175,7 +180,7 @@ def test_the_task_of_graphs_in_memory_is_inferred(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     ours = graphs(y=y)
-    complete = load_memory(ours, []).dataset
+    complete = load_memory(ours).dataset
     assert (complete.task, complete.metric, complete.node, complete.edge) == (task, metric, "linear", "none")
 
 
@@ -204,16 +209,16 @@ def test_unused_attributes_may_differ() -> None:
     for data, other in zip(ours, plain, strict=True):
         other.x = data.x
     ours[3].pos, ours[0].name = torch.ones(ours[3].num_nodes, 3), "the first"
-    assert load_memory(ours, []).digest == load_memory(plain, []).digest
+    assert load_memory(ours).digest == load_memory(plain).digest
     parts = [dict(zip(INDICES, (one[:6], one[6:9], one[9:]), strict=True)) for one in (ours, plain)]
-    assert load_memory(parts[0], []).digest == load_memory(parts[1], []).digest
+    assert load_memory(parts[0]).digest == load_memory(parts[1]).digest
     for data in parts[1]["test"]:
         data.num_nodes, data.x = len(data.x), None
     with pytest.raises(SSTCastError, match="part 2 and part 0 do not have the same columns of x"):
-        load_memory(parts[1], [])
+        load_memory(parts[1])
     plain[0].num_nodes, plain[0].x = len(plain[0].x), None
     with pytest.raises(SSTCastError, match="graph 1 and graph 0 do not have the same columns of x"):
-        load_memory(plain[:9], [])
+        load_memory(plain[:9])
 
 
 INDICES = {"train": [0, 2, 4, 5], "validation": [1, 3], "test": [6, 7]}
@@ -237,7 +242,7 @@ def test_many_graphs_may_have_a_split_of_their_own(form: str, tmp_path: Path) ->
         (tmp_path / "mine.yaml").write_text("kind: pyg\npath: mine.pt\n")
         loaded = load(load_benchmark(str(tmp_path / "mine.yaml"), "gin").declaration, Path(), tmp_path)
     else:
-        loaded = load_memory(ours, [])
+        loaded = load_memory(ours)
     assert loaded.dataset.split == "official"
     assert [part.tolist() for part in split_of(loaded)] == wanted
 
@@ -248,14 +253,14 @@ def test_masks_without_validation_need_a_split() -> None:
     one.train_mask, one.test_mask = torch.arange(4) < 2, torch.arange(4) > 2
     for overrides in ([], ["split=official"]):
         with pytest.raises(SSTCastError, match=r"has no validation part; add it, .* set split=70/15/15"):
-            load_memory(one, overrides)
-    assert load_memory(one, ["split=50/25/25"]).splits == []
+            load_memory(one, *overrides)
+    assert load_memory(one, "split=50/25/25").splits == []
 
 
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        ([], "graphs: no graphs"),
+        ([], r"graphs: cannot be read \(no graphs\); give a list"),
         ([1, 2], "graph 0 is int, not torch_geometric.data.Data"),
         (graphs(y=lambda d, i: "one"), "graphs: every graph must have labels y"),
         (graphs(y=lambda d, i: torch.tensor([torch.nan])), "graphs: no label is known"),
@@ -290,7 +295,7 @@ def test_masks_without_validation_need_a_split() -> None:
 )
 def test_unusable_graphs_in_memory_are_refused(data: Any, words: str) -> None:
     with pytest.raises(SSTCastError, match=words):
-        load_memory(data, [])
+        load_memory(data)
 
 
 @pytest.mark.parametrize("seeds", [[], [-1], [0, 0]])
@@ -309,8 +314,7 @@ def test_training_samples_without_a_label_are_refused(unknown: float, dtype: tor
 
 
 def of_memory(data: list[Data]) -> BenchmarkConfig:
-    declared = load_memory(data, []).dataset
-    return load_benchmark(declared.name, "gcn", None, [], declared)
+    return load_benchmark(None, "gcn", None, [], load_memory(data).dataset)
 
 
 def words_on_a_ring(features: int, labelled: int) -> Data:

@@ -162,7 +162,7 @@ def test_a_download_says_its_size_and_fetches_what_is_missing(
 
     monkeypatch.setattr(reading, "download_url", fake)
     failing = True
-    with pytest.raises(SSTCastError, match=r"peptide.pickle: the download from .*no route to host.*put it there"):
+    with pytest.raises(SSTCastError, match=r"peptide.pickle: .*no route to host.*; download .* and put it there"):
         fetch(dataset, tmp_path)
     assert "15,535 graphs" in capsys.readouterr().out
     failing = False
