@@ -1,7 +1,5 @@
 """Every declared data set opens from tiny files in its raw format, with the graphs that PyG reads from them."""
 
-import gzip
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,6 @@ from sstcast.benchmarks.load import Loaded, load
 from sstcast.benchmarks.objectives import WORDS, number_words
 from sstcast.benchmarks.registry import Dataset, find_dataset, named
 from sstcast.benchmarks.splits import choose_split
-from sstcast.errors import SSTCastError
 
 
 def open_small(name: str, tmp: Path) -> tuple[Dataset, Loaded]:
@@ -145,32 +142,3 @@ def test_attributes_come_standardised_before_labels(tmp_path: Path) -> None:
     assert x.shape[1] == 1 + 3
     np.testing.assert_allclose([x[:, 0].mean(), x[:, 0].std()], [0, 1], atol=1e-5)
     assert (x[:, 1:].sum(1) == 1).all()
-
-
-def cut(lines: list[str]) -> list[str]:
-    return lines[:-1]
-
-
-def point_outside(lines: list[str]) -> list[str]:
-    """Let the first edge end in the next graph."""
-    return [lines[0].split(",")[0] + ",20", *lines[1:]]
-
-
-@pytest.mark.parametrize(
-    ("change", "file", "words"),
-    [
-        (point_outside, "edge", "graph 0: an edge's node is not one of its 5 nodes"),
-        (cut, "edge-feat", "edge_attr has .* rows instead of"),
-        (cut, "graph-label", "ogbg_molhiv: cannot be read"),
-    ],
-)
-def test_files_of_ogb_that_do_not_fit_together_are_refused(
-    change: Callable[[list[str]], list[str]], file: str, words: str, tmp_path: Path
-) -> None:
-    dataset = find_dataset("ogbg-molhiv")
-    write(dataset, tmp_path)
-    path = tmp_path / dataset.folder / f"raw/{file}.csv.gz"
-    lines = change(gzip.decompress(path.read_bytes()).decode().splitlines())
-    path.write_bytes(gzip.compress("\n".join(lines).encode()))
-    with pytest.raises(SSTCastError, match=words):
-        load(dataset, tmp_path, tmp_path / "cache")
