@@ -1,16 +1,14 @@
 """Data sets without a declaration: classes of PyG and OGB by name, and graphs in memory."""
 
-import pickle
 import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
-from small_raw import SMILES, both_ways, ring, write
+from small_own import graphs
+from small_raw import SMILES, write
 from torch_geometric import datasets as pyg
 from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
 from torch_geometric.loader import DataLoader
@@ -125,36 +123,8 @@ def test_a_class_of_pyg_is_understood(tmp_path: Path) -> None:
     assert complete.node == tuple((torch.cat([d.x for d in theirs]).amax(0) + 1).tolist())
     assert loaded.graphs.y.flatten().tolist() == [float(d.y) for d in theirs]
     assert loaded.graphs.nodes.tolist() == [d.num_nodes for d in theirs]
-    whole = replace(dataset, split="scaffold")
-    parts = split_of(load(whole, tmp_path, tmp_path / "cache"))
-    shown = [{MurckoScaffoldSmiles(theirs[i].smiles) for i in part.tolist()} for part in parts]
-    assert not shown[0] & shown[1] | shown[0] & shown[2] | shown[1] & shown[2]
-
-
-def test_a_class_in_three_parts_has_an_official_split(tmp_path: Path) -> None:
-    (tmp_path / "AQSOL/raw").mkdir(parents=True)
-    for name, count in (("train", 6), ("val", 3), ("test", 4), ("atom_dict", 0), ("bond_dict", 0)):
-        index = both_ways(ring(5))
-        kinds = np.arange(5) % 4, np.arange(index.shape[1]) % 3
-        molecules = [(*kinds, index, i / 3) for i in range(count)]
-        (tmp_path / f"AQSOL/raw/{name}.pickle").write_bytes(pickle.dumps(molecules))
-    dataset = find_dataset("AQSOL")
-    for _ in range(2):  # the second time from the cache
-        loaded = load(dataset, tmp_path, tmp_path / "cache", trust=True)
-        complete = loaded.dataset
-        assert (complete.task, complete.split) == ("graph-regression", "official")
-        assert (complete.node, complete.edge) == ((4,), (3,))
-        split = split_of(loaded)
-        assert [part.tolist() for part in split] == [[*range(6)], [6, 7, 8], [9, 10, 11, 12]]
-
-
-def graphs(count: int = 12, **changes: Any) -> list[Data]:
-    found = []
-    for i in range(count):
-        index = torch.from_numpy(both_ways(ring(4 + i % 3)))
-        data = Data(x=torch.randn(4 + i % 3, 2), edge_index=index, y=torch.tensor([i % 2]))
-        found.append(data.update({name: make(data, i) for name, make in changes.items()}))
-    return found
+    by_scaffold = load(replace(dataset, split="scaffold"), tmp_path, tmp_path / "cache")
+    assert by_scaffold.splits
 
 
 @pytest.mark.parametrize(
@@ -170,12 +140,8 @@ def graphs(count: int = 12, **changes: Any) -> list[Data]:
         (lambda d, i: torch.eye(d.num_nodes)[:, :2], "node-classification", "roc-auc"),
     ],
 )
-def test_the_task_of_graphs_in_memory_is_inferred(
-    y: Any, task: str, metric: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    ours = graphs(y=y)
-    complete = load_memory(ours).dataset
+def test_the_task_of_graphs_in_memory_is_inferred(y: Any, task: str, metric: str) -> None:
+    complete = load_memory(graphs(y=y)).dataset
     assert (complete.task, complete.metric, complete.node, complete.edge) == (task, metric, "linear", "none")
 
 
@@ -282,12 +248,16 @@ def test_masks_without_validation_need_a_split() -> None:
         (graphs(x=lambda d, i: d.x.to(torch.complex64)), "x must be a tensor"),
         (graphs(x=lambda d, i: d.x[:, :, None]), "x must be a tensor"),
         ({"graphs": graphs(8), "train": [0.5, 1], "val": [2], "test": [3]}, "whole numbers of samples"),
+        ({"graphs": graphs(8), "train": [0, 1, 2], "val": [2, 3], "test": [4]}, "sample 2 more than once"),
+        ({"graphs": graphs(8), "train": [0, 1, 2], "val": [3], "test": [8]}, r"the sample 8; there are 0\.\.7"),
+        ({"graphs": graphs(8), "train": [0, 1, 2], "val": [3], "test": []}, "none of 8 samples into test"),
+        ({"graphs": graphs(8)} | dict.fromkeys(INDICES, [True] * 7), "a mask has 7 samples instead of 8"),
         (graphs(edge_index=lambda d, i: torch.eye(d.num_nodes).to_sparse()), "edge_index must be a dense"),
     ],
 )
 def test_unusable_graphs_in_memory_are_refused(data: Any, words: str) -> None:
     with pytest.raises(SSTCastError, match=words):
-        load_memory(data)
+        split_of(load_memory(data))
 
 
 @pytest.mark.parametrize("seeds", [[], [-1], [0, 0]])

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 from lightning_fabric import Fabric
-from small_raw import both_ways, packed, ring
-from torch_geometric.data import Data
+from small_own import graphs
+from small_raw import packed
 
 import sstcast
 from sstcast.benchmarks import objectives
@@ -118,15 +118,6 @@ def page() -> str:
     return code[1]
 
 
-def graphs(of: float = 1.0) -> list[Data]:
-    found = []
-    for i in range(20):
-        nodes = 4 + i % 5
-        edges = torch.from_numpy(both_ways(ring(nodes)))
-        found.append(Data(x=torch.ones(nodes, 1), edge_index=edges, y=torch.tensor([of * nodes])))
-    return found
-
-
 def test_a_task_of_one_s_own_trains_and_checks_its_labels(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,10 +125,12 @@ def test_a_task_of_one_s_own_trains_and_checks_its_labels(
     exec(page, {})
     keys = ["data.task=counts", "model.width=8", "model.layers=1", "training.epochs=3", "training.device=cpu"]
     places = [f"runs={tmp_path / 'runs'}", f"cache={tmp_path / 'cache'}"]
-    (result,) = sstcast.benchmark(graphs(), "gin", overrides=[*keys, *places])
+    data = graphs(20, y=lambda d, i: torch.tensor([1.0 * d.num_nodes]))
+    (result,) = sstcast.benchmark(data, "gin", overrides=[*keys, *places])
     assert result["metric"] == "deviance"
     assert result["test"] >= 0
-    with pytest.raises(SSTCastError, match=r"graph 0: label -4, which is not a count: 0, 1, \.\.\."):
-        sstcast.benchmark(graphs(-1.0), "gin", overrides=[*keys, *places])
     with pytest.raises(SSTCastError, match="metric: counts is judged by deviance"):
-        sstcast.benchmark(graphs(), "gin", overrides=[*keys, *places, "data.metric=mae"])
+        sstcast.benchmark(data, "gin", overrides=[*keys, *places, "data.metric=mae"])
+    data[0].y = -data[0].y
+    with pytest.raises(SSTCastError, match=r"graph 0: label -4, which is not a count: 0, 1, \.\.\."):
+        sstcast.benchmark(data, "gin", overrides=[*keys, *places])

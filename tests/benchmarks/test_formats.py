@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 from small_raw import WRITERS, write
-from torch import Tensor
 from torch_geometric import datasets as pyg
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
+from torch_geometric.utils import sort_edge_index
 
 from sstcast.benchmarks.load import Loaded, load
 from sstcast.benchmarks.objectives import WORDS, number_words
@@ -41,26 +41,6 @@ def test_every_declaration_opens_its_raw_files(name: str, tmp_path: Path) -> Non
     assert len(batch.y) == {"graph": len(graphs), "node": int(graphs.nodes.sum())}.get(graphs.level, len(batch.y))
     again = load(find_dataset(name), tmp_path / "raw", tmp_path / "cache", trust=True)  # from the cache
     assert (again.dataset, again.digest) == (dataset, loaded.digest)
-
-
-def assert_same(ours: Loaded, theirs: list[Data], features: bool = True, attributes: bool = False) -> None:
-    graphs = ours.graphs
-    assert len(graphs) == len(theirs)
-    for i, data in enumerate(theirs):
-        batch = graphs.batch(torch.tensor([i]))
-        assert len(batch.graph.batch) == data.num_nodes
-        keys, order = edge_keys(batch.graph.edge_index, int(data.num_nodes))
-        assert torch.equal(keys, edge_keys(data.edge_index, int(data.num_nodes))[0])
-        if features:
-            torch.testing.assert_close(batch.x, data.x)
-        if attributes:
-            their_order = edge_keys(data.edge_index, int(data.num_nodes))[1]
-            torch.testing.assert_close(batch.edge_attr[order], data.edge_attr.view(len(order), -1)[their_order])
-        torch.testing.assert_close(batch.y.flatten().float(), torch.as_tensor(data.y).flatten().float())
-
-
-def edge_keys(index: Tensor, nodes: int) -> tuple[Tensor, Tensor]:
-    return (index[0] * nodes + index[1]).sort(stable=True)
 
 
 def masked(data: Data) -> list[list[list[int]]]:
@@ -105,8 +85,16 @@ def test_graphs_and_splits_are_those_of_pyg(
         pairs = loaded.graphs.batch(torch.tensor([5])).pairs
         assert torch.equal(pairs, theirs[5].edge_label_index)
         theirs = [data.update({"y": data.edge_label}) for data in theirs]
-    graphs = loaded.graphs
-    assert_same(loaded, theirs, features=graphs.x is not None, attributes=graphs.edge_attr is not None)
+    ours, whole = loaded.graphs.batch(torch.arange(len(theirs))), Batch.from_data_list(theirs)
+    assert torch.equal(ours.graph.batch, whole.batch)
+    torch.testing.assert_close(ours.y.flatten().float(), whole.y.flatten().float())
+    assert torch.equal(sort_edge_index(ours.graph.edge_index), sort_edge_index(whole.edge_index))
+    if ours.x is not None:
+        torch.testing.assert_close(ours.x, whole.x)
+    if ours.edge_attr is not None:
+        attributes = whole.edge_attr.view(len(ours.edge_attr), -1)
+        found = sort_edge_index(ours.graph.edge_index, ours.edge_attr)[1]
+        torch.testing.assert_close(found, sort_edge_index(whole.edge_index, attributes)[1])
 
 
 def test_syntax_trees_get_edges_between_tokens(tmp_path: Path) -> None:

@@ -241,22 +241,6 @@ BAD: dict[str, tuple[Make, list[str]]] = {
         bad(graph_csv, lambda f, raw: raw.update(split_column="name")),
         ["mine.csv", "line 2: 'n0' is not a part of a split"],
     ),
-    "a split that repeats": (
-        bad(pyg, lambda f, raw: split_file(f, [0, 1, 2], [2, 3], [4])),
-        ["mine", "sample 2 more than once"],
-    ),
-    "a split beyond the data": (
-        bad(pyg, lambda f, raw: split_file(f, [0, 1, 2], [3], [12])),
-        ["mine", "sample 12", "0..11"],
-    ),
-    "a mask of other graphs": (
-        bad(pyg, lambda f, raw: split_file(f, *[[True] * 11] * 3)),
-        ["mine", "a mask has 11 samples instead of 12"],
-    ),
-    "nothing to test": (
-        bad(pyg, lambda f, raw: split_file(f, [0, 1, 2], [3], [])),
-        ["puts none of 12 samples into test"],
-    ),
     "no list": (bad(pyg, lambda f, raw: torch.save(1, f / "mine.pt")), ["mine.pt", "give a list of"]),
     "damaged": (
         bad(pyg, lambda f, raw: (f / "mine.pt").write_bytes(b"PK\3\4")),
@@ -268,14 +252,6 @@ BAD: dict[str, tuple[Make, list[str]]] = {
         ["smiles_csv, graph_csv or pyg"],
     ),
 }
-
-
-def split_file(folder: Path, *rows: Any) -> None:
-    graphs = torch.load(folder / "mine.pt", weights_only=False)
-    torch.save(
-        {"graphs": graphs} | {n: torch.tensor(r) for n, r in zip(("train", "val", "test"), rows, strict=True)},
-        folder / "mine.pt",
-    )
 
 
 @pytest.mark.parametrize("case", BAD)
