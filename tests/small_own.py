@@ -73,12 +73,3 @@ def edit(folder: Path, name: str, old: str, new: str) -> None:
     text = (folder / name).read_text()
     assert old in text
     (folder / name).write_text(text.replace(old, new, 1))
-
-
-def bad(make: Make, change: Callable[[Path, dict[str, Any]], Any]) -> Make:
-    def prepare(folder: Path) -> dict[str, Any]:
-        raw = make(folder)
-        change(folder, raw)
-        return raw
-
-    return prepare

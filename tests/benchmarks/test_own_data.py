@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from small_own import Make, bad, edit, graph_csv, pyg, run, smiles_csv
+from small_own import Make, edit, graph_csv, pyg, run, smiles_csv
 from small_raw import NODES, ring
 from torch_geometric.data import Data, InMemoryDataset
 
@@ -207,60 +207,36 @@ def test_a_test_score_that_is_not_defined_is_no_result(tmp_path: Path, capsys: p
     assert not list((tmp_path / "runs").rglob("metrics.json"))
 
 
-BAD: dict[str, tuple[Make, list[str]]] = {
-    "no such column": (
-        bad(smiles_csv, lambda f, raw: raw.update(targets=["logS"])),
-        ["mine.csv", "no column 'logS'", "name, smiles, solubility, toxic"],
-    ),
-    "an empty CSV": (bad(smiles_csv, lambda f, raw: (f / "mine.csv").write_text("")), ["mine.csv", "No columns"]),
-    "a duplicate id": (
-        bad(smiles_csv, lambda f, raw: edit(f, "mine.csv", "m4,", "m2,")),
-        ["mine.csv", "line 6", "'m2' is not unique"],
-    ),
-    "not a number": (
-        bad(smiles_csv, lambda f, raw: edit(f, "mine.csv", "3.5", "high")),
-        ["mine.csv", "line 2", "column 'solubility': 'high' is not a number"],
-    ),
-    "neither yes nor no": (
-        bad(smiles_csv, lambda f, raw: raw.update(task="multi-label", targets=["solubility", "toxic"])),
-        ["mine.csv", "line 2, column 'solubility': label 3.5", "0, 1 or missing"],
-    ),
-    "no molecule at all": (
-        bad(smiles_csv, lambda f, raw: raw.update(smiles="name")),
-        ["mine.csv", "no molecule can be parsed"],
-    ),
-    "an edge to nowhere": (
-        bad(graph_csv, lambda f, raw: edit(f, "edges.csv", "n3,n4", "n3,n99")),
-        ["edges.csv", "line 5: n3 - n99: no such node"],
-    ),
-    "a feature that is no number": (
-        bad(graph_csv, lambda f, raw: edit(f, "mine.csv", "n7,1,0.", "n7,1,-1e999,1,1\nn99,1,0.")),
-        ["mine.csv: node 7: feature 0 is -inf, which is not a finite number"],
-    ),
-    "a part that is none": (
-        bad(graph_csv, lambda f, raw: raw.update(split_column="name")),
-        ["mine.csv", "line 2: 'n0' is not a part of a split"],
-    ),
-    "no list": (bad(pyg, lambda f, raw: torch.save(1, f / "mine.pt")), ["mine.pt", "give a list of"]),
-    "damaged": (
-        bad(pyg, lambda f, raw: (f / "mine.pt").write_bytes(b"PK\3\4")),
-        ["mine.pt: damaged, or a pickle", "delete it"],
-    ),
-    "a task of another kind": (bad(graph_csv, lambda f, raw: raw.update(task="colour")), ["task: no 'colour'"]),
-    "an unknown kind": (
-        bad(graph_csv, lambda f, raw: raw.update(kind="memory")),
-        ["smiles_csv, graph_csv or pyg"],
-    ),
-}
-
-
-@pytest.mark.parametrize("case", BAD)
+@pytest.mark.parametrize(
+    ("make", "change", "words"),  # other keys, a changed text, or the content of a file
+    [
+        (smiles_csv, {"targets": ["logS"]}, "mine.csv: no column 'logS'; it has name, smiles, solubility, toxic"),
+        (smiles_csv, b"", "mine.csv: cannot be read (No columns to parse from file)"),
+        (smiles_csv, ("mine.csv", "m4,", "m2,"), "mine.csv: line 6: the id 'm2' is not unique"),
+        (smiles_csv, ("mine.csv", "3.5", "high"), "mine.csv: line 2, column 'solubility': 'high' is not a number"),
+        (
+            smiles_csv,
+            {"task": "multi-label"},
+            "line 2, column 'solubility': label 3.5, which is not 0, 1 or missing",
+        ),
+        (smiles_csv, {"smiles": "name"}, "mine.csv: no molecule can be parsed"),
+        (graph_csv, ("edges.csv", "n3,n4", "n3,n99"), "edges.csv: line 5: n3 - n99: no such node"),
+        (graph_csv, ("mine.csv", "n7,1,0.", "n7,1,-1e999"), "mine.csv: node 7: feature 0 is -inf, which is not a"),
+        (graph_csv, {"split_column": "name"}, "mine.csv: line 2: 'n0' is not a part of a split"),
+        (graph_csv, {"task": "colour"}, "task: no 'colour'"),
+        (graph_csv, {"kind": "memory"}, "mine.yaml: kind: give smiles_csv, graph_csv or pyg"),
+        (pyg, b"PK\3\4", "mine.pt: damaged, or a pickle, which may run any code"),
+    ],
+)
 def test_unusable_data_are_refused_in_one_line(
-    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    make: Make, change: Any, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    prepare, words = BAD[case]
-    assert run(tmp_path, prepare(tmp_path)) == 2
+    raw = make(tmp_path)
+    if isinstance(change, bytes):
+        (tmp_path / raw["path"]).write_bytes(change)
+    elif isinstance(change, tuple):
+        edit(tmp_path, *change)
+    assert run(tmp_path, raw | change if isinstance(change, dict) else raw) == 2
     err = capsys.readouterr().err
     assert err.count("\n") == 1
-    for word in words:
-        assert word in err
+    assert words in err
