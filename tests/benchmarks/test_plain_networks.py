@@ -23,10 +23,8 @@ Configure = Callable[..., BenchmarkConfig]
 
 @pytest.fixture(scope="module")
 def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Cora and Photo."""
     folder = tmp_path_factory.mktemp("words")
-    for name in ("Cora", "amazon-photo"):
-        write(find_dataset(name), folder)
+    write(find_dataset("Cora"), folder)
     return folder
 
 
@@ -99,20 +97,6 @@ def test_options_that_do_not_suit_are_refused(
         build_task(config, loaded, fabric)
 
 
-def test_rows_of_words_are_normalised_as_pyg_does(words: Path, fabric: Fabric) -> None:
-    for name in ("cora", "amazon-photo"):
-        config = load_benchmark(name, "polynormer" if name == "amazon-photo" else "gat", words, places(words))
-        assert config.predictor.normalise == "row"
-        loaded = read(config)
-        raw = loaded.graphs.x.float()
-        assert raw.max() == 1
-        task, _ = build_task(config, loaded, fabric)
-        torch.testing.assert_close(task.graphs.x, NormalizeFeatures()(Data(x=raw)).x)
-        assert torch.equal(loaded.graphs.x.float(), raw)
-    off = load_benchmark("cora", "gat", words, [*places(words), "predictor.normalise=none"])
-    assert off.predictor.normalise == "none"
-
-
 BATCHES = (("proteins", "gat"), ("pattern", "gat"), ("cox2_md", "lsat"))
 
 
@@ -120,6 +104,7 @@ def test_models_without_a_preset_get_the_defaults_that_they_have_options_for(tmp
     kipf, ours = (load_benchmark(*each, None, None) for each in (("cora", "gcn-kipf"), ("citeseer", "gcn")))
     assert ours.model.options == kipf.model.options | {"width": 64, "virtual_node": False}
     assert ours.predictor == kipf.predictor
+    assert ours.predictor.normalise == "row"
     sizes = [load_benchmark(name, model, None, None).training.batch_size for name, model in BATCHES]
     assert sizes == [32, 128, 128]
     assert "norm" not in load_benchmark("proteins", "tokengt", None, None).model.options
