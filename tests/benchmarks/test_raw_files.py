@@ -25,32 +25,26 @@ from sstcast.errors import SSTCastError
 REFUSED = "a pickle, which may run any code when it is read"
 
 
-class Calls:
-    """Its pickle calls `function` when it is opened."""
+class Hostile:
+    """Its pickle writes the file `made` when it is opened."""
 
-    def __init__(self, function: Any, *arguments: Any) -> None:
-        self.call = function, arguments
+    def __init__(self, made: Path) -> None:
+        self.made = str(made)
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        return self.call
-
-
-def hostile(path: Path) -> Calls:
-    return Calls(np.savetxt, str(path), [1.0])
+        return np.savetxt, (self.made, [1.0])
 
 
 def hostile_npz(path: Path, made: Path) -> None:
-    arrays = dict(np.load(path))
-    np.savez(path, **(arrays | {"features": np.array([hostile(made)], dtype=object)}))
+    np.savez(path, **(dict(np.load(path)) | {"features": np.array([Hostile(made)], dtype=object)}))
 
 
 def hostile_pickle(path: Path, made: Path) -> None:
-    """NumPy recognises a pickle by its content, whatever its name."""
-    path.write_bytes(pickle.dumps(hostile(made)))
+    path.write_bytes(pickle.dumps(Hostile(made)))
 
 
 def hostile_torch(path: Path, made: Path) -> None:
-    torch.save([[{"x": hostile(made)}]] * 3, path)
+    torch.save([[{"x": Hostile(made)}]] * 3, path)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +78,7 @@ def test_processed_files_of_others_run_no_code(tmp_path: Path) -> None:
     processed = tmp_path / "TUDataset/MUTAG/processed"
     processed.mkdir()
     for name in ("data.pt", "pre_transform.pt", "pre_filter.pt"):
-        torch.save(hostile(tmp_path / "made"), processed / name)
+        torch.save(Hostile(tmp_path / "made"), processed / name)
     with pytest.raises(SSTCastError, match=REFUSED):
         load(dataset, tmp_path, tmp_path / "cache")
     assert not (tmp_path / "made").exists()
@@ -120,7 +114,7 @@ def test_files_of_torch_may_hold_data_alone(tmp_path: Path) -> None:
     torch.save([data], tmp_path / "good.pt")
     assert read_file(tmp_path / "good.pt", trust=False)[0].nodes.tolist() == [2]
     for old in (False, True):  # its older format has no archive
-        torch.save([hostile(tmp_path / "made")], tmp_path / "bad.pt", _use_new_zipfile_serialization=not old)
+        torch.save([Hostile(tmp_path / "made")], tmp_path / "bad.pt", _use_new_zipfile_serialization=not old)
         with pytest.raises(SSTCastError, match=REFUSED):
             read_file(tmp_path / "bad.pt", trust=False)
     assert not (tmp_path / "made").exists()
