@@ -255,6 +255,36 @@ def test_unusable_graphs_in_memory_are_refused(data: Any, words: str) -> None:
         split_of(load_memory(data))
 
 
+@pytest.mark.parametrize(
+    ("changes", "overrides", "words"),
+    [
+        ({"y": lambda d, i: i}, ["task=graph-classification", "classes=3"], r"graph 3: label 3, .* 0\.\.2, or -1"),
+        ({"y": lambda d, i: i - 2}, ["task=graph-classification"], "graph 0: label -2, .*task=graph-regression"),
+        (
+            {"y": lambda d, i: 2.0 * i},
+            ["task=graph-classification", "metric=ap"],
+            "graph 1: label 2, which is not 0, 1 or missing",
+        ),
+        ({"y": lambda d, i: 1e300 * i}, [], "graph 1: label inf, which is not a finite number"),
+        (
+            {"x": lambda d, i: 0 * d.x + i},
+            ["node=[4, 5]"],
+            "graph 4, node 0: feature 0 is 4, which is not a category",
+        ),
+        (
+            {"x": lambda d, i: torch.nan * d.x},
+            [],
+            "graph 0, node 0: feature 0 is nan, which is not a finite number",
+        ),
+        ({}, ["node=[4]"], "node features do not have the 1 columns declared"),
+        ({}, ["edge=linear"], "no edge features; declare edge: none"),
+    ],
+)
+def test_values_that_are_not_as_declared_are_named(changes: Any, overrides: list[str], words: str) -> None:
+    with pytest.raises(SSTCastError, match=words):
+        load_memory(graphs(**changes), *(f"data.{key}" for key in overrides))
+
+
 @pytest.mark.parametrize("seeds", [[], [-1], [0, 0]])
 def test_wrong_seeds_are_refused(seeds: list[int]) -> None:
     with pytest.raises(SSTCastError, match=r"write 0\.\.4"):

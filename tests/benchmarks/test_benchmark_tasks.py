@@ -1,6 +1,5 @@
 """Tasks of benchmarks: parts of a graph, batches, losses, weights and scores."""
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -105,24 +104,11 @@ def test_balanced_classes_weigh_the_same_in_training(
     torch.testing.assert_close(shares, torch.full_like(shares, len(y) / len(task.objective.weights)))
 
 
-# The user's own task of docs/own-task.md.
-
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def page() -> str:
-    """The code in docs/own-task.md."""
-    code = re.search(r"```python\n(.*?)```", (ROOT / "docs/own-task.md").read_text(), re.DOTALL)
-    assert code
-    return code[1]
-
-
-def test_a_task_of_one_s_own_trains_and_checks_its_labels(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_task_of_one_s_own_trains_and_checks_its_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page docs/own-task.md defines it."""
+    page = (Path(__file__).parents[2] / "docs/own-task.md").read_text()
     monkeypatch.setitem(objectives.TASKS, "counts", None)  # removed again after the test
-    exec(page, {})
+    exec(page.split("```python")[1].split("```")[0], {})
     keys = ["data.task=counts", "model.width=8", "model.layers=1", "training.epochs=3", "training.device=cpu"]
     places = [f"runs={tmp_path / 'runs'}", f"cache={tmp_path / 'cache'}"]
     data = graphs(20, y=lambda d, i: torch.tensor([1.0 * d.num_nodes]))

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from small_own import Make, edit, graph_csv, pyg, run, smiles_csv
-from small_raw import NODES, ring
+from small_own import Make, edit, graph_csv, graphs, pyg, run, smiles_csv
+from small_raw import NODES, both_ways, ring
 from torch_geometric.data import Data, InMemoryDataset
 
 from sstcast import cli
@@ -63,17 +63,13 @@ def test_without_ogb_or_rdkit_the_error_says_how_to_install_them(
 
 def test_the_documented_example_runs(tmp_path: Path) -> None:
     page = (Path(cli.__file__).parents[1] / "docs/benchmarks.md").read_text()
-    table = re.search(r"```text\n(name,smiles.*?)```", page, re.DOTALL)
-    settings = re.search(r"```yaml\n(kind: smiles_csv.*?)```", page, re.DOTALL)
-    assert table
-    assert settings
-    (tmp_path / "solubility.csv").write_text(table[1])
-    (tmp_path / "solubility.yaml").write_text(settings[1])
+    for language, name in (("text", "solubility.csv"), ("yaml", "solubility.yaml")):
+        (tmp_path / name).write_text(page.split(f"```{language}\n")[1].split("```")[0])
     options = ["training.epochs=2", "model.width=8", f"cache={tmp_path / 'cache'}", f"runs={tmp_path / 'runs'}"]
     config = load_benchmark(str(tmp_path / "solubility.yaml"), "gine-vn", None, options)
-    graphs = load(config.declaration, config.root, config.cache).graphs
-    assert graphs.nodes.tolist() == [3, 6, 4, 2, 7, 7, 10, 6, 6, 7]  # heavy atoms
-    assert graphs.y.flatten()[:3].tolist() == pytest.approx([1.10, -1.64, 1.22])
+    found = load(config.declaration, config.root, config.cache).graphs
+    assert found.nodes.tolist() == [3, 6, 4, 2, 7, 7, 10, 6, 6, 7]  # heavy atoms
+    assert found.y.flatten()[:3].tolist() == pytest.approx([1.10, -1.64, 1.22])
     assert [result["epochs"] for result in run_benchmark(config, [0, 1, 2])] == [2, 2, 2]
 
 
@@ -128,21 +124,19 @@ def test_molecules_of_one_scaffold_stay_together(tmp_path: Path) -> None:
 
 def test_nodes_and_edges_of_a_csv(tmp_path: Path) -> None:
     raw = graph_csv(tmp_path)
-    graphs = load_own(tmp_path, raw).graphs
-    wanted = {(int(a), int(b)) for a, b in ring(NODES).T}
-    assert {tuple(edge) for edge in graphs.edge_index.T.tolist()} == wanted | {(b, a) for a, b in wanted}
-    assert graphs.y.tolist() == [i % 3 for i in range(NODES)]
-    assert graphs.x is not None
-    assert graphs.x.shape == (NODES, 3)  # all numbers but the label
+    found = load_own(tmp_path, raw).graphs
+    assert {tuple(edge) for edge in found.edge_index.T.tolist()} == {
+        *map(tuple, both_ways(ring(NODES)).T.tolist())
+    }
+    assert found.y.tolist() == [i % 3 for i in range(NODES)]
+    assert found.x.shape == (NODES, 3)  # all numbers but the label
     (tmp_path / "edges.csv").write_text("source,target,weight\nn0,n1,1\nn1,n0,3\nn2,n1,5\nn3,n3,9\nn2,n1,7\n")
     weights = raw | {"edge_features": ["weight"], "features": ["b"]}
     both = load_own(tmp_path, weights).graphs
     assert both.edge_index.T.tolist() == [[0, 1], [1, 0], [1, 2], [2, 1]]
-    assert both.edge_attr is not None
     assert both.edge_attr.flatten().tolist() == [2.0, 2.0, 6.0, 6.0]
     one_way = load_own(tmp_path, weights | {"directed": True}).graphs
     assert one_way.edge_index.T.tolist() == [[0, 1], [1, 0], [2, 1]]
-    assert one_way.edge_attr is not None
     assert one_way.edge_attr.flatten().tolist() == [1.0, 3.0, 6.0]
 
 
@@ -185,14 +179,10 @@ def test_the_name_of_a_user_s_data_does_not_matter(tmp_path: Path) -> None:
 
 def test_a_processed_dataset_of_pyg_opens(tmp_path: Path) -> None:
     """`InMemoryDataset.save` writes such files."""
-    data = [
-        Data(x=torch.ones(i, 1), edge_index=torch.tensor([[0], [1]]), y=torch.tensor([i % 2]))
-        for i in range(2, 22)
-    ]
-    InMemoryDataset.save(data, str(tmp_path / "mine.pt"))
-    graphs = load_own(tmp_path, {"kind": "pyg", "path": "mine.pt"}).graphs
-    assert graphs.nodes.tolist() == list(range(2, 22))
-    assert graphs.y.tolist() == [i % 2 for i in range(2, 22)]
+    InMemoryDataset.save(graphs(20), str(tmp_path / "mine.pt"))
+    found = load_own(tmp_path, {"kind": "pyg", "path": "mine.pt"}).graphs
+    assert found.nodes.tolist() == [data.num_nodes for data in graphs(20)]
+    assert found.y.tolist() == [int(data.y) for data in graphs(20)]
 
 
 def test_a_test_score_that_is_not_defined_is_no_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

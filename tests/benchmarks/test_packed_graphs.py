@@ -11,7 +11,6 @@ from torch_geometric.utils import subgraph
 
 from sstcast.benchmarks.cache import cached, with_positions
 from sstcast.benchmarks.config import load_benchmark
-from sstcast.benchmarks.load import check_graphs
 from sstcast.benchmarks.packed import Graphs, compact
 from sstcast.benchmarks.registry import Dataset, parse_split
 from sstcast.benchmarks.splits import choose_split
@@ -145,33 +144,6 @@ def test_a_split_of_so_many_per_class() -> None:
     assert not set(first.train.tolist()) & {7, *first.validation.tolist(), *first.test.tolist()}
     assert not set(first.validation.tolist()) & set(first.test.tolist())
     assert first.test.tolist() != other.test.tolist()
-
-
-@pytest.mark.parametrize(
-    ("y", "changes", "words"),
-    [
-        (torch.tensor([0, 1, 5]), {"options": {"classes": 3}}, r"file: graph 2: label 5, .* 0\.\.2"),
-        (torch.tensor([0, -2, 1]), {}, r"graph 1: label -2"),
-        (torch.tensor([[0.0], [2.0]]), {"metric": "roc-auc"}, r"graph 1: label 2, which is not 0, 1 or missing"),
-        (torch.tensor([[0.0], [torch.inf]]), {"task": "graph-regression", "metric": "mae"}, "graph 1: label inf"),
-    ],
-)
-def test_labels_out_of_range_are_named(y: Tensor, changes: dict[str, object], words: str) -> None:
-    with pytest.raises(SSTCastError, match=words):
-        check_graphs(graphs_with(y), declare(node="none", **changes), "file")
-
-
-def test_categories_out_of_range_are_named() -> None:
-    graphs, _ = make()
-    check_graphs(graphs, declare(node=(9, 9)), "file")
-    for node, words in (
-        ((9, 4), r"graph \d, node \d: feature 1 is [4-8], which is not a category"),
-        ((9,), "the 1 columns declared"),
-    ):
-        with pytest.raises(SSTCastError, match=words):
-            check_graphs(graphs, declare(node=node), "file")
-    with pytest.raises(SSTCastError, match="no node features"):
-        check_graphs(graphs_with(torch.arange(2)), declare(), "file")
 
 
 def test_positions_are_each_graph_s_own_and_are_kept(tmp_path: Path) -> None:
