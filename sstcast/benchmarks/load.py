@@ -45,16 +45,15 @@ def load(dataset: Dataset, root: Path, cache: Path, trust: bool = False, source:
         kind = type(source).__name__ if isinstance(source, PyGDataset) else "graphs"
         where = str(getattr(source, "name", None) or kind)
         dataset = replace(dataset, name=where)
-        given = graphs_in(source, where)
+        joined, splits = graphs_in(source, where)
     elif dataset.reader == "smiles_csv":
-        given = read_smiles(dataset, root, cache, trust)
+        joined, splits = read_smiles(dataset, root, cache, trust)
     elif dataset.reader == "graph_csv":
-        given = read_nodes(dataset)
+        joined, splits = read_nodes(dataset)
     elif dataset.reader == "pyg":
-        given = read_file(dataset.options["path"], trust)
+        joined, splits = read_file(dataset.options["path"], trust)
     else:
-        given = read_class(dataset, root, trust)
-    joined, splits = given
+        joined, splits = read_class(dataset, root, trust)
     try:
         splits = find_splits(dataset.split, joined, splits)
         tables = {name: _table(joined.data.get(name), name) for name in ("x", "edge_attr")}

@@ -62,8 +62,6 @@ class Objective:
         """Raise SSTCastError if a label is unusable; `where` describes the place of a row and column."""
         values = y.double().reshape(len(y), -1)
         found = values[cls.known(values)]
-        if not len(found):
-            raise SSTCastError(f"{dataset.name}: no label is known")
         if cls.classes and len(found) > 1 and (found == found[0]).all():  # such as labels -1 and 1
             raise SSTCastError(
                 f"{dataset.name}: all known labels are {found[0]:g}; number the classes from 0, as -1 is unknown"

@@ -53,12 +53,12 @@ def read_class(dataset: Dataset, root: Path, trust: bool) -> tuple[Joined, list[
     shown = sys.stderr if sys.stderr.isatty() else io.StringIO()  # the output of a class
     with reading(folder, remedy), locked(root / dataset.name):
         raw, processed = _files(folder, "raw"), _files(folder, "processed")
-        if any(path.stat().st_mtime < max(p.stat().st_mtime for p in raw) for path in processed):
+        newest = max((path.stat().st_mtime for path in raw), default=0.0)
+        if any(path.stat().st_mtime < newest for path in processed):
             for path in processed:
                 path.unlink()
             processed = []
-        if not trust:
-            check_raw(processed, dataset.sha256)
+        check_raw(processed, dataset.sha256, trust)
         with redirect_stdout(shown), redirect_stderr(shown), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about old names in NumPy and SciPy
             read = _of_ogb if dataset.reader == "ogb" else _of_pyg
@@ -196,8 +196,7 @@ def read_file(path: Path, trust: bool) -> tuple[Joined, list[Split]]:
 
     Raises SSTCastError if the file is missing or damaged, or may run code and is not trusted.
     """
-    if not trust:
-        check_raw([path], ())
+    check_raw([path], (), trust)
     with reading(path, "save it with torch.save"):
         raw = torch.load(path, map_location="cpu", weights_only=False) if trust else _load_plain(path)
     return graphs_in(raw, str(path))
@@ -223,9 +222,9 @@ def fetch(dataset: Dataset, root: Path) -> list[Path]:
     return paths
 
 
-def check_raw(paths: Iterable[Path], known: Collection[str]) -> None:
-    """Raise SSTCastError if reading one of the files may run code; files with a SHA-256 in `known` may be read."""
-    for path in paths:
+def check_raw(paths: Iterable[Path], known: Collection[str], trust: bool = False) -> None:
+    """Raise SSTCastError if a file may run code, unless its SHA-256 is `known` or the user trusts all of them."""
+    for path in () if trust else paths:
         with reading(path, "get it again"):
             harmless = path.suffix in TEXT or _is_plain(path)
             digest = "" if harmless else hashlib.sha256(path.read_bytes()).hexdigest()
